@@ -1,0 +1,1 @@
+"""rdmodel: what a GPU's caches will do with a kernel."""

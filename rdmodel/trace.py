@@ -1,0 +1,328 @@
+"""The `Trace`: what one kernel launch asks of memory, ordered only within each warp.
+
+A trace is not a schedule (Nugteren et al., HPCA 2014, section 4.6). It has two forms. `Columns` holds one row per
+warp instruction and one address per active lane. A `Segment` holds a loop: a body of memory instructions whose
+addresses advance by a constant per iteration, so that a kernel with 10^8 accesses is described by a few kilobytes.
+Everything that reads traces takes them block by block, through `Trace.block`, and accepts both forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import LaunchError, TraceError
+
+WARP = 32
+"""Lanes in a warp."""
+
+ALL_NEEDS = (1 << 64) - 1
+"""A `needs` mask that waits for every earlier load: what to write where dependences are unknown."""
+
+
+class Op(IntEnum):
+    """What a memory instruction does."""
+
+    LOAD = 0
+    STORE = 1
+    ATOMIC = 2
+    BARRIER = 3
+
+
+class Space(IntEnum):
+    """The memory space that an instruction addresses."""
+
+    GLOBAL = 0
+    LOCAL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """Where an array of the kernel lies: `name`, first byte address `base`, length `bytes`."""
+
+    name: str
+    base: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One kernel launch: its name, shape and what a block occupies on an SM.
+
+    `grid` and `block` are (x, y, z). `registers` is per thread and `shared_memory` in bytes per block; 0 = unknown,
+    which limits nothing. Raises `LaunchError` for an empty or negative dimension.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    registers: int = 0
+    shared_memory: int = 0
+    arrays: tuple[ArrayInfo, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that no launch can have."""
+        for name in ("grid", "block"):
+            shape = getattr(self, name)
+            if len(shape) != 3 or any(int(n) != n or n < 1 for n in shape):
+                raise LaunchError(f"{name}={shape}: needs three dimensions of at least 1")
+        for name in ("registers", "shared_memory"):
+            if getattr(self, name) < 0:
+                raise LaunchError(f"{name}={getattr(self, name)}: must be at least 0 (0 = unknown)")
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks in the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def block_threads(self) -> int:
+        """Threads per block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def block_warps(self) -> int:
+        """Warps per block; the last one may be partial."""
+        return -(-self.block_threads // WARP)
+
+    @property
+    def threads(self) -> int:
+        """Threads in the grid."""
+        return self.blocks * self.block_threads
+
+
+_COLUMN_TYPES: dict[str, Any] = {
+    "warp_start": np.int64,
+    "pc": np.int32,
+    "op": np.uint8,
+    "space": np.uint8,
+    "size": np.uint8,
+    "gap": np.int32,
+    "needs": np.uint64,
+    "loop_exit": np.bool_,
+    "mask": np.uint32,
+    "address_start": np.int64,
+    "addresses": np.int64,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Columns:
+    """Warp instructions as contiguous, read-only columns; CSR by warp and by lane.
+
+    ==================  =======  ==============================================================================
+    column              dtype    one per
+    ==================  =======  ==============================================================================
+    ``warp_start``      int64    warp, and one more: warp w owns instructions ``warp_start[w]:warp_start[w + 1]``
+    ``pc``              int32    instruction: its address in the program, any stable number
+    ``op``              uint8    instruction: `Op`
+    ``space``           uint8    instruction: `Space`
+    ``size``            uint8    instruction: bytes per lane, 1 to 16
+    ``gap``             int32    instruction: non-memory warp instructions since the previous memory instruction
+    ``needs``           uint64   instruction: bit i = the (i+1)-th previous memory instruction of the warp (barriers
+                                 not counted) must have arrived; instructions further back always must
+    ``loop_exit``       bool     instruction: the warp leaves the load's loop after it
+    ``mask``            uint32   instruction: active lanes
+    ``address_start``   int64    instruction, and one more: its addresses, one per active lane, lowest lane first
+    ``addresses``       int64    active lane: byte address
+    ==================  =======  ==============================================================================
+
+    A barrier has no addresses. Raises `TraceError` that says which instruction of which warp is wrong.
+    """
+
+    warp_start: NDArray[np.int64]
+    pc: NDArray[np.int32]
+    op: NDArray[np.uint8]
+    space: NDArray[np.uint8]
+    size: NDArray[np.uint8]
+    gap: NDArray[np.int32]
+    needs: NDArray[np.uint64]
+    loop_exit: NDArray[np.bool_]
+    mask: NDArray[np.uint32]
+    address_start: NDArray[np.int64]
+    addresses: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Bring every column to its dtype, contiguous and read-only; copies only where it must."""
+        for column in fields(self):
+            wanted = _COLUMN_TYPES[column.name]
+            value = np.ascontiguousarray(getattr(self, column.name), dtype=wanted)
+            if value.flags.writeable:
+                value = value.view()
+                value.flags.writeable = False
+            object.__setattr__(self, column.name, value)
+
+    def __len__(self) -> int:
+        """Return the number of warp instructions."""
+        return len(self.pc)
+
+    @property
+    def warps(self) -> int:
+        """Number of warps."""
+        return len(self.warp_start) - 1
+
+    def check(self) -> None:
+        """Raise `TraceError` unless every column agrees with every other; O(instructions)."""
+        n = len(self)
+        for column in fields(self):
+            value = getattr(self, column.name)
+            expected = {"warp_start": None, "address_start": n + 1, "addresses": None}.get(column.name, n)
+            if value.ndim != 1 or (expected is not None and len(value) != expected):
+                raise TraceError(f"column {column.name}: shape {value.shape}, expected ({expected},)")
+        _check_offsets("warp_start", self.warp_start, n)
+        _check_offsets("address_start", self.address_start, len(self.addresses))
+        lanes = np.bitwise_count(self.mask).astype(np.int64)
+        self._refuse(self.op > max(Op), "op {0} is not one of 0 to 3", self.op)
+        self._refuse(self.space > max(Space), "space {0} is not one of 0 to 1", self.space)
+        self._refuse(self.gap < 0, "gap {0} is negative", self.gap)
+        barrier = self.op == Op.BARRIER
+        self._refuse(
+            ~barrier & ((self.size < 1) | (self.size > 16)), "size {0} is not 1 to 16 bytes", self.size
+        )
+        self._refuse(~barrier & (self.mask == 0), "no active lane (mask {0})", self.mask)
+        held = np.diff(self.address_start)
+        self._refuse(
+            held != np.where(barrier, 0, lanes), "{0} addresses disagree with its active mask", held
+        )
+        if len(self.addresses) and int(self.addresses.min()) < 0:
+            lane = int(np.argmax(self.addresses < 0))
+            row = int(np.searchsorted(self.address_start, lane, side="right")) - 1
+            raise TraceError(f"{self._where(row)}: address {int(self.addresses[lane])} is negative")
+
+    def _refuse(self, wrong: NDArray[np.bool_], message: str, values: NDArray[Any]) -> None:
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise TraceError(f"{self._where(row)}: " + message.format(values[row]))
+
+    def _where(self, row: int) -> str:
+        warp = int(np.searchsorted(self.warp_start, row, side="right")) - 1
+        return f"warp {warp}, instruction {row - int(self.warp_start[warp])}"
+
+
+def _check_offsets(name: str, offsets: NDArray[np.int64], end: int) -> None:
+    if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != end or (np.diff(offsets) < 0).any():
+        raise TraceError(f"column {name}: must rise from 0 to {end}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Segment:
+    """`trips` iterations of a straight-line body of m memory instructions, for the W warps of one block.
+
+    In iteration t, lane l of warp w accesses ``base[w, i, l] + t * step[i]`` with instruction i of the body, if bit l
+    of ``mask[w, i]`` is set; a warp whose mask is 0 does not execute the instruction. Straight-line code is a segment
+    with ``trips == 1``. ``pc op space size gap loop_exit step`` have shape (m,); ``needs`` and ``mask`` (W, m);
+    ``base`` (W, m, 32). ``loop_exit`` marks the instruction of the *last* iteration. dtypes as in `Columns`.
+    """
+
+    trips: int
+    pc: NDArray[np.int32]
+    op: NDArray[np.uint8]
+    space: NDArray[np.uint8]
+    size: NDArray[np.uint8]
+    gap: NDArray[np.int32]
+    loop_exit: NDArray[np.bool_]
+    needs: NDArray[np.uint64]
+    mask: NDArray[np.uint32]
+    base: NDArray[np.int64]
+    step: NDArray[np.int64]
+
+    @property
+    def instructions(self) -> int:
+        """Warp instructions in the segment, over all warps."""
+        return self.trips * int(np.count_nonzero(self.mask))
+
+
+Program = Sequence[Segment]
+"""One block's memory instructions in program order, as segments."""
+
+
+@dataclass(eq=False)
+class Trace:
+    """A launch and the memory instructions of some or all of its blocks.
+
+    `blocks` are the ids of the blocks that `columns` holds, ascending (None: all of the grid), each with
+    ``launch.block_warps`` warps in order; a warp may be empty. Raises `TraceError` if the columns are inconsistent.
+    """
+
+    launch: Launch
+    columns: Columns
+    blocks: Sequence[int] | None = None
+    trusted: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check once, here; whoever holds a Trace need not check again."""
+        self.blocks = check_blocks(self.launch, self.blocks)
+        warps = len(self.blocks) * self.launch.block_warps
+        if self.columns.warps != warps:
+            raise TraceError(
+                f"{self.columns.warps} warps, but {len(self.blocks)} blocks of {self.launch.block_warps} warps need {warps}"
+            )
+        if not self.trusted:
+            self.columns.check()
+
+    def __len__(self) -> int:
+        """Return the number of warp instructions."""
+        return len(self.columns)
+
+    @cached_property
+    def _position(self) -> dict[int, int]:
+        assert self.blocks is not None
+        return {int(block): i for i, block in enumerate(self.blocks)}
+
+    def block(self, block: int) -> Columns | Program:
+        """Return the instructions of one block: `Columns` with its warps, or a `Program`.
+
+        Raises `TraceError` if the trace does not hold the block.
+        """
+        try:
+            at = self._position[block]
+        except KeyError:
+            raise missing_block(self, block) from None
+        width = self.launch.block_warps
+        return slice_warps(self.columns, at * width, (at + 1) * width)
+
+
+def check_blocks(launch: Launch, blocks: Sequence[int] | None) -> Sequence[int]:
+    """Return `blocks` (None = the whole grid) if they are ascending ids of the grid; raise `TraceError` if not."""
+    if blocks is None:
+        return range(launch.blocks)
+    if isinstance(blocks, range) and blocks.step > 0:
+        wrong = len(blocks) > 0 and (blocks[0] < 0 or blocks[-1] >= launch.blocks)
+    else:
+        ids = np.asarray(blocks, dtype=np.int64)
+        wrong = ids.ndim != 1 or bool((np.diff(ids) <= 0).any())
+        wrong = wrong or (len(ids) > 0 and bool(ids[0] < 0 or ids[-1] >= launch.blocks))
+    if wrong:
+        raise TraceError(f"blocks: must be ascending block ids below {launch.blocks}")
+    return blocks
+
+
+def missing_block(trace: Trace, block: int) -> TraceError:
+    """Return the error for a block that the trace does not hold."""
+    assert trace.blocks is not None
+    return TraceError(
+        f"block {block} is not in the trace of {trace.launch.kernel}: "
+        f"it holds {len(trace.blocks)} of {trace.launch.blocks} blocks"
+    )
+
+
+def slice_warps(columns: Columns, first: int, last: int) -> Columns:
+    """Return warps ``first:last`` as `Columns` of their own; the big columns are views, nothing is copied."""
+    lo, hi = int(columns.warp_start[first]), int(columns.warp_start[last])
+    at, end = int(columns.address_start[lo]), int(columns.address_start[hi])
+    per_instruction = {
+        name: getattr(columns, name)[lo:hi]
+        for name in ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
+    }
+    return Columns(
+        warp_start=columns.warp_start[first : last + 1] - lo,
+        address_start=columns.address_start[lo : hi + 1] - at,
+        addresses=columns.addresses[at:end],
+        **per_instruction,
+    )

@@ -1,0 +1,48 @@
+"""Compiled extensions and their directives; everything else about the package is in pyproject.toml.
+
+RDMODEL_CHECKED=1 builds with bounds checks and live assertions; RDMODEL_SANITIZE=1 builds for AddressSanitizer.
+"""
+
+import os
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+CHECKED = os.environ.get("RDMODEL_CHECKED", "0") not in ("", "0")
+SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
+
+MODULES = ["rdmodel._tree", "rdmodel._coalesce", "rdmodel._model", "tracegen.formats._trc"]
+
+compile_args = ["-O3", "-fno-strict-aliasing"]
+link_args = []
+if SANITIZE:
+    compile_args = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
+    link_args = ["-fsanitize=address,undefined"]
+
+extensions = [
+    Extension(
+        name,
+        [name.replace(".", "/") + ".pyx"],
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+        define_macros=[] if CHECKED else [("CYTHON_WITHOUT_ASSERTIONS", "1")],
+    )
+    for name in MODULES
+    if os.path.exists(name.replace(".", "/") + ".pyx")
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": CHECKED,
+            "wraparound": False,
+            "cdivision": True,
+            "initializedcheck": CHECKED,
+            "overflowcheck": False,
+            "embedsignature": True,
+        },
+        force=CHECKED or SANITIZE,
+    ),
+)

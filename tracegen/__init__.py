@@ -1,0 +1,1 @@
+"""tracegen: everything that produces a Trace."""
