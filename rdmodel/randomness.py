@@ -1,0 +1,30 @@
+"""Random numbers of the model: one pair of streams per SM and run, spawned from the seed.
+
+Both engines read the same streams in the same order, so equal seeds give equal results.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Draws:
+    """The latency and choice draws of one SM in one run, handed out in batches.
+
+    `seed` and `sm` alone determine every number, whatever the sizes of the batches.
+    """
+
+    def __init__(self, seed: int, sm: int, sigma: float) -> None:
+        latency, choice = np.random.SeedSequence(seed, spawn_key=(sm,)).spawn(2)
+        self._latency = np.random.default_rng(latency)
+        self._choice = np.random.default_rng(choice)
+        self._sigma = sigma
+
+    def latencies(self, count: int) -> NDArray[np.int64]:
+        """Return the next `count` values of round(|N(0, sigma)|): what a miss takes beyond the minimum."""
+        return np.rint(np.abs(self._latency.standard_normal(count)) * self._sigma).astype(np.int64)
+
+    def choices(self, count: int) -> NDArray[np.float64]:
+        """Return the next `count` uniform draws in [0, 1)."""
+        return self._choice.random(count)
