@@ -1,20 +1,23 @@
 """Index functions as frozen value objects: how a cache picks the set of a line.
 
-Every function but the prime ones is linear over GF(2): bit j of the set is the parity of ``line & mask_j``. A function
-is *compiled* for a geometry into an `IndexCode`, plain numbers that the compiled cores evaluate, and that
-`set_of` evaluates in NumPy. `line` is always the byte address divided by the line size.
+Every function but those with a prime modulus (`Fup` in part) is linear over GF(2): bit j of the set is the
+parity of ``line & mask_j``. A function is *compiled* for a geometry into an `IndexCode`, plain numbers that
+the compiled cores evaluate, and that `evaluate` evaluates in NumPy. `line` is always the byte address divided
+by the line size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.polynomials import is_irreducible, remainder, smallest_irreducible
 
 ADDRESS_BITS = 63
 """Byte addresses are non-negative signed 64-bit integers."""
@@ -28,9 +31,17 @@ KIND_DISPLACEMENT = 2
 class IndexCode:
     """An index function compiled for `sets` sets: what the cores evaluate.
 
-    kind 0: parity of ``line & masks[j]`` gives bit j, xor (``(line >> fold_shift & fold_mask) % modulus``) where
-    ``modulus`` is not 0. kind 1: ``line % modulus``. kind 2: ``(factor * (line >> shift) + (line & mask)) % modulus``
-    with ``mask = (1 << shift) - 1``.
+    =======================  =================================================================================
+    `kind`                   set of a line
+    =======================  =================================================================================
+    0, `KIND_LINEAR`         bit j = parity of ``line & masks[j]``; the whole xor
+                             ``(line >> shift & fold_mask) % modulus`` where `modulus` is not 0
+    1, `KIND_MODULO`         ``line % modulus``
+    2, `KIND_DISPLACEMENT`   ``(factor * ((line >> shift) % modulus) + (line & (1 << shift) - 1)) % modulus``
+    =======================  =================================================================================
+
+    Fields that a kind does not name are 0 or empty. `factor` is below 2^16 and `modulus` at most `sets`, so
+    that no intermediate value leaves 64 bits.
     """
 
     kind: int
@@ -45,10 +56,11 @@ class IndexCode:
 class IndexFunction:
     """Base of the index functions; equal when of one type with equal parameters."""
 
+    __slots__ = ()
     name: ClassVar[str]
 
     def compile(self, sets: int, line_size: int) -> IndexCode:
-        """Return the function for `sets` sets of `line_size`-byte lines; raise `ConfigError` where undefined."""
+        """Return the function for `sets` sets of `line_size`-byte lines; `ConfigError` where undefined."""
         raise NotImplementedError
 
     def set_of(self, lines: NDArray[np.int64], sets: int, line_size: int = 128) -> NDArray[np.int64]:
@@ -82,9 +94,11 @@ class Fermi(IndexFunction):
         """See `IndexFunction.compile`."""
         if sets not in (32, 64) or line_size != 128:
             raise ConfigError(
-                f"index='fermi' is defined for 32 or 64 sets of 128-byte lines, not {sets} sets of {line_size}"
+                f"index='fermi': is defined for 32 or 64 sets of 128-byte lines, not {sets} of {line_size}"
             )
-        masks = tuple((1 << low | 1 << high) >> 7 for low, high in zip(range(7, 12), (13, 14, 15, 17, 19), strict=True))
+        masks = tuple(
+            (1 << low | 1 << high) >> 7 for low, high in zip(range(7, 12), (13, 14, 15, 17, 19), strict=True)
+        )
         return IndexCode(KIND_LINEAR, sets, (*masks, 1 << 12 >> 7) if sets == 64 else masks)
 
 
@@ -97,15 +111,15 @@ class BXor(IndexFunction):
     def compile(self, sets: int, line_size: int) -> IndexCode:
         """See `IndexFunction.compile`."""
         bits = _set_bits(self.name, sets)
-        return IndexCode(KIND_LINEAR, sets, tuple(1 << j | 1 << (j + bits) for j in range(bits)))
+        return IndexCode(KIND_LINEAR, sets, _groups(bits, 2, _line_bits(line_size)))
 
 
 @dataclass(frozen=True, slots=True)
 class Pric(IndexFunction):
     """The line modulo an irreducible polynomial over GF(2) (Khairy et al., section 4.3, figure 7).
 
-    `polynomial` has one bit per coefficient, degree log2(sets); None takes the smallest irreducible one of that
-    degree, 37 for 32 sets.
+    `polynomial` has one bit per coefficient, degree log2(sets); None takes the smallest irreducible one of
+    that degree, 37 for 32 sets.
     """
 
     polynomial: int | None = None
@@ -114,30 +128,35 @@ class Pric(IndexFunction):
     def compile(self, sets: int, line_size: int) -> IndexCode:
         """See `IndexFunction.compile`."""
         bits = _set_bits(self.name, sets)
-        poly = smallest_irreducible(bits) if self.polynomial is None else self.polynomial
+        poly = smallest_irreducible(bits) if self.polynomial is None else self._checked(sets, bits)
+        masks = [0] * bits
+        for i in range(_line_bits(line_size)):
+            power = remainder(1 << i, poly)
+            for j in range(bits):
+                masks[j] |= (power >> j & 1) << i
+        return IndexCode(KIND_LINEAR, sets, tuple(masks))
+
+    def _checked(self, sets: int, bits: int) -> int:
+        poly = _whole("polynomial", self.polynomial, 1, 1 << ADDRESS_BITS)
         if poly.bit_length() - 1 != bits:
             raise ConfigError(
                 f"polynomial={poly}: has degree {poly.bit_length() - 1}, {sets} sets need degree {bits}"
             )
-        if not is_irreducible(poly):
-            raise ConfigError(f"polynomial={poly}: is reducible over GF(2), so it cannot spread strides")
-        masks = [0] * bits
-        remainder = 1 if bits else 0
-        for i in range(ADDRESS_BITS - line_size.bit_length() + 1):
-            for j in range(bits):
-                masks[j] |= (remainder >> j & 1) << i
-            remainder <<= 1
-            if remainder >> bits & 1:
-                remainder ^= poly
-        return IndexCode(KIND_LINEAR, sets, tuple(masks))
+        if bits and not is_irreducible(poly):
+            example = smallest_irreducible(bits)
+            raise ConfigError(
+                f"polynomial={poly}: is reducible over GF(2), must be irreducible, as {example}"
+            )
+        return poly
 
 
 @dataclass(frozen=True, slots=True)
 class Fup(IndexFunction):
     """Full permutation: four groups of line bits xored (Wang et al., section III-C, figure 4).
 
-    F = max(`feature_bits`, 4 n) line bits, cut into S1..S4 of n = log2(sets) bits; where F > 4 n, S4 takes the rest
-    and is first reduced modulo the largest prime below the number of sets.
+    F = max(`feature_bits`, 4 n) line bits, cut into S1..S4 of n = log2(sets) bits; where F > 4 n, S4 takes
+    the rest and is first reduced modulo the largest prime below the number of sets. With 1 or 2 sets there is
+    no such prime, and F is 4 n.
     """
 
     feature_bits: int = 28
@@ -146,18 +165,17 @@ class Fup(IndexFunction):
     def compile(self, sets: int, line_size: int) -> IndexCode:
         """See `IndexFunction.compile`."""
         bits = _set_bits(self.name, sets)
-        if not 1 <= self.feature_bits <= ADDRESS_BITS + 1 - line_size.bit_length():
-            raise ConfigError(f"feature_bits={self.feature_bits}: must be 1 to the number of line bits")
-        used = max(self.feature_bits, 4 * bits)
-        if used == 4 * bits or sets < 4:
-            return IndexCode(KIND_LINEAR, sets, tuple(_every(j, bits, 4) for j in range(bits)))
+        line_bits = _line_bits(line_size)
+        feature_bits = _whole("feature_bits", self.feature_bits, 1, line_bits + 1)
+        if feature_bits <= 4 * bits or sets < 4:
+            return IndexCode(KIND_LINEAR, sets, _groups(bits, 4, line_bits))
         return IndexCode(
             KIND_LINEAR,
             sets,
-            tuple(_every(j, bits, 3) for j in range(bits)),
+            _groups(bits, 3, line_bits),
             modulus=largest_prime(sets - 1),
             shift=3 * bits,
-            fold_mask=(1 << (used - 3 * bits)) - 1,
+            fold_mask=(1 << (feature_bits - 3 * bits)) - 1,
         )
 
 
@@ -176,7 +194,10 @@ class PMod(IndexFunction):
 
 @dataclass(frozen=True, slots=True)
 class PDisp(IndexFunction):
-    """Prime displacement: (`p` × tag + low bits) mod the largest prime below the sets (Wang et al., section III-D)."""
+    """Prime displacement: (`p` × tag + low bits) mod the largest prime below the sets.
+
+    The low bits are log2(sets) of the line, the tag is the rest (Wang et al., section III-D).
+    """
 
     p: int = 9
     name: ClassVar[str] = "pdisp"
@@ -186,9 +207,8 @@ class PDisp(IndexFunction):
         bits = _set_bits(self.name, sets)
         if sets < 4:
             raise ConfigError(f"index='pdisp': needs at least 4 sets, not {sets}")
-        if not 1 <= self.p < 1 << 16:
-            raise ConfigError(f"p={self.p}: must be 1 to 65535")
-        return IndexCode(KIND_DISPLACEMENT, sets, modulus=largest_prime(sets - 1), factor=self.p, shift=bits)
+        factor = _whole("p", self.p, 1, 1 << 16)
+        return IndexCode(KIND_DISPLACEMENT, sets, modulus=largest_prime(sets - 1), factor=factor, shift=bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,18 +218,22 @@ class Masks(IndexFunction):
     masks: tuple[int, ...]
     name: ClassVar[str] = "masks"
 
+    def __post_init__(self) -> None:
+        """Keep any sequence as a tuple, so that the value stays hashable."""
+        if isinstance(self.masks, str) or not isinstance(self.masks, Sequence):
+            raise ConfigError(f"masks={self.masks!r}: must be a sequence of whole numbers")
+        object.__setattr__(self, "masks", tuple(self.masks))
+
     def compile(self, sets: int, line_size: int) -> IndexCode:
         """See `IndexFunction.compile`."""
         bits = _set_bits(self.name, sets)
         if len(self.masks) != bits:
-            raise ConfigError(f"masks: {sets} sets need {bits} masks, not {len(self.masks)}")
-        for mask in self.masks:
-            if not 0 < mask < 1 << ADDRESS_BITS:
-                raise ConfigError(f"masks: {mask} is not a non-empty mask of at most {ADDRESS_BITS} line bits")
-        return IndexCode(KIND_LINEAR, sets, tuple(self.masks))
+            raise ConfigError(f"masks={self.masks}: {sets} sets need {bits} masks, not {len(self.masks)}")
+        limit = 1 << _line_bits(line_size)
+        return IndexCode(KIND_LINEAR, sets, tuple(_whole("masks", mask, 1, limit) for mask in self.masks))
 
 
-INDEX_FUNCTIONS: dict[str, Callable[..., IndexFunction]] = {
+INDEX_FUNCTIONS: dict[str, type[IndexFunction]] = {
     cls.name: cls for cls in (Linear, Fermi, BXor, Pric, Fup, PMod, PDisp, Masks)
 }
 
@@ -220,14 +244,20 @@ def index_function(name: str, **parameters: Any) -> IndexFunction:
         make = INDEX_FUNCTIONS[name]
     except KeyError:
         raise ConfigError(unknown("index function", name, INDEX_FUNCTIONS)) from None
-    try:
-        return make(**parameters)
-    except TypeError as error:
-        raise ConfigError(f"index={name!r}: {error}") from None
+    known = {f.name: f for f in fields(make)}  # type: ignore[arg-type]
+    for parameter in parameters:
+        if not known:
+            raise ConfigError(f"index={name!r}: has no parameters, so no {parameter!r}")
+        if parameter not in known:
+            raise ConfigError(unknown(f"parameter of index={name!r}:", parameter, known))
+    for parameter, f in known.items():
+        if parameter not in parameters and f.default is MISSING:
+            raise ConfigError(f"index={name!r}: parameter {parameter!r} is missing")
+    return make(**parameters)
 
 
 def evaluate(code: IndexCode, lines: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the set of every line under a compiled index function, in NumPy."""
+    """Return the set of every non-negative line under a compiled index function; shape of `lines`."""
     if code.kind == KIND_MODULO:
         return lines % code.modulus
     if code.kind == KIND_DISPLACEMENT:
@@ -243,30 +273,24 @@ def evaluate(code: IndexCode, lines: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def largest_prime(limit: int) -> int:
     """Return the largest prime that is at most `limit` (at least 2)."""
-    return next(n for n in range(limit, 1, -1) if all(n % d for d in range(2, int(n**0.5) + 1)))
+    return next(n for n in range(limit, 1, -1) if all(n % d for d in range(2, math.isqrt(n) + 1)))
 
 
-def is_irreducible(poly: int) -> bool:
-    """Tell whether a polynomial over GF(2), one bit per coefficient, has no factor of smaller positive degree."""
-    degree = poly.bit_length() - 1
-    return degree >= 1 and all(_remainder(poly, d) for d in range(2, 1 << (degree // 2 + 1)))
+def _groups(bits: int, groups: int, line_bits: int) -> tuple[int, ...]:
+    """Masks that xor the `groups` lowest groups of `bits` line bits each."""
+    return tuple(sum(1 << i for i in range(j, min(groups * bits, line_bits), bits)) for j in range(bits))
 
 
-def smallest_irreducible(degree: int) -> int:
-    """Return the numerically smallest irreducible polynomial of a degree with a constant term (37 for 5)."""
-    if degree == 0:
-        return 1
-    return next(p for p in range((1 << degree) | 1, 1 << (degree + 1), 2) if is_irreducible(p))
+def _whole(name: str, value: Any, least: int, limit: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < limit:
+        raise ConfigError(f"{name}={value!r}: must be a whole number from {least} to {limit - 1}")
+    return value
 
 
-def _remainder(a: int, b: int) -> int:
-    while a.bit_length() >= b.bit_length():
-        a ^= b << (a.bit_length() - b.bit_length())
-    return a
-
-
-def _every(bit: int, stride: int, times: int) -> int:
-    return sum(1 << (bit + stride * g) for g in range(times))
+def _line_bits(line_size: int) -> int:
+    if line_size < 1 or line_size & (line_size - 1):
+        raise ConfigError(f"line={line_size}: must be a power of two")
+    return ADDRESS_BITS + 1 - line_size.bit_length()
 
 
 def _set_bits(name: str, sets: int) -> int:

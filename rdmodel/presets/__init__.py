@@ -1,1 +1,112 @@
-"""Named GPUs as data: one TOML file each, every number with its source."""
+"""Named GPUs as data: one TOML file each, every number with its source, read and written here.
+
+A file holds the fields of `rdmodel.config.GPU` under their own names, the tables ``l1``, ``latency`` and
+``paper_latency`` for the nested ones and ``sources`` from dotted field name to where the number comes from.
+``inf`` stands for unlimited, and ``l1.index`` is a name or a table with a name and parameters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rdmodel.config import GPU, gpu_from_dict
+from rdmodel.errors import ConfigError, unknown
+
+SUFFIX = ".toml"
+
+
+def names() -> list[str]:
+    """Return the names of the GPUs that come with rdmodel, sorted."""
+    files = resources.files(__name__).iterdir()
+    return sorted(file.name.removesuffix(SUFFIX) for file in files if file.name.endswith(SUFFIX))
+
+
+def gpu(which: str | os.PathLike[str] | GPU) -> GPU:
+    """Return a GPU by name, by path (of a file that ends in ``.toml``), or as it is if it is one already.
+
+    Raises `ConfigError` for an unknown name, with the near misses, and for a file that does not hold a GPU.
+    """
+    if isinstance(which, GPU):
+        return which
+    name = os.fspath(which)
+    if name.endswith(SUFFIX):
+        return load(name)
+    known = names()
+    if name not in known:
+        raise ConfigError(unknown("GPU", name, known))
+    return _parse(resources.files(__name__).joinpath(name + SUFFIX).read_bytes(), name)
+
+
+def load(path: str | os.PathLike[str]) -> GPU:
+    """Return the GPU in a TOML file; raise `ConfigError` that names the file, and for bad TOML the line."""
+    where = os.fspath(path)
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{where}: {error.strerror}") from None
+    return _parse(content, where)
+
+
+def dumps(gpu: GPU) -> str:
+    """Return a GPU as TOML text with every field written out; `load` of it gives an equal GPU."""
+    plain = gpu.to_dict()
+    tables = {key: value for key, value in plain.items() if isinstance(value, Mapping)}
+    lines = list(_entries({key: value for key, value in plain.items() if key not in tables}))
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *_entries(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _parse(content: bytes, where: str) -> GPU:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{where}:{line}: must be UTF-8 text") from None
+    try:
+        plain = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where}:{_line_of(error, text)}: {error}") from None
+    try:
+        return gpu_from_dict(plain)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int:
+    # tomllib tells the line in its message alone, and where a text ends too early not even there.
+    found = re.search(r"\(at line (\d+), ", str(error))
+    return int(found[1]) if found else text.count("\n") + 1
+
+
+def _entries(table: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in table.items():
+        yield f"{_key(key)} = {_index(value) if key == 'index' else _value(value)}"
+
+
+def _index(index: Mapping[str, Any]) -> str:
+    if len(index) == 1:
+        return _value(index["name"])
+    return "{ " + ", ".join(_entries(index)) + " }"
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "inf"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, str):
+        # JSON's strings are TOML's, but for the delete character, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)

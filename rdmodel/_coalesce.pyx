@@ -1,0 +1,135 @@
+# The door from lane addresses to transactions. All checks are made in rdmodel.trace before an array gets here.
+"""Compiled coalescing: warp instructions in, the cache lines that they request out."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cdef enum:
+    LANES = 32
+    LOAD = 0
+    BARRIER = 3
+
+# What happens to stores and atomics: rdmodel.coalescing names these rules.
+cdef enum:
+    RULE_DROP = 0
+    RULE_KEEP = 1
+    RULE_LINES = 2
+    RULE_AS_LOAD = 3
+
+
+cdef inline int64_t group_lanes(int64_t size) noexcept nogil:
+    # CUDA guide G.4.2: up to 4 bytes per lane a whole warp, 8 a half-warp, 16 a quarter-warp.
+    if size <= 4:
+        return 32
+    return 16 if size <= 8 else 8
+
+
+cdef inline int64_t add_line(int64_t line, int64_t* group, int64_t found, int64_t* top) noexcept nogil:
+    """Append `line` to the group's `found` lines unless it is there; lines that rise need no search."""
+    cdef int64_t i
+    if found > 0 and line <= top[0]:
+        i = found - 1
+        while i >= 0:
+            if group[i] == line:
+                return found
+            i -= 1
+    else:
+        top[0] = line
+    group[found] = line
+    return found + 1
+
+
+cdef int64_t coalesce_warp(
+    const int64_t* address, uint32_t mask, int64_t size, int64_t line_bits, int64_t* out
+) noexcept nogil:
+    """Write the lines of one instruction (32 lane addresses, inactive ones unread) to `out`; return how many."""
+    cdef int64_t width = group_lanes(size)
+    cdef int64_t lane, line, last, found = 0, total = 0, top = 0
+    for lane in range(LANES):
+        if lane % width == 0:
+            total += found
+            found = 0
+        if not (mask >> lane) & 1:
+            continue
+        line = address[lane] >> line_bits
+        last = (address[lane] + size - 1) >> line_bits
+        found = add_line(line, out + total, found, &top)
+        while line < last:
+            line += 1
+            found = add_line(line, out + total, found, &top)
+    return total + found
+
+
+cdef inline bint wants_lines(uint8_t op, int64_t rule) noexcept nogil:
+    return op == LOAD or rule >= RULE_LINES
+
+
+def coalesce_segment(
+    const uint8_t[:] op, const uint8_t[:] size, const int32_t[:] gap, const int64_t[:] step,
+    const uint64_t[:, :] needs, const uint32_t[:, :] mask, const int64_t[:, :, :] base,
+    int64_t warp, int64_t position, int64_t trips, int64_t rule, int64_t line_bits, int64_t most_lines,
+    uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
+    int64_t n, int64_t used,
+):
+    """Append one warp's instructions of a loop segment, from `position` (trip x body + instruction) on.
+
+    Stops at the end of the segment or when the output might not hold one more instruction, which has at most
+    `most_lines` lines. Returns (new position, n, used); n counts instructions, `used` lines.
+    """
+    cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count
+    cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
+    cdef int64_t[32] address
+    cdef uint32_t active
+    with nogil:
+        while position < end and n < room and used + most_lines <= line_room:
+            i = position % body
+            trip = position // body
+            position += 1
+            active = mask[warp, i]
+            if active == 0 or op[i] == BARRIER or (rule == RULE_DROP and op[i] != LOAD):
+                continue
+            count = 0
+            if wants_lines(op[i], rule):
+                for lane in range(LANES):
+                    address[lane] = base[warp, i, lane] + trip * step[i]
+                count = coalesce_warp(address, active, size[i], line_bits, &out_lines[used])
+            out_op[n] = LOAD if rule == RULE_AS_LOAD else op[i]
+            out_needs[n] = needs[warp, i]
+            out_gap[n] = gap[i]
+            out_count[n] = <int32_t> count
+            used += count
+            n += 1
+    return position, n, used
+
+
+def coalesce_columns(
+    const uint8_t[::1] op, const uint8_t[::1] size, const int32_t[::1] gap, const uint64_t[::1] needs,
+    const uint32_t[::1] mask, const int64_t[::1] address_start, const int64_t[::1] addresses,
+    int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t most_lines,
+    uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
+    int64_t n, int64_t used,
+):
+    """Append the instructions `position` to `end` of a column trace; limits and result as `coalesce_segment`."""
+    cdef int64_t i, lane, at, count
+    cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
+    cdef int64_t[32] address
+    with nogil:
+        while position < end and n < room and used + most_lines <= line_room:
+            i = position
+            position += 1
+            if op[i] == BARRIER or (rule == RULE_DROP and op[i] != LOAD):
+                continue
+            count = 0
+            if wants_lines(op[i], rule):
+                at = address_start[i]
+                for lane in range(LANES):
+                    if (mask[i] >> lane) & 1:
+                        address[lane] = addresses[at]
+                        at += 1
+                count = coalesce_warp(address, mask[i], size[i], line_bits, &out_lines[used])
+            out_op[n] = LOAD if rule == RULE_AS_LOAD else op[i]
+            out_needs[n] = needs[i]
+            out_gap[n] = gap[i]
+            out_count[n] = <int32_t> count
+            used += count
+            n += 1
+    return position, n, used

@@ -1,0 +1,157 @@
+"""Lane addresses to transactions: which cache lines a warp instruction requests (Nugteren et al., 4.1; CUDA guide G.4.2).
+
+Requests of at most 4 bytes per lane are coalesced over the whole warp, up to 8 bytes per half-warp, up to 16 per
+quarter-warp. Each group yields its distinct lines in the order in which lanes first touch them; a lane that straddles
+a line boundary touches every line it covers; two groups may request the same line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+
+import numpy as np
+
+from rdmodel._coalesce import coalesce_columns, coalesce_segment
+from rdmodel.trace import WARP, Columns, Program, Segment, Trace
+
+INSTRUCTIONS_PER_CHUNK = 2048
+LINES_PER_CHUNK = 16384
+
+
+class StoreRule(IntEnum):
+    """What becomes of stores and atomics on the way to the model."""
+
+    DROP = 0
+    """They vanish."""
+    KEEP = 1
+    """They keep their place in program order, without lines."""
+    LINES = 2
+    """They keep their place and their lines."""
+    AS_LOAD = 3
+    """They become loads."""
+
+
+class Chunk:
+    """Room for consecutive instructions of one warp, coalesced: what the model reads.
+
+    Instruction i < `n` has ``op[i]``, ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the lines of all
+    instructions follow one another in ``lines[:used]``.
+    """
+
+    __slots__ = ("count", "gap", "lines", "n", "needs", "op", "used")
+
+    def __init__(self, instructions: int = INSTRUCTIONS_PER_CHUNK, lines: int = LINES_PER_CHUNK) -> None:
+        self.op = np.empty(instructions, np.uint8)
+        self.needs = np.empty(instructions, np.uint64)
+        self.gap = np.empty(instructions, np.int32)
+        self.count = np.empty(instructions, np.int32)
+        self.lines = np.empty(lines, np.int64)
+        self.n = 0
+        self.used = 0
+
+
+class WarpStream:
+    """One warp's instructions, coalesced a chunk at a time, so that a long loop never lies in memory as a whole."""
+
+    def __init__(self, source: Columns | Program, warp: int, line: int, rule: StoreRule) -> None:
+        self._warp = warp
+        self._rule = int(rule)
+        self._line_bits = line.bit_length() - 1
+        self._most_lines = WARP * (16 // line + 2)
+        self._columns = source if isinstance(source, Columns) else None
+        self._segments: Program = () if isinstance(source, Columns) else source
+        self._segment = 0
+        self._position = 0 if self._columns is None else int(self._columns.warp_start[warp])
+
+    def fill(self, chunk: Chunk) -> bool:
+        """Replace the content of `chunk` by the next instructions; return whether more may follow."""
+        chunk.n = chunk.used = 0
+        if self._columns is not None:
+            return self._fill_from_columns(self._columns, chunk)
+        while self._segment < len(self._segments):
+            segment = self._segments[self._segment]
+            if not self._fill_from_segment(segment, chunk):
+                return True
+            self._segment += 1
+            self._position = 0
+        return False
+
+    def _fill_from_columns(self, columns: Columns, chunk: Chunk) -> bool:
+        end = int(columns.warp_start[self._warp + 1])
+        self._position, chunk.n, chunk.used = coalesce_columns(
+            columns.op,
+            columns.size,
+            columns.gap,
+            columns.needs,
+            columns.mask,
+            columns.address_start,
+            columns.addresses,
+            self._position,
+            end,
+            self._rule,
+            self._line_bits,
+            self._most_lines,
+            chunk.op,
+            chunk.needs,
+            chunk.gap,
+            chunk.count,
+            chunk.lines,
+            chunk.n,
+            chunk.used,
+        )
+        return self._position < end
+
+    def _fill_from_segment(self, segment: Segment, chunk: Chunk) -> bool:
+        """Return whether the segment is done, as opposed to the chunk being full."""
+        if not segment.mask[self._warp].any():
+            return True
+        self._position, chunk.n, chunk.used = coalesce_segment(
+            segment.op,
+            segment.size,
+            segment.gap,
+            segment.step,
+            segment.needs,
+            segment.mask,
+            segment.base,
+            self._warp,
+            self._position,
+            segment.trips,
+            self._rule,
+            self._line_bits,
+            self._most_lines,
+            chunk.op,
+            chunk.needs,
+            chunk.gap,
+            chunk.count,
+            chunk.lines,
+            chunk.n,
+            chunk.used,
+        )
+        return self._position == len(segment.op) * segment.trips
+
+
+def open_block(trace: Trace, block: int, line: int, rule: StoreRule) -> list[WarpStream]:
+    """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
+    source = trace.block(block)
+    return [WarpStream(source, warp, line, rule) for warp in range(trace.launch.block_warps)]
+
+
+def instructions(
+    trace: Trace, block: int, line: int, rule: StoreRule = StoreRule.AS_LOAD
+) -> Iterator[Iterator[tuple[int, int, int, tuple[int, ...]]]]:
+    """Yield, for every warp of a block, its instructions as (op, needs, gap, lines): for reading, not for speed."""
+    for stream in open_block(trace, block, line, rule):
+        yield _instructions(stream)
+
+
+def _instructions(stream: WarpStream) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
+    chunk = Chunk()
+    more = True
+    while more:
+        more = stream.fill(chunk)
+        at = 0
+        for i in range(chunk.n):
+            end = at + int(chunk.count[i])
+            yield int(chunk.op[i]), int(chunk.needs[i]), int(chunk.gap[i]), tuple(map(int, chunk.lines[at:end]))
+            at = end

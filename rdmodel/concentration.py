@@ -1,0 +1,51 @@
+"""How an index function spreads accesses over the sets: the two measures of Wang et al., equations 1 and 2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rdmodel.errors import TraceError
+from rdmodel.policies import IndexFunction
+
+
+def intra_warp_concentration(
+    loads: NDArray[np.int64] | Sequence[ArrayLike], index: IndexFunction, sets: int, line: int = 128
+) -> float:
+    """Return the transactions of a load divided by the sets they touch, averaged over the loads (equation 1).
+
+    `loads` holds the line numbers (byte address // `line`) of one warp's load per row, after coalescing: an
+    array of shape (loads, transactions), or a sequence of 1-D arrays where their lengths differ. Loads without
+    transactions do not count. 1 is ideal; a load of k transactions has k where all fall in one set. O(n log n)
+    for n transactions. Raises `TraceError` where a load is not 1-D or there is no transaction at all,
+    `ConfigError` where `index` is not defined for the geometry.
+    """
+    rows = [np.asarray(load, dtype=np.int64) for load in loads]
+    if any(row.ndim != 1 for row in rows):
+        raise TraceError("loads: must hold one row of line numbers for each load")
+    lengths = np.array([len(row) for row in rows if len(row)], dtype=np.int64)
+    if not len(lengths):
+        raise TraceError("loads: must hold at least one transaction")
+    load = np.repeat(np.arange(len(lengths)), lengths)
+    touched = np.unique(load * sets + index.set_of(np.concatenate(rows), sets, line))
+    sets_touched = np.bincount(touched // sets, minlength=len(lengths))
+    return float(np.mean(lengths / sets_touched))
+
+
+def balance(set_counts: ArrayLike) -> float:
+    """Return how evenly accesses fall on the sets over a whole run (equation 2, after Kharbutli et al.).
+
+    `set_counts` is a 1-D array with the number of accesses of every set, untouched sets included. 1 is what a
+    perfectly random distribution has on average, more is worse, and an even one has slightly less than 1.
+    Raises `TraceError` for negative counts, or where there is no access at all.
+    """
+    counts = np.asarray(set_counts, dtype=np.float64)
+    if counts.ndim != 1 or not np.all(counts >= 0):
+        raise TraceError("set_counts: must be one number of at least 0 for each set")
+    accesses, sets = float(counts.sum()), len(counts)
+    if not accesses:
+        raise TraceError("set_counts: must hold at least one access")
+    weight = float((counts * (counts + 1) / 2).sum())
+    return weight / (accesses / (2 * sets) * (accesses + 2 * sets - 1))

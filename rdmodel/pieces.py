@@ -1,0 +1,85 @@
+"""A block of a trace in pieces of bounded size, for those who go through a trace once and keep little of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from rdmodel.expansion import expand
+from rdmodel.trace import WARP, Columns, Program, Segment, Trace, slice_warps
+
+PIECE = 1 << 20
+"""Lane addresses in a piece, if nothing else is asked for: 8 MiB of addresses."""
+
+
+def pieces(trace: Trace, block: int, limit: int = PIECE) -> Iterator[tuple[int, Columns]]:
+    """Yield a block's instructions in order as (first warp, columns of that warp and perhaps the next ones).
+
+    A block of at most `limit` lane addresses is one piece; a larger one is cut, first into warps, then along them,
+    so that consecutive pieces may belong to one warp. A piece exceeds `limit` only where one iteration of a
+    segment's body does. Raises `TraceError` if the trace does not hold the block.
+    """
+    source = trace.block(block)
+    if isinstance(source, Columns):
+        yield from _cut_columns(source, limit)
+    else:
+        yield from _cut_program(source, trace.launch.block_warps, limit)
+
+
+def _cut_columns(columns: Columns, limit: int) -> Iterator[tuple[int, Columns]]:
+    if len(columns.addresses) <= limit:
+        yield 0, columns
+        return
+    rows = max(1, limit // WARP)
+    for warp in range(columns.warps):
+        first, end = (int(row) for row in columns.warp_start[warp : warp + 2])
+        for row in range(first, end, rows):
+            bounds = np.array([0, row, min(row + rows, end), len(columns)])
+            yield warp, slice_warps(replace(columns, warp_start=bounds), 1, 2)
+
+
+def _cut_program(program: Program, warps: int, limit: int) -> Iterator[tuple[int, Columns]]:
+    if sum(segment.trips * int(_lanes(segment).sum()) for segment in program) <= limit:
+        yield 0, expand(program, warps)
+        return
+    for warp in range(warps):
+        for part in _cut_warp(program, warp, limit):
+            yield warp, expand(part, 1)
+
+
+def _cut_warp(program: Program, warp: int, limit: int) -> Iterator[Program]:
+    part: list[Segment] = []
+    room = limit
+    for segment in program:
+        per_trip = int(_lanes(segment)[warp].sum())
+        first = 0
+        while per_trip and first < segment.trips:
+            if part and room < per_trip:
+                yield part
+                part, room = [], limit
+            end = min(segment.trips, first + max(1, room // per_trip))
+            part.append(_narrow(segment, warp, first, end))
+            room -= (end - first) * per_trip
+            first = end
+    if part:
+        yield part
+
+
+def _lanes(segment: Segment) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """Return the active lanes per iteration, of shape (warps, body)."""
+    return np.bitwise_count(segment.mask).astype(np.int64)
+
+
+def _narrow(segment: Segment, warp: int, first: int, end: int) -> Segment:
+    """Return iterations ``first:end`` of one warp as a segment."""
+    only = slice(warp, warp + 1)
+    return replace(
+        segment,
+        trips=end - first,
+        base=segment.base[only] + first * segment.step[:, None],
+        needs=segment.needs[only],
+        mask=segment.mask[only],
+        loop_exit=segment.loop_exit & (end == segment.trips),
+    )

@@ -1,0 +1,36 @@
+"""The analytical model in plain Python: what the compiled engine is tested against, readable and slow.
+
+`paper` and `hardware` each model one SM as a generator. It yields the time whenever a slot is free, is sent a
+`Block` (or None: no more), and returns its `Counts`. `run` drives one SM, `run_all` several at once.
+
+>>> from rdmodel.config import CacheConfig, Options
+>>> from rdmodel.policies import Linear
+>>> cache = CacheConfig(size=1024, ways=2, index=Linear())
+>>> options = Options(definition="paper", lat_min=100, sigma=0.0, hit_latency=0)
+>>> load = Instruction(op=0, needs=0, gap=0, lines=(7, 8))
+>>> counts = run(paper(cache, options, 1, iter([0, 0])), [[[load, load]]])
+>>> counts.transactions, counts.hits, counts.compulsory
+(4, 2, 2)
+"""
+
+from rdmodel.reference.blocks import SM, Block, Instruction, run, run_all
+from rdmodel.reference.hardware import hardware
+from rdmodel.reference.paper import paper
+from rdmodel.reference.record import Counts, Effect, Log, Try
+from rdmodel.reference.stack import INFINITE, ReuseStack
+
+__all__ = [
+    "INFINITE",
+    "SM",
+    "Block",
+    "Counts",
+    "Effect",
+    "Instruction",
+    "Log",
+    "ReuseStack",
+    "Try",
+    "hardware",
+    "paper",
+    "run",
+    "run_all",
+]

@@ -1,0 +1,194 @@
+"""What a prediction says, as frozen values. Results carry the configuration and the seed that made them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from rdmodel.errors import RdmodelError
+from rdmodel.histogram import Histogram
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class MissCounts:
+    """Misses by cause (Nugteren et al., 4.3): first request ever; too small a cache; too few ways or a bad index."""
+
+    compulsory: float
+    capacity: float
+    associativity: float
+
+    @property
+    def total(self) -> float:
+        """All misses: requests that left the SM."""
+        return self.compulsory + self.capacity + self.associativity
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the three causes and their total."""
+        return {
+            "compulsory": self.compulsory,
+            "capacity": self.capacity,
+            "associativity": self.associativity,
+            "total": self.total,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmCounts:
+    """What one SM counted. `steps` is the model's time at the end, not cycles."""
+
+    sm: int
+    blocks: int
+    transactions: int
+    hits: int
+    latency_misses: int
+    misses: MissCounts
+    stalls_mshr: int
+    stalls_ways: int
+    bypassed: int
+    steps: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as a plain dict."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**plain, "misses": self.misses.to_dict()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ablation:
+    """One component switched off: `misses` without it, and `difference` = misses with it minus without, signed."""
+
+    component: str
+    misses: float
+    difference: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as a plain dict."""
+        return {"component": self.component, "misses": self.misses, "difference": self.difference}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What the L1 data caches of the modelled SMs do with a kernel.
+
+    ``transactions = hits + latency_misses + misses.total``, always. `latency_misses` are requests to a line that is
+    already in flight: they wait, but cause no memory request, hardware counters do not count them as misses, and
+    `miss_rate` leaves them out. Counts are summed over the modelled SMs (`per_sm` keeps them apart) and, where
+    several seeds were run (`runs`), are means over the runs.
+    """
+
+    kernel: str
+    gpu: str
+    definition: str
+    seed: int
+    sms_modelled: int
+    transactions: float
+    hits: float
+    latency_misses: float
+    misses: MissCounts
+    stalls_mshr: float
+    stalls_ways: float
+    bypassed: float
+    steps: float
+    histogram: Histogram | None = field(repr=False)
+    trace_seconds: float = field(compare=False)
+    seconds: float = field(compare=False)
+    config: Mapping[str, Any] = field(repr=False)
+    per_sm: tuple[SmCounts, ...] = field(repr=False)
+    runs: tuple[Prediction, ...] = field(default=(), repr=False)
+    ablation: tuple[Ablation, ...] = field(default=(), repr=False)
+    breakdown: Mapping[str, float] | None = field(default=None, repr=False)
+
+    @property
+    def miss_rate(self) -> float:
+        """Misses per transaction, 0 to 1, latency misses left out: what hardware counters report."""
+        return self.misses.total / self.transactions
+
+    @property
+    def latency_miss_rate(self) -> float:
+        """Requests to lines in flight per transaction, 0 to 1."""
+        return self.latency_misses / self.transactions
+
+    @property
+    def stalls(self) -> float:
+        """Tries that failed for want of an MSHR or a way; they are not misses."""
+        return self.stalls_mshr + self.stalls_ways
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % confidence interval of the mean miss rate over the runs (Student's t); None for a single run."""
+        if len(self.runs) < 2:
+            return None
+        return mean_interval([run.miss_rate for run in self.runs])
+
+    def __str__(self) -> str:
+        """Return the prediction in one line."""
+        return (
+            f"{self.kernel} on {self.gpu} ({self.definition}): L1 miss rate {100 * self.miss_rate:.2f} % "
+            f"of {self.transactions:,.0f} transactions"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the prediction as plain numbers, strings and dicts, ready for JSON."""
+        plain: dict[str, Any] = {
+            "kernel": self.kernel,
+            "gpu": self.gpu,
+            "definition": self.definition,
+            "seed": self.seed,
+            "sms_modelled": self.sms_modelled,
+            "transactions": self.transactions,
+            "hits": self.hits,
+            "latency_misses": self.latency_misses,
+            "misses": self.misses.to_dict(),
+            "stalls": self.stalls,
+            "miss_rate": self.miss_rate,
+            "latency_miss_rate": self.latency_miss_rate,
+            "trace_seconds": self.trace_seconds,
+            "seconds": self.seconds,
+            "stalls_by": {"mshr": self.stalls_mshr, "ways": self.stalls_ways},
+            "bypassed": self.bypassed,
+            "steps": self.steps,
+            "per_sm": [sm.to_dict() for sm in self.per_sm],
+        }
+        if self.interval is not None:
+            plain["seeds"] = {
+                "n": len(self.runs),
+                "miss_rates": [run.miss_rate for run in self.runs],
+                "mean": self.miss_rate,
+                "interval_95": list(self.interval),
+            }
+        if self.ablation:
+            plain["ablation"] = [row.to_dict() for row in self.ablation]
+        if self.breakdown is not None:
+            plain["breakdown"] = dict(self.breakdown)
+        plain["config"] = dict(self.config)
+        return plain
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the prediction as one flat row: for CSV and data frames."""
+        plain = self.to_dict()
+        low, high = self.interval or (None, None)
+        row = {k: v for k, v in plain.items() if isinstance(v, str | int | float)}
+        row |= {f"misses_{k}": v for k, v in plain["misses"].items()}
+        return row | {"interval_low": low, "interval_high": high}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the prediction as a data frame of one row; needs pandas (extra ``frame``)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise RdmodelError("to_frame() needs pandas: pip install 'rdmodel[frame]'") from None
+        return pd.DataFrame([self.to_row()])
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % confidence interval of the mean of at least two values, by Student's t distribution."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    mean, n = float(np.mean(values)), len(values)
+    half = float(stdtrit(n - 1, 0.975)) * float(np.std(values, ddof=1)) / n**0.5
+    return mean - half, mean + half
