@@ -5,6 +5,7 @@
 
 from array import array
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
@@ -581,6 +582,7 @@ cdef int grow(void** array, int64_t count, size_t size) noexcept nogil:
     return 0
 
 
+@cython.final
 cdef class PaperCore(Core):
     """The definition `paper`: effects move lines, a step is an instruction (MODEL.md sections 4 to 6)."""
 
@@ -791,6 +793,7 @@ cdef class PaperCore(Core):
         return C_GO
 
 
+@cython.final
 cdef class HardwareCore(Core):
     """The definition `hardware`: lines are allocated at issue, a step is a transaction (MODEL.md section 11)."""
 

@@ -1,22 +1,23 @@
 """The reuse stack of Bennett and Kruskal (1975) as C structs, and the hash table that numbers lines for it.
 
-For compiled callers (`cimport rdmodel._tree`). What runs per access is inline here; what runs rarely (memory) is
-in `_tree.pyx`. Nothing needs the GIL, nothing raises; functions that allocate return -1 when out of memory, and
-leave the struct as it was.
+For compiled callers (`cimport rdmodel._tree`). What runs per access is inline here; what runs rarely
+(memory) is in `_tree.pyx`. Nothing needs the GIL, nothing raises; functions that allocate return -1 when
+out of memory, and leave the struct as it was.
 
-The caller numbers lines 0, 1, 2, ... with a `LineTable` and owns an int64 array `pos`, filled with -1: where on the
-time line of its stack each line took effect last. Several stacks may share one `pos` if no line is on two of them.
-A line that takes effect costs
+The caller numbers lines 0, 1, 2, ... with a `LineTable` and owns an int64 array `pos`, filled with -1:
+where on the time line of its stack each line took effect last. Several stacks may share one `pos` if no
+line is on two of them. A line that takes effect costs
 
     distance = stack_distance(&stack, pos[id])     # before it moves
     stack_touch(&stack, id, pos)                   # to the top
 
-Time line: every touch takes the next position, `now`, and leaves a hole where the line was before. The lines that
-took effect after a position are as many as the positions behind it that are not holes. Holes are bits, with counts
-over 64, 64^2, 64^3 and 64^4 positions, so that a distance adds up at most 63 counts per level, and none at levels
-coarser than the way from the position to `now`. (Counting holes, not lines, halves the updates and spares the newest
-counts, which every distance reads.) When the time line is full it is compacted: the lines move to its front, in order. It
-doubles when more than half of it is lines, so that memory is O(distinct lines) and a touch O(1) amortised.
+Time line: every touch takes the next position, `now`, and leaves a hole where the line was before. The
+lines that took effect after a position are as many as the positions behind it that are not holes. Holes are
+bits, with counts over 64, 64^2, 64^3 and 64^4 positions, so that a distance adds up at most 63 counts per
+level (but all there are of the last), and none at levels coarser than the way from the position to `now`.
+(Counting holes, not lines, halves the updates and spares the newest counts, which every distance reads.)
+When the time line is full it is compacted: the lines move to its front, in order. It doubles when more than
+half of it is lines, so that memory is O(distinct lines) and a touch O(1) amortised.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
@@ -30,7 +31,7 @@ cdef struct Stack:
     int64_t capacity    # positions on the time line: a power of two
     int64_t now         # the next free position
     int64_t live        # lines on the stack
-    int64_t* owner      # [capacity] the line that took effect at a position; also the start of the one allocation
+    int64_t* owner      # [capacity] the line that took effect at a position; start of the one allocation
     uint64_t* bits      # [capacity / 64] 1 = hole
     uint8_t* holes6     # holes per 2^6 positions; these two are padded, see `allocate`
     uint16_t* holes12   # holes per 2^12 positions
@@ -52,7 +53,7 @@ cdef struct LineTable:
 
 # ---- Stack
 
-cdef int stack_init(Stack* s) noexcept nogil             # an empty stack of the smallest capacity (under 3 KB)
+cdef int stack_init(Stack* s) noexcept nogil             # an empty stack of the smallest capacity, 3 KB
 cdef void stack_free(Stack* s) noexcept nogil            # releases it; harmless when repeated
 cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil    # compacts or doubles a full time line
 
@@ -66,7 +67,9 @@ cdef inline int64_t popcount(uint64_t x) noexcept nogil:
 
 
 cdef inline int64_t sum6(const uint8_t* counts, int64_t n) noexcept nogil:
-    # Sum of n < 64 counts of at most 64, 8 at a time; what a load brings beyond the n-th is shifted out.
+    # Sum of n < 64 counts of at most 64, 8 at a time (little-endian): what a load brings beyond the n-th is
+    # shifted out. Loads start at counts[0], not at a multiple of 8, to stay clear of the count before it,
+    # often written just now: a wide load that overlaps a narrow store has to wait for it.
     cdef uint64_t eight, total = 0
     while n > 0:
         memcpy(&eight, counts, 8)
@@ -139,7 +142,7 @@ cdef inline int stack_touch(Stack* s, int64_t line, int64_t* pos) noexcept nogil
 
 # ---- LineTable
 
-cdef int table_init(LineTable* t, int64_t expected) noexcept nogil     # room for `expected` lines before it grows
+cdef int table_init(LineTable* t, int64_t expected) noexcept nogil     # grows beyond `expected` lines
 cdef void table_free(LineTable* t) noexcept nogil                      # releases it; harmless when repeated
 cdef int table_grow(LineTable* t) noexcept nogil                       # doubles the slots
 cdef int table_intern_many(LineTable* t, const int64_t* lines, int64_t n, int64_t* ids) noexcept nogil

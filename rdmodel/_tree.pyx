@@ -22,7 +22,7 @@ cdef enum:
 # ---- Stack
 
 cdef int64_t levels_bytes(int64_t capacity) noexcept nogil:
-    # Size of everything but the owners. The two levels that are read 8 bytes at a time may be read 8 bytes too far.
+    # All but the owners. The two levels that are read 8 bytes at a time may be read 8 bytes too far.
     return (8 * (capacity >> 6) + 8 * ((capacity >> 18) + 1) + 8 * ((capacity >> 24) + 1)
             + 2 * ((capacity >> 12) + 4) + (capacity >> 6) + 8)
 
@@ -57,7 +57,7 @@ cdef void stack_free(Stack* s) noexcept nogil:
 
 
 cdef int64_t move_lines(Stack* old, int64_t* owner, int64_t* pos) noexcept nogil:
-    # Give the lines of the full time line `old`, in order, the first positions of `owner`, which may be its own.
+    # Give the lines of the full time line `old`, in order, the first places of `owner`, maybe its own.
     cdef int64_t word, line, to = 0
     cdef uint64_t rest
     for word in range(old.capacity >> 6):
@@ -129,7 +129,7 @@ cdef int table_grow(LineTable* t) noexcept nogil:
 
 
 cdef int table_intern_many(LineTable* t, const int64_t* lines, int64_t n, int64_t* ids) noexcept nogil:
-    # The slot of a later line is fetched while this one is looked up; a table that grows makes it useless, not wrong.
+    # The slot of a later line is fetched while this one is looked up; growth makes that useless, not wrong.
     cdef int64_t i
     for i in range(n):
         if i + AHEAD < n:
@@ -149,9 +149,9 @@ cdef int require(bint holds, str what) except -1:
 
 
 cdef class Distances:
-    """Reuse distances of one stream of lines that arrives in chunks: O(distinct lines) memory, O(1) amortised hashing.
+    """Reuse distances of one stream of lines that arrives in chunks: O(distinct lines) memory.
 
-    A distance costs a few additions per factor of 64 between it and 1.
+    A distance costs a few additions per factor of 64 between it and 1. One thread at a time.
     """
 
     cdef Stack stack
@@ -194,7 +194,7 @@ cdef class Distances:
             raise MemoryError("reuse stack")
 
     def check(self):
-        """Raise `AssertionError` unless every invariant of the stack and the table holds; O(capacity), for tests."""
+        """Raise `AssertionError` unless every invariant of stack and table holds; O(capacity), for tests."""
         cdef int64_t p, lines = 0, hole
         cdef int64_t[:, ::1] holes = np.zeros((4, (self.stack.capacity >> 6) + 1), dtype=np.int64)
         cdef int level
@@ -265,7 +265,7 @@ cdef class Distances:
 
 
 def unique_pass(const int64_t[::1] lines not None):
-    """Return the number of distinct `lines`, noting where each occurred last: the least that exact distances cost.
+    """Return the number of distinct `lines`, noting where each occurred last: the least that distances cost.
 
     One plain pass over an open-addressing table, nothing fetched ahead: the floor that benchmarks divide by.
     """

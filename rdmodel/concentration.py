@@ -1,4 +1,4 @@
-"""How an index function spreads accesses over the sets: the two measures of Wang et al., equations 1 and 2."""
+"""How an index function spreads accesses over the sets: two measures of Wang et al., DATE 2015."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def intra_warp_concentration(
     """Return the transactions of a load divided by the sets they touch, averaged over the loads (equation 1).
 
     `loads` holds the line numbers (byte address // `line`) of one warp's load per row, after coalescing: an
-    array of shape (loads, transactions), or a sequence of 1-D arrays where their lengths differ. Loads without
-    transactions do not count. 1 is ideal; a load of k transactions has k where all fall in one set. O(n log n)
-    for n transactions. Raises `TraceError` where a load is not 1-D or there is no transaction at all,
-    `ConfigError` where `index` is not defined for the geometry.
+    array of shape (loads, transactions), or a sequence of 1-D arrays where their lengths differ. Loads
+    without transactions do not count. 1 is ideal; a load of k transactions has k where all fall in one set.
+    O(n log n) for n transactions. Raises `TraceError` where a load is not 1-D or there is no transaction at
+    all, `ConfigError` where `index` is not defined for the geometry.
     """
     rows = [np.asarray(load, dtype=np.int64) for load in loads]
     if any(row.ndim != 1 for row in rows):

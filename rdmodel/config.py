@@ -8,11 +8,14 @@ from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.policies import ADDRESS_BITS, Fermi, IndexCode, IndexFunction, index_function
+from rdmodel.policies import Fermi, IndexCode, IndexFunction, index_function
 
 Definition = Literal["hardware", "paper"]
 Stores = Literal["free", "step", "evict", "allocate"]
 T = TypeVar("T")
+
+MOST = 1 << 40
+"""The largest number that a field may hold: far beyond any machine, and sums of it stay within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +41,10 @@ class CacheConfig:
             _check_int(name, getattr(self, name), 1)
         if self.line & (self.line - 1):
             raise ConfigError(f"line={self.line}: must be a power of two")
-        if self.size % (self.line * self.ways):
+        unit = self.line * self.ways
+        if self.size % unit:
             raise ConfigError(
-                f"size={self.size}: is not a multiple of line × ways = {self.line} × {self.ways} = {self.line * self.ways}"
+                f"size={self.size}: is not a multiple of line x ways = {self.line} x {self.ways} = {unit}"
             )
         for name in ("mshrs", "mshr_merge", "mshr_per_warp"):
             if getattr(self, name) is not None:
@@ -112,10 +116,17 @@ class GPU:
         for name in ("sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit", "max_block_threads"):
             _check_int(name, getattr(self, name), 1)
         _check_int("shared_memory", self.shared_memory, 0)
+        for name, cls in (("l1", CacheConfig), ("latency", LatencyConfig), ("paper_latency", LatencyConfig)):
+            if not isinstance(getattr(self, name), cls):
+                raise ConfigError(f"{name}={getattr(self, name)!r}: must be a {cls.__name__}")
+        for name, source in self.sources.items():
+            if not isinstance(source, str):
+                raise ConfigError(f"sources.{name}={source!r}: must be a text")
 
     def replace(self, **changes: Any) -> GPU:
         """Return a copy with fields changed, checked anew; raise `ConfigError` for an unknown one."""
-        return replace(self, **changes)
+        changed: GPU = replace(self, **changes)
+        return changed
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings and dicts: `gpu_from_dict` reads it back."""
@@ -190,13 +201,15 @@ def replace(value: Any, **changes: Any) -> Any:
 def _check_int(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"{name}={value!r}: must be a whole number")
-    if not least <= value < 1 << ADDRESS_BITS:
-        raise ConfigError(f"{name}={value}: must be at least {least}" + ("" if value < least else " and below 2^63"))
+    if value < least:
+        raise ConfigError(f"{name}={value}: must be at least {least}")
+    if value > MOST:
+        raise ConfigError(f"{name}={value}: must be at most 2^40")
 
 
 def _check_number(name: str, value: Any, least: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
-        raise ConfigError(f"{name}={value!r}: must be a finite number of at least {least:g}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= MOST:
+        raise ConfigError(f"{name}={value!r}: must be a finite number of at least {least:g} (and at most 2^40)")
 
 
 def _check_choice(name: str, value: Any, choices: Any) -> None:

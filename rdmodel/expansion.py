@@ -1,4 +1,4 @@
-"""From loops to rows: `expand` writes a `Program` out as `Columns`, `concatenate` joins the columns of blocks."""
+"""From loops to rows: `expand` writes out a `Program` as `Columns`, `concatenate` joins those of blocks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LANES = np.arange(WARP, dtype=np.uint32)
 def expand(program: Program, warps: int) -> Columns:
     """Return the instructions of one block of `warps` warps, written out.
 
-    Within a segment the order is iteration by iteration. A warp whose mask is 0 does not execute the instruction; a
-    barrier has no addresses; `loop_exit` is set in the last iteration only. O(warp instructions + active lanes) time
-    and memory.
+    Within a segment the order is iteration by iteration. A warp whose mask is 0 does not execute the
+    instruction; a barrier has no addresses; `loop_exit` is set in the last iteration only. O(warp
+    instructions + active lanes) time and memory.
     """
     parts = [_rows(segment) for segment in program if segment.instructions]
     if not parts:
@@ -42,7 +42,8 @@ def concatenate(columns: Sequence[Columns]) -> Columns:
     if not columns:
         return _empty(0)
     joined: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in columns]) for name in (*_ROW_COLUMNS, "addresses")
+        name: np.concatenate([getattr(part, name) for part in columns])
+        for name in (*_ROW_COLUMNS, "addresses")
     }
     for name in ("warp_start", "address_start"):
         steps = [np.diff(getattr(part, name)) for part in columns]
@@ -72,19 +73,21 @@ def _rows(segment: Segment) -> dict[str, NDArray[Any]]:
 
 
 def _address_counts(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
-    lanes = np.bitwise_count(columns["mask"]).astype(np.int64)
+    lanes: NDArray[np.int64] = np.bitwise_count(columns["mask"]).astype(np.int64)
     lanes[columns["op"] == Op.BARRIER] = 0
     return lanes
 
 
 def _offsets(counts: NDArray[Any]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return offsets
 
 
 def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the integers of all ranges ``starts[i] : starts[i] + counts[i]``, one after the other."""
     begin = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - begin, counts)
+    moved: NDArray[np.int64] = np.repeat(starts - begin, counts)
+    return moved + np.arange(len(moved), dtype=np.int64)
 
 
 def _empty(warps: int) -> Columns:

@@ -1,4 +1,4 @@
-"""Changes to a GPU as keys and values that people write: ``l1.size`` and ``48K``, ``l1.index`` and ``pric``."""
+"""Changes to a GPU as keys and values that people write: ``l1.size`` and ``48K``, ``sms`` and ``15``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block of a trace in pieces of bounded size, for those who go through a trace once and keep little of it."""
+"""A block of a trace in pieces of bounded size, for code that goes through a trace once and keeps little."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PIECE = 1 << 20
 def pieces(trace: Trace, block: int, limit: int = PIECE) -> Iterator[tuple[int, Columns]]:
     """Yield a block's instructions in order as (first warp, columns of that warp and perhaps the next ones).
 
-    A block of at most `limit` lane addresses is one piece; a larger one is cut, first into warps, then along them,
-    so that consecutive pieces may belong to one warp. A piece exceeds `limit` only where one iteration of a
-    segment's body does. Raises `TraceError` if the trace does not hold the block.
+    A block of at most `limit` lane addresses is one piece; a larger one is cut, first into warps, then along
+    them, so that consecutive pieces may belong to one warp. A piece exceeds `limit` only where one iteration
+    of a segment's body does. Raises `TraceError` if the trace does not hold the block.
     """
     source = trace.block(block)
     if isinstance(source, Columns):

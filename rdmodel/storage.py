@@ -1,9 +1,9 @@
 """The native form of a trace on disk: a folder with one raw ``.npy`` file per column and ``meta.json``.
 
-Columns are little-endian, one-dimensional and named as in `rdmodel.trace.Columns`; ``blocks.npy`` (int64) holds the
-ids of the blocks. ``meta.json`` holds ``format``, ``version``, ``launch``, ``columns`` (the length of every column)
-and ``source`` (where the trace came from: whatever its maker wrote). Reading maps the columns into memory, so a trace
-may be larger than memory; writing keeps only a piece of one block at a time.
+Columns are little-endian, one-dimensional and named as in `rdmodel.trace.Columns`; ``blocks.npy`` (int64)
+holds the ids of the blocks. ``meta.json`` holds ``format``, ``version``, ``launch``, ``columns`` (the length
+of every column) and ``source`` (where the trace came from: whatever its maker wrote). Reading maps the
+columns into memory, so a trace may be larger than memory; writing keeps only a piece of one block at a time.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def save(
 ) -> None:
     """Write a trace as a folder, block by block; memory stays within a few pieces (`rdmodel.pieces`).
 
-    The folder appears under its name only when complete: a run that is killed leaves the old one or none (and perhaps
-    a hidden ``.NAME.*.partial`` beside it). `source` is any JSON object. Raises `TraceError` if `path` exists,
-    unless `overwrite` is set and it is a folder with nothing but a trace in it; if `source` is not JSON; or if
-    something cannot be written.
+    The folder appears under its name only when complete: a run that is killed leaves the old one or none (and
+    perhaps a hidden ``.NAME.*.partial`` beside it). `source` is any JSON object. Raises `TraceError` if
+    `path` exists, unless `overwrite` is set and it is a folder with nothing but a trace in it; if `source` is
+    not JSON; or if something cannot be written.
     """
     target = Path(path).resolve()
     head = {
@@ -91,9 +91,10 @@ def save(
 def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
     """Return the trace in a folder that `save` wrote, its columns mapped into memory, read-only.
 
-    The check of all columns against each other reads them once and needs memory for a few numbers per instruction;
-    `trusted` skips it, for a folder that is known to be sound. Raises `TraceError` that names the file and what is
-    wrong with it: a newer version, a missing, truncated or foreign file, columns that disagree.
+    The check of all columns against each other reads them once and needs memory for a few numbers per
+    instruction; `trusted` skips it, for a folder that is known to be sound. Raises `TraceError` that names
+    the file and what is wrong with it: a newer version, a missing, truncated or foreign file, columns that
+    disagree.
     """
     folder = Path(path)
     meta = _read_meta(folder)
@@ -241,7 +242,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise TraceError(f"{where}: is not the description of a trace ('format' is not {FORMAT!r})")
     version = meta.get("version")
-    if not _is_count(version) or version < 1:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise TraceError(f"{where}: version={version!r}: must be a whole number of at least 1")
     if version > VERSION:
         raise TraceError(f"{where}: version {version} is newer than this rdmodel reads ({VERSION})")

@@ -35,10 +35,11 @@ class ArrayUse:
 class Summary:
     """A trace in numbers.
 
-    `threads` and `blocks` are the grid's; `blocks_held` is how many blocks the trace has, and everything below is
-    about these. `instructions` counts warp instructions by operation. `lane_accesses` are accesses of single lanes,
-    `bytes_requested` their bytes. `lines` are the distinct lines of `line` bytes that are requested, by stores too.
-    `load_transactions` are what coalescing makes of the loads. `elsewhere` counts lane accesses outside `arrays`.
+    `threads` and `blocks` are the grid's; `blocks_held` is how many blocks the trace has, and everything
+    below is about these. `instructions` counts warp instructions by operation. `lane_accesses` are accesses
+    of single lanes, `bytes_requested` their bytes. `lines` are the distinct lines of `line` bytes that are
+    requested, by stores too. `load_transactions` are what coalescing makes of the loads. `elsewhere` counts
+    lane accesses outside `arrays`.
     """
 
     kernel: str
@@ -82,9 +83,10 @@ class Summary:
 
 
 def summarise(trace: Trace, line: int = 128) -> Summary:
-    """Count what a trace asks of memory in lines of `line` bytes, a power of two; raise `ConfigError` for others.
+    """Count what a trace asks of memory, in lines of `line` bytes (a power of two, else `ConfigError`).
 
-    Reads the trace once, a piece of a block at a time; memory is proportional to the number of distinct lines.
+    Reads the trace once, a piece of a block at a time; memory is proportional to the number of distinct
+    lines.
     """
     if line < 1 or line & (line - 1):
         raise ConfigError(f"line={line}: must be a power of two")

@@ -25,6 +25,9 @@ WARP = 32
 ALL_NEEDS = (1 << 64) - 1
 """A `needs` mask that waits for every earlier load: what to write where dependences are unknown."""
 
+LAST_ADDRESS = (1 << 63) - 16
+"""The highest byte address a lane may have: its last byte still has a signed 64-bit address."""
+
 
 class Op(IntEnum):
     """What a memory instruction does."""
@@ -55,8 +58,8 @@ class ArrayInfo:
 class Launch:
     """One kernel launch: its name, shape and what a block occupies on an SM.
 
-    `grid` and `block` are (x, y, z). `registers` is per thread and `shared_memory` in bytes per block; 0 = unknown,
-    which limits nothing. Raises `LaunchError` for an empty or negative dimension.
+    `grid` and `block` are (x, y, z). `registers` is per thread and `shared_memory` in bytes per block; 0 =
+    unknown, which limits nothing. Raises `LaunchError` for what is no whole number, an empty or a negative one.
     """
 
     kernel: str
@@ -70,11 +73,14 @@ class Launch:
         """Refuse shapes that no launch can have."""
         for name in ("grid", "block"):
             shape = getattr(self, name)
-            if len(shape) != 3 or any(int(n) != n or n < 1 for n in shape):
+            if np.size(shape) != 3 or not all(_is_whole(n, least=1) for n in shape):
                 raise LaunchError(f"{name}={shape}: needs three dimensions of at least 1")
+            object.__setattr__(self, name, tuple(map(int, shape)))
         for name in ("registers", "shared_memory"):
-            if getattr(self, name) < 0:
-                raise LaunchError(f"{name}={getattr(self, name)}: must be at least 0 (0 = unknown)")
+            need = getattr(self, name)
+            if not _is_whole(need, least=0):
+                raise LaunchError(f"{name}={need}: must be a whole number of at least 0 (0 = unknown)")
+            object.__setattr__(self, name, int(need))
 
     @property
     def blocks(self) -> int:
@@ -95,6 +101,10 @@ class Launch:
     def threads(self) -> int:
         """Threads in the grid."""
         return self.blocks * self.block_threads
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
 _COLUMN_TYPES: dict[str, Any] = {
@@ -133,7 +143,8 @@ class Columns:
     ``addresses``       int64    active lane: byte address
     ==================  =======  ==============================================================================
 
-    A barrier has no addresses. Raises `TraceError` that says which instruction of which warp is wrong.
+    A barrier has no addresses. Raises `TraceError` for a value that its dtype cannot hold; `check` raises one
+    that says which instruction of which warp is wrong.
     """
 
     warp_start: NDArray[np.int64]
@@ -151,8 +162,7 @@ class Columns:
     def __post_init__(self) -> None:
         """Bring every column to its dtype, contiguous and read-only; copies only where it must."""
         for column in fields(self):
-            wanted = _COLUMN_TYPES[column.name]
-            value = np.ascontiguousarray(getattr(self, column.name), dtype=wanted)
+            value = np.ascontiguousarray(_as_dtype(column.name, getattr(self, column.name)))
             if value.flags.writeable:
                 value = value.view()
                 value.flags.writeable = False
@@ -172,8 +182,9 @@ class Columns:
         n = len(self)
         for column in fields(self):
             value = getattr(self, column.name)
-            expected = {"warp_start": None, "address_start": n + 1, "addresses": None}.get(column.name, n)
-            if value.ndim != 1 or (expected is not None and len(value) != expected):
+            free = column.name in ("warp_start", "addresses")
+            expected = len(value) if free else n + (column.name == "address_start")
+            if value.shape != (expected,):
                 raise TraceError(f"column {column.name}: shape {value.shape}, expected ({expected},)")
         _check_offsets("warp_start", self.warp_start, n)
         _check_offsets("address_start", self.address_start, len(self.addresses))
@@ -187,22 +198,44 @@ class Columns:
         )
         self._refuse(~barrier & (self.mask == 0), "no active lane (mask {0})", self.mask)
         held = np.diff(self.address_start)
-        self._refuse(
-            held != np.where(barrier, 0, lanes), "{0} addresses disagree with its active mask", held
-        )
-        if len(self.addresses) and int(self.addresses.min()) < 0:
-            lane = int(np.argmax(self.addresses < 0))
-            row = int(np.searchsorted(self.address_start, lane, side="right")) - 1
-            raise TraceError(f"{self._where(row)}: address {int(self.addresses[lane])} is negative")
+        self._refuse(held != np.where(barrier, 0, lanes), "{0} addresses disagree with its active mask", held)
+        self._refuse_lanes(self.addresses < 0, "is negative")
+        self._refuse_lanes(self.addresses > LAST_ADDRESS, f"is above {LAST_ADDRESS}")
 
     def _refuse(self, wrong: NDArray[np.bool_], message: str, values: NDArray[Any]) -> None:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise TraceError(f"{self._where(row)}: " + message.format(values[row]))
 
+    def _refuse_lanes(self, wrong: NDArray[np.bool_], message: str) -> None:
+        if wrong.any():
+            lane = int(np.argmax(wrong))
+            row = int(np.searchsorted(self.address_start, lane, side="right")) - 1
+            raise TraceError(f"{self._where(row)}: address {self.addresses[lane]} {message}")
+
     def _where(self, row: int) -> str:
         warp = int(np.searchsorted(self.warp_start, row, side="right")) - 1
         return f"warp {warp}, instruction {row - int(self.warp_start[warp])}"
+
+
+def _as_dtype(name: str, values: Any) -> NDArray[Any]:
+    """Return `values` in the dtype of column `name`; raise `TraceError` if one of them would change."""
+    wanted = np.dtype(_COLUMN_TYPES[name])
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        raise TraceError(f"column {name}: must be an array of whole numbers") from None
+    if found.dtype == wanted or found.size == 0:
+        return found.astype(wanted, copy=False)
+    # Floats hold no 64-bit number in full: the low bits of an address may be lost before it gets here.
+    if found.dtype.kind not in ("biu" if wanted.itemsize == 8 else "biuf"):
+        raise TraceError(f"column {name}: must be whole numbers of type {wanted}, not {found.dtype}")
+    with np.errstate(invalid="ignore"):
+        column = found.astype(wanted)
+    changed = np.flatnonzero(column != found)
+    if len(changed):
+        raise TraceError(f"column {name}: {found.flat[changed[0]]} at {changed[0]} does not fit {wanted}")
+    return column
 
 
 def _check_offsets(name: str, offsets: NDArray[np.int64], end: int) -> None:
@@ -295,8 +328,9 @@ def check_blocks(launch: Launch, blocks: Sequence[int] | None) -> Sequence[int]:
     if isinstance(blocks, range) and blocks.step > 0:
         wrong = len(blocks) > 0 and (blocks[0] < 0 or blocks[-1] >= launch.blocks)
     else:
-        ids = np.asarray(blocks, dtype=np.int64)
-        wrong = ids.ndim != 1 or bool((np.diff(ids) <= 0).any())
+        ids = np.asarray(blocks)
+        wrong = ids.ndim != 1 or (len(ids) > 0 and ids.dtype.kind not in "iu")
+        wrong = wrong or bool((ids[1:] <= ids[:-1]).any())
         wrong = wrong or (len(ids) > 0 and bool(ids[0] < 0 or ids[-1] >= launch.blocks))
     if wrong:
         raise TraceError(f"blocks: must be ascending block ids below {launch.blocks}")

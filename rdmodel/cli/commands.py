@@ -1,0 +1,248 @@
+"""What each command does: names and files to values, a call, and its result as text, JSON or CSV."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import tracegen
+from rdmodel import presets, storage
+from rdmodel.cli import text
+from rdmodel.cli.arguments import extent_options, kernel_parameters, machine_assignments, model_options
+from rdmodel.config import GPU, Options
+from rdmodel.errors import ConfigError, TraceError
+from rdmodel.launch import modelled_blocks
+from rdmodel.model import predict
+from rdmodel.overrides import override, parse_size
+from rdmodel.policies import Linear
+from rdmodel.summary import summarise
+from rdmodel.trace import Trace
+from tracegen import formats
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command that `arguments` name."""
+    COMMANDS[arguments.command](arguments)
+
+
+# ---- commands
+
+
+def run_predict(arguments: argparse.Namespace) -> None:
+    """Predict every kernel or trace given."""
+    gpu = machine(arguments)
+    options = model_options(arguments)
+    results = []
+    for source in arguments.sources:
+        trace = open_source(source, arguments)
+        with Progress(source) as progress:
+            results.append(predict(trace, gpu, progress=progress, **options))
+    if arguments.json:
+        plain = [result.to_dict() for result in results]
+        print_json(plain[0] if len(plain) == 1 else plain)
+    elif arguments.csv:
+        print_csv(result.to_row() for result in results)
+    else:
+        print("\n\n".join(text.prediction(result) for result in results))
+
+
+def run_trace(arguments: argparse.Namespace) -> None:
+    """Write a kernel's trace, or convert a trace."""
+    trace = open_modelled(arguments.source, arguments, everything=arguments.all)
+    form = arguments.format or ("trc" if arguments.output.endswith(".trc") else "native")
+    lost: tuple[str, ...] = ()
+    with Progress(arguments.source) as progress:
+        if form == "native":
+            source = {"from": Path(arguments.source).name, "params": dict(getattr(trace, "params", {}))}
+            storage.save(trace, arguments.output, source=source, overwrite=arguments.overwrite, progress=progress)
+        else:
+            lost = formats.write(trace, arguments.output, format=form, overwrite=arguments.overwrite)
+    for note in lost:
+        print(f"rdmodel: {note}", file=sys.stderr)
+    held = 0 if trace.blocks is None else len(trace.blocks)
+    print(f"{arguments.output}: {held:,} of {trace.launch.blocks:,} blocks of {trace.launch.kernel}")
+
+
+def run_info(arguments: argparse.Namespace) -> None:
+    """Summarise a trace."""
+    trace = open_modelled(arguments.source, arguments)
+    summary = summarise(trace, line=machine(arguments).l1.line)
+    if arguments.json:
+        print_json(summary.to_dict())
+    else:
+        print(text.summary(summary))
+
+
+def run_mrc(arguments: argparse.Namespace) -> None:
+    """Show the reuse distances of a kernel's transactions in a fully associative cache."""
+    trace = open_source(arguments.source, arguments)
+    gpu = machine(arguments)
+    options = extent_options(arguments) | {"definition": "paper", "seed": arguments.seed}
+    l1 = dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear())
+    if arguments.order == "round-robin":
+        # No latency and no MSHR limit: the order depends on the launch alone, not on any cache.
+        l1 = dataclasses.replace(l1, mshrs=None, mshr_per_warp=None, mshr_merge=None)
+        options |= {"lat_min": 0, "sigma": 0.0, "hit_latency": 0, "divergence": False}
+    else:
+        options["definition"] = arguments.order
+    with Progress(arguments.source) as progress:
+        result = predict(trace, gpu.replace(l1=l1), progress=progress, **options)
+    assert result.histogram is not None
+    lines = None
+    if arguments.sizes is not None:
+        lines = [_lines(size, l1.line) for size in arguments.sizes.split(",")]
+    curve = result.histogram.miss_ratio_curve(lines)
+    if arguments.json:
+        points = [{"lines": n, "bytes": n * l1.line, "miss_ratio": ratio} for n, ratio in curve]
+        print_json(
+            {
+                "kernel": result.kernel,
+                "line": l1.line,
+                "order": arguments.order,
+                "transactions": result.transactions,
+                "histogram": {str(d): n for d, n in result.histogram.items()},
+                "curve": points,
+                "config": result.config,
+            }
+        )
+    elif arguments.csv:
+        print_csv({"lines": n, "bytes": n * l1.line, "miss_ratio": ratio} for n, ratio in curve)
+    else:
+        print(text.reuse(result, curve, l1.line, arguments.order))
+
+
+def run_kernels(arguments: argparse.Namespace) -> None:
+    """List the kernels."""
+    specs = tracegen.kernels()
+    if arguments.json:
+        print_json(
+            [
+                {"name": s.name, "sizes": dict(s.sizes), "block": list(s.block), "description": s.description}
+                for s in specs
+            ]
+        )
+    else:
+        print(text.kernels(specs))
+
+
+def run_gpus(arguments: argparse.Namespace) -> None:
+    """List the presets, or show one so that it can be loaded again."""
+    if arguments.name is None:
+        gpus = [presets.gpu(name) for name in presets.names()]
+        if arguments.json:
+            print_json([gpu.to_dict() for gpu in gpus])
+        else:
+            print(text.gpus(gpus))
+        return
+    gpu = override(presets.gpu(arguments.name), dict(arguments.assignments))
+    if arguments.json:
+        print_json(gpu.to_dict())
+    else:
+        print(presets.dumps(gpu), end="")
+
+
+COMMANDS = {
+    "predict": run_predict,
+    "trace": run_trace,
+    "info": run_info,
+    "mrc": run_mrc,
+    "kernels": run_kernels,
+    "gpus": run_gpus,
+}
+
+
+# ---- names and files to values
+
+
+def machine(arguments: argparse.Namespace) -> GPU:
+    """Return the GPU that the arguments name, with all their changes."""
+    gpu = presets.gpu(arguments.gpu)
+    changes = machine_assignments(arguments)
+    return override(gpu, changes) if changes else gpu
+
+
+def open_source(source: str, arguments: argparse.Namespace, blocks: Any = None) -> Trace:
+    """Return the trace in a file or folder, or of a kernel."""
+    path = Path(source)
+    if path.exists():
+        for option in ("param", "block", "base"):
+            if getattr(arguments, option):
+                raise ConfigError(f"--{option}: {source} is a recorded trace; only a kernel takes it")
+        trace = formats.read(path, lenient=arguments.lenient)
+        _tell_skipped(trace)
+        return trace
+    if "/" in source or path.suffix in {form.extension for form in formats.FORMATS.values() if form.extension}:
+        raise TraceError(f"{source}: no such file")
+    return tracegen.kernel(
+        source, block=arguments.block, blocks=blocks, base=arguments.base, **kernel_parameters(arguments.param)
+    )
+
+
+def open_modelled(source: str, arguments: argparse.Namespace, everything: bool = False) -> Trace:
+    """Return the trace of a file as it is, that of a kernel cut to the blocks that predict would model."""
+    trace = open_source(source, arguments)
+    if everything or Path(source).exists():
+        return trace
+    options = Options(**extent_options(arguments)).resolve(machine(arguments))
+    return open_source(source, arguments, modelled_blocks(trace.launch, options))
+
+
+def _tell_skipped(trace: Trace) -> None:
+    skipped = trace.skipped if isinstance(trace, formats.RecordedTrace) else formats.Skipped()
+    for example in skipped.examples:
+        print(f"rdmodel: skipped: {example}", file=sys.stderr)
+    if skipped.lines:
+        print(f"rdmodel: skipped {skipped.lines:,} bad lines in all", file=sys.stderr)
+
+
+def _lines(size: str, line: int) -> int:
+    parsed = parse_size(size, "sizes")
+    if parsed < 0 or parsed % line:
+        raise ConfigError(f"sizes={size!r}: must be a multiple of the line size, {line} bytes")
+    return parsed // line
+
+
+# ---- output
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON; NaN cannot occur."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_csv(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows as CSV, the first row's keys as the header."""
+    table = list(rows)
+    writer = csv.DictWriter(sys.stdout, fieldnames=list(table[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+
+
+class Progress:
+    """One line of progress on stderr, redrawn at most five times a second; silent where stderr is no terminal."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = monotonic() + 0.5
+        self._drawn = False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def __call__(self, done: int, total: int) -> None:
+        if not sys.stderr.isatty() or monotonic() < self._next:
+            return
+        self._next = monotonic() + 0.2
+        self._drawn = True
+        print(f"\r\x1b[K{self._what}: block {done:,} of {total:,}", end="", file=sys.stderr, flush=True)

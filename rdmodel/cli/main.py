@@ -1,0 +1,42 @@
+"""`main`: run one command; results to stdout, everything else to stderr; exit 0, 1 (failed) or 2 (bad input)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from rdmodel.cli.arguments import parse
+from rdmodel.errors import RdmodelError, SimulationError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command in `argv` (default: the program's arguments) and return the exit status."""
+    try:
+        arguments = parse(sys.argv[1:] if argv is None else argv)
+        # Commands load NumPy and the cores; help and usage errors do without.
+        from rdmodel.cli import commands
+
+        commands.run(arguments)
+        sys.stdout.flush()
+    except SimulationError as error:
+        return _fail(str(error), 1)
+    except RdmodelError as error:
+        return _fail(str(error), 2)
+    except MemoryError:
+        return _fail("out of memory; fewer --threads or --model-sms need less", 1)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # The reader of a pipe is gone; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", 1)
+    return 0
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"rdmodel: error: {message}", file=sys.stderr)
+    return status

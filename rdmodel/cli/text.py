@@ -1,0 +1,197 @@
+"""Results as text that a person likes to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rdmodel.config import GPU
+from rdmodel.histogram import INFINITE, Histogram, MissRatioCurve
+from rdmodel.result import Prediction
+from rdmodel.summary import Summary
+
+WIDTH = 24
+"""Characters of the longest bar."""
+
+
+def table(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Return rows as aligned columns; the columns in `right` are flush right."""
+    cells = [list(row) for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    flush = set(right)
+    lines = [
+        "  ".join(c.rjust(w) if i in flush else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in cells
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def count(value: float) -> str:
+    """Return a count with separators; means over seeds keep one decimal."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def percent(part: float, whole: float) -> str:
+    """Return a share in percent."""
+    return f"{100 * part / whole:.2f} %" if whole else "-"
+
+
+def prediction(result: Prediction) -> str:
+    """Return a prediction: what was modelled, the counts and causes, the rate and what it counts."""
+    whole = result.transactions
+    rows = [
+        ("transactions", whole),
+        ("hits", result.hits),
+        ("latency misses", result.latency_misses),
+        ("misses", result.misses.total),
+        ("  compulsory", result.misses.compulsory),
+        ("  capacity", result.misses.capacity),
+        ("  associativity", result.misses.associativity),
+    ]
+    counts = table([("  " + name, count(n), percent(n, whole)) for name, n in rows], right=(1, 2))
+    parts = [_heading(result), counts, _stalls(result), _rate(result)]
+    if result.breakdown is not None:
+        parts.insert(2, _breakdown(result))
+    if result.ablation:
+        parts.insert(2, _ablation(result))
+    return "\n\n".join(parts)
+
+
+def _heading(result: Prediction) -> str:
+    options = result.config["options"]
+    trace = result.config["trace"]
+    grid = trace["grid"][0] * trace["grid"][1] * trace["grid"][2]
+    blocks = sum(sm.blocks for sm in result.per_sm)
+    sizes = " ".join(f"{k}={v}" for k, v in trace["params"].items())
+    sms = "SM 0" if result.sms_modelled == 1 else f"{result.sms_modelled} SMs"
+    first = f", only the first {options['blocks']:,} of the grid" if options["blocks"] else ""
+    seeds = f"seed {result.seed}" if not result.runs else f"{len(result.runs)} seeds from {result.seed}"
+    return (
+        f"{result.kernel}{' ' + sizes if sizes else ''} on {result.gpu}, definition {result.definition}\n"
+        f"{sms} of {options['sms']}: {blocks:,} of {grid:,} blocks{first}, {seeds}"
+    )
+
+
+def _stalls(result: Prediction) -> str:
+    text = (
+        f"  stalls {count(result.stalls)} (no MSHR {count(result.stalls_mshr)}, no way {count(result.stalls_ways)})"
+    )
+    if result.bypassed:
+        text += f", bypassed {count(result.bypassed)}"
+    return text + f"; trace {result.trace_seconds:.2f} s, model {result.seconds:.2f} s"
+
+
+def _rate(result: Prediction) -> str:
+    interval = ""
+    if result.interval is not None:
+        low, high = result.interval
+        interval = f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %)"
+    stores = "" if result.config["options"]["stores"] == "allocate" else " and stores"
+    return (
+        f"L1 miss rate {100 * result.miss_rate:.2f} %{interval}\n"
+        f"counts load requests that leave the SM per coalesced {result.config['gpu']['l1']['line']}-byte transaction; "
+        f"leaves out requests to lines already in flight ({100 * result.latency_miss_rate:.2f} %){stores}"
+    )
+
+
+def _ablation(result: Prediction) -> str:
+    rows = [("  without", "misses", "accounts for", "of all")]
+    rows += [
+        (f"  {row.component}", count(row.misses), f"{row.difference:+,.0f}", percent(row.difference, result.transactions))
+        for row in result.ablation
+    ]
+    return table(rows, right=(1, 2, 3))
+
+
+def _breakdown(result: Prediction) -> str:
+    assert result.breakdown is not None
+    rows = [("  class (by switching components off)", "misses", "of all")]
+    rows += [(f"  {name}", f"{n:+,.0f}", percent(n, result.transactions)) for name, n in result.breakdown.items()]
+    return table(rows, right=(1, 2))
+
+
+def reuse(result: Prediction, curve: MissRatioCurve, line: int, order: str) -> str:
+    """Return a reuse-distance histogram by powers of two, and a miss-ratio curve."""
+    assert result.histogram is not None
+    rows = [("  distance", "transactions", "share", "")]
+    for name, n in _by_powers(result.histogram):
+        rows.append((f"  {name}", count(n), percent(n, result.transactions), _bar(n / result.transactions)))
+    points = [("  cache", "lines", "miss ratio", "")]
+    points += [(f"  {size_text(n * line)}", f"{n:,}", percent(ratio, 1), _bar(ratio)) for n, ratio in curve]
+    return (
+        f"{result.kernel}: {count(result.transactions)} transactions in the order {order}, {line}-byte lines\n\n"
+        + table(rows, right=(1, 2))
+        + "\n\n"
+        + table(points, right=(0, 1, 2))
+        + "\n\nmiss ratio of one fully associative LRU cache, first touches included"
+    )
+
+
+def _bar(share: float) -> str:
+    return "#" * round(WIDTH * share)
+
+
+def _by_powers(histogram: Histogram) -> list[tuple[str, int]]:
+    buckets: dict[int, int] = {}
+    for distance, n in histogram.items():
+        if distance != INFINITE:
+            buckets[distance.bit_length()] = buckets.get(distance.bit_length(), 0) + n
+    rows = []
+    for bits in sorted(buckets):
+        low, high = (0, 0) if bits == 0 else (1 << (bits - 1), (1 << bits) - 1)
+        rows.append((f"{low:,}" if low == high else f"{low:,} to {high:,}", buckets[bits]))
+    return [*rows, ("first touch", histogram.infinite)]
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes as a person writes it."""
+    for unit, bits in (("MB", 20), ("KB", 10)):
+        if size >= 1 << bits and size % (1 << bits) == 0:
+            return f"{size >> bits:,} {unit}"
+    return f"{size:,} B"
+
+
+def summary(result: Summary) -> str:
+    """Return what a trace holds."""
+    rows = [
+        ("grid, block", f"{_shape(result.grid)}, {_shape(result.block)} threads"),
+        ("blocks held", f"{result.blocks_held:,} of {result.blocks:,}"),
+        *((f"{name} instructions", f"{n:,}") for name, n in result.instructions.items() if n),
+        ("lane accesses", f"{result.lane_accesses:,} ({result.active_lanes:.1f} active lanes an instruction)"),
+        ("bytes requested", f"{result.bytes_requested:,}"),
+        ("footprint", f"{result.lines:,} lines of {result.line} bytes = {result.footprint:,} bytes"),
+        ("load transactions", f"{result.load_transactions:,} ({result.transactions_per_load:.2f} a load)"),
+    ]
+    parts = [f"{result.kernel}, a trace of warp instructions", table((f"  {name}", text) for name, text in rows)]
+    if result.arrays:
+        uses = [("  array", "base", "bytes", "lane accesses", "touched")]
+        uses += [
+            (f"  {a.name}", f"{a.base:#x}", f"{a.bytes:,}", f"{a.accesses:,}", size_text(a.footprint))
+            for a in result.arrays
+        ]
+        parts.append(table(uses, right=(1, 2, 3, 4)))
+    return "\n\n".join(parts)
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+def kernels(specs: Iterable[Any]) -> str:
+    """Return the list of kernels with sizes and blocks."""
+    rows = [("kernel", "sizes", "block", "what it does")]
+    for spec in specs:
+        sizes = " ".join(f"{name}={value}" for name, value in spec.sizes.items())
+        rows.append((spec.name, sizes, _shape(spec.block), spec.description))
+    return table(rows)
+
+
+def gpus(machines: Iterable[GPU]) -> str:
+    """Return the list of GPUs with their L1 caches."""
+    rows = [("GPU", "SMs", "L1", "ways", "sets", "line", "index", "MSHRs", "blocks", "threads")]
+    for gpu in machines:
+        l1 = gpu.l1
+        mshrs = "inf" if l1.mshrs is None else str(l1.mshrs)
+        numbers = (size_text(l1.size), str(l1.ways), str(l1.sets), str(l1.line))
+        rows.append((gpu.name, str(gpu.sms), *numbers, l1.index.name, mshrs, str(gpu.max_blocks), str(gpu.max_threads)))
+    return table(rows, right=(1, 2, 3, 4, 5, 7, 8, 9))

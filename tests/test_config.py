@@ -1,0 +1,194 @@
+"""Configurations that cannot exist are refused with the field, the value and what is allowed."""
+
+import math
+
+import pytest
+
+from rdmodel import policies
+from rdmodel.config import GPU, CacheConfig, LatencyConfig, Options, gpu_from_dict, replace
+from rdmodel.errors import ConfigError, RdmodelError
+
+L1 = CacheConfig(size=16384, ways=4)
+
+
+def gpu(**changes):
+    fields = {"name": "test", "sms": 14, "max_threads": 1536, "max_blocks": 8, "max_warps": 48, "l1": L1}
+    return GPU(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("size", "ways", "line", "sets", "lines", "line_bits"),
+    [(16384, 4, 128, 32, 128, 7), (49152, 6, 128, 64, 384, 7), (256, 2, 1, 128, 256, 0)],
+)
+def test_a_cache_derives_its_geometry(size, ways, line, sets, lines, line_bits):
+    cache = CacheConfig(size=size, ways=ways, line=line, index=policies.Linear())
+    assert (cache.sets, cache.lines, cache.line_bits) == (sets, lines, line_bits)
+    assert cache.index_code().sets == sets
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size": 16000}, "size=16000: is not a multiple of line"),
+        ({"ways": 0}, "ways=0: must be at least 1"),
+        ({"ways": 3}, "size=16384: is not a multiple of line"),
+        ({"size": -1}, "size=-1: must be at least 1"),
+        ({"size": 16384.0}, "size=16384.0: must be a whole number"),
+        ({"size": True}, "size=True: must be a whole number"),
+        ({"size": "16K"}, "size='16K': must be a whole number"),
+        ({"line": 96}, "line=96: must be a power of two"),
+        ({"line": 0}, "line=0: must be at least 1"),
+        ({"mshrs": 0}, "mshrs=0: must be at least 1"),
+        ({"mshrs": math.inf}, "mshrs=inf: must be a whole number"),
+        ({"mshr_merge": -3}, "mshr_merge=-3: must be at least 1"),
+        ({"mshr_per_warp": 1.5}, "mshr_per_warp=1.5: must be a whole number"),
+        (
+            {"size": 33 * 512, "index": policies.Linear()},
+            "index='linear': needs a power of two of sets, not 33",
+        ),
+        ({"size": 64 * 512 * 2}, "32 or 64 sets of 128-byte lines, not 128 of 128"),
+        ({"index": policies.Pric(32)}, "polynomial=32: is reducible over GF(2)"),
+    ],
+)
+def test_a_cache_that_cannot_exist_is_refused(changes, message):
+    with pytest.raises(ConfigError) as error:
+        CacheConfig(**({"size": 16384, "ways": 4} | changes))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lat_min": -1}, "lat_min=-1: must be at least 0"),
+        ({"hit_latency": -20}, "hit_latency=-20: must be at least 0"),
+        ({"hit_latency": 0.5}, "hit_latency=0.5: must be a whole number"),
+        ({"sigma": math.nan}, "sigma=nan: must be a finite number of at least 0"),
+        ({"sigma": math.inf}, "sigma=inf: must be a finite number of at least 0"),
+        ({"sigma": -0.1}, "sigma=-0.1: must be a finite number of at least 0"),
+        ({"sigma": "40"}, "sigma='40': must be a finite number of at least 0"),
+    ],
+)
+def test_latencies_are_finite_and_not_negative(changes, message):
+    with pytest.raises(ConfigError) as error:
+        LatencyConfig(**changes)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "field", ["sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit"]
+)
+def test_a_gpu_has_at_least_one_of_everything(field):
+    with pytest.raises(ConfigError, match=f"{field}=0: must be at least 1"):
+        gpu(**{field: 0})
+
+
+def test_a_gpu_may_have_no_shared_memory():
+    assert gpu(shared_memory=0).shared_memory == 0
+    with pytest.raises(ConfigError, match="shared_memory=-1: must be at least 0"):
+        gpu(shared_memory=-1)
+
+
+def test_numbers_that_no_64_bit_engine_can_hold_are_refused():
+    with pytest.raises(ConfigError, match="must be at most 2"):
+        gpu(sms=1 << 63)
+
+
+def test_replacing_checks_again_and_names_unknown_fields():
+    assert gpu().replace(sms=2).sms == 2
+    with pytest.raises(ConfigError, match="sms=0: must be at least 1"):
+        gpu().replace(sms=0)
+    with pytest.raises(ConfigError, match="unknown field 'smx'; did you mean 'sms'"):
+        gpu().replace(smx=2)
+    with pytest.raises(ConfigError, match="unknown field 'wayz'; did you mean 'ways'"):
+        replace(L1, wayz=2)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        policies.Fermi(),
+        policies.Linear(),
+        policies.Pric(),
+        policies.Pric(41),
+        policies.Masks((1, 2, 4, 8, 16)),
+    ],
+)
+def test_a_gpu_survives_its_dict(index):
+    original = gpu(l1=CacheConfig(size=16384, ways=4, index=index, mshrs=None), sources={"sms": "a guess"})
+    again = gpu_from_dict(original.to_dict())
+    assert again == original
+    assert again.sources == original.sources
+
+
+def test_inf_in_a_dict_means_unlimited():
+    plain = gpu().to_dict()
+    plain["l1"]["mshrs"] = math.inf
+    assert gpu_from_dict(plain).l1.mshrs is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"smss": 3}, "unknown field of gpu 'smss'; did you mean 'sms'"),
+        ({"l1": 5}, "l1: is missing or not a table"),
+        ({"latency": 5}, "latency: must be a table"),
+        ({"latency": {"lat_mim": 5}}, "unknown field of latency 'lat_mim'; did you mean 'lat_min'"),
+        ({"l1": {"size": 16384}}, "l1.ways: is missing"),
+        (
+            {"l1": {"size": 16384, "ways": 4, "index": "fermy"}},
+            "unknown index function 'fermy'; did you mean 'fermi'",
+        ),
+        (
+            {"l1": {"size": 16384, "ways": 4, "index": {"p": 9}}},
+            "l1.index: must be a name or a table with a name",
+        ),
+        ({"sources": 5}, "sources: must be a table of texts"),
+    ],
+)
+def test_a_dict_that_holds_no_gpu_is_refused(change, message):
+    with pytest.raises(ConfigError) as error:
+        gpu_from_dict(gpu().to_dict() | change)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"definition": "hardwear"}, "unknown value for definition: 'hardwear'; did you mean 'hardware'"),
+        ({"sched": "rr"}, "unknown value for sched: 'rr'; did you mean 'lrr'"),
+        ({"model_sms": 0}, "model_sms=0: must be at least 1"),
+        ({"threads": 0}, "threads=0: must be at least 1"),
+        ({"sigma": math.nan}, "sigma=nan: must be a finite number"),
+        ({"lat_min": -1}, "lat_min=-1: must be at least 0"),
+        ({"stagger": -1}, "stagger=-1: must be at least 0"),
+        ({"divergence": 1}, "divergence=1: must be True or False"),
+        ({"clip": False}, "clip=False: only the definition 'paper' has this option"),
+        (
+            {"definition": "paper", "sched": "gto"},
+            "sched='gto': only the definition 'hardware' has this option",
+        ),
+        ({"definition": "paper", "stores": "evict"}, "stores='evict': only the definition 'hardware'"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options, message):
+    with pytest.raises(ConfigError) as error:
+        Options(**options)
+    assert message in str(error.value)
+
+
+def test_options_take_what_they_leave_open_from_the_gpu():
+    hardware = Options(lat_min=300).resolve(gpu())
+    assert (hardware.sms, hardware.lat_min, hardware.sigma, hardware.hit_latency) == (14, 300, 40.0, 20)
+    paper = Options(definition="paper", sms=1).resolve(gpu())
+    assert (paper.sms, paper.lat_min, paper.sigma, paper.hit_latency) == (1, 100, 5.0, 0)
+
+
+def test_no_more_sms_are_modelled_than_there_are():
+    with pytest.raises(ConfigError, match="model_sms=15: there are 14 SMs"):
+        Options(model_sms=15).resolve(gpu())
+
+
+def test_errors_are_value_errors_too():
+    assert issubclass(ConfigError, ValueError)
+    assert issubclass(ConfigError, RdmodelError)
