@@ -37,7 +37,8 @@ def lockstep(accesses: int) -> NDArray[np.int64]:
     """Thread of every access where each block runs in lock step, as an emulator writes it."""
     steps = -(-accesses // (BLOCKS * BLOCK))
     block, _, thread = np.indices((BLOCKS, steps, BLOCK))
-    return (block * BLOCK + thread).ravel().astype(np.int64)
+    threads: NDArray[np.int64] = (block * BLOCK + thread).ravel()
+    return threads
 
 
 def scattered(accesses: int) -> NDArray[np.int64]:

@@ -91,10 +91,10 @@ def save(
 def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
     """Return the trace in a folder that `save` wrote, its columns mapped into memory, read-only.
 
-    The check of all columns against each other reads them once and needs memory for a few numbers per
-    instruction; `trusted` skips it, for a folder that is known to be sound. Raises `TraceError` that names
-    the file and what is wrong with it: a newer version, a missing, truncated or foreign file, columns that
-    disagree.
+    The check of all columns against each other reads them once and needs a few numbers per instruction and a
+    byte per address in memory; `trusted` skips it, for a folder that is known to be sound. Raises
+    `TraceError` that names the file and what is wrong with it: a newer version, a missing, truncated or
+    foreign file, columns that disagree.
     """
     folder = Path(path)
     meta = _read_meta(folder)

@@ -1,5 +1,6 @@
-"""The .trc reader against a parser of a few lines of plain Python, round trips, and every kind of bad file."""
+"""The .trc reader against a few lines of plain Python, round trips, and every kind of bad file."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -10,14 +11,16 @@ from hypothesis import strategies as st
 
 from rdmodel import storage
 from rdmodel.errors import TraceError
-from rdmodel.trace import ALL_NEEDS, Columns, Launch, Op, Space, Trace
+from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Columns, Launch, Op, Space, Trace
 from tracegen import formats
 from tracegen.formats import trc
 from tracegen.formats.trc import read_trc, write_trc
 
 LOAD, STORE = 0, 1
 BLOCKS = [(32, 1, 1), (33, 1, 1), (1, 1, 1), (8, 8, 1), (5, 3, 4), (70, 1, 1)]
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+relaxed = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100
+)
 
 
 # ---- The oracle: a dict of lists
@@ -34,7 +37,7 @@ def parse_plainly(text):
 
 
 def group_plainly(lanes):
-    """Return the instructions (direction, bytes, {lane: address}) of one warp by the rule, by popping from lists."""
+    """Return the instructions (direction, bytes, {lane: address}) of one warp, by popping from lists."""
     lanes = {lane: list(accesses) for lane, accesses in lanes.items()}
     rows = []
     while any(lanes.values()):
@@ -46,8 +49,8 @@ def group_plainly(lanes):
             if of_kind:
                 taken[lane] = of_kind[0]
                 lanes[lane].remove(of_kind[0])
-        for size in dict.fromkeys(access[2] for access in taken.values()):
-            rows.append((direction, size, {n: a[1] for n, a in taken.items() if a[2] == size}))
+        widths = dict.fromkeys(access[2] for access in taken.values())
+        rows += [(direction, size, {n: a[1] for n, a in taken.items() if a[2] == size}) for size in widths]
     return rows
 
 
@@ -59,7 +62,8 @@ def rows_of(trace):
         for warp in range(columns.warps):
             rows = result[block, warp] = []
             for i in range(columns.warp_start[warp], columns.warp_start[warp + 1]):
-                active = [lane for lane in range(32) if columns.mask[i] >> lane & 1]
+                mask = 0 if columns.op[i] == Op.BARRIER else columns.mask[i]
+                active = [lane for lane in range(32) if mask >> lane & 1]
                 held = columns.addresses[columns.address_start[i] : columns.address_start[i + 1]]
                 rows.append(
                     (int(columns.op[i]), int(columns.size[i]), dict(zip(active, held.tolist(), strict=True)))
@@ -85,7 +89,7 @@ def files(draw):
     block = draw(st.sampled_from(BLOCKS))
     threads = block[0] * block[1] * block[2]
     thread = st.one_of(st.integers(0, 4 * threads - 1), st.integers(0, min(3, threads - 1)))
-    address = st.one_of(st.integers(0, 4096), st.integers(0, 2**63 - 1))
+    address = st.one_of(st.integers(0, 4096), st.integers(0, LAST_ADDRESS))
     line = st.tuples(thread, st.integers(0, 1), address, st.sampled_from([1, 2, 4, 4, 4, 8, 16]))
     lines = draw(st.lists(line, max_size=60))
     lines.insert(draw(st.integers(0, len(lines))), (draw(thread), LOAD, 128, 4))
@@ -214,8 +218,9 @@ def test_a_huge_thread_number_costs_no_memory(written):
     assert trace.launch.blocks == 2**31 - 1
 
 
-def test_addresses_keep_all_their_63_bits(written):
-    assert read_trc(written(f"blocksize: 1 1 1\n0 0 {2**63 - 1} 1\n")).columns.addresses.tolist() == [2**63 - 1]
+def test_addresses_keep_all_their_bits(written):
+    trace = read_trc(written(f"blocksize: 1 1 1\n0 0 {LAST_ADDRESS} 16\n"))
+    assert trace.columns.addresses.tolist() == [LAST_ADDRESS]
 
 
 # ---- Bad input
@@ -253,9 +258,9 @@ GOOD = "blocksize: 32 1 1\n0 0 0 4\n"
         (GOOD + "0 0 0 0\n", ":3", "bytes must be 1 to 16"),
         (GOOD + "0 0 0 17\n", ":3", "bytes must be 1 to 16"),
         (GOOD + f"0 0 0 {2**64 + 4}\n", ":3", "bytes must be 1 to 16"),
-        (GOOD + f"0 0 {2**63} 4\n", ":3", "address must be below 2^63"),
-        (GOOD + f"0 0 {2**64} 4\n", ":3", "address must be below 2^63"),
-        (GOOD + f"0 0 {10**40} 4\n", ":3", "address must be below 2^63"),
+        (GOOD + f"0 0 {LAST_ADDRESS + 1} 4\n", ":3", "address must be at most"),
+        (GOOD + f"0 0 {2**64} 4\n", ":3", "address must be at most"),
+        (GOOD + f"0 0 {10**40} 4\n", ":3", "address must be at most"),
         (GOOD + f"{(2**31 - 1) * 32} 0 0 4\n", ":3", "largest grid"),
         (GOOD + f"{2**64} 0 0 4\n", ":3", "largest grid"),
         (GOOD + "0 0 0 " + "0" * 300 + "4\n", ":3", "longer than"),
@@ -294,17 +299,17 @@ def test_a_missing_file_is_named(tmp_path):
 def test_junk_never_does_more_than_raise_a_trace_error(written, junk):
     for text in (junk, GOOD.encode() + junk):
         for lenient in (False, True):
-            try:
+            with contextlib.suppress(TraceError):
                 read_trc(written(text), lenient=lenient).columns.check()
-            except TraceError as error:
-                assert "\n" not in str(error)
 
 
 @relaxed
 @given(text=files(), data=st.data())
 def test_lenient_reading_counts_bad_lines_and_keeps_the_rest(written, text, data):
     first, *lines = text.splitlines()
-    bad = data.draw(st.lists(st.sampled_from(["junk", "1 2 3 4", "0 0 0 99", "0 0 0", "-1 0 0 4"]), max_size=9))
+    bad = data.draw(
+        st.lists(st.sampled_from(["junk", "1 2 3 4", "0 0 0 99", "0 0 0", "-1 0 0 4"]), max_size=9)
+    )
     mixed = list(lines)
     for line in bad:
         mixed.insert(data.draw(st.integers(0, len(mixed))), line)
@@ -328,7 +333,7 @@ def make_trace(rows_per_warp, *, block=(64, 1, 1), grid=None, blocks=None):
     """Return a trace of rows (op, size, mask) per warp, with addresses that tell all lanes apart."""
     rows = [row for warp in rows_per_warp for row in warp]
     ops, sizes, masks = (np.array(column) for column in zip(*rows, strict=True))
-    lanes = np.where(ops == Op.BARRIER, 0, np.bitwise_count(masks.astype(np.uint32)))
+    lanes = np.where(ops == Op.BARRIER, 0, np.bitwise_count(masks.astype(np.uint32))).astype(np.int64)
     n, used = len(rows), int(lanes.sum())
     columns = Columns(
         warp_start=np.cumsum([0, *map(len, rows_per_warp)]),
@@ -413,8 +418,7 @@ def test_what_the_format_cannot_hold_is_said(tmp_path):
         ["the", "grid"],
     ]
     assert said[-1] == "the grid (2, 3, 1) reads back as (3, 1, 1)"
-    back = read_trc(path)
-    assert accesses_of(back) == accesses_of(make_trace([*rows[:2], [(Op.LOAD, 4, 1)]][:2], block=(32, 1, 1), blocks=[0, 2], grid=(3, 1, 1)))  # fmt: skip
+    assert accesses_of(read_trc(path)) == accesses_of(trace)
 
 
 def test_a_lane_without_a_thread_is_refused_and_leaves_no_file(tmp_path):

@@ -104,7 +104,9 @@ class Recorder:
         before, history = start.state, [[i.needs for i in body]]
         if self._wait is not None:
             board.waiting = board.waiting | self._wait
-        while len(history) < trips and not _equal(before, board.state()):
+        outside = any(load not in body for i in body for load in i.sources)
+        while len(history) < trips and (outside or not _equal(before, board.state())):
+            outside = False
             before = board.state()
             history.append([board.issue(i) for i in body])
             if self._wait is not None:

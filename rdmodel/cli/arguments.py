@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -15,6 +16,11 @@ DEFAULT_GPU = "gtx470-16k"
 
 class Parser(argparse.ArgumentParser):
     """A parser that answers a mistake with one line, and with the near misses."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # "-5:3" is a value that is out of range, not an option.
+        self._negative_number_matcher = re.compile(r"^-\d.*$")
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""

@@ -5,6 +5,7 @@ def parse(
     text: bytes,
     at: int,
     threads: int,
+    last_address: int,
     longest: int,
     thread: NDArray[np.int64],
     address: NDArray[np.int64],

@@ -59,12 +59,12 @@ cdef inline int read_numbers(const uint8_t* text, int64_t* at, int64_t end, uint
     return FINE if i == end or text[i] == c'\n' else NOT_FOUR_NUMBERS
 
 
-cdef inline int judge(const uint64_t* values, uint64_t threads) noexcept nogil:
+cdef inline int judge(const uint64_t* values, uint64_t threads, uint64_t last_address) noexcept nogil:
     if values[0] >= threads:
         return BAD_THREAD
     if values[1] > 1:
         return BAD_DIRECTION
-    if values[2] >= TOO_LARGE:
+    if values[2] > last_address:
         return BAD_ADDRESS
     return FINE if 1 <= values[3] <= 16 else BAD_WIDTH
 
@@ -73,6 +73,7 @@ def parse(
     const uint8_t[::1] text,
     int64_t at,
     int64_t threads,
+    int64_t last_address,
     int64_t longest,
     int64_t[::1] thread,
     int64_t[::1] address,
@@ -81,7 +82,8 @@ def parse(
 ):
     """Append the accesses of ``text[at:]`` to the arrays, of which `n` are used; stop before the first bad line.
 
-    Thread numbers must be below `threads`, lines at most `longest` bytes. Returns (position, lines read, n, problem).
+    Thread numbers must be below `threads`, addresses at most `last_address`, lines at most `longest` bytes long.
+    Returns (position, lines read, n, problem).
     The arrays must have room for one access per 8 bytes of text, and one more.
     """
     cdef int64_t end = text.shape[0]
@@ -98,7 +100,7 @@ def parse(
             start = at
             problem = read_numbers(p, &at, end, values)
             if problem == FINE:
-                problem = judge(values, <uint64_t>threads)
+                problem = judge(values, <uint64_t>threads, <uint64_t>last_address)
             if problem <= 0 and at - start > longest:
                 problem = TOO_LONG
             if problem > 0:

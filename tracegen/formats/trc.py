@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.pieces import pieces
-from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Space, Trace
+from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
 from tracegen.formats._trc import group, parse, render
 from tracegen.formats.recorded import RecordedTrace, Skipped
 
@@ -37,12 +37,13 @@ _LINE_BYTES = 256
 _SHORTEST_LINE = 8
 _LONGEST_LINE = 46
 _RENDER_LANES = 1 << 17
+_QUOTED = 60
 _HEADER = re.compile(rb"blocksize:[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t\r]*\n?")
 _PROBLEMS = {
     1: "expected four decimal numbers 'thread direction address bytes'",
     2: "the thread number puts the block beyond the largest grid, 2^31 - 1 blocks",
     3: "direction must be 0 (load) or 1 (store)",
-    4: "address must be below 2^63",
+    4: f"address must be at most {LAST_ADDRESS}",
     5: "bytes must be 1 to 16",
     6: f"longer than {_LINE_BYTES} bytes",
 }
@@ -139,13 +140,14 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
 def _read_accesses(file: IO[bytes], name: str, block_threads: int, lenient: bool) -> tuple[Accesses, Skipped]:
     parts: list[Accesses] = []
     skipped = Skipped()
+    threads = MOST_BLOCKS * block_threads
     line = 2
     for text in _whole_lines(file):
         room = len(text) // _SHORTEST_LINE + 1
         arrays = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint8)
         at = n = 0
         while at < len(text):
-            at, lines, n, problem = parse(text, at, MOST_BLOCKS * block_threads, _LINE_BYTES, *arrays, n)
+            at, lines, n, problem = parse(text, at, threads, LAST_ADDRESS, _LINE_BYTES, *arrays, n)
             line += lines
             if problem:
                 end = text.find(b"\n", at)
@@ -208,8 +210,8 @@ def _place(
 
 
 def _quote(line: bytes) -> str:
-    text = line.rstrip(b"\r\n")
-    return repr(text[:60].decode("latin-1")) + ("..." if len(text) > 60 else "")
+    quoted = repr(line[:_QUOTED].rstrip(b"\r\n").decode("latin-1"))
+    return quoted if len(quoted) <= _QUOTED else quoted[:_QUOTED] + "..."
 
 
 # ---- Writing

@@ -259,7 +259,7 @@ def correlate(k: Block, data: Array, symmat: Array, first: int) -> None:
 
 @corr.kernel("corr", threads=lambda M: (M,))
 def corr_corr(k: Block, data: Array, symmat: Array, M: int) -> None:
-    """Products: -> s[j1,j1]; for j2>j1: -> s[j1,j2]; for i: data[i,j1], data[i,j2] -> s[j1,j2]; -> s[j2,j1]."""
+    """-> s[j1,j1]; for j2>j1: -> s[j1,j2]; for i: data[i,j1], data[i,j2] -> s[j1,j2]; -> s[j2,j1]."""
     j1 = k.x
     with k.where(j1 < M - 1):
         k.store(symmat, j1, j1)

@@ -1,0 +1,146 @@
+"""Random traces for the tests that store, cut and summarise them."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Op, Segment, Trace
+
+FIELDS = tuple(Columns.__dataclass_fields__)
+
+
+class ProgramTrace(Trace):
+    """A trace whose blocks are programs, given as a dict."""
+
+    def __init__(self, launch, programs):
+        self.launch = launch
+        self.programs = programs
+        self.blocks = sorted(programs)
+
+    def block(self, block):
+        return self.programs[block]
+
+
+@st.composite
+def launches(draw):
+    block = draw(st.sampled_from([(32, 1, 1), (8, 8, 1), (70, 1, 1), (1, 1, 3)]))
+    arrays = tuple(
+        ArrayInfo(f"A{i}", base, draw(st.integers(0, 4096))) for i, base in enumerate(range(0, 20000, 8192))
+    )
+    return Launch(
+        kernel=draw(st.text(max_size=8)),
+        grid=(draw(st.integers(1, 3)), draw(st.integers(1, 2)), 1),
+        block=block,
+        registers=draw(st.integers(0, 63)),
+        shared_memory=draw(st.integers(0, 48 << 10)),
+        arrays=arrays,
+    )
+
+
+@st.composite
+def column_traces(draw, most_rows=6):
+    """A trace of some blocks of its grid; warps may be empty."""
+    launch = draw(launches())
+    blocks = sorted(draw(st.sets(st.integers(0, launch.blocks - 1))))
+    lengths = [draw(st.integers(0, most_rows)) for _ in range(len(blocks) * launch.block_warps)]
+    n = sum(lengths)
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    op = random.integers(0, 4, n)
+    mask = random.integers(1, 2**32, n, dtype=np.uint32) >> random.integers(0, 2, n, dtype=np.uint32) * 31
+    mask = np.maximum(mask, 1)
+    lanes = np.where(op == Op.BARRIER, 0, np.bitwise_count(mask))
+    high = 1 << draw(st.sampled_from([14, 40, 63]))
+    columns = Columns(
+        warp_start=np.cumsum([0, *lengths]),
+        pc=random.integers(0, 2**31, n),
+        op=op,
+        space=random.integers(0, 2, n),
+        size=random.integers(1, 17, n),
+        gap=random.integers(0, 2**31, n),
+        needs=random.integers(0, 2**64, n, dtype=np.uint64),
+        loop_exit=random.integers(0, 2, n),
+        mask=mask,
+        address_start=np.cumsum([0, *lanes]),
+        addresses=random.integers(0, high, int(lanes.sum())),
+    )
+    return Trace(launch, columns, blocks)
+
+
+@st.composite
+def program_traces(draw):
+    """A trace whose blocks are programs with loops; a warp may sit an instruction out."""
+    launch = draw(launches())
+    blocks = sorted(draw(st.sets(st.integers(0, launch.blocks - 1), min_size=1)))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    lengths = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3)), max_size=4)
+    return ProgramTrace(
+        launch,
+        {block: [segment(random, launch.block_warps, *shape) for shape in draw(lengths)] for block in blocks},
+    )
+
+
+def segment(random, warps, trips, body):
+    """Return a random segment of a body of `body` instructions."""
+    mask = random.integers(0, 2**32, (warps, body), dtype=np.uint32)
+    mask[random.random((warps, body)) < 0.3] = 0
+    return Segment(
+        trips=trips,
+        pc=random.integers(0, 99, body, dtype=np.int32),
+        op=random.integers(0, 4, body, dtype=np.uint8),
+        space=random.integers(0, 2, body, dtype=np.uint8),
+        size=random.integers(1, 17, body, dtype=np.uint8),
+        gap=random.integers(0, 9, body, dtype=np.int32),
+        loop_exit=random.integers(0, 2, body).astype(np.bool_),
+        needs=random.integers(0, 2**64, (warps, body), dtype=np.uint64),
+        mask=mask,
+        base=random.integers(4096, 16384, (warps, body, WARP)),
+        step=random.integers(-300, 300, body),
+    )
+
+
+def write_out(trace):
+    """Return {(block, warp): rows} by plain loops; a row has all fields, {lane: address} last."""
+    result = {}
+    for block in trace.blocks:
+        source = trace.block(block)
+        for warp in range(trace.launch.block_warps):
+            rows = (
+                rows_of_columns(source, warp)
+                if isinstance(source, Columns)
+                else rows_of_program(source, warp)
+            )
+            result[block, warp] = list(rows)
+    return result
+
+
+def rows_of_columns(columns, warp):
+    for i in range(columns.warp_start[warp], columns.warp_start[warp + 1]):
+        held = columns.addresses[columns.address_start[i] : columns.address_start[i + 1]].tolist()
+        lanes = active(columns.op[i], columns.mask[i])
+        yield (
+            *(getattr(columns, name)[i].item() for name in ("pc", "op", "space", "size", "gap")),
+            columns.needs[i].item(),
+            columns.mask[i].item(),
+            columns.loop_exit[i].item(),
+            dict(zip(lanes, held, strict=True)),
+        )
+
+
+def rows_of_program(program, warp):
+    for part in program:
+        for trip in range(part.trips):
+            for i in range(len(part.op)):
+                if part.mask[warp, i]:
+                    yield (
+                        *(getattr(part, name)[i].item() for name in ("pc", "op", "space", "size", "gap")),
+                        part.needs[warp, i].item(),
+                        part.mask[warp, i].item(),
+                        bool(part.loop_exit[i]) and trip == part.trips - 1,
+                        {
+                            lane: int(part.base[warp, i, lane] + trip * part.step[i])
+                            for lane in active(part.op[i], part.mask[warp, i])
+                        },
+                    )
+
+
+def active(op, mask):
+    return [lane for lane in range(WARP) if op != Op.BARRIER and int(mask) >> lane & 1]
