@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_a_pointer_chase_follows_one_cycle_through_all_nodes():
     for thread, way in by_thread(trace).items():
         assert way[0] == thread % 70
         assert sorted(way) == list(range(70))
-        for at, then in zip(way, way[1:], strict=False):
+        for at, then in pairwise(way):
             assert successor.setdefault(at, then) == then
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def conv2d(x, y, NI, NJ):
 OFFSETS_3D = "--- +-- 0-0 000 0+0 --+ +-+ -0+ +0+ -++ +++"
 
 
-def conv3d(x, y, NI, NJ, NK, I):
+def conv3d(x, y, NI, NJ, NK, I):  # noqa: E741
     i, j, k = I, y, x
     if 0 < i < NI - 1 and 0 < j < NJ - 1 and 0 < k < NK - 1:
         for text in OFFSETS_3D.split():
@@ -357,7 +358,7 @@ def test_kernels_of_a_benchmark_share_their_arrays_in_order_of_first_naming(name
     arrays = tracegen.kernel(name, base=512).launch.arrays
     assert [a.name for a in arrays] == order.split()
     assert arrays[0].base == 512
-    for before, after in zip(arrays, arrays[1:], strict=False):
+    for before, after in pairwise(arrays):
         assert after.base == -(-(before.base + before.bytes) // 256) * 256
 
 

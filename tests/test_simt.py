@@ -45,7 +45,7 @@ def same_columns(one, other, *, but=()):
             )
 
 
-# ---- what an instruction waits for ------------------------------------------------------------------------------
+# what an instruction waits for
 
 
 def test_a_store_waits_for_the_loads_since_the_store_before_it():
@@ -227,7 +227,7 @@ def naive_needs(steps, warp):
     return out
 
 
-# ---- loops ------------------------------------------------------------------------------------------------------
+# loops
 
 BODY = st.lists(
     st.tuples(
@@ -247,7 +247,7 @@ def perform(k, A, index, steps, j):
     guards = (True, lane // 32 == 1, lane % 2 == 0, lane < 0)
     for at, (what, a, b, c, guard) in enumerate(steps):
         with k.where(guards[guard]):
-            place = (j * b + a * lane) - (-c) + 500 if at % 2 else 500 + c + lane * a + b * (j + 1) - b
+            place = (j * b + a * lane) - (-c) + 700 if at % 2 else 700 + c + lane * a + b * (j + 1) - b
             if what == "gap":
                 k.gap(c)
             elif what == "wait":
@@ -448,7 +448,7 @@ def test_gaps_go_to_the_next_memory_instruction_of_every_iteration():
     assert run(kernel).columns.gap.tolist() == [9, 0, 3, 0, 3, 0, 1]
 
 
-# ---- threads, arrays, launch ------------------------------------------------------------------------------------
+# threads, arrays, launch
 
 
 def test_threads_know_where_they_are():
@@ -545,7 +545,7 @@ def test_a_subset_of_the_blocks_has_only_their_columns():
     assert t.columns.addresses[0] == (1 << 28) + 4 * 64
 
 
-# ---- mistakes ---------------------------------------------------------------------------------------------------
+# mistakes
 
 
 def outside_in_x(k, A):
