@@ -28,7 +28,7 @@ from rdmodel.model import predict
 from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts
 from rdmodel.storage import load, save
 from rdmodel.trace import ArrayInfo, Columns, Launch, Op, Segment, Space, Trace
-from rdmodel.version import VERSION as __version__
+from rdmodel.version import __version__
 
 __all__ = [
     "GPU",

@@ -6,6 +6,7 @@ import dataclasses
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from time import perf_counter
 from typing import Any, Literal
 
@@ -159,22 +160,22 @@ class _Study:
         return tuple(rows)
 
 
+MEAN_FIELDS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
+
+
 def _average(runs: Sequence[Prediction]) -> Prediction:
     """Return the mean of runs over seeds; times are summed, the histogram holds all runs."""
 
-    def mean(get: Callable[[Prediction], float]) -> float:
-        return sum(map(get, runs)) / len(runs)
+    def mean(of: Callable[[Prediction], float]) -> float:
+        return sum(map(of, runs)) / len(runs)
 
-    counts = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
+    changes: dict[str, Any] = {name: mean(attrgetter(name)) for name in MEAN_FIELDS}
+    causes = (attrgetter(f"misses.{cause}") for cause in ("compulsory", "capacity", "associativity"))
     histograms = [run.histogram for run in runs if run.histogram is not None]
     return dataclasses.replace(
         runs[0],
-        **{name: mean(lambda run, name=name: getattr(run, name)) for name in counts},
-        misses=MissCounts(
-            mean(lambda run: run.misses.compulsory),
-            mean(lambda run: run.misses.capacity),
-            mean(lambda run: run.misses.associativity),
-        ),
+        **changes,
+        misses=MissCounts(*map(mean, causes)),
         histogram=_sum_histograms(histograms) if histograms else None,
         trace_seconds=sum(run.trace_seconds for run in runs),
         seconds=sum(run.seconds for run in runs),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,9 +11,9 @@ from hypothesis import strategies as st
 
 from rdmodel import predict, reference
 from rdmodel.config import GPU, CacheConfig, Options
-from rdmodel.errors import ConfigError, LaunchError, TraceError
+from rdmodel.errors import TraceError
 from rdmodel.launch import cap_blocks, deal, residency
-from rdmodel.policies import BXor, Fermi, Linear, PDisp, PMod, Pric
+from rdmodel.policies import BXor, Linear, PDisp, PMod, Pric
 from rdmodel.randomness import Draws
 from rdmodel.result import Prediction
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Trace

@@ -116,10 +116,10 @@ class Block:
         """Loop over ``range(start, stop, step)``; threads may have bounds of their own, and leave one by one.
 
         The innermost loop with bounds that all threads share is recorded as a loop: its body runs once and
-        stands for all iterations, as long as its addresses advance by a constant. Where they do not (``j //
-        2``, ``j < n`` as a condition, loaded indices, a variable that is carried from one iteration to the
-        next), it runs iteration by iteration; the instructions recorded are the same. A body that carries
-        state from one iteration to the next other than in local variables and loaded values must use Python's
+        stands for all iterations, as long as its addresses advance by a constant. Where they do not (a
+        division of the loop variable, a guard that compares it, a loaded index, a variable carried from one
+        iteration to the next), the body runs iteration by iteration; what is recorded is the same, only
+        longer. A body that carries state in anything but local variables and loaded values must use Python's
         own `range`.
         """
         if stop is None:

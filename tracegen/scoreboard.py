@@ -24,7 +24,7 @@ class Mask:
     `conditions` are the loads that decided about it.
     """
 
-    __slots__ = ("any", "bits", "conditions", "full", "lanes", "run", "runs")
+    __slots__ = ("any", "bits", "conditions", "lanes", "run", "runs")
 
     def __init__(self, lanes: NDArray[np.bool_], conditions: frozenset[Instruction]) -> None:
         self.lanes = lanes
@@ -32,7 +32,6 @@ class Mask:
         self.run = self.bits != 0
         self.runs = self.run.astype(np.uint64)
         self.any = bool(self.run.any())
-        self.full = bool(lanes.all())
         self.conditions = conditions
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from rdmodel.errors import ConfigError, suggestion, unknown
-from rdmodel.version import VERSION
+from rdmodel.version import __version__
 
 DEFAULT_GPU = "gtx470-16k"
 
@@ -123,7 +123,7 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
         prog="rdmodel",
         description="Predict what a GPU's L1 caches will do with a kernel: in seconds, without a GPU.",
     )
-    parser.add_argument("--version", action="version", version=f"rdmodel {VERSION}")
+    parser.add_argument("--version", action="version", version=f"rdmodel {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands: dict[str, Parser] = {}
 
@@ -293,10 +293,7 @@ def extent_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all options of `predict` that are on the command line."""
-    names = (
-        "definition cta stores divergence effects clip sched stall full_set step stagger gap first_touch_factor "
-        "hit_latency seed seeds ablation breakdown"
-    ).split()
+    names = ["definition", "cta", "stores", "divergence", "effects", "clip", "sched", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor", "hit_latency", "seed", "seeds", "ablation", "breakdown"]
     options = {name: getattr(arguments, name) for name in names} | extent_options(arguments)
     if arguments.latency is not None:
         options["lat_min"], options["sigma"] = arguments.latency
