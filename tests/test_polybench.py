@@ -265,6 +265,92 @@ ROWS = {
     "syr2k": (syr2k, {"N": 35, "M": 4}),
     "syrk": (syrk, {"N": 35, "M": 4}),
 }
+
+
+# The layout of the CUDA source (PAD=1): rows and columns from 1 to M, in matrices of M + 1.
+
+
+def padded_mean(x, y, M, N, PAD):
+    j = x + 1
+    if 1 <= j <= M:
+        yield S, "mean", j
+        for i in range(1, N + 1):
+            yield from ((L, "data", i * (M + 1) + j), (S, "mean", j))
+        yield S, "mean", j
+
+
+def padded_std(x, y, M, N, PAD):
+    j = x + 1
+    if 1 <= j <= M:
+        yield S, "std", j
+        for i in range(1, N + 1):
+            yield from ((L, "data", i * (M + 1) + j), (L, "mean", j), (S, "std", j))
+        yield S, "std", j
+        yield S, "std", j
+
+
+def padded_corr_reduce(x, y, M, N, PAD):
+    i, j = y + 1, x + 1
+    if i <= N and j <= M:
+        here = i * (M + 1) + j
+        yield from ((L, "data", here), (L, "mean", j), (S, "data", here), (L, "std", j), (S, "data", here))
+
+
+def padded_covar_reduce(x, y, M, N, PAD):
+    i, j = y + 1, x + 1
+    if i <= N and j <= M:
+        yield from ((L, "data", i * (M + 1) + j), (L, "mean", j), (S, "data", i * (M + 1) + j))
+
+
+def padded_pairs(j1, start, M, N):
+    row = M + 1
+    for j2 in range(start, M + 1):
+        yield S, "symmat", j1 * row + j2
+        for i in range(1, N + 1):
+            yield from ((L, "data", i * row + j1), (L, "data", i * row + j2), (S, "symmat", j1 * row + j2))
+        yield S, "symmat", j2 * row + j1
+
+
+def padded_corr(x, y, M, N, PAD):
+    j1 = x + 1
+    if 1 <= j1 < M:
+        yield S, "symmat", j1 * (M + 1) + j1
+        yield from padded_pairs(j1, j1 + 1, M, N)
+
+
+def padded_covar(x, y, M, N, PAD):
+    if x + 1 <= M:
+        yield from padded_pairs(x + 1, x + 1, M, N)
+
+
+def padded_fdtd2d_2(x, y, NX, NY, T, PAD):
+    i, j = y, x
+    if i < NX and 0 < j < NY:
+        ex = i * (NY + 1) + j
+        yield from ((L, "ex", ex), (L, "hz", i * NY + j), (L, "hz", i * NY + j - 1), (S, "ex", ex))
+
+
+def padded_fdtd2d_3(x, y, NX, NY, T, PAD):
+    i, j = y, x
+    if i < NX and j < NY:
+        yield L, "hz", i * NY + j
+        yield from ((L, "ex", i * (NY + 1) + j + 1), (L, "ex", i * (NY + 1) + j))
+        yield from ((L, "ey", (i + 1) * NY + j), (L, "ey", i * NY + j))
+        yield S, "hz", i * NY + j
+
+
+PADDED = {
+    "corr.mean": padded_mean,
+    "corr.std": padded_std,
+    "corr.reduce": padded_corr_reduce,
+    "corr.corr": padded_corr,
+    "covar.mean": padded_mean,
+    "covar.reduce": padded_covar_reduce,
+    "covar.covar": padded_covar,
+    "fdtd2d.1": lambda PAD, **sizes: fdtd2d_1(**sizes),
+    "fdtd2d.2": padded_fdtd2d_2,
+    "fdtd2d.3": padded_fdtd2d_3,
+}
 CASES = [(name, None) for name in ROWS] + [
     ("2dconv", (8, 8, 1)),
     ("3dconv", (5, 7, 1)),
@@ -298,7 +384,15 @@ def accesses_by_thread(trace):
 
 @pytest.mark.parametrize(("name", "block"), CASES)
 def test_every_thread_makes_the_accesses_of_its_row_in_order(name, block):
-    scalar, sizes = ROWS[name]
+    check_every_access(name, block, *ROWS[name])
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_padded_kernels_have_the_layout_of_the_cuda_source(name):
+    check_every_access(name, None, PADDED[name], {**ROWS[name][1], "PAD": 1})
+
+
+def check_every_access(name, block, scalar, sizes):
     trace = tracegen.kernel(name, block=block, **sizes)
     base = {array.name: array.base for array in trace.launch.arrays}
     extent = {array.name: array.bytes for array in trace.launch.arrays}
@@ -306,7 +400,7 @@ def test_every_thread_makes_the_accesses_of_its_row_in_order(name, block):
     width, height = (trace.launch.grid[d] * trace.launch.block[d] for d in (0, 1))
     for y in range(height):
         for x in range(width):
-            wanted = list(scalar(x, y, **sizes))
+            wanted = list(scalar(x=x, y=y, **sizes))
             assert all(0 <= 4 * index < extent[array] for _, array, index in wanted)
             assert found.pop((x, y), []) == [(op, base[array] + 4 * index) for op, array, index in wanted]
     assert not found

@@ -8,6 +8,8 @@ after it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tracegen.kernels.registry import Benchmark, Position
 from tracegen.simt import Array, Block
 
@@ -190,42 +192,44 @@ def bicg_2(k: Block, A: Array, p: Array, q: Array, NX: int, NY: int) -> None:
             k.store(q, i)
 
 
+PAD = Position(0, below=2)
+
 corr = Benchmark(
     "corr",
-    {"M": 2048, "N": 2048},
-    lambda M, N: {"mean": M, "data": (N, M), "std": M, "symmat": (M, M)},
+    {"M": 2048, "N": 2048, "PAD": PAD},
+    lambda M, N, PAD: {"mean": M + PAD, "data": (N + PAD, M + PAD), "std": M + PAD, "symmat": (M + PAD, M + PAD)},
 )
 covar = Benchmark(
     "covar",
-    {"M": 2048, "N": 2048},
-    lambda M, N: {"mean": M, "data": (N, M), "symmat": (M, M)},
+    {"M": 2048, "N": 2048, "PAD": PAD},
+    lambda M, N, PAD: {"mean": M + PAD, "data": (N + PAD, M + PAD), "symmat": (M + PAD, M + PAD)},
 )
 
 
 @covar.kernel("mean", threads=lambda M: (M,))
 @corr.kernel("mean", threads=lambda M: (M,))
-def column_mean(k: Block, mean: Array, data: Array, M: int, N: int) -> None:
+def column_mean(k: Block, mean: Array, data: Array, M: int, N: int, PAD: int) -> None:
     """Column means: -> mean[j]; for i<N: data[i,j] -> mean[j]; -> mean[j]."""
-    j = k.x
-    with k.where(j < M):
+    j = k.x + PAD
+    with k.where(j < M + PAD):
         k.store(mean, j)
-        for i in k.range(N):
+        for i in k.range(PAD, N + PAD):
             k.load(data, i, j)
             k.store(mean, j)
         k.store(mean, j)
 
 
 @corr.kernel("std", threads=lambda M: (M,))
-def corr_std(k: Block, mean: Array, std: Array, data: Array, M: int, N: int) -> None:
+def corr_std(k: Block, mean: Array, std: Array, data: Array, M: int, N: int, PAD: int) -> None:
     """Standard deviations: -> std[j]; for i<N: data[i,j], mean[j] -> std[j]; -> std[j]; -> std[j].
 
     The source has one more store where the deviation is almost 0; data are not known, so it is taken not to
     happen.
     """
-    j = k.x
-    with k.where(j < M):
+    j = k.x + PAD
+    with k.where(j < M + PAD):
         k.store(std, j)
-        for i in k.range(N):
+        for i in k.range(PAD, N + PAD):
             k.load(data, i, j)
             k.load(mean, j)
             k.store(std, j)
@@ -234,10 +238,10 @@ def corr_std(k: Block, mean: Array, std: Array, data: Array, M: int, N: int) -> 
 
 
 @corr.kernel("reduce", threads=lambda M, N: (M, N))
-def corr_reduce(k: Block, mean: Array, std: Array, data: Array, M: int, N: int) -> None:
+def corr_reduce(k: Block, mean: Array, std: Array, data: Array, M: int, N: int, PAD: int) -> None:
     """Centre and scale: data[i,j], mean[j] -> data[i,j]; std[j] -> data[i,j]."""
-    i, j = k.y, k.x
-    with k.where((i < N) & (j < M)):
+    i, j = k.y + PAD, k.x + PAD
+    with k.where((i < N + PAD) & (j < M + PAD)):
         k.load(data, i, j)
         k.load(mean, j)
         k.store(data, i, j)
@@ -245,12 +249,12 @@ def corr_reduce(k: Block, mean: Array, std: Array, data: Array, M: int, N: int) 
         k.store(data, i, j)
 
 
-def correlate(k: Block, data: Array, symmat: Array, first: int) -> None:
-    """Products of column k.x with the columns from k.x + `first` on, into both triangles of `symmat`."""
-    (N, M), j1 = data.shape, k.x
-    for j2 in k.range(j1 + first, M):
+def correlate(k: Block, data: Array, symmat: Array, j1: Any, first: int, PAD: int) -> None:
+    """Products of column `j1` with the columns from j1 + `first` on, into both triangles of `symmat`."""
+    rows, columns = data.shape
+    for j2 in k.range(j1 + first, columns):
         k.store(symmat, j1, j2)
-        for i in k.range(N):
+        for i in k.range(PAD, rows):
             k.load(data, i, j1)
             k.load(data, i, j2)
             k.store(symmat, j1, j2)
@@ -258,12 +262,12 @@ def correlate(k: Block, data: Array, symmat: Array, first: int) -> None:
 
 
 @corr.kernel("corr", threads=lambda M: (M,))
-def corr_corr(k: Block, data: Array, symmat: Array, M: int) -> None:
+def corr_corr(k: Block, data: Array, symmat: Array, M: int, PAD: int) -> None:
     """-> s[j1,j1]; for j2>j1: -> s[j1,j2]; for i: data[i,j1], data[i,j2] -> s[j1,j2]; -> s[j2,j1]."""
-    j1 = k.x
-    with k.where(j1 < M - 1):
+    j1 = k.x + PAD
+    with k.where(j1 < M - 1 + PAD):
         k.store(symmat, j1, j1)
-        correlate(k, data, symmat, first=1)
+        correlate(k, data, symmat, j1, 1, PAD)
 
 
 @covar.kernel(
@@ -271,24 +275,25 @@ def corr_corr(k: Block, data: Array, symmat: Array, M: int) -> None:
     threads=lambda M, N: (M, N),
     grid=lambda block, M, N: (-(-M // block[0]), -(-N // block[0]), 1),
 )
-def covar_reduce(k: Block, mean: Array, data: Array, M: int, N: int) -> None:
+def covar_reduce(k: Block, mean: Array, data: Array, M: int, N: int, PAD: int) -> None:
     """Centre: data[i,j], mean[j] -> data[i,j].
 
     The suite divides both sizes by the block's width, so that with 32x8 blocks a quarter of the rows is
     covered.
     """
-    i, j = k.y, k.x
-    with k.where((i < N) & (j < M)):
+    i, j = k.y + PAD, k.x + PAD
+    with k.where((i < N + PAD) & (j < M + PAD)):
         k.load(data, i, j)
         k.load(mean, j)
         k.store(data, i, j)
 
 
 @covar.kernel("covar", threads=lambda M: (M,))
-def covar_covar(k: Block, data: Array, symmat: Array, M: int) -> None:
+def covar_covar(k: Block, data: Array, symmat: Array, M: int, PAD: int) -> None:
     """Covariance: for j2>=j1: -> s[j1,j2]; for i: data[i,j1], data[i,j2] -> s[j1,j2]; -> s[j2,j1]."""
-    with k.where(k.x < M):
-        correlate(k, data, symmat, first=0)
+    j1 = k.x + PAD
+    with k.where(j1 < M + PAD):
+        correlate(k, data, symmat, j1, 0, PAD)
 
 
 STEPS = 500
@@ -296,8 +301,8 @@ STEPS = 500
 
 fdtd2d = Benchmark(
     "fdtd2d",
-    {"NX": 2048, "NY": 2048, "T": Position(0, below=STEPS)},
-    lambda NX, NY: {"fict": STEPS, "ey": (NX, NY), "hz": (NX, NY), "ex": (NX, NY)},
+    {"NX": 2048, "NY": 2048, "T": Position(0, below=STEPS), "PAD": PAD},
+    lambda NX, NY, PAD: {"fict": STEPS, "ey": (NX + PAD, NY), "hz": (NX, NY), "ex": (NX, NY + PAD)},
 )
 
 
@@ -328,10 +333,13 @@ def fdtd2d_2(k: Block, ex: Array, hz: Array, NX: int, NY: int) -> None:
 
 
 @fdtd2d.kernel("3", threads=lambda NX, NY: (NY, NX))
-def fdtd2d_3(k: Block, ex: Array, ey: Array, hz: Array, NX: int, NY: int) -> None:
-    """Magnetic field, interior: hz[i,j], ex[i,j+1], ex[i,j], ey[i+1,j], ey[i,j] -> hz[i,j]."""
+def fdtd2d_3(k: Block, ex: Array, ey: Array, hz: Array, NX: int, NY: int, PAD: int) -> None:
+    """Magnetic field, interior: hz[i,j], ex[i,j+1], ex[i,j], ey[i+1,j], ey[i,j] -> hz[i,j].
+
+    With ``PAD=1`` the border is there to be read, and all of `hz` is computed.
+    """
     i, j = k.y, k.x
-    with k.where((i < NX - 1) & (j < NY - 1)):
+    with k.where((i < NX - 1 + PAD) & (j < NY - 1 + PAD)):
         k.load(hz, i, j)
         k.load(ex, i, j + 1)
         k.load(ex, i, j)
