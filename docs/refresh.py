@@ -25,12 +25,14 @@ from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rdmodel.cli import main
 from rdmodel.cli.arguments import Parser, _build
+from tracegen.kernels.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```(python|console)\n(.*?)^```$", re.M | re.S)
@@ -52,7 +54,8 @@ def pages() -> list[Path]:
 def refresh(text: str) -> str:
     """Return a page with every session run and every generated part made anew."""
     text = REGION.sub(lambda m: m[1] + GENERATED[m[2]]() + m[3], text)
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+    # A page may declare kernels; they are gone when it ends.
+    with tempfile.TemporaryDirectory() as folder, chdir(folder), patch.dict(REGISTRY):
         names: dict[str, Any] = {"__name__": "__main__"}
         run = {"python": lambda code: "".join(_python(code, names)), "console": lambda code: "".join(_console(code))}
         return FENCE.sub(lambda m: f"```{m[1]}\n{run[m[1]](m[2])}```", text)
@@ -120,7 +123,12 @@ def _run_shell(command: str) -> str:
     script = f'rdmodel() {{ {shlex.quote(sys.executable)} -m rdmodel "$@"; }}\n{command}'
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": "C"}
     done = subprocess.run(
-        ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
+        ["bash", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        check=False,
     )
     return done.stdout
 
@@ -156,7 +164,10 @@ def _group(title: str) -> str:
 
 
 def _table(actions: list[Any]) -> str:
-    rows = [f"| {_forms(action)} | {_default(action)} | {action.help % vars(action) if action.help else ''} |\n" for action in actions]
+    rows = [
+        f"| {_forms(action)} | {_default(action)} | {action.help % vars(action) if action.help else ''} |\n"
+        for action in actions
+    ]
     return "| option | default | meaning |\n|---|---|---|\n" + "".join(rows)
 
 

@@ -19,48 +19,35 @@ array([-1, -1,  1, -1,  1,  0,  2])
 0.5714285714285714
 """
 
-from rdmodel import policies, presets
-from rdmodel.config import GPU, CacheConfig, LatencyConfig, Options
-from rdmodel.distance import DistanceStream, histogram, miss_ratio_curve, reuse_distances
-from rdmodel.errors import ConfigError, LaunchError, RdmodelError, SimulationError, TraceError
-from rdmodel.histogram import Histogram, MissRatioCurve
-from rdmodel.model import predict
-from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts
-from rdmodel.storage import load, save
-from rdmodel.trace import ArrayInfo, Columns, Launch, Op, Segment, Space, Trace
-from rdmodel.version import __version__
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "GPU",
-    "Ablation",
-    "ArrayInfo",
-    "CacheConfig",
-    "Columns",
-    "ConfigError",
-    "DistanceStream",
-    "Histogram",
-    "LatencyConfig",
-    "Launch",
-    "LaunchError",
-    "MissCounts",
-    "MissRatioCurve",
-    "Op",
-    "Options",
-    "Prediction",
-    "RdmodelError",
-    "Segment",
-    "SimulationError",
-    "SmCounts",
-    "Space",
-    "Trace",
-    "TraceError",
-    "__version__",
-    "histogram",
-    "load",
-    "miss_ratio_curve",
-    "policies",
-    "predict",
-    "presets",
-    "reuse_distances",
-    "save",
-]
+# Names are fetched when first used, so that `import rdmodel` costs next to nothing; __init__.pyi tells type checkers.
+_HOMES = {
+    "rdmodel.config": ("GPU", "CacheConfig", "LatencyConfig", "Options"),
+    "rdmodel.distance": ("DistanceStream", "histogram", "miss_ratio_curve", "reuse_distances"),
+    "rdmodel.errors": ("ConfigError", "LaunchError", "RdmodelError", "SimulationError", "TraceError"),
+    "rdmodel.model": ("predict",),
+    "rdmodel.result": ("Ablation", "MissCounts", "Prediction", "SmCounts"),
+    "rdmodel.reuse": ("Histogram", "MissRatioCurve"),
+    "rdmodel.storage": ("load", "save"),
+    "rdmodel.trace": ("ArrayInfo", "Columns", "Launch", "Op", "Segment", "Space", "Trace"),
+    "rdmodel.version": ("__version__",),
+}
+_MODULES = ("policies", "presets")
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted([*_HOME, *_MODULES])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"rdmodel.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'rdmodel' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

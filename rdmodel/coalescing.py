@@ -1,4 +1,4 @@
-"""Lane addresses to transactions: which cache lines a warp instruction requests (Nugteren et al., 4.1; CUDA guide G.4.2).
+"""Lane addresses to transactions: the lines that a warp requests (Nugteren et al., 4.1; CUDA guide G.4.2).
 
 Requests of at most 4 bytes per lane are coalesced over the whole warp, up to 8 bytes per half-warp, up to 16 per
 quarter-warp. Each group yields its distinct lines in the order in which lanes first touch them; a lane that straddles

@@ -106,14 +106,13 @@ class GPU:
     max_block_threads: int = 1024
     l1: CacheConfig
     latency: LatencyConfig = field(default_factory=lambda: LatencyConfig())
-    paper_latency: LatencyConfig = field(
-        default_factory=lambda: LatencyConfig(lat_min=100, sigma=5.0, hit_latency=0)
-    )
+    paper_latency: LatencyConfig = field(default_factory=lambda: LatencyConfig(lat_min=100, sigma=5.0, hit_latency=0))
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers."""
-        for name in ("sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit", "max_block_threads"):
+        counts = ("sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit", "max_block_threads")
+        for name in counts:
             _check_int(name, getattr(self, name), 1)
         _check_int("shared_memory", self.shared_memory, 0)
         for name, cls in (("l1", CacheConfig), ("latency", LatencyConfig), ("paper_latency", LatencyConfig)):

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rdmodel._tree import Distances
 from rdmodel.errors import TraceError
-from rdmodel.histogram import Histogram, MissRatioCurve
+from rdmodel.reuse import Histogram, MissRatioCurve
 
 __all__ = ["DistanceStream", "histogram", "miss_ratio_curve", "reuse_distances"]
 

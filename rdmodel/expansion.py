@@ -42,8 +42,7 @@ def concatenate(columns: Sequence[Columns]) -> Columns:
     if not columns:
         return _empty(0)
     joined: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in columns])
-        for name in (*_ROW_COLUMNS, "addresses")
+        name: np.concatenate([getattr(part, name) for part in columns]) for name in (*_ROW_COLUMNS, "addresses")
     }
     for name in ("warp_start", "address_start"):
         steps = [np.diff(getattr(part, name)) for part in columns]
@@ -92,6 +91,4 @@ def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.
 
 def _empty(warps: int) -> Columns:
     nothing: dict[str, Any] = {name: np.zeros(0, dtype=np.int64) for name in (*_ROW_COLUMNS, "addresses")}
-    return Columns(
-        warp_start=np.zeros(warps + 1, dtype=np.int64), address_start=np.zeros(1, dtype=np.int64), **nothing
-    )
+    return Columns(warp_start=np.zeros(warps + 1, dtype=np.int64), address_start=np.zeros(1, dtype=np.int64), **nothing)

@@ -26,11 +26,11 @@ from rdmodel._model import (
 from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
 from rdmodel.config import GPU, Options, replace
 from rdmodel.errors import ConfigError, TraceError, unknown
-from rdmodel.histogram import Histogram
 from rdmodel.launch import cap_blocks, deal, residency
 from rdmodel.policies import Linear, index_function
 from rdmodel.randomness import Draws
 from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts
+from rdmodel.reuse import Histogram
 from rdmodel.trace import Trace
 
 DRAWS_PER_BATCH = 4096
@@ -39,7 +39,7 @@ L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index")
 """Options of `predict` that change a field of the GPU's L1."""
 
 Progress = Callable[[int, int], None]
-"""Called with (blocks begun, blocks in all) as a run goes on."""
+"""Called with (blocks begun, blocks in all), often, as a run goes on."""
 
 
 def predict(
@@ -150,9 +150,7 @@ class _Study:
         ]
         return runs[0] if self.seeds == 1 else _average(runs)
 
-    def ablate(
-        self, gpu: GPU, options: Options, full: Prediction, components: Sequence[str]
-    ) -> tuple[Ablation, ...]:
+    def ablate(self, gpu: GPU, options: Options, full: Prediction, components: Sequence[str]) -> tuple[Ablation, ...]:
         rows = []
         for component in components:
             misses = self.run(*_without(component, gpu, options), histogram=False).misses.total
@@ -194,9 +192,7 @@ def _sum_histograms(histograms: Sequence[Histogram]) -> Histogram:
 
 def _histogram_of(counts: Mapping[int, int]) -> Histogram:
     finite = sorted(distance for distance in counts if distance >= 0)
-    return Histogram(
-        np.array(finite, np.int64), np.array([counts[d] for d in finite], np.int64), counts.get(-1, 0)
-    )
+    return Histogram(np.array(finite, np.int64), np.array([counts[d] for d in finite], np.int64), counts.get(-1, 0))
 
 
 # ---- one run
@@ -331,6 +327,8 @@ class _Clock:
 
     def begin_block(self) -> None:
         self._begun += 1
+
+    def tick(self) -> None:
         if self._progress is not None:
             self._progress(self._begun, self._blocks)
 
@@ -338,9 +336,7 @@ class _Clock:
 class _Sm:
     """One SM: a core, and what feeds it."""
 
-    def __init__(
-        self, trace: Trace, core: Core, gpu: GPU, options: Options, seed: int, sm: int, clock: _Clock
-    ) -> None:
+    def __init__(self, trace: Trace, core: Core, gpu: GPU, options: Options, seed: int, sm: int, clock: _Clock) -> None:
         assert options.sigma is not None
         self.sm = sm
         self.core = core
@@ -395,13 +391,12 @@ class _Sm:
         self.core.start_block(slot)
 
     def _feed(self, warp: int) -> None:
+        self._clock.tick()
         started = perf_counter()
         chunk = self._chunk
         more = self._streams[warp].fill(chunk)
         self._clock.trace_seconds += perf_counter() - started
-        self.core.put_chunk(
-            warp, chunk.op, chunk.needs, chunk.gap, chunk.count, chunk.lines, chunk.n, chunk.used, more
-        )
+        self.core.put_chunk(warp, chunk.op, chunk.needs, chunk.gap, chunk.count, chunk.lines, chunk.n, chunk.used, more)
 
     def counts(self) -> SmCounts:
         core = self.core

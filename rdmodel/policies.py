@@ -96,9 +96,7 @@ class Fermi(IndexFunction):
             raise ConfigError(
                 f"index='fermi': is defined for 32 or 64 sets of 128-byte lines, not {sets} of {line_size}"
             )
-        masks = tuple(
-            (1 << low | 1 << high) >> 7 for low, high in zip(range(7, 12), (13, 14, 15, 17, 19), strict=True)
-        )
+        masks = tuple((1 << low | 1 << high) >> 7 for low, high in zip(range(7, 12), (13, 14, 15, 17, 19), strict=True))
         return IndexCode(KIND_LINEAR, sets, (*masks, 1 << 12 >> 7) if sets == 64 else masks)
 
 
@@ -139,14 +137,10 @@ class Pric(IndexFunction):
     def _checked(self, sets: int, bits: int) -> int:
         poly = _whole("polynomial", self.polynomial, 1, 1 << ADDRESS_BITS)
         if poly.bit_length() - 1 != bits:
-            raise ConfigError(
-                f"polynomial={poly}: has degree {poly.bit_length() - 1}, {sets} sets need degree {bits}"
-            )
+            raise ConfigError(f"polynomial={poly}: has degree {poly.bit_length() - 1}, {sets} sets need degree {bits}")
         if bits and not is_irreducible(poly):
             example = smallest_irreducible(bits)
-            raise ConfigError(
-                f"polynomial={poly}: is reducible over GF(2), must be irreducible, as {example}"
-            )
+            raise ConfigError(f"polynomial={poly}: is reducible over GF(2), must be irreducible, as {example}")
         return poly
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from rdmodel.errors import RdmodelError
-from rdmodel.histogram import Histogram
+from rdmodel.reuse import Histogram
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -251,9 +251,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
 
 def _launch_from(plain: Any, where: Path) -> Launch:
     try:
-        arrays = tuple(
-            ArrayInfo(str(a["name"]), _count(a["base"]), _count(a["bytes"])) for a in plain["arrays"]
-        )
+        arrays = tuple(ArrayInfo(str(a["name"]), _count(a["base"]), _count(a["bytes"])) for a in plain["arrays"])
         return Launch(
             kernel=str(plain["kernel"]),
             grid=_shape(plain["grid"]),

@@ -184,9 +184,7 @@ class _Tally:
 
     def _coalesced(self, columns: Columns) -> Iterator[Chunk]:
         # Coalescing looks at one instruction at a time, so the whole piece may pass for one long warp.
-        stream = WarpStream(
-            replace(columns, warp_start=np.array([0, len(columns)])), 0, self._line, StoreRule.LINES
-        )
+        stream = WarpStream(replace(columns, warp_start=np.array([0, len(columns)])), 0, self._line, StoreRule.LINES)
         more = len(columns) > 0
         while more:
             more = stream.fill(self._chunk)

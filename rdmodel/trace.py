@@ -193,9 +193,7 @@ class Columns:
         self._refuse(self.space > max(Space), "space {0} is not one of 0 to 1", self.space)
         self._refuse(self.gap < 0, "gap {0} is negative", self.gap)
         barrier = self.op == Op.BARRIER
-        self._refuse(
-            ~barrier & ((self.size < 1) | (self.size > 16)), "size {0} is not 1 to 16 bytes", self.size
-        )
+        self._refuse(~barrier & ((self.size < 1) | (self.size > 16)), "size {0} is not 1 to 16 bytes", self.size)
         self._refuse(~barrier & (self.mask == 0), "no active lane (mask {0})", self.mask)
         held = np.diff(self.address_start)
         self._refuse(held != np.where(barrier, 0, lanes), "{0} addresses disagree with its active mask", held)
@@ -293,9 +291,8 @@ class Trace:
         self.blocks = check_blocks(self.launch, self.blocks)
         warps = len(self.blocks) * self.launch.block_warps
         if self.columns.warps != warps:
-            raise TraceError(
-                f"{self.columns.warps} warps, but {len(self.blocks)} blocks of {self.launch.block_warps} warps need {warps}"
-            )
+            shape = f"{len(self.blocks)} blocks of {self.launch.block_warps} warps"
+            raise TraceError(f"{self.columns.warps} warps, but {shape} need {warps}")
         if not self.trusted:
             self.columns.check()
 

@@ -75,9 +75,7 @@ def test_latencies_are_finite_and_not_negative(changes, message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "field", ["sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit"]
-)
+@pytest.mark.parametrize("field", ["sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit"])
 def test_a_gpu_has_at_least_one_of_everything(field):
     with pytest.raises(ConfigError, match=f"{field}=0: must be at least 1"):
         gpu(**{field: 0})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rdmodel import distance
 from rdmodel.distance import DistanceStream, histogram, miss_ratio_curve, reuse_distances
 from rdmodel.errors import ConfigError, TraceError
-from rdmodel.histogram import Histogram, MissRatioCurve
+from rdmodel.reuse import Histogram, MissRatioCurve
 
 # Nugteren et al., "A Detailed GPU Cache Model Based on Reuse Distance Theory", HPCA 2014, section 3.3:
 # table 1 (accesses to x[], 4 elements per cache line) and figure 1 (its histogram per line); -1 is infinity.
@@ -240,11 +240,7 @@ class TestMissRatioCurve:
 
     @given(streams)
     def test_of_a_stream_is_that_of_its_histogram(self, lines):
-        assert (
-            miss_ratio_curve(lines)
-            == miss_ratio_curve(histogram(lines))
-            == histogram(lines).miss_ratio_curve()
-        )
+        assert miss_ratio_curve(lines) == miss_ratio_curve(histogram(lines)) == histogram(lines).miss_ratio_curve()
 
     @pytest.mark.parametrize(
         ("distinct", "sizes"),

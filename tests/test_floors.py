@@ -17,7 +17,7 @@ PACKAGES = ("rdmodel", "tracegen")
 
 FLOORS = {
     0: "errors version",
-    1: "policies polynomials histogram config overrides presets randomness trace result",
+    1: "policies polynomials reuse config overrides presets randomness trace result",
     2: "_heap _lru _tree _coalesce _model",
     3: "launch coalescing expansion pieces distance storage summary concentration",
     4: "model reference",
@@ -40,10 +40,7 @@ CIMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import\b[ \t]*(\w*)|c
 
 def sources() -> list[Path]:
     return sorted(
-        path
-        for name in PACKAGES
-        for path in (ROOT / name).rglob("*")
-        if path.suffix in (".py", ".pyx", ".pxd")
+        path for name in PACKAGES for path in (ROOT / name).rglob("*") if path.suffix in (".py", ".pyx", ".pxd")
     )
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from functools import partial
+from unittest.mock import patch
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_launch import deal_one_by_one
 from test_model import HARDWARE, LINE, PAPER, Instructions, machines, make_gpu, make_trace, programs
 
-from rdmodel import predict
+from rdmodel import model, predict
+from rdmodel.coalescing import Chunk
 from rdmodel.config import GPU, Options
 from rdmodel.policies import Linear
 from rdmodel.result import Prediction
-from rdmodel.trace import ALL_NEEDS, Op
+from rdmodel.trace import ALL_NEEDS, WARP, Op
 
 OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), st.fixed_dictionaries(HARDWARE))
 DEFINITIONS = st.sampled_from(["hardware", "paper"])
@@ -119,6 +122,15 @@ def test_moving_all_data_by_whole_caches_changes_nothing(case, gpu, options, see
     here, _ = run(case, linear, seed, **options)
     there, _ = run((moved, warps), linear, seed, **options)
     assert there == here
+
+
+@checked
+@given(*CASES, st.integers(1, 5), st.integers(1, 3))
+def test_it_does_not_matter_in_what_portions_the_core_is_fed(case, gpu, options, seed, draws, instructions):
+    found, _ = run(case, gpu, seed, **options)
+    small_chunk = partial(Chunk, instructions, WARP * 2)
+    with patch.multiple(model, DRAWS_PER_BATCH=draws, Chunk=small_chunk):
+        assert run(case, gpu, seed, **options)[0] == found
 
 
 # ---- without latency: textbook caches

@@ -56,9 +56,7 @@ def forever(batch: object, count: int) -> Iterator[float]:
 
 def expected(trace: Trace, blocks: list[list[Instructions]], gpu: GPU, options: Options, seed: int) -> list:
     """Run the reference on the same blocks, with the same random numbers."""
-    programs = [
-        [[reference.Instruction(*i) for i in warp] for warp in block] for block in blocks
-    ]
+    programs = [[[reference.Instruction(*i) for i in warp] for warp in block] for block in blocks]
     if options.definition == "paper" and options.stores == "free":
         programs = [[[i for i in warp if i.op == Op.LOAD] for warp in block] for block in programs]
     slots = residency(trace.launch, gpu).blocks
@@ -105,9 +103,7 @@ def check(program: list[list[Instructions]], warps: int, gpu: GPU, seed: int = 0
             predict(trace, gpu, seed=seed, **given)
         return None
     got = predict(trace, gpu, seed=seed, **given)
-    assert found(got) == [
-        {name: getattr(counts, name) for name in found(got)[0]} for counts in want
-    ]
+    assert found(got) == [{name: getattr(counts, name) for name in found(got)[0]} for counts in want]
     histogram: dict[int, int] = {}
     for counts in want:
         for distance, count in counts.histogram.items():

@@ -149,9 +149,7 @@ def test_decimal_numbers_are_read_back(number):
 
 @given(st.text(max_size=6) | st.text("0123456789.+-eEKM", max_size=6))
 def test_any_text_is_a_number_or_an_error_that_names_it(text):
-    if re.fullmatch(
-        r"inf|[-+]?\d+[KM]?|[-+]?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d+)?", text.replace("E", "e"), re.ASCII
-    ):
+    if re.fullmatch(r"inf|[-+]?\d+[KM]?|[-+]?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d+)?", text.replace("E", "e"), re.ASCII):
         assert not math.isnan(parse_number(text))
     else:
         with pytest.raises(ConfigError, match=f"^latency.sigma={re.escape(repr(text))}: must be"):

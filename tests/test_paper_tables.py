@@ -146,9 +146,7 @@ FIGURE_7 = [
 
 @pytest.mark.parametrize("definition", ["paper", "hardware"])
 @pytest.mark.parametrize(("name", "size", "ways", "shift"), FIGURE_7)
-def test_figure_7_two_loops_of_strided_loads(
-    definition: Any, name: str, size: int, ways: int, shift: int
-) -> None:
+def test_figure_7_two_loops_of_strided_loads(definition: Any, name: str, size: int, ways: int, shift: int) -> None:
     cache = CacheConfig(size=size << 10, ways=ways, index=Fermi())
     options = Options(definition=definition, lat_min=0, sigma=0.0, hit_latency=0)
     for count, expected in PAPER[name][str(shift)].items():

@@ -140,9 +140,7 @@ def test_masks_take_parities(lines, masks):
     assert sets_of(policies.Masks(tuple(masks)), lines, 1 << len(masks)) == expected
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in policies.INDEX_FUNCTIONS if name not in ("fermi", "masks")]
-)
+@pytest.mark.parametrize("name", [name for name in policies.INDEX_FUNCTIONS if name not in ("fermi", "masks")])
 @given(lines=LINES, sets=SETS.filter(lambda sets: sets >= 4))
 def test_every_set_is_one_of_the_sets(name, lines, sets):
     assert all(0 <= s < sets for s in sets_of(policies.index_function(name), lines, sets))

@@ -143,6 +143,13 @@ def test_one_dispatcher_gives_the_next_block_to_the_sm_that_is_free_first():
     assert [sm.blocks for sm in predict(trace, gpu, model_sms="all", definition="paper").per_sm] == [2, 1]
 
 
+def test_the_dispatcher_keeps_to_the_threads_of_every_sm():
+    long, short = [[load(i) for i in range(30)]], [[load(1)]]
+    trace = make_trace([long, short, short, short], warps=1)
+    found = predict(trace, SMALL.replace(max_blocks=1), model_sms="all", threads=64)
+    assert [sm.blocks for sm in found.per_sm] == [2, 2]
+
+
 @BOTH
 def test_with_static_dealing_an_sm_does_not_depend_on_the_others(definition):
     one, two = (predict(BUSY, SMALL, definition=definition, model_sms=n) for n in (1, 2))
@@ -172,9 +179,7 @@ def test_a_block_that_cannot_be_resident_is_refused_with_its_limit():
     launch = Launch(kernel="big", grid=(8, 1, 1), block=(64, 1, 1), shared_memory=50_000)
     with pytest.raises(LaunchError) as error:
         predict(Trace(launch, BUSY.columns), SMALL)
-    assert str(error.value) == (
-        "a block cannot be resident: it needs 50000 shared memory, an SM of small has 49152"
-    )
+    assert str(error.value) == ("a block cannot be resident: it needs 50000 shared memory, an SM of small has 49152")
 
 
 # ---- stores
@@ -203,19 +208,21 @@ def test_stores_count_once_they_are_asked_for(definition):
 
 
 @BOTH
-def test_an_ablation_reports_the_signed_difference_to_a_run_without_the_component(definition):
-    found = predict(BUSY, SMALL, definition=definition, ablation=True)
+@pytest.mark.parametrize(("cta", "other"), [("replace", "waves"), ("waves", "replace")])
+def test_an_ablation_reports_the_signed_difference_to_a_run_without_the_component(definition, cta, other):
+    given = {"gpu": SMALL, "definition": definition, "cta": cta}
+    found = predict(BUSY, **given, ablation=True)
     full = dataclasses.replace(SMALL.l1, ways=SMALL.l1.lines)
     without = {
         "associativity": {"gpu": SMALL.replace(l1=full)},
         "latency": {"lat_min": 0, "sigma": 0.0, "hit_latency": 0},
         "mshrs": {"mshrs": None},
         "divergence": {"divergence": False},
-        "cta": {"cta": "waves"},
+        "cta": {"cta": other},
     }
     assert [row.component for row in found.ablation] == list(without)
     for row in found.ablation:
-        run = predict(BUSY, **{"gpu": SMALL, "definition": definition, **without[row.component]})
+        run = predict(BUSY, **{**given, **without[row.component]})
         assert (row.component, row.misses) == (row.component, run.misses.total)
         assert row.difference == found.misses.total - run.misses.total
     assert found.to_dict()["ablation"] == [dataclasses.asdict(row) for row in found.ablation]
@@ -231,9 +238,7 @@ def test_the_five_classes_of_the_paper_sum_to_all_misses(definition, seeds):
     assert found.ablation == ()
     assert (
         found.breakdown
-        == predict(
-            BUSY, SMALL, definition=definition, breakdown="paper", seeds=seeds, ablation=True
-        ).breakdown
+        == predict(BUSY, SMALL, definition=definition, breakdown="paper", seeds=seeds, ablation=True).breakdown
     )
 
 

@@ -147,9 +147,7 @@ def test_a_gpu_is_found_by_name_by_path_and_as_it_is(tmp_path):
 
 
 def test_an_unknown_name_is_answered_with_the_near_misses():
-    with pytest.raises(
-        ConfigError, match=r"unknown GPU 'gtx470'; did you mean 'gtx470-\d+k' or 'gtx470-\d+k'"
-    ):
+    with pytest.raises(ConfigError, match=r"unknown GPU 'gtx470'; did you mean 'gtx470-\d+k' or 'gtx470-\d+k'"):
         presets.gpu("gtx470")
     with pytest.raises(ConfigError, match="unknown GPU '###'; known: c2050-base-l, "):
         presets.gpu("###")

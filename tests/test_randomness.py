@@ -46,9 +46,7 @@ def test_sigma_only_scales_the_same_numbers():
     assert np.abs(narrow * 1000 - wide).max() <= 501
 
 
-@given(
-    st.lists(st.sampled_from(["latencies", "choices"]), max_size=6), st.lists(st.integers(0, 9), max_size=6)
-)
+@given(st.lists(st.sampled_from(["latencies", "choices"]), max_size=6), st.lists(st.integers(0, 9), max_size=6))
 def test_batches_do_not_change_the_numbers(kinds, sizes):
     whole, cut = Draws(7, 3, 40.0), Draws(7, 3, 40.0)
     expected = {"latencies": whole.latencies(60).tolist(), "choices": whole.choices(60).tolist()}

@@ -184,9 +184,7 @@ def test_more_ways_never_miss_more(definition: Any, lines: list[int], ways: int,
 
 
 @given(lines=st.lists(LINES, max_size=60), ways=st.integers(1, 4), latency=st.integers(0, 5))
-def test_a_fully_associative_cache_has_no_associativity_misses(
-    lines: list[int], ways: int, latency: int
-) -> None:
+def test_a_fully_associative_cache_has_no_associativity_misses(lines: list[int], ways: int, latency: int) -> None:
     cache = CacheConfig(size=128 * ways, ways=ways, index=Linear())
     options = Options(definition="paper", lat_min=latency, sigma=0.0, hit_latency=0)
     assert run(model(cache, options), one_warp(lines)).associativity == 0
@@ -238,9 +236,7 @@ def block(number: int, loads: int = 1) -> Block:
     return one_warp([100 * number + i for i in range(loads)])[0]
 
 
-def dispatch(
-    blocks: list[Block], *, slots: int = 1, sms: int = 2, per_sm: int | None = None
-) -> list[list[int]]:
+def dispatch(blocks: list[Block], *, slots: int = 1, sms: int = 2, per_sm: int | None = None) -> list[list[int]]:
     """The blocks that each SM ran, in the order of their first loads; a load takes 10 steps."""
     cache = CacheConfig(size=128 * 64, ways=64, index=Linear())
     options = Options(lat_min=10, sigma=0.0, hit_latency=0, sched="fifo")

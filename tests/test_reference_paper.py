@@ -42,9 +42,7 @@ def times(tries: list[tuple[int, int, int, str]]) -> list[tuple[int, int, int]]:
     return [(time, warp, line) for time, warp, line, _ in tries]
 
 
-def test_one_step_issues_all_transactions_of_an_instruction_and_the_next_instruction_waits_for_the_last() -> (
-    None
-):
+def test_one_step_issues_all_transactions_of_an_instruction_and_the_next_instruction_waits_for_the_last() -> None:
     # the misses at 0 take 10 and 13; nothing is ready until 13, where only the end of a step is done
     tries, counts = play([[load(A, B), load(C)]], draws=[0, 3, 0])
     assert times(tries) == [(0, 0, A), (0, 0, B), (14, 0, C)]

@@ -40,9 +40,7 @@ def needs(t, warp=0):
 def same_columns(one, other, *, but=()):
     for name in one.columns.__dataclass_fields__:
         if name not in but:
-            np.testing.assert_array_equal(
-                getattr(one.columns, name), getattr(other.columns, name), err_msg=name
-            )
+            np.testing.assert_array_equal(getattr(one.columns, name), getattr(other.columns, name), err_msg=name)
 
 
 # what an instruction waits for
@@ -103,9 +101,7 @@ def test_where_remembers_provenance_through_numpy_functions():
 
     t = run(kernel, arrays={"A": 4096, "index": np.arange(32)})
     assert needs(t) == [0, 0b1]
-    assert t.columns.addresses[32:].tolist() == [
-        (1 << 28) + 4 * (min(i, 7) if i > 3 else 0) for i in range(32)
-    ]
+    assert t.columns.addresses[32:].tolist() == [(1 << 28) + 4 * (min(i, 7) if i > 3 else 0) for i in range(32)]
 
 
 def test_wait_makes_the_next_instruction_of_each_warp_wait_for_all_its_loads():
@@ -294,9 +290,7 @@ DENSE = {
     "a NumPy table": lambda k, j, A, T: k.load(A, T[j]),
     "a Python list": lambda k, j, A, T: k.load(A, T.tolist()[j]),
     "np.take": lambda k, j, A, T: k.load(A, np.take(T, j) + k.x),
-    "a float": lambda k, j, A, T: k.load(
-        A, np.floor(j * 0.5).astype(int) if isinstance(j, int) else np.int64(j // 2)
-    ),
+    "a float": lambda k, j, A, T: k.load(A, np.floor(j * 0.5).astype(int) if isinstance(j, int) else np.int64(j // 2)),
 }
 
 
@@ -511,9 +505,7 @@ def test_local_arrays_interleave_the_threads():
 
     t = run(kernel, grid=2, block=32, arrays={"stack": Buffer(3, space=Space.LOCAL)}, n=3)
     assert set(t.columns.space.tolist()) == {Space.LOCAL}
-    wanted = [
-        [(j * 64 + thread) * 4 for j in range(3) for thread in range(32 * b, 32 * b + 32)] for b in (0, 1)
-    ]
+    wanted = [[(j * 64 + thread) * 4 for j in range(3) for thread in range(32 * b, 32 * b + 32)] for b in (0, 1)]
     assert (t.columns.addresses - (1 << 28)).tolist() == wanted[0] + wanted[1]
 
 

@@ -19,9 +19,7 @@ from rdmodel.errors import TraceError
 from rdmodel.storage import DTYPES, load, read_source, save
 from rdmodel.trace import Columns, Launch, Trace
 
-relaxed = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50
-)
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
 
 
 def small(value=0, blocks=3):

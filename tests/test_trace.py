@@ -149,9 +149,7 @@ def test_floats_are_no_addresses_because_they_may_have_lost_their_low_bits(name,
         changed(name, 1, value, float)
 
 
-@pytest.mark.parametrize(
-    "column", [["0", "4"], [None, 4], [2**64, 4], [1j, 4], [[1], [2, 3]], ["2026-01-01"]]
-)
+@pytest.mark.parametrize("column", [["0", "4"], [None, 4], [2**64, 4], [1j, 4], [[1], [2, 3]], ["2026-01-01"]])
 def test_what_is_not_a_number_at_all_is_refused(column):
     with pytest.raises(TraceError, match=r"^column pc: must be "):
         Columns(**{**three_warps(), "pc": column})

@@ -18,9 +18,7 @@ from tracegen.formats.trc import read_trc, write_trc
 
 LOAD, STORE = 0, 1
 BLOCKS = [(32, 1, 1), (33, 1, 1), (1, 1, 1), (8, 8, 1), (5, 3, 4), (70, 1, 1)]
-relaxed = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100
-)
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
 
 
 # ---- The oracle: a dict of lists
@@ -65,9 +63,7 @@ def rows_of(trace):
                 mask = 0 if columns.op[i] == Op.BARRIER else columns.mask[i]
                 active = [lane for lane in range(32) if mask >> lane & 1]
                 held = columns.addresses[columns.address_start[i] : columns.address_start[i + 1]]
-                rows.append(
-                    (int(columns.op[i]), int(columns.size[i]), dict(zip(active, held.tolist(), strict=True)))
-                )
+                rows.append((int(columns.op[i]), int(columns.size[i]), dict(zip(active, held.tolist(), strict=True))))
     return result
 
 
@@ -307,9 +303,7 @@ def test_junk_never_does_more_than_raise_a_trace_error(written, junk):
 @given(text=files(), data=st.data())
 def test_lenient_reading_counts_bad_lines_and_keeps_the_rest(written, text, data):
     first, *lines = text.splitlines()
-    bad = data.draw(
-        st.lists(st.sampled_from(["junk", "1 2 3 4", "0 0 0 99", "0 0 0", "-1 0 0 4"]), max_size=9)
-    )
+    bad = data.draw(st.lists(st.sampled_from(["junk", "1 2 3 4", "0 0 0 99", "0 0 0", "-1 0 0 4"]), max_size=9))
     mixed = list(lines)
     for line in bad:
         mixed.insert(data.draw(st.integers(0, len(mixed))), line)

@@ -90,9 +90,7 @@ def test_many_compactions_and_growth_keep_distances_exact(n, distinct):
 def test_a_cycle_has_one_distance_at_every_size_around_a_block(distinct):
     laps = 2 + 1200 // distinct
     stack = Distances()
-    assert feed(stack, list(range(distinct)) * laps) == [-1] * distinct + [distinct - 1] * (
-        distinct * (laps - 1)
-    )
+    assert feed(stack, list(range(distinct)) * laps) == [-1] * distinct + [distinct - 1] * (distinct * (laps - 1))
     stack.check()
 
 

@@ -23,9 +23,7 @@ class ProgramTrace(Trace):
 @st.composite
 def launches(draw):
     block = draw(st.sampled_from([(32, 1, 1), (8, 8, 1), (70, 1, 1), (1, 1, 3)]))
-    arrays = tuple(
-        ArrayInfo(f"A{i}", base, draw(st.integers(0, 4096))) for i, base in enumerate(range(0, 20000, 8192))
-    )
+    arrays = tuple(ArrayInfo(f"A{i}", base, draw(st.integers(0, 4096))) for i, base in enumerate(range(0, 20000, 8192)))
     return Launch(
         kernel=draw(st.text(max_size=8)),
         grid=(draw(st.integers(1, 3)), draw(st.integers(1, 2)), 1),
@@ -103,11 +101,7 @@ def write_out(trace):
     for block in trace.blocks:
         source = trace.block(block)
         for warp in range(trace.launch.block_warps):
-            rows = (
-                rows_of_columns(source, warp)
-                if isinstance(source, Columns)
-                else rows_of_program(source, warp)
-            )
+            rows = rows_of_columns(source, warp) if isinstance(source, Columns) else rows_of_program(source, warp)
             result[block, warp] = list(rows)
     return result
 

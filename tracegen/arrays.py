@@ -57,9 +57,7 @@ class Array:
     def __post_init__(self) -> None:
         """Derive what every access needs."""
         object.__setattr__(self, "elements", prod(self.shape))
-        object.__setattr__(
-            self, "distances", tuple(prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
-        )
+        object.__setattr__(self, "distances", tuple(prod(self.shape[d + 1 :]) for d in range(len(self.shape))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +80,7 @@ class Place:
 
     def outside(self, lanes: NDArray[np.bool_], t: int = 0) -> tuple[int, str] | None:
         """Return the first of `lanes` whose index is outside in iteration `t`, and a message, if any."""
-        bases = (
-            [base + t * step for base, step in zip(self.bases, self.steps, strict=True)] if t else self.bases
-        )
+        bases = [base + t * step for base, step in zip(self.bases, self.steps, strict=True)] if t else self.bases
         for dimension, (base, extent) in enumerate(zip(bases, self.extents, strict=True)):
             if not isinstance(base, np.ndarray):
                 wrong = lanes if not 0 <= base < extent else None
@@ -135,9 +131,7 @@ def _array(name: str, what: Any, base: int, threads: int) -> Array:
     try:
         shape = tuple(operator.index(n) for n in shape)
     except TypeError:
-        raise ConfigError(
-            f"array {name}: shape {buffer.shape!r} must be a whole number or a tuple of them"
-        ) from None
+        raise ConfigError(f"array {name}: shape {buffer.shape!r} must be a whole number or a tuple of them") from None
     if not shape or min(shape) < 1:
         raise ConfigError(f"array {name}: shape {shape} needs dimensions of at least 1")
     size = _size(name, buffer.dtype)

@@ -205,9 +205,7 @@ class Block:
         if step and self._loop is not None:
             self._loop.settle()
         lanes = mask.lanes
-        return Value(
-            widen(np.where(lanes, array.data[np.where(lanes, flat, 0)], 0)), frozenset((instruction,))
-        )
+        return Value(widen(np.where(lanes, array.data[np.where(lanes, flat, 0)], 0)), frozenset((instruction,)))
 
     def _record(self, instruction: Instruction) -> None:
         self._recorder.record(instruction, symbolic=self._loop is not None and self._loop.at is None)
@@ -237,9 +235,7 @@ class Block:
         """Return an index of another type as int64, if it is a whole number at all."""
         numbers = np.asarray(base)
         if numbers.dtype.kind not in "iu":
-            raise TraceError(
-                f"{self.launch.kernel}: index into {array.name} is {numbers.dtype}, not a whole number"
-            )
+            raise TraceError(f"{self.launch.kernel}: index into {array.name} is {numbers.dtype}, not a whole number")
         return numbers.astype(np.int64) if numbers.ndim else int(numbers)
 
     def _check(self, op: Op, place: Place, mask: Mask, t: int = 0) -> None:

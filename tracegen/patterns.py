@@ -19,9 +19,7 @@ def stream(length: int, *, passes: int = 1, block: int = BLOCK) -> KernelTrace:
     return stride(length, 1, passes=passes, block=block, name="stream")
 
 
-def stride(
-    threads: int, step: int, *, passes: int = 1, block: int = BLOCK, name: str = "stride"
-) -> KernelTrace:
+def stride(threads: int, step: int, *, passes: int = 1, block: int = BLOCK, name: str = "stride") -> KernelTrace:
     """Thread i loads element i × `step` of a float32 array, `passes` times."""
     _at_least_one(threads=threads, step=step, passes=passes, block=block)
 
@@ -32,9 +30,7 @@ def stride(
 
     arrays = {"data": (threads - 1) * step + 1}
     grid = ceil(threads / block)
-    return trace(
-        kernel, name=name, grid=grid, block=block, arrays=arrays, threads=threads, step=step, passes=passes
-    )
+    return trace(kernel, name=name, grid=grid, block=block, arrays=arrays, threads=threads, step=step, passes=passes)
 
 
 def random(threads: int, loads: int, elements: int, *, seed: int = 0, block: int = BLOCK) -> KernelTrace:

@@ -77,14 +77,8 @@ class Recorder:
         if self._gap != start.gap and trips > 1:
             peeled = max(peeled, 1)
         if peeled:
-            straight = [
-                i.iteration(t, needs)
-                for t in range(peeled)
-                for i, needs in zip(body, history[t], strict=True)
-            ]
-            body = [
-                i.iteration(peeled, needs, step=i.step) for i, needs in zip(body, history[-1], strict=True)
-            ]
+            straight = [i.iteration(t, needs) for t in range(peeled) for i, needs in zip(body, history[t], strict=True)]
+            body = [i.iteration(peeled, needs, step=i.step) for i, needs in zip(body, history[-1], strict=True)]
             for later in (*straight[len(body) :: len(body)], body[0]):
                 later.gap += self._gap - start.gap
             self.segments.append(self._segment(straight, 1))
@@ -93,9 +87,7 @@ class Recorder:
         self.segments.append(self._segment(body, trips - peeled))
         self._wait = None
 
-    def _replay(
-        self, body: list[Instruction], start: LoopStart, trips: int
-    ) -> list[list[NDArray[np.uint64]]]:
+    def _replay(self, body: list[Instruction], start: LoopStart, trips: int) -> list[list[NDArray[np.uint64]]]:
         """Return the needs of each iteration until they repeat; take the scoreboard to the end of the loop.
 
         At most 65 iterations: then the registers hold nothing older than the loop.

@@ -116,9 +116,7 @@ class KernelTrace(Trace):
 
     def __repr__(self) -> str:
         sizes = "".join(f", {name}={value}" for name, value in self.params.items())
-        return (
-            f"KernelTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block}{sizes})"
-        )
+        return f"KernelTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block}{sizes})"
 
     @cached_property
     def _held(self) -> frozenset[int]:

@@ -81,9 +81,7 @@ class Value(NDArrayOperatorsMixin):
         Raises `TraceError` for a value loaded from an array without data.
         """
         if self.unknown:
-            raise TraceError(
-                f"array {self.unknown} holds no data: its elements cannot be an index or a condition"
-            )
+            raise TraceError(f"array {self.unknown} holds no data: its elements cannot be an index or a condition")
         if self.loop is not None:
             self.loop.settle()
         return self.parts()[0]
@@ -92,9 +90,7 @@ class Value(NDArrayOperatorsMixin):
         """Return the value as one number; raises `TraceError` if it is one per thread."""
         value = self.settled()
         if np.ndim(value):
-            raise TraceError(
-                "a value that differs between threads cannot steer Python: use k.where, k.any or np.where"
-            )
+            raise TraceError("a value that differs between threads cannot steer Python: use k.where, k.any or np.where")
         return value
 
     def __bool__(self) -> bool:
@@ -117,9 +113,7 @@ class Value(NDArrayOperatorsMixin):
             raise TraceError("a loaded value cannot index a NumPy table directly: use np.take(table, value)")
         return np.array(self.settled(), dtype=dtype)
 
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any
-    ) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         """Compute thread by thread; `out` is ignored, so that in-place operators make new values."""
         if method != "__call__":
             raise TraceError(f"{ufunc.__name__}.{method}: threads of a block cannot be combined; see k.any")
@@ -143,9 +137,7 @@ class Value(NDArrayOperatorsMixin):
         """Compute ``np.where``, ``np.take`` and the like thread by thread."""
         if function not in _ELEMENTWISE:
             known = ", ".join(f"np.{f.__name__}" for f in _ELEMENTWISE)
-            raise TraceError(
-                f"np.{function.__name__}: does not work thread by thread; there are ufuncs and {known}"
-            )
+            raise TraceError(f"np.{function.__name__}: does not work thread by thread; there are ufuncs and {known}")
         values = [x for x in (*args, *kwargs.values()) if isinstance(x, Value)]
         for value in values:
             if value.unknown:

@@ -185,7 +185,12 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
 def _add_source(parser: Parser) -> None:
     group = parser.add_argument_group("the kernel")
     group.add_argument(
-        "--param", action="append", type=assignment, default=[], metavar="NAME=VALUE", help="a size: NX=512 (repeatable)"
+        "--param",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE",
+        help="a size: NX=512 (repeatable)",
     )
     group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
     group.add_argument("--base", type=whole, metavar="ADDRESS", help="where the first array lies")
@@ -293,8 +298,11 @@ def extent_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all options of `predict` that are on the command line."""
-    names = ["definition", "cta", "stores", "divergence", "effects", "clip", "sched", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor", "hit_latency", "seed", "seeds", "ablation", "breakdown"]
-    options = {name: getattr(arguments, name) for name in names} | extent_options(arguments)
+    names = (
+        "definition cta stores divergence effects clip sched stall full_set step stagger gap first_touch_factor "
+        "hit_latency seed seeds ablation breakdown"
+    )
+    options = {name: getattr(arguments, name) for name in names.split()} | extent_options(arguments)
     if arguments.latency is not None:
         options["lat_min"], options["sigma"] = arguments.latency
     return options

@@ -230,19 +230,25 @@ class Progress:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._next = monotonic() + 0.5
+        self._begun = monotonic()
+        self._next = self._begun + 0.5
         self._drawn = False
 
     def __enter__(self) -> Progress:
+        """Begin; nothing is drawn in the first half second."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Wipe the line, so that results stand alone."""
         if self._drawn:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __call__(self, done: int, total: int) -> None:
+        """Take note that block `done` of `total` is under way."""
         if not sys.stderr.isatty() or monotonic() < self._next:
             return
         self._next = monotonic() + 0.2
         self._drawn = True
-        print(f"\r\x1b[K{self._what}: block {done:,} of {total:,}", end="", file=sys.stderr, flush=True)
+        seconds = monotonic() - self._begun
+        line = f"{self._what}: block {done:,} of {total:,}, {seconds:.0f} s"
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rdmodel.config import GPU
-from rdmodel.histogram import INFINITE, Histogram, MissRatioCurve
 from rdmodel.result import Prediction
+from rdmodel.reuse import INFINITE, Histogram, MissRatioCurve
 from rdmodel.summary import Summary
 
 WIDTH = 24
@@ -73,9 +73,7 @@ def _heading(result: Prediction) -> str:
 
 
 def _stalls(result: Prediction) -> str:
-    text = (
-        f"  stalls {count(result.stalls)} (no MSHR {count(result.stalls_mshr)}, no way {count(result.stalls_ways)})"
-    )
+    text = f"  stalls {count(result.stalls)} (no MSHR {count(result.stalls_mshr)}, no way {count(result.stalls_ways)})"
     if result.bypassed:
         text += f", bypassed {count(result.bypassed)}"
     return text + f"; trace {result.trace_seconds:.2f} s, model {result.seconds:.2f} s"
@@ -96,10 +94,9 @@ def _rate(result: Prediction) -> str:
 
 def _ablation(result: Prediction) -> str:
     rows = [("  without", "misses", "accounts for", "of all")]
-    rows += [
-        (f"  {row.component}", count(row.misses), f"{row.difference:+,.0f}", percent(row.difference, result.transactions))
-        for row in result.ablation
-    ]
+    for row in result.ablation:
+        share = percent(row.difference, result.transactions)
+        rows.append((f"  {row.component}", count(row.misses), f"{row.difference:+,.0f}", share))
     return table(rows, right=(1, 2, 3))
 
 

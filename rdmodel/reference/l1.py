@@ -29,9 +29,7 @@ class _Mshr:
 class L1:
     """Sets of ways in LRU order, MSHRs, fills under way, the issue counter, and what is counted."""
 
-    def __init__(
-        self, cache: CacheConfig, options: Options, latencies: Iterator[int], log: Log | None
-    ) -> None:
+    def __init__(self, cache: CacheConfig, options: Options, latencies: Iterator[int], log: Log | None) -> None:
         self.counts = Counts()
         self.fills: list[tuple[Moment, int]] = []
         self.order = 0

@@ -47,9 +47,7 @@ class _Mshr:
     served: int = 1
 
 
-def paper(
-    cache: CacheConfig, options: Options, slots: int, latencies: Iterator[int], log: Log | None = None
-) -> SM:
+def paper(cache: CacheConfig, options: Options, slots: int, latencies: Iterator[int], log: Log | None = None) -> SM:
     """Model one SM with `slots` resident blocks by the definition `paper`.
 
     `latencies` gives what a miss (and with ``clip=False`` a merged request) takes beyond `lat_min`, in issue

@@ -90,9 +90,7 @@ def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = F
     if threads > MOST_BLOCK_THREADS:
         raise TraceError(f"{path}: a block of {threads} threads; the format ends at {MOST_BLOCK_THREADS}")
     if target.exists() and not (overwrite and target.is_file()):
-        raise TraceError(
-            f"{path}: exists already" + ("; overwrite=True replaces it" if target.is_file() else "")
-        )
+        raise TraceError(f"{path}: exists already" + ("; overwrite=True replaces it" if target.is_file() else ""))
     partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
     losses = _Losses(trace.launch)
     try:
@@ -179,9 +177,7 @@ def _group(accesses: Accesses, block_threads: int) -> tuple[Columns, list[int]]:
     op, size = np.empty(n, np.uint8), np.empty(n, np.uint8)
     warp, length = np.empty(n, np.int64), np.empty(n, np.int64)
     start, addresses = np.empty(n + 1, np.int64), np.empty(n, np.int64)
-    warps, rows = group(
-        thread, address, kind, block_threads, warp, length, pc, op, size, mask, start, addresses
-    )
+    warps, rows = group(thread, address, kind, block_threads, warp, length, pc, op, size, mask, start, addresses)
     blocks, warp_start = _place(warp[:warps], length[:warps], -(-block_threads // WARP))
     columns = Columns(
         warp_start=warp_start,
@@ -199,9 +195,7 @@ def _group(accesses: Accesses, block_threads: int) -> tuple[Columns, list[int]]:
     return columns, blocks
 
 
-def _place(
-    warp: NDArray[np.int64], length: NDArray[np.int64], block_warps: int
-) -> tuple[list[int], NDArray[np.int64]]:
+def _place(warp: NDArray[np.int64], length: NDArray[np.int64], block_warps: int) -> tuple[list[int], NDArray[np.int64]]:
     """Return the blocks that occur, and the `warp_start` of all their warps, silent ones included."""
     blocks, position = np.unique(warp // block_warps, return_inverse=True)
     lengths = np.zeros(len(blocks) * block_warps, np.int64)
@@ -276,9 +270,7 @@ def _render(columns: Columns, warp: NDArray[np.int64], block: int, block_threads
     lane = np.nonzero(masks[:, None] >> np.arange(WARP, dtype=np.uint32) & 1)[1]
     thread = np.repeat(warp * WARP, lanes) + lane
     if len(thread) and int(thread.max()) >= block_threads:
-        raise TraceError(
-            f"block {block}: thread {int(thread.max())} is active, the block has {block_threads}"
-        )
+        raise TraceError(f"block {block}: thread {int(thread.max())} is active, the block has {block_threads}")
     store = np.repeat((columns.op != Op.LOAD).astype(np.uint8), lanes)
     out = np.empty(_LONGEST_LINE * len(thread), np.uint8)
     size = np.repeat(columns.size, lanes)

@@ -1,0 +1,97 @@
+"""``python -m validation.hardware``: predict the measured rows and print how far off the model is."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+
+from validation.hardware.report import heading, to_csv, to_json, to_markdown, write_record
+from validation.hardware.rows import Row, read_rows
+from validation.hardware.study import DEFINITIONS, Score, Settings, score
+
+
+def passes(text: str) -> int | None:
+    """Return a number of passes; None for "all"."""
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be 'all' or a number of at least 1")
+    return int(text)
+
+
+def seeds(text: str) -> int:
+    """Return a number of seeds."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number of at least 1")
+    return int(text)
+
+
+def parse() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m validation.hardware", description=__doc__)
+    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", help="only these rows")
+    parser.add_argument("--sms", choices=("1", "all"), default="1", help="SM 0 (default), or all 15 (2 minutes)")
+    parser.add_argument("--seeds", type=seeds, default=3, help="seeds of 'hardware' (default 3)")
+    parser.add_argument(
+        "--subscripts",
+        choices=("measured", "tracegen"),
+        default="measured",
+        help="of the kernels that differ between the measured code and tracegen",
+    )
+    parser.add_argument(
+        "--passes", type=passes, default=2, help="passes that stand for corr.corr and covar.covar (2), or 'all'"
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--csv", action="store_true", help="print CSV")
+    output.add_argument("--json", action="store_true", help="print JSON")
+    output.add_argument("--record", action="store_true", help="renew the committed record: --sms 1 and all")
+    options = parser.parse_args()
+    if options.record and options.kernels:
+        parser.error("--record is of all rows; leave out --kernels")
+    return options
+
+
+def choose(kernels: Sequence[str] | None) -> list[Row]:
+    """Return the rows of some kernels, or all; exits with a message for one that was not measured."""
+    rows = read_rows()
+    known = {row.kernel for row in rows}
+    for kernel in kernels or ():
+        if kernel not in known:
+            sys.exit(f"{kernel}: not measured; known are {', '.join(sorted(known))}")
+    return [row for row in rows if kernels is None or row.kernel in kernels]
+
+
+def run(rows: Sequence[Row], settings: Settings) -> list[Score]:
+    """Return the scores of all rows and definitions, naming each row on stderr as it begins."""
+    scores = []
+    for row in rows:
+        print(row.kernel, file=sys.stderr, flush=True)
+        scores += [score(row, definition, settings) for definition in DEFINITIONS]
+    return scores
+
+
+def main() -> None:
+    """Run the command."""
+    options = parse()
+    settings = Settings(
+        sms=1 if options.sms == "1" else "all",
+        seeds=options.seeds,
+        subscripts=options.subscripts,
+        passes=options.passes,
+    )
+    rows = choose(options.kernels)
+    if options.record:
+        both = [dataclasses.replace(settings, sms=sms) for sms in (1, "all")]
+        write_record(rows, [(each, run(rows, each)) for each in both])
+        return
+    scores = run(rows, settings)
+    if options.csv or options.json:
+        print(to_json(scores) if options.json else to_csv(scores), end="" if options.csv else "\n")
+    else:
+        print(f"{heading(settings)}\n\n{to_markdown(rows, scores)}", end="")
+
+
+if __name__ == "__main__":
+    main()
