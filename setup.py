@@ -28,7 +28,6 @@ extensions = [
         define_macros=[] if CHECKED else [("CYTHON_WITHOUT_ASSERTIONS", "1")],
     )
     for name in MODULES
-    if os.path.exists(name.replace(".", "/") + ".pyx")
 ]
 
 setup(

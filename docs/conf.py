@@ -1,10 +1,12 @@
 """Sphinx configuration: Markdown by MyST, reference by autodoc; nothing is downloaded at build time."""
 
-from rdmodel.version import VERSION
+import re
+
+from rdmodel import __version__
 
 project = "rdmodel"
 copyright = "the rdmodel authors"
-version = release = VERSION
+version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
 myst_enable_extensions = ["dollarmath", "deflist"]
@@ -15,7 +17,16 @@ exclude_patterns = ["_build"]
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 
 html_theme = "furo"
-html_title = f"rdmodel {VERSION}"
+html_title = f"rdmodel {__version__}"
+
+
+def escape_bars(app, what, name, obj, options, lines):
+    """Let |x| in a docstring be an absolute value, not a substitution."""
+    lines[:] = [re.sub(r"(``.*?``)|\|", lambda found: found[1] or r"\|", line) for line in lines]
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", escape_bars)

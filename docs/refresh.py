@@ -12,6 +12,7 @@ Other fences are not run. Times differ from run to run, and so are printed as ``
 
 from __future__ import annotations
 
+import csv
 import doctest
 import io
 import os
@@ -22,8 +23,10 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from unittest.mock import patch
 
@@ -43,6 +46,7 @@ MASKS = (
 )
 """What is replaced in the output of commands and examples: times."""
 
+TRACEBACK = "Traceback (most recent call last):"
 NEEDS_SHELL = re.compile(r"[|<>;&$*]")
 
 
@@ -57,8 +61,12 @@ def refresh(text: str) -> str:
     # A page may declare kernels; they are gone when it ends.
     with tempfile.TemporaryDirectory() as folder, chdir(folder), patch.dict(REGISTRY):
         names: dict[str, Any] = {"__name__": "__main__"}
-        run = {"python": lambda code: "".join(_python(code, names)), "console": lambda code: "".join(_console(code))}
-        return FENCE.sub(lambda m: f"```{m[1]}\n{run[m[1]](m[2])}```", text)
+
+        def run(fence: re.Match[str]) -> str:
+            parts = _python(fence[2], names) if fence[1] == "python" else _console(fence[2])
+            return f"```{fence[1]}\n{''.join(parts)}```"
+
+        return FENCE.sub(run, text)
 
 
 def mask(output: str) -> str:
@@ -111,11 +119,8 @@ def _run(command: str) -> str:
     if NEEDS_SHELL.search(command) or not command.startswith("rdmodel "):
         return _run_shell(command)
     output = io.StringIO()
-    with redirect_stdout(output), redirect_stderr(output):
-        try:
-            main(shlex.split(command)[1:])
-        except SystemExit:
-            pass  # usage and help
+    with redirect_stdout(output), redirect_stderr(output), suppress(SystemExit):
+        main(shlex.split(command)[1:])
     return output.getvalue()
 
 
@@ -133,7 +138,7 @@ def _run_shell(command: str) -> str:
     return done.stdout
 
 
-# ---- generated parts
+# ---- generated parts: the command line
 
 SHARED = ("the kernel", "the GPU", "what is modelled")
 """Groups of options that several commands have; they stand on the page once."""
@@ -144,59 +149,85 @@ def _commands() -> dict[str, Parser]:
 
 
 def _command(name: str) -> str:
-    """Return what a command does, how it is called, and a table of the options that it alone has."""
+    """Return how a command is called, what it does, and a table of the options that it alone has."""
     parser = _commands()[name]
-    groups = [(g.title, g._group_actions) for g in parser._action_groups]
+    groups = [(group.title, group._group_actions) for group in parser._action_groups]
     own = [action for title, actions in groups for action in actions if title not in SHARED and action.dest != "help"]
-    words = " ".join(_word(action) for action in own if not action.option_strings)
+    words = "".join(" " + _word(action) for action in own if not action.option_strings)
     also = [f"[{title}](#{title.replace(' ', '-').lower()})" for title, _ in groups if title in SHARED]
     table = _table([action for action in own if action.option_strings])
-    text = f"`rdmodel {name} [OPTIONS]{' ' + words if words else ''}`\n\n{parser.description}\n\n{table}"
+    text = f"`rdmodel {name} [OPTIONS]{words}`\n\n{parser.description}\n\n{table}"
     return text + (f"\nAlso: the options of {', '.join(also)}.\n" if also else "")
 
 
 def _group(title: str) -> str:
-    for parser in _commands().values():
-        for group in parser._action_groups:
-            if group.title == title:
-                return _table(group._group_actions)
-    raise KeyError(title)
+    """Return the table of a group of options that several commands have."""
+    groups = (group for parser in _commands().values() for group in parser._action_groups)
+    return _table(next(group for group in groups if group.title == title)._group_actions)
 
 
 def _table(actions: list[Any]) -> str:
-    rows = [
-        f"| {_forms(action)} | {_default(action)} | {action.help % vars(action) if action.help else ''} |\n"
-        for action in actions
-    ]
+    rows = [f"| {_forms(action)} | {_default(action)} | {_meaning(action)} |\n" for action in actions]
     return "| option | default | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
 def _forms(action: Any) -> str:
-    value = f" {action.metavar or action.dest.upper()}" if action.nargs != 0 else ""
-    value = value if action.nargs != "?" else f" [{value.strip()}]"
+    value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper()}"
+    value = f" [{value.strip()}]" if action.nargs == "?" else value
     return ", ".join(f"`{form}{value}`".replace("|", "\\|") for form in action.option_strings)
 
 
 def _default(action: Any) -> str:
-    if action.default is None or action.default == [] or action.nargs == 0:
-        return ""
-    return f"`{action.default}`"
+    return "" if action.default is None or action.default == [] or action.nargs == 0 else f"`{action.default}`"
+
+
+def _meaning(action: Any) -> str:
+    # The default has a column of its own.
+    return (action.help or "").replace("%%", "%").removesuffix(f" ({action.default})")
 
 
 def _word(action: Any) -> str:
     return {None: action.metavar, "+": f"{action.metavar}...", "?": f"[{action.metavar}]"}[action.nargs]
 
 
+# ---- generated parts: the record of the validation
+
+
+def _accuracy() -> str:
+    """Return what the committed record of the validation says, in a sentence."""
+    with (ROOT / "validation/hardware/predicted.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["sms"] == "1"]
+    errors = {
+        definition: [abs(float(row["error"])) for row in rows if row["definition"] == definition]
+        for definition in ("hardware", "paper")
+    }
+    means = {definition: f"{fmean(values):.2f}" for definition, values in errors.items()}
+    return (
+        f"Against L1 counters of a GeForce GTX 570 on {len(errors['hardware'])} kernels of PolyBench/GPU, "
+        f"the mean absolute error of the\nmiss rate is {means['hardware']} percentage points for `hardware` "
+        f"and {means['paper']} for `paper`\n(`python -m validation.hardware`, from a checkout).\n"
+    )
+
+
 GENERATED = {
-    **{f"command {name}": (lambda name=name: _command(name)) for name in _commands()},
-    **{f"options of {title}": (lambda title=title: _group(title)) for title in SHARED},
+    "accuracy": _accuracy,
+    **{f"command {name}": partial(_command, name) for name in _commands()},
+    **{f"options of {title}": partial(_group, title) for title in SHARED},
 }
+"""What makes the generated parts, by name."""
 
 
-if __name__ == "__main__":
+def write_all() -> None:
+    """Write every page anew, and name those that changed."""
     for page in pages():
         before = page.read_text(encoding="utf-8")
         after = refresh(before)
+        if after.count(TRACEBACK) > before.count(TRACEBACK):
+            raise SystemExit(f"{page.relative_to(ROOT)}: an example has begun to fail; mend it, nothing was written")
         if after != before:
             page.write_text(after, encoding="utf-8")
             print(page.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    write_all()

@@ -24,6 +24,7 @@ from typing import Any
 
 # Names are fetched when first used, so that `import rdmodel` costs next to nothing; __init__.pyi tells type checkers.
 _HOMES = {
+    "rdmodel.concentration": ("balance", "concentration_by_load", "intra_warp_concentration"),
     "rdmodel.config": ("GPU", "CacheConfig", "LatencyConfig", "Options"),
     "rdmodel.distance": ("DistanceStream", "histogram", "miss_ratio_curve", "reuse_distances"),
     "rdmodel.errors": ("ConfigError", "LaunchError", "RdmodelError", "SimulationError", "TraceError"),

@@ -1,5 +1,8 @@
 from rdmodel import policies as policies
 from rdmodel import presets as presets
+from rdmodel.concentration import balance as balance
+from rdmodel.concentration import concentration_by_load as concentration_by_load
+from rdmodel.concentration import intra_warp_concentration as intra_warp_concentration
 from rdmodel.config import GPU as GPU
 from rdmodel.config import CacheConfig as CacheConfig
 from rdmodel.config import LatencyConfig as LatencyConfig

@@ -22,7 +22,8 @@ def coalesce_segment(
     out_lines: NDArray[np.int64],
     n: int,
     used: int,
-) -> tuple[int, int, int]: ...
+    carry: int,
+) -> tuple[int, int, int, int]: ...
 def coalesce_columns(
     op: NDArray[np.uint8],
     size: NDArray[np.uint8],
@@ -43,4 +44,5 @@ def coalesce_columns(
     out_lines: NDArray[np.int64],
     n: int,
     used: int,
-) -> tuple[int, int, int]: ...
+    carry: int,
+) -> tuple[int, int, int, int]: ...

@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     LANES = 32
+    MOST_GAP = 2147483647
     LOAD = 0
     BARRIER = 3
 
@@ -59,6 +60,10 @@ cdef int64_t coalesce_warp(
     return total + found
 
 
+cdef inline int32_t add_gaps(int64_t gap, int64_t carry) noexcept nogil:
+    return <int32_t> (gap + carry) if gap + carry < MOST_GAP else <int32_t> MOST_GAP
+
+
 cdef inline bint wants_lines(uint8_t op, int64_t rule) noexcept nogil:
     return op == LOAD or rule >= RULE_LINES
 
@@ -68,12 +73,13 @@ def coalesce_segment(
     const uint64_t[:, :] needs, const uint32_t[:, :] mask, const int64_t[:, :, :] base,
     int64_t warp, int64_t position, int64_t trips, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
-    int64_t n, int64_t used,
+    int64_t n, int64_t used, int64_t carry,
 ):
     """Append one warp's instructions of a loop segment, from `position` (trip x body + instruction) on.
 
     Stops at the end of the segment or when the output might not hold one more instruction, which has at most
-    `most_lines` lines. Returns (new position, n, used); n counts instructions, `used` lines.
+    `most_lines` lines. Returns (new position, n, used, carry); n counts instructions, `used` lines, `carry` the
+    gaps of barriers, which go to the next instruction: barriers vanish, the time before them does not.
     """
     cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count
     cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
@@ -85,6 +91,8 @@ def coalesce_segment(
             trip = position // body
             position += 1
             active = mask[warp, i]
+            if active != 0 and op[i] == BARRIER:
+                carry += gap[i]
             if active == 0 or op[i] == BARRIER or (rule == RULE_DROP and op[i] != LOAD):
                 continue
             count = 0
@@ -94,11 +102,12 @@ def coalesce_segment(
                 count = coalesce_warp(address, active, size[i], line_bits, &out_lines[used])
             out_op[n] = LOAD if rule == RULE_AS_LOAD else op[i]
             out_needs[n] = needs[warp, i]
-            out_gap[n] = gap[i]
+            out_gap[n] = add_gaps(gap[i], carry)
+            carry = 0
             out_count[n] = <int32_t> count
             used += count
             n += 1
-    return position, n, used
+    return position, n, used, carry
 
 
 def coalesce_columns(
@@ -106,7 +115,7 @@ def coalesce_columns(
     const uint32_t[::1] mask, const int64_t[::1] address_start, const int64_t[::1] addresses,
     int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
-    int64_t n, int64_t used,
+    int64_t n, int64_t used, int64_t carry,
 ):
     """Append the instructions `position` to `end` of a column trace; limits and result as `coalesce_segment`."""
     cdef int64_t i, lane, at, count
@@ -116,6 +125,8 @@ def coalesce_columns(
         while position < end and n < room and used + most_lines <= line_room:
             i = position
             position += 1
+            if op[i] == BARRIER:
+                carry += gap[i]
             if op[i] == BARRIER or (rule == RULE_DROP and op[i] != LOAD):
                 continue
             count = 0
@@ -128,8 +139,9 @@ def coalesce_columns(
                 count = coalesce_warp(address, mask[i], size[i], line_bits, &out_lines[used])
             out_op[n] = LOAD if rule == RULE_AS_LOAD else op[i]
             out_needs[n] = needs[i]
-            out_gap[n] = gap[i]
+            out_gap[n] = add_gaps(gap[i], carry)
+            carry = 0
             out_count[n] = <int32_t> count
             used += count
             n += 1
-    return position, n, used
+    return position, n, used, carry

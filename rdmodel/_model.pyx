@@ -584,7 +584,7 @@ cdef int grow(void** array, int64_t count, size_t size) noexcept nogil:
 
 @cython.final
 cdef class PaperCore(Core):
-    """The definition `paper`: effects move lines, a step is an instruction (MODEL.md sections 4 to 6)."""
+    """The definition `paper`: effects move lines, a step is an instruction (docs/model.md sections 4 to 6)."""
 
     cdef bint before, clip, freed
 
@@ -795,7 +795,7 @@ cdef class PaperCore(Core):
 
 @cython.final
 cdef class HardwareCore(Core):
-    """The definition `hardware`: lines are allocated at issue, a step is a transaction (MODEL.md section 11)."""
+    """The definition `hardware`: lines are allocated at issue, a step is a transaction (docs/model.md section 11)."""
 
     cdef int64_t sched, stores, stagger, port, last, last_age, last_order
     cdef bint head, bypass, whole, gaps, filled, port_waits

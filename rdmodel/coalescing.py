@@ -8,6 +8,7 @@ a line boundary touches every line it covers; two groups may request the same li
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
@@ -62,10 +63,12 @@ class WarpStream:
         self._columns = source if isinstance(source, Columns) else None
         self._segments: Program = () if isinstance(source, Columns) else source
         self._segment = 0
+        self._carry = 0
         self._position = 0 if self._columns is None else int(self._columns.warp_start[warp])
 
     def fill(self, chunk: Chunk) -> bool:
         """Replace the content of `chunk` by the next instructions; return whether more may follow."""
+        assert len(chunk.lines) >= self._most_lines, "a chunk must hold at least one instruction"
         chunk.n = chunk.used = 0
         if self._columns is not None:
             return self._fill_from_columns(self._columns, chunk)
@@ -79,7 +82,7 @@ class WarpStream:
 
     def _fill_from_columns(self, columns: Columns, chunk: Chunk) -> bool:
         end = int(columns.warp_start[self._warp + 1])
-        self._position, chunk.n, chunk.used = coalesce_columns(
+        self._position, chunk.n, chunk.used, self._carry = coalesce_columns(
             columns.op,
             columns.size,
             columns.gap,
@@ -99,6 +102,7 @@ class WarpStream:
             chunk.lines,
             chunk.n,
             chunk.used,
+            self._carry,
         )
         return self._position < end
 
@@ -106,7 +110,7 @@ class WarpStream:
         """Return whether the segment is done, as opposed to the chunk being full."""
         if not segment.mask[self._warp].any():
             return True
-        self._position, chunk.n, chunk.used = coalesce_segment(
+        self._position, chunk.n, chunk.used, self._carry = coalesce_segment(
             segment.op,
             segment.size,
             segment.gap,
@@ -127,6 +131,7 @@ class WarpStream:
             chunk.lines,
             chunk.n,
             chunk.used,
+            self._carry,
         )
         return self._position == len(segment.op) * segment.trips
 
@@ -137,21 +142,13 @@ def open_block(trace: Trace, block: int, line: int, rule: StoreRule) -> list[War
     return [WarpStream(source, warp, line, rule) for warp in range(trace.launch.block_warps)]
 
 
-def instructions(
-    trace: Trace, block: int, line: int, rule: StoreRule = StoreRule.AS_LOAD
-) -> Iterator[Iterator[tuple[int, int, int, tuple[int, ...]]]]:
-    """Yield, for every warp of a block, its instructions as (op, needs, gap, lines): for reading, not for speed."""
-    for stream in open_block(trace, block, line, rule):
-        yield _instructions(stream)
+def coalesce(columns: Columns, line: int, rule: StoreRule) -> Iterator[Chunk]:
+    """Yield all instructions of all warps in order, coalesced; the chunk is one and the same, refilled.
 
-
-def _instructions(stream: WarpStream) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
-    chunk = Chunk()
-    more = True
+    Coalescing looks at one instruction at a time, so columns may pass for one long warp.
+    """
+    stream, chunk = WarpStream(replace(columns, warp_start=np.array([0, len(columns)])), 0, line, rule), Chunk()
+    more = len(columns) > 0
     while more:
         more = stream.fill(chunk)
-        at = 0
-        for i in range(chunk.n):
-            end = at + int(chunk.count[i])
-            yield int(chunk.op[i]), int(chunk.needs[i]), int(chunk.gap[i]), tuple(map(int, chunk.lines[at:end]))
-            at = end
+        yield chunk

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rdmodel.coalescing import StoreRule, coalesce
 from rdmodel.errors import TraceError
+from rdmodel.pieces import pieces
 from rdmodel.policies import IndexFunction
+from rdmodel.trace import Columns, Op, Trace
 
 
 def intra_warp_concentration(
@@ -28,10 +31,42 @@ def intra_warp_concentration(
     lengths = np.array([len(row) for row in rows if len(row)], dtype=np.int64)
     if not len(lengths):
         raise TraceError("loads: must hold at least one transaction")
+    return float(np.mean(_concentrations(np.concatenate(rows), lengths, index, sets, line)))
+
+
+def concentration_by_load(trace: Trace, index: IndexFunction, sets: int, line: int = 128) -> dict[int, float]:
+    """Return the mean intra-warp concentration of every load of a trace, by its pc, ascending.
+
+    Reads all blocks that the trace holds, a piece at a time, in bounded memory. Raises `ConfigError` where
+    `index` is not defined for `sets` sets of `line` bytes.
+    """
+    assert trace.blocks is not None
+    totals: dict[int, float] = {}
+    counts: dict[int, int] = {}
+    for block in trace.blocks:
+        for _, columns in pieces(trace, int(block)):
+            for pc, value in zip(*_loads_of(columns, index, sets, line), strict=True):
+                totals[pc] = totals.get(pc, 0.0) + value
+                counts[pc] = counts.get(pc, 0) + 1
+    return {pc: totals[pc] / counts[pc] for pc in sorted(totals)}
+
+
+def _loads_of(columns: Columns, index: IndexFunction, sets: int, line: int) -> tuple[list[int], list[float]]:
+    """Return the pc and the concentration of every load instruction."""
+    values: list[float] = []
+    for chunk in coalesce(columns, line, StoreRule.DROP):
+        lengths = chunk.count[: chunk.n].astype(np.int64)
+        values += _concentrations(chunk.lines[: chunk.used], lengths, index, sets, line).tolist()
+    return columns.pc[columns.op == Op.LOAD].tolist(), values
+
+
+def _concentrations(
+    lines: NDArray[np.int64], lengths: NDArray[np.int64], index: IndexFunction, sets: int, line: int
+) -> NDArray[np.float64]:
+    """Return transactions over sets touched for loads of `lengths` transactions, none 0, one after the other."""
     load = np.repeat(np.arange(len(lengths)), lengths)
-    touched = np.unique(load * sets + index.set_of(np.concatenate(rows), sets, line))
-    sets_touched = np.bincount(touched // sets, minlength=len(lengths))
-    return float(np.mean(lengths / sets_touched))
+    touched = np.unique(load * sets + index.set_of(lines, sets, line))
+    return lengths / np.bincount(touched // sets, minlength=len(lengths))
 
 
 def balance(set_counts: ArrayLike) -> float:

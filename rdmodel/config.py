@@ -49,6 +49,8 @@ class CacheConfig:
         for name in ("mshrs", "mshr_merge", "mshr_per_warp"):
             if getattr(self, name) is not None:
                 _check_int(name, getattr(self, name), 1)
+        if not isinstance(self.index, IndexFunction):
+            raise ConfigError(f"index={self.index!r}: must be an index function (rdmodel.policies)")
         self.index_code()
 
     @property

@@ -1,4 +1,4 @@
-"""`predict`: the analytical model of MODEL.md, both definitions, on top of the compiled cores."""
+"""`predict`: the analytical model of docs/model.md, both definitions, on top of the compiled cores."""
 
 from __future__ import annotations
 
@@ -63,8 +63,11 @@ def predict(
     from such runs. ``histogram=False`` saves the time for exact reuse distances.
 
     Raises `ConfigError`, `LaunchError` or `TraceError`. Time O(transactions), memory O(distinct lines + resident
-    warps). Nugteren et al., HPCA 2014, section 4; definitions in MODEL.md.
+    warps). Nugteren et al., HPCA 2014, section 4; definitions in docs/model.md.
     """
+    if not isinstance(trace, Trace):
+        raise TraceError(f"trace={trace!r}: must be a Trace (tracegen.kernel, rdmodel.load)")
+    options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     machine = _with_l1_options(presets.gpu(gpu), options)
     resolved = _make_options(options).resolve(machine)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -90,7 +93,9 @@ def _make_options(options: Mapping[str, Any]) -> Options:
         if name not in known:
             raise ConfigError(unknown("option", name, [*known, *L1_OPTIONS, "seed", "seeds", "ablation", "breakdown"]))
     stores = options.get("stores", "free")
-    return Options(**{**options, "stores": {True: "allocate", False: "free"}.get(stores, stores)})
+    if isinstance(stores, bool):
+        stores = "allocate" if stores else "free"
+    return Options(**{**options, "stores": stores})
 
 
 def _with_l1_options(gpu: GPU, options: dict[str, Any]) -> GPU:
@@ -163,23 +168,30 @@ MEAN_FIELDS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_
 
 def _average(runs: Sequence[Prediction]) -> Prediction:
     """Return the mean of runs over seeds; times are summed, the histogram holds all runs."""
-
-    def mean(of: Callable[[Prediction], float]) -> float:
-        return sum(map(of, runs)) / len(runs)
-
-    changes: dict[str, Any] = {name: mean(attrgetter(name)) for name in MEAN_FIELDS}
-    causes = (attrgetter(f"misses.{cause}") for cause in ("compulsory", "capacity", "associativity"))
     histograms = [run.histogram for run in runs if run.histogram is not None]
     return dataclasses.replace(
         runs[0],
-        **changes,
-        misses=MissCounts(*map(mean, causes)),
+        **_means(runs),
         histogram=_sum_histograms(histograms) if histograms else None,
         trace_seconds=sum(run.trace_seconds for run in runs),
         seconds=sum(run.seconds for run in runs),
         config={**runs[0].config, "seeds": len(runs)},
+        per_sm=tuple(
+            dataclasses.replace(sms[0], **_means(sms)) for sms in zip(*(run.per_sm for run in runs), strict=True)
+        ),
         runs=tuple(runs),
     )
+
+
+def _means(counts: Sequence[Prediction] | Sequence[SmCounts]) -> dict[str, Any]:
+    """Return the mean of every counter."""
+
+    def mean(name: str) -> float:
+        return float(sum(map(attrgetter(name), counts)) / len(counts))
+
+    causes = ("compulsory", "capacity", "associativity")
+    misses = MissCounts(*(mean(f"misses.{cause}") for cause in causes))
+    return {"misses": misses, **{name: mean(name) for name in MEAN_FIELDS}}
 
 
 def _sum_histograms(histograms: Sequence[Histogram]) -> Histogram:

@@ -42,14 +42,14 @@ class SmCounts:
 
     sm: int
     blocks: int
-    transactions: int
-    hits: int
-    latency_misses: int
+    transactions: float
+    hits: float
+    latency_misses: float
     misses: MissCounts
-    stalls_mshr: int
-    stalls_ways: int
-    bypassed: int
-    steps: int
+    stalls_mshr: float
+    stalls_ways: float
+    bypassed: float
+    steps: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as a plain dict."""

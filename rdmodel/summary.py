@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.coalescing import Chunk, StoreRule, WarpStream
+from rdmodel.coalescing import StoreRule, coalesce
 from rdmodel.errors import ConfigError
 from rdmodel.pieces import pieces
 from rdmodel.trace import ArrayInfo, Columns, Op, Trace
@@ -148,7 +147,6 @@ class _Tally:
         self._bases = np.array([array.base for array in arrays], dtype=np.int64)
         self._ends = np.array([array.base + array.bytes for array in arrays], dtype=np.int64)
         self._line = line
-        self._chunk = Chunk()
         self.instructions = np.zeros(len(Op), np.int64)
         self.inside = np.zeros(len(arrays), np.int64)
         self.lane_accesses = self.bytes_requested = self.load_transactions = 0
@@ -161,7 +159,7 @@ class _Tally:
         self.bytes_requested += int(np.diff(columns.address_start) @ columns.size.astype(np.int64))
         if self._arrays:
             self._add_places(columns.addresses)
-        for chunk in self._coalesced(columns):
+        for chunk in coalesce(columns, self._line, StoreRule.LINES):
             loads = chunk.op[: chunk.n] == Op.LOAD
             self.load_transactions += int(chunk.count[: chunk.n][loads].sum())
             self.lines.add(chunk.lines[: chunk.used])
@@ -181,11 +179,3 @@ class _Tally:
         place = np.searchsorted(self._bases, addresses, side="right") - 1
         held = (place >= 0) & (addresses < self._ends[place])
         self.inside += np.bincount(place[held], minlength=len(self._arrays))
-
-    def _coalesced(self, columns: Columns) -> Iterator[Chunk]:
-        # Coalescing looks at one instruction at a time, so the whole piece may pass for one long warp.
-        stream = WarpStream(replace(columns, warp_start=np.array([0, len(columns)])), 0, self._line, StoreRule.LINES)
-        more = len(columns) > 0
-        while more:
-            more = stream.fill(self._chunk)
-            yield self._chunk

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdmodel.coalescing import Chunk, StoreRule, WarpStream, instructions, open_block
+from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
+from rdmodel.coalescing import coalesce as coalesce_all
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Columns, Launch, Op, Program, Segment, Trace
 
 Row = dict[str, object]
@@ -41,13 +42,16 @@ def lines_of_groups(row: Row, line: int) -> list[list[int]]:
 def requests(rows: list[Row], line: int, rule: StoreRule) -> list[Request]:
     """Return what is to be left of a warp's instructions under a store rule."""
     left = []
+    waited = 0
     for row in rows:
+        waited += row["gap"] if row["op"] == Op.BARRIER else 0
         if row["op"] == Op.BARRIER or (rule == StoreRule.DROP and row["op"] != Op.LOAD):
             continue
         silent = rule == StoreRule.KEEP and row["op"] != Op.LOAD
         lines = () if silent else tuple(n for group in lines_of_groups(row, line) for n in group)
         op = Op.LOAD if rule == StoreRule.AS_LOAD else row["op"]
-        left.append((int(op), row["needs"], row["gap"], lines))
+        left.append((int(op), row["needs"], row["gap"] + waited, lines))
+        waited = 0
     return left
 
 
@@ -243,12 +247,21 @@ def test_the_highest_address_does_not_overflow():
 # ---- blocks
 
 
-def test_a_block_opens_one_stream_per_warp_and_reads_the_same_as_instructions():
+def test_a_block_opens_one_stream_per_warp():
     load = {"op": int(Op.LOAD), "size": 4, "gap": 1, "needs": 2, "lanes": {0: 256}}
-    store = {**load, "op": int(Op.STORE)}
     launch = Launch(kernel="k", grid=(2, 1, 1), block=(40, 1, 1))
-    trace = Trace(launch, make_columns([[load], [], [store, load], [load]]))
-    assert len(open_block(trace, 1, 128, StoreRule.KEEP)) == 2
-    read = [list(warp) for warp in instructions(trace, 1, 128, StoreRule.KEEP)]
-    assert read == [[(1, 2, 1, ()), (0, 2, 1, (2,))], [(0, 2, 1, (2,))]]
-    assert [list(warp) for warp in instructions(trace, 0, 128)] == [[(0, 2, 1, (2,))], []]
+    trace = Trace(launch, make_columns([[load], [], [load, load], [load]]))
+    chunk, counts = Chunk(), []
+    for stream in open_block(trace, 1, 128, StoreRule.KEEP):
+        assert not stream.fill(chunk)
+        counts.append(chunk.n)
+    assert counts == [2, 1]
+
+
+def test_columns_are_coalesced_as_a_whole_warp_after_warp():
+    load = {"op": int(Op.LOAD), "size": 4, "gap": 1, "needs": 2, "lanes": {0: 256, 1: 512}}
+    store = {**load, "op": int(Op.STORE)}
+    columns = make_columns([[load], [], [store, load], [load]])
+    (chunk,) = coalesce_all(columns, 128, StoreRule.DROP)
+    assert chunk.count[: chunk.n].tolist() == [2, 2, 2]
+    assert chunk.lines[: chunk.used].tolist() == [2, 4] * 3

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tracegen
 from rdmodel import policies
-from rdmodel.concentration import balance, intra_warp_concentration
+from rdmodel.concentration import balance, concentration_by_load, intra_warp_concentration
 from rdmodel.errors import ConfigError, TraceError
 
 KB, MB = 1 << 10, 1 << 20
@@ -136,3 +137,40 @@ def test_balance_wants_a_count_for_each_set(counts):
 def test_balance_of_nothing_is_refused(counts):
     with pytest.raises(TraceError, match="set_counts: must hold at least one access"):
         balance(counts)
+
+
+STRIDED = [("atax.1", "A"), ("bicg.2", "A"), ("mvt.1", "a"), ("gesummv", "A"), ("gesummv", "B")]
+
+
+@pytest.mark.parametrize(("name", "matrix"), STRIDED)
+def test_the_column_strided_loads_of_the_kernels_fall_into_one_set_unless_the_index_is_better(name, matrix):
+    # Rows of 4096 floats: a warp reads one column, 32 lines that are 16 KB apart (Wang et al., figure 9).
+    aligned = 1 << 28
+    placed = {array.name: array.base for array in tracegen.kernel(name).launch.arrays}
+    base = aligned - (placed[matrix] - min(placed.values()))
+    trace = tracegen.kernel(name, blocks=[0], block=(32, 1, 1), base=base)
+    first = trace.columns.addresses[trace.columns.address_start[:-1]]
+    inside = (first >= aligned) & (first < aligned + 64 * MB) & (trace.columns.op == 0)
+    (pc,) = np.unique(trace.columns.pc[inside])
+    for function, expected in {"linear": 32, "bxor": 4, "fup": 1, "pric": 1}.items():
+        by_load = concentration_by_load(trace, policies.index_function(function), 32)
+        assert by_load[int(pc)] == expected
+        assert min(by_load.values()) == 1  # the vectors
+
+
+def test_a_matrix_that_begins_one_row_late_costs_fup_one_set():
+    # The 32nd row of a warp carries into the next group of line bits, and meets the first row's set.
+    assert column(16 * KB, policies.Fup(), base=0) == 1
+    assert column(16 * KB, policies.Fup(), base=16 * KB) == 32 / 31
+
+
+def test_concentration_by_load_is_the_mean_over_the_instructions_of_each_pc():
+    trace = tracegen.patterns.random(threads=128, loads=5, elements=1 << 16, block=64)
+    columns, index = trace.columns, policies.Linear()
+    expected = {}
+    for row in np.flatnonzero(columns.op == 0):
+        lanes = columns.addresses[columns.address_start[row] : columns.address_start[row + 1]]
+        lines = list(dict.fromkeys((lanes // 128).tolist()))
+        expected.setdefault(int(columns.pc[row]), []).append(intra_warp_concentration([lines], index, 8))
+    found = concentration_by_load(trace, index, 8)
+    assert found == pytest.approx({pc: float(np.mean(values)) for pc, values in expected.items()})

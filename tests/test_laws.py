@@ -25,7 +25,7 @@ AT_ONCE = {"lat_min": 0, "sigma": 0.0, "hit_latency": 0}
 """Latencies that let every request arrive before the next one is made."""
 
 CASES = (programs(), machines(), OPTIONS, st.integers(0, 3))
-checked = settings(max_examples=60, deadline=None)
+checked = settings(max_examples=40, deadline=None)
 
 
 def with_l1(gpu: GPU, **changes: object) -> GPU:

@@ -143,7 +143,9 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
     trace = command("trace", "Make a trace of a kernel, or convert one.")
     trace.add_argument("source", metavar="KERNEL_OR_FILE", help="a kernel's name or a trace")
     trace.add_argument("-o", "--output", required=True, metavar="OUT", help="a folder, or a file ending in .trc")
-    trace.add_argument("--format", type=one_of("format", ("native", "trc")), help="default: by the ending of OUT")
+    trace.add_argument(
+        "--format", type=one_of("format", ("native", "trc")), metavar="native|trc", help="default: by the ending of OUT"
+    )
     trace.add_argument("--all", action="store_true", help="all blocks, not only those that predict would model")
     trace.add_argument("--overwrite", action="store_true", help="replace an older trace")
     _add_source(trace)
@@ -163,6 +165,7 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
     mrc.add_argument(
         "--order",
         type=one_of("order", ("round-robin", "hardware", "paper")),
+        metavar="round-robin|hardware|paper",
         default="round-robin",
         help="round-robin: warps take turns, no latencies (default); or the order of a definition of predict",
     )
@@ -177,7 +180,15 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
 
     gpus = command("gpus", "List the GPUs, or show one fully expanded; the output can be loaded again.")
     gpus.add_argument("name", nargs="?", metavar="NAME", help="a preset or a .toml file")
-    gpus.add_argument("--set", dest="assignments", action="append", type=assignment, default=[], metavar="KEY=VALUE")
+    gpus.add_argument(
+        "--set",
+        dest="assignments",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="KEY=VALUE",
+        help="any field of the GPU: l1.size=48K (repeatable)",
+    )
     _add_output(gpus)
     return parser, commands
 
@@ -228,35 +239,85 @@ def _add_extent(parser: Parser) -> None:
 
 def _add_model(parser: Parser) -> None:
     group = parser.add_argument_group("the model")
-    group.add_argument("--definition", type=one_of("definition", ("hardware", "paper")), default="hardware")
-    group.add_argument("--latency", type=latency, metavar="MIN:SIGMA", help="of a miss, in steps")
-    group.add_argument("--hit-latency", type=whole, metavar="N", help="of a hit, in steps")
-    group.add_argument("--cta", type=one_of("cta", ("replace", "waves")), default="replace", help="when blocks start")
+    group.add_argument(
+        "--definition",
+        type=one_of("definition", ("hardware", "paper")),
+        default="hardware",
+        metavar="hardware|paper",
+        help="which model (hardware)",
+    )
+    group.add_argument("--latency", type=latency, metavar="MIN:SIGMA", help="of a miss, in steps; default: the GPU's")
+    group.add_argument("--hit-latency", type=whole, metavar="N", help="of a hit, in steps; default: the GPU's")
+    group.add_argument(
+        "--cta",
+        type=one_of("cta", ("replace", "waves")),
+        default="replace",
+        metavar="replace|waves",
+        help="blocks start as one ends, or when all resident ones have ended (replace)",
+    )
     group.add_argument(
         "--stores",
         nargs="?",
         const="allocate",
         default="free",
         type=one_of("stores", ("free", "step", "evict", "allocate")),
-        help="what stores do; without a value: they are modelled as loads",
+        metavar="free|step|evict|allocate",
+        help="what stores do; without a value: allocate, that is as loads (free)",
     )
     group.add_argument("--no-divergence", dest="divergence", action="store_false", help="warps take turns, no waiting")
-    group.add_argument("--effects", type=one_of("effects", ("after", "before")), default="after", help="(paper)")
-    group.add_argument("--no-clip", dest="clip", action="store_false", help="merged requests arrive later (paper)")
+    group.add_argument(
+        "--effects",
+        type=one_of("effects", ("after", "before")),
+        default="after",
+        metavar="after|before",
+        help="paper: effects due in a step come after or before its accesses (after)",
+    )
+    group.add_argument(
+        "--no-clip", dest="clip", action="store_false", help="paper: merged requests have a latency of their own"
+    )
     group.add_argument(
         "--sched",
         type=one_of("sched", ("random", "fifo", "lrr", "gto", "oldest")),
         default="random",
-        help="warp choice (hardware)",
+        metavar="random|fifo|lrr|gto|oldest",
+        help="hardware: which ready warp is next (random)",
     )
-    group.add_argument("--stall", type=one_of("stall", ("park", "head")), default="park", help="(hardware)")
-    group.add_argument("--full-set", type=one_of("full-set", ("stall", "bypass")), default="stall", help="(hardware)")
     group.add_argument(
-        "--step", type=one_of("step", ("transaction", "instruction")), default="transaction", help="(hardware)"
+        "--stall",
+        type=one_of("stall", ("park", "head")),
+        default="park",
+        metavar="park|head",
+        help="hardware: a stall sets aside its warp, or stops the SM (park)",
     )
-    group.add_argument("--stagger", type=whole, default=0, metavar="N", help="delay between first blocks (hardware)")
-    group.add_argument("--gap", action="store_true", help="non-memory instructions take steps (hardware)")
-    group.add_argument("--first-touch-factor", type=number, default=1.0, metavar="F", help="(hardware)")
+    group.add_argument(
+        "--full-set",
+        type=one_of("full-set", ("stall", "bypass")),
+        default="stall",
+        metavar="stall|bypass",
+        help="hardware: what a miss does when all ways are in flight (stall)",
+    )
+    group.add_argument(
+        "--step",
+        type=one_of("step", ("transaction", "instruction")),
+        default="transaction",
+        metavar="transaction|instruction",
+        help="hardware: what a step issues (transaction)",
+    )
+    group.add_argument(
+        "--stagger",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="hardware: steps between the starts of the first blocks (0)",
+    )
+    group.add_argument("--gap", action="store_true", help="hardware: non-memory instructions take steps")
+    group.add_argument(
+        "--first-touch-factor",
+        type=number,
+        default=1.0,
+        metavar="F",
+        help="hardware: latency of a line's first miss (1.0)",
+    )
 
 
 def _add_runs(parser: Parser) -> None:
@@ -264,7 +325,9 @@ def _add_runs(parser: Parser) -> None:
     group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
     group.add_argument("--seeds", type=whole, default=1, metavar="N", help="runs; mean and 95 %% interval (1)")
     group.add_argument("--ablation", action="store_true", help="run again with one component off at a time")
-    group.add_argument("--breakdown", type=one_of("breakdown", ("paper",)), help="classes of the paper's figure 10")
+    group.add_argument(
+        "--breakdown", type=one_of("breakdown", ("paper",)), metavar="paper", help="classes of the paper's figure 10"
+    )
 
 
 def _add_output(parser: Parser, csv: bool = False) -> None:

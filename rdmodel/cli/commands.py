@@ -67,7 +67,7 @@ def run_trace(arguments: argparse.Namespace) -> None:
     for note in lost:
         print(f"rdmodel: {note}", file=sys.stderr)
     held = 0 if trace.blocks is None else len(trace.blocks)
-    print(f"{arguments.output}: {held:,} of {trace.launch.blocks:,} blocks of {trace.launch.kernel}")
+    print(f"{arguments.output}: wrote {held:,} of {trace.launch.blocks:,} blocks of {trace.launch.kernel}")
 
 
 def run_info(arguments: argparse.Namespace) -> None:
@@ -199,7 +199,7 @@ def _tell_skipped(trace: Trace) -> None:
     for example in skipped.examples:
         print(f"rdmodel: skipped: {example}", file=sys.stderr)
     if skipped.lines:
-        print(f"rdmodel: skipped {skipped.lines:,} bad lines in all", file=sys.stderr)
+        print(f"rdmodel: bad lines skipped: {skipped.lines:,}", file=sys.stderr)
 
 
 def _lines(size: str, line: int) -> int:

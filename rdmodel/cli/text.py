@@ -76,7 +76,7 @@ def _stalls(result: Prediction) -> str:
     text = f"  stalls {count(result.stalls)} (no MSHR {count(result.stalls_mshr)}, no way {count(result.stalls_ways)})"
     if result.bypassed:
         text += f", bypassed {count(result.bypassed)}"
-    return text + f"; trace {result.trace_seconds:.2f} s, model {result.seconds:.2f} s"
+    return f"{text}\n  time: trace {result.trace_seconds:.2f} s, model {result.seconds:.2f} s"
 
 
 def _rate(result: Prediction) -> str:
@@ -85,9 +85,10 @@ def _rate(result: Prediction) -> str:
         low, high = result.interval
         interval = f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %)"
     stores = "" if result.config["options"]["stores"] == "allocate" else " and stores"
+    line = result.config["gpu"]["l1"]["line"]
     return (
         f"L1 miss rate {100 * result.miss_rate:.2f} %{interval}\n"
-        f"counts load requests that leave the SM per coalesced {result.config['gpu']['l1']['line']}-byte transaction; "
+        f"counts load requests that leave the SM, per coalesced {line}-byte transaction;\n"
         f"leaves out requests to lines already in flight ({100 * result.latency_miss_rate:.2f} %){stores}"
     )
 

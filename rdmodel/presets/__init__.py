@@ -35,6 +35,8 @@ def gpu(which: str | os.PathLike[str] | GPU) -> GPU:
     """
     if isinstance(which, GPU):
         return which
+    if not isinstance(which, str | os.PathLike):
+        raise ConfigError(f"gpu={which!r}: must be a name, a path or a GPU")
     name = os.fspath(which)
     if name.endswith(SUFFIX):
         return load(name)

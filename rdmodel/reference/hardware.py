@@ -1,4 +1,4 @@
-"""The `hardware` definition: time, warps and the port they share; the cache is in `l1` (MODEL section 11)."""
+"""The `hardware` definition: time, warps and the port they share; the cache is in `l1` (docs/model.md section 11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of the `hardware` definition: a miss takes its way and its MSHR at issue (MODEL section 11)."""
+"""The cache of the `hardware` definition: a miss takes its way and its MSHR at issue (docs/model.md section 11)."""
 
 from __future__ import annotations
 

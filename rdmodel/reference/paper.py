@@ -1,4 +1,4 @@
-"""The `paper` definition: Nugteren et al., HPCA 2014, 4.2 to 4.5, made precise (MODEL sections 4 to 6)."""
+"""The `paper` definition: Nugteren et al., HPCA 2014, 4.2 to 4.5, made precise (docs/model.md sections 4 to 6)."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class _Paper:
         if self.log is not None:
             self.log.append(record)
 
-    # The end of a step, (a) to (d) of MODEL section 4; its beginning with effects="before", less (b).
+    # The end of a step, (a) to (d) of docs/model.md section 4; its beginning with effects="before", less (b).
 
     def settle(self, stepped: _Warp | None) -> Generator[int, Block | None, None]:
         """Apply effects, let the warp of the step and those that waited go on, and wake stalled ones."""

@@ -40,7 +40,7 @@ class ReuseStack:
 
 
 class Stacks:
-    """The stack of every set of a cache, its shadow, and the lines that missed (MODEL sections 5 and 8)."""
+    """The stack of every set of a cache, its shadow, and the lines that missed (docs/model.md sections 5 and 8)."""
 
     def __init__(self, cache: CacheConfig) -> None:
         self._cache = cache

@@ -35,13 +35,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sms", choices=("1", "all"), default="1", help="SM 0 (default), or all 15 (2 minutes)")
     parser.add_argument("--seeds", type=seeds, default=3, help="seeds of 'hardware' (default 3)")
     parser.add_argument(
-        "--subscripts",
-        choices=("measured", "tracegen"),
-        default="measured",
-        help="of the kernels that differ between the measured code and tracegen",
+        "--pad", type=int, choices=(0, 1), default=1, help="layout of corr, covar and fdtd2d (1: as measured)"
     )
     parser.add_argument(
-        "--passes", type=passes, default=2, help="passes that stand for corr.corr and covar.covar (2), or 'all'"
+        "--passes", type=passes, default=8, help="passes that stand for corr.corr and covar.covar (8), or 'all'"
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--csv", action="store_true", help="print CSV")
@@ -78,7 +75,7 @@ def main() -> None:
     settings = Settings(
         sms=1 if options.sms == "1" else "all",
         seeds=options.seeds,
-        subscripts=options.subscripts,
+        pad=options.pad,
         passes=options.passes,
     )
     rows = choose(options.kernels)

@@ -60,11 +60,15 @@ def to_markdown(rows: Sequence[Row], scores: Sequence[Score]) -> str:
         others = [f"{row.others[tool]:.2f}" if tool in row.others else "" for tool in TOOLS]
         lines.append(_line([row.kernel, f"{row.measured:.2f}", *cells, *others]))
     every, shared = zip(*(mean_error(scores, definition) for definition in DEFINITIONS), strict=True)
+    tools = [tool_error(rows, tool) for tool in TOOLS]
     count = sum(bool(row.others) for row in rows)
-    lines.append(_line([f"mean error, {len(rows)} rows", "", *(f"{e:.2f}" for e in every), *("" for _ in TOOLS)]))
-    tools = (f"{tool_error(rows, tool):.2f}" for tool in TOOLS)
-    lines.append(_line([f"mean error, {count} rows", "", *(f"{e:.2f}" for e in shared), *tools]))
+    lines.append(_line([f"mean error, {len(rows)} rows", "", *map(_points, every), *("" for _ in TOOLS)]))
+    lines.append(_line([f"mean error, {count} rows", "", *map(_points, shared), *map(_points, tools)]))
     return "\n".join(lines) + "\n"
+
+
+def _points(error: float | None) -> str:
+    return "" if error is None else f"{error:.2f}"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -74,7 +78,7 @@ def _line(cells: Sequence[str]) -> str:
 def heading(settings: Settings) -> str:
     """Return what was run, in a line."""
     sms = "SM 0 of 15, blocks dealt statically" if settings.sms == 1 else "all 15 SMs"
-    return f"{sms}; hardware: mean of {settings.seeds} seeds from 0, paper: seed 0; subscripts: {settings.subscripts}"
+    return f"{sms}; hardware: mean of {settings.seeds} seeds from 0, paper: seed 0; PAD={settings.pad}"
 
 
 def write_record(rows: Sequence[Row], runs: Sequence[tuple[Settings, Sequence[Score]]]) -> None:

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Literal
 
 import rdmodel as rd
-from validation.hardware.launches import Subscripts, launches
+from validation.hardware.launches import Pad, launches
 from validation.hardware.rows import Row
 
 GPU = "gtx570-16k"
@@ -24,8 +24,8 @@ class Settings:
 
     sms: Sms = 1
     seeds: int = 3
-    subscripts: Subscripts = "measured"
-    passes: int | None = 2
+    pad: Pad = 1
+    passes: int | None = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def score(row: Row, definition: str, settings: Settings) -> Score:
             seeds=seeds,
             histogram=False,
         )
-        for trace in launches(row, settings.subscripts, settings.passes)
+        for trace in launches(row, settings.pad, settings.passes)
     ]
     misses = sum(prediction.misses.total for prediction in predictions)
     transactions = sum(prediction.transactions for prediction in predictions)
@@ -67,12 +67,17 @@ def score(row: Row, definition: str, settings: Settings) -> Score:
     return Score(row.kernel, definition, settings.sms, seeds, row.measured, round(predicted, 4), bool(row.others))
 
 
-def mean_error(scores: Iterable[Score], definition: str) -> tuple[float, float]:
+def mean_error(scores: Iterable[Score], definition: str) -> tuple[float | None, float | None]:
     """Return the mean absolute error in points over all rows, and over those that other tools report."""
-    errors = [(abs(s.error), s.tools) for s in scores if s.definition == definition]
-    return fmean(e for e, _ in errors), fmean(e for e, tools in errors if tools)
+    own = [score for score in scores if score.definition == definition]
+    return _mean(abs(s.error) for s in own), _mean(abs(s.error) for s in own if s.tools)
 
 
-def tool_error(rows: Sequence[Row], tool: str) -> float:
+def tool_error(rows: Sequence[Row], tool: str) -> float | None:
     """Return the mean absolute error in points of another tool over the rows that it reports."""
-    return fmean(abs(row.others[tool] - row.measured) for row in rows if tool in row.others)
+    return _mean(abs(row.others[tool] - row.measured) for row in rows if tool in row.others)
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return fmean(found) if found else None

@@ -1,0 +1,66 @@
+"""Peak memory of ``rdmodel predict KERNEL`` at default sizes, each kernel in a process of its own.
+
+This process imports nothing large, since a child's peak starts from that of its parent.
+``python benchmarks/memory.py [--kernels KERNEL ...] [--definition D] [--json]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+TARGET = 400
+"""The highest peak in MB that counts as small enough."""
+
+RDMODEL = (sys.executable, "-m", "rdmodel")
+
+
+def kernels() -> list[str]:
+    """Return the names of all kernels."""
+    listed = subprocess.run([*RDMODEL, "kernels", "--json"], check=True, capture_output=True)
+    return [kernel["name"] for kernel in json.loads(listed.stdout)]
+
+
+def measure(kernel: str, definition: str) -> dict[str, float]:
+    """Return the peak resident set in MB and the wall time in seconds of one prediction; exits if it fails."""
+    start = time.perf_counter()
+    arguments = [*RDMODEL, "predict", kernel, "--definition", definition, "--json"]
+    child = os.posix_spawn(
+        sys.executable,
+        arguments,
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)],
+    )
+    _, status, usage = os.wait4(child, 0)
+    if code := os.waitstatus_to_exitcode(status):
+        sys.exit(f"{' '.join(arguments)}: exit status {code}")
+    return {"peak_mb": usage.ru_maxrss * 1024 / 1e6, "seconds": time.perf_counter() - start}
+
+
+def main() -> None:
+    """Measure every kernel and print a table as it goes, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", help="only these (default: all)")
+    parser.add_argument("--definition", choices=("hardware", "paper"), default="hardware")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    if not options.json:
+        print(f"peak memory in MB, wall time in s; wanted: at most {TARGET} MB")
+    rows = {}
+    for kernel in options.kernels or kernels():
+        row = rows[kernel] = measure(kernel, options.definition)
+        if not options.json:
+            print(f"{kernel:16}{row['peak_mb']:>8.0f}{row['seconds']:>8.1f}", flush=True)
+    peak = max(row["peak_mb"] for row in rows.values())
+    if options.json:
+        print(json.dumps({"target_mb": TARGET, "peak_mb": peak, "kernels": rows}, indent=2))
+    else:
+        print(f"{'largest':16}{peak:>8.0f}")
+
+
+if __name__ == "__main__":
+    main()

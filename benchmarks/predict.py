@@ -1,0 +1,99 @@
+"""Speed of `predict`, as a ratio to one plain hash-table pass over the same lines.
+
+Per kernel at its default sizes and 8192 threads: both definitions, with and without the histogram of reuse
+distances. Times include generating and coalescing the trace. The plain pass (`unique_pass`) only notes where
+each line occurred last. All run in turn in one process, so that the ratio of their medians says something on a
+noisy machine. ``python benchmarks/predict.py [--kernels KERNEL ...] [--repeat R] [--json]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+import rdmodel as rd
+import tracegen
+from rdmodel._tree import unique_pass
+from rdmodel.coalescing import Chunk, StoreRule, open_block
+from rdmodel.launch import modelled_blocks
+
+TARGET = 3.0
+"""Millions of transactions per second of `predict` on gemm that count as fast enough."""
+
+GPU = "gtx470-16k"
+KERNELS = ("gemm", "atax.1", "atax.2", "syrk", "syr2k", "gesummv", "2dconv", "fdtd2d.3")
+RUNS = [(definition, track) for definition in ("hardware", "paper") for track in (True, False)]
+
+
+def lines_of(trace: rd.Trace) -> NDArray[np.int64]:
+    """Return the lines that `predict` reads: block by block, the warps of a block taking turns."""
+    machine = rd.presets.gpu(GPU)
+    chunk, parts = Chunk(), []
+    for block in modelled_blocks(trace.launch, rd.Options().resolve(machine)):
+        warps = []
+        for stream in open_block(trace, block, machine.l1.line, StoreRule.DROP):
+            pieces, more = [], True
+            while more:
+                more = stream.fill(chunk)
+                pieces.append(chunk.lines[: chunk.used].copy())
+            warps.append(np.concatenate(pieces))
+        turn = np.concatenate([np.arange(len(warp)) for warp in warps])
+        parts.append(np.concatenate(warps)[np.argsort(turn, kind="stable")])
+    return np.concatenate(parts)
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Return the wall time of one call."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def label(definition: str, track: bool) -> str:
+    return f"{definition}{'' if track else ', rate only'}"
+
+
+def measure(kernel: str, repeat: int) -> dict[str, float]:
+    """Return the transactions, and millions of them per second of each run (medians of `repeat`)."""
+    trace = tracegen.kernel(kernel)
+    lines = lines_of(trace)
+    times: dict[str, list[float]] = {"plain": []}
+    for _ in range(repeat):
+        times["plain"].append(seconds(lambda: unique_pass(lines)))
+        for definition, track in RUNS:
+            run = functools.partial(rd.predict, trace, GPU, definition=definition, histogram=track)
+            times.setdefault(label(definition, track), []).append(seconds(run))
+    rates = {name: len(lines) / statistics.median(took) / 1e6 for name, took in times.items()}
+    return {"transactions": len(lines), **rates}
+
+
+def main() -> None:
+    """Measure every kernel and print a table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--kernels", nargs="+", default=KERNELS, metavar="KERNEL")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    rows = {kernel: measure(kernel, options.repeat) for kernel in options.kernels}
+    if options.json:
+        print(json.dumps({"target": TARGET, "kernels": rows}, indent=2))
+        return
+    labels = [label(*run) for run in RUNS]
+    print(f"medians of {options.repeat}; M transactions/s, in brackets times slower than the plain pass")
+    print(f"wanted: gemm at {TARGET:g} M/s or more by every definition")
+    print(f"{'kernel':12}{'transactions':>13}{'plain':>8}" + "".join(f"{name:>21}" for name in labels))
+    for kernel, row in rows.items():
+        cells = (f"{row[name]:.2f} ({row['plain'] / row[name]:.1f}x)" for name in labels)
+        figures = "".join(f"{cell:>21}" for cell in cells)
+        print(f"{kernel:12}{row['transactions']:>13,}{row['plain']:>8.1f}{figures}")
+
+
+if __name__ == "__main__":
+    main()
