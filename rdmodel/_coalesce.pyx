@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 cdef enum:
     LANES = 32
     MOST_GAP = 2147483647
+    SHORT_BODY = 64   # loop bodies up to this length are looked at once, not in every iteration
     LOAD = 0
     BARRIER = 3
 
@@ -60,6 +61,37 @@ cdef int64_t coalesce_warp(
     return total + found
 
 
+cdef bint rises_gently(
+    const int64_t[:] address, uint32_t mask, int64_t size, int64_t line, int64_t* first, int64_t* last
+) noexcept nogil:
+    """Tell whether a warp's lanes ascend by at most a line each, and point at the first and the last address.
+
+    Then the instruction requests every line from the first to the last, in that order, wherever a loop moves it.
+    """
+    cdef int64_t lane, before = -1
+    if size > 4:
+        return False
+    for lane in range(LANES):
+        if not (mask >> lane) & 1:
+            continue
+        if before < 0:
+            first[0] = address[lane]
+        elif address[lane] < before or address[lane] - before > line:
+            return False
+        before = address[lane]
+    last[0] = before + size - 1
+    return before >= 0
+
+
+cdef inline int64_t write_run(int64_t first, int64_t last, int64_t line_bits, int64_t* out) noexcept nogil:
+    cdef int64_t line = first >> line_bits, end = last >> line_bits, count = 0
+    while line <= end:
+        out[count] = line
+        line += 1
+        count += 1
+    return count
+
+
 cdef inline int32_t add_gaps(int64_t gap, int64_t carry) noexcept nogil:
     return <int32_t> (gap + carry) if gap + carry < MOST_GAP else <int32_t> MOST_GAP
 
@@ -81,11 +113,18 @@ def coalesce_segment(
     `most_lines` lines. Returns (new position, n, used, carry); n counts instructions, `used` lines, `carry` the
     gaps of barriers, which go to the next instruction: barriers vanish, the time before them does not.
     """
-    cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count
+    cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count, shift
     cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
     cdef int64_t[32] address
+    cdef int64_t[SHORT_BODY] first
+    cdef int64_t[SHORT_BODY] last
+    cdef uint8_t[SHORT_BODY] gentle
+    cdef bint short = body <= SHORT_BODY and trips > 1
     cdef uint32_t active
     with nogil:
+        if short:
+            for i in range(body):
+                gentle[i] = rises_gently(base[warp, i], mask[warp, i], size[i], 1 << line_bits, &first[i], &last[i])
         while position < end and n < room and used + most_lines <= line_room:
             i = position % body
             trip = position // body
@@ -96,7 +135,10 @@ def coalesce_segment(
             if active == 0 or op[i] == BARRIER or (rule == RULE_DROP and op[i] != LOAD):
                 continue
             count = 0
-            if wants_lines(op[i], rule):
+            if wants_lines(op[i], rule) and short and gentle[i]:
+                shift = trip * step[i]
+                count = write_run(first[i] + shift, last[i] + shift, line_bits, &out_lines[used])
+            elif wants_lines(op[i], rule):
                 for lane in range(LANES):
                     address[lane] = base[warp, i, lane] + trip * step[i]
                 count = coalesce_warp(address, active, size[i], line_bits, &out_lines[used])

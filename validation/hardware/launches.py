@@ -48,13 +48,13 @@ def _distances(row: Row, passes: int) -> list[int]:
 
 
 def _pass_launch(row: Row, pad: Pad, distance: int) -> Trace:
-    shape = (row.sizes["N"] + pad, row.sizes["M"] + pad)
+    rows, columns = row.sizes["N"] + pad, row.sizes["M"] + pad
     return tracegen.trace(
         correlate_pass,
         name=row.kernel,
         grid=row.grid,
         block=row.block,
-        arrays={"data": shape, "symmat": shape},
+        arrays={"data": (rows, columns), "symmat": (columns, columns)},
         distance=distance,
         pad=pad,
     )
