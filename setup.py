@@ -11,7 +11,7 @@ from setuptools import Extension, setup
 CHECKED = os.environ.get("RDMODEL_CHECKED", "0") not in ("", "0")
 SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
 
-MODULES = ["rdmodel._tree", "rdmodel._coalesce", "rdmodel._model", "tracegen.formats._trc"]
+MODULES = ["rdmodel._tree", "rdmodel._coalesce", "rdmodel._core", "rdmodel._model", "tracegen.formats._trc"]
 
 compile_args = ["-O3", "-fno-strict-aliasing"]
 link_args = []

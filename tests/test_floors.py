@@ -18,7 +18,7 @@ PACKAGES = ("rdmodel", "tracegen")
 FLOORS = {
     0: "errors version",
     1: "policies polynomials reuse config overrides presets randomness trace result",
-    2: "_heap _lru _tree _coalesce _model",
+    2: "_heap _index _lru _tree _warp _sched _coalesce _core _model",
     3: "launch coalescing expansion pieces distance storage summary concentration",
     4: "model reference",
     5: "__init__",

@@ -1,0 +1,64 @@
+from array import array
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+DONE: int
+WANT_CHUNK: int
+WANT_LATENCIES: int
+WANT_CHOICES: int
+WANT_BLOCK: int
+
+class Core:
+    now: int
+    subject: int
+    transactions: int
+    hits: int
+    latency_misses: int
+    compulsory: int
+    capacity: int
+    associativity: int
+    stalls_mshr: int
+    stalls_ways: int
+    bypassed: int
+    infinite: int
+
+    def __init__(
+        self,
+        *,
+        sets: int,
+        ways: int,
+        index: Any,
+        mshrs: int,
+        mshr_merge: int,
+        mshr_per_warp: int,
+        slots: int,
+        block_warps: int,
+        waves: bool,
+        lat_min: int,
+        hit_latency: int,
+        divergence: bool,
+        track: bool,
+        **definition: Any,
+    ) -> None: ...
+    def put_latencies(self, draws: NDArray[np.int64] | array[int]) -> None: ...
+    def latencies_left(self) -> int: ...
+    def begin_block(self, slot: int) -> None: ...
+    def put_chunk(
+        self,
+        warp: int,
+        op: NDArray[np.uint8],
+        needs: NDArray[np.uint64],
+        gap: NDArray[np.int32],
+        count: NDArray[np.int32],
+        lines: NDArray[np.int64],
+        n: int,
+        used: int,
+        more: bool,
+    ) -> None: ...
+    def primed(self, warp: int) -> bool: ...
+    def start_block(self, slot: int) -> None: ...
+    def decline_block(self, slot: int) -> None: ...
+    def histogram(self) -> list[tuple[int, int]]: ...
+    def run(self) -> int: ...

@@ -1,0 +1,60 @@
+# Which set of the cache a line belongs to: an index function as numbers, and its evaluation.
+# rdmodel.policies.IndexCode says what the kinds mean and that no intermediate value leaves 64 bits.
+from libc.stdint cimport int64_t, uint64_t
+
+cdef enum:
+    INDEX_LINEAR = 0      # parities, with an optional remainder folded in
+    INDEX_MODULO = 1      # remainder
+    INDEX_DISPLACED = 2   # remainder of the tag, times a factor, added to the low bits
+
+cdef struct Index:
+    int64_t kind
+    int64_t modulus
+    int64_t factor
+    int64_t shift
+    int64_t fold_mask
+    int64_t bits          # masks in use
+    uint64_t[63] mask
+
+
+cdef inline int index_read(Index* f, code) except -1:
+    # Take over the fields of an `IndexCode`.
+    f.kind = code.kind
+    f.modulus = code.modulus
+    f.factor = code.factor
+    f.shift = code.shift
+    f.fold_mask = code.fold_mask
+    f.bits = 0
+    for mask in code.masks:
+        f.mask[f.bits] = mask
+        f.bits += 1
+    return 0
+
+
+cdef inline int64_t parity(uint64_t x) noexcept nogil:
+    # By hand, as `popcount` in _tree.pxd: the builtin may be a function call.
+    x ^= x >> 32
+    x ^= x >> 16
+    x ^= x >> 8
+    x ^= x >> 4
+    return <int64_t> ((<uint64_t> 0x6996 >> (x & 15)) & 1)
+
+
+cdef inline int64_t modulo(int64_t a, int64_t b) noexcept nogil:
+    # The remainder that is not negative: lines may be, C's remainder then is.
+    cdef int64_t r = a % b
+    return r + b if r < 0 else r
+
+
+cdef inline int64_t set_of(const Index* f, int64_t line) noexcept nogil:
+    cdef int64_t j, s = 0
+    if f.kind == INDEX_LINEAR:
+        for j in range(f.bits):
+            s |= parity(<uint64_t> line & f.mask[j]) << j
+        if f.modulus != 0:
+            s ^= modulo((line >> f.shift) & f.fold_mask, f.modulus)
+        return s
+    if f.kind == INDEX_MODULO:
+        return modulo(line, f.modulus)
+    s = f.factor * modulo(line >> f.shift, f.modulus)
+    return modulo(s + (line & ((<int64_t> 1 << f.shift) - 1)), f.modulus)

@@ -1,0 +1,38 @@
+# Which of the ready warps issues next: the schedulers, as codes. SCHED_RANDOM draws a number instead.
+from libc.stdint cimport int64_t
+
+from rdmodel._warp cimport Warp
+
+cdef enum:
+    SCHED_RANDOM = 0
+    SCHED_FIFO = 1       # the first that became ready
+    SCHED_LRR = 2        # loose round-robin: the first ready slot after that of the last issuer
+    SCHED_GTO = 3        # greedy, then oldest: the last issuer, else the oldest
+    SCHED_OLDEST = 4
+
+cdef struct Scheduler:
+    int64_t kind
+    int64_t slots        # warp slots that round-robin goes through
+    int64_t last         # the slot of the last issuer, and its age: the slot may have passed to another warp
+    int64_t last_age
+
+
+cdef inline int64_t turn_of(const Scheduler* s, int64_t warp) noexcept nogil:
+    # How many slots after the last issuer a warp comes in the cycle.
+    return (warp - s.last - 1 + s.slots) % s.slots
+
+
+cdef inline int64_t sched_pick(const Scheduler* s, const Warp* warp, const int64_t* ready, int64_t size) noexcept nogil:
+    # Return the index in the ready list, which is not empty. O(size), but for SCHED_FIFO.
+    cdef int64_t i, best = 0
+    if s.kind == SCHED_FIFO:
+        return 0
+    for i in range(size):
+        if s.kind == SCHED_GTO and ready[i] == s.last and warp[s.last].age == s.last_age:
+            return i
+        if s.kind == SCHED_LRR:
+            if turn_of(s, ready[i]) < turn_of(s, ready[best]):
+                best = i
+        elif warp[ready[i]].age < warp[ready[best]].age:
+            best = i
+    return best
