@@ -25,6 +25,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -104,14 +105,13 @@ def _execute(source: str, names: dict[str, Any]) -> str:
 
 
 def _console(code: str) -> Iterator[str]:
-    lines = iter(code.splitlines())
-    for line in lines:
+    lines = code.splitlines()
+    for at, line in enumerate(lines):
         if not line.startswith("$ "):
             continue  # the output of an earlier run
-        command = line[2:]
-        while command.endswith("\\"):
-            command += "\n" + next(lines)
-        yield f"$ {command}\n{mask(_run(command))}"
+        more = list(takewhile(lambda below: below.startswith(">"), lines[at + 1 :]))
+        command = "\n".join([line[2:], *(below[2:] for below in more)])
+        yield "\n".join([line, *more]) + f"\n{mask(_run(command))}"
 
 
 def _run(command: str) -> str:
@@ -140,7 +140,7 @@ def _run_shell(command: str) -> str:
 
 # ---- generated parts: the command line
 
-SHARED = ("the kernel", "the GPU", "what is modelled")
+SHARED = ("the kernel", "a CUDA program", "the GPU", "what is modelled")
 """Groups of options that several commands have; they stand on the page once."""
 
 

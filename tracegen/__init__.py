@@ -5,7 +5,7 @@
 (2, 1, 1)
 """
 
-from tracegen import patterns
+import tracegen.patterns as patterns
 from tracegen.kernels import KernelSpec, kernel, kernels
 from tracegen.simt import Array, Block, Buffer, KernelTrace, trace
 

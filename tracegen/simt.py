@@ -22,6 +22,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -117,6 +118,14 @@ class KernelTrace(Trace):
     def __repr__(self) -> str:
         sizes = "".join(f", {name}={value}" for name, value in self.params.items())
         return f"KernelTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block}{sizes})"
+
+    def cut(self, blocks: Sequence[int]) -> KernelTrace:
+        """Return the same trace with only some blocks of the grid; raises `TraceError` as `Trace` does."""
+        other = copy(self)
+        for cached in ("columns", "_held"):
+            other.__dict__.pop(cached, None)
+        other.blocks = check_blocks(self.launch, blocks)
+        return other
 
     @cached_property
     def _held(self) -> frozenset[int]:

@@ -12,6 +12,8 @@ from rdmodel.errors import ConfigError, suggestion, unknown
 from rdmodel.version import __version__
 
 DEFAULT_GPU = "gtx470-16k"
+MAX_INSTRUCTIONS = 10**9
+SOURCE = "a kernel's name, a trace, or a .cu, .ptx or .toml file"
 
 
 class Parser(argparse.ArgumentParser):
@@ -132,7 +134,7 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
         return commands[name]
 
     predict = command("predict", "Predict the L1 miss rate of kernels or traces, with its causes.")
-    predict.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help="a kernel's name or a trace")
+    predict.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help=SOURCE)
     _add_source(predict)
     _add_machine(predict)
     _add_extent(predict)
@@ -141,7 +143,7 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
     _add_output(predict, csv=True)
 
     trace = command("trace", "Make a trace of a kernel, or convert one.")
-    trace.add_argument("source", metavar="KERNEL_OR_FILE", help="a kernel's name or a trace")
+    trace.add_argument("source", metavar="KERNEL_OR_FILE", help=SOURCE)
     trace.add_argument("-o", "--output", required=True, metavar="OUT", help="a folder, or a file ending in .trc")
     trace.add_argument(
         "--format", type=one_of("format", ("native", "trc")), metavar="native|trc", help="default: by the ending of OUT"
@@ -153,14 +155,14 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
     _add_extent(trace)
 
     info = command("info", "Show the launch, instructions, footprint and locality of a trace.")
-    info.add_argument("source", metavar="FILE_OR_KERNEL", help="a trace or a kernel's name")
+    info.add_argument("source", metavar="FILE_OR_KERNEL", help=SOURCE)
     _add_source(info)
     _add_machine(info)
     _add_extent(info)
     _add_output(info)
 
     mrc = command("mrc", "Show the reuse-distance histogram and the miss-ratio curve.")
-    mrc.add_argument("source", metavar="KERNEL_OR_FILE", help="a kernel's name or a trace")
+    mrc.add_argument("source", metavar="KERNEL_OR_FILE", help=SOURCE)
     mrc.add_argument("--sizes", metavar="SIZE,...", help="cache sizes in bytes (16K,48K); default: powers of two")
     mrc.add_argument(
         "--order",
@@ -206,6 +208,36 @@ def _add_source(parser: Parser) -> None:
     group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
     group.add_argument("--base", type=whole, metavar="ADDRESS", help="where the first array lies")
     group.add_argument("--lenient", action="store_true", help="skip bad lines of a trace file, and say how many")
+    _add_program(parser)
+
+
+def _add_program(parser: Parser) -> None:
+    group = parser.add_argument_group(
+        "a CUDA program", "a .cu or .ptx file, which needs --grid and --block, or a .toml launch file"
+    )
+    group.add_argument("--kernel", metavar="NAME", help="the kernel, as the source calls it; default: the only one")
+    group.add_argument("--grid", type=triple, metavar="X,Y,Z", help="blocks in the grid")
+    group.add_argument(
+        "--arg",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE",
+        help="an argument: n=4096, x=float[4096]:iota, x=@file.npy (repeatable)",
+    )
+    group.add_argument("--shared", type=whole, metavar="BYTES", help="dynamic shared memory per block (0)")
+    group.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)")
+    group.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER", help="where headers are")
+    group.add_argument("--architecture", metavar="NAME", help="for the compiler: compute_90")
+    group.add_argument("--compiler", type=one_of("compiler", ("auto", "nvrtc", "nvcc")), metavar="auto|nvrtc|nvcc")
+    group.add_argument(
+        "--max-instructions",
+        type=whole,
+        default=MAX_INSTRUCTIONS,
+        metavar="N",
+        help="warp instructions that a block may execute (10^9)",
+    )
+    group.add_argument("--launch", type=whole, metavar="N", help="only the N-th launch of a launch file")
 
 
 def _add_machine(parser: Parser) -> None:

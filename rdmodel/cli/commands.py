@@ -15,15 +15,13 @@ from typing import Any
 import tracegen
 from rdmodel import presets, storage
 from rdmodel.cli import text
-from rdmodel.cli.arguments import extent_options, kernel_parameters, machine_assignments, model_options
-from rdmodel.config import GPU, Options
-from rdmodel.errors import ConfigError, TraceError
-from rdmodel.launch import modelled_blocks
+from rdmodel.cli.arguments import extent_options, model_options
+from rdmodel.cli.sources import machine, open_modelled, open_source, open_sources
+from rdmodel.errors import ConfigError
 from rdmodel.model import predict
 from rdmodel.overrides import override, parse_size
 from rdmodel.policies import Linear
 from rdmodel.summary import summarise
-from rdmodel.trace import Trace
 from tracegen import formats
 
 
@@ -41,9 +39,9 @@ def run_predict(arguments: argparse.Namespace) -> None:
     options = model_options(arguments)
     results = []
     for source in arguments.sources:
-        trace = open_source(source, arguments)
-        with Progress(source) as progress:
-            results.append(predict(trace, gpu, progress=progress, **options))
+        for trace in open_sources(source, arguments):
+            with Progress(source) as progress:
+                results.append(predict(trace, gpu, progress=progress, **options))
     if arguments.json:
         plain = [result.to_dict() for result in results]
         print_json(plain[0] if len(plain) == 1 else plain)
@@ -158,48 +156,7 @@ COMMANDS = {
 }
 
 
-# ---- names and files to values
-
-
-def machine(arguments: argparse.Namespace) -> GPU:
-    """Return the GPU that the arguments name, with all their changes."""
-    gpu = presets.gpu(arguments.gpu)
-    changes = machine_assignments(arguments)
-    return override(gpu, changes) if changes else gpu
-
-
-def open_source(source: str, arguments: argparse.Namespace, blocks: Any = None) -> Trace:
-    """Return the trace in a file or folder, or of a kernel."""
-    path = Path(source)
-    if path.exists():
-        for option in ("param", "block", "base"):
-            if getattr(arguments, option):
-                raise ConfigError(f"--{option}: {source} is a recorded trace; only a kernel takes it")
-        trace = formats.read(path, lenient=arguments.lenient)
-        _tell_skipped(trace)
-        return trace
-    if "/" in source or path.suffix in {form.extension for form in formats.FORMATS.values() if form.extension}:
-        raise TraceError(f"{source}: no such file")
-    return tracegen.kernel(
-        source, block=arguments.block, blocks=blocks, base=arguments.base, **kernel_parameters(arguments.param)
-    )
-
-
-def open_modelled(source: str, arguments: argparse.Namespace, everything: bool = False) -> Trace:
-    """Return the trace of a file as it is, that of a kernel cut to the blocks that predict would model."""
-    trace = open_source(source, arguments)
-    if everything or Path(source).exists():
-        return trace
-    options = Options(**extent_options(arguments)).resolve(machine(arguments))
-    return open_source(source, arguments, modelled_blocks(trace.launch, options))
-
-
-def _tell_skipped(trace: Trace) -> None:
-    skipped = trace.skipped if isinstance(trace, formats.RecordedTrace) else formats.Skipped()
-    for example in skipped.examples:
-        print(f"rdmodel: skipped: {example}", file=sys.stderr)
-    if skipped.lines:
-        print(f"rdmodel: bad lines skipped: {skipped.lines:,}", file=sys.stderr)
+# ---- output
 
 
 def _lines(size: str, line: int) -> int:
@@ -207,9 +164,6 @@ def _lines(size: str, line: int) -> int:
     if parsed < 0 or parsed % line:
         raise ConfigError(f"sizes={size!r}: must be a multiple of the line size, {line} bytes")
     return parsed // line
-
-
-# ---- output
 
 
 def print_json(value: Any) -> None:

@@ -1,0 +1,140 @@
+"""Names and files to values: the GPU that is meant, and the traces that a name or a file stands for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tracegen
+from rdmodel import presets
+from rdmodel.cli.arguments import extent_options, kernel_parameters, machine_assignments
+from rdmodel.config import GPU, Options
+from rdmodel.errors import ConfigError, TraceError
+from rdmodel.launch import modelled_blocks
+from rdmodel.overrides import override
+from rdmodel.trace import Trace
+from tracegen import formats
+
+PROGRAMS = (".cu", ".ptx")
+"""Endings of files that hold kernels, not traces."""
+
+LAUNCH_FILE = ".toml"
+KERNEL_OPTIONS = ["param", "base"]
+COMPILE_OPTIONS = ["define", "include", "architecture", "compiler"]
+PROGRAM_OPTIONS = ["kernel", "grid", "arg", "shared", *COMPILE_OPTIONS]
+
+
+def machine(arguments: argparse.Namespace) -> GPU:
+    """Return the GPU that the arguments name, with all their changes."""
+    gpu = presets.gpu(arguments.gpu)
+    changes = machine_assignments(arguments)
+    return override(gpu, changes) if changes else gpu
+
+
+def open_sources(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
+    """Yield the traces of a kernel's name or a file, which may hold several launches."""
+    path = Path(source)
+    if path.suffix == LAUNCH_FILE and path.exists():
+        yield from _launch_file(source, arguments)
+    elif path.suffix in PROGRAMS and path.exists():
+        yield _of_program(source, arguments)
+    elif path.exists():
+        foreign = [*KERNEL_OPTIONS, "block", "launch", *PROGRAM_OPTIONS]
+        _refuse(source, "a recorded trace", arguments, foreign)
+        trace = formats.read(path, lenient=arguments.lenient)
+        _tell_skipped(trace)
+        yield trace
+    elif "/" in source or path.suffix in _suffixes():
+        raise TraceError(f"{source}: no such file")
+    else:
+        _refuse(source, "a kernel that comes with rdmodel", arguments, ["launch", *PROGRAM_OPTIONS])
+        sizes: dict[str, Any] = dict(kernel_parameters(arguments.param))
+        yield tracegen.kernel(source, block=arguments.block, base=arguments.base, **sizes)
+
+
+def open_source(source: str, arguments: argparse.Namespace) -> Trace:
+    """Return the one trace of a kernel's name or a file; raise `ConfigError` if there are several."""
+    traces = list(open_sources(source, arguments))
+    if len(traces) > 1:
+        raise ConfigError(f"{source}: holds {len(traces)} launches; --launch N picks one")
+    return traces[0]
+
+
+def open_modelled(source: str, arguments: argparse.Namespace, everything: bool = False) -> Trace:
+    """Return the trace of a file as it is, that of a kernel cut to the blocks that predict would model."""
+    trace = open_source(source, arguments)
+    if everything or isinstance(trace, formats.RecordedTrace) or type(trace) is Trace:
+        return trace
+    options = Options(**extent_options(arguments)).resolve(machine(arguments))
+    return _cut(trace, modelled_blocks(trace.launch, options))
+
+
+def _cut(trace: Trace, blocks: Sequence[int]) -> Trace:
+    """Return a trace that is made on demand with only some of its blocks."""
+    if isinstance(trace, tracegen.KernelTrace):
+        return trace.cut(blocks)
+    from tracegen.cuda import EmulatedTrace
+
+    assert isinstance(trace, EmulatedTrace)
+    cut = type(trace)(trace.launched, blocks)
+    cut.launch = trace.launch
+    return cut
+
+
+def _of_program(source: str, arguments: argparse.Namespace) -> Trace:
+    """Return the trace of one launch of a kernel in a CUDA or PTX file."""
+    from tracegen import cuda
+
+    _refuse(source, "a CUDA program", arguments, ("param", "launch"))
+    for option in ("grid", "block"):
+        if getattr(arguments, option) is None:
+            raise ConfigError(f"--{option}: is missing; {source} needs --grid X,Y,Z and --block X,Y,Z")
+    return cuda.trace(
+        Path(source),
+        arguments.kernel,
+        arguments.grid,
+        arguments.block,
+        dict(arguments.arg),
+        shared=arguments.shared or 0,
+        defines=arguments.define,
+        includes=arguments.include,
+        architecture=arguments.architecture,
+        compiler=arguments.compiler or "auto",
+        base=arguments.base,
+        max_instructions=arguments.max_instructions,
+    )
+
+
+def _launch_file(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
+    """Yield the traces of the launches in a launch file, or of the one that is asked for."""
+    from tracegen import cuda
+
+    _refuse(source, "a launch file, which says it itself", arguments, ["param", "block", *PROGRAM_OPTIONS])
+    number = 0
+    made = cuda.launches(source, base=arguments.base, max_instructions=arguments.max_instructions)
+    for number, trace in enumerate(made, 1):
+        if arguments.launch in (None, number):
+            yield trace
+    if arguments.launch is not None and not 1 <= arguments.launch <= number:
+        raise ConfigError(f"launch={arguments.launch}: {source} holds launches 1 to {number}")
+
+
+def _refuse(source: str, what: str, arguments: argparse.Namespace, options: Sequence[str]) -> None:
+    for option in options:
+        if getattr(arguments, option) not in (None, []):
+            raise ConfigError(f"--{option.replace('_', '-')}: {source} is {what}; it takes no such option")
+
+
+def _suffixes() -> set[str]:
+    return {form.extension for form in formats.FORMATS.values() if form.extension} | {*PROGRAMS, LAUNCH_FILE}
+
+
+def _tell_skipped(trace: Trace) -> None:
+    skipped = trace.skipped if isinstance(trace, formats.RecordedTrace) else formats.Skipped()
+    for example in skipped.examples:
+        print(f"rdmodel: skipped: {example}", file=sys.stderr)
+    if skipped.lines:
+        print(f"rdmodel: bad lines skipped: {skipped.lines:,}", file=sys.stderr)

@@ -1,0 +1,314 @@
+"""What a person writes for a kernel's arguments becomes numbers and arrays, or one line that says what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import struct
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdmodel.errors import ConfigError, LaunchError, RdmodelError, TraceError
+from tracegen.cuda.arguments import Parameter, bind, fit, parse_argument, parse_arguments
+from tracegen.cuda.arrays import LARGEST, TYPES
+from tracegen.cuda.launchfile import read_launch_file
+
+POINTER = Parameter("x", "k_param_0", "u64")
+WHOLE = Parameter("n", "k_param_1", "u32")
+REAL = Parameter("a", "k_param_2", "f32")
+SAXPY = [POINTER, WHOLE, REAL]
+
+
+def array(text, **sizes):
+    value = parse_argument(text, "x", sizes)
+    assert isinstance(value, np.ndarray)
+    assert value.flags.c_contiguous
+    assert value.flags.writeable
+    return value
+
+
+# ---- values
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1048576", 1048576), ("-3", -3), ("0x10", 16), ("2.0", 2.0), ("1e-3", 1e-3), ("true", 1), (" 7 ", 7)],
+)
+def test_numbers_are_whole_where_they_are_written_so(text, value):
+    parsed = parse_argument(text, "n")
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_type_makes_zeros_of_its_size(name):
+    dtype, components = TYPES[name]
+    made = array(f"{name}[6]")
+    assert made.shape == ((6, components) if components > 1 else (6,))
+    assert made.dtype == dtype
+    assert not made.any()
+
+
+def test_sizes_may_have_dimensions_products_and_names():
+    assert array("float[3,4]").shape == (3, 4)
+    assert array("int[3*4*2]").shape == (24,)
+    assert array("int[ n * n , 2]", n=5).shape == (25, 2)
+
+
+def test_fills_are_what_their_names_say():
+    assert array("int[5]:iota").tolist() == [0, 1, 2, 3, 4]
+    assert array("float[2,2]:iota").tolist() == [[0, 1], [2, 3]]
+    assert array("float[3]:1.5").tolist() == [1.5] * 3
+    assert array("int[3]:-1").tolist() == [-1] * 3
+    assert array("int[3]:zeros").tolist() == [0] * 3
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["float", "double", "half"]))
+def test_random_numbers_lie_between_0_and_1_and_follow_from_the_seed(seed, of):
+    one = array(f"{of}[100]:random:{seed}")
+    assert (one == array(f"{of}[100]:random:{seed}")).all()
+    assert ((one >= 0) & (one <= 1)).all()
+    assert len(np.unique(one)) > 30
+
+
+@pytest.mark.parametrize("of", ["int", "uchar", "long", "ushort"])
+def test_random_whole_numbers_lie_below_the_length_or_the_bound(of):
+    assert 32 < array(f"{of}[100]:random:1").max() < 100
+    assert set(array(f"{of}[100]:random:1:3").tolist()) == {0, 1, 2}
+    assert set(array("bool[100]:random:1").tolist()) == {False, True}
+
+
+def test_whole_numbers_given_may_stand_in_sizes_whatever_the_order():
+    values = parse_arguments({"x": "float[n*W]", "n": "6", "a": "2.5"}, {"W": 2})
+    assert list(values) == ["x", "n", "a"]
+    assert values["x"].shape == (12,)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "argument x='': must be a number, TYPE[SIZE]"),
+        ("float", "argument x='float': must be a number"),
+        ("float[]", "size '' must be whole numbers and names"),
+        ("float[0]", "size '0' is 0, must be at least 1"),
+        ("float[-1]", "size '-1' must be whole numbers and names"),
+        ("float[1e3]", "size '1e3' must be whole numbers and names"),
+        ("float[m]", "size 'm': unknown name 'm'"),
+        ("flaot[4]", "argument x: unknown type 'flaot'; did you mean 'float'"),
+        ("float[4]:rand", "fill 'rand' must be zeros, iota, random:SEED, random:SEED:BELOW or a number"),
+        ("float[4]:random:x", "fill 'random:x' must be"),
+        ("float[4]:nan", "fill 'nan' must be"),
+        ("int[4]:1.5", "fill '1.5' does not fit int32"),
+        ("uchar[4]:256", "fill '256' does not fit uint8"),
+        ("float[99999999999]", f"399999999996 bytes, an array may have {LARGEST}"),
+        ("@data.txt", "data.txt: must be a .npy file, or part of a .mtx file"),
+    ],
+)
+def test_a_bad_argument_is_refused_in_one_line(text, message, tmp_path):
+    (tmp_path / "data.txt").write_text("1 2 3")
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        parse_argument(text, "x", folder=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.text(max_size=30))
+def test_any_text_gives_a_value_or_an_error_of_ours(text):
+    with contextlib.suppress(RdmodelError):
+        parse_argument(text, "x")
+
+
+# ---- files
+
+
+def test_saved_arrays_keep_their_type_or_get_the_one_asked_for(tmp_path):
+    np.save(tmp_path / "d.npy", np.arange(6, dtype=">f8").reshape(2, 3))
+    plain = parse_argument("@d.npy", "x", folder=tmp_path)
+    assert plain.dtype == np.dtype("=f8")
+    assert plain.tolist() == [[0, 1, 2], [3, 4, 5]]
+    plain[0] = 9
+    assert parse_argument(f"int@{tmp_path / 'd.npy'}", "x").dtype == np.int32
+
+
+def test_a_matrix_gives_its_three_parts_in_csr_form(tmp_path):
+    matrix = scipy.sparse.random_array((9, 7), density=0.4, rng=np.random.default_rng(1))
+    scipy.io.mmwrite(tmp_path / "m.mtx", matrix)
+    rows, columns, values = (
+        parse_argument(f"{of}@m.mtx:{part}", "x", folder=tmp_path)
+        for of, part in (("", "rows"), ("", "columns"), ("double", "values"))
+    )
+    assert (rows.dtype, columns.dtype, values.dtype) == (np.int32, np.int32, np.float64)
+    again = scipy.sparse.csr_array((values, columns, rows), shape=(9, 7))
+    np.testing.assert_allclose(again.toarray(), matrix.toarray())
+    assert parse_argument("@m.mtx:values", "x", folder=tmp_path).dtype == np.float32
+
+
+def broken_files(folder):
+    np.save(folder / "big.npy", np.array([2**40]))
+    np.save(folder / "empty.npy", np.array([]))
+    np.save(folder / "complex.npy", np.array([1j]))
+    (folder / "junk.npy").write_bytes(b"\x93NUMPY\x01\x00junk")
+    (folder / "junk.mtx").write_text("not a matrix\n1 2\n")
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (9000000000000,), }".ljust(117) + "\n"
+    (folder / "claims.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("@none.npy", TraceError, "none.npy: No such file"),
+        ("@junk.npy", TraceError, "junk.npy: is no .npy file of numbers"),
+        ("@claims.npy", TraceError, "claims.npy: is no .npy file of numbers"),
+        ("@complex.npy", TraceError, "complex.npy: holds complex128"),
+        ("@empty.npy", TraceError, "empty.npy"),
+        ("int@big.npy", TraceError, "big.npy: holds int64 that do not fit int32"),
+        ("float4@big.npy", TraceError, "big.npy: 1 elements are no array of float4"),
+        ("@junk.mtx:rows", TraceError, "junk.mtx: is no Matrix Market file"),
+        ("@junk.mtx", ConfigError, "needs its part: @junk.mtx:rows, :columns or :values"),
+        ("@junk.mtx:row", ConfigError, "needs its part"),
+        ("nope@big.npy", ConfigError, "unknown type 'nope'"),
+    ],
+)
+def test_a_bad_file_is_refused_by_its_name(text, error, message, tmp_path):
+    broken_files(tmp_path)
+    with pytest.raises(error, match=re.escape(message)) as caught:
+        parse_argument(text, "x", folder=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+# ---- parameters
+
+
+def test_arguments_come_in_the_order_of_the_parameters_by_any_of_their_names():
+    data = np.zeros(4, np.float32)
+    for given_ in (
+        {"n": 4, "x": data, "a": 2},
+        {"k_param_1": 4, "0": data, "2": 2},
+        [data, 4, 2],
+    ):
+        bound = bind(SAXPY, given_, "saxpy")
+        assert bound[0] is data
+        assert bound[1:] == [4, 2.0]
+        assert isinstance(bound[2], float)
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"x": 0, "n": 1}, "saxpy: missing argument a"),
+        ({}, "saxpy: missing argument x, n, a"),
+        ({"x": 0, "n": 1, "a": 1, "alpha": 2}, "unknown argument of saxpy 'alpha'; known: x, n, a"),
+        ({"x": 0, "n": 1, "1": 1, "a": 2}, "argument 1: n of saxpy is given twice"),
+        ([1, 2], "saxpy: 2 arguments for 3 parameters: x, n, a"),
+        ([0, 2.5, 1], "argument n=2.5: must be a whole number (u32)"),
+        ([0, 1 << 32, 1], "argument n=4294967296: does not fit 32 bits"),
+        ([0, -(1 << 31) - 1, 1], "does not fit 32 bits"),
+        ([0, np.zeros(3), 1], "argument n: is a single u32, not an array"),
+        ([0, 1, np.zeros(3)], "argument a: is a single f32, not an array"),
+        ([0, 1, "two"], "argument a='two': must be a number (f32)"),
+        ([0, 1, b"12"], "must be a number (f32)"),
+    ],
+)
+def test_wrong_arguments_are_named(given_, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        bind(SAXPY, given_, "saxpy")
+
+
+def test_a_scalar_takes_its_width_from_the_parameter():
+    assert fit(0.1, REAL) == float(np.float32(0.1))
+    assert fit(0.1, Parameter("d", "p", "f64")) == 0.1
+    assert fit(np.int64(-1), WHOLE) == -1
+    assert fit(np.float32(2), Parameter("b", "p", "b32")) == np.float32(2).tobytes()
+    assert fit(True, Parameter("b", "p", "u8")) == 1
+
+
+def test_a_structure_is_given_as_its_bytes():
+    parameter = Parameter("p", "k_param_0", "b8", bytes=8)
+    packed = struct.pack("<if", 3, 1.5)
+    assert fit(packed, parameter) == packed
+    record = np.zeros((), dtype=[("n", "<i4"), ("a", "<f4")])[()]
+    assert fit(record, parameter) == bytes(8)
+    with pytest.raises(ConfigError, match="argument p: is a structure of 8 bytes"):
+        fit(b"123", parameter)
+
+
+# ---- launch files
+
+SCAN = """
+source = "scan.cu"
+defines = { TILE = 32, FAST = true }
+block = 256
+
+[args]
+n = 1000
+in = "int[n]:random:1:10"
+out = "int[n*TILE]"
+
+[[launch]]
+kernel = "one"
+grid = [4, 2]
+shared = 1024
+
+[[launch]]
+kernel = "two"
+grid = 1
+block = 64
+args = { n = 10, data = "out" }
+"""
+
+
+def launch_file(tmp_path, text):
+    (tmp_path / "launch.toml").write_text(text)
+    return read_launch_file(tmp_path / "launch.toml")
+
+
+def test_a_launch_file_holds_several_launches_on_the_same_arrays(tmp_path):
+    read = launch_file(tmp_path, SCAN)
+    one, two = read.launches
+    assert read.source == tmp_path / "scan.cu"
+    assert read.defines == {"TILE": 32, "FAST": 1}
+    assert (one.kernel, one.grid, one.block, one.shared) == ("one", (4, 2, 1), (256, 1, 1), 1024)
+    assert (two.kernel, two.grid, two.block, two.shared) == ("two", (1, 1, 1), (64, 1, 1), 0)
+    parameters = [Parameter(name, f"p_{name}", kind) for name, kind in (("in", "u64"), ("out", "u64"), ("n", "u32"))]
+    first, taken = read.arguments(one, parameters)
+    assert taken == {"in", "out", "n"}
+    assert first["n"] == 1000
+    assert first["out"].shape == (32000,)
+    second, _ = read.arguments(two, [Parameter("data", "p_0", "u64"), Parameter("n", "p_1", "u32")])
+    assert second["n"] == 10
+    assert second["data"] is first["out"]
+
+
+def test_a_file_without_launches_is_one(tmp_path):
+    read = launch_file(tmp_path, 'source = "a.ptx"\ngrid = 1\nblock = [8, 8]\n')
+    (only,) = read.launches
+    assert (only.kernel, only.block, only.args) == (None, (8, 8, 1), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("grid = 1", ConfigError, "launch.toml: source: is missing"),
+        ('source = "a.cu"', ConfigError, "grid: is missing"),
+        ('source = "a.cu"\ngrid = 1', ConfigError, "block: is missing"),
+        ('source = "a.cu"\ngrid = 0\nblock = 1', LaunchError, "launch.toml: grid=0"),
+        ('source = "a.cu"\ngrid = 1\nblock = 2048', LaunchError, "at most 1024"),
+        ('source = "a.cu"\ngird = 1', ConfigError, "unknown field 'gird'; did you mean 'grid'"),
+        ('source = "a.cu"\n[[launch]]\ngrids = 1', ConfigError, "unknown field of a launch 'grids'"),
+        ('source = "a.cu"\nlaunch = 3', ConfigError, "launch=3: must be tables [[launch]]"),
+        ('source = "a.cu"\nlaunch = [1]', ConfigError, "launch: must be tables"),
+        ('source = "a.cu"\ngrid = 1\nblock = 1\nshared = "1"', ConfigError, "shared='1': must be a number of bytes"),
+        ('source = "a.cu"\nincludes = [1]', ConfigError, "includes: must be a list of folders"),
+        ('source = "a.cu"\n[args]\nx = [1]', ConfigError, "argument x=[1]: must be a number, an array or a text"),
+        ('source = "a.cu"\n[args]\nx = "flot[1]"', ConfigError, "unknown type 'flot'"),
+        ("source = ", ConfigError, "launch.toml: "),
+    ],
+)
+def test_a_bad_launch_file_is_refused_by_name_and_field(text, error, message, tmp_path):
+    with pytest.raises(error, match=re.escape(message)) as caught:
+        launch_file(tmp_path, text)
+    assert "launch.toml" in str(caught.value)

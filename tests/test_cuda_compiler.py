@@ -1,0 +1,175 @@
+"""CUDA C++ to PTX: options, host code, templates, and the compiler's own words where it refuses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from rdmodel.errors import ConfigError, TraceError
+from tracegen.cuda import compiler, headers, nvrtc, sources
+from tracegen.cuda.compiler import CompileError, compile, compile_program
+from tracegen.cuda.source import read_source
+
+SCALE = """
+template <typename T, int N> __global__ void scale(T *x, T a) {
+  if (threadIdx.x < N) x[threadIdx.x] *= a;
+}
+__global__ void plain(float *data, int n) { if (threadIdx.x < n) data[threadIdx.x] = 1; }
+int main() { scale<float, 8><<<1, 32>>>(nullptr, 2.0f); return 0; }
+"""
+
+need_nvrtc = pytest.mark.skipif(nvrtc.load() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+COMPILERS = [
+    pytest.param("nvrtc", marks=need_nvrtc),
+    pytest.param("nvcc", marks=pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc on the PATH")),
+]
+each_compiler = pytest.mark.parametrize("which", COMPILERS)
+
+
+def kernels(ptx):
+    return re.findall(r"\.entry (\w+)", ptx)
+
+
+@each_compiler
+def test_a_program_with_host_code_gives_its_kernels(which):
+    ptx = compile(SCALE, compiler=which)
+    assert "_Z5plainPfi" in kernels(ptx)
+    assert ".target sm_75" in ptx
+
+
+@each_compiler
+def test_a_template_is_made_for_the_arguments_asked_for(which):
+    program = compile_program(read_source(SCALE), kernels=["scale<double, 4>"], compiler=which)
+    found = kernels(program.ptx)
+    assert program.find(found, "scale<double, 4>") == "_Z5scaleIdLi4EEvPT_S0_"
+    assert program.parameters("_Z5scaleIdLi4EEvPT_S0_", 2) == ("x", "a")
+
+
+@need_nvrtc
+def test_a_template_without_arguments_is_an_error_that_says_what_the_program_launches():
+    program = compile_program(read_source(SCALE))
+    with pytest.raises(ConfigError, match=re.escape("'scale' is a template: give its arguments, as in scale<float,8>")):
+        program.find(kernels(program.ptx), "scale")
+    with pytest.raises(ConfigError, match="did you mean 'plain'"):
+        program.find(kernels(program.ptx), "plan")
+    assert program.find(kernels(program.ptx), "plain") == program.find(kernels(program.ptx), None) == "_Z5plainPfi"
+
+
+@each_compiler
+def test_a_mistake_is_shown_in_the_compilers_own_words(which, tmp_path):
+    (tmp_path / "bad.cu").write_text("int main() {\n  return 0;\n}\n__global__ void k(int *x) {\n  x[0] = y;\n}\n")
+    with pytest.raises(CompileError, match=r'bad\.cu\(5\): error: identifier "y" is undefined') as caught:
+        compile(tmp_path / "bad.cu", compiler=which)
+    assert isinstance(caught.value, TraceError)
+
+
+@each_compiler
+def test_macros_folders_and_options_reach_the_compiler(which, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "two.h").write_text('const int TWO = 2; int host() { return printf(""); }\n')
+    (tmp_path / "one.h").write_text('#include "two.h"\n__device__ int one() { return TWO; }\n')
+    (tmp_path / "k.cu").write_text(
+        '#include <cstdio>\n#include "one.h"\nextern "C" __global__ void k(int *x) { x[N] = one(); }\n'
+    )
+    for defines in ({"N": 77}, ["N=77"]):
+        ptx = compile(
+            tmp_path / "k.cu", defines=defines, includes=[tmp_path / "lib"], options=["-use_fast_math"], compiler=which
+        )
+        assert "+308]" in ptx
+    with pytest.raises(CompileError, match=r"two\.h"):
+        compile(tmp_path / "k.cu", defines={"N": 1}, compiler=which)
+    with pytest.raises(CompileError, match="no-such-option"):
+        compile(
+            tmp_path / "k.cu",
+            defines={"N": 1},
+            includes=[tmp_path / "lib"],
+            options=["--no-such-option"],
+            compiler=which,
+        )
+
+
+@each_compiler
+def test_the_architecture_can_be_chosen(which):
+    assert ".target sm_80" in compile(SCALE, architecture="compute_80", compiler=which)
+    with pytest.raises(CompileError, match=r"arch|compute_1"):
+        compile(SCALE, architecture="compute_1", compiler=which)
+
+
+@need_nvrtc
+def test_every_built_in_header_can_be_included_with_all_others():
+    lines = [f"#include <{name}>" for name in sorted(headers.names())]
+    body = (
+        "namespace cg = cooperative_groups;\n__global__ void k(int *x, float *y) {\n"
+        "auto tile = cg::tiled_partition<32>(cg::this_thread_block());\n"
+        "x[0] = std::numeric_limits<int>::max() - std::min(x[1], 2) + std::is_same<int, float>::value + INT_MIN;\n"
+        "y[0] = std::sqrt(y[1]) + M_PI + std::numeric_limits<float>::infinity() + FLT_MAX + NAN;\n"
+        "uint64_t big = SIZE_MAX; x[big & 1] = cg::reduce(tile, x[1], cg::plus<int>());\n"
+        'assert(x[0]); printf("%d", 1); }\n'
+    )
+    assert ".entry" in compile("\n".join(lines) + "\n" + body)
+
+
+@need_nvrtc
+def test_what_nvcc_declares_unasked_is_there():
+    assert compile("__global__ void k(float *x, uint n) { x[n] = sqrtf(INFINITY) + fmaxf(x[0], M_PI) + INT_MAX; }")
+
+
+@need_nvrtc
+@pytest.mark.parametrize("name", sources.names())
+def test_every_source_that_comes_with_rdmodel_compiles(name):
+    assert kernels(compile(sources.path(name)))
+
+
+def test_ptx_is_taken_as_it_is(tmp_path):
+    text = "// by hand\n.version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
+    assert compile(text) == text
+    (tmp_path / "k.ptx").write_text(text)
+    assert compile(tmp_path / "k.ptx") == text
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        ("nothing.cu", TraceError, "nothing.cu: No such file"),
+        ("folder.cu", TraceError, "folder.cu: is a folder"),
+        ("binary.cu", TraceError, "binary.cu: is no text"),
+        ("latin.ptx", TraceError, "latin.ptx: is no text"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(source, error, message, tmp_path):
+    (tmp_path / "folder.cu").mkdir()
+    (tmp_path / "binary.cu").write_bytes(b"\0\1\2")
+    (tmp_path / "latin.ptx").write_bytes(b"\xe9\xff")
+    with pytest.raises(error, match=re.escape(message)):
+        compile(tmp_path / source)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"compiler": "gcc"}, "unknown compiler 'gcc'; did you mean 'nvcc'"),
+        ({"defines": ["1X"]}, "define '1X': must be NAME or NAME=VALUE"),
+        ({"includes": ["no/such"]}, "include 'no/such': no such folder"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        compile(SCALE, **options)
+
+
+def test_without_a_compiler_one_line_says_how_to_get_one(monkeypatch):
+    monkeypatch.setattr(nvrtc, "load", lambda: None)
+    monkeypatch.setattr(compiler.shutil, "which", lambda _: None)
+    with pytest.raises(
+        ConfigError, match=re.escape("no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
+    ) as caught:
+        compile(SCALE)
+    assert "\n" not in str(caught.value)
+
+
+@need_nvrtc
+def test_the_oldest_architecture_is_taken_where_the_default_is_unknown():
+    assert compiler._default([80, 90]) == "compute_80"
+    assert compiler._default([52, 75, 80]) == "compute_75"

@@ -1,0 +1,340 @@
+"""What of a CUDA file the device compiler gets to see, and what is read from the text itself; pure Python."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracegen.cuda.hostcode import device_code
+from tracegen.cuda.names import demangle, find_kernel, normalise
+from tracegen.cuda.signatures import launched, signatures
+from tracegen.cuda.tokens import Kind, directive, tokenise
+
+
+def kept(text: str, **headers: str) -> str:
+    files = {name.replace("_h", ".h"): body for name, body in headers.items()}
+    result = device_code({**files, "a.cu": text})
+    for name, before in {**files, "a.cu": text}.items():
+        assert len(result[name]) == len(before)
+        for old, new in zip(before, result[name], strict=True):
+            assert new == old or (new == " " and old not in "\r\n")
+    return result["a.cu"]
+
+
+def texts(source: str) -> list[str]:
+    return [token.text for token in tokenise(source)]
+
+
+# ---- tokens
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a/*b*/c // d\ne", ["a", "c", "e"]),
+        ('"a\\"b" x', ['"a\\"b"', "x"]),
+        ("'\"' y", ["'\"'", "y"]),
+        ('R"x(a)" /* )x" b', ['R"x(a)" /* )x"', "b"]),
+        ("1'000 0x1Fu 1.5e-3f .5", ["1'000", "0x1Fu", "1.5e-3f", ".5"]),
+        ("f<<<1, 2>>>(x)", ["f", "<<<", "1", ",", "2", ">>>", "(", "x", ")"]),
+        ("a::b->c", ["a", "::", "b", "->", "c"]),
+        ("// a \\\nstill a comment\nb", ["b"]),
+        ("a \\\n b", ["a", "b"]),
+        ("  # define X \\\n 1\nY", ["# define X \\\n 1", "Y"]),
+        ("a # b", ["a", "#", "b"]),
+        ("/* a\n*/ #define X", ["#define X"]),
+        ('#define X "a//b" // c\nY', ['#define X "a//b" // c', "Y"]),
+        ("#define X /* a\n b */ 1\nY", ["#define X /* a\n b */ 1", "Y"]),
+        ("'unfinished", ["'", "unfinished"]),
+        ("/* unfinished", []),
+    ],
+)
+def test_comments_strings_and_directives_are_told_from_code(source, expected):
+    assert texts(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('#include "a.h" // c', ("include", '"a.h"')),
+        ("#  include<b.h>", ("include", "<b.h>")),
+        ("#define\tN 4", ("define", "N 4")),
+        ("#define A(x) \\\n  (x + 1)", ("define", "A(x)    (x + 1)")),
+        ("#endif/* x */", ("endif", "")),
+    ],
+)
+def test_directives_have_a_name_and_a_rest(line, expected):
+    (token,) = tokenise(line)
+    assert token.kind is Kind.DIRECTIVE
+    assert directive(token) == expected
+
+
+@given(st.text(alphabet="ab1\"'/*\\\n #{}()<>;:R", max_size=60))
+def test_tokens_cover_any_text_in_order_and_nothing_overlaps(text):
+    end = 0
+    for token in tokenise(text):
+        assert end <= token.start < token.end <= len(text)
+        assert text[token.start : token.end] == token.text
+        end = token.end
+
+
+# ---- host code
+
+
+def test_kernels_and_device_functions_stay_and_main_goes():
+    text = kept("int main() { k<<<1, 1>>>(); }\n__device__ int f() { return 1; }\n__global__ void k() { f(); }\n")
+    assert "main" not in text
+    assert "__device__ int f() { return 1; }\n__global__ void k() { f(); }\n" in text
+
+
+def test_lines_keep_their_numbers():
+    source = "void host() {\n  a();\n}\n\n__global__ void k() {}\n"
+    assert kept(source).split("\n")[4] == "__global__ void k() {}"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "int main(void) { return 0; }",
+        "static inline float helper(const std::vector<float>& v) { return v[0]; }",
+        "template <typename T> void run(T *p) { k<<<1, 2>>>(p); }",
+        "__host__ void f() { std::cout << 1; }",
+        "__host__ int f(int);",
+        "float *h_a, *h_b;",
+        "int N = 1 << 20, M;",
+        "std::vector<int> v = {1, 2, 3};",
+        "static std::map<int, std::vector<int>> m{{1, {2}}};",
+        'const char *text = "}{ __global__";',
+        "struct Graph { std::vector<int> rows; void load() { if (1) { } } };",
+        "class A { public: A() : x{1} {} private: int x; };",
+        "Graph::Graph(int n) : rows{n}, columns(n) { fill(); }",
+        "Graph::~Graph() {}",
+        "std::ostream &operator<<(std::ostream &out, const Graph &g) { return out; }",
+        "bool Less::operator()(int a, int b) const { return a < b; }",
+        "auto f() -> int { return 1; }",
+        "auto f = [](int a) { return a; };",
+        "using namespace thrust;",
+        "using Rows = std::vector<int>;",
+        "typedef std::vector<float> fvec;",
+        "enum Mode { FAST, SLOW };",
+        "typedef void (*Callback)(int);",
+        'extern "C" void launch(int);',
+        'extern "C" int main() { return 0; }',
+        "template void run<float>(float *);",
+        "static_assert(sizeof(int) == 4);",
+        "void f() const noexcept { }",
+        "int g() throw() { return '}'; }",
+        'const char *s = R"(}{)";',
+        "[[nodiscard]] int f() { return 1; }",
+        "__attribute__((noinline)) int f() { return 1; }",
+    ],
+)
+def test_host_declarations_are_blanked_out_before_and_after_a_kernel(host):
+    kernel = "__global__ void k(int *x) { x[0] = 1; }"
+    for source in (f"{host}\n{kernel}\n", f"{kernel}\n{host}\n"):
+        assert kept(source).split() == kernel.split()
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "__constant__ float weights[9] = {1, 2, 3};",
+        "typedef struct ALIGN(2) { int x; } pair; __device__ pair p;",
+        "__device__ int counter;",
+        "struct Pair { float a; __device__ float sum() { return a; } };",
+        "template <class T, int N = 4> __global__ void t(T (&x)[N]) { }",
+        "__host__ __device__ inline int f(int a) { return a; }",
+        'extern "C" __global__ void __launch_bounds__(256, 2) f() { }',
+        "static __forceinline__ __device__ auto f(int a) -> float { return a; }",
+        "template __global__ void t<float>(float *);",
+        "extern __shared__ float buffer[];",
+        "struct __align__(16) S { __device__ S() : a{1}, b(2) {} int a, b; };",
+        "template <> __device__ float one<float>() { return 1; }",
+        "__device__ S::S(int a) : a{a}, b(2) { }",
+    ],
+)
+def test_device_declarations_stay(device):
+    assert kept(f"{device}\nint main() {{}}\n").split() == device.split()
+
+
+def test_what_device_code_mentions_stays_directly_or_not():
+    text = kept(
+        "typedef unsigned int word; enum Mode { FAST, SLOW }; struct Point { word x; };\n"
+        "constexpr int twice(int a) { return a * 2; } const int N = twice(4); const int UNUSED = 3;\n"
+        "using Real = float; struct Unused { int a; };\n"
+        "__global__ void k(Point *p, Real r) { p[N].x = SLOW; }\n"
+    )
+    for name in ("word", "Mode", "Point", "twice", "int N", "Real"):
+        assert name in text
+    assert "UNUSED" not in text
+    assert "Unused" not in text
+
+
+def test_a_host_variable_of_a_parameters_name_does_not_stay():
+    assert "float *a;" not in kept("float *a;\n__global__ void k(float *a) { a[0] = 1; }\n")
+
+
+def test_namespaces_and_linkage_blocks_stay_around_what_stays():
+    text = kept(
+        "namespace n { namespace {\nint host() { return 1; }\n__global__ void k() {}\n} }\n"
+        'extern "C" {\nvoid h() {}\n}\n'
+    )
+    assert " ".join(text.split()) == 'namespace n { namespace { __global__ void k() {} } } extern "C" { }'
+
+
+def test_preprocessor_lines_stay_even_inside_host_functions():
+    text = kept("#define N 4\nint main() {\n#ifdef X\n  a();\n#else\n  b();\n#endif\n}\n#pragma once\n")
+    assert " ".join(text.split()) == "#define N 4 #ifdef X #else #endif #pragma once"
+
+
+def test_branches_of_a_condition_may_each_open_the_same_brace():
+    source = "#ifdef X\nint main() {\n#else\nint main(int n) {\n#endif\n}\n__global__ void k() {}\n"
+    assert "__global__ void k() {}" in kept(source)
+
+
+def test_text_that_is_switched_off_disturbs_nothing():
+    assert "__global__ void k() {}" in kept(
+        "#if 0\nit's { not code\n#endif\nint f() { return 1; }\n__global__ void k() {}\n"
+    )
+
+
+def test_macros_may_stand_for_attributes_and_whole_kernels():
+    text = kept(
+        '#define KERNEL extern "C" __global__ void\n#define MAKE(T) __global__ void k_##T(T *x) {}\n'
+        "#define HOST(T) void h_##T(T *x) {}\n"
+        "KERNEL a() {}\nMAKE(float)\nMAKE(int)\nint main() { return 0; }\nHOST(float)\n"
+    )
+    for line in ("KERNEL a() {}", "MAKE(float)", "MAKE(int)"):
+        assert line in text
+    assert "main" not in text
+
+
+def test_constants_used_through_a_macro_stay():
+    assert "const int W = 8;" in kept(
+        "const int W = 8;\n#define AT(i) ((i) * W)\n__global__ void k(int *x) { x[AT(1)] = 0; }\n"
+    )
+
+
+def test_a_kernel_keeps_what_it_needs_in_another_file():
+    files = device_code(
+        {
+            "a.cu": '#include "b.h"\n__global__ void k(P *p) { p->x = f(N); }\n',
+            "b.h": "struct P { int x; };\nconst int N = 4;\nint host() { return N; }\n__device__ int f(int a);\n",
+        }
+    )
+    assert files["b.h"].split("\n")[2].strip() == ""
+    assert "struct P { int x; };\nconst int N = 4;\n" in files["b.h"]
+
+
+@given(st.text(alphabet="a(){}<>[]\"'/*#\n;=,: ", max_size=80))
+def test_any_text_keeps_its_lines_and_columns(text):
+    kept(text)
+
+
+# ---- signatures
+
+
+def test_parameters_are_named_as_in_the_source():
+    found = signatures(
+        "template <typename T, int N = 3> __global__ void __launch_bounds__(256) "
+        "f(const T *__restrict__ x, T (*op)(T), int a[4], unsigned n = 2, float *, const P p) { }\n"
+        'extern "C" __global__ void g(void) {}\n__global__ void h(float *data);\n'
+        "#define KERNEL __global__ void\nKERNEL m(int first,\n  int second) {}\nvoid host(int a) {}"
+    )
+    assert [(s.name, s.parameters, s.template) for s in found] == [
+        ("f", ("x", "op", "a", "n", None, "p"), True),
+        ("g", (), False),
+        ("h", ("data",), False),
+        ("m", ("first", "second"), False),
+    ]
+    assert found[-1].line == 5
+
+
+def test_a_definition_wins_over_a_declaration():
+    (found,) = signatures("__global__ void k(float *);\n__global__ void k(float *x) {}\n")
+    assert found.parameters == ("x",)
+
+
+def test_what_host_code_launches_is_found_with_its_template_arguments():
+    source = "int main() { a<<<1, 2>>>(x); n::b<float, 4><<<g, t>>>(x); a<<<1, 1>>>(); (*p)<<<1, 1>>>(); }"
+    assert launched(source) == ["a", "n::b<float,4>"]
+
+
+# ---- names
+
+
+@pytest.mark.parametrize(
+    ("mangled", "expected"),
+    [
+        ("_Z5saxpyifPfS_", "saxpy"),
+        ("_Z5scaleIfLi64EEvPT_S0_j", "scale<float,64>"),
+        ("_ZN2ns2kkEPKfPf", "ns::kk"),
+        ("_ZN2ns1tIN2ns1PELb1EEEvv", "ns::t<ns::P,true>"),
+        ("_Z1tIPKjEvT_", "t<const unsigned int*>"),
+        ("_Z1tILin3EEvv", "t<-3>"),
+        ("_Z1tI6float4Ev", "t<float4>"),
+        ("_ZN12_GLOBAL__N_11kEv", "k"),
+        ("_Z1tIJifEEvDpT_", "t<int,float>"),
+        ("_ZL1kPf", "k"),
+        ("_Z1tI1AIfEEvT_", "t<A<float>>"),
+        ("_Z1tIFvvEEv", "t"),
+        ("plain_name", "plain_name"),
+        ("_Zwhat", "_Zwhat"),
+    ],
+)
+def test_mangled_names_are_read(mangled, expected):
+    assert demangle(mangled) == expected
+
+
+@given(st.text(alphabet="_ZNIKPELJ0123456789abfijv", max_size=20))
+def test_nothing_that_looks_mangled_breaks_the_reader(text):
+    assert demangle("_Z" + text)
+
+
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [("f<unsigned>", "f<unsigned int>"), ("f< int , 8u >", "f<int,8>"), ("f<long long int>", "f<long long>")],
+)
+def test_spellings_of_template_arguments_do_not_matter(written, same):
+    assert normalise(written) == normalise(same)
+
+
+KERNELS = ["_Z5scaleIfEvPT_i", "_Z5scaleIdEvPT_i", "_ZN2ns4copyEPf", "plain", "_Z3addPf", "_Z3addPd"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("scale<double>", 1),
+        ("scale< float >", 0),
+        ("copy", 2),
+        ("ns::copy", 2),
+        ("plain", 3),
+        ("_Z3addPd", 5),
+    ],
+)
+def test_kernels_are_found_by_the_name_in_the_source(wanted, expected):
+    assert find_kernel(KERNELS, wanted) == KERNELS[expected]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ("scale", "may be any of several; name one: scale<float>, scale<double>"),
+        ("add", "name one: _Z3addPf, _Z3addPd"),
+        ("plane", "unknown kernel 'plane'; did you mean 'plain'?"),
+        (None, "which kernel? name one: "),
+    ],
+)
+def test_an_unclear_kernel_is_an_error_that_lists_the_choices(wanted, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        find_kernel(KERNELS, wanted)
+
+
+def test_the_only_kernel_needs_no_name_and_no_kernel_is_an_error():
+    assert find_kernel(["_Z1kv"], None) == "_Z1kv"
+    with pytest.raises(ValueError, match="no kernel"):
+        find_kernel([], None)

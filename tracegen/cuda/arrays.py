@@ -1,0 +1,177 @@
+"""Arrays that a kernel gets: made of a type, a size and a fill, or read from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import isfinite, prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import ConfigError, TraceError, unknown
+
+LARGEST = 1 << 32
+"""Bytes that an array of an argument may have."""
+
+_SCALARS: dict[str, Any] = {
+    "float": np.float32,
+    "double": np.float64,
+    "half": np.float16,
+    "char": np.int8,
+    "uchar": np.uint8,
+    "bool": np.bool_,
+    "short": np.int16,
+    "ushort": np.uint16,
+    "int": np.int32,
+    "uint": np.uint32,
+    "long": np.int64,
+    "ulong": np.uint64,
+    "float16": np.float16,
+    "float32": np.float32,
+    "float64": np.float64,
+    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}").type for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+TYPES: dict[str, tuple[Any, int]] = {name: (dtype, 1) for name, dtype in _SCALARS.items()} | {
+    f"{name}{n}": (_SCALARS[name], n)
+    for name in ("float", "double", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")
+    for n in (2, 3, 4)
+}
+"""Element types by the names that arguments use: the type of a component and the number of components."""
+
+_PARTS = ("rows", "columns", "values")
+
+
+def make(name: str, of: str, size: str, fill: str | None, sizes: Mapping[str, int]) -> NDArray[Any]:
+    """Return the array of argument `name`: ``of[size]:fill``; raises `ConfigError` for what is none."""
+    dtype, components = _type(name, of)
+    shape = tuple(_size(name, part, sizes) for part in size.split(","))
+    total = prod(shape) * components * np.dtype(dtype).itemsize
+    if total > LARGEST:
+        raise ConfigError(f"argument {name}: {of}[{size}] has {total} bytes, an array may have {LARGEST}")
+    return _fill(name, np.zeros((*shape, components) if components > 1 else shape, dtype), fill)
+
+
+def _type(name: str, of: str) -> tuple[Any, int]:
+    if of not in TYPES:
+        raise ConfigError(f"argument {name}: " + unknown("type", of, TYPES))
+    return TYPES[of]
+
+
+def _size(name: str, text: str, sizes: Mapping[str, int]) -> int:
+    size = 1
+    for factor in text.split("*"):
+        word = factor.strip()
+        if not word.isdecimal() and word not in sizes:
+            if not word.isidentifier():
+                raise ConfigError(f"argument {name}: size {text!r} must be whole numbers and names, multiplied by *")
+            raise ConfigError(f"argument {name}: size {text!r}: " + unknown("name", word, sizes))
+        size *= int(word) if word.isdecimal() else sizes[word]
+    if size < 1:
+        raise ConfigError(f"argument {name}: size {text!r} is {size}, must be at least 1")
+    return size
+
+
+def _fill(name: str, array: NDArray[Any], fill: str | None) -> NDArray[Any]:
+    kind, *options = (fill if fill is not None else "zeros").split(":")
+    if kind == "zeros" and not options:
+        return array
+    if kind == "iota" and not options:
+        array[...] = np.arange(array.size).reshape(array.shape).astype(array.dtype)
+        return array
+    if kind == "random" and len(options) <= 2 and all(option.isdecimal() for option in options):
+        return _randomise(array, *map(int, options))
+    number = _number(kind) if not options else None
+    if number is None:
+        raise ConfigError(
+            f"argument {name}: fill {fill!r} must be zeros, iota, random:SEED, random:SEED:BELOW or a number"
+        )
+    with np.errstate(over="ignore"):
+        if array.dtype.kind != "f" and (
+            number != int(number) or int(number) != int(np.array(number).astype(array.dtype))
+        ):
+            raise ConfigError(f"argument {name}: fill {fill!r} does not fit {array.dtype}")
+    array[...] = number
+    return array
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _randomise(array: NDArray[Any], seed: int = 0, below: int | None = None) -> NDArray[Any]:
+    draw = np.random.default_rng(seed)
+    if array.dtype.kind == "f":
+        array[...] = draw.random(array.shape, np.float64 if array.itemsize == 8 else np.float32) * (below or 1)
+        return array
+    most = 2 if array.dtype.kind == "b" else int(np.iinfo(array.dtype).max) + 1
+    return draw.integers(0, max(1, min(array.size if below is None else below, most)), array.shape).astype(array.dtype)
+
+
+def read(name: str, path: Path, of: str | None, part: str | None) -> NDArray[Any]:
+    """Return the array in a file as type `of`; `part` of a matrix. Raises `TraceError` for a file that has none."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise TraceError(f"{path}: has {path.stat().st_size} bytes, an argument's file may have {LARGEST}")
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror or error}") from None
+    if path.suffix == ".mtx":
+        if part not in _PARTS:
+            raise ConfigError(f"argument {name}: a matrix needs its part: @{path.name}:rows, :columns or :values")
+        rows, columns, values = _matrix(path, path.stat().st_mtime_ns)
+        array = {"rows": rows, "columns": columns, "values": values}[part]
+        default: Any = np.float32 if part == "values" else np.int32
+    elif path.suffix == ".npy" and part is None:
+        array = _saved(path)
+        default = array.dtype.newbyteorder("=")
+    else:
+        raise ConfigError(f"argument {name}: {path.name}: must be a .npy file, or part of a .mtx file (@m.mtx:rows)")
+    dtype, components = _type(name, of) if of else (default, 1)
+    if array.size == 0 or array.size % components:
+        raise TraceError(f"{path}: {array.size} elements are no array of {of or default}")
+    return _converted(path, array, np.dtype(dtype))
+
+
+def _converted(path: Path, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return an array in another type, as a copy; floats may lose digits, whole numbers may not change."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        converted = np.array(array, dtype=dtype, order="C")
+        if dtype.kind != "f" and (converted.astype(array.dtype) != array).any():
+            raise TraceError(f"{path}: holds {array.dtype} that do not fit {dtype}")
+    return converted
+
+
+def _saved(path: Path) -> NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise TraceError(f"{path}: is no .npy file of numbers ({_line(error)})") from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf" or array.itemsize > 8:
+        raise TraceError(f"{path}: holds {getattr(array, 'dtype', 'no array')}, numbers of 1 to 8 bytes are needed")
+    return array
+
+
+@lru_cache(maxsize=1)
+def _matrix(path: Path, modified: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return a matrix in CSR form; read once for its three parts (`modified` tells one version from another)."""
+    from scipy.io import mmread
+    from scipy.sparse import csr_array
+
+    try:
+        matrix = csr_array(mmread(path))
+    except (OSError, ValueError, TypeError, OverflowError, MemoryError, IndexError) as error:
+        raise TraceError(f"{path}: is no Matrix Market file ({_line(error)})") from None
+    matrix.sort_indices()
+    if matrix.data.dtype.kind == "c":
+        raise TraceError(f"{path}: holds complex numbers")
+    return matrix.indptr, matrix.indices, matrix.data
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,202 @@
+"""CUDA C++ to PTX: through NVRTC (extra ``cuda``), or an installed ``nvcc``."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdmodel.errors import ConfigError, TraceError, unknown
+from tracegen.cuda import headers, nvrtc
+from tracegen.cuda.hostcode import device_code
+from tracegen.cuda.names import find_kernel
+from tracegen.cuda.signatures import Signature, launched, signatures
+from tracegen.cuda.source import Source, own_headers, read_source
+
+ARCHITECTURE = 75
+"""Compiled for by default: the oldest that today's compilers know (a compiler without it: its own oldest)."""
+
+_FIRST = "rdmodel/macros.h"
+"""Name of the header in memory that is included before everything: what nvcc includes unasked, and the macros."""
+
+COMPILERS = ("auto", "nvrtc", "nvcc")
+
+Defines = Mapping[str, object] | Sequence[str]
+
+
+class CompileError(TraceError):
+    """The compiler refused the source; the message is what it wrote, as it wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled program: `ptx`, and what is needed to find a kernel in it by the name in the source."""
+
+    ptx: str
+    name: str
+    lowered: Mapping[str, str]
+    signatures: Sequence[Signature] = ()
+    launched: Sequence[str] = ()
+
+    def find(self, kernels: Sequence[str], wanted: str | None) -> str:
+        """Return the PTX name of the kernel that the user calls `wanted`; raises `ConfigError`."""
+        template = next((s for s in self.signatures if s.template and s.name == wanted), None)
+        used = [name for name in self.launched if name.partition("<")[0].rpartition("::")[2] == wanted and "<" in name]
+        if template and not any(_names(kernel, template.name) for kernel in kernels):
+            example = " or ".join(used) or f"{wanted}<float>"
+            raise ConfigError(f"kernel {wanted!r} is a template: give its arguments, as in {example}")
+        try:
+            return find_kernel(
+                kernels, wanted, lowered=self.lowered, hints=[s.name for s in self.signatures if s.template]
+            )
+        except ConfigError as error:
+            raise ConfigError(f"{self.name}: {error}") from None
+
+    def parameters(self, kernel: str, count: int) -> tuple[str | None, ...]:
+        """Return the names in the source of the `count` parameters of a PTX kernel; None for one without a name."""
+        found = {s.parameters for s in self.signatures if len(s.parameters) == count and _names(kernel, s.name)}
+        return found.pop() if len(found) == 1 else (None,) * count
+
+
+def compile(
+    source: str | Path,
+    *,
+    defines: Defines = (),
+    includes: Sequence[str | Path] = (),
+    options: Sequence[str] = (),
+    architecture: str | None = None,
+    compiler: str = "auto",
+) -> str:
+    """Return the PTX of a CUDA file, or of a string of CUDA C++; PTX is returned as it is.
+
+    `defines` are macros (``{"N": 512}`` or ``["N=512"]``), `includes` folders for ``#include``, `options` are passed to
+    the compiler as they are. `architecture` is a virtual one (default ``compute_75``). `compiler` is ``nvrtc``,
+    ``nvcc`` or ``auto``: NVRTC where it is installed. Host code is left out. Raises `CompileError` with the
+    compiler's log, `ConfigError` where there is no compiler, `TraceError` for a file that cannot be read.
+    """
+    return compile_program(
+        read_source(source),
+        defines=defines,
+        includes=includes,
+        options=options,
+        architecture=architecture,
+        compiler=compiler,
+    ).ptx
+
+
+def compile_program(
+    source: Source,
+    *,
+    defines: Defines = (),
+    includes: Sequence[str | Path] = (),
+    options: Sequence[str] = (),
+    architecture: str | None = None,
+    compiler: str = "auto",
+    kernels: Sequence[str] = (),
+) -> Program:
+    """Return a source as a `Program`; `kernels` that name template arguments are instantiated. See `compile`."""
+    if compiler not in COMPILERS:
+        raise ConfigError(unknown("compiler", compiler, COMPILERS))
+    if source.is_ptx:
+        return Program(source.text, source.name, {})
+    folders = [_folder(folder) for folder in includes]
+    macros = _macros(defines)
+    own = own_headers(source, folders)
+    instances = [kernel for kernel in dict.fromkeys(kernels) if "<" in kernel]
+    library = nvrtc.load() if compiler != "nvcc" else None
+    if library is not None:
+        files = device_code({**own, source.name: source.text})
+        text = files.pop(source.name)
+        target = architecture or _default(library.architectures())
+        flags = [*_nvrtc_options(target, source, folders), *options]
+        made = library.compile(text, source.name, _all_headers(files, macros), flags, instances)
+    else:
+        made = _nvcc(source, macros, folders, options, architecture or f"compute_{ARCHITECTURE}", instances, compiler)
+    if made.ptx is None:
+        raise CompileError(made.log)
+    known = [s for name in (source.text, *own.values()) for s in signatures(name)]
+    # The compiler writes the file's absolute path; messages name it as the user did.
+    ptx = made.ptx.replace(f'"{Path.cwd() / source.name}"', f'"{source.name}"')
+    return Program(ptx, source.name, made.lowered, known, launched(source.text))
+
+
+def _nvrtc_options(target: str, source: Source, folders: Sequence[Path]) -> list[str]:
+    beside = [source.directory] if source.directory else []
+    searched = [*beside, *folders, *nvrtc.header_folders()]
+    return [
+        f"--gpu-architecture={target}",
+        "--device-as-default-execution-space",
+        "--generate-line-info",
+        f"--pre-include={_FIRST}",
+        *(f"--include-path={folder}" for folder in searched),
+    ]
+
+
+def _all_headers(own: Mapping[str, str], macros: Sequence[str]) -> dict[str, str]:
+    """Return the headers held in memory: the user's own, the built-in ones that they do not replace, and macros."""
+    # As options, macros would reach into the compiler's own header, where T=4 breaks every template.
+    defined = (macro.partition("=") for macro in macros)
+    first = [
+        "#include <cuda_runtime.h>",
+        *(f"#define {name} {value if equals else 1}" for name, equals, value in defined),
+    ]
+    built_in = {name: headers.text(name) for name in sorted(headers.names())}
+    return {**built_in, **own, _FIRST: "\n".join(first) + "\n"}
+
+
+def _default(architectures: Sequence[int]) -> str:
+    return f"compute_{ARCHITECTURE if ARCHITECTURE in architectures else min(architectures)}"
+
+
+def _nvcc(
+    source: Source,
+    macros: Sequence[str],
+    folders: Sequence[Path],
+    options: Sequence[str],
+    target: str,
+    instances: Sequence[str],
+    compiler: str,
+) -> nvrtc.Compiled:
+    program = shutil.which("nvcc")
+    if program is None or compiler == "nvrtc":
+        raise ConfigError(f"{source.name}: no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
+    beside = [source.directory.resolve()] if source.directory else []
+    with tempfile.TemporaryDirectory(prefix="rdmodel-") as folder:
+        copy, result = Path(folder, "kernel.cu"), Path(folder, "kernel.ptx")
+        # A template's kernel is made where something refers to it: the address of it does.
+        uses = "".join(
+            f"\n__attribute__((used)) static auto rdmodel_{i} = &{name};" for i, name in enumerate(instances)
+        )
+        copy.write_text(f'#line 1 "{source.name}"\n{source.text}{uses}\n', encoding="utf-8")
+        flags = ["-ptx", f"-arch={target}", "-lineinfo", "--expt-relaxed-constexpr", "-o", str(result)]
+        flags += [f"-D{macro}" for macro in macros] + [f"-I{folder}" for folder in [*beside, *folders]]
+        done = subprocess.run([program, *flags, *options, str(copy)], capture_output=True, text=True, check=False)
+        log = (done.stdout + done.stderr).strip()
+        return nvrtc.Compiled(result.read_text() if done.returncode == 0 else None, log, {})
+
+
+def _names(kernel: str, name: str) -> bool:
+    """Tell whether a PTX kernel has this unqualified name in the source."""
+    try:
+        return find_kernel([kernel], name) == kernel
+    except ConfigError:
+        return False
+
+
+def _folder(folder: str | Path) -> Path:
+    path = Path(folder)
+    if not path.is_dir():
+        raise ConfigError(f"include {str(folder)!r}: no such folder")
+    return path
+
+
+def _macros(defines: Defines) -> list[str]:
+    given = [f"{name}={value}" for name, value in defines.items()] if isinstance(defines, Mapping) else list(defines)
+    for macro in given:
+        if not re.fullmatch(r"[A-Za-z_]\w*(\([\w, ]*\))?(=.*)?", macro, re.DOTALL):
+            raise ConfigError(f"define {macro!r}: must be NAME or NAME=VALUE")
+    return given

@@ -1,0 +1,122 @@
+"""Kernels as their source declares them: names of parameters, which PTX no longer knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tracegen.cuda.declarations import ATTRIBUTES, Declaration, declarations
+from tracegen.cuda.tokens import Kind, Token, directive, tokenise, words
+
+_KEYWORDS = """
+    void bool char short int long float double signed unsigned const volatile restrict __restrict__ __restrict struct
+    class enum union typename __grid_constant__ size_t
+"""
+_NO_NAMES = words(list(tokenise(_KEYWORDS)))
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A ``__global__`` function: its name, its parameters' names (None for one without), whether it is a template."""
+
+    name: str
+    parameters: tuple[str | None, ...]
+    template: bool
+    line: int
+
+
+def signatures(source: str) -> list[Signature]:
+    """Return every ``__global__`` function that `source` defines, in order, or declares if it defines it nowhere."""
+    tokens = list(tokenise(source))
+    kernels = [d for d in declarations(tokens) if words(list(d.head)) & _kernel_words(tokens)]
+    found = [(d, _signature(d, source)) for d in kernels]
+    defined = {s.name for d, s in found if d.body is not None and s is not None}
+    return [s for d, s in found if s is not None and (d.body is not None or s.name not in defined)]
+
+
+def launched(source: str) -> list[str]:
+    """Return what host code launches, as it writes it: ``scale<float>`` in ``scale<float><<<grid, block>>>(x)``."""
+    tokens = list(tokenise(source))
+    found: list[str] = []
+    for at, token in enumerate(tokens):
+        if token.text == "<<<" and at:
+            name = _expression(tokens, at - 1)
+            if name and name not in found:
+                found.append(name)
+    return found
+
+
+def _expression(tokens: list[Token], end: int) -> str:
+    begin = end
+    if tokens[end].text == ">":
+        depth = 0
+        while begin >= 0:
+            depth += (tokens[begin].text == ">") - (tokens[begin].text == "<")
+            if depth == 0:
+                break
+            begin -= 1
+        begin -= 1
+    while begin >= 2 and tokens[begin - 1].text == "::":
+        begin -= 2
+    if begin < 0 or tokens[begin].kind is not Kind.WORD:
+        return ""
+    return "".join(token.text for token in tokens[begin : end + 1])
+
+
+def _kernel_words(tokens: Iterable[Token]) -> set[str]:
+    """Return the words that make a function a kernel: ``__global__`` and macros for it."""
+    found = {"__global__"}
+    for token in tokens:
+        if token.kind is Kind.DIRECTIVE and "__global__" in token.text:
+            name, rest = directive(token)
+            body = list(tokenise(rest))
+            if name == "define" and len(body) > 1 and body[1].text != "(":
+                found.add(body[0].text)
+    return found
+
+
+def _signature(declaration: Declaration, source: str) -> Signature | None:
+    head = list(declaration.head)
+    opening = _parameter_list(head)
+    if opening is None:
+        return None
+    name, groups, depth = head[opening - 1], [[]], 0  # type: tuple[Token, list[list[Token]], int]
+    for token in head[opening + 1 :]:
+        if depth == 0 and token.text == ")":
+            break
+        depth += (token.text in ("(", "[", "{", "<")) - (token.text in (")", "]", "}", ">"))
+        if depth == 0 and token.text == ",":
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    empty = len(groups) == 1 and [token.text for token in groups[0]] in ([], ["void"])
+    return Signature(
+        name=name.text,
+        parameters=() if empty else tuple(_parameter(group) for group in groups),
+        template=head[0].text == "template" and head[1].text == "<" and head[2].text != ">",
+        line=source.count("\n", 0, name.start) + 1,
+    )
+
+
+def _parameter_list(head: list[Token]) -> int | None:
+    """Return the index of the parenthesis that opens the parameters."""
+    depth = 0
+    for at, token in enumerate(head):
+        before = head[at - 1] if at else None
+        named = before is not None and before.kind is Kind.WORD and before.text not in ATTRIBUTES
+        if named and token.text == "(" and depth == 0:
+            return at
+        depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+    return None
+
+
+def _parameter(tokens: list[Token]) -> str | None:
+    texts = [token.text for token in tokens]
+    if "=" in texts:
+        tokens = tokens[: texts.index("=")]
+    for before, token in pairwise(tokens):
+        if before.text == "*" and token.kind is Kind.WORD and "(" in texts[: texts.index("*") + 1]:
+            return token.text  # float (*f)(float)
+    found = [token.text for token in tokens if token.kind is Kind.WORD]
+    return found[-1] if len(found) > 1 and found[-1] not in _NO_NAMES else None

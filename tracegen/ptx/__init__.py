@@ -1,0 +1,43 @@
+"""PTX, the assembly language of NVIDIA's compilers, as values.
+
+>>> from tracegen.ptx import parse
+>>> module = parse('.version 8.0 .target sm_80 .address_size 64 .visible .entry idle() { ret; }')
+>>> module.kernels
+['idle']
+"""
+
+from tracegen.ptx.lexer import PtxError
+from tracegen.ptx.parser import parse
+from tracegen.ptx.syntax import (
+    Address,
+    Float,
+    Function,
+    Instruction,
+    Integer,
+    Module,
+    Name,
+    Not,
+    Operand,
+    Pair,
+    Register,
+    Variable,
+    Vector,
+)
+
+__all__ = [
+    "Address",
+    "Float",
+    "Function",
+    "Instruction",
+    "Integer",
+    "Module",
+    "Name",
+    "Not",
+    "Operand",
+    "Pair",
+    "PtxError",
+    "Register",
+    "Variable",
+    "Vector",
+    "parse",
+]

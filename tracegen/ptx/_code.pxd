@@ -1,0 +1,93 @@
+# One step of a lowered kernel, as lowering.py writes it and the emulator reads it. lowering.CODE is its dtype.
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+cpdef enum Opcode:
+    # integers and bits
+    MOV, ADD, SUB, MUL_LO, MUL_HI, MUL_WIDE, MAD_LO, MAD_WIDE, DIV, REM, ABS, NEG, MIN, MAX, SAD
+    AND, OR, XOR, NOT, CNOT, SHL, SHR, SHF_L, SHF_R, BFE, BFI, BREV, CLZ, POPC, BFIND, PRMT, LOP3
+    ADD_CARRY, CARRY, SUB_BORROW, BORROW, COMPARE, SELECT, CONVERT
+    # floating point
+    FADD, FSUB, FMUL, FMA, FDIV, FABS, FNEG, FMIN, FMAX, FSQRT, FRSQRT, FRCP, FEX2, FLG2, FSIN, FCOS, FTANH
+    COPYSIGN, TESTP, FCOMPARE, FLOAT_TO_INT, INT_TO_FLOAT, FLOAT_TO_FLOAT
+    # memory
+    LOAD, STORE, ATOM
+    # between the lanes of a warp
+    SHFL, VOTE, MATCH, ACTIVEMASK
+    # control
+    BRA, BRX, CALL, RET, EXIT, BAR, TRAP
+
+cpdef enum Kind:
+    UNSIGNED, SIGNED, FLOAT
+
+cpdef enum Space:
+    GLOBAL, LOCAL, SHARED, CONST, FRAME, GENERIC
+
+cpdef enum Flag:
+    EXECUTE = 1        # compute the values; otherwise only addresses, dependences and counts matter
+    TRACK = 2          # a written register may carry the result of a recorded load
+    COUNTED = 4        # the first step of its instruction
+    NARROW = 8         # the address register has 32 bits
+    NEGATED = 16       # the guard is negated
+    SATURATE = 32
+    SPREAD = 64        # the instruction keeps the NaN of an operand (min.NaN), wraps (shf.wrap), or returns bits
+
+cpdef enum Compare:
+    EQ, NE, LT, LE, GT, GE, EQU, NEU, LTU, LEU, GTU, GEU, NUM, NAN
+
+cpdef enum Rounding:
+    NEAREST, ZERO, DOWN, UP
+
+cpdef enum Atomic:
+    ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_INC, ATOMIC_DEC, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_EXCH
+    ATOMIC_CAS
+
+cpdef enum Shuffle:
+    SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX
+
+cpdef enum Vote:
+    VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT
+
+cpdef enum Match:
+    MATCH_ANY, MATCH_ALL
+
+cpdef enum Barrier:
+    BAR_SYNC, BAR_ARRIVE, BAR_POPC, BAR_AND, BAR_OR
+
+cpdef enum Test:
+    FINITE, INFINITE, NUMBER, NOTANUMBER, NORMAL, SUBNORMAL
+
+cpdef enum Permute:
+    PRMT_INDEX, PRMT_F4E, PRMT_B4E, PRMT_RC8, PRMT_ECL, PRMT_ECR, PRMT_RC16
+
+cdef struct Code:
+    int64_t op             # Opcode
+    int64_t kind           # Kind of the operands; of the result for conversions
+    int64_t width          # bits of the operands (of the result for conversions); per element for memory
+    int64_t from_kind      # conversions: of the source
+    int64_t from_width
+    int64_t dst[4]         # slots written; -1: none
+    int64_t src[6]         # slots read
+    int64_t guard          # slot of the guard or -1
+    int64_t target         # code index of a branch or call, or where its table starts
+    int64_t space          # Space
+    int64_t count          # elements of a memory vector, entries of a branch table
+    int64_t offset         # bytes added to the address
+    int64_t mode           # Compare, Atomic, Shuffle, ... , or the table of lop3
+    int64_t rounding       # Rounding
+    int64_t flags          # Flag
+    int64_t pc             # number of the PTX instruction
+
+cpdef enum Window:
+    # Generic addresses: space s starts at s << BITS, global addresses lie below.
+    BITS = 56
+
+# The active lanes of an instruction, ascending, and the warps that they belong to.
+cdef struct Lanes:
+    int64_t n
+    int32_t* lane
+    bint contiguous        # lane[i] == lane[0] + i
+    int64_t warps
+    int32_t warp[32]
+    int32_t start[33]      # warp[k] owns the lanes start[k] to start[k + 1]
+    uint32_t mask[32]

@@ -1,0 +1,1 @@
+# Only other compiled modules call what is in here.

@@ -1,0 +1,87 @@
+"""Device memory: arrays of the host at device addresses."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import ConfigError
+from rdmodel.trace import ArrayInfo
+from tracegen.arrays import ALIGNMENT
+
+MODULE_BASE = 1 << 44
+"""Where the variables of a module and the parameters of kernels lie: above every array."""
+
+LOCAL_BASE = 1 << 45
+"""Where local memory is recorded: 32 times a thread's bytes per warp, its words side by side."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """An array in device memory: `array` is what the kernel reads and writes, `bytes` long, at address `base`."""
+
+    name: str
+    base: int
+    bytes: int
+    array: NDArray[np.generic] = field(repr=False)
+
+    @property
+    def info(self) -> ArrayInfo:
+        """Where it lies, as a `Launch` says it."""
+        return ArrayInfo(self.name, self.base, self.bytes)
+
+
+class Memory:
+    """A flat address space of buffers that do not overlap; every other address is an error."""
+
+    def __init__(self, base: int) -> None:
+        if not isinstance(base, int) or not 0 < base < MODULE_BASE or base % ALIGNMENT:
+            raise ConfigError(f"base={base!r}: must be a multiple of {ALIGNMENT}, above 0 and below 2^44")
+        self.buffers: list[Buffer] = []
+        self._next = {False: base, True: MODULE_BASE}
+        self._ends = {False: MODULE_BASE, True: LOCAL_BASE}
+        self._tables: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]] | None = None
+
+    def allocate(self, array: NDArray[np.generic], name: str, *, module: bool = False) -> Buffer:
+        """Place an array behind the last one, 256-byte aligned; raises `ConfigError` if it does not fit.
+
+        The kernel works on the array itself if it is contiguous and writeable, otherwise on a copy.
+        """
+        if array.dtype.hasobject:
+            raise ConfigError(f"array {name}: elements of type {array.dtype} cannot be in device memory")
+        held = np.require(array, requirements=("C", "W"))
+        buffer = Buffer(name, self._next[module], held.nbytes, held)
+        after = buffer.base + max(1, -(-held.nbytes // ALIGNMENT)) * ALIGNMENT
+        if after > self._ends[module]:
+            raise ConfigError(f"array {name}: {held.nbytes} bytes do not fit into device memory")
+        self._next[module] = after
+        bisect.insort(self.buffers, buffer, key=lambda b: b.base)
+        self._tables = None
+        return buffer
+
+    def tables(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return device address, bytes and host address of every buffer, ascending; at least one row."""
+        if self._tables is None:
+            rows = [(b.base, b.bytes, b.array.ctypes.data) for b in self.buffers] or [(0, 0, 0)]
+            base, size, host = np.array(rows, dtype=np.uint64).T
+            self._tables = np.ascontiguousarray(base), np.ascontiguousarray(size), np.ascontiguousarray(host)
+        return self._tables
+
+    def describe(self, address: int) -> str:
+        """Return where an address lies relative to the nearest buffer."""
+        if not self.buffers:
+            return "there are no arrays"
+        at = bisect.bisect_right(self.buffers, address, key=lambda b: b.base) - 1
+        near = [b for b in self.buffers[max(at, 0) : at + 2] if b.base < MODULE_BASE or address >= MODULE_BASE]
+        distance, buffer = min(
+            ((max(b.base - address, address - b.base - b.bytes), b) for b in near or self.buffers[:1]),
+            key=lambda pair: pair[0],
+        )
+        if address < buffer.base:
+            return f"{distance} bytes before {buffer.name}"
+        if distance < 0:
+            return f"the end of {buffer.name} cuts it"
+        return f"{distance} bytes behind the end of {buffer.name} ({buffer.bytes} bytes)"
