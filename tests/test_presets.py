@@ -33,6 +33,10 @@ PRINTED = {
         "sms": 14, "max_threads": 1536, "max_warps": 48, "max_blocks": 8, "max_block_threads": 1024,
         "shared_memory": 16384, "size": 49152, "ways": 6, "sets": 64, "mshrs": 32,
     },
+    "k40c-16k": {
+        "sms": 15, "max_threads": 2048, "max_warps": 64, "max_blocks": 16, "max_block_threads": 1024,
+        "registers": 65536, "size": 16384, "ways": 4, "sets": 32,
+    },
     "wang-32k": {
         "sms": 30, "max_threads": 1024, "registers": 32768, "shared_memory": 49152,
         "size": 32768, "ways": 8, "sets": 32,
@@ -72,8 +76,8 @@ def test_a_preset_has_the_numbers_of_its_paper(name):
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_only_real_fermis_hash_as_fermi(name):
-    real = name.startswith(("gtx470", "gtx570"))
+def test_only_presets_of_real_gpus_hash_as_fermi(name):
+    real = name.startswith(("gtx470", "gtx570", "k40c"))
     assert presets.gpu(name).l1.index == (policies.Fermi() if real else policies.Linear())
 
 

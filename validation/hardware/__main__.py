@@ -6,10 +6,11 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
+from typing import get_args
 
 from validation.hardware.report import heading, to_csv, to_json, to_markdown, write_record
 from validation.hardware.rows import Row, read_rows
-from validation.hardware.study import DEFINITIONS, Score, Settings, score
+from validation.hardware.study import DEFINITIONS, Score, Settings, Source, score
 
 
 def passes(text: str) -> int | None:
@@ -32,6 +33,12 @@ def parse() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m validation.hardware", description=__doc__)
     parser.add_argument("--kernels", nargs="+", metavar="KERNEL", help="only these rows")
+    parser.add_argument(
+        "--source",
+        choices=get_args(Source),
+        default="python",
+        help="accesses of the kernels in Python (default), or of the compiled CUDA sources (needs NVRTC)",
+    )
     parser.add_argument("--sms", choices=("1", "all"), default="1", help="SM 0 (default), or all 15 (2 minutes)")
     parser.add_argument("--seeds", type=seeds, default=3, help="seeds of 'hardware' (default 3)")
     parser.add_argument(
@@ -73,6 +80,7 @@ def main() -> None:
     """Run the command."""
     options = parse()
     settings = Settings(
+        source=options.source,
         sms=1 if options.sms == "1" else "all",
         seeds=options.seeds,
         pad=options.pad,
@@ -81,7 +89,7 @@ def main() -> None:
     rows = choose(options.kernels)
     if options.record:
         both = [dataclasses.replace(settings, sms=sms) for sms in (1, "all")]
-        write_record(rows, [(each, run(rows, each)) for each in both])
+        write_record(settings.source, rows, [(each, run(rows, each)) for each in both])
         return
     scores = run(rows, settings)
     if options.csv or options.json:

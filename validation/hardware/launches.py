@@ -1,13 +1,15 @@
-"""From a measured row to the launches that stand for it.
+"""From a measured row to the launches that stand for it, as kernels in Python.
 
 The code that was measured is PolyBench/GPU 1.0 as haozhigh/model_gpu_cache has it (``src/benchmarks/polybench_gpu``):
 correlation and covariance count from 1 in arrays of M+1 columns, and ex of fdtd2d has a row pitch of NY+1. Rows of
 such arrays do not begin on a line, so that a warp touches two lines where it would touch one. ``PAD=1`` of
-`tracegen.kernel` is that layout.
+`tracegen.kernel` and of the CUDA sources is that layout.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import tracegen
@@ -24,21 +26,43 @@ PASSES = {"corr.corr": 1, "covar.covar": 0}
 """Kernels that pass over pairs of columns j1, j2, and the first distance j2 - j1."""
 
 
-def launches(row: Row, pad: Pad = 1, passes: int | None = 8) -> list[Trace]:
-    """Return traces whose transactions, taken together, stand for the row.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One launch of a row: `sizes` are macros of the source, `arguments` what the kernel takes besides arrays."""
+
+    row: Row
+    sizes: Mapping[str, int]
+    arguments: Mapping[str, int] = field(default_factory=dict)
+
+
+def plans(row: Row, pad: Pad = 1, passes: int | None = 8) -> list[Plan]:
+    """Return launches whose transactions, taken together, stand for the row.
 
     One launch, except: of the launches of 3dconv the first and the last; of the M (corr.corr: M-1) passes of
     corr.corr and covar.covar, each a launch of its own, as many as `passes`, in the middle of equal shares (None: the
     whole kernel, about 10^8 transactions on one SM). `pad` is for those of `PADDED`.
     """
-    sizes: dict[str, Any] = dict(row.sizes)
+    padded = row.kernel.partition(".")[0] in PADDED
+    sizes = {**row.sizes, "PAD": pad} if padded else row.sizes
     if row.kernel in PASSES and passes is not None:
-        return [_pass_launch(row, pad, distance) for distance in _distances(row, passes)]
-    if row.kernel.partition(".")[0] in PADDED:
-        sizes["PAD"] = pad
+        return [Plan(row, sizes, {"distance": distance}) for distance in _distances(row, passes)]
     if row.kernel == "3dconv":
-        return [tracegen.kernel(row.kernel, block=row.block, **sizes, I=i) for i in (1, sizes["NI"] - 2)]
-    return [tracegen.kernel(row.kernel, block=row.block, **sizes)]
+        return [Plan(row, sizes, {"i": i}) for i in (1, sizes["NI"] - 2)]
+    return [Plan(row, sizes, {"t": 0} if row.kernel == "fdtd2d.1" else {})]
+
+
+def launches(row: Row, pad: Pad = 1, passes: int | None = 8) -> list[Trace]:
+    """Return the traces of a row's launches, from the kernels in Python; `pad` and `passes` as in `plans`."""
+    return [trace(plan) for plan in plans(row, pad, passes)]
+
+
+def trace(plan: Plan) -> Trace:
+    """Return the trace of one launch, from the kernel in Python."""
+    if "distance" in plan.arguments:
+        return _pass_trace(plan)
+    positions = {name.upper(): value for name, value in plan.arguments.items()}
+    sizes: dict[str, Any] = {**plan.sizes, **positions}
+    return tracegen.kernel(plan.row.kernel, block=plan.row.block, **sizes)
 
 
 def _distances(row: Row, passes: int) -> list[int]:
@@ -47,15 +71,16 @@ def _distances(row: Row, passes: int) -> list[int]:
     return [first + total * (2 * i + 1) // (2 * passes) for i in range(passes)]
 
 
-def _pass_launch(row: Row, pad: Pad, distance: int) -> Trace:
-    rows, columns = row.sizes["N"] + pad, row.sizes["M"] + pad
+def _pass_trace(plan: Plan) -> Trace:
+    pad = plan.sizes["PAD"]
+    rows, columns = plan.sizes["N"] + pad, plan.sizes["M"] + pad
     return tracegen.trace(
         correlate_pass,
-        name=row.kernel,
-        grid=row.grid,
-        block=row.block,
+        name=plan.row.kernel,
+        grid=plan.row.grid,
+        block=plan.row.block,
         arrays={"data": (rows, columns), "symmat": (columns, columns)},
-        distance=distance,
+        distance=plan.arguments["distance"],
         pad=pad,
     )
 

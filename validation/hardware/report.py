@@ -6,14 +6,27 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
 from typing import Any
 
+from validation.hardware.compiled import compiler
 from validation.hardware.rows import FOLDER, TOOLS, Row
-from validation.hardware.study import DEFINITIONS, Score, Settings, mean_error, tool_error
+from validation.hardware.study import DEFINITIONS, Score, Settings, Source, mean_error, tool_error
 
-RECORD = FOLDER / "predicted.csv"
-RESULTS = FOLDER / "RESULTS.md"
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The committed record of one source: every score as `csv`, and as tables to read (`results`)."""
+
+    csv: Path
+    results: Path
+
+
+RECORDS: dict[Source, Record] = {
+    "python": Record(FOLDER / "predicted.csv", FOLDER / "RESULTS.md"),
+    "cuda": Record(FOLDER / "cuda.csv", FOLDER / "RESULTS-cuda.md"),
+}
 COLUMNS = [field.name for field in fields(Score)]
 
 
@@ -81,15 +94,23 @@ def heading(settings: Settings) -> str:
     return f"{sms}; hardware: mean of {settings.seeds} seeds from 0, paper: seed 0; PAD={settings.pad}"
 
 
-def write_record(rows: Sequence[Row], runs: Sequence[tuple[Settings, Sequence[Score]]]) -> None:
-    """Write the committed record of several runs: every score as CSV, and the tables to read."""
-    RECORD.write_text(to_csv([score for _, scores in runs for score in scores]))
+def write_record(source: Source, rows: Sequence[Row], runs: Sequence[tuple[Settings, Sequence[Score]]]) -> None:
+    """Write the committed record of several runs on one source: every score as CSV, and the tables to read."""
+    RECORDS[source].csv.write_text(to_csv([score for _, scores in runs for score in scores]))
+    options, subject, origin = "", "", ""
+    if source == "cuda":
+        options, subject = " --source cuda", ", from compiled CUDA sources"
+        origin = (
+            f"Accesses are those of the CUDA sources in `tracegen/cuda/sources`, compiled to PTX and emulated.\n"
+            f"Compiler: {compiler()}. Others may order loads differently.\n"
+        )
     parts = [
-        "# GTX 570: measured and predicted L1 miss rates\n",
-        "Written by `python -m validation.hardware --record`. Rates in percent, errors in points in brackets, mean "
-        "errors\nare means of absolute errors; the second mean is over the rows that other tools report as well. "
-        "`DEVIATIONS.md`\n(one folder up) says what to make of them.\n",
+        f"# GTX 570: measured and predicted L1 miss rates{subject}\n",
+        f"Written by `python -m validation.hardware{options} --record`. Rates in percent, errors in points in "
+        "brackets, mean errors\nare means of absolute errors; the second mean is over the rows that other tools "
+        "report as well. `DEVIATIONS.md`\n(one folder up) says what to make of them.\n",
+        *([origin] if origin else []),
     ]
     for settings, scores in runs:
         parts += [f"## {heading(settings)}\n", to_markdown(rows, scores)]
-    RESULTS.write_text("\n".join(parts))
+    RECORDS[source].results.write_text("\n".join(parts))

@@ -8,7 +8,10 @@ from statistics import fmean
 from typing import Literal
 
 import rdmodel as rd
-from validation.hardware.launches import Pad, launches
+from rdmodel.trace import Trace
+from validation.hardware import compiled
+from validation.hardware import launches as python
+from validation.hardware.launches import Pad
 from validation.hardware.rows import Row
 
 GPU = "gtx570-16k"
@@ -17,11 +20,15 @@ DEFINITIONS = ("hardware", "paper")
 Sms = Literal[1, "all"]
 """SM 0 with its statically dealt blocks, or all SMs (`hardware`: under one dispatcher)."""
 
+Source = Literal["python", "cuda"]
+"""Where accesses come from: the kernels in Python, or what a compiler makes of the CUDA sources."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How every row is predicted. `seeds` are those of `hardware`; `paper` hardly moves and gets one."""
 
+    source: Source = "python"
     sms: Sms = 1
     seeds: int = 3
     pad: Pad = 1
@@ -48,23 +55,32 @@ class Score:
 
 def score(row: Row, definition: str, settings: Settings) -> Score:
     """Return the prediction for a row: the whole grid, misses and transactions summed over its launches."""
-    seeds = settings.seeds if definition == "hardware" else 1
+    launches = compiled.launches if settings.source == "cuda" else python.launches
+    predicted = miss_rate(launches(row, settings.pad, settings.passes), GPU, definition, settings)
+    seeds = _seeds(definition, settings)
+    return Score(row.kernel, definition, settings.sms, seeds, row.measured, round(predicted, 4), bool(row.others))
+
+
+def miss_rate(traces: Iterable[Trace], gpu: str, definition: str, settings: Settings) -> float:
+    """Return the predicted miss rate in percent: misses and transactions of whole grids, summed over the traces."""
     predictions = [
         rd.predict(
             trace,
-            GPU,
+            gpu,
             definition=definition,
             model_sms=settings.sms,
             threads=None,
-            seeds=seeds,
+            seeds=_seeds(definition, settings),
             histogram=False,
         )
-        for trace in launches(row, settings.pad, settings.passes)
+        for trace in traces
     ]
     misses = sum(prediction.misses.total for prediction in predictions)
-    transactions = sum(prediction.transactions for prediction in predictions)
-    predicted = 100 * misses / transactions
-    return Score(row.kernel, definition, settings.sms, seeds, row.measured, round(predicted, 4), bool(row.others))
+    return 100 * misses / sum(prediction.transactions for prediction in predictions)
+
+
+def _seeds(definition: str, settings: Settings) -> int:
+    return settings.seeds if definition == "hardware" else 1
 
 
 def mean_error(scores: Iterable[Score], definition: str) -> tuple[float | None, float | None]:
