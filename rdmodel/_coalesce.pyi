@@ -3,6 +3,7 @@ from numpy.typing import NDArray
 
 def coalesce_segment(
     op: NDArray[np.uint8],
+    space: NDArray[np.uint8],
     size: NDArray[np.uint8],
     gap: NDArray[np.int32],
     step: NDArray[np.int64],
@@ -26,6 +27,7 @@ def coalesce_segment(
 ) -> tuple[int, int, int, int]: ...
 def coalesce_columns(
     op: NDArray[np.uint8],
+    space: NDArray[np.uint8],
     size: NDArray[np.uint8],
     gap: NDArray[np.int32],
     needs: NDArray[np.uint64],

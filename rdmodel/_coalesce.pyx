@@ -5,9 +5,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     LANES = 32
+    ELSEWHERE = 2     # rdmodel.trace: constants and textures have caches of their own
     MOST_GAP = 2147483647
     SHORT_BODY = 64   # loop bodies up to this length are looked at once, not in every iteration
     LOAD = 0
+    STORE = 1
     BARRIER = 3
 
 # What happens to stores and atomics: rdmodel.coalescing names these rules.
@@ -96,12 +98,23 @@ cdef inline int32_t add_gaps(int64_t gap, int64_t carry) noexcept nogil:
     return <int32_t> (gap + carry) if gap + carry < MOST_GAP else <int32_t> MOST_GAP
 
 
-cdef inline bint wants_lines(uint8_t op, int64_t rule) noexcept nogil:
-    return op == LOAD or rule >= RULE_LINES
+cdef inline bint vanishes(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
+    return op == BARRIER or (rule == RULE_DROP and (op != LOAD or space >= ELSEWHERE))
+
+
+cdef inline bint wants_lines(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
+    return space < ELSEWHERE and (op == LOAD or rule >= RULE_LINES)
+
+
+cdef inline uint8_t acts_as(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
+    # What is served elsewhere keeps its place and waits for its needs, as a store does.
+    if space >= ELSEWHERE:
+        return STORE
+    return LOAD if rule == RULE_AS_LOAD else op
 
 
 def coalesce_segment(
-    const uint8_t[:] op, const uint8_t[:] size, const int32_t[:] gap, const int64_t[:] step,
+    const uint8_t[:] op, const uint8_t[:] space, const uint8_t[:] size, const int32_t[:] gap, const int64_t[:] step,
     const uint64_t[:, :] needs, const uint32_t[:, :] mask, const int64_t[:, :, :] base,
     int64_t warp, int64_t position, int64_t trips, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
@@ -132,17 +145,17 @@ def coalesce_segment(
             active = mask[warp, i]
             if active != 0 and op[i] == BARRIER:
                 carry += gap[i]
-            if active == 0 or op[i] == BARRIER or (rule == RULE_DROP and op[i] != LOAD):
+            if active == 0 or vanishes(op[i], space[i], rule):
                 continue
             count = 0
-            if wants_lines(op[i], rule) and short and gentle[i]:
+            if wants_lines(op[i], space[i], rule) and short and gentle[i]:
                 shift = trip * step[i]
                 count = write_run(first[i] + shift, last[i] + shift, line_bits, &out_lines[used])
-            elif wants_lines(op[i], rule):
+            elif wants_lines(op[i], space[i], rule):
                 for lane in range(LANES):
                     address[lane] = base[warp, i, lane] + trip * step[i]
                 count = coalesce_warp(address, active, size[i], line_bits, &out_lines[used])
-            out_op[n] = LOAD if rule == RULE_AS_LOAD else op[i]
+            out_op[n] = acts_as(op[i], space[i], rule)
             out_needs[n] = needs[warp, i]
             out_gap[n] = add_gaps(gap[i], carry)
             carry = 0
@@ -153,7 +166,7 @@ def coalesce_segment(
 
 
 def coalesce_columns(
-    const uint8_t[::1] op, const uint8_t[::1] size, const int32_t[::1] gap, const uint64_t[::1] needs,
+    const uint8_t[::1] op, const uint8_t[::1] space, const uint8_t[::1] size, const int32_t[::1] gap, const uint64_t[::1] needs,
     const uint32_t[::1] mask, const int64_t[::1] address_start, const int64_t[::1] addresses,
     int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
@@ -169,17 +182,17 @@ def coalesce_columns(
             position += 1
             if op[i] == BARRIER:
                 carry += gap[i]
-            if op[i] == BARRIER or (rule == RULE_DROP and op[i] != LOAD):
+            if vanishes(op[i], space[i], rule):
                 continue
             count = 0
-            if wants_lines(op[i], rule):
+            if wants_lines(op[i], space[i], rule):
                 at = address_start[i]
                 for lane in range(LANES):
                     if (mask[i] >> lane) & 1:
                         address[lane] = addresses[at]
                         at += 1
                 count = coalesce_warp(address, mask[i], size[i], line_bits, &out_lines[used])
-            out_op[n] = LOAD if rule == RULE_AS_LOAD else op[i]
+            out_op[n] = acts_as(op[i], space[i], rule)
             out_needs[n] = needs[i]
             out_gap[n] = add_gaps(gap[i], carry)
             carry = 0

@@ -84,6 +84,7 @@ class WarpStream:
         end = int(columns.warp_start[self._warp + 1])
         self._position, chunk.n, chunk.used, self._carry = coalesce_columns(
             columns.op,
+            columns.space,
             columns.size,
             columns.gap,
             columns.needs,
@@ -112,6 +113,7 @@ class WarpStream:
             return True
         self._position, chunk.n, chunk.used, self._carry = coalesce_segment(
             segment.op,
+            segment.space,
             segment.size,
             segment.gap,
             segment.step,

@@ -11,7 +11,7 @@ from rdmodel.coalescing import StoreRule, coalesce
 from rdmodel.errors import TraceError
 from rdmodel.pieces import pieces
 from rdmodel.policies import IndexFunction
-from rdmodel.trace import Columns, Op, Trace
+from rdmodel.trace import ELSEWHERE, Columns, Op, Trace
 
 
 def intra_warp_concentration(
@@ -57,7 +57,7 @@ def _loads_of(columns: Columns, index: IndexFunction, sets: int, line: int) -> t
     for chunk in coalesce(columns, line, StoreRule.DROP):
         lengths = chunk.count[: chunk.n].astype(np.int64)
         values += _concentrations(chunk.lines[: chunk.used], lengths, index, sets, line).tolist()
-    return columns.pc[columns.op == Op.LOAD].tolist(), values
+    return columns.pc[(columns.op == Op.LOAD) & (columns.space < ELSEWHERE)].tolist(), values
 
 
 def _concentrations(

@@ -43,6 +43,12 @@ class Space(IntEnum):
 
     GLOBAL = 0
     LOCAL = 1
+    CONSTANT = 2
+    TEXTURE = 3
+
+
+ELSEWHERE = Space.CONSTANT
+"""From this space on, caches of their own serve the access: it is recorded, but makes no L1 transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +196,7 @@ class Columns:
         _check_offsets("address_start", self.address_start, len(self.addresses))
         lanes = np.bitwise_count(self.mask).astype(np.int64)
         self._refuse(self.op > max(Op), "op {0} is not one of 0 to 3", self.op)
-        self._refuse(self.space > max(Space), "space {0} is not one of 0 to 1", self.space)
+        self._refuse(self.space > max(Space), "space {0} is not one of 0 to 3", self.space)
         self._refuse(self.gap < 0, "gap {0} is negative", self.gap)
         barrier = self.op == Op.BARRIER
         self._refuse(~barrier & ((self.size < 1) | (self.size > 16)), "size {0} is not 1 to 16 bytes", self.size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
 from rdmodel.coalescing import coalesce as coalesce_all
-from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Columns, Launch, Op, Program, Segment, Trace
+from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Columns, Launch, Op, Program, Segment, Space, Trace
 
 Row = dict[str, object]
 """One warp instruction as executed: op, size, gap, needs and `lanes` from lane to address."""
@@ -265,3 +267,12 @@ def test_columns_are_coalesced_as_a_whole_warp_after_warp():
     (chunk,) = coalesce_all(columns, 128, StoreRule.DROP)
     assert chunk.count[: chunk.n].tolist() == [2, 2, 2]
     assert chunk.lines[: chunk.used].tolist() == [2, 4] * 3
+
+
+def test_constants_keep_their_place_and_wait_but_make_no_transaction():
+    load = {"op": int(Op.LOAD), "size": 4, "gap": 1, "needs": 2, "lanes": {0: 256}}
+    columns = dataclasses.replace(make_columns([[load, load]]), space=np.array([Space.CONSTANT, Space.GLOBAL]))
+    for rule, places in ((StoreRule.DROP, [0]), (StoreRule.KEEP, [1, 0]), (StoreRule.AS_LOAD, [1, 0])):
+        (chunk,) = coalesce_all(columns, 128, rule)
+        assert chunk.op[: chunk.n].tolist() == places
+        assert chunk.lines[: chunk.used].tolist() == [2]

@@ -173,7 +173,7 @@ def test_a_column_holds_a_whole_number_exactly_or_refuses_it(value, name):
     ("name", "row", "value", "message"),
     [
         ("op", 1, 4, "warp 0, instruction 1: op 4 is not one of 0 to 3"),
-        ("space", 4, 2, "warp 2, instruction 2: space 2 is not one of 0 to 1"),
+        ("space", 4, 4, "warp 2, instruction 2: space 4 is not one of 0 to 3"),
         ("gap", 2, -3, "warp 2, instruction 0: gap -3 is negative"),
         ("size", 0, 0, "warp 0, instruction 0: size 0 is not 1 to 16 bytes"),
         ("size", 4, 17, "warp 2, instruction 2: size 17 is not 1 to 16 bytes"),

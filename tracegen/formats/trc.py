@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.pieces import pieces
-from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
+from rdmodel.trace import ALL_NEEDS, ELSEWHERE, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
 from tracegen.formats._trc import group, parse, render
 from tracegen.formats.recorded import RecordedTrace, Skipped
 
@@ -217,12 +217,14 @@ class _Losses:
     def __init__(self, launch: Launch) -> None:
         self._grid = launch.grid
         self._last = (-1, -1, 0)  # block, warp and mask of the last instruction that was written
-        self.barriers = self.atomics = self.local = self.regrouped = self.silent = 0
+        self.barriers = self.atomics = self.local = self.elsewhere = self.regrouped = self.silent = 0
 
     def count(self, block: int, warp: NDArray[np.int64], columns: Columns) -> None:
         """Take a piece of a block into account; `warp` is the warp of every instruction."""
-        kept = columns.op != Op.BARRIER
-        self.barriers += int(np.count_nonzero(~kept))
+        barrier, elsewhere = columns.op == Op.BARRIER, columns.space >= ELSEWHERE
+        kept = ~barrier & ~elsewhere
+        self.barriers += int(np.count_nonzero(barrier))
+        self.elsewhere += int(np.count_nonzero(elsewhere & ~barrier))
         self.atomics += int(np.count_nonzero(columns.op == Op.ATOMIC))
         self.local += int(np.count_nonzero(kept & (columns.space == Space.LOCAL)))
         if not kept.any():
@@ -246,6 +248,7 @@ class _Losses:
             f"{self.barriers} barriers are left out": self.barriers,
             f"{self.atomics} atomics are written as stores": self.atomics,
             f"{self.local} accesses to local memory are written as global ones": self.local,
+            f"{self.elsewhere} accesses to constants and textures are left out": self.elsewhere,
             f"{self.regrouped} instructions have lanes that the warp's previous one had not; a reader, which "
             "pairs the k-th accesses of the lanes, may group them differently": self.regrouped,
             f"{self.silent} blocks without accesses are left out": self.silent,
@@ -271,8 +274,9 @@ def _render(columns: Columns, warp: NDArray[np.int64], block: int, block_threads
     thread = np.repeat(warp * WARP, lanes) + lane
     if len(thread) and int(thread.max()) >= block_threads:
         raise TraceError(f"block {block}: thread {int(thread.max())} is active, the block has {block_threads}")
-    store = np.repeat((columns.op != Op.LOAD).astype(np.uint8), lanes)
-    out = np.empty(_LONGEST_LINE * len(thread), np.uint8)
-    size = np.repeat(columns.size, lanes)
-    used = render(thread + block * block_threads, store, columns.addresses, size, out)
+    kept = np.repeat(columns.space < ELSEWHERE, lanes)
+    store = np.repeat((columns.op != Op.LOAD).astype(np.uint8), lanes)[kept]
+    size = np.repeat(columns.size, lanes)[kept]
+    out = np.empty(_LONGEST_LINE * len(size), np.uint8)
+    used = render((thread + block * block_threads)[kept], store, columns.addresses[kept], size, out)
     return out[:used].tobytes()

@@ -30,6 +30,7 @@ cdef enum:
     OP_STORE = 1
     OP_ATOMIC = 2
     OP_BARRIER = 3
+    RECORDED_CONSTANT = 2   # rdmodel.trace.Space
 
 # What a thread is doing.
 cdef enum:
@@ -494,7 +495,7 @@ cdef class Emulator:
         self, const Code* code, const Lanes* lanes, int64_t space, const uint64_t* place
     ) noexcept nogil:
         cdef int64_t i, size = code.count * code.width // 8
-        cdef bint recorded = space == GLOBAL or space == LOCAL
+        cdef bint recorded = space == GLOBAL or space == LOCAL or space == CONST
         if not self.places.locate(lanes, space, place, size):
             self.thread, self.address = self.places.thread, self.places.address
             return OUTSIDE
@@ -550,4 +551,4 @@ cdef class Emulator:
                     + offset // unit * unit * WARP + lane % WARP * unit + offset % unit
                 )
             place = self.recorded
-        return self.log.append(code, lanes, op, space, size, place) and self.log.bytes <= self.most_bytes
+        return self.log.append(code, lanes, op, RECORDED_CONSTANT if space == CONST else space, size, place) and self.log.bytes <= self.most_bytes

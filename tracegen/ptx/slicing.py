@@ -8,7 +8,7 @@ from tracegen.ptx.program import NONE, Step
 
 _MEMORY = ("LOAD", "STORE", "ATOM")
 _CONTROL = ("BRX", "RET", "BAR")
-_RECORDED = frozenset({"GLOBAL", "LOCAL"})
+_RECORDED = frozenset({"GLOBAL", "LOCAL", "CONST"})
 
 
 def slice_steps(steps: Sequence[Step], *, values: bool) -> set[int]:
