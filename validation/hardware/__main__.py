@@ -68,10 +68,11 @@ def choose(kernels: Sequence[str] | None) -> list[Row]:
 
 
 def run(rows: Sequence[Row], settings: Settings) -> list[Score]:
-    """Return the scores of all rows and definitions, naming each row on stderr as it begins."""
+    """Return the scores of all rows and definitions, naming each row as it begins where stderr is a terminal."""
     scores = []
     for row in rows:
-        print(row.kernel, file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(row.kernel, file=sys.stderr, flush=True)
         scores += [score(row, definition, settings) for definition in DEFINITIONS]
     return scores
 
