@@ -12,6 +12,12 @@ from rdmodel.policies import Fermi, IndexCode, IndexFunction, index_function
 
 Definition = Literal["hardware", "paper"]
 Stores = Literal["free", "step", "evict", "allocate"]
+Cta = Literal["replace", "waves"]
+Effects = Literal["after", "before"]
+Sched = Literal["random", "fifo", "lrr", "gto", "oldest"]
+Stall = Literal["park", "head"]
+FullSet = Literal["stall", "bypass"]
+Step = Literal["transaction", "instruction"]
 T = TypeVar("T")
 
 MOST = 1 << 40
@@ -243,18 +249,18 @@ class Options:
     model_sms: int | Literal["all"] = 1
     threads: int | None = 8192
     blocks: int | None = None
-    cta: Literal["replace", "waves"] = "replace"
+    cta: Cta = "replace"
     stores: Stores = "free"
     lat_min: int | None = None
     sigma: float | None = None
     hit_latency: int | None = None
     divergence: bool = True
-    effects: Literal["after", "before"] = "after"
+    effects: Effects = "after"
     clip: bool = True
-    sched: Literal["random", "fifo", "lrr", "gto", "oldest"] = "random"
-    stall: Literal["park", "head"] = "park"
-    full_set: Literal["stall", "bypass"] = "stall"
-    step: Literal["transaction", "instruction"] = "transaction"
+    sched: Sched = "random"
+    stall: Stall = "park"
+    full_set: FullSet = "stall"
+    step: Step = "transaction"
     stagger: int = 0
     gap: bool = False
     first_touch_factor: float = 1.0
@@ -304,13 +310,13 @@ class Options:
 
 _CHOICES = {
     "definition": Definition,
-    "cta": Literal["replace", "waves"],
+    "cta": Cta,
     "stores": Stores,
-    "effects": Literal["after", "before"],
-    "sched": Literal["random", "fifo", "lrr", "gto", "oldest"],
-    "stall": Literal["park", "head"],
-    "full_set": Literal["stall", "bypass"],
-    "step": Literal["transaction", "instruction"],
+    "effects": Effects,
+    "sched": Sched,
+    "stall": Stall,
+    "full_set": FullSet,
+    "step": Step,
 }
 _PAPER_ONLY = ("effects", "clip")
 _HARDWARE_ONLY = ("sched", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor")

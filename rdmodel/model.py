@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from rdmodel._model import (
     PaperCore,
 )
 from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
-from rdmodel.config import GPU, Options, replace
+from rdmodel.config import GPU, Options, Sched, replace
 from rdmodel.errors import ConfigError, TraceError, unknown
 from rdmodel.launch import cap_blocks, deal, residency
 from rdmodel.policies import Linear, index_function
@@ -163,7 +163,8 @@ class _Study:
         return tuple(rows)
 
 
-MEAN_FIELDS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
+COUNTERS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
+CAUSES = ("compulsory", "capacity", "associativity")
 
 
 def _average(runs: Sequence[Prediction]) -> Prediction:
@@ -185,13 +186,19 @@ def _average(runs: Sequence[Prediction]) -> Prediction:
 
 def _means(counts: Sequence[Prediction] | Sequence[SmCounts]) -> dict[str, Any]:
     """Return the mean of every counter."""
+    return _each_counter(lambda values: float(sum(values) / len(values)), counts)
 
-    def mean(name: str) -> float:
-        return float(sum(map(attrgetter(name), counts)) / len(counts))
 
-    causes = ("compulsory", "capacity", "associativity")
-    misses = MissCounts(*(mean(f"misses.{cause}") for cause in causes))
-    return {"misses": misses, **{name: mean(name) for name in MEAN_FIELDS}}
+def _each_counter(
+    combine: Callable[[Sequence[float]], float], counts: Sequence[Prediction] | Sequence[SmCounts]
+) -> dict[str, Any]:
+    """Return what `combine` makes of the values of every counter, by the counter's name."""
+
+    def combined(name: str) -> float:
+        return combine([attrgetter(name)(one) for one in counts])
+
+    misses = MissCounts(*(combined(f"misses.{cause}") for cause in CAUSES))
+    return {"misses": misses, **{name: combined(name) for name in COUNTERS}}
 
 
 def _sum_histograms(histograms: Sequence[Histogram]) -> Histogram:
@@ -234,24 +241,15 @@ def _run_once(
             f"the modelled blocks of {trace.launch.kernel} hold no loads"
             + ("" if options.stores == "allocate" else " (stores are not modelled; option stores)")
         )
+    # SMs run side by side: their counts add up, their time does not.
+    totals = {**_each_counter(sum, counts), "steps": max(sm.steps for sm in counts)}
     return Prediction(
         kernel=trace.launch.kernel,
         gpu=gpu.name,
         definition=options.definition,
         seed=seed,
         sms_modelled=len(sms),
-        transactions=sum(sm.transactions for sm in counts),
-        hits=sum(sm.hits for sm in counts),
-        latency_misses=sum(sm.latency_misses for sm in counts),
-        misses=MissCounts(
-            sum(sm.misses.compulsory for sm in counts),
-            sum(sm.misses.capacity for sm in counts),
-            sum(sm.misses.associativity for sm in counts),
-        ),
-        stalls_mshr=sum(sm.stalls_mshr for sm in counts),
-        stalls_ways=sum(sm.stalls_ways for sm in counts),
-        bypassed=sum(sm.bypassed for sm in counts),
-        steps=max(sm.steps for sm in counts),
+        **totals,
         histogram=_sum_histograms([sm.histogram() for sm in sms]) if track else None,
         trace_seconds=clock.trace_seconds,
         seconds=seconds,
@@ -278,7 +276,7 @@ def _describe(trace: Trace, gpu: GPU, options: Options, seed: int) -> dict[str, 
     }
 
 
-SCHEDULERS = ("random", "fifo", "lrr", "gto", "oldest")
+SCHEDULERS = get_args(Sched)
 STORE_MODES = {"free": 0, "step": 1, "evict": 2, "allocate": 0}
 
 

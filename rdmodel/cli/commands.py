@@ -80,8 +80,11 @@ def run_info(arguments: argparse.Namespace) -> None:
 
 def run_mrc(arguments: argparse.Namespace) -> None:
     """Show the reuse distances of a kernel's transactions in a fully associative cache."""
-    trace = open_source(arguments.source, arguments)
     gpu = machine(arguments)
+    lines = None
+    if arguments.sizes is not None:
+        lines = [_lines(size, gpu.l1.line) for size in arguments.sizes.split(",")]
+    trace = open_source(arguments.source, arguments)
     options = extent_options(arguments) | {"definition": "paper", "seed": arguments.seed}
     l1 = dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear())
     if arguments.order == "round-robin":
@@ -93,9 +96,6 @@ def run_mrc(arguments: argparse.Namespace) -> None:
     with Progress(arguments.source) as progress:
         result = predict(trace, gpu.replace(l1=l1), progress=progress, **options)
     assert result.histogram is not None
-    lines = None
-    if arguments.sizes is not None:
-        lines = [_lines(size, l1.line) for size in arguments.sizes.split(",")]
     curve = result.histogram.miss_ratio_curve(lines)
     if arguments.json:
         points = [{"lines": n, "bytes": n * l1.line, "miss_ratio": ratio} for n, ratio in curve]

@@ -88,7 +88,7 @@ def _of_program(source: str, arguments: argparse.Namespace) -> Trace:
     """Return the trace of one launch of a kernel in a CUDA or PTX file."""
     from tracegen import cuda
 
-    _refuse(source, "a CUDA program", arguments, ("param", "launch"))
+    _refuse(source, "a CUDA program", arguments, ["param", "launch"])
     for option in ("grid", "block"):
         if getattr(arguments, option) is None:
             raise ConfigError(f"--{option}: is missing; {source} needs --grid X,Y,Z and --block X,Y,Z")
