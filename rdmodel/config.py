@@ -1,27 +1,20 @@
-"""The machine and the model's options as frozen values, validated once."""
+"""The machine as frozen values, validated once."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
+from rdmodel.checks import check_choice, check_int, check_number
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.memory import MOST_CLOCK, CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import Fermi, IndexCode, IndexFunction, index_function
 
-Definition = Literal["hardware", "paper"]
-Stores = Literal["free", "step", "evict", "allocate"]
-Cta = Literal["replace", "waves"]
-Effects = Literal["after", "before"]
-Sched = Literal["random", "fifo", "lrr", "gto", "oldest"]
-Stall = Literal["park", "head"]
-FullSet = Literal["stall", "bypass"]
-Step = Literal["transaction", "instruction"]
+Allocate = Literal["miss", "fill"]
+CoreSched = Literal["lrr", "gto", "two-level", "old"]
 T = TypeVar("T")
-
-MOST = 1 << 40
-"""The largest number that a field may hold: far beyond any machine, and sums of it stay within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +22,9 @@ class CacheConfig:
     """An L1 data cache: `size` bytes, `ways`, bytes per `line`, `index` function, MSHRs (None = unlimited).
 
     `mshr_merge` is how many transactions may share one MSHR, the first included; `mshr_per_warp` how many MSHRs one
-    warp may hold (6 measured on Fermi: Nugteren et al., section 5.2). Raises `ConfigError` for a geometry that
-    cannot exist.
+    warp may hold (6 measured on Fermi: Nugteren et al., section 5.2). Of the simulator alone are `allocate` (a line
+    gets its way on a "miss" or when its data "fill" it) and `miss_queue` (requests that wait for the crossbar).
+    Raises `ConfigError` for a geometry that cannot exist.
     """
 
     size: int
@@ -40,11 +34,13 @@ class CacheConfig:
     mshrs: int | None = 64
     mshr_merge: int | None = None
     mshr_per_warp: int | None = None
+    allocate: Allocate = "miss"
+    miss_queue: int = 8
 
     def __post_init__(self) -> None:
         """Refuse a geometry that cannot exist."""
         for name in ("size", "ways", "line"):
-            _check_int(name, getattr(self, name), 1)
+            check_int(name, getattr(self, name), 1)
         if self.line & (self.line - 1):
             raise ConfigError(f"line={self.line}: must be a power of two")
         unit = self.line * self.ways
@@ -54,7 +50,9 @@ class CacheConfig:
             )
         for name in ("mshrs", "mshr_merge", "mshr_per_warp"):
             if getattr(self, name) is not None:
-                _check_int(name, getattr(self, name), 1)
+                check_int(name, getattr(self, name), 1)
+        check_choice("allocate", self.allocate, Allocate)
+        check_int("miss_queue", self.miss_queue, 1)
         if not isinstance(self.index, IndexFunction):
             raise ConfigError(f"index={self.index!r}: must be an index function (rdmodel.policies)")
         self.index_code()
@@ -89,18 +87,44 @@ class LatencyConfig:
 
     def __post_init__(self) -> None:
         """Refuse negative and non-finite latencies."""
-        _check_int("lat_min", self.lat_min, 0)
-        _check_int("hit_latency", self.hit_latency, 0)
-        _check_number("sigma", self.sigma, 0)
+        check_int("lat_min", self.lat_min, 0)
+        check_int("hit_latency", self.hit_latency, 0)
+        check_number("sigma", self.sigma, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreConfig:
+    """What of an SM issues: warp schedulers and the load/store unit; only the simulator looks at it.
+
+    `schedulers` share the warps by slot, each issues one instruction per cycle, chosen by `sched` ("lrr": loose
+    round-robin; "gto": greedy, then oldest; "two-level": round-robin within a group of `fetch_group` warps; "old":
+    oldest). `ldst_queue` memory instructions fit into the load/store unit. A transaction that hits has its data
+    `hit_latency` cycles later.
+    """
+
+    schedulers: int = 2
+    sched: CoreSched = "lrr"
+    fetch_group: int = 8
+    ldst_queue: int = 1
+    hit_latency: int = 20
+
+    def __post_init__(self) -> None:
+        """Refuse impossible numbers."""
+        check_int("schedulers", self.schedulers, 1, 4)
+        check_choice("sched", self.sched, CoreSched)
+        check_int("fetch_group", self.fetch_group, 1)
+        check_int("ldst_queue", self.ldst_queue, 1)
+        check_int("hit_latency", self.hit_latency, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPU:
-    """A GPU: its SMs, what limits residency on one, its L1 data cache and latencies.
+    """A GPU: its SMs, what limits residency on one, its caches, memory and latencies.
 
     `registers` and `shared_memory` (bytes) are per SM; registers are handed to a warp in multiples of
-    `register_unit`. `latency` serves the `hardware` definition, `paper_latency` the `paper` one. `sources` maps a
-    field to where its number comes from.
+    `register_unit`. `latency` serves the model's `hardware` definition, `paper_latency` the `paper` one; `clock` (MHz
+    of the SMs), `core`, `crossbar`, `l2` and `dram` serve the simulator. `sources` maps a field to where its number
+    comes from.
     """
 
     name: str
@@ -115,20 +139,37 @@ class GPU:
     l1: CacheConfig
     latency: LatencyConfig = field(default_factory=lambda: LatencyConfig())
     paper_latency: LatencyConfig = field(default_factory=lambda: LatencyConfig(lat_min=100, sigma=5.0, hit_latency=0))
+    clock: int = 700
+    core: CoreConfig = field(default_factory=lambda: CoreConfig())
+    crossbar: CrossbarConfig = field(default_factory=lambda: CrossbarConfig())
+    l2: L2Config = field(default_factory=lambda: L2Config())
+    dram: DramConfig = field(default_factory=lambda: DramConfig())
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers."""
         counts = ("sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit", "max_block_threads")
         for name in counts:
-            _check_int(name, getattr(self, name), 1)
-        _check_int("shared_memory", self.shared_memory, 0)
-        for name, cls in (("l1", CacheConfig), ("latency", LatencyConfig), ("paper_latency", LatencyConfig)):
+            check_int(name, getattr(self, name), 1)
+        check_int("shared_memory", self.shared_memory, 0)
+        check_int("clock", self.clock, 1, MOST_CLOCK)
+        for name, cls in PARTS.items():
             if not isinstance(getattr(self, name), cls):
                 raise ConfigError(f"{name}={getattr(self, name)!r}: must be a {cls.__name__}")
+        self._check_memory()
         for name, source in self.sources.items():
             if not isinstance(source, str):
                 raise ConfigError(f"sources.{name}={source!r}: must be a text")
+
+    def _check_memory(self) -> None:
+        unit = self.l1.line * self.l2.ways
+        if self.l2.size % unit:
+            raise ConfigError(
+                f"l2.size={self.l2.size}: is not a multiple of l1.line x l2.ways = "
+                f"{self.l1.line} x {self.l2.ways} = {unit}"
+            )
+        if self.dram.row % self.l1.line:
+            raise ConfigError(f"dram.row={self.dram.row}: is not a multiple of l1.line = {self.l1.line}")
 
     def replace(self, **changes: Any) -> GPU:
         """Return a copy with fields changed, checked anew; raise `ConfigError` for an unknown one."""
@@ -141,6 +182,21 @@ class GPU:
         plain["l1"]["index"] = index_to_dict(self.l1.index)
         plain["sources"] = dict(self.sources)
         return plain
+
+
+PARTS: dict[str, Any] = {
+    "l1": CacheConfig,
+    "latency": LatencyConfig,
+    "paper_latency": LatencyConfig,
+    "core": CoreConfig,
+    "crossbar": CrossbarConfig,
+    "l2": L2Config,
+    "dram": DramConfig,
+}
+"""The fields of a GPU that are tables of their own."""
+
+UNLIMITED = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshrs", "mshr_merge")}
+"""Fields of those tables for which None, written ``inf``, means unlimited."""
 
 
 def index_to_dict(index: IndexFunction) -> dict[str, Any]:
@@ -156,31 +212,46 @@ def index_to_dict(index: IndexFunction) -> dict[str, Any]:
 def gpu_from_dict(plain: Mapping[str, Any]) -> GPU:
     """Return the GPU that `GPU.to_dict` wrote; ``inf`` stands for unlimited. Raises `ConfigError`."""
     data = {key: value for key, value in plain.items() if key != "sources"}
-    data["l1"] = _cache_from_dict(data.get("l1"))
-    for name in ("latency", "paper_latency"):
+    if not isinstance(data.get("l1"), Mapping):
+        raise ConfigError("l1: is missing or not a table")
+    for name, cls in PARTS.items():
         if name in data:
-            data[name] = _construct(LatencyConfig, data[name], name)
+            data[name] = _construct_part(cls, _plain_part(name, data[name]), name)
     sources = plain.get("sources", {})
     if not isinstance(sources, Mapping):
         raise ConfigError("sources: must be a table of texts")
     return _construct(GPU, {**data, "sources": dict(sources)}, "gpu")
 
 
-def _cache_from_dict(plain: Any) -> CacheConfig:
+def _construct_part(cls: Callable[..., T], data: Any, name: str) -> T:
+    """Return a table's value; an error about one of its fields names the table too."""
+    try:
+        return _construct(cls, data, name)
+    except ConfigError as error:
+        message = str(error)
+        if isinstance(data, Mapping) and message.split("=")[0] in data:
+            raise ConfigError(f"{name}.{message}") from None
+        raise
+
+
+def _plain_part(name: str, plain: Any) -> Any:
+    """Return a table with its index function made and ``inf`` replaced; anything else is refused later."""
     if not isinstance(plain, Mapping):
-        raise ConfigError("l1: is missing or not a table")
-    data = dict(plain)
-    index = data.get("index", {"name": "fermi"})
+        return plain
+    limits = UNLIMITED.get(name, ())
+    data = {key: None if key in limits and value == float("inf") else value for key, value in plain.items()}
+    if name == "l1":
+        data["index"] = _index_from_plain(data.get("index", {"name": "fermi"}))
+    return data
+
+
+def _index_from_plain(index: Any) -> IndexFunction:
     if isinstance(index, str):
         index = {"name": index}
     if not isinstance(index, Mapping) or "name" not in index:
         raise ConfigError("l1.index: must be a name or a table with a name")
     parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in index.items() if k != "name"}
-    data["index"] = index_function(str(index["name"]), **parameters)
-    for name in ("mshrs", "mshr_merge", "mshr_per_warp"):
-        if data.get(name) == float("inf"):
-            data[name] = None
-    return _construct(CacheConfig, data, "l1")
+    return index_function(str(index["name"]), **parameters)
 
 
 def _construct(cls: Callable[..., T], data: Any, where: str) -> T:
@@ -203,120 +274,3 @@ def replace(value: Any, **changes: Any) -> Any:
         if name not in known:
             raise ConfigError(unknown("field", name, known))
     return dataclasses.replace(value, **changes)
-
-
-def _check_int(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{name}={value!r}: must be a whole number")
-    if value < least:
-        raise ConfigError(f"{name}={value}: must be at least {least}")
-    if value > MOST:
-        raise ConfigError(f"{name}={value}: must be at most 2^40")
-
-
-def _check_number(name: str, value: Any, least: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= MOST:
-        raise ConfigError(f"{name}={value!r}: must be a finite number of at least {least:g} (and at most 2^40)")
-
-
-def _check_choice(name: str, value: Any, choices: Any) -> None:
-    allowed = get_args(choices)
-    if value not in allowed:
-        raise ConfigError(unknown(f"value for {name}:", value, map(str, allowed)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How `predict` runs: every option of the model by its name, defaults filled in by `Options.resolve`.
-
-    Which SMs and blocks: `sms` (blocks are dealt over so many; None = the GPU's), `model_sms` (how many of them are
-    modelled, or "all"), `threads` (at most so many per modelled SM, cut to whole blocks; None = all), `blocks` (only
-    the first so many of the grid), `cta` ("replace": a block that ends gives way at once; "waves": all of a wave end
-    first).
-
-    Both definitions: `lat_min`, `sigma`, `hit_latency` (None = the GPU's for the definition), `divergence` (False:
-    warps take turns and never wait), `stores` ("free", "step", "evict": `hardware` only; "allocate": as loads).
-
-    `paper`: `effects` ("after", "before": whether an access sees the effects due at its own time), `clip` (a merged
-    request arrives with the first one).
-
-    `hardware`: `sched` (warp choice), `stall` ("park", "head"), `full_set` ("stall", "bypass"), `step`
-    ("transaction", "instruction"), `stagger`, `gap`, `first_touch_factor`.
-    """
-
-    definition: Definition = "hardware"
-    sms: int | None = None
-    model_sms: int | Literal["all"] = 1
-    threads: int | None = 8192
-    blocks: int | None = None
-    cta: Cta = "replace"
-    stores: Stores = "free"
-    lat_min: int | None = None
-    sigma: float | None = None
-    hit_latency: int | None = None
-    divergence: bool = True
-    effects: Effects = "after"
-    clip: bool = True
-    sched: Sched = "random"
-    stall: Stall = "park"
-    full_set: FullSet = "stall"
-    step: Step = "transaction"
-    stagger: int = 0
-    gap: bool = False
-    first_touch_factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Refuse values that mean nothing, and options of the other definition."""
-        for name, choices in _CHOICES.items():
-            _check_choice(name, getattr(self, name), choices)
-        for name in ("sms", "threads", "blocks"):
-            if getattr(self, name) is not None:
-                _check_int(name, getattr(self, name), 1)
-        if self.model_sms != "all":
-            _check_int("model_sms", self.model_sms, 1)
-        for name in ("lat_min", "hit_latency"):
-            if getattr(self, name) is not None:
-                _check_int(name, getattr(self, name), 0)
-        if self.sigma is not None:
-            _check_number("sigma", self.sigma, 0)
-        _check_int("stagger", self.stagger, 0)
-        _check_number("first_touch_factor", self.first_touch_factor, 0)
-        for name in ("divergence", "clip", "gap"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name}={getattr(self, name)!r}: must be True or False")
-        foreign = _PAPER_ONLY if self.definition == "hardware" else _HARDWARE_ONLY
-        for name in foreign:
-            default = Options.__dataclass_fields__[name].default
-            if getattr(self, name) != default:
-                other = "paper" if self.definition == "hardware" else "hardware"
-                raise ConfigError(f"{name}={getattr(self, name)!r}: only the definition {other!r} has this option")
-        if self.definition == "paper" and self.stores in ("step", "evict"):
-            raise ConfigError(f"stores={self.stores!r}: only the definition 'hardware' has this option")
-
-    def resolve(self, gpu: GPU) -> Options:
-        """Return the options with every None that stands for the GPU's number filled in."""
-        latency = gpu.latency if self.definition == "hardware" else gpu.paper_latency
-        sms = gpu.sms if self.sms is None else self.sms
-        if self.model_sms != "all" and self.model_sms > sms:
-            raise ConfigError(f"model_sms={self.model_sms}: there are {sms} SMs")
-        return dataclasses.replace(
-            self,
-            sms=sms,
-            lat_min=latency.lat_min if self.lat_min is None else self.lat_min,
-            sigma=float(latency.sigma if self.sigma is None else self.sigma),
-            hit_latency=latency.hit_latency if self.hit_latency is None else self.hit_latency,
-        )
-
-
-_CHOICES = {
-    "definition": Definition,
-    "cta": Cta,
-    "stores": Stores,
-    "effects": Effects,
-    "sched": Sched,
-    "stall": Stall,
-    "full_set": FullSet,
-    "step": Step,
-}
-_PAPER_ONLY = ("effects", "clip")
-_HARDWARE_ONLY = ("sched", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor")

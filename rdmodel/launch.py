@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rdmodel.config import GPU, Options
+from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, LaunchError
+from rdmodel.options import Options
 from rdmodel.trace import WARP, Launch
 
 

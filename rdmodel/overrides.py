@@ -7,12 +7,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rdmodel.config import GPU, CacheConfig, LatencyConfig, gpu_from_dict, index_to_dict
+from rdmodel.config import GPU, PARTS, gpu_from_dict, index_to_dict
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 """What a whole number may be followed by, and the power of two that it is multiplied with."""
+
+TEXTS = ("name", "l1.allocate", "core.sched")
+"""Keys whose values are names, not numbers."""
 
 SOURCE = "set by the user"
 """What the `sources` of a GPU say of an overridden number."""
@@ -20,9 +23,8 @@ SOURCE = "set by the user"
 
 def keys() -> list[str]:
     """Return every key that `override` knows: the fields of a GPU, nested ones dotted."""
-    nested = {"l1": CacheConfig, "latency": LatencyConfig, "paper_latency": LatencyConfig}
-    known = [name for name in _fields(GPU) if name not in (*nested, "sources")]
-    known += [f"{group}.{name}" for group, cls in nested.items() for name in _fields(cls)]
+    known = [name for name in _fields(GPU) if name not in (*PARTS, "sources")]
+    known += [f"{group}.{name}" for group, cls in PARTS.items() for name in _fields(cls)]
     parameters = {name for cls in INDEX_FUNCTIONS.values() for name in _fields(cls)}
     return known + [f"l1.index.{name}" for name in sorted(parameters)]
 
@@ -39,7 +41,7 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
     # The function comes before its parameters, in whatever order they were given.
     for key in sorted(assignments):
         if key not in known:
-            raise ConfigError(unknown("key", key, known))
+            raise ConfigError(unknown("key", key, _near(key, known)))
         *path, last = key.split(".")
         table = plain
         for name in path:
@@ -74,10 +76,16 @@ def parse_size(text: str, name: str = "size") -> int:
     return value
 
 
+def _near(key: str, known: list[str]) -> list[str]:
+    """Return the keys of the same table, or all if there is no such table: `l1` and `l2` share most of a name."""
+    table = key.rpartition(".")[0] + "."
+    return [name for name in known if name.startswith(table)] or known
+
+
 def _parse(key: str, value: Any) -> Any:
     if key == "l1.index":
         return _index(value)
-    if not isinstance(value, str) or key == "name":
+    if not isinstance(value, str) or key in TEXTS:
         return value
     if key == "l1.index.masks":
         return [parse_size(mask, key) for mask in value.split(",")]

@@ -5,8 +5,10 @@ import math
 import pytest
 
 from rdmodel import policies
-from rdmodel.config import GPU, CacheConfig, LatencyConfig, Options, gpu_from_dict, replace
+from rdmodel.config import GPU, CacheConfig, CoreConfig, LatencyConfig, gpu_from_dict, replace
 from rdmodel.errors import ConfigError, RdmodelError
+from rdmodel.memory import CrossbarConfig, DramConfig, L2Config
+from rdmodel.options import Options
 
 L1 = CacheConfig(size=16384, ways=4)
 
@@ -48,6 +50,10 @@ def test_a_cache_derives_its_geometry(size, ways, line, sets, lines, line_bits):
         ),
         ({"size": 64 * 512 * 2}, "32 or 64 sets of 128-byte lines, not 128 of 128"),
         ({"index": policies.Pric(32)}, "polynomial=32: is reducible over GF(2)"),
+        ({"allocate": "fil"}, "unknown value for allocate: 'fil'; did you mean 'fill'"),
+        ({"allocate": None}, "unknown value for allocate: 'None'"),
+        ({"miss_queue": 0}, "miss_queue=0: must be at least 1"),
+        ({"miss_queue": None}, "miss_queue=None: must be a whole number"),
     ],
 )
 def test_a_cache_that_cannot_exist_is_refused(changes, message):
@@ -73,6 +79,91 @@ def test_latencies_are_finite_and_not_negative(changes, message):
     with pytest.raises(ConfigError) as error:
         LatencyConfig(**changes)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "changes", "message"),
+    [
+        (CoreConfig, {"schedulers": 0}, "schedulers=0: must be at least 1"),
+        (CoreConfig, {"schedulers": 5}, "schedulers=5: must be at most 4"),
+        (CoreConfig, {"sched": "two_level"}, "unknown value for sched: 'two_level'; did you mean 'two-level'"),
+        (CoreConfig, {"sched": None}, "unknown value for sched: 'None'"),
+        (CoreConfig, {"fetch_group": 0}, "fetch_group=0: must be at least 1"),
+        (CoreConfig, {"ldst_queue": 0}, "ldst_queue=0: must be at least 1"),
+        (CoreConfig, {"hit_latency": -1}, "hit_latency=-1: must be at least 0"),
+        (CrossbarConfig, {"clock": 0}, "clock=0: must be at least 1"),
+        (CrossbarConfig, {"clock": 100_001}, "clock=100001: must be at most 100000"),
+        (CrossbarConfig, {"width": 0}, "width=0: must be at least 1"),
+        (CrossbarConfig, {"latency": -1}, "latency=-1: must be at least 0"),
+        (L2Config, {"clock": 700.5}, "clock=700.5: must be a whole number"),
+        (L2Config, {"slices": 0}, "slices=0: must be at least 1"),
+        (L2Config, {"size": "128K"}, "size='128K': must be a whole number"),
+        (L2Config, {"ways": 0}, "ways=0: must be at least 1"),
+        (L2Config, {"mshrs": 0}, "mshrs=0: must be at least 1"),
+        (L2Config, {"mshr_merge": math.inf}, "mshr_merge=inf: must be a whole number"),
+        (L2Config, {"queue": None}, "queue=None: must be a whole number"),
+        (L2Config, {"latency": True}, "latency=True: must be a whole number"),
+        (DramConfig, {"clock": 0}, "clock=0: must be at least 1"),
+        (DramConfig, {"banks": 0}, "banks=0: must be at least 1"),
+        (DramConfig, {"row": 0}, "row=0: must be at least 1"),
+        (DramConfig, {"queue": 0}, "queue=0: must be at least 1"),
+        (DramConfig, {"width": 0}, "width=0: must be at least 1"),
+        (DramConfig, {"latency": -1}, "latency=-1: must be at least 0"),
+        (DramConfig, {"trrd": 5.5}, "trrd=5.5: must be a whole number"),
+        (DramConfig, {"tcl": -1}, "tcl=-1: must be at least 0"),
+    ],
+)
+def test_a_part_of_the_simulated_machine_that_cannot_exist_is_refused(table, changes, message):
+    with pytest.raises(ConfigError) as error:
+        table(**changes)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "timings", [dict.fromkeys(("latency", "tcl", "trp", "trc", "tras", "trcd", "trrd"), 0), {"clock": 100_000}]
+)
+def test_memory_may_be_as_fast_as_one_likes(timings):
+    dram = DramConfig(**timings)
+    assert {name: getattr(dram, name) for name in timings} == timings
+    assert CrossbarConfig(latency=0).latency == L2Config(latency=0).latency == CoreConfig(hit_latency=0).hit_latency
+
+
+def test_a_gpu_without_a_word_on_the_simulated_machine_has_one():
+    plain = gpu().to_dict()
+    for name in ("clock", "core", "crossbar", "l2", "dram"):
+        del plain[name]
+    del plain["l1"]["allocate"], plain["l1"]["miss_queue"]
+    again = gpu_from_dict(plain)
+    assert again == gpu()
+    assert (again.clock, again.l1.allocate, again.l1.miss_queue) == (700, "miss", 8)
+    assert again.core == CoreConfig(schedulers=2, sched="lrr", fetch_group=8, ldst_queue=1, hit_latency=20)
+    assert again.crossbar == CrossbarConfig(clock=1400, width=32, latency=8)
+    assert (again.l2.slices, again.l2.size, again.l2.ways, again.l2.sets(128)) == (6, 131072, 16, 64)
+    assert (again.l2.mshrs, again.l2.mshr_merge) == (32, None)
+    assert (again.dram.clock, again.dram.banks, again.dram.width) == (924, 16, 32)
+
+
+def test_the_memory_of_a_gpu_has_whole_sets_and_rows_of_whole_lines():
+    with pytest.raises(
+        ConfigError, match=r"l2\.size=131000: is not a multiple of l1\.line x l2\.ways = 128 x 16 = 2048"
+    ):
+        gpu(l2=L2Config(size=131000))
+    with pytest.raises(ConfigError, match=r"dram\.row=192: is not a multiple of l1\.line = 128"):
+        gpu(dram=DramConfig(row=192))
+    assert gpu(l2=L2Config(size=3 * 2048)).l2.sets(128) == 3
+
+
+@pytest.mark.parametrize("field", ["latency", "core", "crossbar", "l2", "dram"])
+def test_a_part_of_a_gpu_is_of_its_own_type(field):
+    with pytest.raises(ConfigError, match=rf"{field}=CacheConfig\(.*: must be a \w+Config"):
+        gpu(**{field: L1})
+
+
+@pytest.mark.parametrize(("clock", "message"), [(0, "at least 1"), (100_001, "at most 100000"), (1.4e3, "a whole")])
+def test_the_clock_of_a_gpu_is_whole_megahertz(clock, message):
+    with pytest.raises(ConfigError, match=f"clock={clock}: must be {message}"):
+        gpu(clock=clock)
 
 
 @pytest.mark.parametrize("field", ["sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit"])
@@ -121,8 +212,12 @@ def test_a_gpu_survives_its_dict(index):
 
 def test_inf_in_a_dict_means_unlimited():
     plain = gpu().to_dict()
-    plain["l1"]["mshrs"] = math.inf
-    assert gpu_from_dict(plain).l1.mshrs is None
+    plain["l1"]["mshrs"] = plain["l2"]["mshrs"] = plain["l2"]["mshr_merge"] = math.inf
+    again = gpu_from_dict(plain)
+    assert again.l1.mshrs is again.l2.mshrs is again.l2.mshr_merge is None
+    plain["l2"]["queue"] = math.inf
+    with pytest.raises(ConfigError, match="queue=inf: must be a whole number"):
+        gpu_from_dict(plain)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +227,11 @@ def test_inf_in_a_dict_means_unlimited():
         ({"l1": 5}, "l1: is missing or not a table"),
         ({"latency": 5}, "latency: must be a table"),
         ({"latency": {"lat_mim": 5}}, "unknown field of latency 'lat_mim'; did you mean 'lat_min'"),
+        ({"core": {"shed": "gto"}}, "unknown field of core 'shed'; did you mean 'sched'"),
+        ({"crossbar": {"with": 32}}, "unknown field of crossbar 'with'; did you mean 'width'"),
+        ({"l2": {"slice": 6}}, "unknown field of l2 'slice'; did you mean 'slices'"),
+        ({"dram": {"tCL": 12}}, "unknown field of dram 'tCL'"),
+        ({"dram": [924]}, "dram: must be a table"),
         ({"l1": {"size": 16384}}, "l1.ways: is missing"),
         (
             {"l1": {"size": 16384, "ways": 4, "index": "fermy"}},

@@ -18,8 +18,8 @@ from test_floors import FLOORS
 
 import rdmodel
 import tracegen
-from rdmodel.config import Options
 from rdmodel.errors import ConfigError
+from rdmodel.options import Options
 from rdmodel.overrides import keys
 from rdmodel.storage import DTYPES
 

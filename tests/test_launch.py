@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmodel.config import GPU, CacheConfig, Options
+from rdmodel.config import GPU, CacheConfig
 from rdmodel.errors import ConfigError, LaunchError
 from rdmodel.launch import cap_blocks, deal, modelled_blocks, residency
+from rdmodel.options import Options
 from rdmodel.policies import Linear
 from rdmodel.trace import WARP, Launch
 

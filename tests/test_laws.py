@@ -14,7 +14,8 @@ from test_model import HARDWARE, LINE, PAPER, Instructions, machines, make_gpu, 
 
 from rdmodel import model, predict
 from rdmodel.coalescing import Chunk
-from rdmodel.config import GPU, Options
+from rdmodel.config import GPU
+from rdmodel.options import Options
 from rdmodel.policies import Linear
 from rdmodel.result import Prediction
 from rdmodel.trace import ALL_NEEDS, WARP, Op

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdmodel import predict, reference
-from rdmodel.config import GPU, CacheConfig, Options
+from rdmodel.config import GPU, CacheConfig
 from rdmodel.errors import TraceError
 from rdmodel.launch import cap_blocks, deal, residency
+from rdmodel.options import Options
 from rdmodel.policies import BXor, Linear, PDisp, PMod, Pric
 from rdmodel.randomness import Draws
 from rdmodel.result import Prediction

@@ -44,6 +44,19 @@ def test_neither_alone_is_a_cache_that_exists():
         ("l1.index", "linear", policies.Linear()),
         ("l1.index", policies.Fup(20), policies.Fup(20)),
         ("l1.mshrs", None, None),
+        ("l1.allocate", "fill", "fill"),
+        ("l1.miss_queue", "16", 16),
+        ("clock", "1400", 1400),
+        ("core.schedulers", "4", 4),
+        ("core.sched", "gto", "gto"),
+        ("core.sched", "two-level", "two-level"),
+        ("crossbar.width", "64", 64),
+        ("l2.size", "256K", 262144),
+        ("l2.mshrs", "inf", None),
+        ("l2.mshr_merge", "inf", None),
+        ("l2.mshr_merge", "8", 8),
+        ("dram.row", "2K", 2048),
+        ("dram.tcl", 0, 0),
         ("sms", 15, 15),
         ("name", "mine", "mine"),
     ],
@@ -65,6 +78,25 @@ def test_a_key_changes_its_field_and_nothing_else(key, text, value):
             table = table[name]
         del table[last]
     assert after == before
+
+
+def test_a_changed_part_of_the_simulated_machine_is_read_back(tmp_path):
+    changed = override(GPU, {"core.sched": "gto", "l1.allocate": "fill", "l2.size": "256K", "l2.mshr_merge": "inf"})
+    path = tmp_path / "changed.toml"
+    path.write_text(presets.dumps(changed), encoding="utf-8")
+    again = presets.load(path)
+    assert again == changed
+    assert again.sources == changed.sources
+    assert again.sources["core.sched"] == again.sources["l2.mshr_merge"] == SOURCE
+    assert again.sources["core.schedulers"] == GPU.sources["core.schedulers"]
+
+
+def test_lines_of_the_l1_and_geometry_of_the_memory_change_together():
+    with pytest.raises(ConfigError, match=r"l2\.size=1024: is not a multiple of l1\.line x l2\.ways = 128 x 16 = 2048"):
+        override(GPU, {"l2.size": "1K"})
+    assert override(GPU, {"l2.size": "1K", "l2.ways": "8"}).l2.sets(128) == 1
+    with pytest.raises(ConfigError, match=r"dram\.row=64: is not a multiple of l1\.line = 128"):
+        override(GPU, {"dram.row": "64"})
 
 
 def test_a_parameter_of_the_index_function_has_a_key_of_its_own():
@@ -99,6 +131,22 @@ def test_no_assignment_changes_nothing():
         ({"latency.lat_mim": "3"}, "unknown key 'latency.lat_mim'; did you mean 'latency.lat_min'"),
         ({"sources.sms": "me"}, "unknown key 'sources.sms'"),
         ({"l1": "48K:6:128"}, "unknown key 'l1'"),
+        ({"l2": "256K"}, "unknown key 'l2'"),
+        ({"l1.alocate": "fill"}, "unknown key 'l1.alocate'; did you mean 'l1.allocate'"),
+        ({"core.shed": "gto"}, "unknown key 'core.shed'; did you mean 'core.sched'"),
+        ({"crossbar.with": "32"}, "unknown key 'crossbar.with'; did you mean 'crossbar.width'"),
+        ({"l2.slice": "6"}, "unknown key 'l2.slice'; did you mean 'l2.slices'"),
+        ({"dram.tCL": "6"}, "unknown key 'dram.tCL'; did you mean 'dram."),
+        ({"core.sched": "gtoo"}, "unknown value for sched: 'gtoo'; did you mean 'gto'"),
+        ({"core.sched": ""}, "unknown value for sched: ''; known: lrr, gto, two-level, old"),
+        ({"core.schedulers": "5"}, "schedulers=5: must be at most 4"),
+        ({"l1.allocate": "file"}, "unknown value for allocate: 'file'; did you mean 'fill'"),
+        ({"l1.miss_queue": "inf"}, "miss_queue=inf: must be a whole number"),
+        ({"clock": "0.7"}, "clock=0.7: must be a whole number"),
+        ({"l2.size": "inf"}, "size=inf: must be a whole number"),
+        ({"l2.size": "256KB"}, "l2.size='256KB': must be a number"),
+        ({"dram.trrd": "5.5"}, "trrd=5.5: must be a whole number"),
+        ({"dram.latency": "-1"}, "latency=-1: must be at least 0"),
         ({"l1.size": "48Q"}, "l1.size='48Q': must be a number (15, 48K, 2M, 40.5) or inf"),
         ({"l1.size": ""}, "l1.size='': must be a number"),
         ({"l1.size": "inf"}, "size=inf: must be a whole number"),
@@ -123,6 +171,28 @@ def test_a_mistake_is_named(assignments, message):
         override(GPU, assignments)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("l1.way", "l1.ways"), ("l2.way", "l2.ways"), ("l2.mshr", "l2.mshrs"), ("l1.line_size", "l1.line"),
+        ("dram.tCL", "dram.tcl"), ("crossbar.latencies", "crossbar.latency"), ("core.1", "core.sched"),
+    ],
+)  # fmt: skip
+def test_near_misses_of_a_key_come_from_its_own_table(key, near):
+    with pytest.raises(ConfigError) as error:
+        override(GPU, {key: "1"})
+    suggested = re.findall(r"'([\w.]+)'", str(error.value))[1:]
+    assert near in suggested
+    assert {name.split(".")[0] for name in suggested} == {key.split(".")[0]}
+
+
+def test_without_such_a_table_near_misses_come_from_all_keys():
+    with pytest.raises(ConfigError, match="unknown key 'clok'; did you mean 'clock'"):
+        override(GPU, {"clok": "1"})
+    with pytest.raises(ConfigError, match=r"unknown key 'l3\.size'; did you mean 'l[12]\.size' or 'l[12]\.size'"):
+        override(GPU, {"l3.size": "1"})
 
 
 def test_every_key_is_accepted():

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from rdmodel.config import CacheConfig, Options
+from rdmodel.config import CacheConfig
+from rdmodel.options import Options
 from rdmodel.policies import Fermi, Linear
 from rdmodel.reference import Effect, Instruction, Log, Try, hardware, paper, run
 from rdmodel.trace import ALL_NEEDS, Op

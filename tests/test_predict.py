@@ -10,9 +10,9 @@ from scipy import stats
 from test_model import Instructions, make_gpu, make_trace
 
 from rdmodel import predict
-from rdmodel.config import Options
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.launch import modelled_blocks
+from rdmodel.options import Options
 from rdmodel.policies import Linear, Pric
 from rdmodel.trace import ALL_NEEDS, Launch, Op, Trace
 

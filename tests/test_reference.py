@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmodel.config import CacheConfig, Options
+from rdmodel.config import CacheConfig
 from rdmodel.errors import ConfigError
+from rdmodel.options import Options
 from rdmodel.policies import Linear
 from rdmodel.reference import (
     INFINITE,

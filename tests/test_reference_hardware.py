@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rdmodel.config import CacheConfig, Options
+from rdmodel.config import CacheConfig
+from rdmodel.options import Options
 from rdmodel.policies import Linear
 from rdmodel.reference import Block, Counts, Instruction, Log, Try, hardware, run
 from rdmodel.trace import ALL_NEEDS, Op

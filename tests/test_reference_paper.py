@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Any
 
-from rdmodel.config import CacheConfig, Options
+from rdmodel.config import CacheConfig
+from rdmodel.options import Options
 from rdmodel.policies import Linear
 from rdmodel.reference import Block, Counts, Instruction, Log, Try, paper, run
 from rdmodel.trace import Op

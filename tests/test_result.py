@@ -10,8 +10,9 @@ import pytest
 from test_predict import BUSY, SMALL
 
 from rdmodel import predict
-from rdmodel.config import Options, gpu_from_dict
+from rdmodel.config import gpu_from_dict
 from rdmodel.errors import RdmodelError
+from rdmodel.options import Options
 from rdmodel.policies import Pric
 
 HEAD = [

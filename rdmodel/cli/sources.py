@@ -11,9 +11,10 @@ from typing import Any
 import tracegen
 from rdmodel import presets
 from rdmodel.cli.arguments import extent_options, kernel_parameters, machine_assignments
-from rdmodel.config import GPU, Options
+from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.launch import modelled_blocks
+from rdmodel.options import Options
 from rdmodel.overrides import override
 from rdmodel.trace import Trace
 from tracegen import formats

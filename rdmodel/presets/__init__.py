@@ -1,7 +1,7 @@
 """Named GPUs as data: one TOML file each, every number with its source, read and written here.
 
-A file holds the fields of `rdmodel.config.GPU` under their own names, the tables ``l1``, ``latency`` and
-``paper_latency`` for the nested ones and ``sources`` from dotted field name to where the number comes from.
+A file holds the fields of `rdmodel.config.GPU` under their own names, a table for each nested one (``l1``,
+``latency``, ``dram``, ...) and ``sources`` from dotted field name to where the number comes from.
 ``inf`` stands for unlimited, and ``l1.index`` is a name or a table with a name and parameters.
 """
 

@@ -3,7 +3,8 @@
 `paper` and `hardware` each model one SM as a generator. It yields the time whenever a slot is free, is sent a
 `Block` (or None: no more), and returns its `Counts`. `run` drives one SM, `run_all` several at once.
 
->>> from rdmodel.config import CacheConfig, Options
+>>> from rdmodel.config import CacheConfig
+>>> from rdmodel.options import Options
 >>> from rdmodel.policies import Linear
 >>> cache = CacheConfig(size=1024, ways=2, index=Linear())
 >>> options = Options(definition="paper", lat_min=100, sigma=0.0, hit_latency=0)

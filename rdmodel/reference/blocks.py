@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from rdmodel.config import Options
 from rdmodel.errors import ConfigError
+from rdmodel.options import Options
 from rdmodel.reference.record import Counts
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from rdmodel.config import CacheConfig, Options
+from rdmodel.config import CacheConfig
+from rdmodel.options import Options
 from rdmodel.reference.blocks import SM, Block, Instruction, Resident, Slots
 from rdmodel.reference.l1 import L1, Moment
 from rdmodel.reference.record import Log

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
-from rdmodel.config import CacheConfig, Options
+from rdmodel.config import CacheConfig
+from rdmodel.options import Options
 from rdmodel.reference.blocks import SM, Block, Instruction, Resident, Slots, resolved_latencies
 from rdmodel.reference.record import Counts, Effect, Log, Outcome, Try
 from rdmodel.reference.stack import Stacks

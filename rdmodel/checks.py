@@ -1,0 +1,39 @@
+"""Refusals that every value object shares: whole numbers, finite numbers and choices, by the field's name."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from rdmodel.errors import ConfigError, unknown
+
+MOST = 1 << 40
+"""The largest number that a field may hold: far beyond any machine, and sums of it stay within 64 bits."""
+
+
+def check_int(name: str, value: Any, least: int, most: int = MOST) -> None:
+    """Raise `ConfigError` unless `value` is a whole number from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{name}={value!r}: must be a whole number")
+    if value < least:
+        raise ConfigError(f"{name}={value}: must be at least {least}")
+    if value > most:
+        raise ConfigError(f"{name}={value}: must be at most {'2^40' if most == MOST else most}")
+
+
+def check_number(name: str, value: Any, least: float) -> None:
+    """Raise `ConfigError` unless `value` is a finite number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= MOST:
+        raise ConfigError(f"{name}={value!r}: must be a finite number of at least {least:g} (and at most 2^40)")
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Raise `ConfigError` unless `value` is among those of the `Literal` type `choices`."""
+    allowed = get_args(choices)
+    if value not in allowed:
+        raise ConfigError(unknown(f"value for {name}:", value, map(str, allowed)))
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise `ConfigError` unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name}={value!r}: must be True or False")
