@@ -2,10 +2,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 def coalesce_segment(
+    pc: NDArray[np.int32],
     op: NDArray[np.uint8],
     space: NDArray[np.uint8],
     size: NDArray[np.uint8],
     gap: NDArray[np.int32],
+    loop_exit: NDArray[np.uint8],
     step: NDArray[np.int64],
     needs: NDArray[np.uint64],
     mask: NDArray[np.uint32],
@@ -21,15 +23,20 @@ def coalesce_segment(
     out_gap: NDArray[np.int32],
     out_count: NDArray[np.int32],
     out_lines: NDArray[np.int64],
+    out_pc: NDArray[np.int32],
+    out_lanes: NDArray[np.uint8],
+    out_flags: NDArray[np.uint8],
     n: int,
     used: int,
     carry: int,
 ) -> tuple[int, int, int, int]: ...
 def coalesce_columns(
+    pc: NDArray[np.int32],
     op: NDArray[np.uint8],
     space: NDArray[np.uint8],
     size: NDArray[np.uint8],
     gap: NDArray[np.int32],
+    loop_exit: NDArray[np.uint8],
     needs: NDArray[np.uint64],
     mask: NDArray[np.uint32],
     address_start: NDArray[np.int64],
@@ -44,6 +51,9 @@ def coalesce_columns(
     out_gap: NDArray[np.int32],
     out_count: NDArray[np.int32],
     out_lines: NDArray[np.int64],
+    out_pc: NDArray[np.int32],
+    out_lanes: NDArray[np.uint8],
+    out_flags: NDArray[np.uint8],
     n: int,
     used: int,
     carry: int,

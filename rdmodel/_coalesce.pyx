@@ -18,6 +18,14 @@ cdef enum:
     RULE_KEEP = 1
     RULE_LINES = 2
     RULE_AS_LOAD = 3
+    RULE_MACHINE = 4
+    RULE_MACHINE_LOADS = 5
+
+# What `out_flags` holds.
+cdef enum:
+    FLAG_LOCAL = 1
+    FLAG_LOOP_EXIT = 2
+    LOCAL = 1         # rdmodel.trace.Space
 
 
 cdef inline int64_t group_lanes(int64_t size) noexcept nogil:
@@ -99,32 +107,52 @@ cdef inline int32_t add_gaps(int64_t gap, int64_t carry) noexcept nogil:
 
 
 cdef inline bint vanishes(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
-    return op == BARRIER or (rule == RULE_DROP and (op != LOAD or space >= ELSEWHERE))
+    if op == BARRIER:
+        return rule < RULE_MACHINE
+    return rule == RULE_DROP and (op != LOAD or space >= ELSEWHERE)
 
 
 cdef inline bint wants_lines(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
-    return space < ELSEWHERE and (op == LOAD or rule >= RULE_LINES)
+    if space >= ELSEWHERE or op == BARRIER:
+        return False
+    return op == LOAD or (RULE_LINES <= rule <= RULE_MACHINE)
 
 
 cdef inline uint8_t acts_as(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
     # What is served elsewhere keeps its place and waits for its needs, as a store does.
+    if op == BARRIER:
+        return BARRIER
     if space >= ELSEWHERE:
         return STORE
     return LOAD if rule == RULE_AS_LOAD else op
 
 
+cdef inline int64_t count_lanes(uint32_t x) noexcept nogil:
+    # By hand, as `popcount` in _tree.pxd: the builtin may be a function call.
+    x -= (x >> 1) & <uint32_t> 0x55555555
+    x = (x & <uint32_t> 0x33333333) + ((x >> 2) & <uint32_t> 0x33333333)
+    return (((x + (x >> 4)) & <uint32_t> 0x0f0f0f0f) * <uint32_t> 0x01010101) >> 24
+
+
+cdef inline uint8_t flags_of(uint8_t space, bint loop_exit) noexcept nogil:
+    return (FLAG_LOCAL if space == LOCAL else 0) | (FLAG_LOOP_EXIT if loop_exit else 0)
+
+
 def coalesce_segment(
-    const uint8_t[:] op, const uint8_t[:] space, const uint8_t[:] size, const int32_t[:] gap, const int64_t[:] step,
+    const int32_t[:] pc, const uint8_t[:] op, const uint8_t[:] space, const uint8_t[:] size, const int32_t[:] gap,
+    const uint8_t[:] loop_exit, const int64_t[:] step,
     const uint64_t[:, :] needs, const uint32_t[:, :] mask, const int64_t[:, :, :] base,
     int64_t warp, int64_t position, int64_t trips, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
+    int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags,
     int64_t n, int64_t used, int64_t carry,
 ):
     """Append one warp's instructions of a loop segment, from `position` (trip x body + instruction) on.
 
     Stops at the end of the segment or when the output might not hold one more instruction, which has at most
     `most_lines` lines. Returns (new position, n, used, carry); n counts instructions, `used` lines, `carry` the
-    gaps of barriers, which go to the next instruction: barriers vanish, the time before them does not.
+    gaps of barriers, which go to the next instruction: barriers vanish, the time before them does not. What only
+    the simulator reads (pc, active lanes, flags) is written if `out_pc` has room.
     """
     cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count, shift
     cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
@@ -132,7 +160,7 @@ def coalesce_segment(
     cdef int64_t[SHORT_BODY] first
     cdef int64_t[SHORT_BODY] last
     cdef uint8_t[SHORT_BODY] gentle
-    cdef bint short = body <= SHORT_BODY and trips > 1
+    cdef bint short = body <= SHORT_BODY and trips > 1, details = out_pc.shape[0] > 0
     cdef uint32_t active
     with nogil:
         if short:
@@ -143,9 +171,11 @@ def coalesce_segment(
             trip = position // body
             position += 1
             active = mask[warp, i]
-            if active != 0 and op[i] == BARRIER:
-                carry += gap[i]
-            if active == 0 or vanishes(op[i], space[i], rule):
+            if active == 0:
+                continue
+            if vanishes(op[i], space[i], rule):
+                if op[i] == BARRIER:
+                    carry += gap[i]
                 continue
             count = 0
             if wants_lines(op[i], space[i], rule) and short and gentle[i]:
@@ -160,29 +190,36 @@ def coalesce_segment(
             out_gap[n] = add_gaps(gap[i], carry)
             carry = 0
             out_count[n] = <int32_t> count
+            if details:
+                out_pc[n] = pc[i]
+                out_lanes[n] = <uint8_t> count_lanes(active)
+                out_flags[n] = flags_of(space[i], loop_exit[i] and trip == trips - 1)
             used += count
             n += 1
     return position, n, used, carry
 
 
 def coalesce_columns(
-    const uint8_t[::1] op, const uint8_t[::1] space, const uint8_t[::1] size, const int32_t[::1] gap, const uint64_t[::1] needs,
-    const uint32_t[::1] mask, const int64_t[::1] address_start, const int64_t[::1] addresses,
+    const int32_t[::1] pc, const uint8_t[::1] op, const uint8_t[::1] space, const uint8_t[::1] size,
+    const int32_t[::1] gap, const uint8_t[::1] loop_exit,
+    const uint64_t[::1] needs, const uint32_t[::1] mask, const int64_t[::1] address_start, const int64_t[::1] addresses,
     int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
+    int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags,
     int64_t n, int64_t used, int64_t carry,
 ):
     """Append the instructions `position` to `end` of a column trace; limits and result as `coalesce_segment`."""
     cdef int64_t i, lane, at, count
+    cdef bint details = out_pc.shape[0] > 0
     cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
     cdef int64_t[32] address
     with nogil:
         while position < end and n < room and used + most_lines <= line_room:
             i = position
             position += 1
-            if op[i] == BARRIER:
-                carry += gap[i]
             if vanishes(op[i], space[i], rule):
+                if op[i] == BARRIER:
+                    carry += gap[i]
                 continue
             count = 0
             if wants_lines(op[i], space[i], rule):
@@ -197,6 +234,10 @@ def coalesce_columns(
             out_gap[n] = add_gaps(gap[i], carry)
             carry = 0
             out_count[n] = <int32_t> count
+            if details:
+                out_pc[n] = pc[i]
+                out_lanes[n] = <uint8_t> count_lanes(mask[i])
+                out_flags[n] = flags_of(space[i], loop_exit[i])
             used += count
             n += 1
     return position, n, used, carry

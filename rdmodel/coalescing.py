@@ -31,23 +31,40 @@ class StoreRule(IntEnum):
     """They keep their place and their lines."""
     AS_LOAD = 3
     """They become loads."""
+    MACHINE = 4
+    """All instructions are kept as they are, barriers too: what the simulator executes."""
+    MACHINE_LOADS = 5
+    """As MACHINE, but stores and atomics have no lines."""
+
+
+LOCAL = 1
+"""Bit of `Chunk.flags`: the instruction addresses local memory."""
+
+LOOP_EXIT = 2
+"""Bit of `Chunk.flags`: the warp leaves the instruction's loop after it."""
 
 
 class Chunk:
     """Room for consecutive instructions of one warp, coalesced: what the model reads.
 
     Instruction i < `n` has ``op[i]``, ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the lines of all
-    instructions follow one another in ``lines[:used]``.
+    instructions follow one another in ``lines[:used]``. With `details` there are ``pc[i]``, the number of active
+    ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT) as well.
     """
 
-    __slots__ = ("count", "gap", "lines", "n", "needs", "op", "used")
+    __slots__ = ("count", "flags", "gap", "lanes", "lines", "n", "needs", "op", "pc", "used")
 
-    def __init__(self, instructions: int = INSTRUCTIONS_PER_CHUNK, lines: int = LINES_PER_CHUNK) -> None:
+    def __init__(
+        self, instructions: int = INSTRUCTIONS_PER_CHUNK, lines: int = LINES_PER_CHUNK, *, details: bool = False
+    ) -> None:
         self.op = np.empty(instructions, np.uint8)
         self.needs = np.empty(instructions, np.uint64)
         self.gap = np.empty(instructions, np.int32)
         self.count = np.empty(instructions, np.int32)
         self.lines = np.empty(lines, np.int64)
+        self.pc = np.empty(instructions if details else 0, np.int32)
+        self.lanes = np.empty(instructions if details else 0, np.uint8)
+        self.flags = np.empty(instructions if details else 0, np.uint8)
         self.n = 0
         self.used = 0
 
@@ -83,10 +100,12 @@ class WarpStream:
     def _fill_from_columns(self, columns: Columns, chunk: Chunk) -> bool:
         end = int(columns.warp_start[self._warp + 1])
         self._position, chunk.n, chunk.used, self._carry = coalesce_columns(
+            columns.pc,
             columns.op,
             columns.space,
             columns.size,
             columns.gap,
+            columns.loop_exit.view(np.uint8),
             columns.needs,
             columns.mask,
             columns.address_start,
@@ -101,6 +120,9 @@ class WarpStream:
             chunk.gap,
             chunk.count,
             chunk.lines,
+            chunk.pc,
+            chunk.lanes,
+            chunk.flags,
             chunk.n,
             chunk.used,
             self._carry,
@@ -112,10 +134,12 @@ class WarpStream:
         if not segment.mask[self._warp].any():
             return True
         self._position, chunk.n, chunk.used, self._carry = coalesce_segment(
+            segment.pc,
             segment.op,
             segment.space,
             segment.size,
             segment.gap,
+            segment.loop_exit.view(np.uint8),
             segment.step,
             segment.needs,
             segment.mask,
@@ -131,6 +155,9 @@ class WarpStream:
             chunk.gap,
             chunk.count,
             chunk.lines,
+            chunk.pc,
+            chunk.lanes,
+            chunk.flags,
             chunk.n,
             chunk.used,
             self._carry,

@@ -8,16 +8,29 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from traces import ProgramTrace, column_traces, program_traces, rows_of_program, segment, write_out
 
-from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
+from rdmodel.coalescing import LOCAL, LOOP_EXIT, Chunk, StoreRule, WarpStream, open_block
 from rdmodel.coalescing import coalesce as coalesce_all
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Columns, Launch, Op, Program, Segment, Space, Trace
 
 Row = dict[str, object]
-"""One warp instruction as executed: op, size, gap, needs and `lanes` from lane to address."""
+"""One warp instruction as executed: pc, op, space, size, gap, needs, loop_exit and `lanes` from lane to address."""
 
-Request = tuple[int, int, int, tuple[int, ...]]
-"""One coalesced instruction: op, needs, gap, lines."""
+Request = tuple[int, int, int, tuple[int, ...], int, int, int]
+"""One coalesced instruction: op, needs, gap, lines; with details its pc, active lanes and flags as well."""
+
+LOAD: Row = {
+    "pc": 0,
+    "op": int(Op.LOAD),
+    "space": int(Space.GLOBAL),
+    "size": 4,
+    "gap": 1,
+    "needs": 2,
+    "loop_exit": False,
+    "lanes": {0: 256},
+}
+MACHINE_RULES = (StoreRule.MACHINE, StoreRule.MACHINE_LOADS)
 
 
 # ---- the oracle
@@ -31,56 +44,62 @@ def group_of(lane: int, size: int) -> int:
 
 def lines_of_groups(row: Row, line: int) -> list[list[int]]:
     """Return each group's distinct lines in the order in which its lanes first touch them."""
-    groups: dict[int, list[int]] = {}
+    groups: dict[int, dict[int, None]] = {}
     for lane in sorted(row["lanes"]):
-        touched = groups.setdefault(group_of(lane, row["size"]), [])
+        touched = groups.setdefault(group_of(lane, row["size"]), {})
         for byte in range(row["size"]):
-            number = (row["lanes"][lane] + byte) // line
-            if number not in touched:
-                touched.append(number)
-    return [groups[group] for group in sorted(groups)]
+            touched[(row["lanes"][lane] + byte) // line] = None
+    return [list(groups[group]) for group in sorted(groups)]
+
+
+def remains(row: Row, rule: StoreRule) -> tuple[int, bool] | None:
+    """Return what an instruction is to the reader and whether it has lines, or None if it vanishes."""
+    if row["op"] == Op.BARRIER:
+        return (Op.BARRIER, False) if rule in MACHINE_RULES else None
+    if row["space"] in (Space.CONSTANT, Space.TEXTURE):
+        return None if rule == StoreRule.DROP else (Op.STORE, False)
+    if row["op"] == Op.LOAD:
+        return Op.LOAD, True
+    return {
+        StoreRule.DROP: None,
+        StoreRule.KEEP: (row["op"], False),
+        StoreRule.LINES: (row["op"], True),
+        StoreRule.AS_LOAD: (Op.LOAD, True),
+        StoreRule.MACHINE: (row["op"], True),
+        StoreRule.MACHINE_LOADS: (row["op"], False),
+    }[rule]
 
 
 def requests(rows: list[Row], line: int, rule: StoreRule) -> list[Request]:
-    """Return what is to be left of a warp's instructions under a store rule."""
+    """Return what is to be left of a warp's instructions under a store rule, with details."""
     left = []
     waited = 0
     for row in rows:
-        waited += row["gap"] if row["op"] == Op.BARRIER else 0
-        if row["op"] == Op.BARRIER or (rule == StoreRule.DROP and row["op"] != Op.LOAD):
+        kept = remains(row, rule)
+        if kept is None:
+            waited += row["gap"] if row["op"] == Op.BARRIER else 0
             continue
-        silent = rule == StoreRule.KEEP and row["op"] != Op.LOAD
-        lines = () if silent else tuple(n for group in lines_of_groups(row, line) for n in group)
-        op = Op.LOAD if rule == StoreRule.AS_LOAD else row["op"]
-        left.append((int(op), row["needs"], row["gap"] + waited, lines))
+        op, has_lines = kept
+        lines = tuple(n for group in lines_of_groups(row, line) for n in group) if has_lines else ()
+        gap = min(row["gap"] + waited, 2**31 - 1)
+        flags = (LOCAL if row["space"] == Space.LOCAL else 0) + (LOOP_EXIT if row["loop_exit"] else 0)
+        left.append((int(op), row["needs"], gap, lines, row["pc"], len(row["lanes"]), flags))
         waited = 0
     return left
 
 
+def executed(written: list[tuple]) -> list[Row]:
+    """Return the rows that `traces` wrote out; it gives barriers no lanes, but their masks have some."""
+    names = ("pc", "op", "space", "size", "gap", "needs", "mask", "loop_exit", "lanes")
+    rows = [dict(zip(names, values, strict=True)) for values in written]
+    for row in rows:
+        row["lanes"] = {lane: row["lanes"].get(lane) for lane in range(WARP) if row["mask"] >> lane & 1}
+    return rows
+
+
 def unroll(program: Program, warp: int) -> list[Row]:
     """Execute a program for one warp, one lane of one iteration of one instruction at a time."""
-    rows = []
-    for segment in program:
-        for trip in range(segment.trips):
-            for i in range(len(segment.op)):
-                mask = int(segment.mask[warp, i])
-                if mask == 0:
-                    continue
-                lanes = {
-                    lane: int(segment.base[warp, i, lane]) + trip * int(segment.step[i])
-                    for lane in range(WARP)
-                    if mask >> lane & 1
-                }
-                rows.append(
-                    {
-                        "op": int(segment.op[i]),
-                        "size": int(segment.size[i]),
-                        "gap": int(segment.gap[i]),
-                        "needs": int(segment.needs[warp, i]),
-                        "lanes": lanes,
-                    }
-                )
-    return rows
+    return executed(list(rows_of_program(program, warp)))
 
 
 # ---- inputs
@@ -89,16 +108,15 @@ def unroll(program: Program, warp: int) -> list[Row]:
 def make_columns(warps: list[list[Row]]) -> Columns:
     rows = [row for warp in warps for row in warp]
     lanes = [{} if row["op"] == Op.BARRIER else row["lanes"] for row in rows]
-    n = len(rows)
     return Columns(
         warp_start=np.cumsum([0, *map(len, warps)]),
-        pc=np.arange(n),
+        pc=[row["pc"] for row in rows],
         op=[row["op"] for row in rows],
-        space=np.zeros(n, int),
+        space=[row["space"] for row in rows],
         size=[row["size"] for row in rows],
         gap=[row["gap"] for row in rows],
         needs=np.array([row["needs"] for row in rows], np.uint64),
-        loop_exit=np.zeros(n, bool),
+        loop_exit=[row["loop_exit"] for row in rows],
         mask=[sum(1 << lane for lane in row["lanes"]) for row in rows],
         address_start=np.cumsum([0, *map(len, lanes)]),
         addresses=[held[lane] for held in lanes for lane in sorted(held)],
@@ -109,7 +127,10 @@ LINE_SIZES = st.sampled_from([1 << b for b in range(10)])
 SIZES = st.integers(1, 16)
 OPS = st.sampled_from([Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC, Op.BARRIER]).map(int)
 MASKS = st.one_of(st.just((1 << WARP) - 1), st.integers(0, (1 << WARP) - 1), st.integers(0, 3))
-RULES = st.sampled_from(StoreRule)
+SPACES = st.sampled_from([Space.GLOBAL, *Space]).map(int)
+PCS = st.one_of(st.integers(0, 9), st.just(2**31 - 1))
+GAPS = st.one_of(st.integers(0, 9), st.just(2**31 - 2))
+RULES = st.sampled_from([*StoreRule, *MACHINE_RULES])
 
 
 @st.composite
@@ -126,12 +147,16 @@ def addresses(draw: st.DrawFn) -> list[int]:
 
 @st.composite
 def rows(draw: st.DrawFn) -> Row:
-    mask = draw(MASKS.filter(bool))
+    op = draw(OPS)
+    mask = draw(MASKS if op == Op.BARRIER else MASKS.filter(bool))
     return {
-        "op": draw(OPS),
+        "pc": draw(PCS),
+        "op": op,
+        "space": draw(SPACES),
         "size": draw(SIZES),
-        "gap": draw(st.integers(0, 9)),
+        "gap": draw(GAPS),
         "needs": draw(st.integers(0, ALL_NEEDS)),
+        "loop_exit": draw(st.booleans()),
         "lanes": {lane: a for lane, a in enumerate(draw(addresses())) if mask >> lane & 1},
     }
 
@@ -149,12 +174,12 @@ def segments(draw: st.DrawFn, warps: int) -> Segment:
 
     return Segment(
         trips=draw(st.integers(0, 6)),
-        pc=column(st.integers(0, 9), np.int32),
+        pc=column(PCS, np.int32),
         op=column(OPS, np.uint8),
-        space=np.zeros(m, np.uint8),
+        space=column(SPACES, np.uint8),
         size=column(SIZES, np.uint8),
-        gap=column(st.integers(0, 9), np.int32),
-        loop_exit=np.zeros(m, np.bool_),
+        gap=column(GAPS, np.int32),
+        loop_exit=column(st.booleans(), np.bool_),
         step=column(st.sampled_from([0, 4, 100, 4096, -128]), np.int64),
         needs=per_warp(st.integers(0, ALL_NEEDS), np.uint64),
         mask=per_warp(MASKS, np.uint32),
@@ -163,7 +188,11 @@ def segments(draw: st.DrawFn, warps: int) -> Segment:
 
 
 def drain(stream: WarpStream, chunk: Chunk) -> list[Request]:
-    """Read a stream to its end, checking that every chunk is within its room and that reading goes on."""
+    """Read a stream to its end, checking that every chunk is within its room and that reading goes on.
+
+    Requests end with their lines if the chunk has no room for details.
+    """
+    details = [column for column in (chunk.pc, chunk.lanes, chunk.flags) if len(column)]
     found: list[Request] = []
     more = True
     while more:
@@ -174,7 +203,8 @@ def drain(stream: WarpStream, chunk: Chunk) -> list[Request]:
         ends = np.cumsum(chunk.count[: chunk.n])
         for i, end in enumerate(ends.tolist()):
             lines = tuple(chunk.lines[end - chunk.count[i] : end].tolist())
-            found.append((int(chunk.op[i]), int(chunk.needs[i]), int(chunk.gap[i]), lines))
+            more_of_it = (int(column[i]) for column in details)
+            found.append((int(chunk.op[i]), int(chunk.needs[i]), int(chunk.gap[i]), lines, *more_of_it))
     assert not stream.fill(chunk)
     assert chunk.n == 0
     return found
@@ -184,7 +214,25 @@ def drain(stream: WarpStream, chunk: Chunk) -> list[Request]:
 def chunks(draw: st.DrawFn, line: int) -> Chunk:
     """Return a chunk with room for little more than one instruction: 32 lanes of 16 bytes, unaligned."""
     most = WARP * (16 // line + 2)
-    return Chunk(draw(st.integers(1, 4)), most + draw(st.integers(0, 100)))
+    return Chunk(draw(st.integers(1, 4)), most + draw(st.integers(0, 100)), details=True)
+
+
+def with_all_spaces(draw: st.DrawFn, trace: Trace) -> Trace:
+    """Return the trace with some of its instructions served elsewhere."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    def respace(part: Columns | Segment) -> Columns | Segment:
+        return dataclasses.replace(part, space=random.integers(0, len(Space), len(part.pc), np.uint8))
+
+    if not isinstance(trace, ProgramTrace):
+        return Trace(trace.launch, respace(trace.columns), trace.blocks)
+    return ProgramTrace(trace.launch, {b: [respace(part) for part in p] for b, p in trace.programs.items()})
+
+
+@st.composite
+def all_traces(draw: st.DrawFn) -> Trace:
+    """Return a trace of either form, in all spaces."""
+    return with_all_spaces(draw, draw(st.one_of(column_traces(most_rows=4), program_traces())))
 
 
 # ---- equality with the oracle
@@ -208,11 +256,44 @@ def test_loops_are_coalesced_as_by_the_oracle_wherever_chunks_end(program, line,
         assert found == requests(unroll(program, warp), line, rule)
 
 
+@settings(max_examples=60, deadline=None)
+@given(all_traces(), st.sampled_from([8, 32, 128]), RULES, st.data())
+def test_whole_traces_reach_the_reader_as_by_the_oracle_wherever_chunks_end(trace, line, rule, data):
+    written, chunk = write_out(trace), data.draw(chunks(line))
+    for block in trace.blocks:
+        for warp, stream in enumerate(open_block(trace, block, line, rule)):
+            assert drain(stream, chunk) == requests(executed(written[block, warp]), line, rule)
+
+
+@pytest.mark.parametrize("rule", StoreRule)
+def test_bodies_too_long_to_be_looked_at_beforehand_are_coalesced_as_by_the_oracle(rule):
+    program = [segment(np.random.default_rng(1), 1, trips, 65) for trips in (3, 1)]
+    found = drain(WarpStream(program, 0, 128, rule), Chunk(40, 1000, details=True))
+    assert found == requests(unroll(program, 0), 128, rule)
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(st.lists(rows(), max_size=6).map(lambda w: make_columns([w])), st.lists(segments(1), max_size=3)), RULES
+)
+def test_without_details_the_requests_are_the_same_and_nothing_else_is_written(source, rule):
+    bare, untouched = Chunk(3, 2000), {}
+    for name in ("pc", "lanes", "flags"):
+        dtype = getattr(bare, name).dtype
+        assert len(getattr(bare, name)) == 0
+        # Empty, but with memory behind it in which a write would be seen.
+        untouched[name] = np.full(64, 77, dtype)
+        setattr(bare, name, untouched[name][:0])
+    detailed = drain(WarpStream(source, 0, 128, rule), Chunk(details=True))
+    assert drain(WarpStream(source, 0, 128, rule), bare) == [request[:4] for request in detailed]
+    assert all((memory == 77).all() for memory in untouched.values())
+
+
 # ---- laws of one instruction
 
 
 @settings(max_examples=150, deadline=None)
-@given(rows().filter(lambda row: row["op"] != Op.BARRIER), LINE_SIZES)
+@given(rows().filter(lambda row: row["op"] != Op.BARRIER and row["space"] <= Space.LOCAL), LINE_SIZES)
 def test_no_lane_is_lost_and_no_group_requests_a_line_twice(row, line):
     ((_, _, _, lines),) = drain(WarpStream(make_columns([[row]]), 0, line, StoreRule.AS_LOAD), Chunk())
     touched = {(a + byte) // line for a in row["lanes"].values() for byte in range(row["size"])}
@@ -223,7 +304,7 @@ def test_no_lane_is_lost_and_no_group_requests_a_line_twice(row, line):
 
 
 def coalesce(lanes: dict[int, int], size: int = 4, line: int = 128) -> tuple[int, ...]:
-    row = {"op": Op.LOAD, "size": size, "gap": 0, "needs": 0, "lanes": lanes}
+    row = {**LOAD, "size": size, "lanes": lanes}
     ((_, _, _, lines),) = drain(WarpStream(make_columns([[row]]), 0, line, StoreRule.DROP), Chunk())
     return lines
 
@@ -250,9 +331,8 @@ def test_the_highest_address_does_not_overflow():
 
 
 def test_a_block_opens_one_stream_per_warp():
-    load = {"op": int(Op.LOAD), "size": 4, "gap": 1, "needs": 2, "lanes": {0: 256}}
     launch = Launch(kernel="k", grid=(2, 1, 1), block=(40, 1, 1))
-    trace = Trace(launch, make_columns([[load], [], [load, load], [load]]))
+    trace = Trace(launch, make_columns([[LOAD], [], [LOAD, LOAD], [LOAD]]))
     chunk, counts = Chunk(), []
     for stream in open_block(trace, 1, 128, StoreRule.KEEP):
         assert not stream.fill(chunk)
@@ -261,7 +341,7 @@ def test_a_block_opens_one_stream_per_warp():
 
 
 def test_columns_are_coalesced_as_a_whole_warp_after_warp():
-    load = {"op": int(Op.LOAD), "size": 4, "gap": 1, "needs": 2, "lanes": {0: 256, 1: 512}}
+    load = {**LOAD, "lanes": {0: 256, 1: 512}}
     store = {**load, "op": int(Op.STORE)}
     columns = make_columns([[load], [], [store, load], [load]])
     (chunk,) = coalesce_all(columns, 128, StoreRule.DROP)
@@ -270,9 +350,50 @@ def test_columns_are_coalesced_as_a_whole_warp_after_warp():
 
 
 def test_constants_keep_their_place_and_wait_but_make_no_transaction():
-    load = {"op": int(Op.LOAD), "size": 4, "gap": 1, "needs": 2, "lanes": {0: 256}}
-    columns = dataclasses.replace(make_columns([[load, load]]), space=np.array([Space.CONSTANT, Space.GLOBAL]))
+    columns = make_columns([[{**LOAD, "space": Space.CONSTANT}, LOAD]])
     for rule, places in ((StoreRule.DROP, [0]), (StoreRule.KEEP, [1, 0]), (StoreRule.AS_LOAD, [1, 0])):
         (chunk,) = coalesce_all(columns, 128, rule)
         assert chunk.op[: chunk.n].tolist() == places
         assert chunk.lines[: chunk.used].tolist() == [2]
+
+
+# ---- what the simulator executes
+
+
+def machine(warp: list[Row], rule: StoreRule = StoreRule.MACHINE) -> list[Request]:
+    return drain(WarpStream(make_columns([warp]), 0, 128, rule), Chunk(details=True))
+
+
+@pytest.mark.parametrize("rule", MACHINE_RULES)
+def test_the_simulator_sees_a_barrier_with_its_own_gap_and_lanes_and_leaves_the_next_gap_alone(rule):
+    barrier = {**LOAD, "op": Op.BARRIER, "pc": 7, "gap": 5, "needs": 0, "lanes": dict.fromkeys(range(20))}
+    after = (Op.LOAD, 2, 1, (2,), 0, 1, 0)
+    assert machine([barrier, LOAD, barrier], rule) == [
+        (Op.BARRIER, 0, 5, (), 7, 20, 0),
+        after,
+        (Op.BARRIER, 0, 5, (), 7, 20, 0),
+    ]
+
+
+def test_only_the_full_machine_sees_the_lines_of_stores_and_atomics_and_both_see_what_they_are():
+    warp = [{**LOAD, "op": op, "lanes": {0: 256, 3: 512}} for op in (Op.STORE, Op.ATOMIC, Op.LOAD)]
+    full, loads = machine(warp), machine(warp, StoreRule.MACHINE_LOADS)
+    assert [(op, lines) for op, _, _, lines, *_ in full] == [(op, (2, 4)) for op in (Op.STORE, Op.ATOMIC, Op.LOAD)]
+    assert [(op, lines) for op, _, _, lines, *_ in loads] == [(Op.STORE, ()), (Op.ATOMIC, ()), (Op.LOAD, (2, 4))]
+
+
+@pytest.mark.parametrize("rule", MACHINE_RULES)
+@pytest.mark.parametrize("space", [Space.CONSTANT, Space.TEXTURE])
+def test_the_simulator_sees_what_is_served_elsewhere_as_a_store_without_lines(space, rule):
+    for op in (Op.LOAD, Op.STORE, Op.ATOMIC):
+        ((kind, needs, gap, lines, _, lanes, flags),) = machine([{**LOAD, "op": op, "space": space}], rule)
+        assert (kind, needs, gap, lines, lanes, flags) == (Op.STORE, 2, 1, (), 1, 0)
+
+
+def test_a_warp_leaves_a_loop_after_the_marked_instruction_of_its_last_iteration_only():
+    plain = segment(np.random.default_rng(1), 1, 3, 2)
+    marked = np.array([False, True])
+    ones, local = np.ones((1, 2), np.uint32), np.array([Space.LOCAL, Space.GLOBAL], np.uint8)
+    program = [dataclasses.replace(plain, loop_exit=marked, mask=ones, space=local)]
+    found = drain(WarpStream(program, 0, 128, StoreRule.MACHINE), Chunk(1, 2000, details=True))
+    assert [flags for *_, flags in found] == [LOCAL, 0, LOCAL, 0, LOCAL, LOOP_EXIT]
