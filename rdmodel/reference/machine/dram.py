@@ -1,0 +1,114 @@
+"""One DRAM channel: a bounded queue, banks with open rows, first ready first come first served."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from rdmodel.config import GPU
+from rdmodel.reference.machine.clocks import Domain
+from rdmodel.reference.machine.record import CHANNEL_COUNTERS, Log, counters
+
+FAR_PAST = -(1 << 60)
+
+
+@dataclass(slots=True, eq=False)
+class Bank:
+    """A bank: its open row, its last activation, and the earliest next column and precharge commands."""
+
+    row: int | None = None
+    act: int = FAR_PAST
+    col: int = FAR_PAST
+    pre: int = FAR_PAST
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A line to read or write, with its place in the channel."""
+
+    line: int
+    write: bool
+    bank: Bank
+    row: int
+
+
+class Channel:
+    """The channel of partition `number`; `returns` are the SM cycles in which lines that were read come back."""
+
+    def __init__(self, number: int, gpu: GPU, log: Log) -> None:
+        self.counts = counters(CHANNEL_COUNTERS)
+        self.returns: deque[tuple[int, int]] = deque()
+        self._number = number
+        self._config = gpu.dram
+        self._slices = gpu.l2.slices
+        self._row_lines = gpu.dram.row // gpu.l1.line
+        self._burst = -(-gpu.l1.line // gpu.dram.width)
+        self._domain = Domain(gpu.dram.clock, gpu.clock)
+        self._log = log
+        self._queue: list[Request] = []
+        self._banks = [Bank() for _ in range(gpu.dram.banks)]
+        self._last_act = FAR_PAST
+        self._bus_free = FAR_PAST
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the queue has a free slot."""
+        return len(self._queue) < self._config.queue
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued and nothing read is under way."""
+        return not self._queue and not self.returns
+
+    def enter(self, line: int, *, write: bool) -> None:
+        """Append a request; the caller made sure of room, or is allowed to exceed it."""
+        row, bank = divmod(line // self._slices // self._row_lines, self._config.banks)
+        self._queue.append(Request(line, write, self._banks[bank], row))
+
+    def step(self, now: int) -> None:
+        """Run the channel's cycles of SM cycle `now`, with at most one command each."""
+        for d in self._domain.cycles_of(now):
+            if not self._column(d):
+                self._open(d)
+
+    def _column(self, d: int) -> bool:
+        """Transfer the line of the oldest request whose row is open, if the bank and the bus allow one."""
+        for request in self._queue:
+            bank = request.bank
+            if bank.row == request.row and d >= bank.col and d + self._config.tcl >= self._bus_free:
+                self._transfer(request, d)
+                return True
+        return False
+
+    def _transfer(self, request: Request, d: int) -> None:
+        data_end = d + self._config.tcl + self._burst
+        self._bus_free = data_end
+        request.bank.col = d + self._burst
+        request.bank.pre = max(request.bank.pre, d + self._burst)
+        self._queue.remove(request)
+        self.counts["writes" if request.write else "reads"] += 1
+        self._log.note("dram", d, self._number, request.line, request.write)
+        if not request.write:
+            self.returns.append((self._domain.sm_cycle(data_end) + self._config.latency, request.line))
+
+    def _open(self, d: int) -> None:
+        """Open the row of the oldest request that is its bank's oldest, unless someone still wants the open row."""
+        seen: list[Bank] = []
+        for request in self._queue:
+            bank = request.bank
+            oldest_of_bank = bank not in seen
+            seen.append(bank)
+            if not oldest_of_bank or any(other.bank is bank and other.row == bank.row for other in self._queue):
+                continue
+            activate = d if bank.row is None else d + self._config.trp
+            earliest = max(bank.act + self._config.trc, self._last_act + self._config.trrd)
+            if d >= bank.pre and activate >= earliest:
+                self._activate(bank, request.row, activate)
+                return
+
+    def _activate(self, bank: Bank, row: int, activate: int) -> None:
+        bank.row = row
+        bank.act = self._last_act = activate
+        bank.col = activate + self._config.trcd
+        bank.pre = activate + self._config.tras
+        self.counts["activations"] += 1

@@ -1,0 +1,48 @@
+"""What the machine executes, and what travels through it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class MachineInstruction(NamedTuple):
+    """One memory instruction or barrier of one warp after coalescing.
+
+    `op` is an `rdmodel.trace.Op`; `local` tells whether it addresses local memory; `needs` and `gap` are as in
+    `rdmodel.trace.Columns`; `lanes` is the number of active lanes; `lines` are the line numbers of its
+    transactions, in order.
+    """
+
+    op: int
+    local: bool
+    needs: int
+    gap: int
+    lanes: int
+    lines: tuple[int, ...]
+    pc: int = 0
+
+
+MachineBlock = list[list[MachineInstruction]]
+"""The warps of a block, each the list of its instructions."""
+
+
+class Owner(NamedTuple):
+    """A warp of the grid: its block, and which of the block's warps it is."""
+
+    block: int
+    warp: int
+
+
+class Message(NamedTuple):
+    """What an SM asks of a slice: to read a line, or to take one that it writes."""
+
+    line: int
+    write: bool
+
+    def size(self, line_size: int) -> int:
+        """Return the bytes that travel: a header, and what is written."""
+        return HEADER + (line_size if self.write else 0)
+
+
+HEADER = 8
+"""Bytes of a message without its data."""

@@ -1,0 +1,184 @@
+"""The L1 of one SM: ways, MSHRs, the miss queue, and why a line missed."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from rdmodel.config import CacheConfig
+from rdmodel.reference.machine.instruction import MachineInstruction, Message, Owner
+from rdmodel.reference.machine.record import Counters
+from rdmodel.reference.machine.warps import Warp
+from rdmodel.reference.machine.ways import Way, Ways
+from rdmodel.trace import Op
+
+Outcome = Literal["hit", "pending", "miss", "write"]
+Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"]
+OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write")
+"""What becomes of an access that is served, by its number in the log."""
+
+Transaction = tuple[Warp, int]
+"""A transaction that waits for data: its warp, and which of the warp's memory instructions it is part of."""
+
+
+@dataclass(slots=True, eq=False)
+class Mshr:
+    """A line in flight: who missed, the transactions that wait for it, and the way reserved for it, if any.
+
+    Without a way (``allocate="fill"``), `dirty` remembers that a local store wrote the line meanwhile.
+    """
+
+    owner: Owner
+    way: Way | None
+    transactions: list[Transaction] = field(default_factory=list)
+    dirty: bool = False
+
+
+class L1:
+    """The cache of one SM. `counts` are the SM's counters; `miss_queue` is emptied by whoever sends."""
+
+    def __init__(self, cache: CacheConfig, counts: Counters) -> None:
+        self.miss_queue: deque[Message] = deque()
+        self.mshrs: dict[int, Mshr] = {}
+        self.ways = Ways(cache.sets, cache.ways)
+        self._cache = cache
+        self._counts = counts
+        self._missed: set[int] = set()
+        self._shadow: list[int] = []  # least recently loaded first
+        self._set_numbers: dict[int, int] = {}
+
+    def fill(self, line: int) -> list[Transaction]:
+        """Make a line that was in flight valid, free its MSHR, and return the transactions that waited."""
+        mshr = self.mshrs.pop(line)
+        if mshr.way is None:
+            way = self.ways.victim(self._set_of(line))
+            assert way is not None
+            self._evict(way, mshr.owner)
+            self.ways.place(way, line, "valid", mshr.owner, dirty=mshr.dirty)
+        else:
+            mshr.way.state = "valid"
+        return mshr.transactions
+
+    def access(self, warp: Warp, number: int, instruction: MachineInstruction, line: int) -> Outcome | Failure:
+        """Serve one transaction of memory instruction `number` of `warp`, or change nothing and say what is missing."""
+        if instruction.op == Op.LOAD:
+            return self._load((warp, number), line)
+        if instruction.op == Op.STORE and instruction.local:
+            return self._store_local(warp.owner, line)
+        return self._store_global(line)
+
+    def _load(self, transaction: Transaction, line: int) -> Outcome | Failure:
+        mshr = self.mshrs.get(line)
+        way = self.ways.find(self._set_of(line), line)
+        outcome: Outcome | Failure
+        if mshr is not None:
+            outcome = self._merge(mshr, transaction)
+        elif way is not None:
+            self.ways.touch(way)
+            self._counts["hits"] += 1
+            outcome = "hit"
+        else:
+            outcome = self._miss(transaction, line)
+        if outcome in OUTCOMES:
+            self._move_to_top(line)
+        return outcome
+
+    def _merge(self, mshr: Mshr, transaction: Transaction) -> Outcome | Failure:
+        limit = self._cache.mshr_merge
+        if limit is not None and len(mshr.transactions) >= limit:
+            return "fail_mshr_merge"
+        mshr.transactions.append(transaction)
+        if mshr.way is not None:
+            self.ways.touch(mshr.way)
+        self._counts["pending_hits"] += 1
+        return "pending"
+
+    def _miss(self, transaction: Transaction, line: int) -> Outcome | Failure:
+        owner = transaction[0].owner
+        way = self.ways.victim(self._set_of(line)) if self._cache.allocate == "miss" else None
+        if self._cache.allocate == "miss" and way is None:
+            return "fail_line_alloc"
+        if not self._has_mshr(owner):
+            return "fail_mshr_entry"
+        if not self._has_queue_slot():
+            return "fail_miss_queue"
+        if way is not None:
+            self._evict(way, owner)
+            self.ways.place(way, line, "reserved", owner)
+        self.mshrs[line] = Mshr(owner, way, [transaction])
+        self.miss_queue.append(Message(line, write=False))
+        self._counts[self._cause(line)] += 1
+        return "miss"
+
+    def _store_global(self, line: int) -> Outcome | Failure:
+        if not self._has_queue_slot():
+            return "fail_miss_queue"
+        way = self.ways.find(self._set_of(line), line)
+        if way is not None and way.state == "valid":
+            way.state = "invalid"
+        self.miss_queue.append(Message(line, write=True))
+        self._counts["writes"] += 1
+        return "write"
+
+    def _store_local(self, owner: Owner, line: int) -> Outcome | Failure:
+        mshr = self.mshrs.get(line)
+        way = self.ways.find(self._set_of(line), line)
+        if way is not None:
+            way.dirty = True
+            self.ways.touch(way)
+        elif mshr is not None:
+            mshr.dirty = True
+        else:
+            way = self.ways.victim(self._set_of(line))
+            if way is None:
+                return "fail_line_alloc"
+            if way.state == "valid" and way.dirty and not self._has_queue_slot():
+                return "fail_miss_queue"
+            self._evict(way, owner)
+            self.ways.place(way, line, "valid", owner, dirty=True)
+        self._counts["writes"] += 1
+        return "write"
+
+    def _evict(self, way: Way, owner: Owner) -> None:
+        """Drop what `way` holds for a line that `owner` brings: write it back, and count who displaced whom."""
+        if way.state != "valid":
+            return
+        if way.dirty:
+            # It may exceed the queue by one: what made room for it in the ways made sure of one slot only.
+            self.miss_queue.append(Message(way.line, write=True))
+        if way.bringer == owner:
+            self._counts["intra_warp"] += 1
+        elif way.bringer.block == owner.block:
+            self._counts["cross_warp_intra_block"] += 1
+        else:
+            self._counts["cross_block"] += 1
+
+    def _has_mshr(self, owner: Owner) -> bool:
+        held = sum(mshr.owner == owner for mshr in self.mshrs.values())
+        entries, per_warp = self._cache.mshrs, self._cache.mshr_per_warp
+        return (entries is None or len(self.mshrs) < entries) and (per_warp is None or held < per_warp)
+
+    def _has_queue_slot(self) -> bool:
+        return len(self.miss_queue) < self._cache.miss_queue
+
+    def _cause(self, line: int) -> str:
+        """Return why `line` misses, and remember that it did."""
+        if line not in self._missed:
+            self._missed.add(line)
+            return "compulsory"
+        return "associativity" if line in self._shadow else "capacity"
+
+    def _move_to_top(self, line: int) -> None:
+        if line in self._shadow:
+            self._shadow.remove(line)
+        self._shadow.append(line)
+        del self._shadow[: -self._cache.lines]
+
+    def _set_of(self, line: int) -> int:
+        if line not in self._set_numbers:
+            cache = self._cache
+            self._set_numbers[line] = int(cache.index.set_of(np.array([line]), cache.sets, cache.line)[0])
+        return self._set_numbers[line]

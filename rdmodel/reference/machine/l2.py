@@ -1,0 +1,133 @@
+"""One slice of the L2: input FIFO, ways, MSHRs; write-back, allocates on writes without fetching."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from rdmodel.config import GPU
+from rdmodel.reference.machine.dram import Channel
+from rdmodel.reference.machine.instruction import Message
+from rdmodel.reference.machine.record import SLICE_COUNTERS, counters
+from rdmodel.reference.machine.ways import Way, Ways
+
+Outcome = Literal["hit", "pending", "miss", "write_hit", "write_miss"]
+Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_dram_queue"]
+OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write_hit", "write_miss")
+"""What becomes of a message that is served, by its number in the log."""
+
+
+class Arrival(NamedTuple):
+    """A message in the input FIFO: the SM cycle from which it may be served, and the SM that sent it."""
+
+    time: int
+    sm: int
+    message: Message
+
+
+@dataclass(slots=True, eq=False)
+class Mshr:
+    """A line that is read from DRAM into `way`, and the SMs that wait for it, once per read."""
+
+    way: Way
+    readers: list[int]
+
+
+class Slice:
+    """A slice in front of its DRAM `channel`. `waiting` are the SMs whose next message finds its input full."""
+
+    def __init__(self, gpu: GPU, channel: Channel) -> None:
+        self.counts = counters(SLICE_COUNTERS)
+        self.input: deque[Arrival] = deque()
+        self.waiting: deque[int] = deque()
+        self._config = gpu.l2
+        self._sets = gpu.l2.sets(gpu.l1.line)
+        self._ways = Ways(self._sets, gpu.l2.ways)
+        self._mshrs: dict[int, Mshr] = {}
+        self._channel = channel
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more message may be sent: those that still travel occupy the input, too."""
+        return len(self.input) < self._config.queue
+
+    def fill(self, line: int) -> list[int]:
+        """Make a line that came from DRAM valid, free its MSHR, and return the SMs that wait for it."""
+        mshr = self._mshrs.pop(line)
+        mshr.way.state = "valid"
+        return mshr.readers
+
+    def serve(self, sm: int, message: Message) -> Outcome | Failure:
+        """Serve a message of `sm`, or change nothing and say what is missing; counts either."""
+        outcome = self._write(message.line) if message.write else self._read(sm, message.line)
+        if outcome not in OUTCOMES:
+            self.counts[outcome] += 1
+            return outcome
+        self.counts["writes" if message.write else "reads"] += 1
+        counted = {"hit": "hits", "pending": "pending_hits", "miss": "misses", "write_hit": "write_hits"}
+        if outcome in counted:
+            self.counts[counted[outcome]] += 1
+        return outcome
+
+    def _read(self, sm: int, line: int) -> Outcome | Failure:
+        way = self._ways.find(self._set_of(line), line)
+        if way is None:
+            return self._miss(sm, line)
+        if way.state == "valid":
+            self._ways.touch(way)
+            return "hit"
+        readers, limit = self._mshrs[line].readers, self._config.mshr_merge
+        if limit is not None and len(readers) >= limit:
+            return "fail_mshr_merge"
+        readers.append(sm)
+        self._ways.touch(way)
+        return "pending"
+
+    def _miss(self, sm: int, line: int) -> Outcome | Failure:
+        way = self._ways.victim(self._set_of(line))
+        if way is None:
+            return "fail_line_alloc"
+        if self._config.mshrs is not None and len(self._mshrs) >= self._config.mshrs:
+            return "fail_mshr_entry"
+        if not self._channel.has_room:
+            return "fail_dram_queue"
+        self._evict(way)
+        self._ways.place(way, line, "reserved")
+        self._mshrs[line] = Mshr(way, [sm])
+        self._channel.enter(line, write=False)
+        return "miss"
+
+    def _write(self, line: int) -> Outcome | Failure:
+        way = self._ways.find(self._set_of(line), line)
+        if way is not None:
+            way.dirty = True
+            self._ways.touch(way)
+            return "write_hit"
+        way = self._ways.victim(self._set_of(line))
+        if way is None:
+            return "fail_line_alloc"
+        if way.state == "valid" and way.dirty and not self._channel.has_room:
+            return "fail_dram_queue"
+        self._evict(way)
+        self._ways.place(way, line, "valid", dirty=True)
+        return "write_miss"
+
+    def _evict(self, way: Way) -> None:
+        if way.state == "valid" and way.dirty:
+            self._channel.enter(way.line, write=True)
+
+    def _set_of(self, line: int) -> int:
+        return line // self._config.slices % self._sets
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do, here or in the channel."""
+        return not self.input and not self._mshrs and self._channel.idle
+
+    def check_drained(self) -> None:
+        """Assert that the slice holds nothing, and that its counters add up."""
+        assert self.idle and not self.waiting
+        assert all(way.state != "reserved" for way in self._ways)
+        assert self.counts["reads"] == sum(self.counts[name] for name in ("hits", "pending_hits", "misses"))
+        assert self.counts["misses"] == self._channel.counts["reads"]

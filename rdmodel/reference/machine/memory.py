@@ -1,0 +1,150 @@
+"""What is behind the SMs: an ideal memory, or the crossbar with one partition per slice of the L2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rdmodel.config import GPU
+from rdmodel.reference.machine.clocks import Domain
+from rdmodel.reference.machine.crossbar import Crossbar
+from rdmodel.reference.machine.dram import Channel
+from rdmodel.reference.machine.instruction import HEADER, Message
+from rdmodel.reference.machine.l2 import OUTCOMES, Arrival, Slice
+from rdmodel.reference.machine.record import Counters, Log
+from rdmodel.reference.machine.sm import SM
+
+
+class Memory(Protocol):
+    """What takes the messages of the SMs and answers their reads."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do."""
+
+    def send(self, sm: SM, now: int) -> None:
+        """Run phase S5 of an SM: take messages from its miss queue."""
+
+    def step(self, now: int) -> None:
+        """Run the phases of cycle `now` of everything that is not an SM."""
+
+    def check_drained(self) -> None:
+        """Assert that nothing is left anywhere, and that the counters add up."""
+
+    def counters(self) -> tuple[list[Counters], list[Counters]]:
+        """Return the counters of the slices and of the channels."""
+
+
+class IdealMemory:
+    """Answers every read `latency` cycles after it was sent, however many there are."""
+
+    idle = True
+
+    def __init__(self, latency: int) -> None:
+        self._latency = latency
+
+    def send(self, sm: SM, now: int) -> None:
+        """Take the whole miss queue."""
+        while sm.l1.miss_queue:
+            message = take_message(sm)
+            if not message.write:
+                sm.responses.append((now + self._latency, message.line))
+
+    def step(self, now: int) -> None:
+        """Do nothing."""
+
+    def check_drained(self) -> None:
+        """Hold nothing at any time."""
+
+    def counters(self) -> tuple[list[Counters], list[Counters]]:
+        """Return no counters."""
+        return [], []
+
+
+class Partitions:
+    """Crossbar, L2 slices and DRAM channels."""
+
+    def __init__(self, gpu: GPU, sms: Sequence[SM], log: Log) -> None:
+        self._sms = sms
+        self._log = log
+        self._line = gpu.l1.line
+        self._latency = gpu.l2.latency
+        self._crossbar = Crossbar(gpu.crossbar, gpu.clock, len(sms), gpu.l2.slices)
+        self._domain = Domain(gpu.l2.clock, gpu.clock)
+        self._channels = [Channel(number, gpu, log) for number in range(gpu.l2.slices)]
+        self._slices = [Slice(gpu, channel) for channel in self._channels]
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do."""
+        return all(piece.idle for piece in self._slices)
+
+    def send(self, sm: SM, now: int) -> None:
+        """Send messages while the SM's port is free and the next one's slice has room."""
+        while sm.l1.miss_queue and self._crossbar.may_request(sm.number, now):
+            number = sm.l1.miss_queue[0].line % len(self._slices)
+            target = self._slices[number]
+            if not target.has_room:
+                if sm.number not in target.waiting:
+                    target.waiting.append(sm.number)
+                return
+            message = take_message(sm)
+            size = message.size(self._line)
+            arrival = self._crossbar.carry(self._crossbar.requests, sm.number, number, size, now)
+            target.input.append(Arrival(arrival + self._latency, sm.number, message))
+
+    def step(self, now: int) -> None:
+        """Run every partition: what DRAM returns (P1), the slice (P2), the channel (P3)."""
+        for number, channel in enumerate(self._channels):
+            self._return(number, now)
+            for _ in self._domain.cycles_of(now):
+                self._serve(number, now)
+            channel.step(now)
+
+    def _return(self, number: int, now: int) -> None:
+        """P1: lines from DRAM become valid, and whoever waits for them is answered."""
+        returns = self._channels[number].returns
+        while returns and returns[0][0] <= now:
+            _, line = returns.popleft()
+            for sm in self._slices[number].fill(line):
+                self._answer(number, sm, line, now)
+
+    def _serve(self, number: int, now: int) -> None:
+        """P2: in one L2 cycle, serve the head of the slice's input if it is there and nothing is missing."""
+        source = self._slices[number]
+        if not source.input or source.input[0].time > now:
+            return
+        _, sm, message = source.input[0]
+        outcome = source.serve(sm, message)
+        if outcome not in OUTCOMES:
+            return
+        self._log.note("slice", now, number, message.line, OUTCOMES.index(outcome))
+        if outcome == "hit":
+            self._answer(number, sm, message.line, now)
+        source.input.popleft()
+        if source.waiting:
+            self.send(self._sms[source.waiting.popleft()], now)
+
+    def _answer(self, number: int, sm: int, line: int, now: int) -> None:
+        size = HEADER + self._line
+        arrival = self._crossbar.carry(self._crossbar.responses, number, sm, size, now)
+        self._sms[sm].responses.append((arrival, line))
+
+    def check_drained(self) -> None:
+        """Assert that every partition holds nothing, and that what the SMs sent has come to the slices."""
+        for piece in self._slices:
+            piece.check_drained()
+        for kind in ("read", "write"):
+            sent = sum(sm.counts[f"{kind}_messages"] for sm in self._sms)
+            assert sent == sum(piece.counts[f"{kind}s"] for piece in self._slices)
+
+    def counters(self) -> tuple[list[Counters], list[Counters]]:
+        """Return the counters of the slices and of the channels."""
+        return [piece.counts for piece in self._slices], [channel.counts for channel in self._channels]
+
+
+def take_message(sm: SM) -> Message:
+    """Take the head of an SM's miss queue, and count it."""
+    message = sm.l1.miss_queue.popleft()
+    sm.counts["write_messages" if message.write else "read_messages"] += 1
+    return message

@@ -1,0 +1,127 @@
+"""The whole machine: SMs, what is behind them, the dispatcher, and time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rdmodel.config import GPU
+from rdmodel.errors import SimulationError
+from rdmodel.options import SimulationOptions
+from rdmodel.reference.machine.instruction import MachineBlock
+from rdmodel.reference.machine.memory import IdealMemory, Memory, Partitions
+from rdmodel.reference.machine.record import Counters, Entry, Log
+from rdmodel.reference.machine.sm import SM
+from rdmodel.trace import Op
+
+PATIENCE = 1_000_000
+"""After so many cycles in which nothing happened, nothing ever will."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run leaves behind: its cycles, and the counters of every SM, L2 slice and DRAM channel.
+
+    `cycles` ends with the last block; what travels on then still counts in slices and channels. `log` is empty
+    unless asked for.
+    """
+
+    cycles: int
+    sms: list[Counters]
+    slices: list[Counters]
+    channels: list[Counters]
+    log: list[Entry]
+
+
+def simulate(
+    blocks: Sequence[MachineBlock],
+    gpu: GPU,
+    options: SimulationOptions,
+    slots: int,
+    block_warps: int,
+    log: bool = False,
+) -> Outcome:
+    """Run `blocks`, each of at most `block_warps` warps, with `slots` of them resident on an SM.
+
+    `options` must be resolved for `gpu`; only `sms`, `sched` and `memory` matter here. Raises `SimulationError` if the
+    machine comes to a standstill.
+    """
+    return Machine(blocks, gpu, options, slots, block_warps, Log(keep=log)).run()
+
+
+class Machine:
+    """A machine with blocks to run: `run` runs them."""
+
+    def __init__(
+        self,
+        blocks: Sequence[MachineBlock],
+        gpu: GPU,
+        options: SimulationOptions,
+        slots: int,
+        block_warps: int,
+        log: Log,
+    ) -> None:
+        assert options.sms is not None and options.sched is not None
+        assert all(len(block) <= block_warps for block in blocks)
+        self._slots = slots
+        self._log = log
+        self._blocks = blocks
+        self._pending = deque(range(len(blocks)))
+        sched = options.sched
+        self._sms = [SM(number, gpu, sched, slots, block_warps, log) for number in range(options.sms)]
+        self._memory: Memory
+        if options.memory is None:
+            self._memory = Partitions(gpu, self._sms, log)
+        else:
+            self._memory = IdealMemory(options.memory)
+
+    def run(self) -> Outcome:
+        """Run until every block has ended and nothing travels any more."""
+        for slot in range(self._slots):
+            for sm in self._sms:
+                self._dispatch(sm, slot, -1)
+        now, last_change, happened = 0, 0, -1
+        while not self._done():
+            self._cycle(now)
+            if self._log.happened != happened:
+                last_change, happened = now, self._log.happened
+            elif now - last_change >= PATIENCE:
+                raise SimulationError(f"nothing has happened since cycle {last_change}")
+            now += 1
+        self._check()
+        cycles = max(sm.last_end for sm in self._sms) + 1
+        return Outcome(cycles, [sm.counts for sm in self._sms], *self._memory.counters(), self._log.entries)
+
+    def _cycle(self, now: int) -> None:
+        for sm in self._sms:
+            sm.step(now)
+            self._memory.send(sm, now)
+        self._memory.step(now)
+        freed = [(sm, sm.settle(now)) for sm in self._sms]
+        for sm, slots in freed:
+            for slot in slots:
+                self._dispatch(sm, slot, now)
+
+    def _dispatch(self, sm: SM, slot: int, now: int) -> None:
+        """Let the next blocks of the grid begin in a free slot, until one stays."""
+        while self._pending and sm.residents[slot] is None:
+            number = self._pending.popleft()
+            sm.begin(slot, number, self._blocks[number], now)
+
+    def _done(self) -> bool:
+        # There are blocks to begin only while all slots are taken.
+        running = any(resident is not None for sm in self._sms for resident in sm.residents)
+        return not running and not any(sm.l1.miss_queue for sm in self._sms) and self._memory.idle
+
+    def _check(self) -> None:
+        """Assert that the machine holds nothing, and that its counters add up."""
+        assert not self._pending
+        for sm in self._sms:
+            sm.check_drained()
+        self._memory.check_drained()
+        instructions = [one for block in self._blocks for warp in block for one in warp]
+        lines = sum(len(one.lines) for one in instructions if one.op != Op.BARRIER)
+        assert sum(sm.counts["transactions"] for sm in self._sms) == lines
+        issued = sum(1 + one.gap for one in instructions)
+        assert sum(sm.counts["warp_instructions"] for sm in self._sms) == issued

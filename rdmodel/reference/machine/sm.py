@@ -1,0 +1,195 @@
+"""One SM: blocks in slots, warps, schedulers, the LD/ST queue and the L1."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from rdmodel.config import GPU, CoreSched
+from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction, Owner
+from rdmodel.reference.machine.l1 import L1, OUTCOMES, Transaction
+from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COUNTERS, Log, counters
+from rdmodel.reference.machine.warps import Scheduler, Warp
+from rdmodel.trace import Op
+
+
+@dataclass(slots=True, eq=False)
+class Queued:
+    """A memory instruction in the LD/ST queue: number `number` of its warp, `served` of its transactions done."""
+
+    warp: Warp
+    number: int
+    instruction: MachineInstruction
+    served: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Resident:
+    """A block in a slot, and its warps that have not ended."""
+
+    block: int
+    live: list[Warp]
+
+
+class SM:
+    """SM `number` with `slots` block slots of `block_warps` warp slots each. Whoever sends empties the L1's miss queue
+    and appends to `responses` when which line arrives.
+    """
+
+    def __init__(self, number: int, gpu: GPU, sched: CoreSched, slots: int, block_warps: int, log: Log) -> None:
+        core = gpu.core
+        self.number = number
+        self.counts = counters(SM_COUNTERS)
+        self.l1 = L1(gpu.l1, self.counts)
+        self.responses: deque[tuple[int, int]] = deque()
+        self.ldst: deque[Queued] = deque()
+        self.residents: list[Resident | None] = [None] * slots
+        self.last_end = -1
+        self._core = core
+        self._log = log
+        self._block_warps = block_warps
+        self._warps_begun = 0
+        self._hits: deque[tuple[int, Transaction]] = deque()
+        warp_slots = range(slots * block_warps)
+        self._schedulers = [
+            Scheduler(sched, core.schedulers, len(warp_slots[s :: core.schedulers]), core.fetch_group)
+            for s in range(core.schedulers)
+        ]
+
+    # Phases S1 to S4; S5 belongs to the memory.
+
+    def step(self, now: int) -> None:
+        """Run the phases of cycle `now` up to the sending of messages."""
+        self._fill(now)
+        self._return_hits(now)
+        self._access(now)
+        self._issue(now)
+
+    def _fill(self, now: int) -> None:
+        """S1: apply the responses that have arrived."""
+        while self.responses and self.responses[0][0] <= now:
+            _, line = self.responses.popleft()
+            self._log.note("fill", now, self.number, line)
+            for warp, load in self.l1.fill(line):
+                warp.returned(load)
+
+    def _return_hits(self, now: int) -> None:
+        """S2: the data of what hit long enough ago is there."""
+        while self._hits and self._hits[0][0] <= now:
+            _, (warp, load) = self._hits.popleft()
+            warp.returned(load)
+
+    def _access(self, now: int) -> None:
+        """S3: one transaction of the head of the LD/ST queue accesses the L1."""
+        if not self.ldst:
+            return
+        head = self.ldst[0]
+        line = head.instruction.lines[head.served]
+        outcome = self.l1.access(head.warp, head.number, head.instruction, line)
+        if outcome not in OUTCOMES:
+            self.counts[outcome] += 1
+            return
+        self.counts["transactions"] += 1
+        self._log.note("access", now, self.number, line, OUTCOMES.index(outcome))
+        if outcome == "hit":
+            self._hits.append((now + self._core.hit_latency, (head.warp, head.number)))
+            self._return_hits(now)
+        head.served += 1
+        if head.served == len(head.instruction.lines):
+            self.ldst.popleft()
+            head.warp.queued -= 1
+
+    def _issue(self, now: int) -> None:
+        """S4: every scheduler issues from at most one warp."""
+        count = len(self._schedulers)
+        for turn in range(now, now + count):
+            scheduler = turn % count
+            room = len(self.ldst) < self._core.ldst_queue
+            issuable = [warp for warp in self._warps() if warp.slot % count == scheduler and warp.issuable(room=room)]
+            if issuable:
+                self._issue_from(self._schedulers[scheduler].choose(issuable), now)
+
+    def _issue_from(self, warp: Warp, now: int) -> None:
+        instruction = warp.next
+        assert instruction is not None
+        self.counts["warp_instructions"] += 1
+        self.counts["thread_instructions"] += instruction.lanes
+        if warp.gap_left:
+            warp.gap_left -= 1
+            kind = NON_MEMORY
+        elif instruction.op == Op.BARRIER:
+            warp.at_barrier = True
+            warp.go_to(warp.at + 1)
+            kind = BARRIER
+        else:
+            self._enter(warp, instruction)
+            warp.go_to(warp.at + 1)
+            kind = MEMORY
+        self._log.note("issue", now, self.number, warp.slot, kind)
+
+    def _enter(self, warp: Warp, instruction: MachineInstruction) -> None:
+        """Number a memory instruction and put it into the LD/ST queue if it has transactions."""
+        number = warp.memory_instructions
+        warp.memory_instructions += 1
+        if instruction.lines:
+            self.ldst.append(Queued(warp, number, instruction))
+            warp.queued += 1
+            if instruction.op == Op.LOAD:
+                warp.loads[number] = len(instruction.lines)
+
+    def _warps(self) -> list[Warp]:
+        """Return the warps that have not ended, by slot."""
+        return [warp for resident in self.residents if resident is not None for warp in resident.live]
+
+    # Phase E: barriers, ends and beginnings.
+
+    def settle(self, now: int) -> list[int]:
+        """Release barriers, end warps and blocks (E1, E2); return the slots that became free."""
+        freed = []
+        for slot, resident in enumerate(self.residents):
+            if resident is None:
+                continue
+            while self._release(resident) or self._end_warps(resident):
+                pass
+            if not resident.live:
+                self._end(slot, resident.block, now)
+                freed.append(slot)
+        return freed
+
+    def _release(self, resident: Resident) -> bool:
+        if not resident.live or not all(warp.at_barrier for warp in resident.live):
+            return False
+        for warp in resident.live:
+            warp.at_barrier = False
+        return True
+
+    def _end_warps(self, resident: Resident) -> bool:
+        before = len(resident.live)
+        resident.live = [warp for warp in resident.live if not warp.finished]
+        return len(resident.live) < before
+
+    def _end(self, slot: int, block: int, now: int) -> None:
+        self._log.note("end", now, self.number, slot, block)
+        self.residents[slot] = None
+        self.last_end = now
+
+    def begin(self, slot: int, number: int, block: MachineBlock, now: int) -> None:
+        """Let block `number` of the grid begin in a free slot (E3); it ends at once if it has no instruction."""
+        self._log.note("begin", now, self.number, slot, number)
+        self.counts["blocks"] += 1
+        first_slot, first_age = slot * self._block_warps, self._warps_begun
+        warps = [Warp(first_slot + i, first_age + i, Owner(number, i), block[i]) for i in range(len(block))]
+        self._warps_begun += len(warps)
+        resident = Resident(number, [warp for warp in warps if warp.program])
+        self.residents[slot] = resident
+        if not resident.live:
+            self._end(slot, number, now)
+
+    def check_drained(self) -> None:
+        """Assert that the SM holds nothing, and that its counters add up."""
+        assert all(resident is None for resident in self.residents)
+        assert not self.ldst and not self._hits and not self.responses
+        assert not self.l1.mshrs and not self.l1.miss_queue
+        assert all(way.state != "reserved" for way in self.l1.ways)
+        served = ("hits", "pending_hits", "compulsory", "capacity", "associativity", "writes", "bypassed")
+        assert self.counts["transactions"] == sum(self.counts[name] for name in served)

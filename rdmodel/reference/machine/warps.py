@@ -1,0 +1,116 @@
+"""Warps and the schedulers that choose among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rdmodel.config import CoreSched
+from rdmodel.reference.machine.instruction import MachineInstruction, Owner
+from rdmodel.trace import Op
+
+NEEDS_BITS = 64
+
+
+@dataclass(slots=True, eq=False)
+class Warp:
+    """A warp in warp slot `slot`: instruction `at` of its program is next, after `gap_left` others.
+
+    `age` is how many warps began before it on the SM. `memory_instructions` counts those issued, and numbers them;
+    `loads` maps the number of each incomplete load to how many of its transactions have not returned. `queued`
+    instructions are in the LD/ST queue.
+    """
+
+    slot: int
+    age: int
+    owner: Owner
+    program: list[MachineInstruction]
+    at: int = 0
+    gap_left: int = field(init=False, default=0)
+    memory_instructions: int = 0
+    loads: dict[int, int] = field(default_factory=dict)
+    queued: int = 0
+    at_barrier: bool = False
+
+    def __post_init__(self) -> None:
+        self.go_to(0)
+
+    @property
+    def next(self) -> MachineInstruction | None:
+        """The next instruction; None at the end of the program."""
+        return self.program[self.at] if self.at < len(self.program) else None
+
+    def go_to(self, at: int) -> None:
+        """Make instruction `at` the next one."""
+        self.at = at
+        self.gap_left = self.program[at].gap if at < len(self.program) else 0
+
+    def returned(self, load: int) -> None:
+        """Take note that the data of one transaction of a load is there."""
+        self.loads[load] -= 1
+        if not self.loads[load]:
+            del self.loads[load]
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to issue, to access, to arrive or to wait for."""
+        return self.next is None and not self.queued and not self.loads and not self.at_barrier
+
+    def issuable(self, *, room: bool) -> bool:
+        """Tell whether the warp could issue now; `room` tells whether there is some in the LD/ST queue."""
+        instruction = self.next
+        if instruction is None or self.at_barrier:
+            return False
+        if self.gap_left or instruction.op == Op.BARRIER:
+            return True
+        return self._needs_complete(instruction) and (room or not instruction.lines)
+
+    def _needs_complete(self, instruction: MachineInstruction) -> bool:
+        for load in self.loads:
+            back = self.memory_instructions - load
+            if back > NEEDS_BITS or instruction.needs >> (back - 1) & 1:
+                return False
+        return True
+
+
+class Scheduler:
+    """One of an SM's `schedulers`: chooses among those warps of its own that could issue.
+
+    Its warp slots are every `schedulers`-th one, `own` of them; two-level scheduling cuts them, in ascending order,
+    into groups of `fetch_group`.
+    """
+
+    def __init__(self, policy: CoreSched, schedulers: int, own: int, fetch_group: int) -> None:
+        self._policy = policy
+        self._schedulers = schedulers
+        self._fetch_group = fetch_group
+        self._groups = -(-own // fetch_group)
+        self._group = 0
+        self._last_slot = -1
+        self._last_age = -1
+
+    def choose(self, issuable: list[Warp]) -> Warp:
+        """Choose one of `issuable`, which are some, and remember it as the last that issued here."""
+        if self._policy == "lrr":
+            chosen = round_robin(issuable, self._last_slot)
+        elif self._policy == "two-level":
+            chosen = self._two_level(issuable)
+        else:
+            again = [warp for warp in issuable if (warp.slot, warp.age) == (self._last_slot, self._last_age)]
+            chosen = again[0] if again and self._policy == "gto" else min(issuable, key=lambda warp: warp.age)
+        self._last_slot, self._last_age = chosen.slot, chosen.age
+        return chosen
+
+    def _two_level(self, issuable: list[Warp]) -> Warp:
+        ahead = min((self._group_of(warp.slot) - self._group) % self._groups for warp in issuable)
+        self._group = (self._group + ahead) % self._groups
+        members = [warp for warp in issuable if self._group_of(warp.slot) == self._group]
+        last_is_member = self._last_slot >= 0 and self._group_of(self._last_slot) == self._group
+        return round_robin(members, self._last_slot if last_is_member else -1)
+
+    def _group_of(self, slot: int) -> int:
+        return slot // self._schedulers // self._fetch_group
+
+
+def round_robin(warps: list[Warp], last_slot: int) -> Warp:
+    """Return the warp in the first slot after `last_slot`, cyclically."""
+    return min(warps, key=lambda warp: (warp.slot <= last_slot, warp.slot))

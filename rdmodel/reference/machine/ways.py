@@ -1,0 +1,59 @@
+"""Sets of ways with least recently used replacement, for the L1 and for the slices of the L2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from rdmodel.reference.machine.instruction import Owner
+
+State = Literal["invalid", "reserved", "valid"]
+NOBODY = Owner(-1, -1)
+
+
+@dataclass(slots=True, eq=False)
+class Way:
+    """One way: its line, whether that is there (valid) or on its way (reserved), and who brought it."""
+
+    line: int = -1
+    state: State = "invalid"
+    dirty: bool = False
+    last_use: int = 0
+    bringer: Owner = NOBODY
+
+
+class Ways:
+    """All ways of a cache. The caller says which set a line belongs to."""
+
+    def __init__(self, sets: int, ways: int) -> None:
+        self._sets = [[Way() for _ in range(ways)] for _ in range(sets)]
+        self._uses = 0
+
+    def __iter__(self) -> Iterator[Way]:
+        return (way for ways in self._sets for way in ways)
+
+    def find(self, index: int, line: int) -> Way | None:
+        """Return the way of set `index` that holds `line` or is reserved for it."""
+        for way in self._sets[index]:
+            if way.state != "invalid" and way.line == line:
+                return way
+        return None
+
+    def victim(self, index: int) -> Way | None:
+        """Return the way that a new line of set `index` would take; None if all are reserved."""
+        for way in self._sets[index]:
+            if way.state == "invalid":
+                return way
+        valid = [way for way in self._sets[index] if way.state == "valid"]
+        return min(valid, key=lambda way: way.last_use, default=None)
+
+    def touch(self, way: Way) -> None:
+        """Make `way` the most recently used."""
+        self._uses += 1
+        way.last_use = self._uses
+
+    def place(self, way: Way, line: int, state: State, bringer: Owner = NOBODY, *, dirty: bool = False) -> None:
+        """Give `way` to `line`, most recently used; what it held is gone."""
+        way.line, way.state, way.dirty, way.bringer = line, state, dirty, bringer
+        self.touch(way)
