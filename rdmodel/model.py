@@ -24,12 +24,13 @@ from rdmodel._model import (
     PaperCore,
 )
 from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
-from rdmodel.config import GPU, Options, Sched, replace
+from rdmodel.config import GPU, replace
 from rdmodel.errors import ConfigError, TraceError, unknown
 from rdmodel.launch import cap_blocks, deal, residency
+from rdmodel.options import Options, Sched
 from rdmodel.policies import Linear, index_function
 from rdmodel.randomness import Draws
-from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts
+from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts, describe
 from rdmodel.reuse import Histogram
 from rdmodel.trace import Trace
 
@@ -253,27 +254,9 @@ def _run_once(
         histogram=_sum_histograms([sm.histogram() for sm in sms]) if track else None,
         trace_seconds=clock.trace_seconds,
         seconds=seconds,
-        config=_describe(trace, gpu, options, seed),
+        config={**describe(trace, gpu, options, seed), "seeds": 1},
         per_sm=tuple(counts),
     )
-
-
-def _describe(trace: Trace, gpu: GPU, options: Options, seed: int) -> dict[str, Any]:
-    launch = trace.launch
-    return {
-        "gpu": gpu.to_dict(),
-        "options": dataclasses.asdict(options),
-        "seed": seed,
-        "seeds": 1,
-        "trace": {
-            "kernel": launch.kernel,
-            "grid": list(launch.grid),
-            "block": list(launch.block),
-            "registers": launch.registers,
-            "shared_memory": launch.shared_memory,
-            "params": dict(getattr(trace, "params", {})),
-        },
-    }
 
 
 SCHEDULERS = get_args(Sched)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from rdmodel.config import GPU
 from rdmodel.errors import RdmodelError
 from rdmodel.reuse import Histogram
+from rdmodel.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,11 +179,16 @@ class Prediction:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the prediction as a data frame of one row; needs pandas (extra ``frame``)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise RdmodelError("to_frame() needs pandas: pip install 'rdmodel[frame]'") from None
-        return pd.DataFrame([self.to_row()])
+        return frame([self.to_row()])
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as a data frame; raise `RdmodelError` without pandas (extra ``frame``)."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise RdmodelError("to_frame() needs pandas: pip install 'rdmodel[frame]'") from None
+    return pd.DataFrame(rows)
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -192,3 +199,21 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     mean, n = float(np.mean(values)), len(values)
     half = float(stdtrit(n - 1, 0.975)) * float(np.std(values, ddof=1)) / n**0.5
     return mean - half, mean + half
+
+
+def describe(trace: Trace, gpu: GPU, options: Any, seed: int) -> dict[str, Any]:
+    """Return the fully expanded configuration of a run: enough to run it again."""
+    launch = trace.launch
+    return {
+        "gpu": gpu.to_dict(),
+        "options": asdict(options),
+        "seed": seed,
+        "trace": {
+            "kernel": launch.kernel,
+            "grid": list(launch.grid),
+            "block": list(launch.block),
+            "registers": launch.registers,
+            "shared_memory": launch.shared_memory,
+            "params": dict(getattr(trace, "params", {})),
+        },
+    }

@@ -17,10 +17,10 @@ PACKAGES = ("rdmodel", "tracegen")
 
 FLOORS = {
     0: "errors version",
-    1: "policies polynomials reuse config overrides presets randomness trace result",
-    2: "_heap _index _lru _tree _warp _sched _coalesce _core _model",
+    1: "checks policies polynomials reuse memory config options overrides presets randomness trace result simulation",
+    2: "_heap _index _lru _tree _warp _sched _coalesce _core _model _ring _clock _cache _dram _issue _machine _engine",
     3: "launch coalescing expansion pieces distance storage summary concentration",
-    4: "model reference",
+    4: "model simulator reference",
     5: "__init__",
     6: "tracegen",
     7: "cli __main__",
@@ -29,7 +29,7 @@ FLOORS = {
 
 FLOOR_OF = {name: floor for floor, names in FLOORS.items() for name in names.split()}
 COMPILED = FLOORS[2].split()
-STRANGERS = {"model", "reference"}
+STRANGERS = {"model", "simulator", "reference"}
 TRACEGEN_KNOWS_UP_TO = 3
 
 CIMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import\b[ \t]*(\w*)|c?import[ \t]+([\w.]+))", re.M)

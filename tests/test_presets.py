@@ -292,7 +292,7 @@ GOOD = presets.dumps(presets.gpu("gtx470-16k"))
         (b"", ": l1: is missing or not a table"),
         (
             GOOD.replace("ways = 4", "ways = 5").encode(),
-            ": size=16384: is not a multiple of line",
+            ": l1.size=16384: is not a multiple of line",
         ),
         (
             GOOD.replace("ways = 4", "wayz = 4").encode(),
@@ -300,7 +300,7 @@ GOOD = presets.dumps(presets.gpu("gtx470-16k"))
         ),
         (
             GOOD.replace("sigma = 40.0", "sigma = nan").encode(),
-            ": sigma=nan: must be a finite number of at least 0",
+            ": latency.sigma=nan: must be a finite number of at least 0",
         ),
         (GOOD.replace("ways = 4\n", "").encode(), ": l1.ways: is missing"),
         (

@@ -1,0 +1,71 @@
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.policies import IndexCode
+
+DONE: int
+WANT_CHUNK: int
+WANT_BLOCK: int
+PAUSE: int
+WANT_DRAIN: int
+STUCK: int
+REQUEST_BYTES: int
+FAIL_NAMES: tuple[str, ...]
+
+class Machine:
+    now: int
+    last_end: int
+    subject_sm: int
+    subject: int
+    recorded: int
+
+    def __init__(
+        self,
+        *,
+        sms: int | None,
+        slots: int,
+        block_warps: int,
+        most_lines: int,
+        core: Mapping[str, int],
+        l1: Mapping[str, int],
+        index: IndexCode,
+        crossbar: Mapping[str, int],
+        l2: Mapping[str, int],
+        dram: Mapping[str, int],
+        clock: int,
+        ideal: int,
+        log: bool,
+    ) -> None: ...
+    def begin_block(self, sm: int, slot: int, block: int) -> None: ...
+    def start_block(self, sm: int, slot: int) -> None: ...
+    def decline_block(self, sm: int, slot: int) -> None: ...
+    def starving(self, sm: int, warp: int) -> bool: ...
+    def put_chunk(
+        self,
+        sm: int,
+        warp: int,
+        op: NDArray[np.uint8],
+        needs: NDArray[np.uint64],
+        gap: NDArray[np.int32],
+        count: NDArray[np.int32],
+        lines: NDArray[np.int64],
+        pc: NDArray[np.int32],
+        lanes: NDArray[np.uint8],
+        flags: NDArray[np.uint8],
+        n: int,
+        used: int,
+        more: bool,
+    ) -> None: ...
+    def set_record(self, rows: NDArray[np.int64]) -> None: ...
+    def run(self, cycles: int) -> int: ...
+    def sm_counters(self, i: int) -> dict[str, Any]: ...
+    def slice_counters(self, i: int) -> dict[str, Any]: ...
+    def channel_counters(self, i: int) -> dict[str, Any]: ...
+    def miss_latencies(self) -> list[int]: ...
+    def events(self) -> list[tuple[int, int, int, int, int]]: ...
+    def violations(self) -> list[str]: ...
+    def under_way(self) -> list[str]: ...
+    def waiting_for(self) -> list[str]: ...

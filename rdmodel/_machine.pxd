@@ -1,0 +1,112 @@
+# The parts of the simulated machine as structs: what an SM, a slice of the L2 and the whole are made of.
+# docs/machine.md says what happens in a cycle; the functions are in _engine.pyx.
+from libc.stdint cimport int64_t, uint8_t
+
+from rdmodel._cache cimport Cache, Mshrs
+from rdmodel._dram cimport Channel
+from rdmodel._issue cimport Scheduler, Warp
+from rdmodel._ring cimport Ring
+
+# Messages to the slices.
+cdef enum:
+    READ = 0
+    WRITE = 1
+
+# Outcomes of an access to a cache, and reasons why one had to wait, in the order in which they are looked for.
+cdef enum:
+    HIT = 0
+    PENDING_HIT = 1
+    MISS = 2
+    WRITTEN = 3
+    WRITE_MISS = 4
+    NO_MEMORY = 5
+    FAILED = 8
+    FAIL_LINE = 8
+    FAIL_MSHR = 9
+    FAIL_MERGE = 10
+    FAIL_QUEUE = 11
+    FAILS = 4
+
+
+cdef struct Load:
+    # A load instruction whose data are not complete.
+    int64_t warp          # its slot
+    int64_t number        # among the warp's memory instructions
+    int64_t waits         # fills outstanding, and one for the load/store unit or for the last hit
+    int64_t hit           # when its last hit was; -1 = none
+    int64_t next          # of the free ones
+
+
+cdef struct Entry:
+    # An instruction in the load/store unit.
+    int64_t warp
+    int64_t load          # NONE for what is not a load
+    int64_t at, count     # transactions served, and all
+    int64_t pc
+    uint8_t op
+    bint local
+    int64_t* ids
+
+
+cdef struct BlockSlot:
+    bint occupied, closed
+    int64_t block
+    int64_t alive         # warps that have not ended
+    int64_t waiting       # of them, at the barrier
+
+
+cdef struct SmCounters:
+    int64_t blocks
+    int64_t hits, pending_hits, compulsory, capacity, associativity, writes
+    int64_t warp_instructions, thread_instructions
+    int64_t[4] fails
+    int64_t intra_warp, cross_warp, cross_block
+    int64_t read_messages, write_messages
+
+
+cdef struct Sm:
+    Warp* warp            # [slots x block_warps]
+    BlockSlot* slot
+    int64_t begun         # warps
+    Scheduler[4] scheduler
+    bint check            # some warp may have ended, some barrier may open
+    # The load/store unit: a ring of instructions. `stalled`: the first cannot go on since `since`.
+    Entry* entry
+    int64_t* entry_ids
+    int64_t entry_head, entries
+    bint stalled, retry
+    int reason
+    int64_t since
+    Load* load
+    int64_t free_load, loads
+    Ring hits             # loads whose last hit returns at `time`
+    # The L1, and what lies between it and the crossbar.
+    Cache cache
+    Mshrs mshrs
+    Ring misses           # the miss queue
+    Ring responses
+    int64_t request_port, response_port    # crossbar cycles from which they are free
+    bint waiting          # for a slice with a full input
+    int64_t wake
+    SmCounters n
+
+
+cdef struct SliceCounters:
+    int64_t reads, hits, pending_hits, misses, writes, write_hits
+    int64_t[4] fails
+
+
+cdef struct Slice:
+    Cache cache
+    Mshrs mshrs
+    Ring input
+    int64_t occupancy     # messages on their way or in the input
+    Ring waiting          # SMs, in `what`
+    int64_t request_port, response_port
+    bint stalled, retry
+    int reason
+    int64_t since         # L2 cycle
+    Channel channel
+    Ring returns
+    int64_t wake
+    SliceCounters n

@@ -1,0 +1,60 @@
+# A first-in, first-out queue of small records, on a ring that doubles when it is full.
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+cdef struct Item:
+    int64_t time      # from when the reader may take it, where that matters
+    int64_t line
+    int64_t id        # the line's number in the SM that wants it
+    int64_t what      # the users know
+
+cdef struct Ring:
+    Item* item
+    int64_t head
+    int64_t size
+    int64_t capacity  # a power of two, or 0
+
+
+cdef inline void ring_free(Ring* r) noexcept nogil:
+    free(r.item)
+    r.item = NULL
+    r.head = r.size = r.capacity = 0
+
+
+cdef inline int ring_grow(Ring* r) noexcept nogil:
+    cdef int64_t capacity = 16 if r.capacity == 0 else 2 * r.capacity
+    cdef int64_t first = min(r.size, r.capacity - r.head)
+    cdef Item* grown = <Item*> malloc(<size_t> capacity * sizeof(Item))
+    if grown == NULL:
+        return -1
+    if r.size > 0:
+        memcpy(grown, r.item + r.head, <size_t> first * sizeof(Item))
+        memcpy(grown + first, r.item, <size_t> (r.size - first) * sizeof(Item))
+    free(r.item)
+    r.item = grown
+    r.head = 0
+    r.capacity = capacity
+    return 0
+
+
+cdef inline int ring_push(Ring* r, Item item) noexcept nogil:
+    # Append at the back; -1: out of memory.
+    if r.size == r.capacity and ring_grow(r) < 0:
+        return -1
+    r.item[(r.head + r.size) & (r.capacity - 1)] = item
+    r.size += 1
+    return 0
+
+
+cdef inline Item* ring_first(const Ring* r) noexcept nogil:
+    # The front of a ring that is not empty.
+    return r.item + r.head
+
+
+cdef inline Item ring_pop(Ring* r) noexcept nogil:
+    # Remove the front of a ring that is not empty.
+    cdef Item item = r.item[r.head]
+    r.head = (r.head + 1) & (r.capacity - 1)
+    r.size -= 1
+    return item

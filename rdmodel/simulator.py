@@ -1,0 +1,328 @@
+"""`simulate`: the event-driven machine of docs/machine.md, driven block by block and chunk by chunk."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel import presets
+from rdmodel._engine import (
+    DONE,
+    FAIL_NAMES,
+    PAUSE,
+    REQUEST_BYTES,
+    STUCK,
+    WANT_BLOCK,
+    WANT_CHUNK,
+    WANT_DRAIN,
+    Machine,
+)
+from rdmodel.checks import check_flag, check_int
+from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
+from rdmodel.config import GPU, CoreSched
+from rdmodel.errors import ConfigError, SimulationError, TraceError, unknown
+from rdmodel.launch import residency
+from rdmodel.options import SimulationOptions
+from rdmodel.result import MissCounts, describe
+from rdmodel.simulation import (
+    Contention,
+    DramCounts,
+    L2Counts,
+    MissLatencies,
+    ReservationFails,
+    Simulation,
+    SmSimulation,
+    Traffic,
+)
+from rdmodel.trace import WARP, Trace
+
+CYCLES_PER_RUN = 1 << 14
+"""Eventful cycles between two looks at signals and progress: a few milliseconds, at most a second."""
+
+CHECKED_CYCLES = 64
+"""The same where invariants are checked each time."""
+
+INSTRUCTIONS_PER_CHUNK = 512
+LINES_PER_CHUNK = 4096
+ACCESSES_PER_RECORD = 1 << 14
+MOST_SCHEDULER_WARPS = 64
+
+Progress = Callable[[int, int], None]
+"""Called with (blocks begun, blocks in all), often, as a run goes on."""
+
+Observer = Callable[[NDArray[np.int64]], None]
+"""Called with rows of (SM, block, warp of the block, pc, line, outcome): the L1's load transactions, in order per SM.
+
+Outcomes are 0 for a hit, 1 for a pending hit and 2 for a miss. The array is used again: copy what you keep.
+"""
+
+
+def simulate(
+    trace: Trace,
+    gpu: str | GPU = "gtx470-16k",
+    *,
+    seed: int = 0,
+    check: bool = False,
+    progress: Progress | None = None,
+    observe: Observer | None = None,
+    **options: Any,
+) -> Simulation:
+    """Simulate a kernel launch: SMs with schedulers and L1s, crossbar, L2 slices and DRAM channels.
+
+    `gpu` is a preset's name, the path of a ``.toml`` file or a `GPU`; `options` are the fields of
+    `SimulationOptions`. The machine has no chance in it: `seed` is only recorded. ``check=True`` verifies the
+    machine's invariants again and again while it runs (about 30 times slower). `observe` is called with every load
+    transaction of the L1s.
+
+    Raises `ConfigError`, `LaunchError` or `TraceError`, and `SimulationError` for a run that cannot go on or breaks
+    an invariant. Time O(transactions + instructions), memory O(distinct lines x SMs + resident warps).
+    """
+    if not isinstance(trace, Trace):
+        raise TraceError(f"trace={trace!r}: must be a Trace (tracegen.kernel, rdmodel.load)")
+    check_int("seed", seed, 0)
+    check_flag("check", check)
+    machine = presets.gpu(gpu)
+    run = _Run(trace, machine, make_options(options).resolve(machine), check, progress, observe)
+    run.run()
+    return run.result(seed)
+
+
+def make_options(options: Mapping[str, Any]) -> SimulationOptions:
+    """Return `SimulationOptions` from keywords; raise `ConfigError` for an unknown one, with the near misses."""
+    known = [f.name for f in dataclasses.fields(SimulationOptions)]
+    for name in options:
+        if name not in known:
+            raise ConfigError(unknown("option", name, [*known, "seed", "check"]))
+    return SimulationOptions(
+        **{name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+    )
+
+
+def make_machine(gpu: GPU, options: SimulationOptions, slots: int, block_warps: int, *, log: bool = False) -> Machine:
+    """Return the compiled machine for resolved `options`, with `slots` resident blocks per SM.
+
+    Raises `ConfigError` for more warps per scheduler than it has bits for.
+    """
+    if -(-slots * block_warps // gpu.core.schedulers) > MOST_SCHEDULER_WARPS:
+        raise ConfigError(
+            f"core.schedulers={gpu.core.schedulers}: {slots * block_warps} resident warps are more than "
+            f"{MOST_SCHEDULER_WARPS} for each"
+        )
+    l1, l2 = _numbers(gpu.l1, "index", "allocate"), _numbers(gpu.l2)
+    return Machine(
+        sms=options.sms,
+        slots=slots,
+        block_warps=block_warps,
+        most_lines=WARP * (16 // gpu.l1.line + 2),
+        core={**_numbers(gpu.core, "sched"), "sched": get_args(CoreSched).index(options.sched)},
+        l1={**l1, "sets": gpu.l1.sets, "fill": gpu.l1.allocate == "fill"},
+        index=gpu.l1.index_code(),
+        crossbar=_numbers(gpu.crossbar),
+        l2={**l2, "sets": gpu.l2.sets(gpu.l1.line)},
+        dram=_numbers(gpu.dram),
+        clock=gpu.clock,
+        ideal=-1 if options.memory is None else options.memory,
+        log=log,
+    )
+
+
+def _numbers(part: Any, *without: str) -> dict[str, int]:
+    """Return the fields of a part of the GPU, None (unlimited) as -1."""
+    fields = {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.name not in without}
+    return {name: -1 if value is None else value for name, value in fields.items()}
+
+
+class _Run:
+    """One run: the machine, and what feeds it."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        gpu: GPU,
+        options: SimulationOptions,
+        check: bool,
+        progress: Progress | None,
+        observe: Observer | None,
+    ) -> None:
+        launch = trace.launch
+        self._trace, self._gpu, self._options = trace, gpu, options
+        self._slots = residency(launch, gpu).blocks
+        self._warps = launch.block_warps
+        self._blocks = launch.blocks if options.blocks is None else min(options.blocks, launch.blocks)
+        # No SM can have more blocks than there are.
+        self._slots = min(self._slots, self._blocks)
+        self._machine = make_machine(gpu, options, self._slots, self._warps)
+        self._rule = StoreRule.MACHINE if options.stores else StoreRule.MACHINE_LOADS
+        self._streams: dict[tuple[int, int], WarpStream] = {}
+        self._chunk = Chunk(INSTRUCTIONS_PER_CHUNK, LINES_PER_CHUNK, details=True)
+        self._check, self._progress, self._observe = check, progress, observe
+        self._begun = 0
+        self._trace_seconds = self._seconds = 0.0
+        self._record = np.empty((0, 6), np.int64)
+        if observe is not None:
+            assert options.sms is not None
+            self._record = np.empty((ACCESSES_PER_RECORD + options.sms, 6), np.int64)
+            self._machine.set_record(self._record)
+
+    def run(self) -> None:
+        """Run the machine to its end."""
+        started = perf_counter()
+        while (wanted := self._machine.run(CHECKED_CYCLES if self._check else CYCLES_PER_RUN)) != DONE:
+            if wanted == WANT_CHUNK:
+                self._feed(self._machine.subject_sm, self._machine.subject)
+            elif wanted == WANT_BLOCK:
+                self._give_block()
+            elif wanted == WANT_DRAIN:
+                self._drain()
+            elif wanted == STUCK:
+                self._fail("nothing can happen any more", self._machine.waiting_for())
+            else:
+                assert wanted == PAUSE
+                self._pause()
+        self._drain()
+        if left := self._machine.under_way():
+            self._fail("the machine is not empty at the end", left)
+        self._seconds = perf_counter() - started - self._trace_seconds
+
+    def _pause(self) -> None:
+        if self._progress is not None:
+            self._progress(self._begun, self._blocks)
+        if self._check and (wrong := self._machine.violations()):
+            self._fail("an invariant is broken", wrong)
+
+    def _fail(self, what: str, details: Sequence[str]) -> None:
+        raise SimulationError(f"{self._trace.launch.kernel}, cycle {self._machine.now}: {what}: {'; '.join(details)}")
+
+    def _give_block(self) -> None:
+        sm, slot = self._machine.subject_sm, self._machine.subject
+        if self._begun == self._blocks:
+            self._machine.decline_block(sm, slot)
+            return
+        started = perf_counter()
+        streams = open_block(self._trace, self._begun, self._gpu.l1.line, self._rule)
+        self._trace_seconds += perf_counter() - started
+        self._machine.begin_block(sm, slot, self._begun)
+        self._begun += 1
+        for warp, stream in enumerate(streams, slot * self._warps):
+            self._streams[sm, warp] = stream
+            while self._machine.starving(sm, warp):
+                self._feed(sm, warp)
+        self._machine.start_block(sm, slot)
+
+    def _feed(self, sm: int, warp: int) -> None:
+        started = perf_counter()
+        chunk = self._chunk
+        more = self._streams[sm, warp].fill(chunk)
+        self._trace_seconds += perf_counter() - started
+        self._machine.put_chunk(
+            sm,
+            warp,
+            chunk.op,
+            chunk.needs,
+            chunk.gap,
+            chunk.count,
+            chunk.lines,
+            chunk.pc,
+            chunk.lanes,
+            chunk.flags,
+            chunk.n,
+            chunk.used,
+            more,
+        )
+
+    def _drain(self) -> None:
+        if self._observe is not None:
+            self._observe(self._record[: self._machine.recorded])
+            self._machine.recorded = 0
+
+    def result(self, seed: int) -> Simulation:
+        """Return what the machine counted; raise `TraceError` if there was nothing to count."""
+        assert self._options.sms is not None
+        raw = [self._machine.sm_counters(i) for i in range(self._options.sms)]
+        per_sm = tuple(_sm_result(i, counts) for i, counts in enumerate(raw))
+        if not any(sm.transactions for sm in per_sm):
+            raise TraceError(f"the simulated blocks of {self._trace.launch.kernel} access no memory")
+        slices = range(0 if self._options.memory is not None else self._gpu.l2.slices)
+        l2 = _total([self._machine.slice_counters(i) for i in slices])
+        dram = _total([self._machine.channel_counters(i) for i in slices])
+        totals = _sm_result(-1, _total(raw))
+        return Simulation(
+            kernel=self._trace.launch.kernel,
+            gpu=self._gpu.name,
+            seed=seed,
+            sms=self._options.sms,
+            cycles=self._machine.last_end + 1,
+            **{name: getattr(totals, name) for name in SUMMED},
+            traffic=_traffic(_total(raw), self._gpu.l1.line),
+            miss_latencies=_latencies(self._machine.miss_latencies()),
+            l2=_l2_counts(l2) if l2 else None,
+            dram=_dram_counts(dram, self._gpu) if dram else None,
+            trace_seconds=self._trace_seconds,
+            seconds=self._seconds,
+            config=describe(self._trace, self._gpu, self._options, seed),
+            per_sm=per_sm,
+        )
+
+
+# ---- from counters to results
+
+SUMMED = tuple(f.name for f in dataclasses.fields(SmSimulation) if f.name not in ("sm", "blocks"))
+"""Fields that `SmSimulation` and `Simulation` share."""
+
+Counters = Mapping[str, Any]
+
+
+def _total(counters: Sequence[Counters]) -> dict[str, Any]:
+    """Return the sums of all counters, if there are any; lists are added element by element."""
+    total = dict(counters[0]) if counters else {}
+    for one in counters[1:]:
+        for name, value in one.items():
+            both = (total[name], value)
+            total[name] = list(map(sum, zip(*both, strict=True))) if isinstance(value, list) else sum(both)
+    return total
+
+
+def _sm_result(sm: int, counts: Counters) -> SmSimulation:
+    return SmSimulation(
+        sm=sm,
+        blocks=counts["blocks"],
+        warp_instructions=counts["warp_instructions"],
+        instructions=counts["thread_instructions"],
+        hits=counts["hits"],
+        pending_hits=counts["pending_hits"],
+        misses=MissCounts(counts["compulsory"], counts["capacity"], counts["associativity"]),
+        writes=counts["writes"],
+        bypassed=0,
+        reservation_fails=ReservationFails(**dict(zip(FAIL_NAMES, counts["fails"], strict=True))),
+        contention=Contention(counts["intra_warp"], counts["cross_warp"], counts["cross_block"]),
+    )
+
+
+def _traffic(counts: Counters, line: int) -> Traffic:
+    reads, writes = counts["read_messages"], counts["write_messages"]
+    return Traffic(
+        read_messages=reads,
+        write_messages=writes,
+        response_messages=reads,
+        request_bytes=REQUEST_BYTES * reads + (REQUEST_BYTES + line) * writes,
+        response_bytes=(REQUEST_BYTES + line) * reads,
+    )
+
+
+def _latencies(counts: Sequence[int]) -> MissLatencies:
+    cycles = np.flatnonzero(counts)
+    return MissLatencies(cycles, np.asarray(counts, np.int64)[cycles])
+
+
+def _l2_counts(counts: Counters) -> L2Counts:
+    stalls = dict(zip((*FAIL_NAMES[:-1], "dram_queue"), counts["fails"], strict=True))
+    return L2Counts(**{name: value for name, value in counts.items() if name != "fails"}, stalls=stalls)
+
+
+def _dram_counts(counts: Counters, gpu: GPU) -> DramCounts:
+    return DramCounts(**counts, bytes=(counts["reads"] + counts["writes"]) * gpu.l1.line)

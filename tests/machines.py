@@ -1,0 +1,181 @@
+"""Random machines and programs for the simulators, and the compiled engine driven by hand, with its log."""
+
+import numpy as np
+
+from rdmodel import _engine, simulator
+from rdmodel.config import GPU, CacheConfig, CoreConfig
+from rdmodel.memory import CrossbarConfig, DramConfig, L2Config
+from rdmodel.policies import Linear, PMod
+from rdmodel.reference.machine import MachineInstruction
+from rdmodel.trace import Op
+
+KINDS = ("issue", "access", "fill", "slice", "dram", "begin", "end")
+
+
+def random_gpu(random, line=128):
+    """Return a small machine; every limit is small enough to be hit."""
+    ways, sets = int(random.integers(1, 5)), int(2 ** random.integers(0, 3))
+    pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
+    slices, l2_ways = int(random.integers(1, 4)), int(random.integers(1, 4))
+    return GPU(
+        name="random",
+        sms=1,
+        max_threads=1536,
+        max_blocks=8,
+        max_warps=48,
+        clock=pick(700, 700, 600, 1000),
+        l1=CacheConfig(
+            size=ways * sets * line,
+            ways=ways,
+            line=line,
+            index=pick(Linear(), PMod()) if sets > 1 else Linear(),
+            mshrs=pick(None, 1, 2, 3, 8),
+            mshr_merge=pick(None, 1, 2, 4),
+            mshr_per_warp=pick(None, None, 1, 2),
+            allocate=pick("miss", "miss", "fill"),
+            miss_queue=pick(1, 2, 8),
+        ),
+        core=CoreConfig(
+            schedulers=pick(1, 2, 3, 4),
+            sched=pick("lrr", "gto", "two-level", "old"),
+            fetch_group=pick(1, 2, 3, 8),
+            ldst_queue=pick(1, 1, 2, 4),
+            hit_latency=pick(0, 1, 5, 20),
+        ),
+        crossbar=CrossbarConfig(clock=pick(700, 1400, 500, 1000), width=pick(32, 8, 200), latency=pick(0, 1, 8)),
+        l2=L2Config(
+            clock=pick(700, 700, 350, 1400, 900),
+            slices=slices,
+            size=l2_ways * line * int(2 ** random.integers(0, 3)),
+            ways=l2_ways,
+            mshrs=pick(None, 1, 2, 8),
+            mshr_merge=pick(None, 1, 2),
+            queue=pick(1, 2, 64),
+            latency=pick(0, 3, 20),
+        ),
+        dram=DramConfig(
+            clock=pick(924, 700, 350, 1500),
+            banks=pick(1, 2, 4),
+            row=line * pick(1, 2, 4),
+            queue=pick(1, 2, 8),
+            width=pick(32, 64, 128),
+            latency=pick(0, 10),
+            **{name: int(random.integers(0, most)) for name, most in TIMINGS.items()},
+        ),
+    )
+
+
+TIMINGS = {"tcl": 8, "trp": 6, "trc": 20, "tras": 15, "trcd": 8, "trrd": 6}
+
+
+NEEDS = (0, 1, 2, 3, 2**63, 2**64 - 1)
+
+
+def random_blocks(random, blocks, warps, most=12):
+    """Return random blocks; all warps of a block meet the same number of barriers, or do not."""
+    footprint = int(random.integers(2, 40))
+    return [[random_warp(random, footprint, most) for _ in range(warps)] for _ in range(blocks)]
+
+
+def random_warp(random, footprint, most):
+    return [random_instruction(random, footprint) for _ in range(int(random.integers(0, most)))]
+
+
+def random_instruction(random, footprint):
+    op = int(random.choice([Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC, Op.BARRIER]))
+    lines = random.choice(footprint, size=min(footprint, int(random.integers(1, 7))), replace=False)
+    served_elsewhere = op == Op.BARRIER or (op != Op.LOAD and random.random() < 0.2)
+    return MachineInstruction(
+        op=op,
+        local=bool(op != Op.BARRIER and random.random() < 0.3),
+        needs=NEEDS[random.integers(len(NEEDS))],
+        gap=int(random.choice([0, 0, 1, 5])),
+        lanes=int(random.integers(1, 33)),
+        lines=() if served_elsewhere else tuple(int(line) for line in lines),
+    )
+
+
+class Driven:
+    """The compiled engine on given blocks, fed in pieces of random length."""
+
+    def __init__(self, blocks, gpu, options, slots, block_warps, random=None, checked=True):
+        self.machine = simulator.make_machine(gpu, options, slots, block_warps, log=True)
+        self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
+        self.blocks, self.block_warps = blocks, block_warps
+        self.random = random or np.random.default_rng(0)
+        self.begun = 0
+        self.left = {}
+        while (wanted := self.machine.run(int(self.random.integers(1, 20)))) != _engine.DONE:
+            sm, subject = self.machine.subject_sm, self.machine.subject
+            assert wanted != _engine.STUCK, self.machine.waiting_for()
+            if wanted == _engine.WANT_CHUNK:
+                self.feed(sm, subject)
+            elif wanted == _engine.WANT_BLOCK:
+                self.give(sm, subject)
+            elif checked:
+                assert self.machine.violations() == []
+        assert self.machine.under_way() == []
+        self.cycles = self.machine.last_end + 1
+
+    def give(self, sm, slot):
+        if self.begun == len(self.blocks):
+            self.machine.decline_block(sm, slot)
+            return
+        self.machine.begin_block(sm, slot, self.begun)
+        for i, instructions in enumerate(self.blocks[self.begun]):
+            warp = slot * self.block_warps + i
+            self.left[sm, warp] = list(instructions)
+            while self.machine.starving(sm, warp):
+                self.feed(sm, warp)
+        self.begun += 1
+        self.machine.start_block(sm, slot)
+
+    def feed(self, sm, warp):
+        left = self.left[sm, warp]
+        n = int(self.random.integers(0, len(left) + 1))
+        part, self.left[sm, warp] = left[:n], left[n:]
+        lines = [line for instruction in part for line in instruction.lines]
+        self.machine.put_chunk(
+            sm,
+            warp,
+            np.array([i.op for i in part], np.uint8),
+            np.array([i.needs for i in part], np.uint64),
+            np.array([i.gap for i in part], np.int32),
+            np.array([len(i.lines) for i in part], np.int32),
+            np.array(lines, np.int64),
+            np.array([i.pc for i in part], np.int32),
+            np.array([i.lanes for i in part], np.uint8),
+            np.array([int(i.local) for i in part], np.uint8),
+            n,
+            len(lines),
+            bool(self.left[sm, warp]) or bool(n),
+        )
+
+    def log(self):
+        """Return the log as the reference writes it."""
+        return [entry(*event) for event in self.machine.events()]
+
+    def sm_counters(self, i):
+        """Return an SM's counters under the reference's names."""
+        counts = dict(self.machine.sm_counters(i))
+        fails = dict(zip(_engine.FAIL_NAMES, counts.pop("fails"), strict=True))
+        counts["cross_warp_intra_block"] = counts.pop("cross_warp")
+        counts["bypassed"] = 0
+        parts = ("hits", "pending_hits", "compulsory", "capacity", "associativity", "writes")
+        counts["transactions"] = sum(counts[name] for name in parts)
+        return {**counts, **{f"fail_{name}": value for name, value in fails.items()}}
+
+    def slice_counters(self, i):
+        counts = dict(self.machine.slice_counters(i))
+        names = ("line_alloc", "mshr_entry", "mshr_merge", "dram_queue")
+        fails = dict(zip(names, counts.pop("fails"), strict=True))
+        return {**counts, **{f"fail_{name}": value for name, value in fails.items()}}
+
+    def channel_counters(self, i):
+        return dict(self.machine.channel_counters(i))
+
+
+def entry(kind, time, where, a, b):
+    """Return one log entry as the reference writes it."""
+    name = KINDS[kind]
+    return (name, time, where, a) if name == "fill" else (name, time, where, a, b)
