@@ -1,5 +1,11 @@
 from rdmodel import policies as policies
 from rdmodel import presets as presets
+from rdmodel.calibration import Calibration as Calibration
+from rdmodel.calibration import calibrate as calibrate
+from rdmodel.comparison import Agreement as Agreement
+from rdmodel.comparison import Comparison as Comparison
+from rdmodel.comparison import agreement as agreement
+from rdmodel.comparison import compare as compare
 from rdmodel.concentration import balance as balance
 from rdmodel.concentration import concentration_by_load as concentration_by_load
 from rdmodel.concentration import intra_warp_concentration as intra_warp_concentration

@@ -122,7 +122,8 @@ class GPU:
     """A GPU: its SMs, what limits residency on one, its caches, memory and latencies.
 
     `registers` and `shared_memory` (bytes) are per SM; registers are handed to a warp in multiples of
-    `register_unit`. `latency` serves the model's `hardware` definition, `paper_latency` the `paper` one; `clock` (MHz
+    `register_unit`. `latency` serves the model's `hardware` definition, `paper_latency` the `paper` one, `calibrated`
+    (fitted to the simulator by `rdmodel.calibrate`, None = not yet) its comparison with the simulator; `clock` (MHz
     of the SMs), `core`, `crossbar`, `l2` and `dram` serve the simulator. `sources` maps a field to where its number
     comes from.
     """
@@ -139,6 +140,7 @@ class GPU:
     l1: CacheConfig
     latency: LatencyConfig = field(default_factory=lambda: LatencyConfig())
     paper_latency: LatencyConfig = field(default_factory=lambda: LatencyConfig(lat_min=100, sigma=5.0, hit_latency=0))
+    calibrated: LatencyConfig | None = None
     clock: int = 700
     core: CoreConfig = field(default_factory=lambda: CoreConfig())
     crossbar: CrossbarConfig = field(default_factory=lambda: CrossbarConfig())
@@ -154,8 +156,9 @@ class GPU:
         check_int("shared_memory", self.shared_memory, 0)
         check_int("clock", self.clock, 1, MOST_CLOCK)
         for name, cls in PARTS.items():
-            if not isinstance(getattr(self, name), cls):
-                raise ConfigError(f"{name}={getattr(self, name)!r}: must be a {cls.__name__}")
+            value = getattr(self, name)
+            if not isinstance(value, cls) and not (name == "calibrated" and value is None):
+                raise ConfigError(f"{name}={value!r}: must be a {cls.__name__}")
         self._check_memory()
         for name, source in self.sources.items():
             if not isinstance(source, str):
@@ -180,6 +183,8 @@ class GPU:
         """Return everything as plain numbers, strings and dicts: `gpu_from_dict` reads it back."""
         plain = dataclasses.asdict(dataclasses.replace(self, sources={}))
         plain["l1"]["index"] = index_to_dict(self.l1.index)
+        if self.calibrated is None:
+            del plain["calibrated"]
         plain["sources"] = dict(self.sources)
         return plain
 
@@ -188,6 +193,7 @@ PARTS: dict[str, Any] = {
     "l1": CacheConfig,
     "latency": LatencyConfig,
     "paper_latency": LatencyConfig,
+    "calibrated": LatencyConfig,
     "core": CoreConfig,
     "crossbar": CrossbarConfig,
     "l2": L2Config,

@@ -45,7 +45,7 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
         *path, last = key.split(".")
         table = plain
         for name in path:
-            table = table[name]
+            table = table.setdefault(name, {})
         table[last] = _parse(key, assignments[key])
         plain["sources"][key] = SOURCE
     return gpu_from_dict(plain)

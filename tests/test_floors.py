@@ -21,8 +21,8 @@ FLOORS = {
     2: "_heap _index _lru _tree _warp _sched _coalesce _core _model _ring _clock _cache _dram _issue _machine _engine",
     3: "launch coalescing expansion pieces distance storage summary concentration",
     4: "model simulator reference",
-    5: "__init__",
-    6: "tracegen",
+    5: "calibration comparison plots",
+    6: "__init__ tracegen",
     7: "cli __main__",
 }
 """Modules of rdmodel by floor; a package counts as one module, and all of tracegen as one."""

@@ -103,6 +103,7 @@ ORIGIN = re.compile(
     r"(Nugteren|Jia|Wang|Khairy|Koo) et al\., (HPCA|DATE|GPGPU-8|ISCA) 20\d\d, (section|table)"
     r"|CUDA C Programming Guide 5|NVIDIA, (GeForce|Fermi|Kepler)"
     r"|(deviceQuery in )?[a-z]+/[a-z_]+(@[0-9a-f]+)?, |inferred"
+    r"|fitted to the simulator by: rdmodel calibrate "
 )
 REASON = re.compile(r"inferred(, not measured)?(: | from [GN]| from Koo| from deviceQuery| to be as in the \w+)")
 

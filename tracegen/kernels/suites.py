@@ -1,0 +1,54 @@
+"""Suites: which kernels are run together, and at which sizes a simulator gets through them in a minute or two.
+
+Sizes are cut along loops and outer dimensions. Row lengths stay powers of two, which is what makes rows conflict, and
+there are enough blocks for the SMs where the kernel has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_PRODUCT = {"NI": 256, "NJ": 256, "NK": 256}
+_PLANE = {"NX": 512, "NY": 512}
+_ROWS = {"NX": 4096, "NY": 512}
+_COLUMNS = {"NX": 512, "NY": 4096}
+_TALL = {"M": 4096, "N": 256}
+_SQUARE = {"M": 512, "N": 512}
+_PAIRS = {"M": 1024, "N": 64}
+
+POLYBENCH: Mapping[str, Mapping[str, int]] = {
+    "2dconv": {"NI": 512, "NJ": 512},
+    "2mm.1": _PRODUCT,
+    "2mm.2": {"NI": 256, "NJ": 256, "NL": 256},
+    "3dconv": {},
+    "3mm.1": _PRODUCT,
+    "3mm.2": {"NJ": 256, "NL": 256, "NM": 256},
+    "3mm.3": {"NI": 256, "NJ": 256, "NL": 256},
+    "atax.1": _ROWS,
+    "atax.2": _COLUMNS,
+    "bicg.1": _COLUMNS,
+    "bicg.2": _ROWS,
+    "corr.mean": _TALL,
+    "corr.std": _TALL,
+    "corr.reduce": _SQUARE,
+    "corr.corr": _PAIRS,
+    "covar.mean": _TALL,
+    "covar.reduce": _SQUARE,
+    "covar.covar": _PAIRS,
+    "fdtd2d.1": _PLANE,
+    "fdtd2d.2": _PLANE,
+    "fdtd2d.3": _PLANE,
+    "gemm": _PRODUCT,
+    "gesummv": {"N": 2048},
+    "gramschmidt.1": {},
+    "gramschmidt.2": {},
+    "gramschmidt.3": {"NI": 256, "NJ": 4096},
+    "mvt.1": {"N": 2048},
+    "mvt.2": {"N": 2048},
+    "syr2k": {"N": 256, "M": 128},
+    "syrk": {"N": 256, "M": 128},
+}
+"""The 30 kernels of PolyBench/GPU, cut: about 60 million load transactions together."""
+
+SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {"polybench": POLYBENCH}
+"""Suites by name: kernel to sizes; what is not named keeps its default."""
