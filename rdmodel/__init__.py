@@ -30,6 +30,7 @@ _HOMES = {
     "rdmodel.config": ("GPU", "CacheConfig", "CoreConfig", "LatencyConfig"),
     "rdmodel.distance": ("DistanceStream", "histogram", "miss_ratio_curve", "reuse_distances"),
     "rdmodel.errors": ("ConfigError", "LaunchError", "RdmodelError", "SimulationError", "TraceError"),
+    "rdmodel.localities": ("Locality", "locality"),
     "rdmodel.memory": ("CrossbarConfig", "DramConfig", "L2Config"),
     "rdmodel.model": ("predict",),
     "rdmodel.options": ("Options", "SimulationOptions"),

@@ -22,6 +22,8 @@ from rdmodel.errors import LaunchError as LaunchError
 from rdmodel.errors import RdmodelError as RdmodelError
 from rdmodel.errors import SimulationError as SimulationError
 from rdmodel.errors import TraceError as TraceError
+from rdmodel.localities import Locality as Locality
+from rdmodel.localities import locality as locality
 from rdmodel.memory import CrossbarConfig as CrossbarConfig
 from rdmodel.memory import DramConfig as DramConfig
 from rdmodel.memory import L2Config as L2Config

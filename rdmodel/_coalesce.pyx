@@ -71,6 +71,29 @@ cdef int64_t coalesce_warp(
     return total + found
 
 
+cdef int64_t coalesce_masks(
+    const int64_t* address, uint32_t mask, int64_t size, int64_t line_bits, int64_t* out, uint32_t* lanes
+) noexcept nogil:
+    """As `coalesce_warp`, and write to `lanes` which lanes asked for each of the lines."""
+    cdef int64_t width = group_lanes(size)
+    cdef int64_t lane, line, i, first = 0, total = 0
+    for lane in range(LANES):
+        if lane % width == 0:
+            first = total
+        if not (mask >> lane) & 1:
+            continue
+        for line in range(address[lane] >> line_bits, ((address[lane] + size - 1) >> line_bits) + 1):
+            i = first
+            while i < total and out[i] != line:
+                i += 1
+            if i == total:
+                out[total] = line
+                lanes[total] = 0
+                total += 1
+            lanes[i] |= <uint32_t> 1 << lane
+    return total
+
+
 cdef bint rises_gently(
     const int64_t[:] address, uint32_t mask, int64_t size, int64_t line, int64_t* first, int64_t* last
 ) noexcept nogil:
@@ -144,7 +167,7 @@ def coalesce_segment(
     const uint64_t[:, :] needs, const uint32_t[:, :] mask, const int64_t[:, :, :] base,
     int64_t warp, int64_t position, int64_t trips, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
-    int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags,
+    int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags, uint32_t[::1] out_masks,
     int64_t n, int64_t used, int64_t carry,
 ):
     """Append one warp's instructions of a loop segment, from `position` (trip x body + instruction) on.
@@ -152,7 +175,8 @@ def coalesce_segment(
     Stops at the end of the segment or when the output might not hold one more instruction, which has at most
     `most_lines` lines. Returns (new position, n, used, carry); n counts instructions, `used` lines, `carry` the
     gaps of barriers, which go to the next instruction: barriers vanish, the time before them does not. What only
-    the simulator reads (pc, active lanes, flags) is written if `out_pc` has room.
+    the simulator reads (pc, active lanes, flags) is written if `out_pc` has room, and the lanes that asked for each
+    line if `out_masks` has.
     """
     cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count, shift
     cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
@@ -160,7 +184,8 @@ def coalesce_segment(
     cdef int64_t[SHORT_BODY] first
     cdef int64_t[SHORT_BODY] last
     cdef uint8_t[SHORT_BODY] gentle
-    cdef bint short = body <= SHORT_BODY and trips > 1, details = out_pc.shape[0] > 0
+    cdef bint details = out_pc.shape[0] > 0, masks = out_masks.shape[0] > 0
+    cdef bint short = body <= SHORT_BODY and trips > 1 and not masks
     cdef uint32_t active
     with nogil:
         if short:
@@ -184,7 +209,10 @@ def coalesce_segment(
             elif wants_lines(op[i], space[i], rule):
                 for lane in range(LANES):
                     address[lane] = base[warp, i, lane] + trip * step[i]
-                count = coalesce_warp(address, active, size[i], line_bits, &out_lines[used])
+                if masks:
+                    count = coalesce_masks(address, active, size[i], line_bits, &out_lines[used], &out_masks[used])
+                else:
+                    count = coalesce_warp(address, active, size[i], line_bits, &out_lines[used])
             out_op[n] = acts_as(op[i], space[i], rule)
             out_needs[n] = needs[warp, i]
             out_gap[n] = add_gaps(gap[i], carry)
@@ -205,12 +233,12 @@ def coalesce_columns(
     const uint64_t[::1] needs, const uint32_t[::1] mask, const int64_t[::1] address_start, const int64_t[::1] addresses,
     int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
-    int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags,
+    int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags, uint32_t[::1] out_masks,
     int64_t n, int64_t used, int64_t carry,
 ):
     """Append the instructions `position` to `end` of a column trace; limits and result as `coalesce_segment`."""
     cdef int64_t i, lane, at, count
-    cdef bint details = out_pc.shape[0] > 0
+    cdef bint details = out_pc.shape[0] > 0, masks = out_masks.shape[0] > 0
     cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
     cdef int64_t[32] address
     with nogil:
@@ -228,7 +256,10 @@ def coalesce_columns(
                     if (mask[i] >> lane) & 1:
                         address[lane] = addresses[at]
                         at += 1
-                count = coalesce_warp(address, mask[i], size[i], line_bits, &out_lines[used])
+                if masks:
+                    count = coalesce_masks(address, mask[i], size[i], line_bits, &out_lines[used], &out_masks[used])
+                else:
+                    count = coalesce_warp(address, mask[i], size[i], line_bits, &out_lines[used])
             out_op[n] = acts_as(op[i], space[i], rule)
             out_needs[n] = needs[i]
             out_gap[n] = add_gaps(gap[i], carry)

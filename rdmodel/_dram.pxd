@@ -92,13 +92,14 @@ cdef inline int64_t column_time(const Channel* c, const Bank* b) noexcept nogil:
 
 
 cdef inline int64_t open_time(const Channel* c, const Bank* b) noexcept nogil:
-    cdef int64_t before = c.timing.trp if b.opened else 0
+    # Also a bank without an open row is precharged first: it would else never get ahead of those that have one,
+    # whose activation is booked that much earlier.
     cdef int64_t activate = max(b.activated + c.timing.trc, c.activated + c.timing.trrd)
-    return max(b.precharge, activate - before)
+    return max(b.precharge, activate - c.timing.trp)
 
 
 cdef inline void open_row(Channel* c, Bank* b, int64_t row, int64_t now) noexcept nogil:
-    b.activated = c.activated = now + (c.timing.trp if b.opened else 0)
+    b.activated = c.activated = now + c.timing.trp
     b.opened = True
     b.row = row
     b.column = b.activated + c.timing.trcd

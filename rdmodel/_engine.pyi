@@ -13,7 +13,9 @@ PAUSE: int
 WANT_DRAIN: int
 STUCK: int
 REQUEST_BYTES: int
+ROW_WIDTH: int
 FAIL_NAMES: tuple[str, ...]
+SLICE_FAIL_NAMES: tuple[str, ...]
 
 class Machine:
     now: int
@@ -58,6 +60,7 @@ class Machine:
         n: int,
         used: int,
         more: bool,
+        masks: NDArray[np.uint32] | None = None,
     ) -> None: ...
     def set_record(self, rows: NDArray[np.int64]) -> None: ...
     def run(self, cycles: int) -> int: ...

@@ -6,7 +6,7 @@
 """The compiled event-driven simulator: `Machine`."""
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -36,6 +36,7 @@ cdef enum:
     NEVER = 0x3fffffffffffffff
     LOG_WIDTH = 6
     C_REQUEST_BYTES = 8
+    C_ROW_WIDTH = 7
     MOST_LATENCY = 1048576    # longer ones are counted as this long
 
 # What `_run` returns: why it stopped.
@@ -66,7 +67,9 @@ PAUSE = C_PAUSE
 WANT_DRAIN = C_DRAIN
 STUCK = C_STUCK
 REQUEST_BYTES = C_REQUEST_BYTES
+ROW_WIDTH = C_ROW_WIDTH
 FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "miss_queue")
+SLICE_FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "dram_queue")
 
 
 @cython.final
@@ -209,6 +212,7 @@ cdef class Machine:
                 free(sm.slot)
                 free(sm.entry)
                 free(sm.entry_ids)
+                free(sm.entry_masks)
                 free(sm.load)
                 cache_free(&sm.cache)
                 mshrs_free(&sm.mshrs)
@@ -271,9 +275,12 @@ cdef class Machine:
     def put_chunk(
         self, int64_t sm, int64_t warp, const uint8_t[::1] op, const uint64_t[::1] needs, const int32_t[::1] gap,
         const int32_t[::1] count, const int64_t[::1] lines, const int32_t[::1] pc, const uint8_t[::1] lanes,
-        const uint8_t[::1] flags, int64_t n, int64_t used, bint more,
+        const uint8_t[::1] flags, int64_t n, int64_t used, bint more, const uint32_t[::1] masks=None,
     ):
-        """Append `n` instructions with `used` lines in all to a warp's buffer; `more`: further ones may follow."""
+        """Append `n` instructions with `used` lines in all to a warp's buffer; `more`: further ones may follow.
+
+        `masks` has the lanes that asked for each line; only a record needs them.
+        """
         cdef Sm* m = &self.sm[sm]
         cdef Warp* w = &m.warp[warp]
         cdef bint empty = w.at == w.n
@@ -292,13 +299,31 @@ cdef class Machine:
         if used > 0:
             if cache_intern(&m.cache, &lines[0], used, w.ids + w.used) < 0:
                 raise MemoryError
+            if self.recording:
+                assert masks is not None and used <= masks.shape[0]
+                memcpy(w.masks + w.used, &masks[0], <size_t> used * sizeof(uint32_t))
             w.used += used
         w.more = more
         if empty and n > 0:
             w.gap_left = w.gap[0]
 
     def set_record(self, int64_t[:, ::1] rows):
-        """Record every served load transaction as (SM, block, warp, pc, line, outcome) in `rows`."""
+        """Record every served load transaction as (SM, block, warp, pc, line, outcome, lanes) in `rows`.
+
+        To be called before the first block begins.
+        """
+        cdef int64_t i, k
+        cdef Sm* sm
+        assert self.now < 0 and not self.recording and rows.shape[1] == C_ROW_WIDTH
+        for i in range(self.sms):
+            sm = &self.sm[i]
+            sm.entry_masks = <uint32_t*> malloc(<size_t> (self.ldst_queue * self.most_lines) * sizeof(uint32_t))
+            if sm.entry_masks == NULL:
+                raise MemoryError
+            for k in range(self.ldst_queue):
+                sm.entry[k].masks = sm.entry_masks + k * self.most_lines
+            for k in range(self.slots * self.block_warps):
+                sm.warp[k].masked = True
         self.rows = rows
         self.recording = True
         self.recorded = 0
@@ -316,6 +341,7 @@ cdef class Machine:
 
     cdef int _run(self, int64_t cycles) noexcept nogil:
         cdef int code
+        cdef int64_t wake
         while True:
             code = self._end_cycle()
             if code != C_GO:
@@ -323,10 +349,10 @@ cdef class Machine:
             if cycles <= 0:
                 return C_PAUSE
             cycles -= 1
-            self.now = self._next_wake()
-            if self.now == NEVER:
-                self.now = self.last_end
+            wake = self._next_wake()
+            if wake == NEVER:
                 return C_STUCK if self.resident > 0 else C_DONE
+            self.now = wake
             code = self._cycle(self.now)
             if code != C_GO:
                 return code
@@ -579,6 +605,7 @@ cdef class Machine:
                 return FAIL_MERGE
             outcome = PENDING_HIT
             sm.n.pending_hits += 1
+            sm.load[e.load].hit = t
         elif l.flags & VALID:
             outcome = HIT
             sm.n.hits += 1
@@ -683,10 +710,10 @@ cdef class Machine:
     cdef int _issue(self, int64_t i, int64_t t) noexcept nogil:
         cdef Sm* sm = &self.sm[i]
         cdef Scheduler* s
-        cdef int64_t k, turn, place
+        cdef int64_t k, turn, place, first = sm.first_scheduler
         cdef uint64_t candidates
         for turn in range(self.schedulers):
-            k = (t + turn) % self.schedulers
+            k = (first + turn) % self.schedulers
             s = &sm.scheduler[k]
             candidates = s.freely
             if sm.entries < self.ldst_queue:
@@ -737,6 +764,7 @@ cdef class Machine:
         cdef Warp* w = &sm.warp[warp]
         cdef Entry* e = &sm.entry[(sm.entry_head + sm.entries) % self.ldst_queue]
         e.warp = warp
+        sm.first_scheduler = warp % self.schedulers + 1
         e.op = w.op[w.at]
         e.local = w.flags[w.at] & LOCAL_FLAG
         e.pc = w.pc[w.at]
@@ -744,6 +772,8 @@ cdef class Machine:
         e.count = w.count[w.at]
         e.load = NONE
         memcpy(e.ids, w.ids + w.id_at, <size_t> e.count * sizeof(int64_t))
+        if self.recording:
+            memcpy(e.masks, w.masks + w.id_at, <size_t> e.count * sizeof(uint32_t))
         sm.entries += 1
         w.in_unit += 1
         if e.op == LOAD:
@@ -1021,7 +1051,7 @@ cdef class Machine:
         cdef Warp* w = &self.sm[i].warp[e.warp]
         cdef int64_t* row = &self.rows[self.recorded, 0]
         row[0], row[1], row[2], row[3] = i, w.block, w.index, e.pc
-        row[4], row[5] = self.sm[i].cache.line[e.ids[e.at]].line, outcome
+        row[4], row[5], row[6] = self.sm[i].cache.line[e.ids[e.at]].line, outcome, e.masks[e.at]
         self.recorded += 1
 
     # ---- results
@@ -1143,7 +1173,7 @@ cdef class Machine:
         return found
 
     def waiting_for(self):
-        """Return what every SM with blocks waits for, as sentences: the report on a run that cannot go on."""
+        """Return what SMs and slices wait for, as sentences: the report on a run that cannot go on."""
         cdef int64_t i, k
         cdef Sm* sm
         found = []
@@ -1151,6 +1181,9 @@ cdef class Machine:
             sm = &self.sm[i]
             if sm.stalled:
                 found.append(f"SM {i}: the load/store unit waits for {FAIL_NAMES[sm.reason - FAILED]}")
+            if sm.waiting:
+                k = modulo(ring_first(&sm.misses).line, self.slices)
+                found.append(f"SM {i}: the miss queue waits for room in slice {k}")
             for k in range(self.slots):
                 if sm.slot[k].occupied:
                     found.append(
@@ -1158,6 +1191,9 @@ cdef class Machine:
                         f"barrier, {sum([sm.warp[k * self.block_warps + j].loads > 0 for j in range(self.block_warps)])} "
                         "for loads"
                     )
+        for i in range(self.slices):
+            if self.slice[i].stalled:
+                found.append(f"slice {i}: a request waits for {SLICE_FAIL_NAMES[self.slice[i].reason - FAILED]}")
         return found
 
 

@@ -1,5 +1,5 @@
 # The warps of a simulated SM: what each will issue, what it waits for, and which of them a scheduler picks.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memmove
 
@@ -41,6 +41,8 @@ cdef struct Warp:
     int32_t* pc
     uint64_t* needs
     int64_t* ids
+    uint32_t* masks          # the lanes that asked for each line, if `masked`
+    bint masked
     int64_t at, n, id_at, used, capacity, id_capacity
     bint more                # the stream may hold further instructions
     int64_t gap_left
@@ -74,6 +76,7 @@ cdef inline void warp_free(Warp* w) noexcept nogil:
     free(w.pc)
     free(w.needs)
     free(w.ids)
+    free(w.masks)
 
 
 cdef inline void warp_begin(Warp* w, int64_t age, int64_t block, int64_t index) noexcept nogil:
@@ -104,6 +107,8 @@ cdef inline void warp_drop_issued(Warp* w) noexcept nogil:
         memmove(w.needs, w.needs + w.at, <size_t> w.n * sizeof(uint64_t))
     if w.id_at > 0 and w.used > 0:
         memmove(w.ids, w.ids + w.id_at, <size_t> w.used * sizeof(int64_t))
+        if w.masked:
+            memmove(w.masks, w.masks + w.id_at, <size_t> w.used * sizeof(uint32_t))
     w.at = w.id_at = 0
 
 
@@ -127,6 +132,8 @@ cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
     if w.used + used > w.id_capacity:
         capacity = max(w.used + used, 2 * w.id_capacity)
         if grow(<void**> &w.ids, capacity, sizeof(int64_t)) < 0:
+            return -1
+        if w.masked and grow(<void**> &w.masks, capacity, sizeof(uint32_t)) < 0:
             return -1
         w.id_capacity = capacity
     return 0

@@ -1,6 +1,6 @@
 # The parts of the simulated machine as structs: what an SM, a slice of the L2 and the whole are made of.
 # docs/machine.md says what happens in a cycle; the functions are in _engine.pyx.
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from rdmodel._cache cimport Cache, Mshrs
 from rdmodel._dram cimport Channel
@@ -33,7 +33,7 @@ cdef struct Load:
     int64_t warp          # its slot
     int64_t number        # among the warp's memory instructions
     int64_t waits         # fills outstanding, and one for the load/store unit or for the last hit
-    int64_t hit           # when its last hit was; -1 = none
+    int64_t hit           # when its last hit or pending hit was; -1 = none
     int64_t next          # of the free ones
 
 
@@ -46,6 +46,7 @@ cdef struct Entry:
     uint8_t op
     bint local
     int64_t* ids
+    uint32_t* masks       # the lanes that asked for each line, while accesses are recorded
 
 
 cdef struct BlockSlot:
@@ -69,10 +70,12 @@ cdef struct Sm:
     BlockSlot* slot
     int64_t begun         # warps
     Scheduler[4] scheduler
+    int64_t first_scheduler   # the one behind that which filled the load/store unit last: it issues first
     bint check            # some warp may have ended, some barrier may open
     # The load/store unit: a ring of instructions. `stalled`: the first cannot go on since `since`.
     Entry* entry
     int64_t* entry_ids
+    uint32_t* entry_masks
     int64_t entry_head, entries
     bint stalled, retry
     int reason

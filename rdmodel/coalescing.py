@@ -49,13 +49,19 @@ class Chunk:
 
     Instruction i < `n` has ``op[i]``, ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the lines of all
     instructions follow one another in ``lines[:used]``. With `details` there are ``pc[i]``, the number of active
-    ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT) as well.
+    ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT) as well. With `masks`, bit l of ``masks[j]`` says that lane l
+    asked for ``lines[j]``; coalescing is slower then.
     """
 
-    __slots__ = ("count", "flags", "gap", "lanes", "lines", "n", "needs", "op", "pc", "used")
+    __slots__ = ("count", "flags", "gap", "lanes", "lines", "masks", "n", "needs", "op", "pc", "used")
 
     def __init__(
-        self, instructions: int = INSTRUCTIONS_PER_CHUNK, lines: int = LINES_PER_CHUNK, *, details: bool = False
+        self,
+        instructions: int = INSTRUCTIONS_PER_CHUNK,
+        lines: int = LINES_PER_CHUNK,
+        *,
+        details: bool = False,
+        masks: bool = False,
     ) -> None:
         self.op = np.empty(instructions, np.uint8)
         self.needs = np.empty(instructions, np.uint64)
@@ -65,6 +71,7 @@ class Chunk:
         self.pc = np.empty(instructions if details else 0, np.int32)
         self.lanes = np.empty(instructions if details else 0, np.uint8)
         self.flags = np.empty(instructions if details else 0, np.uint8)
+        self.masks = np.empty(lines if masks else 0, np.uint32)
         self.n = 0
         self.used = 0
 
@@ -123,6 +130,7 @@ class WarpStream:
             chunk.pc,
             chunk.lanes,
             chunk.flags,
+            chunk.masks,
             chunk.n,
             chunk.used,
             self._carry,
@@ -158,6 +166,7 @@ class WarpStream:
             chunk.pc,
             chunk.lanes,
             chunk.flags,
+            chunk.masks,
             chunk.n,
             chunk.used,
             self._carry,

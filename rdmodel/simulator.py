@@ -16,6 +16,7 @@ from rdmodel._engine import (
     FAIL_NAMES,
     PAUSE,
     REQUEST_BYTES,
+    ROW_WIDTH,
     STUCK,
     WANT_BLOCK,
     WANT_CHUNK,
@@ -56,9 +57,10 @@ Progress = Callable[[int, int], None]
 """Called with (blocks begun, blocks in all), often, as a run goes on."""
 
 Observer = Callable[[NDArray[np.int64]], None]
-"""Called with rows of (SM, block, warp of the block, pc, line, outcome): the L1's load transactions, in order per SM.
+"""Called with rows of (SM, block, warp of the block, pc, line, outcome, lanes): the load transactions of the L1s.
 
-Outcomes are 0 for a hit, 1 for a pending hit and 2 for a miss. The array is used again: copy what you keep.
+They come cycle by cycle, and in one cycle SM by SM. Outcomes are 0 for a hit, 1 for a pending hit and 2 for a miss;
+bit l of `lanes` says that lane l asked for the line. The array is used again: copy what you keep.
 """
 
 
@@ -159,14 +161,14 @@ class _Run:
         self._machine = make_machine(gpu, options, self._slots, self._warps)
         self._rule = StoreRule.MACHINE if options.stores else StoreRule.MACHINE_LOADS
         self._streams: dict[tuple[int, int], WarpStream] = {}
-        self._chunk = Chunk(INSTRUCTIONS_PER_CHUNK, LINES_PER_CHUNK, details=True)
+        self._chunk = Chunk(INSTRUCTIONS_PER_CHUNK, LINES_PER_CHUNK, details=True, masks=observe is not None)
         self._check, self._progress, self._observe = check, progress, observe
         self._begun = 0
         self._trace_seconds = self._seconds = 0.0
-        self._record = np.empty((0, 6), np.int64)
+        self._record = np.empty((0, ROW_WIDTH), np.int64)
         if observe is not None:
             assert options.sms is not None
-            self._record = np.empty((ACCESSES_PER_RECORD + options.sms, 6), np.int64)
+            self._record = np.empty((ACCESSES_PER_RECORD + options.sms, ROW_WIDTH), np.int64)
             self._machine.set_record(self._record)
 
     def run(self) -> None:
@@ -233,6 +235,7 @@ class _Run:
             chunk.n,
             chunk.used,
             more,
+            chunk.masks,
         )
 
     def _drain(self) -> None:

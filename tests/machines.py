@@ -1,5 +1,7 @@
 """Random machines and programs for the simulators, and the compiled engine driven by hand, with its log."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from rdmodel import _engine, simulator
@@ -12,12 +14,12 @@ from rdmodel.trace import Op
 KINDS = ("issue", "access", "fill", "slice", "dram", "begin", "end")
 
 
-def random_gpu(random, line=128):
-    """Return a small machine; every limit is small enough to be hit."""
+def random_gpu(random, line=128, **parts):
+    """Return a small machine whose limits are all small enough to be hit; `parts` are changes by part: l1={...}."""
     ways, sets = int(random.integers(1, 5)), int(2 ** random.integers(0, 3))
     pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
     slices, l2_ways = int(random.integers(1, 4)), int(random.integers(1, 4))
-    return GPU(
+    gpu = GPU(
         name="random",
         sms=1,
         max_threads=1536,
@@ -63,42 +65,92 @@ def random_gpu(random, line=128):
             **{name: int(random.integers(0, most)) for name, most in TIMINGS.items()},
         ),
     )
+    return changed(gpu, **parts)
+
+
+def changed(gpu, **parts):
+    """Return a machine with fields of its parts changed; the L1 may be given as sets instead of a size."""
+    for name, changes in parts.items():
+        old = getattr(gpu, name)
+        if "sets" in changes:
+            changes = dict(changes)
+            changes["size"] = changes.pop("sets") * changes.get("ways", old.ways) * gpu.l1.line
+        gpu = gpu.replace(**{name: replace(old, **changes)})
+    return gpu
 
 
 TIMINGS = {"tcl": 8, "trp": 6, "trc": 20, "tras": 15, "trcd": 8, "trrd": 6}
-
-
 NEEDS = (0, 1, 2, 3, 2**63, 2**64 - 1)
+OPS = (Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC, Op.BARRIER)
 
 
-def random_blocks(random, blocks, warps, most=12):
-    """Return random blocks; all warps of a block meet the same number of barriers, or do not."""
-    footprint = int(random.integers(2, 40))
-    return [[random_warp(random, footprint, most) for _ in range(warps)] for _ in range(blocks)]
+@dataclass(frozen=True)
+class Mix:
+    """What random warps are made of.
+
+    They have fewer than `most` instructions of at most `widest` transactions to lines of `pool` (None: few lines,
+    drawn anew). `barriers` come on top, the same number in every warp of a block.
+    """
+
+    most: int = 12
+    widest: int = 6
+    pool: tuple = None
+    ops: tuple = OPS
+    local: float = 0.3
+    needs: tuple = NEEDS
+    gaps: tuple = (0, 0, 1, 5)
+    empty: float = 0.2
+    barriers: int = 0
 
 
-def random_warp(random, footprint, most):
-    return [random_instruction(random, footprint) for _ in range(int(random.integers(0, most)))]
+MIX = Mix()
 
 
-def random_instruction(random, footprint):
-    op = int(random.choice([Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC, Op.BARRIER]))
-    lines = random.choice(footprint, size=min(footprint, int(random.integers(1, 7))), replace=False)
-    served_elsewhere = op == Op.BARRIER or (op != Op.LOAD and random.random() < 0.2)
+def random_blocks(random, blocks, warps, mix=MIX):
+    """Return random blocks; without ``mix.barriers`` their warps do not meet the same number of barriers."""
+    pool = range(int(random.integers(2, 40))) if mix.pool is None else mix.pool
+    return [[random_warp(random, pool, mix) for _ in range(warps)] for _ in range(blocks)]
+
+
+def random_warp(random, pool, mix):
+    warp = [random_instruction(random, pool, mix) for _ in range(int(random.integers(0, mix.most)))]
+    for _ in range(mix.barriers):
+        warp.insert(int(random.integers(len(warp) + 1)), random_instruction(random, pool, replace(mix, ops=BARRIERS)))
+    return warp
+
+
+BARRIERS = (Op.BARRIER,)
+
+
+def random_instruction(random, pool, mix):
+    pick = lambda values: values[random.integers(len(values))]  # noqa: E731
+    op = int(pick(mix.ops))
+    # Two groups of lanes may want the same line.
+    most, twice = int(random.integers(1, mix.widest + 1)), bool(random.random() < 0.2)
+    lines = random.choice(len(pool), size=most if twice else min(len(pool), most), replace=twice)
+    served_elsewhere = op == Op.BARRIER or (op != Op.LOAD and random.random() < mix.empty)
     return MachineInstruction(
         op=op,
-        local=bool(op != Op.BARRIER and random.random() < 0.3),
-        needs=NEEDS[random.integers(len(NEEDS))],
-        gap=int(random.choice([0, 0, 1, 5])),
+        local=bool(op != Op.BARRIER and random.random() < mix.local),
+        needs=pick(mix.needs),
+        gap=pick(mix.gaps),
         lanes=int(random.integers(1, 33)),
-        lines=() if served_elsewhere else tuple(int(line) for line in lines),
+        lines=() if served_elsewhere else tuple(pool[i] for i in lines),
+        pc=int(random.integers(100)),
     )
 
 
-class Driven:
-    """The compiled engine on given blocks, fed in pieces of random length."""
+LONGEST = 200_000
+"""More cycles than any program of a test takes."""
 
-    def __init__(self, blocks, gpu, options, slots, block_warps, random=None, checked=True):
+
+class Driven:
+    """The compiled engine on given blocks, fed in pieces of random length.
+
+    It runs to the end, or until `stop`, asked with the machine every few cycles, says so.
+    """
+
+    def __init__(self, blocks, gpu, options, slots, block_warps, random=None, stop=None):
         self.machine = simulator.make_machine(gpu, options, slots, block_warps, log=True)
         self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
         self.blocks, self.block_warps = blocks, block_warps
@@ -112,8 +164,11 @@ class Driven:
                 self.feed(sm, subject)
             elif wanted == _engine.WANT_BLOCK:
                 self.give(sm, subject)
-            elif checked:
+            else:
                 assert self.machine.violations() == []
+                assert self.machine.now < LONGEST, "there is always something to do and nothing gets done"
+                if stop is not None and stop(self.machine):
+                    return
         assert self.machine.under_way() == []
         self.cycles = self.machine.last_end + 1
 

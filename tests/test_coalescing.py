@@ -289,6 +289,66 @@ def test_without_details_the_requests_are_the_same_and_nothing_else_is_written(s
     assert all((memory == 77).all() for memory in untouched.values())
 
 
+# ---- which lanes asked for a line
+
+
+def masks_of(row: Row, line: int) -> list[int]:
+    """Return for each line of `lines_of_groups`, one group after the other, the lanes that touch a byte of it."""
+    masks = []
+    for group, lines in enumerate(lines_of_groups(row, line)):
+        used = sorted({group_of(lane, row["size"]) for lane in row["lanes"]})[group]
+        for number in lines:
+            touching = {
+                lane
+                for lane, address in row["lanes"].items()
+                if group_of(lane, row["size"]) == used
+                and any((address + byte) // line == number for byte in range(row["size"]))
+            }
+            masks.append(sum(1 << lane for lane in touching))
+    return masks
+
+
+def drain_masks(stream: WarpStream, chunk: Chunk) -> list[int]:
+    found: list[int] = []
+    more = True
+    while more:
+        more = stream.fill(chunk)
+        found += chunk.masks[: chunk.used].tolist()
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.one_of(
+        st.lists(rows(), max_size=6).map(lambda warp: (make_columns([warp]), warp)),
+        st.lists(segments(1), max_size=3).map(lambda program: (program, unroll(program, 0))),
+    ),
+    LINE_SIZES,
+    RULES,
+    st.integers(1, 4),
+    st.integers(0, 100),
+)
+def test_masks_are_the_lanes_of_each_line_and_change_nothing_else(source, line, rule, instructions, lines):
+    program, executed_rows = source
+    room = WARP * (16 // line + 2) + lines
+    masked = Chunk(instructions, room, details=True, masks=True)
+    plain = Chunk(instructions, room, details=True)
+    wanted = drain(WarpStream(program, 0, line, rule), plain)
+    assert drain(WarpStream(program, 0, line, rule), masked) == wanted
+    assert drain_masks(WarpStream(program, 0, line, rule), masked) == [
+        mask for row in executed_rows if (remains(row, rule) or (None, False))[1] for mask in masks_of(row, line)
+    ]
+    assert len(plain.masks) == 0
+
+
+def test_a_lane_that_straddles_is_in_the_masks_of_both_lines_and_groups_keep_their_lanes_apart():
+    chunk = Chunk(masks=True)
+    row = {**LOAD, "size": 8, "lanes": {0: 124, 1: 0, 15: 128, 16: 0, 17: 4}}
+    WarpStream(make_columns([[row]]), 0, 128, StoreRule.DROP).fill(chunk)
+    assert chunk.lines[: chunk.used].tolist() == [0, 1, 0]
+    assert chunk.masks[: chunk.used].tolist() == [0b11, 1 << 15 | 1, 0b11 << 16]
+
+
 # ---- laws of one instruction
 
 

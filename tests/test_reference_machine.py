@@ -3,7 +3,8 @@
 Unless a test says otherwise, all clocks are equal, so that crossbar, L2 and DRAM cycles are SM cycles, and there is
 one scheduler, one place in the LD/ST queue, one slice. An instruction without a gap issues at t = 0 and makes its first
 access at t = 1. Through the crossbar (32 bytes wide, latency 8) a read that is sent at t is one flit and reaches the
-slice at t + 8 + 1; a write of 8 + 128 bytes is 5 flits, and so is a response, which takes 8 + 5 cycles.
+slice at t + 8 + 1; a write of 8 + 128 bytes is 5 flits, and so is a response, which takes 8 + 5 cycles. A row that the
+DRAM begins to open at d is precharged first: activate at d + tRP = d + 12, column 12 later, data 12 + 4 after that.
 """
 
 from __future__ import annotations
@@ -96,24 +97,24 @@ def test_an_ideal_memory_answers_in_the_next_cycle_at_the_earliest(latency):
 
 
 def test_a_load_through_the_whole_memory_side_adds_up():
-    # Sent at 1, at the slice 1 + 9 = 10, usable 7 later: 17. Activate at d = 17, column 12 later at 29, data until
-    # 29 + 12 + 4 = 45, at the L2 20 later: 65. Response: 65 + 13 = 78.
+    # Sent at 1, at the slice 1 + 9 = 10, usable 7 later: 17. Precharge at d = 17 though no row is open, activate at 29,
+    # column at 41, data until 41 + 12 + 4 = 57, at the L2 20 later: 77. Response: 77 + 13 = 90.
     outcome = one_warp(load(5), gpu=machine(l2={"latency": 7}, dram={"latency": 20}), memory=None)
     assert logged(outcome, "slice") == [(17, 0, 5, MISS)]
-    assert logged(outcome, "dram") == [(29, 0, 5, False)]
-    assert logged(outcome, "fill") == [(78, 0, 5)]
-    assert outcome.cycles == 79
+    assert logged(outcome, "dram") == [(41, 0, 5, False)]
+    assert logged(outcome, "fill") == [(90, 0, 5)]
+    assert outcome.cycles == 91
     assert outcome.channels == [{"reads": 1, "writes": 0, "activations": 1}]
 
 
 def test_clocks_in_the_ratio_of_three_to_two_round_up_to_whole_cycles():
     # Crossbar and DRAM run 3 cycles in 2 of the SM. Sent at t = 1: X(1) = ceil(1.5) = 2, arrives at x = 2 + 8 + 1 = 11,
-    # which is t = ceil(22 / 3) = 8. SM cycle 8 has d = 12 and 13: activate at 12, column at 24, data until 40, that
-    # is t = ceil(80 / 3) = 27. X(27) = ceil(40.5) = 41, arrives at x = 41 + 8 + 5 = 54, t = 36.
+    # which is t = ceil(22 / 3) = 8. SM cycle 8 has d = 12 and 13: precharge at 12, activate at 24, column at 36, data
+    # until 52, that is t = ceil(104 / 3) = 35. X(35) = ceil(52.5) = 53, arrives at x = 53 + 8 + 5 = 66, t = 44.
     outcome = one_warp(load(5), gpu=machine(crossbar={"clock": 1050}, dram={"clock": 1050}), memory=None)
     assert logged(outcome, "slice") == [(8, 0, 5, MISS)]
-    assert logged(outcome, "dram") == [(24, 0, 5, False)]
-    assert outcome.cycles == 37
+    assert logged(outcome, "dram") == [(36, 0, 5, False)]
+    assert outcome.cycles == 45
 
 
 def test_a_domain_knows_its_cycles_in_either_direction():
@@ -135,12 +136,53 @@ def test_a_hit_returns_after_the_hit_latency(hit_latency, cycles):
     assert outcome.cycles == cycles
 
 
-def test_a_load_of_a_line_in_flight_merges_and_returns_with_the_fill():
+def test_a_load_of_a_line_in_flight_merges_and_returns_with_a_later_fill():
     # Warp 1 issues at 1, when the first load has left the LD/ST queue.
     outcome = simulated([[[load(5)], [load(5)]]])
     assert logged(outcome, "issue") == [(0, 0, 0, 1), (1, 0, 1, 1)]
     assert logged(outcome, "access") == [(1, 0, 5, MISS), (2, 0, 5, PENDING)]
     assert (outcome.cycles, *counted(outcome, "pending_hits", "read_messages")) == (12, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("accessed", "what", "ends"), [(8, PENDING, 11), (9, PENDING, 12), (10, PENDING, 13), (11, HIT, 14)]
+)
+def test_a_load_that_merges_just_before_the_fill_is_no_faster_than_a_hit(accessed, what, ends):
+    # The line is there at 11. Warp 1 issues what is before its load from 1 on. Merged or not, data take 3 cycles.
+    outcome = simulated([[[load(5)], [load(5, gap=accessed - 2)]]])
+    assert logged(outcome, "access") == [(1, 0, 5, MISS), (accessed, 0, 5, what)]
+    assert outcome.cycles == ends + 1
+
+
+@pytest.mark.parametrize(
+    ("accessed", "lines", "kinds", "ends"),
+    [
+        (5, (5, 7), [PENDING, PENDING], 12),
+        (5, (7, 5), [PENDING, PENDING], 12),
+        (9, (5, 7), [PENDING, PENDING], 13),
+        (10, (5, 7), [PENDING, PENDING], 14),
+        (10, (7, 5), [PENDING, HIT], 14),
+    ],
+)
+def test_a_load_is_complete_with_the_last_of_its_fills_and_of_its_hits(accessed, lines, kinds, ends):
+    # Line 5 is there at 11, line 7 at 12. Warp 1 makes its second access one cycle after the first; data of that are
+    # there 3 cycles later, whether it merged or hit.
+    outcome = simulated([[[load(5, 7)], [load(*lines, gap=accessed - 2)]]])
+    assert [(t, what) for t, _, _, what in logged(outcome, "access")[2:]] == [
+        (accessed, kinds[0]),
+        (accessed + 1, kinds[1]),
+    ]
+    assert outcome.cycles == ends + 1
+
+
+@pytest.mark.parametrize(("mshrs", "sent", "what"), [(1, 11, PENDING), (2, 2, HIT)])
+def test_an_mshr_more_does_not_slow_a_warp_by_making_a_merge_a_hit(mshrs, sent, what):
+    # Line 0 is there at 11, for which the last load waits: it accesses line 1 at 12. With one MSHR line 1 missed at
+    # 11, and is in flight until 21; with two it missed at 2, and has just come. Data are there at 12 + 20 = 32.
+    gpu = machine(core={"hit_latency": 20}, l1={"mshrs": mshrs})
+    outcome = one_warp(load(0), load(1), load(1, needs=0b10), gpu=gpu)
+    assert logged(outcome, "access") == [(1, 0, 0, MISS), (sent, 0, 1, MISS), (12, 0, 1, what)]
+    assert outcome.cycles == 33
 
 
 def test_a_merge_makes_the_line_recently_used():
@@ -350,6 +392,27 @@ def test_schedulers_take_turns_to_be_first():
     assert [(t, slot) for t, _, slot, _ in logged(outcome, "issue")] == [(0, 0), (1, 1), (2, 2)]
 
 
+@pytest.mark.parametrize("sched", ["lrr", "gto", "two-level", "old"])
+@pytest.mark.parametrize("schedulers", [2, 3, 4])
+def test_schedulers_share_a_busy_unit_evenly(schedulers, sched):
+    # One place, two transactions an instruction: what issues at t accesses at t + 1 and t + 2, and there is room again
+    # in every other cycle. It is for the scheduler behind the one that had it before, whatever t is.
+    gpu = machine(core={"schedulers": schedulers})
+    outcome = simulated([[[store(0, 1)] * 3 for _ in range(schedulers)]], gpu, sched=sched)
+    expected = [(2 * i, i % schedulers) for i in range(3 * schedulers)]
+    assert [(t, slot) for t, _, slot, _ in logged(outcome, "issue")] == expected
+
+
+def test_what_does_not_enter_the_unit_does_not_move_the_turn_of_schedulers():
+    # Scheduler 0 has slot 0, which issues two others at 0 and 1 and opens the barrier at 2. At 3 both want the one
+    # place: nothing was in the unit before, so scheduler 0 still begins, though it was the last that issued.
+    gpu = machine(core={"schedulers": 2})
+    outcome = simulated([[[barrier(gap=2), store(0)], [barrier(), store(1)]]], gpu)
+    assert logged(outcome, "issue")[-2:] == [(3, 0, 0, 1), (4, 0, 1, 1)]
+    outcome = simulated([[[store(), barrier(gap=2), store(0)], [barrier(), store(1)]]], gpu)
+    assert logged(outcome, "issue")[-2:] == [(4, 0, 0, 1), (5, 0, 1, 1)]
+
+
 # Dispatch.
 
 
@@ -398,10 +461,10 @@ def test_a_read_of_a_written_line_hits_in_the_l2():
 
 
 def test_reads_of_two_sms_merge_in_the_l2_and_share_its_response_port():
-    # SM 1's flit follows SM 0's: 11. Data at 10 + 12 + 12 + 4 = 38; the responses leave at 38 and 43.
+    # SM 1's flit follows SM 0's: 11. Data at 10 + 12 + 12 + 12 + 4 = 50; the responses leave at 50 and 55.
     outcome = simulated([[[load(0)]], [[load(0)]]], sms=2, memory=None)
     assert logged(outcome, "slice") == [(10, 0, 0, MISS), (11, 0, 0, PENDING)]
-    assert logged(outcome, "fill") == [(51, 0, 0), (56, 1, 0)]
+    assert logged(outcome, "fill") == [(63, 0, 0), (68, 1, 0)]
 
 
 def test_messages_of_several_sms_follow_each_other_into_a_slice():
@@ -411,9 +474,9 @@ def test_messages_of_several_sms_follow_each_other_into_a_slice():
 
 
 def test_responses_of_several_slices_follow_each_other_into_an_sm():
-    # At the slices at 10 and 11, from DRAM at 38 and 39, at the SM at 38 + 13 = 51 and 5 later.
+    # At the slices at 10 and 11, from DRAM at 50 and 51, at the SM at 50 + 13 = 63 and 5 later.
     outcome = one_warp(load(0, 1), gpu=machine(l2={"slices": 2}), memory=None)
-    assert [t for t, *_ in logged(outcome, "fill")] == [51, 56]
+    assert [t for t, *_ in logged(outcome, "fill")] == [63, 68]
 
 
 def test_reads_keep_a_line_in_the_l2():
@@ -443,11 +506,11 @@ def test_a_write_makes_a_line_of_the_l2_dirty_though_it_is_reserved(needs):
 
 
 def test_a_write_that_displaces_a_clean_line_of_the_l2_needs_no_room_in_the_dram_queue():
-    # Line 0 is back at 51. Line 16, in another bank, leaves at 52, is at the slice at 61 and fills the DRAM queue of
-    # one until its column at 73. The write leaves at 53, is there at 53 + 13 = 66 and displaces line 0.
+    # Line 0 is back at 10 + 40 + 13 = 63. Line 16, in another bank, leaves at 64, is at the slice at 73 and fills the
+    # DRAM queue of one until its column at 97. The write leaves at 65, is there at 65 + 13 = 78 and displaces line 0.
     gpu = machine(l2={"size": 256, "ways": 2}, dram={"queue": 1})
     outcome = one_warp(load(0), load(16, needs=1), store(2), gpu=gpu, memory=None)
-    assert logged(outcome, "slice") == [(10, 0, 0, MISS), (61, 0, 16, MISS), (66, 0, 2, WRITE_MISS)]
+    assert logged(outcome, "slice") == [(10, 0, 0, MISS), (73, 0, 16, MISS), (78, 0, 2, WRITE_MISS)]
     assert outcome.slices[0]["fail_dram_queue"] == 0
 
 
@@ -461,22 +524,23 @@ def test_dirty_lines_that_leave_the_l2_are_written_after_the_last_block_ended():
 @pytest.mark.parametrize(
     ("l2", "failure", "fails"),
     [
-        ({"mshrs": 1}, "fail_mshr_entry", 27),
-        ({"mshrs": 1, "clock": 1400}, "fail_mshr_entry", 54),
-        ({"size": 128, "ways": 1}, "fail_line_alloc", 27),
+        ({"mshrs": 1}, "fail_mshr_entry", 39),
+        ({"mshrs": 1, "clock": 1400}, "fail_mshr_entry", 78),
+        ({"size": 128, "ways": 1}, "fail_line_alloc", 39),
     ],
 )
 def test_a_slice_counts_one_failure_in_each_of_its_cycles(l2, failure, fails):
-    # Line 0 misses at 10 and is there at 38; line 1 comes at 11 and tries until 37, once or twice a cycle.
+    # Line 0 misses at 10 and is there at 50; line 1 comes at 11 and tries until 49, once or twice a cycle.
     outcome = one_warp(load(0, 1), gpu=machine(l2=l2), memory=None)
-    assert logged(outcome, "slice") == [(10, 0, 0, MISS), (38, 0, 1, MISS)]
+    assert logged(outcome, "slice") == [(10, 0, 0, MISS), (50, 0, 1, MISS)]
     assert outcome.slices[0][failure] == fails
 
 
 def test_a_full_merge_list_of_the_l2_becomes_a_hit():
+    # The second read comes at 11, and tries until the line is there at 50.
     outcome = simulated([[[load(0)]], [[load(0)]]], machine(l2={"mshr_merge": 1}), sms=2, memory=None)
-    assert logged(outcome, "slice") == [(10, 0, 0, MISS), (38, 0, 0, HIT)]
-    assert outcome.slices[0]["fail_mshr_merge"] == 27
+    assert logged(outcome, "slice") == [(10, 0, 0, MISS), (50, 0, 0, HIT)]
+    assert outcome.slices[0]["fail_mshr_merge"] == 39
 
 
 def test_a_slice_at_half_the_clock_serves_in_every_other_cycle():
@@ -488,46 +552,64 @@ def test_a_slice_at_half_the_clock_serves_in_every_other_cycle():
 
 
 def test_an_open_row_is_used_up_before_an_older_request_closes_it():
-    # Rows of two lines, two banks: lines 0 and 1 are row 0, 4 is row 1, all of bank 0. Row 0 opens at 10; columns at 22
-    # and, when bank and bus allow, 26. Precharge not before 10 + 28 = 38, activate 12 later (10 + 40 = 50, too); column
-    # at 62.
+    # Rows of two lines, two banks: lines 0 and 1 are row 0, 4 is row 1, all of bank 0. Row 0 is activated at 22;
+    # columns at 34 and, when bank and bus allow, 38. Precharge not before 22 + 28 = 50, activate 12 later at 62 (and
+    # not before 22 + 40 = 62); column at 74.
     gpu = machine(dram={"row": 256, "banks": 2})
     outcome = one_warp(load(0, 4, 1), gpu=gpu, memory=None)
-    assert logged(outcome, "dram") == [(22, 0, 0, False), (26, 0, 1, False), (62, 0, 4, False)]
+    assert logged(outcome, "dram") == [(34, 0, 0, False), (38, 0, 1, False), (74, 0, 4, False)]
     assert outcome.channels == [{"reads": 3, "writes": 0, "activations": 2}]
 
 
 def test_a_row_stays_open_for_a_request_that_waits_for_the_bus():
-    # As above with line 2 of bank 1, and no tRAS, tRC, tRRD. Bank 1 opens at 12, and its column waits for the bus until
-    # 26. Line 1 waits for it until 30; row 1 may not be opened before, though a precharge is possible from 26 on. After
-    # that column it is at 34; activate at 46, column at 58.
+    # As above with line 2 of bank 1, and no tRAS, tRC, tRRD. Bank 1 is activated at 12 + 12 = 24, and its column waits
+    # for the bus until 38. Line 1 waits for it until 42; row 1 may not be opened before, though a precharge is possible
+    # from 38 on. After that column it is at 46; activate at 58, column at 70.
     gpu = machine(sets=4, dram={"row": 256, "banks": 2, "tras": 0, "trc": 0, "trrd": 0})
     outcome = one_warp(load(0, 4, 2, 1), gpu=gpu, memory=None)
-    assert [(d, line) for d, _, line, _ in logged(outcome, "dram")] == [(22, 0), (26, 2), (30, 1), (58, 4)]
+    assert [(d, line) for d, _, line, _ in logged(outcome, "dram")] == [(34, 0), (38, 2), (42, 1), (70, 4)]
     assert outcome.channels[0]["activations"] == 3
 
 
-@pytest.mark.parametrize(("tras", "trc", "column"), [(0, 0, 50), (28, 0, 62), (0, 60, 82)])
+@pytest.mark.parametrize(("tras", "trc", "column"), [(0, 0, 62), (28, 0, 74), (0, 60, 94)])
 def test_another_row_of_a_bank_waits_for_the_column_and_both_timings(tras, trc, column):
-    # Row 0 opens at 10; column at 22, and 4 later a precharge may follow. tRAS = 28: at 38. Either way the
-    # activation is 12 later, with tRC = 60 at 70; the column is another 12 later.
+    # Row 0 is activated at 22; column at 34, and 4 later a precharge may follow. tRAS = 28: at 50. Either way the
+    # activation is 12 later, with tRC = 60 at 82; the column is another 12 later.
     gpu = machine(dram={"row": 256, "banks": 2, "tras": tras, "trc": trc})
     outcome = one_warp(load(0, 4), gpu=gpu, memory=None)
-    assert [d for d, *_ in logged(outcome, "dram")] == [22, column]
+    assert [d for d, *_ in logged(outcome, "dram")] == [34, column]
 
 
 def test_banks_open_a_few_cycles_after_each_other():
-    # Lines 0 and 2 are in two banks: the second activates 6 after the first, at 16, and its column follows 12 later.
+    # Lines 0 and 2 are in two banks: the second activates 6 after the first, at 28, and its column follows 12 later.
     outcome = one_warp(load(0, 2), gpu=machine(dram={"row": 256, "banks": 2}), memory=None)
-    assert logged(outcome, "dram") == [(22, 0, 0, False), (28, 0, 2, False)]
+    assert logged(outcome, "dram") == [(34, 0, 0, False), (40, 0, 2, False)]
+
+
+def test_banks_that_have_no_open_row_yet_take_turns_with_those_that_have():
+    # Row 0 of 16 banks, then row 1, then row 2. Requests come in one per cycle, and tRRD = 7: row i of all gets its
+    # precharge at 10 + 7 i, its activate 12 and its column 24 later (no multiple of 7: no column takes the place of
+    # another precharge). The next row of a bank follows 16 x 7 = 112 later, long after tRC = 60: those between are
+    # older.
+    gpu = machine(
+        sets=1,
+        ways=64,
+        l2={"ways": 64, "mshrs": None},
+        dram={"row": 256, "banks": 16, "queue": 64, "trrd": 7, "trc": 60},
+    )
+    lines = [2 * i for i in range(48)]
+    outcome = one_warp(load(*lines), gpu=gpu, memory=None)
+    assert [(d, line) for d, _, line, _ in logged(outcome, "dram")] == [
+        (34 + 7 * i, line) for i, line in enumerate(lines)
+    ]
 
 
 def test_a_full_dram_queue_stops_the_slice_until_a_column_command():
-    # Line 2 comes at 11; the queue of one is free after d = 22. It activates at 23.
+    # Line 2 comes at 11; the queue of one is free after d = 34. Its precharge is at 35, its column 24 later.
     outcome = one_warp(load(0, 2), gpu=machine(dram={"row": 256, "banks": 2, "queue": 1}), memory=None)
-    assert logged(outcome, "slice") == [(10, 0, 0, MISS), (23, 0, 2, MISS)]
-    assert logged(outcome, "dram") == [(22, 0, 0, False), (35, 0, 2, False)]
-    assert outcome.slices[0]["fail_dram_queue"] == 12
+    assert logged(outcome, "slice") == [(10, 0, 0, MISS), (35, 0, 2, MISS)]
+    assert logged(outcome, "dram") == [(34, 0, 0, False), (59, 0, 2, False)]
+    assert outcome.slices[0]["fail_dram_queue"] == 24
 
 
 # Any program.

@@ -100,7 +100,7 @@ class Channel:
             seen.append(bank)
             if not oldest_of_bank or any(other.bank is bank and other.row == bank.row for other in self._queue):
                 continue
-            activate = d if bank.row is None else d + self._config.trp
+            activate = d + self._config.trp
             earliest = max(bank.act + self._config.trc, self._last_act + self._config.trrd)
             if d >= bank.pre and activate >= earliest:
                 self._activate(bank, request.row, activate)

@@ -49,6 +49,7 @@ class SM:
         self._log = log
         self._block_warps = block_warps
         self._warps_begun = 0
+        self._first_scheduler = 0
         self._hits: deque[tuple[int, Transaction]] = deque()
         warp_slots = range(slots * block_warps)
         self._schedulers = [
@@ -91,18 +92,21 @@ class SM:
             return
         self.counts["transactions"] += 1
         self._log.note("access", now, self.number, line, OUTCOMES.index(outcome))
-        if outcome == "hit":
+        if outcome in ("hit", "pending"):
             self._hits.append((now + self._core.hit_latency, (head.warp, head.number)))
-            self._return_hits(now)
+        if outcome == "pending":
+            # It waits for both, the fill and the latency of a hit.
+            head.warp.loads[head.number] += 1
+        self._return_hits(now)
         head.served += 1
         if head.served == len(head.instruction.lines):
             self.ldst.popleft()
             head.warp.queued -= 1
 
     def _issue(self, now: int) -> None:
-        """S4: every scheduler issues from at most one warp."""
-        count = len(self._schedulers)
-        for turn in range(now, now + count):
+        """S4: every scheduler issues from at most one warp, beginning behind the one that filled the queue last."""
+        count, first = len(self._schedulers), self._first_scheduler
+        for turn in range(first, first + count):
             scheduler = turn % count
             room = len(self.ldst) < self._core.ldst_queue
             issuable = [warp for warp in self._warps() if warp.slot % count == scheduler and warp.issuable(room=room)]
@@ -132,6 +136,7 @@ class SM:
         number = warp.memory_instructions
         warp.memory_instructions += 1
         if instruction.lines:
+            self._first_scheduler = warp.slot % len(self._schedulers) + 1
             self.ldst.append(Queued(warp, number, instruction))
             warp.queued += 1
             if instruction.op == Op.LOAD:
