@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rdmodel import presets
+from rdmodel.checks import MOST, check_int
 from rdmodel.config import GPU, LatencyConfig
 from rdmodel.errors import ConfigError
 from rdmodel.simulation import MissLatencies
@@ -22,7 +23,7 @@ from rdmodel.simulator import simulate
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Trace
 
 WARPS = 8
-"""Warps per block of the patterns."""
+"""Warps per block of the patterns; fewer where a block cannot have so many."""
 
 LOADS = 64
 """Loads per warp of the patterns."""
@@ -30,12 +31,16 @@ LOADS = 64
 Addresses = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.int64]]
 """From warp numbers (n, 1, 1) and load numbers (1, m, 1) and a line size to addresses (n, m, 32)."""
 
+Progress = Callable[[int, int], None]
+"""Called with (blocks begun, blocks in all), often, as runs go on."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """Latencies fitted to `misses` samples: `latency` for the model, and what every pattern showed.
 
-    `error` is the Kolmogorov-Smirnov distance between the samples and the fitted distribution, 0 to 1.
+    `error` is the Kolmogorov-Smirnov distance between the samples and what the model draws, 0 to 1. `patterns` are
+    the shortest, median, 95 %, longest and mean latency by pattern, or those of "measured".
     """
 
     gpu: str
@@ -57,30 +62,48 @@ class Calibration:
         }
 
 
-def calibrate(gpu: str | GPU = "gtx470-16k", *, measured: ArrayLike | None = None, seed: int = 0) -> Calibration:
+def calibrate(
+    gpu: str | GPU = "gtx470-16k",
+    *,
+    measured: ArrayLike | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Calibration:
     """Fit the model's `lat_min` and `sigma` to miss latencies, in cycles.
 
     Without `measured` the latencies are those of the simulated `gpu` on the patterns `stream`, `column`, `random` and
     `resident`, every pattern with the same weight; `hit_latency` is the GPU's. `measured` are a user's own samples,
-    of any shape. `seed` shuffles the random pattern.
+    of any shape, rounded to whole cycles. `seed` makes the random pattern. `progress` is called with (blocks begun,
+    blocks in all) of all patterns together.
 
     The fit is the maximum-likelihood half-normal above the shortest latency. Raises `ConfigError` for samples that
-    are no latencies.
+    are no latencies. Takes seconds without `measured`: about 4 million transactions are simulated.
     """
     machine = presets.gpu(gpu)
+    check_int("seed", seed, 0)
     if measured is not None:
         samples = {"measured": _as_latencies(measured)}
     else:
-        samples = {name: simulate(make(machine, seed), machine).miss_latencies for name, make in PATTERNS.items()}
+        samples = {
+            name: simulate(make(machine, seed), machine, progress=stage(progress, i, len(PATTERNS))).miss_latencies
+            for i, (name, make) in enumerate(PATTERNS.items())
+        }
     cycles, weights = _pool(list(samples.values()))
     lat_min, sigma = fit_half_normal(cycles, weights)
     return Calibration(
         gpu=machine.name,
         latency=LatencyConfig(lat_min=lat_min, sigma=sigma, hit_latency=machine.core.hit_latency),
-        misses=int(sum(int(one.counts.sum()) for one in samples.values())),
+        misses=sum(int(one.counts.sum()) for one in samples.values()),
         error=_distance(cycles, weights, lat_min, sigma),
         patterns={name: one.to_dict() for name, one in samples.items()},
     )
+
+
+def stage(progress: Progress | None, number: int, of: int) -> Progress | None:
+    """Return the progress of run `number` among `of` runs of equal length, told to `progress` as one long run."""
+    if progress is None:
+        return None
+    return lambda begun, blocks: progress(number * blocks + begun, of * blocks)
 
 
 def fit_half_normal(cycles: NDArray[np.int64], weights: NDArray[np.float64]) -> tuple[int, float]:
@@ -94,27 +117,36 @@ def fit_half_normal(cycles: NDArray[np.int64], weights: NDArray[np.float64]) -> 
 
 
 def _as_latencies(measured: ArrayLike) -> MissLatencies:
-    values = np.asarray(measured).ravel()
-    if values.size == 0 or values.dtype.kind not in "iuf" or not np.isfinite(values).all() or values.min() < 0:
-        raise ConfigError("measured: must be latencies in cycles: finite numbers of at least 0, at least one")
+    try:
+        values = np.asarray(measured).ravel()
+    except ValueError:  # rows of different lengths
+        values = np.empty(0)
+    # NaN is not at least 0 either.
+    if not values.size or values.dtype.kind not in "iuf" or not ((values >= 0) & (values <= MOST)).all():
+        raise ConfigError("measured: must be latencies in cycles: at least one, each a number from 0 to 2^40")
     cycles, counts = np.unique(np.rint(values).astype(np.int64), return_counts=True)
     return MissLatencies(cycles, counts.astype(np.int64))
 
 
 def _pool(samples: Sequence[MissLatencies]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return all latencies with weights; every pattern weighs as much as the others."""
-    cycles = np.concatenate([one.cycles for one in samples])
-    weights = np.concatenate([one.counts / one.counts.sum() for one in samples])
-    return cycles, weights
+    """Return all latencies, ascending, with weights that sum to 1; every sample weighs as much as the others."""
+    cycles, places = np.unique(np.concatenate([one.cycles for one in samples]), return_inverse=True)
+    shares = np.concatenate([one.counts / one.counts.sum() for one in samples])
+    return cycles, np.bincount(places, shares) / len(samples)
 
 
 def _distance(cycles: NDArray[np.int64], weights: NDArray[np.float64], lat_min: int, sigma: float) -> float:
+    """Return the largest difference between the shares of latencies up to any number of cycles."""
     from scipy.special import erf
 
-    order = np.argsort(cycles, kind="stable")
-    cumulated = np.cumsum(weights[order]) / weights.sum()
-    fitted = erf((cycles[order] + 0.5 - lat_min) / (max(sigma, 1e-9) * np.sqrt(2)))
-    return float(np.abs(cumulated - fitted).max())
+    def drawn(upto: NDArray[np.int64]) -> NDArray[np.float64]:
+        above: NDArray[np.float64] = np.maximum(upto + 0.5 - lat_min, 0)  # the model rounds what it draws
+        shares: NDArray[np.float64] = erf(above / (max(sigma, 1e-9) * np.sqrt(2)))
+        return shares
+
+    cumulated = np.cumsum(weights)
+    before = np.concatenate([[0.0], cumulated[:-1]])
+    return float(max(np.abs(cumulated - drawn(cycles)).max(), np.abs(before - drawn(cycles - 1)).max()))
 
 
 # ---- patterns: enough warps to fill the machine, every load needs the one before
@@ -122,9 +154,10 @@ def _distance(cycles: NDArray[np.int64], weights: NDArray[np.float64], lat_min: 
 
 def _pattern(gpu: GPU, name: str, addresses: Addresses) -> Trace:
     """Return a trace of two full waves of blocks over all SMs, each warp loading from `addresses`."""
-    resident = min(gpu.max_blocks, gpu.max_warps // WARPS, gpu.max_threads // (WARPS * WARP))
-    blocks = 2 * gpu.sms * max(1, resident)
-    warps = blocks * WARPS
+    most = min(gpu.max_warps, gpu.max_threads // WARP)
+    block_warps = max(1, min(WARPS, most, gpu.max_block_threads // WARP))
+    blocks = 2 * gpu.sms * max(1, min(gpu.max_blocks, most // block_warps))
+    warps = blocks * block_warps
     n = warps * LOADS
     lanes = addresses(np.arange(warps)[:, None, None], np.arange(LOADS)[None, :, None], gpu.l1.line)
     columns = Columns(
@@ -140,15 +173,15 @@ def _pattern(gpu: GPU, name: str, addresses: Addresses) -> Trace:
         address_start=np.arange(n + 1) * WARP,
         addresses=np.broadcast_to(lanes, (warps, LOADS, WARP)).reshape(-1),
     )
-    return Trace(Launch(kernel=name, grid=(blocks, 1, 1), block=(WARPS * WARP, 1, 1)), columns)
+    return Trace(Launch(kernel=name, grid=(blocks, 1, 1), block=(block_warps * WARP, 1, 1)), columns)
 
 
 _LANE = np.arange(WARP)[None, None, :]
 
 
 def _stream(gpu: GPU, seed: int) -> Trace:
-    """Every load takes the next whole line of the warp's own stretch: nothing is met twice."""
-    return _pattern(gpu, "stream", lambda warp, load, line: (warp * LOADS + load) * line + 4 * _LANE)
+    """Every load takes the next whole lines of the warp's own stretch: nothing is met twice."""
+    return _pattern(gpu, "stream", lambda warp, load, line: (warp * LOADS + load) * max(line, 4 * WARP) + 4 * _LANE)
 
 
 def _column(gpu: GPU, seed: int) -> Trace:
@@ -171,7 +204,7 @@ def _random(gpu: GPU, seed: int) -> Trace:
 
 def _resident(gpu: GPU, seed: int) -> Trace:
     """All warps go round the same stretch, half as large as the L2 and larger than the L1, from different places."""
-    footprint = gpu.l2.slices * gpu.l2.size // gpu.l1.line // 2
+    footprint = max(1, gpu.l2.slices * gpu.l2.size // gpu.l1.line // 2)
     return _pattern(gpu, "resident", lambda warp, load, line: (warp * 97 + load) % footprint * line + 4 * _LANE)
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rdmodel import presets
-from rdmodel.calibration import calibrate
+from rdmodel.calibration import Progress, calibrate, stage
+from rdmodel.checks import check_flag, check_int
 from rdmodel.config import GPU, CoreSched, LatencyConfig
-from rdmodel.errors import ConfigError
-from rdmodel.model import predict
-from rdmodel.options import Definition, Sched
+from rdmodel.errors import ConfigError, unknown
+from rdmodel.model import L1_OPTIONS, predict
+from rdmodel.options import Definition, Options, Sched, SimulationOptions
 from rdmodel.result import MissCounts, Prediction, frame
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import simulate
@@ -30,13 +31,20 @@ SCHEDULERS: dict[CoreSched, Sched] = {"lrr": "lrr", "gto": "gto", "two-level": "
 SHARES = ("hits", "pending_hits", "misses", "compulsory", "capacity", "associativity")
 """What is compared, each as a share of the load transactions."""
 
-Progress = Callable[[int, int], None]
-"""Called with (blocks begun, blocks in all) of the simulation, often."""
+NAMED = ("definition", "sms", "blocks", "sched")
+"""Fields of `Options` that `compare` has parameters of its own for."""
+
+PARAMETERS = ("definitions", "sms", "blocks", "sched", "latency", "seed", "seeds", "check")
+LATENCIES = tuple(f.name for f in fields(LatencyConfig))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One kernel: what the simulator counted, and what every definition of the model predicts."""
+    """One kernel: what the simulator counted, and what every definition of the model predicts.
+
+    `latency` is what the model was told of misses (and `hardware` of hits). Methods that take a `definition` raise
+    `ConfigError` for one that was not compared.
+    """
 
     simulation: Simulation
     predictions: Mapping[Definition, Prediction]
@@ -52,9 +60,15 @@ class Comparison:
         """The simulator's `SHARES` of the load transactions, 0 to 1."""
         return _shares(self.simulation.hits, self.simulation.pending_hits, self.simulation.misses)
 
+    def prediction(self, definition: Definition = "hardware") -> Prediction:
+        """Return what one definition predicts."""
+        if definition not in self.predictions:
+            raise ConfigError(f"definition={definition!r}: was not compared; {', '.join(self.predictions)} was")
+        return self.predictions[definition]
+
     def predicted(self, definition: Definition = "hardware") -> dict[str, float]:
         """Return the model's `SHARES` of the transactions, 0 to 1."""
-        prediction = self.predictions[definition]
+        prediction = self.prediction(definition)
         return _shares(prediction.hits, prediction.latency_misses, prediction.misses)
 
     def errors(self, definition: Definition = "hardware") -> dict[str, float]:
@@ -80,7 +94,7 @@ class Comparison:
             "kernel": self.kernel,
             "gpu": self.simulation.gpu,
             "seed": self.simulation.seed,
-            "latency": {"lat_min": self.latency.lat_min, "sigma": self.latency.sigma},
+            "latency": asdict(self.latency),
             "simulated": self.simulated,
             "predicted": {definition: self.predicted(definition) for definition in self.predictions},
             "errors": {definition: self.errors(definition) for definition in self.predictions},
@@ -93,6 +107,9 @@ class Comparison:
         row: dict[str, Any] = {
             "kernel": self.kernel,
             "gpu": self.simulation.gpu,
+            "seed": self.simulation.seed,
+            "lat_min": self.latency.lat_min,
+            "sigma": self.latency.sigma,
             "transactions": self.simulation.loads,
             "cycles": self.simulation.cycles,
         }
@@ -113,7 +130,7 @@ class Agreement:
     """How well one definition agrees with the simulator over several kernels; errors in points of the miss rate.
 
     `worst` holds (kernel, signed error), the largest first; `correlation` is Pearson's between predicted and
-    simulated miss rates, None for fewer than two kernels or where one side does not vary.
+    simulated miss rates, None for fewer than three kernels or where one side does not vary.
     """
 
     definition: Definition
@@ -138,6 +155,7 @@ def compare(
     gpu: str | GPU = "gtx470-16k",
     *,
     seed: int = 0,
+    seeds: int = 1,
     sms: int | None = None,
     blocks: int | None = None,
     sched: CoreSched | None = None,
@@ -147,52 +165,142 @@ def compare(
     progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
-    """Run the simulator and the model on one trace, on all SMs and blocks, and put their counters side by side.
+    """Run the model and the simulator on one trace, on all SMs and blocks, and put their counters side by side.
 
     The model is told about the machine what it has a word for: its scheduler, that a transaction which cannot be
-    served holds up those behind it (``stall="head"``), that stores evict, and latencies: `latency`, else what the
-    GPU's `calibrated` says, else what `calibrate` fits. `options` are further options of `predict` and go before
-    these; an option of one definition only goes to that one. `sms`, `blocks` and `sched` are as in `simulate`.
+    served holds up those behind it (``stall="head"``), that stores evict, and latencies: `latency`, else those of
+    `latency_for`. `options` are fields of `Options` and go before these; one that only one definition has goes to
+    that one only. `seed` and `seeds` are the model's; `sms`, `blocks`, `sched` and `check` are as in `simulate`.
+    `progress` is called with (blocks begun, blocks in all), the runs of the model and of the simulator together.
 
-    Raises what `predict` and `simulate` raise.
+    All options are checked before the first run. Raises what `predict` and `simulate` raise; a kernel without loads
+    is a `TraceError`.
     """
     machine = presets.gpu(gpu)
-    for definition in definitions:
-        if definition not in DEFINITIONS:
-            raise ConfigError(f"definitions={definition!r}: must be among {', '.join(DEFINITIONS)}")
-    fitted = latency or machine.calibrated or calibrate(machine).latency
-    simulation = simulate(
-        trace, machine, seed=seed, sms=sms, blocks=blocks, sched=sched, check=check, progress=progress
-    )
-    common = {"seed": seed, "sms": sms, "blocks": blocks, "model_sms": "all", "threads": None, "histogram": False}
+    check_int("seed", seed, 0)
+    check_int("seeds", seeds, 1)
+    check_flag("check", check)
+    SimulationOptions(sms=sms, blocks=blocks, sched=sched)
+    wanted = _definitions(definitions)
+    given = _given(options)
+    own = _own_options(given, wanted)
+    told = _latency(machine, sms, latency, given)
+    extent = {"sms": sms, "blocks": blocks, "model_sms": "all", "threads": None}
+    arguments = {name: {**extent, **_matching(name, machine, sched, told), **own[name]} for name in wanted}
+    for definition in wanted:
+        Options(definition=definition, **arguments[definition]).resolve(machine)
+    parts = [stage(progress, i, len(wanted) + 1) for i in range(len(wanted) + 1)]
+    # The model first: it is the one to refuse a trace, as one without loads, and it takes less time.
     predictions = {
         definition: predict(
             trace,
             machine,
             definition=definition,
-            **{**common, **_matching(definition, machine, sched, fitted), **options},
+            seed=seed,
+            seeds=seeds,
+            histogram=False,
+            progress=part,
+            **arguments[definition],
         )
-        for definition in definitions
+        for definition, part in zip(wanted, parts[:-1], strict=True)
     }
-    return Comparison(simulation=simulation, predictions=predictions, latency=fitted)
+    simulation = simulate(
+        trace, machine, seed=seed, sms=sms, blocks=blocks, sched=sched, check=check, progress=parts[-1]
+    )
+    return Comparison(simulation=simulation, predictions=predictions, latency=told)
 
 
-def agreement(comparisons: Sequence[Comparison], definition: Definition = "hardware", worst: int = 5) -> Agreement:
-    """Summarise one definition over several kernels; raise `ConfigError` for none."""
-    if not comparisons:
+def latency_for(
+    gpu: str | GPU = "gtx470-16k", sms: int | None = None, progress: Progress | None = None
+) -> LatencyConfig:
+    """Return the latencies that describe a simulated machine to the model, the GPU's with `sms` SMs.
+
+    They are what the GPU's `calibrated` says. Where it says nothing, or with another number of SMs, which load the
+    memory less or more, they are what `calibrate` fits, which takes seconds.
+    """
+    machine = presets.gpu(gpu)
+    if machine.calibrated is not None and sms in (None, machine.sms):
+        return machine.calibrated
+    return calibrate(machine if sms is None else machine.replace(sms=sms), progress=progress).latency
+
+
+def agreement(comparisons: Iterable[Comparison], definition: Definition = "hardware", worst: int = 5) -> Agreement:
+    """Summarise one definition over several kernels, with the `worst` so many of them.
+
+    Raises `ConfigError` for no kernels at all, or for a definition that was not compared.
+    """
+    check_int("worst", worst, 0)
+    kernels = list(comparisons)
+    if not kernels:
         raise ConfigError("comparisons: there is nothing to summarise")
-    errors = {one.kernel: one.error(definition) for one in comparisons}
-    ordered = sorted(errors.items(), key=lambda item: -abs(item[1]))
+    errors = [(one.kernel, one.error(definition)) for one in kernels]
+    ordered = sorted(errors, key=lambda item: -abs(item[1]))
     return Agreement(
         definition=definition,
-        kernels=len(comparisons),
-        mean_absolute_error=sum(abs(one.error(definition)) for one in comparisons) / len(comparisons),
+        kernels=len(kernels),
+        mean_absolute_error=sum(abs(error) for _, error in errors) / len(errors),
         correlation=_correlation(
-            [one.predictions[definition].miss_rate for one in comparisons],
-            [one.simulation.miss_rate for one in comparisons],
+            [one.prediction(definition).miss_rate for one in kernels], [one.simulation.miss_rate for one in kernels]
         ),
         worst=tuple(ordered[:worst]),
     )
+
+
+# ---- what the model is told
+
+
+def _definitions(definitions: Sequence[Definition]) -> tuple[Definition, ...]:
+    """Return the definitions in their order, each once."""
+    if isinstance(definitions, str) or not definitions:
+        raise ConfigError(f"definitions={definitions!r}: must be a list of {' and '.join(DEFINITIONS)}, or one of them")
+    for definition in definitions:
+        if definition not in DEFINITIONS:
+            raise ConfigError(unknown("definition", definition, DEFINITIONS))
+    return tuple(dict.fromkeys(definitions))
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by their names in `Options`, as plain values; raise `ConfigError` for an unknown one."""
+    known = [f.name for f in fields(Options) if f.name not in NAMED]
+    given = {}
+    for name, value in options.items():
+        if name in L1_OPTIONS:
+            raise ConfigError(f"{name}={value!r}: is a field of the GPU's l1 here; the simulator needs it too")
+        if name not in known:
+            raise ConfigError(unknown("option", name, [*known, *PARAMETERS]))
+        given[name] = value.item() if isinstance(value, np.generic) else value
+    if isinstance(given.get("stores"), bool):
+        given["stores"] = "allocate" if given["stores"] else "free"
+    # None means for these that nothing is given.
+    return {name: value for name, value in given.items() if value is not None or name not in LATENCIES}
+
+
+def _own_options(given: Mapping[str, Any], definitions: Sequence[Definition]) -> dict[Definition, dict[str, Any]]:
+    """Return for each definition those options that it has; raise `ConfigError` for one that none of them takes."""
+    own: dict[Definition, dict[str, Any]] = {definition: {} for definition in definitions}
+    for name, value in given.items():
+        refusals = []
+        for definition in definitions:
+            # A definition refuses what only the other one has, and both refuse what has no meaning.
+            try:
+                Options(definition=definition, **{name: value})
+            except ConfigError as error:
+                refusals.append(error)
+            else:
+                own[definition][name] = value
+        if len(refusals) == len(definitions):
+            raise refusals[0]
+    return own
+
+
+def _latency(gpu: GPU, sms: int | None, latency: LatencyConfig | None, given: Mapping[str, Any]) -> LatencyConfig:
+    """Return the latencies that the model is told: each number that is given, else what `latency_for` says."""
+    if latency is not None and not isinstance(latency, LatencyConfig):
+        raise ConfigError(f"latency={latency!r}: must be a LatencyConfig")
+    numbers = {name: given[name] for name in LATENCIES if name in given}
+    if len(numbers) == len(LATENCIES):
+        return LatencyConfig(**numbers)
+    return replace(latency or latency_for(gpu, sms), **numbers)
 
 
 def _matching(definition: Definition, gpu: GPU, sched: CoreSched | None, latency: LatencyConfig) -> dict[str, Any]:
@@ -202,11 +310,14 @@ def _matching(definition: Definition, gpu: GPU, sched: CoreSched | None, latency
         return times
     return {
         **times,
-        "hit_latency": gpu.core.hit_latency,
+        "hit_latency": latency.hit_latency,
         "sched": SCHEDULERS[sched or gpu.core.sched],
         "stall": "head",
         "stores": "evict",
     }
+
+
+# ---- numbers
 
 
 def _shares(hits: float, pending_hits: float, misses: MissCounts) -> dict[str, float]:
@@ -216,6 +327,6 @@ def _shares(hits: float, pending_hits: float, misses: MissCounts) -> dict[str, f
 
 
 def _correlation(predicted: Sequence[float], simulated: Sequence[float]) -> float | None:
-    if min(len(set(predicted)), len(set(simulated))) < 2:
+    if len(predicted) < 3 or min(len(set(predicted)), len(set(simulated))) < 2:
         return None
     return float(np.corrcoef(predicted, simulated)[0, 1])

@@ -7,30 +7,30 @@ import csv
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import tracegen
 from rdmodel import presets, storage
 from rdmodel.cli import text
-from rdmodel.cli.arguments import extent_options, model_options
+from rdmodel.cli.arguments import extent_options, model_options, simulation_options
 from rdmodel.cli.sources import machine, open_modelled, open_source, open_sources
+from rdmodel.cli.text_locality import locality as locality_text
+from rdmodel.cli.text_simulation import simulation
 from rdmodel.errors import ConfigError
+from rdmodel.localities import Locality, locality
 from rdmodel.model import predict
 from rdmodel.overrides import override, parse_size
 from rdmodel.policies import Linear
+from rdmodel.result import Prediction
+from rdmodel.simulation import Simulation
+from rdmodel.simulator import simulate
 from rdmodel.summary import summarise
 from tracegen import formats
 
-
-def run(arguments: argparse.Namespace) -> None:
-    """Run the command that `arguments` name."""
-    COMMANDS[arguments.command](arguments)
-
-
-# ---- commands
+R = TypeVar("R", Prediction, Simulation, Locality)
 
 
 def run_predict(arguments: argparse.Namespace) -> None:
@@ -42,13 +42,31 @@ def run_predict(arguments: argparse.Namespace) -> None:
         for trace in open_sources(source, arguments):
             with Progress(source) as progress:
                 results.append(predict(trace, gpu, progress=progress, **options))
-    if arguments.json:
-        plain = [result.to_dict() for result in results]
-        print_json(plain[0] if len(plain) == 1 else plain)
-    elif arguments.csv:
-        print_csv(result.to_row() for result in results)
-    else:
-        print("\n\n".join(text.prediction(result) for result in results))
+    print_results(arguments, results, text.prediction)
+
+
+def run_simulate(arguments: argparse.Namespace) -> None:
+    """Simulate every kernel or trace given."""
+    gpu = machine(arguments)
+    options = simulation_options(arguments)
+    results = []
+    for source in arguments.sources:
+        for trace in open_sources(source, arguments):
+            with Progress(source) as progress:
+                results.append(simulate(trace, gpu, progress=progress, **options))
+    print_results(arguments, results, simulation)
+
+
+def run_locality(arguments: argparse.Namespace) -> None:
+    """Classify the loads of every kernel or trace given."""
+    gpu = machine(arguments)
+    options = simulation_options(arguments)
+    results = []
+    for source in arguments.sources:
+        for trace in open_sources(source, arguments):
+            with Progress(source) as progress:
+                results.append(locality(trace, gpu, progress=progress, **options))
+    print_results(arguments, results, locality_text)
 
 
 def run_trace(arguments: argparse.Namespace) -> None:
@@ -148,12 +166,15 @@ def run_gpus(arguments: argparse.Namespace) -> None:
 
 COMMANDS = {
     "predict": run_predict,
+    "simulate": run_simulate,
+    "locality": run_locality,
     "trace": run_trace,
     "info": run_info,
     "mrc": run_mrc,
     "kernels": run_kernels,
     "gpus": run_gpus,
 }
+"""What runs each command; `comparing` has the others."""
 
 
 # ---- output
@@ -164,6 +185,17 @@ def _lines(size: str, line: int) -> int:
     if parsed < 0 or parsed % line:
         raise ConfigError(f"sizes={size!r}: must be a multiple of the line size, {line} bytes")
     return parsed // line
+
+
+def print_results(arguments: argparse.Namespace, results: Sequence[R], as_text: Callable[[R], str]) -> None:
+    """Print results in the form that is asked for; JSON has a list where there are several."""
+    if arguments.json:
+        plain = [result.to_dict() for result in results]
+        print_json(plain[0] if len(plain) == 1 else plain)
+    elif arguments.csv:
+        print_csv(result.to_row() for result in results)
+    else:
+        print("\n\n".join(map(as_text, results)))
 
 
 def print_json(value: Any) -> None:
@@ -188,7 +220,7 @@ class Progress:
         self._next = self._begun + 0.5
         self._drawn = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         """Begin; nothing is drawn in the first half second."""
         return self
 
@@ -203,6 +235,9 @@ class Progress:
             return
         self._next = monotonic() + 0.2
         self._drawn = True
-        seconds = monotonic() - self._begun
-        line = f"{self._what}: block {done:,} of {total:,}, {seconds:.0f} s"
+        line = f"{self.describe(done, total)}, {monotonic() - self._begun:.0f} s"
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    def describe(self, done: int, total: int) -> str:
+        """Return what is under way."""
+        return f"{self._what}: block {done:,} of {total:,}"

@@ -15,16 +15,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         # Commands load NumPy and the cores; help and usage errors do without.
-        from rdmodel.cli import commands
+        from rdmodel.cli import commands, comparing
 
-        commands.run(arguments)
+        {**commands.COMMANDS, **comparing.COMMANDS}[arguments.command](arguments)
         sys.stdout.flush()
     except SimulationError as error:
         return _fail(str(error), 1)
     except RdmodelError as error:
         return _fail(str(error), 2)
     except MemoryError:
-        return _fail("out of memory; fewer --threads or --model-sms need less", 1)
+        return _fail("out of memory; fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms) need less", 1)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except BrokenPipeError:

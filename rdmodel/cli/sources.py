@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import tracegen
 from rdmodel import presets
 from rdmodel.cli.arguments import extent_options, kernel_parameters, machine_assignments
 from rdmodel.config import GPU
-from rdmodel.errors import ConfigError, TraceError
+from rdmodel.errors import ConfigError, TraceError, unknown
 from rdmodel.launch import modelled_blocks
 from rdmodel.options import Options
 from rdmodel.overrides import override
 from rdmodel.trace import Trace
 from tracegen import formats
+from tracegen.kernels.suites import SUITES
 
 PROGRAMS = (".cu", ".ptx")
 """Endings of files that hold kernels, not traces."""
@@ -26,6 +27,7 @@ LAUNCH_FILE = ".toml"
 KERNEL_OPTIONS = ["param", "base"]
 COMPILE_OPTIONS = ["define", "include", "architecture", "compiler"]
 PROGRAM_OPTIONS = ["kernel", "grid", "arg", "shared", *COMPILE_OPTIONS]
+SUITE_REFUSES = ["param", "block", "launch", *PROGRAM_OPTIONS]
 
 
 def machine(arguments: argparse.Namespace) -> GPU:
@@ -44,16 +46,27 @@ def open_sources(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
         yield _of_program(source, arguments)
     elif path.exists():
         foreign = [*KERNEL_OPTIONS, "block", "launch", *PROGRAM_OPTIONS]
-        _refuse(source, "a recorded trace", arguments, foreign)
+        refuse(source, "a recorded trace", arguments, foreign)
         trace = formats.read(path, lenient=arguments.lenient)
         _tell_skipped(trace)
         yield trace
     elif "/" in source or path.suffix in _suffixes():
         raise TraceError(f"{source}: no such file")
     else:
-        _refuse(source, "a kernel that comes with rdmodel", arguments, ["launch", *PROGRAM_OPTIONS])
+        refuse(source, "a kernel that comes with rdmodel", arguments, ["launch", *PROGRAM_OPTIONS])
         sizes: dict[str, Any] = dict(kernel_parameters(arguments.param))
         yield tracegen.kernel(source, block=arguments.block, base=arguments.base, **sizes)
+
+
+def open_suite(suite: str, names: Sequence[str], arguments: argparse.Namespace) -> list[Trace]:
+    """Return the kernels of a suite at its sizes, or those of them that are named."""
+    kernels = SUITES[suite]
+    refuse(f"--suite {suite}", "a suite, which says the sizes itself", arguments, SUITE_REFUSES)
+    for name in names:
+        if name not in kernels:
+            raise ConfigError(unknown(f"kernel of the suite {suite}:", name, kernels))
+    sizes: Mapping[str, Mapping[str, Any]] = {name: kernels[name] for name in names or kernels}
+    return [tracegen.kernel(name, base=arguments.base, **sizes[name]) for name in sizes]
 
 
 def open_source(source: str, arguments: argparse.Namespace) -> Trace:
@@ -89,7 +102,7 @@ def _of_program(source: str, arguments: argparse.Namespace) -> Trace:
     """Return the trace of one launch of a kernel in a CUDA or PTX file."""
     from tracegen import cuda
 
-    _refuse(source, "a CUDA program", arguments, ["param", "launch"])
+    refuse(source, "a CUDA program", arguments, ["param", "launch"])
     for option in ("grid", "block"):
         if getattr(arguments, option) is None:
             raise ConfigError(f"--{option}: is missing; {source} needs --grid X,Y,Z and --block X,Y,Z")
@@ -113,7 +126,7 @@ def _launch_file(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
     """Yield the traces of the launches in a launch file, or of the one that is asked for."""
     from tracegen import cuda
 
-    _refuse(source, "a launch file, which says it itself", arguments, ["param", "block", *PROGRAM_OPTIONS])
+    refuse(source, "a launch file, which says it itself", arguments, ["param", "block", *PROGRAM_OPTIONS])
     number = 0
     made = cuda.launches(source, base=arguments.base, max_instructions=arguments.max_instructions)
     for number, trace in enumerate(made, 1):
@@ -123,7 +136,8 @@ def _launch_file(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
         raise ConfigError(f"launch={arguments.launch}: {source} holds launches 1 to {number}")
 
 
-def _refuse(source: str, what: str, arguments: argparse.Namespace, options: Sequence[str]) -> None:
+def refuse(source: str, what: str, arguments: argparse.Namespace, options: Sequence[str]) -> None:
+    """Raise `ConfigError` for an option on the command line that a source of this kind has no use for."""
     for option in options:
         if getattr(arguments, option) not in (None, []):
             raise ConfigError(f"--{option.replace('_', '-')}: {source} is {what}; it takes no such option")

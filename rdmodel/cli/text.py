@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rdmodel.config import GPU
@@ -59,17 +59,25 @@ def prediction(result: Prediction) -> str:
 
 def _heading(result: Prediction) -> str:
     options = result.config["options"]
-    trace = result.config["trace"]
-    grid = trace["grid"][0] * trace["grid"][1] * trace["grid"][2]
-    blocks = sum(sm.blocks for sm in result.per_sm)
-    sizes = " ".join(f"{k}={v}" for k, v in trace["params"].items())
+    blocks = blocks_of_grid(sum(sm.blocks for sm in result.per_sm), result.config)
     sms = "SM 0" if result.sms_modelled == 1 else f"{result.sms_modelled} SMs"
-    first = f", only the first {options['blocks']:,} of the grid" if options["blocks"] else ""
     seeds = f"seed {result.seed}" if not result.runs else f"{len(result.runs)} seeds from {result.seed}"
     return (
-        f"{result.kernel}{' ' + sizes if sizes else ''} on {result.gpu}, definition {result.definition}\n"
-        f"{sms} of {options['sms']}: {blocks:,} of {grid:,} blocks{first}, {seeds}"
+        f"{subject(result.kernel, result.config)} on {result.gpu}, definition {result.definition}\n"
+        f"{sms} of {options['sms']}: {blocks}, {seeds}"
     )
+
+
+def subject(kernel: str, config: Mapping[str, Any]) -> str:
+    """Return the kernel of a result and its sizes."""
+    return " ".join([kernel, *(f"{k}={v}" for k, v in config["trace"]["params"].items())])
+
+
+def blocks_of_grid(blocks: int, config: Mapping[str, Any]) -> str:
+    """Return how many blocks of its grid a result is about, and whether it was told to leave out the others."""
+    x, y, z = config["trace"]["grid"]
+    first = config["options"]["blocks"]
+    return f"{blocks:,} of {x * y * z:,} blocks" + (f", only the first {first:,} of the grid" if first else "")
 
 
 def _stalls(result: Prediction) -> str:

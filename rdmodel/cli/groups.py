@@ -1,0 +1,263 @@
+"""Groups of options that commands share, each added to a parser by one function."""
+
+from __future__ import annotations
+
+import argparse
+
+from rdmodel.cli.parser import Parser, assignment, geometry, latency, number, one_of, triple, whole, whole_or
+
+DEFAULT_GPU = "gtx470-16k"
+MAX_INSTRUCTIONS = 10**9
+DEFINITIONS = ("hardware", "paper")
+
+
+def add_source(parser: Parser) -> None:
+    """Add what makes the trace of a name or a file."""
+    group = parser.add_argument_group("the kernel")
+    group.add_argument(
+        "--param",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE",
+        help="a size: NX=512 (repeatable)",
+    )
+    group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
+    group.add_argument("--base", type=whole, metavar="ADDRESS", help="where the first array lies")
+    group.add_argument("--lenient", action="store_true", help="skip bad lines of a trace file, and say how many")
+    add_program(parser)
+
+
+def add_program(parser: Parser) -> None:
+    """Add what a CUDA program is compiled and launched with."""
+    group = parser.add_argument_group(
+        "a CUDA program", "a .cu or .ptx file, which needs --grid and --block, or a .toml launch file"
+    )
+    group.add_argument("--kernel", metavar="NAME", help="the kernel, as the source calls it; default: the only one")
+    group.add_argument("--grid", type=triple, metavar="X,Y,Z", help="blocks in the grid")
+    group.add_argument(
+        "--arg",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE",
+        help="an argument: n=4096, x=float[4096]:iota, x=@file.npy (repeatable)",
+    )
+    group.add_argument("--shared", type=whole, metavar="BYTES", help="dynamic shared memory per block (0)")
+    group.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)")
+    group.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER", help="where headers are")
+    group.add_argument("--architecture", metavar="NAME", help="for the compiler: compute_90")
+    group.add_argument("--compiler", type=one_of("compiler", ("auto", "nvrtc", "nvcc")), metavar="auto|nvrtc|nvcc")
+    group.add_argument(
+        "--max-instructions",
+        type=whole,
+        default=MAX_INSTRUCTIONS,
+        metavar="N",
+        help="warp instructions that a block may execute (10^9)",
+    )
+    group.add_argument("--launch", type=whole, metavar="N", help="only the N-th launch of a launch file")
+
+
+def add_machine(parser: Parser) -> None:
+    """Add the GPU and all that changes it."""
+    group = parser.add_argument_group("the GPU")
+    group.add_argument("--gpu", default=DEFAULT_GPU, metavar="NAME", help=f"preset or .toml file ({DEFAULT_GPU})")
+    add_assignments(group)
+    group.add_argument("--l1", type=geometry, metavar="SIZE:WAYS:LINE", help="L1 geometry: 48K:6:128")
+    group.add_argument("--index", metavar="NAME", help="index function of the L1: linear, fermi, pric, ...")
+    group.add_argument("--mshr", metavar="N", help="MSHRs per SM, or inf")
+    group.add_argument("--mshr-per-warp", metavar="N", help="MSHRs that one warp may hold (inf)")
+    group.add_argument("--mshr-merge", metavar="N", help="transactions that may share an MSHR (inf)")
+
+
+def add_assignments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add ``--set``."""
+    parser.add_argument(
+        "--set",
+        dest="assignments",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="KEY=VALUE",
+        help="any field of the GPU: l1.size=48K (repeatable)",
+    )
+
+
+def add_extent(parser: Parser) -> None:
+    """Add which SMs and blocks the model looks at."""
+    group = parser.add_argument_group("what is modelled")
+    group.add_argument("--sms", type=whole, metavar="N", help="SMs over which blocks are dealt (the GPU's)")
+    group.add_argument("--model-sms", type=whole_or("all"), default=1, metavar="N|all", help="SMs modelled (1)")
+    group.add_argument(
+        "--threads", type=whole_or("all"), default=8192, metavar="N|all", help="threads per modelled SM (8192)"
+    )
+    group.add_argument("--blocks", type=whole, metavar="N", help="only the first N blocks of the grid")
+
+
+def add_model(parser: Parser) -> None:
+    """Add the options of both definitions of the model."""
+    group = parser.add_argument_group("the model")
+    group.add_argument(
+        "--definition",
+        type=one_of("definition", DEFINITIONS),
+        default="hardware",
+        metavar="|".join(DEFINITIONS),
+        help="which model (hardware)",
+    )
+    group.add_argument("--latency", type=latency, metavar="MIN:SIGMA", help="of a miss, in steps; default: the GPU's")
+    group.add_argument("--hit-latency", type=whole, metavar="N", help="of a hit, in steps; default: the GPU's")
+    group.add_argument(
+        "--cta",
+        type=one_of("cta", ("replace", "waves")),
+        default="replace",
+        metavar="replace|waves",
+        help="blocks start as one ends, or when all resident ones have ended (replace)",
+    )
+    group.add_argument(
+        "--stores",
+        nargs="?",
+        const="allocate",
+        default="free",
+        type=one_of("stores", ("free", "step", "evict", "allocate")),
+        metavar="free|step|evict|allocate",
+        help="what stores do; without a value: allocate, that is as loads (free)",
+    )
+    group.add_argument("--no-divergence", dest="divergence", action="store_false", help="warps take turns, no waiting")
+    group.add_argument(
+        "--effects",
+        type=one_of("effects", ("after", "before")),
+        default="after",
+        metavar="after|before",
+        help="paper: effects due in a step come after or before its accesses (after)",
+    )
+    group.add_argument(
+        "--no-clip", dest="clip", action="store_false", help="paper: merged requests have a latency of their own"
+    )
+    group.add_argument(
+        "--sched",
+        type=one_of("sched", ("random", "fifo", "lrr", "gto", "oldest")),
+        default="random",
+        metavar="random|fifo|lrr|gto|oldest",
+        help="hardware: which ready warp is next (random)",
+    )
+    group.add_argument(
+        "--stall",
+        type=one_of("stall", ("park", "head")),
+        default="park",
+        metavar="park|head",
+        help="hardware: a stall sets aside its warp, or stops the SM (park)",
+    )
+    group.add_argument(
+        "--full-set",
+        type=one_of("full-set", ("stall", "bypass")),
+        default="stall",
+        metavar="stall|bypass",
+        help="hardware: what a miss does when all ways are in flight (stall)",
+    )
+    group.add_argument(
+        "--step",
+        type=one_of("step", ("transaction", "instruction")),
+        default="transaction",
+        metavar="transaction|instruction",
+        help="hardware: what a step issues (transaction)",
+    )
+    group.add_argument(
+        "--stagger",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="hardware: steps between the starts of the first blocks (0)",
+    )
+    group.add_argument("--gap", action="store_true", help="hardware: non-memory instructions take steps")
+    group.add_argument(
+        "--first-touch-factor",
+        type=number,
+        default=1.0,
+        metavar="F",
+        help="hardware: latency of a line's first miss (1.0)",
+    )
+
+
+def add_grid(parser: Parser) -> None:
+    """Add which SMs and blocks the simulator has."""
+    group = parser.add_argument_group("what is simulated")
+    group.add_argument("--sms", type=whole, metavar="N", help="SMs of the machine (the GPU's)")
+    group.add_argument("--blocks", type=whole, metavar="N", help="only the first N blocks of the grid")
+
+
+def add_simulator(parser: Parser) -> None:
+    """Add the options of the simulator."""
+    group = parser.add_argument_group("the simulator")
+    _add_schedule(group)
+    group.add_argument(
+        "--memory",
+        type=whole,
+        metavar="N",
+        help="an ideal memory, without crossbar, L2 and DRAM: every miss is answered N cycles later",
+    )
+    group.add_argument("--no-stores", action="store_true", help="stores keep their place but make no requests")
+    _add_check(group)
+
+
+def add_comparison(parser: Parser) -> None:
+    """Add what is compared, and how."""
+    group = parser.add_argument_group("the comparison")
+    group.add_argument(
+        "--suite",
+        type=one_of("suite", ("polybench",)),
+        metavar="polybench",
+        help="compare the kernels of a suite at its sizes: all, or those that are named",
+    )
+    group.add_argument(
+        "--definition",
+        dest="definitions",
+        action="append",
+        type=one_of("definition", DEFINITIONS),
+        metavar="|".join(DEFINITIONS),
+        help="which model (repeatable); default: both",
+    )
+    group.add_argument(
+        "--latency", type=latency, metavar="MIN:SIGMA", help="of a miss, for the model; default: fitted to the machine"
+    )
+    _add_schedule(group)
+    _add_check(group)
+    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the model's random draws (0)")
+    group.add_argument("--plot", metavar="FILE", help="draw predicted against simulated miss rates: .svg, .png or .pdf")
+
+
+def _add_schedule(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--sched",
+        type=one_of("sched", ("lrr", "gto", "two-level", "old")),
+        metavar="lrr|gto|two-level|old",
+        help="which warp issues next; default: the GPU's",
+    )
+    group.add_argument(
+        "--allocate",
+        type=one_of("allocate", ("miss", "fill")),
+        metavar="miss|fill",
+        help="when a miss takes its way in the L1; default: the GPU's",
+    )
+
+
+def _add_check(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--check", action="store_true", help="verify the machine's invariants: about 30 times slower")
+
+
+def add_runs(parser: Parser) -> None:
+    """Add how often `predict` runs, and with what switched off."""
+    group = parser.add_argument_group("runs")
+    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
+    group.add_argument("--seeds", type=whole, default=1, metavar="N", help="runs; mean and 95 %% interval (1)")
+    group.add_argument("--ablation", action="store_true", help="run again with one component off at a time")
+    group.add_argument(
+        "--breakdown", type=one_of("breakdown", ("paper",)), metavar="paper", help="classes of the paper's figure 10"
+    )
+
+
+def add_output(parser: Parser, csv: bool = False, json: str = "one JSON object (a list for several kernels)") -> None:
+    """Add the forms of the output."""
+    group = parser.add_argument_group("output").add_mutually_exclusive_group()
+    group.add_argument("--json", action="store_true", help=json)
+    if csv:
+        group.add_argument("--csv", action="store_true", help="comma-separated values")
