@@ -35,7 +35,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rdmodel.cli import main
-from rdmodel.cli.arguments import Parser, _build
+from rdmodel.cli.arguments import _build
+from rdmodel.cli.parser import Parser
 from tracegen.kernels.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -187,7 +188,12 @@ def _meaning(action: Any) -> str:
 
 
 def _word(action: Any) -> str:
-    return {None: action.metavar, "+": f"{action.metavar}...", "?": f"[{action.metavar}]"}[action.nargs]
+    return {
+        None: action.metavar,
+        "+": f"{action.metavar}...",
+        "*": f"[{action.metavar}...]",
+        "?": f"[{action.metavar}]",
+    }[action.nargs]
 
 
 # ---- generated parts: the record of the validation
