@@ -1,0 +1,122 @@
+"""The scenarios of ``scenarios.toml``, and how one kernel of one is run."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tracegen
+from rdmodel import presets
+from rdmodel.comparison import DEFINITIONS, SHARES, compare
+from rdmodel.config import GPU
+from rdmodel.options import Definition
+from rdmodel.overrides import override
+from tracegen.kernels.suites import SUITES
+
+FOLDER = Path(__file__).parent
+SCENARIOS = FOLDER.parent / "scenarios.toml"
+
+DIGITS = 4
+"""Digits behind the point of a recorded rate in percent."""
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A GPU of ``scenarios.toml``: whether the mean error has a bound on it, and which kernels the tests run again."""
+
+    name: str
+    gpu: GPU
+    goal: bool
+    quick: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One kernel on one GPU: simulated and predicted shares of the load transactions, in percent."""
+
+    gpu: str
+    kernel: str
+    loads: int
+    cycles: int
+    simulated: Mapping[str, float]
+    predicted: Mapping[Definition, Mapping[str, float]]
+
+    def error(self, definition: Definition) -> float:
+        """Return the error of the miss rate in points, signed."""
+        return self.predicted[definition]["misses"] - self.simulated["misses"]
+
+
+@cache
+def settings() -> dict[str, Any]:
+    """Return the file of scenarios, as it is."""
+    return tomllib.loads(SCENARIOS.read_text())
+
+
+def make_gpu(preset: str, overrides: Mapping[str, Any], name: str) -> GPU:
+    """Return a preset with some fields changed, under a name of its own."""
+    return override(presets.gpu(preset), {**overrides, "name": name})
+
+
+def scenarios() -> dict[str, Scenario]:
+    """Return the scenarios by name."""
+    return {
+        one["name"]: Scenario(
+            name=one["name"],
+            gpu=make_gpu(one["preset"], one.get("overrides", {}), one["name"]),
+            goal=one["goal"],
+            quick=tuple(one["quick"]),
+        )
+        for one in settings()["gpu"]
+    }
+
+
+def suite() -> Mapping[str, Mapping[str, Any]]:
+    """Return the kernels that are run, in order, with their sizes."""
+    kernels: Mapping[str, Mapping[str, Any]] = SUITES[settings()["suite"]]
+    return kernels
+
+
+def run(task: tuple[str, str]) -> Row:
+    """Run the kernel of (scenario, kernel) through the simulator and both definitions of the model."""
+    name, kernel = task
+    compared = compare(tracegen.kernel(kernel, **suite()[kernel]), scenarios()[name].gpu, seed=settings()["seed"])
+    return Row(
+        gpu=name,
+        kernel=kernel,
+        loads=int(compared.simulation.loads),
+        cycles=compared.simulation.cycles,
+        simulated=_percent(compared.simulated),
+        predicted={definition: _percent(compared.predicted(definition)) for definition in DEFINITIONS},
+    )
+
+
+def _percent(shares: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(100 * shares[name], DIGITS) for name in SHARES}
+
+
+def run_all(work: Callable[[T], S], tasks: Sequence[T], jobs: int) -> Iterator[S]:
+    """Yield ``work(task)`` of every task in order, from several processes; a person sees on stderr what is done."""
+    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
+        done = map(work, tasks) if pool is None else pool.map(work, tasks)
+        for at, (task, one) in enumerate(zip(tasks, done, strict=True), start=1):
+            if sys.stderr.isatty():
+                print(f"{at}/{len(tasks)} {task}", file=sys.stderr, flush=True)
+            yield one
+
+
+def positive(text: str) -> int:
+    """Return a number of at least 1, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text}: must be a number of at least 1")
+    return int(text)
