@@ -12,7 +12,8 @@ CHECKED = os.environ.get("RDMODEL_CHECKED", "0") not in ("", "0")
 SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
 
 MODULES = ["rdmodel._tree", "rdmodel._coalesce", "rdmodel._core", "rdmodel._model"]
-MODULES += ["rdmodel._engine", "rdmodel._locality", "tracegen.formats._trc"]
+MODULES += [f"rdmodel.{name}" for name in ("_network", "_loadstore", "_reorder", "_engine")]
+MODULES += ["rdmodel._locality", "tracegen.formats._trc"]
 MODULES += [
     f"tracegen.ptx.{name}"
     for name in ("_code", "_integers", "_floats", "_access", "_places", "_log", "_warp", "_emulator")

@@ -2,8 +2,11 @@
 
 The suite `polybench` (cut sizes) goes through the simulator and through `predict` with its defaults; both include
 generating and coalescing the trace. `--growth` simulates gemm with 1, 4 and 16 times the transactions, each in a
-process of its own, and reports time and peak memory per transaction.
-``python benchmarks/simulate.py [--kernels KERNEL ...] [--repeat R] [--growth] [--json]``
+process of its own, and reports time and peak memory per transaction. `--policies` takes cache-management policies in
+turn, as ratios to a run without any. `--against CHECKOUT` compares with another built checkout: children take turns,
+and CPU seconds of the fastest count.
+``python benchmarks/simulate.py [--kernels KERNEL ...] [--repeat R] [--json]
+        [--growth | --policies | --against CHECKOUT]``
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 TARGET = 1.0
 """Millions of L1 transactions per second on gemm and atax.1 that count as fast enough."""
@@ -25,6 +30,17 @@ RATIO = 5.0
 
 GPU = "gtx470-16k"
 NAMED = ("gemm", "atax.1")
+COMPARED = ("gemm", "atax.1", "syr2k")
+POLICIES = (
+    "swl:warps=4",
+    "pcal:tokens=2,extra=4",
+    "dwt-cs",
+    "bypass-all",
+    "bypass-on-stall:on=all",
+    "streaming-bypass",
+    "pd",
+    "mrpb",
+)
 GROWTH = {
     1: {"NI": 128, "NJ": 256, "NK": 256},
     4: {"NI": 512, "NJ": 256, "NK": 256},
@@ -81,6 +97,81 @@ def grow(factor: int) -> dict[str, float]:
     return {"transactions": transactions, "seconds": took, "peak_mb": usage.ru_maxrss * 1024 / 1e6}
 
 
+TIMED = """
+import sys, time, rdmodel as rd, tracegen
+from tracegen.kernels.suites import POLYBENCH
+trace = tracegen.kernel(sys.argv[1], **POLYBENCH[sys.argv[1]])
+start = time.process_time()
+cycles = rd.simulate(trace, sys.argv[2]).cycles
+print(cycles, time.process_time() - start)
+"""
+
+
+def timed(checkout: str, kernel: str) -> tuple[float, float]:
+    """Return cycles and CPU seconds of one simulation by the code of a checkout, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": checkout}
+    arguments = [sys.executable, "-c", TIMED, kernel, GPU]
+    done = subprocess.run(arguments, env=environment, cwd=checkout, stdout=subprocess.PIPE, text=True, check=True)
+    cycles, took = map(float, done.stdout.split())
+    return cycles, took
+
+
+def compare(other: str, kernels: Sequence[str], repeat: int) -> dict[str, dict[str, float]]:
+    """Return the fastest of `repeat` runs of this checkout and of another one, for each kernel, and their ratio."""
+    own = str(Path(__file__).parents[1])
+    rows: dict[str, dict[str, float]] = {}
+    for kernel in kernels:
+        took: dict[str, list[float]] = {own: [], other: []}
+        for i in range(2 * repeat):
+            # A, B, B, A, ...: neither is always the first one of a pair.
+            checkout = (own, other)[(i + 1) // 2 % 2]
+            cycles, spent = timed(checkout, kernel)
+            took[checkout].append(spent)
+            assert cycles == rows.setdefault(kernel, {"cycles": cycles})["cycles"], f"{kernel}: cycles differ"
+        mine, theirs = min(took[own]), min(took[other])
+        rows[kernel] |= {"this_s": mine, "other_s": theirs, "ratio": mine / theirs}
+    return rows
+
+
+def print_compared(rows: Mapping[str, Mapping[str, float]], repeat: int) -> None:
+    """Print the table of kernels by both checkouts."""
+    print(f"fastest of {repeat}, CPU seconds, {GPU}")
+    print(f"{'kernel':14}{'this s':>10}{'other s':>10}{'ratio':>8}")
+    for kernel, row in rows.items():
+        print(f"{kernel:14}{row['this_s']:>10.2f}{row['other_s']:>10.2f}{row['ratio']:>8.3f}")
+
+
+def measure_policies(kernel: str, repeat: int) -> dict[str, dict[str, float]]:
+    """Return median seconds and cycles with each policy, and their ratios to those without any."""
+    import rdmodel as rd
+    import tracegen
+    from tracegen.kernels.suites import POLYBENCH
+
+    trace = tracegen.kernel(kernel, **POLYBENCH[kernel])
+    rows: dict[str, dict[str, float]] = {}
+    rd.simulate(trace, GPU, blocks=1)  # what is done once only is not the first policy's
+    for policy in ("none", *POLICIES):
+        took, cycles = [], 0.0
+        for _ in range(repeat):
+            start = time.perf_counter()
+            cycles = rd.simulate(trace, GPU, policies=[] if policy == "none" else [policy]).cycles
+            took.append(time.perf_counter() - start)
+        rows[policy] = {"seconds": statistics.median(took), "cycles": cycles}
+    for row in rows.values():
+        row |= {name + "_ratio": row[name] / rows["none"][name] for name in ("seconds", "cycles")}
+    return rows
+
+
+def print_policies(tables: Mapping[str, Mapping[str, Mapping[str, float]]], repeat: int) -> None:
+    """Print a table of policies for each kernel."""
+    print(f"medians of {repeat}, {GPU}; ratios to the run without policies")
+    for kernel, rows in tables.items():
+        print(f"{kernel:26}{'seconds':>9}{'ratio':>8}{'cycles':>14}{'ratio':>8}")
+        for policy, row in rows.items():
+            times = f"{row['seconds']:>9.2f}{row['seconds_ratio']:>8.2f}"
+            print(f"  {policy:24}{times}{row['cycles']:>14,.0f}{row['cycles_ratio']:>8.2f}")
+
+
 def print_suite(rows: Mapping[str, Mapping[str, float]], repeat: int) -> None:
     """Print the table of kernels and what it comes to."""
     print(f"medians of {repeat}, {GPU}; wanted: {' and '.join(NAMED)} at {TARGET:g} M/s or more")
@@ -95,32 +186,61 @@ def print_suite(rows: Mapping[str, Mapping[str, float]], repeat: int) -> None:
     print(f"wanted: {RATIO:g} times")
 
 
+def print_growth(grown: Mapping[int, Mapping[str, float]]) -> None:
+    """Print the table of sizes."""
+    print(f"gemm on {GPU}; {'size':>4}{'transactions':>14}{'s':>8}{'ns each':>10}{'peak MB':>10}")
+    for factor, row in grown.items():
+        each = row["seconds"] / row["transactions"] * 1e9
+        figures = f"{row['transactions']:>14,.0f}{row['seconds']:>8.2f}{each:>10.0f}{row['peak_mb']:>10.0f}"
+        print(f"{'':20}{factor:>3}x{figures}")
+
+
+def print_result(what: str, measured: Any, repeat: int) -> None:
+    """Print tables of what was measured."""
+    if what == "growth":
+        print_growth(measured)
+    elif what == "policies":
+        print_policies(measured, repeat)
+    elif what == "against":
+        print_compared(measured, repeat)
+    else:
+        print_suite(measured["kernels"], repeat)
+
+
+def measured_suite(kernels: Sequence[str], repeat: int) -> dict[str, Any]:
+    """Return what the suite gives, and what is wanted."""
+    from tracegen.kernels.suites import POLYBENCH
+
+    rows = {name: measure(name, POLYBENCH[name], repeat) for name in kernels or POLYBENCH}
+    return {"target": TARGET, "ratio": RATIO, "kernels": rows}
+
+
 def main() -> None:
     """Measure and print tables, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--kernels", nargs="+", metavar="KERNEL", help="only these of the suite (default: all)")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--growth", action="store_true", help="measure growth with the trace instead of the suite")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--growth", action="store_true", help="measure growth with the trace instead of the suite")
+    modes.add_argument("--policies", action="store_true", help=f"measure policies, by default on {' '.join(COMPARED)}")
+    modes.add_argument("--against", metavar="CHECKOUT", help="compare with another checkout, by default on the same")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
-    if options.growth:
-        grown = {factor: grow(factor) for factor in GROWTH}
-        if options.json:
-            print(json.dumps(grown, indent=2))
-            return
-        print(f"gemm on {GPU}; {'size':>4}{'transactions':>14}{'s':>8}{'ns each':>10}{'peak MB':>10}")
-        for factor, row in grown.items():
-            each = row["seconds"] / row["transactions"] * 1e9
-            figures = f"{row['transactions']:>14,.0f}{row['seconds']:>8.2f}{each:>10.0f}{row['peak_mb']:>10.0f}"
-            print(f"{'':20}{factor:>3}x{figures}")
-        return
-    from tracegen.kernels.suites import POLYBENCH
-
-    rows = {name: measure(name, POLYBENCH[name], options.repeat) for name in options.kernels or POLYBENCH}
-    if options.json:
-        print(json.dumps({"target": TARGET, "ratio": RATIO, "kernels": rows}, indent=2))
+    what = next((mode for mode in ("growth", "policies", "against") if getattr(options, mode)), "suite")
+    compared = options.kernels or COMPARED
+    measured: Any
+    if what == "growth":
+        measured = {factor: grow(factor) for factor in GROWTH}
+    elif what == "policies":
+        measured = {name: measure_policies(name, options.repeat) for name in compared}
+    elif what == "against":
+        measured = compare(options.against, compared, options.repeat)
     else:
-        print_suite(rows, options.repeat)
+        measured = measured_suite(options.kernels, options.repeat)
+    if options.json:
+        print(json.dumps(measured, indent=2))
+    else:
+        print_result(what, measured, options.repeat)
 
 
 if __name__ == "__main__":

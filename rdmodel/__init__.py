@@ -28,6 +28,7 @@ _HOMES = {
     "rdmodel.comparison": ("Agreement", "Comparison", "agreement", "compare"),
     "rdmodel.concentration": ("balance", "concentration_by_load", "intra_warp_concentration"),
     "rdmodel.config": ("GPU", "CacheConfig", "CoreConfig", "LatencyConfig"),
+    "rdmodel.contests": ("Combination", "Contest", "combination", "contest"),
     "rdmodel.distance": ("DistanceStream", "histogram", "miss_ratio_curve", "reuse_distances"),
     "rdmodel.errors": ("ConfigError", "LaunchError", "RdmodelError", "SimulationError", "TraceError"),
     "rdmodel.localities": ("Locality", "locality"),

@@ -13,6 +13,10 @@ from rdmodel.config import GPU as GPU
 from rdmodel.config import CacheConfig as CacheConfig
 from rdmodel.config import CoreConfig as CoreConfig
 from rdmodel.config import LatencyConfig as LatencyConfig
+from rdmodel.contests import Combination as Combination
+from rdmodel.contests import Contest as Contest
+from rdmodel.contests import combination as combination
+from rdmodel.contests import contest as contest
 from rdmodel.distance import DistanceStream as DistanceStream
 from rdmodel.distance import histogram as histogram
 from rdmodel.distance import miss_ratio_curve as miss_ratio_curve

@@ -2,7 +2,7 @@
 #
 # Lines are dense numbers (ids), so that finding one costs nothing however many ways there are. Which of its ways a
 # line has is not recorded: with LRU replacement it makes no difference. `Mshrs` keeps who waits for which line.
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc, realloc
 
 from rdmodel._index cimport Index, modulo, set_of
@@ -16,6 +16,7 @@ cdef enum:
     DIRTY = 4
     IN_SHADOW = 8     # among the most recent lines of the fully associative shadow
     MISSED = 16       # it has missed before
+    GHOST = 32        # it owns a way, but as a tag only: a closed cache keeps score
 
 
 cdef struct CacheLine:
@@ -25,8 +26,9 @@ cdef struct CacheLine:
     int64_t set
     int64_t mshr          # NONE: not in flight
     int64_t block         # who brought it: block of the grid, and warp of the block
-    int64_t warp
-    int64_t flags
+    int32_t warp
+    int32_t flags
+    int64_t used          # what `accesses` of the set was when the line was touched last
 
 
 cdef struct Cache:
@@ -34,6 +36,7 @@ cdef struct Cache:
     CacheLine* line       # `known` of them
     int64_t known, capacity
     Recency* set          # lines that own a way, most recent first
+    int64_t* accesses     # loads that were served in a set; NULL unless somebody wants to know
     int64_t sets, ways
     Index index
     int64_t interleave    # lines are dealt over so many caches: their number here is line / interleave
@@ -88,6 +91,7 @@ cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_
 cdef inline void cache_free(Cache* c) noexcept nogil:
     free(c.line)
     free(c.set)
+    free(c.accesses)
     table_free(&c.table)
     c.line = NULL
     c.set = NULL
@@ -131,19 +135,22 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
             l.mshr = NONE
             l.block = l.warp = NONE
             l.flags = 0
+            l.used = 0
             c.known += 1
     return 0
 
 
 cdef inline void cache_touch(Cache* c, int64_t id) noexcept nogil:
     # Make a line that owns a way the most recent of its set.
+    if c.accesses != NULL:
+        c.line[id].used = c.accesses[c.line[id].set]
     recency_touch(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
 
 
 cdef inline void cache_drop(Cache* c, int64_t id) noexcept nogil:
     # Take its way from a line.
     recency_remove(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
-    c.line[id].flags &= ~(VALID | RESERVED | DIRTY)
+    c.line[id].flags &= ~(VALID | RESERVED | DIRTY | GHOST)
 
 
 cdef inline bint cache_victim(const Cache* c, int64_t set, int64_t* victim) noexcept nogil:
@@ -162,6 +169,8 @@ cdef inline void cache_give(Cache* c, int64_t id, int64_t flags) noexcept nogil:
     # Give an empty way to a line, which becomes the most recent of its set.
     recency_push(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
     c.line[id].flags |= flags
+    if c.accesses != NULL:
+        c.line[id].used = c.accesses[c.line[id].set]
 
 
 cdef inline void shadow_raise(Cache* c, int64_t id) noexcept nogil:
@@ -176,6 +185,28 @@ cdef inline void shadow_raise(Cache* c, int64_t id) noexcept nogil:
         c.line[old].flags &= ~IN_SHADOW
     recency_push(&c.shadow, &c.line[0].in_shadow, id, sizeof(CacheLine))
     c.line[id].flags |= IN_SHADOW
+
+
+cdef inline list cache_violations(const Cache* c, int64_t* reserved):
+    """Walk through all sets; count the reserved lines on the way."""
+    cdef int64_t set, id, owned
+    cdef const CacheLine* l
+    wrong = []
+    for set in range(c.sets):
+        owned = 0
+        id = c.set[set].newest
+        while id != NONE:
+            l = &c.line[id]
+            owned += 1
+            reserved[0] += l.flags & RESERVED != 0
+            if l.set != set or (l.flags & VALID != 0) == (l.flags & RESERVED != 0):
+                wrong.append(f"line {l.line} is in set {set} and should not be")
+            if (l.flags & RESERVED != 0) != (l.mshr != NONE):
+                wrong.append(f"line {l.line} is reserved without an MSHR, or has one and is not")
+            id = l.in_set.older
+        if owned != c.set[set].size or owned > c.ways:
+            wrong.append(f"set {set} owns {owned} ways, counts {c.set[set].size} and has {c.ways}")
+    return wrong
 
 
 # ---- MSHRs

@@ -4,6 +4,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel._loadstore import ROW_WIDTH as ROW_WIDTH
+from rdmodel._reorder import Reordering
 from rdmodel.policies import IndexCode
 
 DONE: int
@@ -13,16 +15,14 @@ PAUSE: int
 WANT_DRAIN: int
 STUCK: int
 REQUEST_BYTES: int
-ROW_WIDTH: int
 FAIL_NAMES: tuple[str, ...]
 SLICE_FAIL_NAMES: tuple[str, ...]
 
-class Machine:
-    now: int
+class Machine(Reordering):
     last_end: int
     subject_sm: int
     subject: int
-    recorded: int
+    limit: int
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class Machine:
         clock: int,
         ideal: int,
         log: bool,
+        policies: Mapping[str, float],
     ) -> None: ...
     def begin_block(self, sm: int, slot: int, block: int) -> None: ...
     def start_block(self, sm: int, slot: int) -> None: ...
@@ -62,13 +63,8 @@ class Machine:
         more: bool,
         masks: NDArray[np.uint32] | None = None,
     ) -> None: ...
-    def set_record(self, rows: NDArray[np.int64]) -> None: ...
     def run(self, cycles: int) -> int: ...
     def sm_counters(self, i: int) -> dict[str, Any]: ...
-    def slice_counters(self, i: int) -> dict[str, Any]: ...
-    def channel_counters(self, i: int) -> dict[str, Any]: ...
-    def miss_latencies(self) -> list[int]: ...
-    def events(self) -> list[tuple[int, int, int, int, int]]: ...
     def violations(self) -> list[str]: ...
     def under_way(self) -> list[str]: ...
     def waiting_for(self) -> list[str]: ...

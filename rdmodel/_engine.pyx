@@ -8,38 +8,29 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
-from rdmodel._cache cimport (
-    DIRTY, IN_SHADOW, MISSED, RESERVED, VALID, Cache, CacheLine, Mshr, Waiter,
-    cache_drop, cache_free, cache_give, cache_init, cache_intern, cache_touch, cache_victim,
-    mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, mshrs_free, mshrs_init,
-    shadow_raise,
-)
-from rdmodel._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
-from rdmodel._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_free, channel_init
+from rdmodel._cache cimport cache_free, cache_init, cache_intern, cache_violations, mshrs_free, mshrs_init
+from rdmodel._clock cimport sm_cycle_of
+from rdmodel._dram cimport channel_free
 from rdmodel._index cimport index_read, modulo
 from rdmodel._issue cimport (
-    BARRIER, CANNOT, FREELY, LOAD, LOCAL_FLAG, STORE, WITH_ROOM, Scheduler, Warp,
-    scheduler_pick, warp_advance, warp_begin, warp_complete, warp_done, warp_free, warp_make_room, warp_remember,
-    warp_stand, warp_starved,
+    BARRIER, LOAD, LOCAL_FLAG, Scheduler, Warp, oldest_bits, scheduler_pick, warp_advance, warp_begin, warp_free,
+    warp_done, warp_make_room, warp_remember, warp_starved,
 )
+from rdmodel._loadstore cimport ADMIT_ALL, ADMIT_UNPROTECTED, STALL
 from rdmodel._lru cimport NONE
-from rdmodel._machine cimport (
-    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, FAILS, HIT, MISS, NO_MEMORY, PENDING_HIT, READ, WRITE,
-    WRITE_MISS, WRITTEN, BlockSlot, Entry, Load, Slice, Sm,
-)
-from rdmodel._ring cimport Item, ring_first, ring_free, ring_pop, ring_push
-from rdmodel._warp cimport grow
+from rdmodel._machine cimport FAILED, BlockSlot, Buffer, Entry, Load, Slice, Sm
+from rdmodel._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END, LOG_ISSUE, NEVER
+from rdmodel._network cimport REQUEST_BYTES as C_REQUEST_BYTES
+from rdmodel._period cimport Period, period_end, period_over
+from rdmodel._reorder cimport SIGNATURE_BLOCK, SIGNATURE_INDEX, Reordering as Shared
+from rdmodel._ring cimport Ring, ring_first, ring_free, ring_pop
 
-cdef enum:
-    NEVER = 0x3fffffffffffffff
-    LOG_WIDTH = 6
-    C_REQUEST_BYTES = 8
-    C_ROW_WIDTH = 7
-    MOST_LATENCY = 1048576    # longer ones are counted as this long
+# A name that is cimported is the compiler's alone: callers of this module need one in Python.
+from rdmodel._loadstore import ROW_WIDTH
 
-# What `_run` returns: why it stopped.
+# What `_run` returns beside C_GO and C_MEMORY: why it stopped.
 cdef enum:
     C_DONE = 0
     C_CHUNK = 1           # warp `subject` of SM `subject_sm` needs instructions
@@ -47,18 +38,16 @@ cdef enum:
     C_PAUSE = 3           # nothing is wanted: the caller may look at signals
     C_DRAIN = 4           # the record of accesses is full
     C_STUCK = 5           # nothing can happen any more, and blocks are resident
-    C_MEMORY = -1
-    C_GO = 6              # of parts of a cycle: run on
 
-# Kinds of log entries; the columns are in docs/machine.md.
+# Policies of throttling, as rdmodel.simulator numbers them.
 cdef enum:
-    LOG_ISSUE = 0
-    LOG_ACCESS = 1
-    LOG_FILL = 2
-    LOG_SLICE = 3
-    LOG_DRAM = 4
-    LOG_BEGIN = 5
-    LOG_END = 6
+    THROTTLE_NONE = 0
+    THROTTLE_LIMIT = 1        # the oldest warps of each scheduler
+    THROTTLE_TOKENS = 2       # the oldest may allocate, some more may read
+    THROTTLE_SAMPLED = 3      # a limit that is found by trying different ones on different SMs
+
+cdef enum:
+    WATCHING, SAMPLING, DECIDED
 
 DONE = C_DONE
 WANT_CHUNK = C_CHUNK
@@ -67,46 +56,32 @@ PAUSE = C_PAUSE
 WANT_DRAIN = C_DRAIN
 STUCK = C_STUCK
 REQUEST_BYTES = C_REQUEST_BYTES
-ROW_WIDTH = C_ROW_WIDTH
 FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "miss_queue")
 SLICE_FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "dram_queue")
 
 
 @cython.final
-cdef class Machine:
+cdef class Machine(Shared):
     """SMs, crossbar, L2 slices and DRAM channels; `run` until it wants something, give it, and `run` on."""
 
-    cdef Sm* sm
-    cdef Slice* slice
-    cdef int64_t sms, slices
-    cdef int64_t slots, block_warps
-    cdef public int64_t now, last_end
+    cdef public int64_t last_end
     cdef public int64_t subject_sm, subject
     cdef int64_t resident             # blocks
-    cdef bint filling, any_check, any_wanted
+    cdef bint filling, any_wanted
     cdef int64_t* starved             # (SM, warp) pairs
     cdef int64_t starved_size
-    # Configuration: see rdmodel.config.
-    cdef int64_t schedulers, fetch_group, ldst_queue, hit_latency, most_lines
-    cdef int sched
-    cdef bint fill                    # allocate="fill"
-    cdef int64_t miss_queue, mshr_per_warp
-    cdef int64_t ideal                # latency of an ideal memory; -1: none
-    cdef Clock x_clock, l_clock, d_clock
-    cdef int64_t x_latency, read_flits, write_flits, answer_flits
-    cdef int64_t l_queue, l_latency, d_latency
-    cdef int64_t* latency             # how many misses were filled after so many cycles
-    cdef int64_t latencies, latency_capacity
-    # The log, and the record of accesses.
-    cdef bint logging, log_lost, recording
-    cdef int64_t* log
-    cdef int64_t log_size, log_capacity
-    cdef int64_t[:, ::1] rows         # of the record
-    cdef public int64_t recorded
+    # Throttling, and the periods that policies look back on.
+    cdef int throttle
+    cdef int64_t tokens
+    cdef Period sampling_period, closing_period
+    cdef int sampling
+    cdef int64_t confirm, sample, streak, periods_left, round
+    cdef public int64_t limit         # that sampling has found; -1 = none
+    cdef double most_mpki
 
     def __init__(
         self, *, int64_t sms, int64_t slots, int64_t block_warps, int64_t most_lines, core, l1, index, crossbar, l2,
-        dram, clock, ideal, bint log,
+        dram, clock, ideal, bint log, policies,
     ):
         """`core`, `l1`, `crossbar`, `l2` and `dram` are dicts of numbers under the fields' names, None as -1."""
         assert self.sm == NULL, "a machine is set up once"
@@ -122,29 +97,35 @@ cdef class Machine:
         self.logging = log
         self._read_core(core, l1)
         self._read_memory(crossbar, l2, dram, clock, l1["line"])
+        self._read_policies(policies)
         self._allocate_sms(l1, index)
         self._allocate_slices(l1["line"], l2, dram)
 
-    def _read_core(self, core, l1):
-        self.schedulers = core["schedulers"]
-        self.sched = core["sched"]
-        self.fetch_group = min(core["fetch_group"], 64)
-        self.ldst_queue = core["ldst_queue"]
-        self.hit_latency = core["hit_latency"]
-        self.fill = l1["fill"]
-        self.miss_queue = l1["miss_queue"]
-        self.mshr_per_warp = l1["mshr_per_warp"]
-
-    def _read_memory(self, crossbar, l2, dram, clock, line):
-        self.x_clock = Clock(crossbar["clock"], clock)
-        self.l_clock = Clock(l2["clock"], clock)
-        self.d_clock = Clock(dram["clock"], clock)
-        self.x_latency = crossbar["latency"]
-        self.read_flits = -(-C_REQUEST_BYTES // crossbar["width"])
-        self.write_flits = self.answer_flits = -(-(C_REQUEST_BYTES + line) // crossbar["width"])
-        self.l_queue = l2["queue"]
-        self.l_latency = l2["latency"]
-        self.d_latency = dram["latency"]
+    def _read_policies(self, policies):
+        self.throttle = policies["throttle"]
+        self.limit = policies["limit"]
+        self.tokens = policies["tokens"]
+        self.sampling_period = Period(policies["sampling_period"], policies["sampling_period"] - 1)
+        self.closing_period = Period(policies["closing_period"], policies["closing_period"] - 1)
+        self.confirm = policies["confirm"]
+        self.sample = policies["sample"]
+        self.most_mpki = policies["mpki"]
+        self.sampling = WATCHING
+        if self.throttle == THROTTLE_SAMPLED and self.limit >= 0:
+            self.sampling = DECIDED
+            self.limit = min(self.limit, self._most_places())
+        self.admission = policies["admission"]
+        self.on_stall = policies["on_stall"]
+        self.admitting = self.admission != ADMIT_ALL or self.on_stall != STALL
+        self.most_missed = policies["threshold"]
+        self.distance = policies["distance"]
+        self.buffered = policies["buffered"]
+        self.signature = policies["signature"]
+        self.drain = policies["drain"]
+        self.drain_greedy = policies["greedy"]
+        self.flush = policies["flush"]
+        self.entries_per_queue = policies["entries"]
+        self.buffer_latency = policies["latency"]
 
     def _allocate_sms(self, l1, index):
         cdef int64_t i, k, warps = self.slots * self.block_warps
@@ -168,35 +149,32 @@ cdef class Machine:
             sm.cache.interleave = 1
             sm.free_load = NONE
             sm.wake = NEVER
+            sm.limit = self.limit
+            self._allocate_policies(sm, l1["sets"])
             for k in range(self.ldst_queue):
                 sm.entry[k].ids = sm.entry_ids + k * self.most_lines
             for k in range(self.schedulers):
                 sm.scheduler[k].last = sm.scheduler[k].last_age = -1
 
-    def _allocate_slices(self, line, l2, dram):
-        cdef int64_t i
-        cdef Slice* s
-        if self.slices == 0:
-            return
-        self.slice = <Slice*> calloc(<size_t> self.slices, sizeof(Slice))
-        if self.slice == NULL:
-            raise MemoryError
-        for i in range(self.slices):
-            s = &self.slice[i]
-            mshrs_init(&s.mshrs, l2["mshrs"], l2["mshr_merge"])
-            if cache_init(&s.cache, l2["sets"], l2["ways"], 0) < 0:
+    cdef _allocate_policies(self, Sm* sm, int64_t sets):
+        cdef int64_t k
+        cdef Buffer* b = &sm.buffer
+        for k in range(self.schedulers):
+            sm.scheduler[k].stale = True
+        if self.admission == ADMIT_UNPROTECTED:
+            sm.cache.accesses = <int64_t*> calloc(<size_t> sets, sizeof(int64_t))
+            if sm.cache.accesses == NULL:
                 raise MemoryError
-            s.cache.index.kind = 1
-            s.cache.index.modulus = l2["sets"]
-            s.cache.interleave = self.slices
-            s.wake = NEVER
-            if channel_init(&s.channel, dram["banks"]) < 0:
+        b.last = b.flushed = b.stuck = NONE
+        if self.buffered:
+            b.queues = self.slots * self.block_warps
+            if self.signature == SIGNATURE_BLOCK:
+                b.queues = self.slots
+            elif self.signature == SIGNATURE_INDEX:
+                b.queues = self.block_warps
+            b.queue = <Ring*> calloc(<size_t> b.queues, sizeof(Ring))
+            if b.queue == NULL:
                 raise MemoryError
-            s.channel.lines_per_row = dram["row"] // line
-            s.channel.limit = dram["queue"]
-            s.channel.timing = Timing(
-                dram["tcl"], dram["trp"], dram["trc"], dram["tras"], dram["trcd"], dram["trrd"], -(-line // dram["width"])
-            )
 
     def __dealloc__(self):
         cdef int64_t i, k
@@ -219,6 +197,10 @@ cdef class Machine:
                 ring_free(&sm.hits)
                 ring_free(&sm.misses)
                 ring_free(&sm.responses)
+                if sm.buffer.queue != NULL:
+                    for k in range(sm.buffer.queues):
+                        ring_free(&sm.buffer.queue[k])
+                free(sm.buffer.queue)
         if self.slice != NULL:
             for i in range(self.slices):
                 s = &self.slice[i]
@@ -259,10 +241,20 @@ cdef class Machine:
             self._stand(m, i)
         b.occupied = b.alive > 0
         self.resident += b.occupied
+        self._regroup(m)
         if b.alive == 0:
             self._log(LOG_END, self.now, sm, slot, b.block, 0)
             self.last_end = max(self.last_end, self.now)
         m.wake = min(m.wake, self.now + 1)
+
+    cdef void _regroup(self, Sm* sm) noexcept nogil:
+        """Have it found out again who is active: some warp began, ended, came to a barrier or left one."""
+        cdef int64_t k
+        if self.throttle == THROTTLE_NONE:
+            return
+        for k in range(self.schedulers):
+            sm.scheduler[k].stale = True
+        sm.wake = min(sm.wake, self.now + 1)
 
     def decline_block(self, int64_t sm, int64_t slot):
         """Leave a block slot empty for good: there are no more blocks."""
@@ -307,27 +299,6 @@ cdef class Machine:
         if empty and n > 0:
             w.gap_left = w.gap[0]
 
-    def set_record(self, int64_t[:, ::1] rows):
-        """Record every served load transaction as (SM, block, warp, pc, line, outcome, lanes) in `rows`.
-
-        To be called before the first block begins.
-        """
-        cdef int64_t i, k
-        cdef Sm* sm
-        assert self.now < 0 and not self.recording and rows.shape[1] == C_ROW_WIDTH
-        for i in range(self.sms):
-            sm = &self.sm[i]
-            sm.entry_masks = <uint32_t*> malloc(<size_t> (self.ldst_queue * self.most_lines) * sizeof(uint32_t))
-            if sm.entry_masks == NULL:
-                raise MemoryError
-            for k in range(self.ldst_queue):
-                sm.entry[k].masks = sm.entry_masks + k * self.most_lines
-            for k in range(self.slots * self.block_warps):
-                sm.warp[k].masked = True
-        self.rows = rows
-        self.recording = True
-        self.recorded = 0
-
     # ---- running
 
     def run(self, int64_t cycles):
@@ -352,6 +323,8 @@ cdef class Machine:
             wake = self._next_wake()
             if wake == NEVER:
                 return C_STUCK if self.resident > 0 else C_DONE
+            if self.resident > 0:
+                wake = min(wake, min(period_end(&self.sampling_period), period_end(&self.closing_period)))
             self.now = wake
             code = self._cycle(self.now)
             if code != C_GO:
@@ -378,8 +351,12 @@ cdef class Machine:
     # ---- the end of a cycle
 
     cdef int _end_cycle(self) noexcept nogil:
-        """E1 to E3, and before them the wishes for instructions."""
+        """E0 to E3, and before them the wishes for instructions."""
         cdef int64_t i
+        if period_over(&self.sampling_period, self.now) and self.resident > 0:
+            self._sample_limits()
+        if period_over(&self.closing_period, self.now) and self.resident > 0:
+            self._open_or_close()
         while self.starved_size > 0:
             self.subject_sm = self.starved[2 * self.starved_size - 2]
             self.subject = self.starved[2 * self.starved_size - 1]
@@ -401,6 +378,62 @@ cdef class Machine:
             return C_DRAIN
         return C_GO
 
+    cdef void _sample_limits(self) noexcept nogil:
+        """DWT-CS: watch for thrashing, then try a limit on each SM, then keep the best."""
+        cdef int64_t i, misses = 0, instructions = 0, best = 0
+        for i in range(self.sms):
+            self._end_period(&self.sm[i])
+        if self.sampling == WATCHING:
+            for i in range(self.sms):
+                misses += self.sm[i].period_misses
+                instructions += self.sm[i].period_instructions
+            if instructions > 0 and 1000.0 * <double> misses / <double> instructions > self.most_mpki:
+                self.streak += 1
+            else:
+                self.streak = 0
+            if self.streak == self.confirm:
+                self.sampling = SAMPLING
+                self._try_limits(0)
+        elif self.sampling == SAMPLING:
+            for i in range(self.sms):
+                self.sm[i].sampled += self.sm[i].period_instructions
+                if self.sm[i].sampled > self.sm[best].sampled:
+                    best = i
+            self.periods_left -= 1
+            if self.periods_left == 0:
+                if best == self.sms - 1 and self.round == 0 and self.sms < self._most_places():
+                    self._try_limits(1)
+                else:
+                    self.sampling = DECIDED
+                    self.limit = min(self.round * self.sms + best + 1, self._most_places())
+                    for i in range(self.sms):
+                        self._set_limit(&self.sm[i], self.limit)
+
+    cdef void _end_period(self, Sm* sm) noexcept nogil:
+        """Find out how many misses and instructions were counted since the last period ended."""
+        cdef int64_t misses = sm.n.compulsory + sm.n.capacity + sm.n.associativity
+        sm.period_misses = misses - sm.misses_before
+        sm.period_instructions = sm.n.thread_instructions - sm.instructions_before
+        sm.misses_before = misses
+        sm.instructions_before = sm.n.thread_instructions
+
+    cdef void _try_limits(self, int64_t round) noexcept nogil:
+        cdef int64_t i
+        self.round = round
+        self.periods_left = self.sample
+        for i in range(self.sms):
+            self.sm[i].sampled = 0
+            limit = round * self.sms + i + 1
+            self._set_limit(&self.sm[i], limit if round == 0 else min(limit, self._most_places()))
+
+    cdef void _set_limit(self, Sm* sm, int64_t limit) noexcept nogil:
+        sm.limit = limit
+        self._regroup(sm)
+
+    cdef int64_t _most_places(self) noexcept nogil:
+        """Return how many warps a scheduler can have."""
+        return (self.slots * self.block_warps + self.schedulers - 1) // self.schedulers
+
     cdef bint _find_wanted(self) noexcept nogil:
         """Point the subject at the free slot that is served next: at the start in rounds, later by SM and slot."""
         cdef int64_t k, total = self.sms * self.slots
@@ -419,6 +452,7 @@ cdef class Machine:
         cdef BlockSlot* b
         cdef int64_t slot
         sm.check = False
+        self._regroup(sm)
         for slot in range(self.slots):
             b = &sm.slot[slot]
             if not b.occupied:
@@ -459,7 +493,10 @@ cdef class Machine:
                 return C_MEMORY
         while sm.hits.size > 0 and ring_first(&sm.hits).time <= t:
             self._arrive(sm, ring_pop(&sm.hits).id)
-        if sm.entries > 0 and self._access(i, t) < 0:
+        if self.buffered:
+            if self._access_buffered(i, t) < 0:
+                return C_MEMORY
+        elif sm.entries > 0 and self._access(i, t) < 0:
             return C_MEMORY
         if self._issue(i, t) < 0 or self._send(i, t) < 0:
             return C_MEMORY
@@ -471,239 +508,20 @@ cdef class Machine:
     cdef int64_t _sm_wake(self, Sm* sm, int64_t t) noexcept nogil:
         """Return when the SM can next do something if nothing comes from outside."""
         cdef int64_t k, wake = NEVER
-        if sm.entries > 0 and (not sm.stalled or sm.retry):
+        if self.buffered:
+            wake = self._buffer_wake(sm, t)
+        elif sm.entries > 0 and (not sm.stalled or sm.retry):
             return t + 1
         for k in range(self.schedulers):
-            if sm.scheduler[k].freely or (sm.scheduler[k].with_room and sm.entries < self.ldst_queue):
+            if self._candidates(sm, k) != 0:
                 return t + 1
         if sm.responses.size > 0:
-            wake = ring_first(&sm.responses).time
+            wake = min(wake, ring_first(&sm.responses).time)
         if sm.hits.size > 0:
             wake = min(wake, ring_first(&sm.hits).time)
         if sm.misses.size > 0 and not sm.waiting:
             wake = min(wake, sm_cycle_of(&self.x_clock, sm.request_port))
         return max(wake, t + 1)
-
-    cdef int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil:
-        """S1: the data of a line have come."""
-        cdef Sm* sm = &self.sm[i]
-        cdef CacheLine* l = &sm.cache.line[item.id]
-        cdef int64_t mshr = l.mshr
-        cdef Mshr entry = sm.mshrs.item[mshr]
-        cdef Waiter waiter
-        self._log(LOG_FILL, t, i, item.line, 0, 0)
-        if self._count_latency(t - entry.since) < 0:
-            return C_MEMORY
-        l.mshr = NONE
-        if self.fill:
-            if self._take_way(sm, item.id, VALID | (DIRTY if entry.dirty else 0), entry.block, entry.warp) < 0:
-                return C_MEMORY
-        else:
-            l.flags = (l.flags & ~RESERVED) | VALID
-        sm.warp[entry.owner].held -= 1
-        while mshr_next_waiter(&sm.mshrs, mshr, &waiter):
-            self._arrive(sm, waiter.who)
-        mshr_release(&sm.mshrs, mshr)
-        sm.retry = True
-        return C_GO
-
-    cdef int _count_latency(self, int64_t latency) noexcept nogil:
-        cdef int64_t capacity
-        latency = min(latency, <int64_t> MOST_LATENCY)
-        if latency >= self.latency_capacity:
-            capacity = 2 * latency + 1024
-            if grow(<void**> &self.latency, capacity, sizeof(int64_t)) < 0:
-                return C_MEMORY
-            memset(
-                self.latency + self.latency_capacity, 0,
-                <size_t> (capacity - self.latency_capacity) * sizeof(int64_t),
-            )
-            self.latency_capacity = capacity
-        self.latencies = max(self.latencies, latency + 1)
-        self.latency[latency] += 1
-        return C_GO
-
-    cdef void _arrive(self, Sm* sm, int64_t load) noexcept nogil:
-        """One of the things that a load waits for has come."""
-        cdef Load* l = &sm.load[load]
-        l.waits -= 1
-        if l.waits == 0:
-            warp_complete(&sm.warp[l.warp], l.number)
-            self._stand(sm, l.warp)
-            l.next = sm.free_load
-            sm.free_load = load
-
-    cdef void _stand(self, Sm* sm, int64_t warp) noexcept nogil:
-        """Tell the warp's scheduler how it stands, and look whether it may have ended."""
-        cdef Warp* w = &sm.warp[warp]
-        cdef Scheduler* s = &sm.scheduler[warp % self.schedulers]
-        cdef uint64_t bit = <uint64_t> 1 << (warp // self.schedulers)
-        cdef int standing = warp_stand(w)
-        if standing != w.standing:
-            w.standing = standing
-            s.freely &= ~bit
-            s.with_room &= ~bit
-            if standing == FREELY:
-                s.freely |= bit
-            elif standing == WITH_ROOM:
-                s.with_room |= bit
-        if w.alive and warp_done(w):
-            sm.check = self.any_check = True
-
-    # ---- S3: the load/store unit
-
-    cdef int _access(self, int64_t i, int64_t t) noexcept nogil:
-        cdef Sm* sm = &self.sm[i]
-        cdef Entry* e = &sm.entry[sm.entry_head]
-        cdef int outcome
-        if sm.stalled:
-            if not sm.retry:
-                return C_GO
-            sm.n.fails[sm.reason - FAILED] += t - sm.since
-            sm.stalled = False
-        sm.retry = False
-        if e.op == LOAD:
-            outcome = self._load(sm, e, e.ids[e.at], t)
-        elif e.local and e.op == STORE:
-            outcome = self._store_local(sm, e, e.ids[e.at])
-        else:
-            outcome = self._store(sm, e.ids[e.at])
-        if outcome == NO_MEMORY:
-            return C_MEMORY
-        if outcome >= FAILED:
-            sm.stalled = True
-            sm.reason = outcome
-            sm.since = t
-            return C_GO
-        self._log(LOG_ACCESS, t, i, sm.cache.line[e.ids[e.at]].line, outcome, 0)
-        if self.recording and outcome != WRITTEN:
-            self._record(i, e, outcome)
-        e.at += 1
-        if e.at == e.count:
-            return self._leave_unit(sm, e, t)
-        return C_GO
-
-    cdef int _leave_unit(self, Sm* sm, Entry* e, int64_t t) noexcept nogil:
-        cdef int64_t load = e.load, returns
-        sm.warp[e.warp].in_unit -= 1
-        sm.entry_head = (sm.entry_head + 1) % self.ldst_queue
-        sm.entries -= 1
-        if load == NONE:
-            self._stand(sm, e.warp)
-            return C_GO
-        returns = sm.load[load].hit + self.hit_latency
-        if sm.load[load].hit >= 0 and returns > t:
-            return C_MEMORY if ring_push(&sm.hits, Item(returns, 0, load, 0)) < 0 else C_GO
-        self._arrive(sm, load)
-        return C_GO
-
-    cdef int _load(self, Sm* sm, Entry* e, int64_t id, int64_t t) noexcept nogil:
-        cdef CacheLine* l = &sm.cache.line[id]
-        cdef int outcome
-        if l.mshr != NONE:
-            if not mshr_mergeable(&sm.mshrs, l.mshr):
-                return FAIL_MERGE
-            outcome = PENDING_HIT
-            sm.n.pending_hits += 1
-            sm.load[e.load].hit = t
-        elif l.flags & VALID:
-            outcome = HIT
-            sm.n.hits += 1
-            sm.load[e.load].hit = t
-        else:
-            outcome = self._miss(sm, e, id, t)
-            if outcome != MISS:
-                return outcome
-        if outcome != HIT:
-            if mshr_merge(&sm.mshrs, l.mshr, e.load, 0) < 0:
-                return NO_MEMORY
-            sm.load[e.load].waits += 1
-        if l.flags & (VALID | RESERVED):
-            cache_touch(&sm.cache, id)
-        shadow_raise(&sm.cache, id)
-        return outcome
-
-    cdef int _miss(self, Sm* sm, Entry* e, int64_t id, int64_t t) noexcept nogil:
-        """Ask for an absent line: way, MSHR and room in the miss queue, or nothing at all."""
-        cdef CacheLine* l = &sm.cache.line[id]
-        cdef Warp* w = &sm.warp[e.warp]
-        cdef Mshr* entry
-        cdef int64_t victim
-        if not self.fill and not cache_victim(&sm.cache, l.set, &victim):
-            return FAIL_LINE
-        if not mshr_available(&sm.mshrs) or 0 <= self.mshr_per_warp <= w.held:
-            return FAIL_MSHR
-        if sm.misses.size >= self.miss_queue:
-            return FAIL_QUEUE
-        if l.flags & MISSED == 0:
-            sm.n.compulsory += 1
-        elif l.flags & IN_SHADOW:
-            sm.n.associativity += 1
-        else:
-            sm.n.capacity += 1
-        l.flags |= MISSED
-        l.mshr = mshr_take(&sm.mshrs, id)
-        if l.mshr == NONE:
-            return NO_MEMORY
-        entry = &sm.mshrs.item[l.mshr]
-        entry.owner = e.warp
-        entry.block = w.block
-        entry.warp = w.index
-        entry.since = t
-        w.held += 1
-        if not self.fill and self._take_way(sm, id, RESERVED, w.block, w.index) < 0:
-            return NO_MEMORY
-        return NO_MEMORY if ring_push(&sm.misses, Item(0, l.line, id, READ)) < 0 else MISS
-
-    cdef int _take_way(self, Sm* sm, int64_t id, int64_t flags, int64_t block, int64_t warp) noexcept nogil:
-        """Give a line a way of its set, which can give one; what was there goes, written back if it is dirty."""
-        cdef CacheLine* l = &sm.cache.line[id]
-        cdef CacheLine* old
-        cdef int64_t victim
-        cache_victim(&sm.cache, l.set, &victim)
-        if victim != NONE:
-            old = &sm.cache.line[victim]
-            if old.flags & DIRTY and ring_push(&sm.misses, Item(0, old.line, victim, WRITE)) < 0:
-                return C_MEMORY
-            if old.block != block:
-                sm.n.cross_block += 1
-            elif old.warp != warp:
-                sm.n.cross_warp += 1
-            else:
-                sm.n.intra_warp += 1
-            cache_drop(&sm.cache, victim)
-        cache_give(&sm.cache, id, flags)
-        l.block = block
-        l.warp = warp
-        return C_GO
-
-    cdef int _store(self, Sm* sm, int64_t id) noexcept nogil:
-        """Write through: a valid copy goes, one under way stays."""
-        if sm.misses.size >= self.miss_queue:
-            return FAIL_QUEUE
-        if sm.cache.line[id].flags & VALID:
-            cache_drop(&sm.cache, id)
-        sm.n.writes += 1
-        return NO_MEMORY if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, id, WRITE)) < 0 else WRITTEN
-
-    cdef int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
-        """Write back: the line becomes dirty, an absent one without being fetched."""
-        cdef CacheLine* l = &sm.cache.line[id]
-        cdef int64_t victim
-        if l.mshr != NONE:
-            sm.mshrs.item[l.mshr].dirty = True
-        if l.flags & (VALID | RESERVED):
-            l.flags |= DIRTY
-            cache_touch(&sm.cache, id)
-        elif l.mshr == NONE:
-            if not cache_victim(&sm.cache, l.set, &victim):
-                return FAIL_LINE
-            if victim != NONE and sm.cache.line[victim].flags & DIRTY and sm.misses.size >= self.miss_queue:
-                return FAIL_QUEUE
-            if self._take_way(sm, id, VALID | DIRTY, sm.warp[e.warp].block, sm.warp[e.warp].index) < 0:
-                return NO_MEMORY
-        sm.n.writes += 1
-        return WRITTEN
 
     # ---- S4: issue
 
@@ -715,9 +533,7 @@ cdef class Machine:
         for turn in range(self.schedulers):
             k = (first + turn) % self.schedulers
             s = &sm.scheduler[k]
-            candidates = s.freely
-            if sm.entries < self.ldst_queue:
-                candidates |= s.with_room
+            candidates = self._candidates(sm, k)
             if candidates == 0:
                 continue
             place = scheduler_pick(s, self.sched, candidates, sm.warp, k, self.schedulers, self.fetch_group)
@@ -726,6 +542,23 @@ cdef class Machine:
             if self._issue_from(i, t, k + place * self.schedulers) < 0:
                 return C_MEMORY
         return C_GO
+
+    cdef inline uint64_t _candidates(self, Sm* sm, int64_t k) noexcept nogil:
+        """Return who can issue, as places of scheduler `k`."""
+        cdef Scheduler* s = &sm.scheduler[k]
+        cdef int64_t places
+        if sm.entries >= self.ldst_queue:
+            return s.freely
+        if self.throttle == THROTTLE_NONE:
+            return s.freely | s.with_room | s.as_active
+        if s.stale:
+            s.stale = False
+            places = (self.slots * self.block_warps - k + self.schedulers - 1) // self.schedulers
+            s.active = oldest_bits(sm.warp, k, self.schedulers, places, sm.limit)
+            s.allocating = s.active
+            if self.throttle == THROTTLE_TOKENS:
+                s.allocating = oldest_bits(sm.warp, k, self.schedulers, places, self.tokens)
+        return s.freely | s.with_room | (s.as_active & s.active)
 
     cdef int _issue_from(self, int64_t i, int64_t t, int64_t warp) noexcept nogil:
         """Issue the next instruction of a warp that can."""
@@ -743,6 +576,7 @@ cdef class Machine:
         if w.op[w.at] == BARRIER:
             self._log(LOG_ISSUE, t, i, warp, 2, 0)
             w.at_barrier = True
+            sm.scheduler[warp % self.schedulers].stale = True
             b = &sm.slot[warp // self.block_warps]
             b.waiting += 1
             if b.waiting == b.alive:
@@ -780,7 +614,12 @@ cdef class Machine:
             e.load = self._new_load(sm)
             if e.load == NONE:
                 return C_MEMORY
-            sm.load[e.load] = Load(warp, w.issued, 1, -1, NONE)
+            sm.load[e.load] = Load(
+                warp, w.issued, 1, -1, e.count, e.pc,
+                self.throttle == THROTTLE_TOKENS
+                and not sm.scheduler[warp % self.schedulers].allocating >> (warp // self.schedulers) & 1,
+                NONE,
+            )
         return C_GO
 
     cdef int64_t _new_load(self, Sm* sm) noexcept nogil:
@@ -800,290 +639,11 @@ cdef class Machine:
         sm.free_load = sm.load[i].next
         return i
 
-    # ---- S5: the crossbar
-
-    cdef int _send(self, int64_t i, int64_t t) noexcept nogil:
-        cdef Sm* sm = &self.sm[i]
-        cdef Slice* s
-        cdef Item item
-        if self.ideal >= 0:
-            return self._send_ideal(sm, t)
-        while not sm.waiting and sm.misses.size > 0 and sm.request_port < first_cycle(&self.x_clock, t + 1):
-            s = &self.slice[modulo(ring_first(&sm.misses).line, self.slices)]
-            if s.occupancy >= self.l_queue:
-                sm.waiting = True
-                return C_MEMORY if ring_push(&s.waiting, Item(t, 0, 0, i)) < 0 else C_GO
-            item = ring_pop(&sm.misses)
-            sm.retry = True
-            if item.what == READ:
-                sm.n.read_messages += 1
-            else:
-                sm.n.write_messages += 1
-            item.time = self._travel(
-                &sm.request_port, &s.request_port, self.read_flits if item.what == READ else self.write_flits, t
-            ) + self.l_latency
-            item.what = 2 * i + item.what
-            s.occupancy += 1
-            s.wake = min(s.wake, item.time)
-            if ring_push(&s.input, item) < 0:
-                return C_MEMORY
-        return C_GO
-
-    cdef int _send_ideal(self, Sm* sm, int64_t t) noexcept nogil:
-        """Answer every miss after the ideal memory's latency."""
-        cdef Item item
-        while sm.misses.size > 0:
-            item = ring_pop(&sm.misses)
-            sm.retry = True
-            if item.what == WRITE:
-                sm.n.write_messages += 1
-                continue
-            sm.n.read_messages += 1
-            item.time = t + self.ideal
-            if ring_push(&sm.responses, item) < 0:
-                return C_MEMORY
-        return C_GO
-
-    cdef int64_t _travel(self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t t) noexcept nogil:
-        """Book both ports for a message that sets off at `t`; return the SM cycle in which it has arrived."""
-        cdef int64_t out = max(leaves[0], first_cycle(&self.x_clock, t))
-        cdef int64_t into = max(out + self.x_latency, enters[0])
-        leaves[0] = out + flits
-        enters[0] = into + flits
-        return max(sm_cycle(&self.x_clock, into + flits), t + 1)
-
-    # ---- a partition's cycle
-
-    cdef int _partition_cycle(self, int64_t p, int64_t t) noexcept nogil:
-        cdef Slice* s = &self.slice[p]
-        while s.returns.size > 0 and ring_first(&s.returns).time <= t:
-            if self._fill_slice(s, t, ring_pop(&s.returns)) < 0:
-                return C_MEMORY
-        if s.input.size > 0 and self._serve(p, t) < 0:
-            return C_MEMORY
-        if s.channel.queued > 0 and self._command(p, t) < 0:
-            return C_MEMORY
-        s.wake = self._partition_wake(s, t)
-        return C_GO
-
-    cdef int64_t _partition_wake(self, Slice* s, int64_t t) noexcept nogil:
-        cdef int64_t wake = NEVER
-        if s.returns.size > 0:
-            wake = ring_first(&s.returns).time
-        if s.channel.queued > 0:
-            wake = min(wake, sm_cycle_of(&self.d_clock, s.channel.next))
-        if s.input.size > 0 and (not s.stalled or s.retry):
-            wake = min(wake, max(ring_first(&s.input).time, t + 1))
-        return max(wake, t + 1)
-
-    cdef int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil:
-        """P1: the data of a line have come from the DRAM."""
-        cdef CacheLine* l = &s.cache.line[item.id]
-        cdef int64_t mshr = l.mshr
-        cdef Waiter waiter
-        l.mshr = NONE
-        l.flags = (l.flags & ~RESERVED) | VALID
-        while mshr_next_waiter(&s.mshrs, mshr, &waiter):
-            if self._answer(s, waiter.who, waiter.id, item.line, t) < 0:
-                return C_MEMORY
-        mshr_release(&s.mshrs, mshr)
-        s.retry = True
-        return C_GO
-
-    cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t t) noexcept nogil:
-        cdef Sm* m = &self.sm[sm]
-        cdef int64_t time = self._travel(&s.response_port, &m.response_port, self.answer_flits, t)
-        m.wake = min(m.wake, time)
-        return C_MEMORY if ring_push(&m.responses, Item(time, line, id, 0)) < 0 else C_GO
-
-    cdef int _serve(self, int64_t p, int64_t t) noexcept nogil:
-        """P2: handle one request per L2 cycle."""
-        cdef Slice* s = &self.slice[p]
-        cdef int64_t cycle = first_cycle(&self.l_clock, t), end = first_cycle(&self.l_clock, t + 1)
-        cdef Item item
-        cdef int outcome
-        while cycle < end and s.input.size > 0 and ring_first(&s.input).time <= t and (not s.stalled or s.retry):
-            if s.stalled:
-                s.n.fails[s.reason - FAILED] += cycle - s.since
-                s.stalled = False
-            s.retry = False
-            outcome = self._handle(s, ring_first(&s.input)[0], t)
-            if outcome == NO_MEMORY:
-                return C_MEMORY
-            if outcome >= FAILED:
-                s.stalled = True
-                s.reason = outcome
-                s.since = cycle
-                break
-            item = ring_pop(&s.input)
-            self._log(LOG_SLICE, t, p, item.line, outcome, 0)
-            s.occupancy -= 1
-            if s.waiting.size > 0 and self._grant(s, t) < 0:
-                return C_MEMORY
-            cycle += 1
-        return C_GO
-
-    cdef int _grant(self, Slice* s, int64_t t) noexcept nogil:
-        """Let the SM that has waited longest send."""
-        cdef int64_t i = ring_pop(&s.waiting).what
-        self.sm[i].waiting = False
-        self.sm[i].wake = min(self.sm[i].wake, t + 1)
-        return self._send(i, t)
-
-    cdef int _handle(self, Slice* s, Item item, int64_t t) noexcept nogil:
-        cdef int64_t id
-        cdef int64_t sm = item.what >> 1
-        cdef CacheLine* l
-        if cache_intern(&s.cache, &item.line, 1, &id) < 0:
-            return NO_MEMORY
-        if item.what & 1 == WRITE:
-            return self._handle_write(s, id)
-        l = &s.cache.line[id]
-        if l.mshr != NONE:
-            if not mshr_mergeable(&s.mshrs, l.mshr):
-                return FAIL_MERGE
-            s.n.pending_hits += 1
-            s.n.reads += 1
-            cache_touch(&s.cache, id)
-            return NO_MEMORY if mshr_merge(&s.mshrs, l.mshr, sm, item.id) < 0 else PENDING_HIT
-        if l.flags & VALID:
-            s.n.hits += 1
-            s.n.reads += 1
-            cache_touch(&s.cache, id)
-            return NO_MEMORY if self._answer(s, sm, item.id, item.line, t) < 0 else HIT
-        return self._fetch(s, id, sm, item.id)
-
-    cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
-        """Read an absent line from the DRAM: way, MSHR and room in the DRAM's queue, or nothing at all."""
-        cdef CacheLine* l = &s.cache.line[id]
-        cdef int64_t victim
-        if not cache_victim(&s.cache, l.set, &victim):
-            return FAIL_LINE
-        if not mshr_available(&s.mshrs):
-            return FAIL_MSHR
-        if s.channel.queued >= s.channel.limit:
-            return FAIL_QUEUE
-        l.mshr = mshr_take(&s.mshrs, id)
-        if l.mshr == NONE or mshr_merge(&s.mshrs, l.mshr, sm, wanted) < 0 or self._evict(s, victim) < 0:
-            return NO_MEMORY
-        cache_give(&s.cache, id, RESERVED)
-        s.n.misses += 1
-        s.n.reads += 1
-        return NO_MEMORY if channel_enter(&s.channel, l.line, id, self.slices, False) < 0 else MISS
-
-    cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil:
-        """Write allocate, without fetching: the L2 knows which bytes it has."""
-        cdef CacheLine* l = &s.cache.line[id]
-        cdef int64_t victim
-        if l.flags & (VALID | RESERVED):
-            l.flags |= DIRTY
-            cache_touch(&s.cache, id)
-            s.n.write_hits += 1
-            s.n.writes += 1
-            return WRITTEN
-        if not cache_victim(&s.cache, l.set, &victim):
-            return FAIL_LINE
-        if victim != NONE and s.cache.line[victim].flags & DIRTY and s.channel.queued >= s.channel.limit:
-            return FAIL_QUEUE
-        if self._evict(s, victim) < 0:
-            return NO_MEMORY
-        cache_give(&s.cache, id, VALID | DIRTY)
-        s.n.writes += 1
-        return WRITE_MISS
-
-    cdef int _evict(self, Slice* s, int64_t victim) noexcept nogil:
-        """Take the way of a line, NONE for an empty way; a dirty line is written to the DRAM."""
-        cdef bint dirty
-        if victim == NONE:
-            return C_GO
-        dirty = s.cache.line[victim].flags & DIRTY != 0
-        cache_drop(&s.cache, victim)
-        if dirty and channel_enter(&s.channel, s.cache.line[victim].line, victim, self.slices, True) < 0:
-            return C_MEMORY
-        return C_GO
-
-    cdef int _command(self, int64_t p, int64_t t) noexcept nogil:
-        """P3: at most one command per DRAM cycle."""
-        cdef Slice* s = &self.slice[p]
-        cdef Channel* c = &s.channel
-        cdef int64_t cycle = max(first_cycle(&self.d_clock, t), c.next)
-        cdef int64_t end = first_cycle(&self.d_clock, t + 1)
-        cdef Request moved
-        while cycle < end and c.queued > 0:
-            if channel_command(c, cycle, &moved):
-                self._log(LOG_DRAM, cycle, p, moved.line, moved.write, 0)
-                s.retry = True
-                if not moved.write and ring_push(
-                    &s.returns,
-                    Item(sm_cycle(&self.d_clock, c.bus_free) + self.d_latency, moved.line, moved.id, 0),
-                ) < 0:
-                    return C_MEMORY
-            cycle = c.next
-        c.next = cycle
-        return C_GO
-
-    # ---- log and record
-
-    cdef inline void _log(
-        self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c
-    ) noexcept nogil:
-        if self.logging:
-            self._append_log(kind, time, where, a, b, c)
-
-    cdef void _append_log(
-        self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c
-    ) noexcept nogil:
-        cdef int64_t capacity
-        cdef int64_t* row
-        if self.log_size == self.log_capacity:
-            capacity = max(<int64_t> 4096, 2 * self.log_capacity)
-            row = <int64_t*> realloc(self.log, <size_t> (capacity * LOG_WIDTH) * sizeof(int64_t))
-            if row == NULL:
-                self.log_lost = True
-                return
-            self.log = row
-            self.log_capacity = capacity
-        row = self.log + self.log_size * LOG_WIDTH
-        row[0], row[1], row[2], row[3], row[4], row[5] = kind, time, where, a, b, c
-        self.log_size += 1
-
-    cdef void _record(self, int64_t i, Entry* e, int outcome) noexcept nogil:
-        cdef Warp* w = &self.sm[i].warp[e.warp]
-        cdef int64_t* row = &self.rows[self.recorded, 0]
-        row[0], row[1], row[2], row[3] = i, w.block, w.index, e.pc
-        row[4], row[5], row[6] = self.sm[i].cache.line[e.ids[e.at]].line, outcome, e.masks[e.at]
-        self.recorded += 1
-
     # ---- results
 
     def sm_counters(self, int64_t i):
         """Return what an SM has counted, as a dict; `fails` in the order of FAIL_NAMES."""
         return self.sm[i].n
-
-    def slice_counters(self, int64_t i):
-        """Return what a slice of the L2 has counted, as a dict; the last of `fails` is the DRAM's queue."""
-        return self.slice[i].n
-
-    def channel_counters(self, int64_t i):
-        """Return what a DRAM channel has counted, as a dict."""
-        cdef Channel* c = &self.slice[i].channel
-        return {"reads": c.reads, "writes": c.writes, "activations": c.activations}
-
-    def miss_latencies(self):
-        """Return how many misses were filled after 0, 1, 2, ... cycles, as a list."""
-        return [self.latency[i] for i in range(self.latencies)]
-
-    def events(self):
-        """Return the log as a list of tuples (kind, time, where, a, b)."""
-        cdef int64_t i
-        cdef int64_t* row
-        if self.log_lost:
-            raise MemoryError
-        result = []
-        for i in range(self.log_size):
-            row = self.log + i * LOG_WIDTH
-            result.append((row[0], row[1], row[2], row[3], row[4]))
-        return result
 
     # ---- invariants
 
@@ -1099,7 +659,7 @@ cdef class Machine:
 
     cdef list _sm_violations(self, Sm* sm):
         cdef int64_t i, reserved = 0, loads = 0, held = 0
-        wrong = _cache_violations(&sm.cache, &reserved)
+        wrong = cache_violations(&sm.cache, &reserved)
         if not self.fill and reserved != sm.mshrs.used:
             wrong.append(f"{reserved} lines are reserved, {sm.mshrs.used} MSHRs in use")
         if sm.mshrs.limit >= 0 and sm.mshrs.used > sm.mshrs.limit:
@@ -1131,23 +691,6 @@ cdef class Machine:
             i = sm.load[i].next
         return sm.loads - free
 
-    cdef list _slice_violations(self, Slice* s):
-        cdef int64_t reserved = 0
-        wrong = _cache_violations(&s.cache, &reserved)
-        if reserved != s.mshrs.used:
-            wrong.append(f"{reserved} lines are reserved, {s.mshrs.used} MSHRs in use")
-        if s.mshrs.limit >= 0 and s.mshrs.used > s.mshrs.limit:
-            wrong.append(f"{s.mshrs.used} of {s.mshrs.limit} MSHRs are in use")
-        if s.occupancy != s.input.size or s.occupancy > self.l_queue:
-            wrong.append(f"the input for {self.l_queue} holds {s.input.size} requests and counts {s.occupancy}")
-        if s.waiting.size > 0 and s.occupancy < self.l_queue:
-            wrong.append(f"{s.waiting.size} SMs wait for an input that has room")
-        if s.channel.queued > s.channel.limit + 1:
-            wrong.append(f"{s.channel.queued} requests are in a DRAM queue for {s.channel.limit}")
-        if s.wake <= self.now:
-            wrong.append(f"is to wake in cycle {s.wake}, and it is cycle {self.now}")
-        return wrong
-
     def under_way(self):
         """Return what is not empty, as sentences: at the end of a run, nothing."""
         cdef int64_t i
@@ -1160,6 +703,7 @@ cdef class Machine:
                 "blocks": sum([sm.slot[k].occupied for k in range(self.slots)]),
                 "instructions in the load/store unit": sm.entries, "MSHRs": sm.mshrs.used,
                 "requests in the miss queue": sm.misses.size, "responses": sm.responses.size,
+                "requests in the buffer": sm.buffer.held,
                 "loads": self._loads_out(sm),
             }
             found += [f"SM {i}: {size} {what}" for what, size in sizes.items() if size]
@@ -1186,10 +730,10 @@ cdef class Machine:
                 found.append(f"SM {i}: the miss queue waits for room in slice {k}")
             for k in range(self.slots):
                 if sm.slot[k].occupied:
+                    loading = sum([sm.warp[k * self.block_warps + j].loads > 0 for j in range(self.block_warps)])
                     found.append(
                         f"SM {i}: block {sm.slot[k].block}: {sm.slot[k].waiting} of {sm.slot[k].alive} warps wait at a "
-                        f"barrier, {sum([sm.warp[k * self.block_warps + j].loads > 0 for j in range(self.block_warps)])} "
-                        "for loads"
+                        f"barrier, {loading} for loads"
                     )
         for i in range(self.slices):
             if self.slice[i].stalled:
@@ -1203,25 +747,3 @@ cdef int64_t bits(uint64_t mask):
         mask &= mask - 1
         count += 1
     return count
-
-
-cdef list _cache_violations(const Cache* c, int64_t* reserved):
-    """Walk through all sets; count the reserved lines on the way."""
-    cdef int64_t set, id, owned
-    cdef const CacheLine* l
-    wrong = []
-    for set in range(c.sets):
-        owned = 0
-        id = c.set[set].newest
-        while id != NONE:
-            l = &c.line[id]
-            owned += 1
-            reserved[0] += l.flags & RESERVED != 0
-            if l.set != set or (l.flags & VALID != 0) == (l.flags & RESERVED != 0):
-                wrong.append(f"line {l.line} is in set {set} and should not be")
-            if (l.flags & RESERVED != 0) != (l.mshr != NONE):
-                wrong.append(f"line {l.line} is reserved without an MSHR, or has one and is not")
-            id = l.in_set.older
-        if owned != c.set[set].size or owned > c.ways:
-            wrong.append(f"set {set} owns {owned} ways, counts {c.set[set].size} and has {c.ways}")
-    return wrong

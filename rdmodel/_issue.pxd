@@ -29,6 +29,7 @@ cdef enum:
     CANNOT = 0
     FREELY = 1           # its next instruction needs nothing but an issue slot
     WITH_ROOM = 2        # its next instruction needs room in the load/store unit
+    AS_ACTIVE = 3        # ... and is a load, which a throttled warp may not issue
 
 
 cdef struct Warp:
@@ -62,7 +63,10 @@ cdef struct Warp:
 cdef struct Scheduler:
     int64_t last, last_age   # who issued last: its place among the scheduler's warps, and its age
     int64_t group            # two-level: the current one
-    uint64_t freely, with_room
+    uint64_t freely, with_room, as_active
+    # Throttling: who may issue loads, and of those, whose loads may allocate. `stale`: to be found out again.
+    uint64_t active, allocating
+    bint stale
 
 
 # ---- the buffer
@@ -163,7 +167,9 @@ cdef inline int warp_stand(const Warp* w) noexcept nogil:
         return FREELY
     if not warp_satisfied(w):
         return CANNOT
-    return WITH_ROOM if w.count[w.at] > 0 else FREELY
+    if w.count[w.at] == 0:
+        return FREELY
+    return AS_ACTIVE if w.op[w.at] == LOAD else WITH_ROOM
 
 
 cdef inline void warp_advance(Warp* w) noexcept nogil:
@@ -218,6 +224,25 @@ cdef inline int64_t pick_oldest(
             best = place
         candidates &= candidates - 1
     return best
+
+
+cdef inline uint64_t oldest_bits(
+    const Warp* warp, int64_t first, int64_t stride, int64_t places, int64_t limit
+) noexcept nogil:
+    # The places of the `limit` oldest warps that are alive and do not wait at a barrier; -1: of all.
+    cdef uint64_t left = 0, chosen = 0
+    cdef int64_t place
+    for place in range(places):
+        if warp[first + place * stride].alive and not warp[first + place * stride].at_barrier:
+            left |= <uint64_t> 1 << place
+    if limit < 0:
+        return left
+    while left != 0 and limit > 0:
+        place = pick_oldest(left, warp, first, stride)
+        chosen |= <uint64_t> 1 << place
+        left &= ~(<uint64_t> 1 << place)
+        limit -= 1
+    return chosen
 
 
 cdef inline uint64_t group_bits(int64_t group, int64_t size) noexcept nogil:

@@ -11,6 +11,8 @@ from rdmodel._ring cimport Ring
 cdef enum:
     READ = 0
     WRITE = 1
+    BYPASS = 2        # a read whose data go to the warp and not into the L1
+    KINDS = 4
 
 # Outcomes of an access to a cache, and reasons why one had to wait, in the order in which they are looked for.
 cdef enum:
@@ -18,7 +20,8 @@ cdef enum:
     PENDING_HIT = 1
     MISS = 2
     WRITTEN = 3
-    WRITE_MISS = 4
+    WRITE_MISS = 4    # of a slice
+    BYPASSED = 4      # of an L1
     NO_MEMORY = 5
     FAILED = 8
     FAIL_LINE = 8
@@ -34,6 +37,9 @@ cdef struct Load:
     int64_t number        # among the warp's memory instructions
     int64_t waits         # fills outstanding, and one for the load/store unit or for the last hit
     int64_t hit           # when its last hit or pending hit was; -1 = none
+    int64_t left          # transactions that have not come out of the buffer, where there is one
+    int64_t pc
+    bint reads_only       # it may hit, but brings nothing into the L1
     int64_t next          # of the free ones
 
 
@@ -56,9 +62,20 @@ cdef struct BlockSlot:
     int64_t waiting       # of them, at the barrier
 
 
+cdef struct Buffer:
+    # MRPB's queues of (time of entry, id of the line, load, warp slot).
+    Ring* queue
+    int64_t queues
+    int64_t last          # the queue drained last; -1 = none
+    int64_t flushed       # the queue that is being flushed; -1 = none
+    int64_t stuck         # the queue whose head could not be served; -1 = none
+    int64_t held          # transactions in all queues
+    bint blocked          # nothing can enter before something has been drained
+
+
 cdef struct SmCounters:
     int64_t blocks
-    int64_t hits, pending_hits, compulsory, capacity, associativity, writes
+    int64_t hits, pending_hits, compulsory, capacity, associativity, writes, bypassed
     int64_t warp_instructions, thread_instructions
     int64_t[4] fails
     int64_t intra_warp, cross_warp, cross_block
@@ -71,6 +88,7 @@ cdef struct Sm:
     int64_t begun         # warps
     Scheduler[4] scheduler
     int64_t first_scheduler   # the one behind that which filled the load/store unit last: it issues first
+    int64_t limit         # active warps per scheduler; -1 = all
     bint check            # some warp may have ended, some barrier may open
     # The load/store unit: a ring of instructions. `stalled`: the first cannot go on since `since`.
     Entry* entry
@@ -90,6 +108,12 @@ cdef struct Sm:
     Ring responses
     int64_t request_port, response_port    # crossbar cycles from which they are free
     bint waiting          # for a slice with a full input
+    # Policies: what a period has seen, whether the L1 is closed, and the buffer before it.
+    int64_t period_misses, period_instructions, sampled
+    int64_t misses_before, instructions_before
+    int64_t looked, not_found
+    bint closed
+    Buffer buffer
     int64_t wake
     SmCounters n
 

@@ -58,3 +58,17 @@ cdef inline Item ring_pop(Ring* r) noexcept nogil:
     r.head = (r.head + 1) & (r.capacity - 1)
     r.size -= 1
     return item
+
+
+cdef inline int ring_push_by_time(Ring* r, Item item) noexcept nogil:
+    # Insert before what is due later, behind what is due at the same time; -1: out of memory. O(those due later).
+    cdef int64_t i, mask
+    if ring_push(r, item) < 0:
+        return -1
+    mask = r.capacity - 1
+    i = r.size - 1
+    while i > 0 and r.item[(r.head + i - 1) & mask].time > item.time:
+        r.item[(r.head + i) & mask] = r.item[(r.head + i - 1) & mask]
+        i -= 1
+    r.item[(r.head + i) & mask] = item
+    return 0

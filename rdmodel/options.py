@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from rdmodel.checks import check_choice, check_flag, check_int, check_number
 from rdmodel.config import GPU, CoreSched
 from rdmodel.errors import ConfigError
+from rdmodel.policies import Policy, check_policies, parse_policy
 
 Definition = Literal["hardware", "paper"]
 Stores = Literal["free", "step", "evict", "allocate"]
@@ -122,7 +124,9 @@ class SimulationOptions:
 
     `sms` (how many SMs there are; None = the GPU's), `blocks` (only the first so many of the grid), `sched` (None =
     the GPU's ``core.sched``), `memory` (None: crossbar, L2 and DRAM are simulated; N: an ideal memory answers every
-    miss N cycles later), `stores` (False: stores keep their place in program order but make no requests).
+    miss N cycles later), `stores` (False: stores keep their place in program order but make no requests), `policies`
+    (cache management, at most one of a kind: objects of `rdmodel.policies`, their texts, as ``"swl:warps=4"``, or what
+    `policy_fields` returns).
     """
 
     sms: int | None = None
@@ -130,9 +134,10 @@ class SimulationOptions:
     sched: CoreSched | None = None
     memory: int | None = None
     stores: bool = True
+    policies: tuple[Policy, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
+        """Refuse values that mean nothing; keep the policies as a tuple."""
         for name in ("sms", "blocks"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)
@@ -141,6 +146,11 @@ class SimulationOptions:
         if self.memory is not None:
             check_int("memory", self.memory, 0)
         check_flag("stores", self.stores)
+        if isinstance(self.policies, str) or not isinstance(self.policies, Sequence):
+            raise ConfigError(f"policies={self.policies!r}: must be a sequence of policies (rdmodel.policies)")
+        policies = tuple(_policy(policy) for policy in self.policies)
+        check_policies(policies)
+        object.__setattr__(self, "policies", policies)
 
     def resolve(self, gpu: GPU) -> SimulationOptions:
         """Return the options with every None that stands for the GPU's value filled in."""
@@ -149,3 +159,22 @@ class SimulationOptions:
             sms=gpu.sms if self.sms is None else self.sms,
             sched=gpu.core.sched if self.sched is None else self.sched,
         )
+
+
+def policy_fields(policy: Policy) -> dict[str, Any]:
+    """Return a policy's name and options, in plain values."""
+    return {"name": policy.name, **dataclasses.asdict(policy)}  # type: ignore[call-overload]
+
+
+def _policy(given: Any) -> Any:
+    """Return the policy that a text or `policy_fields` stands for; anything else as it is."""
+    if isinstance(given, str):
+        return parse_policy(given)
+    if isinstance(given, Mapping):
+        options = ",".join(f"{option}={_word(value)}" for option, value in given.items() if option != "name")
+        return parse_policy(f"{given.get('name')}:{options}" if options else str(given.get("name")))
+    return given
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

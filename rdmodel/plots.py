@@ -12,6 +12,7 @@ from rdmodel.errors import ConfigError, RdmodelError
 
 if TYPE_CHECKING:
     from rdmodel.comparison import Comparison
+    from rdmodel.contests import Contest
 
 Point = tuple[float, float]
 
@@ -19,6 +20,9 @@ SUFFIXES = (".svg", ".png", ".pdf")
 MARKERS = {"hardware": "o", "paper": "x"}
 NAMED_ERROR = 8.0
 """Points of error from which on a kernel's name stands beside its mark."""
+
+BARS = 0.8
+"""Width of a group of bars; groups are 1 apart."""
 
 LINE = 4.0
 """Points of the miss rate that a name is high."""
@@ -68,6 +72,42 @@ def scatter(comparisons: Iterable[Comparison], path: str | os.PathLike[str]) -> 
         axes.legend(frameon=False, loc="upper left")
 
 
+def bars(contest: Contest, path: str | os.PathLike[str]) -> None:
+    """Draw the IPC under every combination of policies relative to none into a file: a group of bars per kernel.
+
+    Where several kernels are complete, a last group has the geometric means. A run that is missing leaves a gap. The
+    same contest gives the same file. Raises `ConfigError` where there is nothing to draw, and what `check_path` raises.
+    """
+    check_path(path)
+    names = contest.names[1:]
+    heights = {name: list(contest.relative_ipc(name)) for name in names}
+    groups = list(contest.kernels)
+    if sum(contest.complete) > 1:
+        groups.append("geometric mean")
+        for name in names:
+            heights[name].append(contest.geometric_mean(name))
+    if not any(height is not None for row in heights.values() for height in row):
+        raise ConfigError("contest: there is nothing to draw")
+    width = BARS / len(names)
+    inches = max(4.5, 1.5 + 0.09 * len(groups) * (len(names) + 2))
+    with _figure(path, (inches, 3.5)) as axes:
+        axes.axhline(1, color="0.7", linewidth=0.8, zorder=0)
+        for number, name in enumerate(names):
+            drawn = [(at, height) for at, height in enumerate(heights[name]) if height is not None]
+            places = [at - BARS / 2 + width * (number + 0.5) for at, _ in drawn]
+            axes.bar(places, [height for _, height in drawn], width=width, label=name, color=_colour(number))
+        axes.set_xticks(range(len(groups)), groups, rotation=90 if len(groups) > 4 else 0, fontsize=7)
+        axes.set(ylabel="IPC relative to none", xlim=(-0.5, len(groups) - 0.5), ylim=(0, None))
+        axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def _colour(number: int) -> Any:
+    """Return one of twenty colours that can be told apart, the strong ones first."""
+    from matplotlib import colormaps
+
+    return colormaps["tab20"]((2 * number) % 20 + (number // 10) % 2)
+
+
 def _name(axes: Any, named: Sequence[tuple[str, Point]]) -> None:
     """Write names beside their points, each above the one before where they would lie on each other."""
     placed: list[Point] = []
@@ -87,8 +127,8 @@ def _name(axes: Any, named: Sequence[tuple[str, Point]]) -> None:
 
 
 @contextmanager
-def _figure(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Yield the axes of a figure and save it afterwards, whatever the user's style is."""
+def _figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5)) -> Iterator[Any]:
+    """Yield the axes of a figure of a size in inches and save it afterwards, whatever the user's style is."""
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
@@ -97,7 +137,7 @@ def _figure(path: str | os.PathLike[str]) -> Iterator[Any]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "rdmodel"})
-        figure = Figure(figsize=(4.5, 4.5), dpi=150, layout="constrained")
+        figure = Figure(figsize=size, dpi=150, layout="constrained")
         yield figure.subplots()
         try:
             figure.savefig(path, format=suffix[1:], metadata=UNDATED[suffix])

@@ -170,7 +170,8 @@ class Simulation:
     ``transactions = hits + pending_hits + misses.total + writes + bypassed``, always. `pending_hits` merged into the
     MSHR of a line in flight, `writes` are transactions of stores and atomics. `instructions` counts threads,
     `warp_instructions` warps. `cycles` are SM cycles until the last block ended. `l2` and `dram` are None with an
-    ideal memory.
+    ideal memory. `bypassed` loads went past the L1, as a policy wanted; they are not among `loads`. `found` is what
+    policies have found out on the way: ``{"swl.warps": 3}`` or ``{"dwt-cs.limit": 2}``.
     """
 
     kernel: str
@@ -195,6 +196,7 @@ class Simulation:
     seconds: float = field(compare=False)
     config: Mapping[str, Any] = field(repr=False)
     per_sm: tuple[SmSimulation, ...] = field(repr=False)
+    found: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def transactions(self) -> float:
@@ -203,17 +205,17 @@ class Simulation:
 
     @property
     def loads(self) -> float:
-        """Transactions of loads: what `miss_rate` is a part of."""
+        """Transactions of loads that looked for their line in the L1: what `miss_rate` is a part of."""
         return self.hits + self.pending_hits + self.misses.total
 
     @property
     def miss_rate(self) -> float:
-        """Misses per load transaction, 0 to 1, pending hits and bypassed ones left out; 0 without loads."""
+        """Misses per load transaction that did not bypass the L1, 0 to 1; 0 without any."""
         return self.misses.total / self.loads if self.loads else 0.0
 
     @property
     def pending_hit_rate(self) -> float:
-        """Pending hits per load transaction, 0 to 1."""
+        """Pending hits per load transaction that did not bypass the L1, 0 to 1."""
         return self.pending_hits / self.loads if self.loads else 0.0
 
     @property
@@ -267,6 +269,7 @@ class Simulation:
             "dram": None if self.dram is None else self.dram.to_dict(),
             "trace_seconds": self.trace_seconds,
             "seconds": self.seconds,
+            "found": dict(self.found),
             "per_sm": [sm.to_dict() for sm in self.per_sm],
             "config": dict(self.config),
         }
@@ -279,7 +282,7 @@ class Simulation:
             for name, value in (plain[group] or {}).items():
                 if isinstance(value, int | float):
                     row[f"{group}_{name}"] = value
-        return row
+        return row | {f"found_{name}": value for name, value in self.found.items()}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the simulation as a data frame of one row; needs pandas (extra ``frame``)."""

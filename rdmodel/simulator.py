@@ -28,7 +28,19 @@ from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
 from rdmodel.config import GPU, CoreSched
 from rdmodel.errors import ConfigError, SimulationError, TraceError, unknown
 from rdmodel.launch import residency
-from rdmodel.options import SimulationOptions
+from rdmodel.options import SimulationOptions, policy_fields
+from rdmodel.policies import (
+    DWTCS,
+    MRPB,
+    PCAL,
+    PD,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    Policy,
+    StreamingBypass,
+    policy_of_kind,
+)
 from rdmodel.result import MissCounts, describe
 from rdmodel.simulation import (
     Contention,
@@ -54,13 +66,14 @@ ACCESSES_PER_RECORD = 1 << 14
 MOST_SCHEDULER_WARPS = 64
 
 Progress = Callable[[int, int], None]
-"""Called with (blocks begun, blocks in all), often, as a run goes on."""
+"""Called with (blocks begun, blocks in all), often, as a run goes on; blocks of several runs are added up."""
 
 Observer = Callable[[NDArray[np.int64]], None]
 """Called with rows of (SM, block, warp of the block, pc, line, outcome, lanes): the load transactions of the L1s.
 
-They come cycle by cycle, and in one cycle SM by SM. Outcomes are 0 for a hit, 1 for a pending hit and 2 for a miss;
-bit l of `lanes` says that lane l asked for the line. The array is used again: copy what you keep.
+They come cycle by cycle, and in one cycle SM by SM. Outcomes are 0 for a hit, 1 for a pending hit, 2 for a miss and 3
+for a load that bypassed the L1; bit l of `lanes` says that lane l asked for the line. The array is used again: copy
+what you keep.
 """
 
 
@@ -81,6 +94,10 @@ def simulate(
     machine's invariants again and again while it runs (about 30 times slower). `observe` is called with every load
     transaction of the L1s.
 
+    With ``SWL(warps="best")`` the kernel is run under every limit up to the warps that a scheduler can have; the result
+    is the one with the highest IPC (with fewer warps, if they are as fast), its `seconds` are those of all runs.
+    `observe` sees the run with that limit only, which is then made once more.
+
     Raises `ConfigError`, `LaunchError` or `TraceError`, and `SimulationError` for a run that cannot go on or breaks
     an invariant. Time O(transactions + instructions), memory O(distinct lines x SMs + resident warps).
     """
@@ -89,9 +106,79 @@ def simulate(
     check_int("seed", seed, 0)
     check_flag("check", check)
     machine = presets.gpu(gpu)
-    run = _Run(trace, machine, make_options(options).resolve(machine), check, progress, observe)
+    resolved = make_options(options).resolve(machine)
+    throttling = policy_of_kind(resolved.policies, "throttling")
+    if isinstance(throttling, SWL) and throttling.warps == "best":
+        return _best_limit(trace, machine, resolved, seed, check, progress, observe)
+    return _simulate_once(trace, machine, resolved, seed, check, progress, observe)
+
+
+def _simulate_once(
+    trace: Trace,
+    gpu: GPU,
+    options: SimulationOptions,
+    seed: int,
+    check: bool,
+    progress: Progress | None,
+    observe: Observer | None,
+) -> Simulation:
+    run = _Run(trace, gpu, options, check, progress, observe)
     run.run()
     return run.result(seed)
+
+
+def _best_limit(
+    trace: Trace,
+    gpu: GPU,
+    options: SimulationOptions,
+    seed: int,
+    check: bool,
+    progress: Progress | None,
+    observe: Observer | None,
+) -> Simulation:
+    """Simulate under every static limit on warps; return the fastest run, and the limit as found."""
+    most = most_active(trace, gpu, options)
+    runs = most + (observe is not None)
+
+    def run(limit: int, done: int, observe: Observer | None = None) -> Simulation:
+        limited = [SWL(warps=limit) if isinstance(policy, SWL) else policy for policy in options.policies]
+        given = dataclasses.replace(options, policies=tuple(limited))
+        return _simulate_once(trace, gpu, given, seed, check, _stage(progress, done, runs), observe)
+
+    tried = {limit: run(limit, limit - 1) for limit in range(1, most + 1)}
+    best = max(tried, key=lambda limit: tried[limit].ipc)  # the first of equals
+    simulations = list(tried.values())
+    if observe is not None:
+        simulations.append(run(best, most, observe))
+    return dataclasses.replace(
+        tried[best],
+        found={"swl.warps": best},
+        config=_config(trace, gpu, options, seed),
+        trace_seconds=sum(simulation.trace_seconds for simulation in simulations),
+        seconds=sum(simulation.seconds for simulation in simulations),
+    )
+
+
+def most_active(trace: Trace, gpu: GPU, options: SimulationOptions) -> int:
+    """Return the most warps that a scheduler ever has: limits beyond limit nothing. `options` must be resolved."""
+    assert options.sms is not None
+    blocks = trace.launch.blocks if options.blocks is None else min(options.blocks, trace.launch.blocks)
+    slots = min(residency(trace.launch, gpu).blocks, -(-blocks // options.sms))
+    return -(-slots * trace.launch.block_warps // gpu.core.schedulers)
+
+
+def _stage(progress: Progress | None, done: int, runs: int) -> Progress | None:
+    """Return the progress of one of several runs, `done` of which are over, as a share of all."""
+    if progress is None:
+        return None
+    return lambda begun, blocks: progress(done * blocks + begun, runs * blocks)
+
+
+def _config(trace: Trace, gpu: GPU, options: SimulationOptions, seed: int) -> dict[str, Any]:
+    """Return all that it takes to run it again; policies by name."""
+    config = describe(trace, gpu, options, seed)
+    config["options"]["policies"] = [policy_fields(policy) for policy in options.policies]
+    return config
 
 
 def make_options(options: Mapping[str, Any]) -> SimulationOptions:
@@ -130,7 +217,76 @@ def make_machine(gpu: GPU, options: SimulationOptions, slots: int, block_warps: 
         clock=gpu.clock,
         ideal=-1 if options.memory is None else options.memory,
         log=log,
+        policies=policy_numbers(options),
     )
+
+
+NO_POLICIES: dict[str, float] = {
+    "throttle": 0,
+    "limit": -1,
+    "tokens": 0,
+    "sampling_period": -1,
+    "closing_period": -1,
+    "confirm": 0,
+    "sample": 0,
+    "mpki": 0.0,
+    "admission": 0,
+    "on_stall": 0,
+    "threshold": 0.0,
+    "distance": 0,
+    "buffered": 0,
+    "signature": 0,
+    "drain": 0,
+    "greedy": 0,
+    "flush": 0,
+    "entries": -1,
+    "latency": 0,
+}
+"""What the compiled machine is told when there are no policies; its enumerations are in _engine.pyx."""
+
+ON_STALL = (None, "associativity", "all")
+SIGNATURES = ("warp", "block", "warp-in-block")
+DRAINS = ("fixed", "round-robin", "longest")
+
+
+def policy_numbers(options: SimulationOptions) -> dict[str, float]:
+    """Return the policies of `options` as the numbers that the compiled machine reads."""
+    numbers = dict(NO_POLICIES)
+    for policy in options.policies:
+        numbers |= _policy_numbers(policy, int(numbers["on_stall"]))
+    return numbers
+
+
+def _policy_numbers(policy: Policy, on_stall: int) -> dict[str, float]:
+    match policy:
+        case SWL():
+            return {"throttle": 1, "limit": int(policy.warps)}
+        case PCAL():
+            return {"throttle": 2, "tokens": policy.tokens, "limit": policy.tokens + policy.extra}
+        case DWTCS():
+            limit = -1 if policy.limit is None else policy.limit
+            numbers = {"confirm": policy.confirm, "sample": policy.sample, "mpki": float(policy.mpki)}
+            return {"throttle": 3, "limit": limit, "sampling_period": policy.period, **numbers}
+        case BypassAll():
+            return {"admission": 1}
+        case StreamingBypass():
+            return {"admission": 2, "closing_period": policy.period, "threshold": float(policy.threshold)}
+        case PD():
+            return {"admission": 3, "distance": policy.distance}
+        case BypassOnStall():
+            return {"on_stall": max(on_stall, ON_STALL.index(policy.on))}
+    assert isinstance(policy, MRPB)
+    greedy = policy.drain.startswith("greedy-")
+    return {
+        "buffered": 1,
+        "signature": SIGNATURES.index(policy.signature),
+        "drain": DRAINS.index(policy.drain.removeprefix("greedy-")),
+        "greedy": int(greedy),
+        "flush": int(policy.flush),
+        "entries": -1 if policy.entries is None else policy.entries,
+        "latency": policy.latency,
+        "on_stall": max(on_stall, ON_STALL.index(policy.bypass)),
+    }
 
 
 def _numbers(part: Any, *without: str) -> dict[str, int]:
@@ -267,9 +423,17 @@ class _Run:
             dram=_dram_counts(dram, self._gpu) if dram else None,
             trace_seconds=self._trace_seconds,
             seconds=self._seconds,
-            config=describe(self._trace, self._gpu, self._options, seed),
+            config=_config(self._trace, self._gpu, self._options, seed),
             per_sm=per_sm,
+            found=self._found(),
         )
+
+    def _found(self) -> dict[str, int]:
+        """Return the limit that the machine has decided upon, if it looked for one."""
+        throttling = policy_of_kind(self._options.policies, "throttling")
+        if not isinstance(throttling, DWTCS) or throttling.limit is not None or self._machine.limit < 0:
+            return {}
+        return {f"{throttling.name}.limit": self._machine.limit}
 
 
 # ---- from counters to results
@@ -300,7 +464,7 @@ def _sm_result(sm: int, counts: Counters) -> SmSimulation:
         pending_hits=counts["pending_hits"],
         misses=MissCounts(counts["compulsory"], counts["capacity"], counts["associativity"]),
         writes=counts["writes"],
-        bypassed=0,
+        bypassed=counts["bypassed"],
         reservation_fails=ReservationFails(**dict(zip(FAIL_NAMES, counts["fails"], strict=True))),
         contention=Contention(counts["intra_warp"], counts["cross_warp"], counts["cross_block"]),
     )

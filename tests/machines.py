@@ -7,7 +7,18 @@ import numpy as np
 from rdmodel import _engine, simulator
 from rdmodel.config import GPU, CacheConfig, CoreConfig
 from rdmodel.memory import CrossbarConfig, DramConfig, L2Config
-from rdmodel.policies import Linear, PMod
+from rdmodel.policies import (
+    DWTCS,
+    MRPB,
+    PCAL,
+    PD,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    Linear,
+    PMod,
+    StreamingBypass,
+)
 from rdmodel.reference.machine import MachineInstruction
 from rdmodel.trace import Op
 
@@ -77,6 +88,41 @@ def changed(gpu, **parts):
             changes["size"] = changes.pop("sets") * changes.get("ways", old.ways) * gpu.l1.line
         gpu = gpu.replace(**{name: replace(old, **changes)})
     return gpu
+
+
+def random_policies(random):
+    """Return policies of different kinds, small enough to act in small programs: mostly one or two, seldom more."""
+    pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
+    drain, stalls = pick("fixed", "round-robin", "longest"), ("associativity", "all")
+    period = lambda: int(random.integers(20, 200))  # noqa: E731
+    tokens = int(random.integers(0, 3))
+    throttling = (
+        SWL(warps=pick(1, 2, 3)),
+        PCAL(tokens=tokens, extra=int(random.integers(not tokens, 3))),
+        DWTCS(
+            period=period(),
+            mpki=pick(0.0, 1.0, 10.0, 30.0),
+            confirm=pick(1, 1, 2, 3),
+            sample=pick(1, 1, 2),
+            limit=pick(None, None, None, 2),
+        ),
+    )
+    admission = (
+        BypassAll(),
+        BypassOnStall(on=pick(*stalls)),
+        StreamingBypass(period=period(), threshold=pick(0.0, 0.3, 0.6, 0.9)),
+        PD(distance=pick(1, 2, 4, 8)),
+    )
+    reordering = MRPB(
+        signature=pick("warp", "block", "warp-in-block"),
+        drain=pick("", "greedy-") + drain,
+        flush=pick(True, False),
+        entries=pick(1, 2, 4, 8, None),
+        latency=pick(0, 1, 5),
+        bypass=pick(None, *stalls),
+    )
+    chosen = [policy for policy in (pick(*throttling), pick(*admission), reordering) if random.random() < 0.5]
+    return tuple(chosen[i] for i in random.permutation(len(chosen)))
 
 
 TIMINGS = {"tcl": 8, "trp": 6, "trc": 20, "tras": 15, "trcd": 8, "trrd": 6}
@@ -215,8 +261,7 @@ class Driven:
         counts = dict(self.machine.sm_counters(i))
         fails = dict(zip(_engine.FAIL_NAMES, counts.pop("fails"), strict=True))
         counts["cross_warp_intra_block"] = counts.pop("cross_warp")
-        counts["bypassed"] = 0
-        parts = ("hits", "pending_hits", "compulsory", "capacity", "associativity", "writes")
+        parts = ("hits", "pending_hits", "compulsory", "capacity", "associativity", "writes", "bypassed")
         counts["transactions"] = sum(counts[name] for name in parts)
         return {**counts, **{f"fail_{name}": value for name, value in fails.items()}}
 

@@ -164,6 +164,7 @@ def test_every_option_reaches_the_simulator(run):
         "sched": "two-level",
         "memory": 90,
         "stores": False,
+        "policies": [],
     }
     assert (plain["seed"], plain["writes"], plain["kernel"]) == (4, 0, "atax.1")
 

@@ -389,4 +389,4 @@ def test_numbers_of_numpy_are_taken_and_recorded_as_plain_ones():
 
 def test_options_left_out_are_the_gpus():
     config = simulate(BUSY, GPU.replace(core=CoreConfig(sched="old"))).config["options"]
-    assert config == {"sms": 2, "blocks": None, "sched": "old", "memory": None, "stores": True}
+    assert config == {"sms": 2, "blocks": None, "sched": "old", "memory": None, "stores": True, "policies": []}

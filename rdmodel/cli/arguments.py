@@ -11,11 +11,13 @@ from rdmodel.cli.groups import (
     DEFINITIONS,
     add_assignments,
     add_comparison,
+    add_contest,
     add_extent,
     add_grid,
     add_machine,
     add_model,
     add_output,
+    add_policies,
     add_runs,
     add_simulator,
     add_source,
@@ -73,8 +75,21 @@ def _simulate(parser: Parser) -> None:
     add_machine(parser)
     add_grid(parser)
     add_simulator(parser)
+    add_policies(parser)
     parser.add_argument("--seed", type=whole, default=0, metavar="N", help="recorded; the machine draws nothing (0)")
     add_output(parser, csv=True)
+
+
+def _policies(parser: Parser) -> None:
+    text = f"{SOURCE}; with --suite: its kernels; without either: the policies are listed"
+    parser.add_argument("sources", nargs="*", metavar="KERNEL_OR_FILE", help=text)
+    add_source(parser)
+    add_machine(parser)
+    add_grid(parser)
+    add_contest(parser)
+    add_simulator(parser)
+    parser.add_argument("--seed", type=whole, default=0, metavar="N", help="recorded; the machine draws nothing (0)")
+    add_output(parser, csv=True, json="one JSON object with all runs (without kernels: a list of policies)")
 
 
 def _compare(parser: Parser) -> None:
@@ -146,6 +161,7 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "predict": (_predict, "Predict the L1 miss rate of kernels or traces, with its causes."),
     "simulate": (_simulate, "Simulate kernels or traces cycle by cycle: L1s, crossbar, L2 and DRAM."),
     "compare": (_compare, "Compare the model with the simulator, side by side, with the error by cause."),
+    "policies": (_policies, "Run cache-management policies side by side, or list them."),
     "calibrate": (_calibrate, "Fit the model's latencies to the simulated GPU, or to measured ones."),
     "locality": (_simulate, "Show who uses lines of the L1s again, how far apart, and what loads have in common."),
     "trace": (_trace, "Make a trace of a kernel, or convert one."),
@@ -196,7 +212,7 @@ def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def simulation_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return all options of `simulate` that are on the command line."""
+    """Return all options of `simulate` that are on the command line, but for policies."""
     options = {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "memory", "seed", "check")}
     return options | {"stores": not arguments.no_stores}
 

@@ -48,7 +48,7 @@ def run_predict(arguments: argparse.Namespace) -> None:
 def run_simulate(arguments: argparse.Namespace) -> None:
     """Simulate every kernel or trace given."""
     gpu = machine(arguments)
-    options = simulation_options(arguments)
+    options = simulation_options(arguments) | {"policies": arguments.policies}
     results = []
     for source in arguments.sources:
         for trace in open_sources(source, arguments):
@@ -60,7 +60,7 @@ def run_simulate(arguments: argparse.Namespace) -> None:
 def run_locality(arguments: argparse.Namespace) -> None:
     """Classify the loads of every kernel or trace given."""
     gpu = machine(arguments)
-    options = simulation_options(arguments)
+    options = simulation_options(arguments) | {"policies": arguments.policies}
     results = []
     for source in arguments.sources:
         for trace in open_sources(source, arguments):
@@ -174,7 +174,7 @@ COMMANDS = {
     "kernels": run_kernels,
     "gpus": run_gpus,
 }
-"""What runs each command; `comparing` has the others."""
+"""What runs each command; `comparing` and `contesting` have the others."""
 
 
 # ---- output
@@ -204,9 +204,10 @@ def print_json(value: Any) -> None:
 
 
 def print_csv(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print rows as CSV, the first row's keys as the header."""
+    """Print rows as CSV, all their keys as the header; what a row lacks stays empty."""
     table = list(rows)
-    writer = csv.DictWriter(sys.stdout, fieldnames=list(table[0]), lineterminator="\n")
+    names = dict.fromkeys(name for row in table for name in row)
+    writer = csv.DictWriter(sys.stdout, fieldnames=names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(table)
 

@@ -199,15 +199,38 @@ def add_simulator(parser: Parser) -> None:
     _add_check(group)
 
 
+def add_policies(parser: Parser) -> None:
+    """Add the cache-management policies of the simulated machine."""
+    group = parser.add_argument_group("policies")
+    group.add_argument(
+        "--policy",
+        dest="policies",
+        action="append",
+        default=[],
+        metavar="NAME[:OPTION=VALUE,...]",
+        help="a policy of cache management: swl:warps=4 (repeatable, one of a kind); rdmodel policies lists them",
+    )
+
+
+def add_contest(parser: Parser) -> None:
+    """Add which combinations of policies are run, and how."""
+    group = parser.add_argument_group("the contest")
+    group.add_argument(
+        "--policies",
+        dest="combinations",
+        action="append",
+        metavar="NAME[:OPTION=VALUE,...][+...],...",
+        help="combinations: swl:best,streaming-bypass+index:pric (repeatable); default: all at their defaults",
+    )
+    _add_suite(group, "run the kernels of a suite at its sizes: all, or those that are named")
+    group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="processes; default: one for each core (-1)")
+    group.add_argument("--plot", metavar="FILE", help="draw the relative IPC as bars: .svg, .png or .pdf")
+
+
 def add_comparison(parser: Parser) -> None:
     """Add what is compared, and how."""
     group = parser.add_argument_group("the comparison")
-    group.add_argument(
-        "--suite",
-        type=one_of("suite", ("polybench",)),
-        metavar="polybench",
-        help="compare the kernels of a suite at its sizes: all, or those that are named",
-    )
+    _add_suite(group, "compare the kernels of a suite at its sizes: all, or those that are named")
     group.add_argument(
         "--definition",
         dest="definitions",
@@ -223,6 +246,10 @@ def add_comparison(parser: Parser) -> None:
     _add_check(group)
     group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the model's random draws (0)")
     group.add_argument("--plot", metavar="FILE", help="draw predicted against simulated miss rates: .svg, .png or .pdf")
+
+
+def _add_suite(group: argparse._ArgumentGroup, text: str) -> None:
+    group.add_argument("--suite", type=one_of("suite", ("polybench",)), metavar="polybench", help=text)
 
 
 def _add_schedule(group: argparse._ArgumentGroup) -> None:

@@ -15,9 +15,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         # Commands load NumPy and the cores; help and usage errors do without.
-        from rdmodel.cli import commands, comparing
+        from rdmodel.cli import commands, comparing, contesting
 
-        {**commands.COMMANDS, **comparing.COMMANDS}[arguments.command](arguments)
+        {**commands.COMMANDS, **comparing.COMMANDS, **contesting.COMMANDS}[arguments.command](arguments)
         sys.stdout.flush()
     except SimulationError as error:
         return _fail(str(error), 1)

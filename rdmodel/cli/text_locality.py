@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rdmodel.cli.text import blocks_of_grid, count, percent, subject, table
+from rdmodel.cli.text_simulation import policies
 from rdmodel.localities import TYPES, LoadLocality, Locality
 
 CLASSES = {
@@ -30,7 +31,7 @@ def _heading(found: Locality) -> str:
     sms = "1 SM" if run.sms == 1 else f"{run.sms} SMs"
     return (
         f"{subject(run.kernel, run.config)} on {run.gpu}, locality of its loads as simulated\n"
-        f"{sms}: {blocks}, scheduler {options['sched']}"
+        f"{sms}: {blocks}, scheduler {options['sched']}{policies(run)}"
     )
 
 

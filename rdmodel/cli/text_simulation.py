@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from rdmodel.cli.text import blocks_of_grid, count, percent, subject, table
+from rdmodel.contests import policy_text
+from rdmodel.options import SimulationOptions
 from rdmodel.simulation import DramCounts, L2Counts, MissLatencies, Simulation, Traffic
 
 Row = tuple[str, str, str]
@@ -42,16 +44,30 @@ def _heading(result: Simulation) -> str:
     stores = "" if options["stores"] else ", without stores"
     return (
         f"{subject(result.kernel, result.config)} on {result.gpu}, simulated\n"
-        f"{sms}: {blocks}, scheduler {options['sched']}{stores}, seed {result.seed}"
+        f"{sms}: {blocks}, scheduler {options['sched']}{stores}, seed {result.seed}{policies(result)}"
     )
+
+
+def policies(result: Simulation) -> str:
+    """Return a line with the policies of a run and what they found, and the end of the line before; else nothing."""
+    used = SimulationOptions(policies=result.config["options"]["policies"]).policies
+    if not used:
+        return ""
+    return f"\npolicies {', '.join(map(policy_text, used))}" + (f"; found {found(result)}" if result.found else "")
+
+
+def found(result: Simulation) -> str:
+    """Return what the policies of a run found on their way."""
+    return ", ".join(f"{name}={value}" for name, value in result.found.items())
 
 
 def _rate(result: Simulation) -> str:
     line = result.config["gpu"]["l1"]["line"]
+    bypassed = ", loads that bypass the L1" if result.config["options"]["policies"] else ""
     return (
         f"L1 miss rate {100 * result.miss_rate:.2f} %, MPKI {result.mpki:,.2f} (misses per 1000 thread instructions)\n"
         f"counts load requests that leave the SM, per coalesced {line}-byte transaction;\n"
-        f"leaves out requests to lines already in flight ({100 * result.pending_hit_rate:.2f} %) and stores"
+        f"leaves out requests to lines already in flight ({100 * result.pending_hit_rate:.2f} %){bypassed} and stores"
     )
 
 
@@ -84,7 +100,7 @@ def _l1(result: Simulation) -> list[Row]:
     ]
     rows = [("  L1", "transactions", "of loads"), *_shares(of_loads, result.loads)]
     rows.append(("    writes", count(result.writes), ""))
-    if result.bypassed:
+    if result.bypassed or result.config["options"]["policies"]:
         rows.append(("    bypassed", count(result.bypassed), ""))
     return rows
 

@@ -50,5 +50,29 @@ POLYBENCH: Mapping[str, Mapping[str, int]] = {
 }
 """The 30 kernels of PolyBench/GPU, cut: about 60 million load transactions together."""
 
+CLASSIC: Mapping[str, Mapping[str, int]] = {
+    "backprop.1": {},
+    "backprop.2": {},
+    "blackscholes": {"OPT_N": 1_000_000},
+    "convsep.columns": {"W": 1024, "H": 1024},
+    "convsep.rows": {"W": 1024, "H": 1024},
+    "fwt.1": {"LOG2N": 21},
+    "fwt.2": {"LOG2N": 21},
+    "hotspot": {},
+    "kmeans.col": {"NPOINTS": 32_768},
+    "kmeans.invert": {"NPOINTS": 32_768},
+    "kmeans.row": {"NPOINTS": 32_768},
+    "mcpi": {},
+    "nw.1": {},
+    "nw.2": {},
+    "scalarprod": {},
+    "srad.1": {"ROWS": 512, "COLS": 512},
+    "srad.2": {"ROWS": 512, "COLS": 512},
+    "stencil3d": {"NY": 128, "NZ": 16},
+    "streamcluster": {"NUM": 16_384},
+    "vectoradd": {},
+}
+"""The regular kernels of the CUDA SDK, Rodinia and Parboil that studies of cache management measure, cut."""
+
 SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {"polybench": POLYBENCH}
 """Suites by name: kernel to sizes; what is not named keeps its default."""

@@ -1,4 +1,4 @@
-"""What the machine executes, and what travels through it."""
+"""What the machine executes."""
 
 from __future__ import annotations
 
@@ -31,18 +31,3 @@ class Owner(NamedTuple):
 
     block: int
     warp: int
-
-
-class Message(NamedTuple):
-    """What an SM asks of a slice: to read a line, or to take one that it writes."""
-
-    line: int
-    write: bool
-
-    def size(self, line_size: int) -> int:
-        """Return the bytes that travel: a header, and what is written."""
-        return HEADER + (line_size if self.write else 0)
-
-
-HEADER = 8
-"""Bytes of a message without its data."""

@@ -9,19 +9,16 @@ from typing import Literal
 import numpy as np
 
 from rdmodel.config import CacheConfig
-from rdmodel.reference.machine.instruction import MachineInstruction, Message, Owner
+from rdmodel.reference.machine.instruction import MachineInstruction, Owner
+from rdmodel.reference.machine.messages import Message, Transaction
 from rdmodel.reference.machine.record import Counters
-from rdmodel.reference.machine.warps import Warp
 from rdmodel.reference.machine.ways import Way, Ways
 from rdmodel.trace import Op
 
-Outcome = Literal["hit", "pending", "miss", "write"]
+Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
 Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"]
-OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write")
+OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write", "bypassed")
 """What becomes of an access that is served, by its number in the log."""
-
-Transaction = tuple[Warp, int]
-"""A transaction that waits for data: its warp, and which of the warp's memory instructions it is part of."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,11 +47,23 @@ class L1:
         self._shadow: list[int] = []  # least recently loaded first
         self._set_numbers: dict[int, int] = {}
 
+    def find(self, line: int) -> Way | None:
+        """Return the way that holds `line` or is reserved for it."""
+        return self.ways.find(self.set_of(line), line)
+
+    def absent(self, line: int) -> bool:
+        """Tell whether `line` is neither valid nor in flight."""
+        return line not in self.mshrs and self.find(line) is None
+
+    def victim(self, line: int) -> Way | None:
+        """Return the way that `line` would take now; None if all of its set are reserved."""
+        return self.ways.victim(self.set_of(line))
+
     def fill(self, line: int) -> list[Transaction]:
         """Make a line that was in flight valid, free its MSHR, and return the transactions that waited."""
         mshr = self.mshrs.pop(line)
         if mshr.way is None:
-            way = self.ways.victim(self._set_of(line))
+            way = self.victim(line)
             assert way is not None
             self._evict(way, mshr.owner)
             self.ways.place(way, line, "valid", mshr.owner, dirty=mshr.dirty)
@@ -62,18 +71,22 @@ class L1:
             mshr.way.state = "valid"
         return mshr.transactions
 
-    def access(self, warp: Warp, number: int, instruction: MachineInstruction, line: int) -> Outcome | Failure:
-        """Serve one transaction of memory instruction `number` of `warp`, or change nothing and say what is missing."""
-        if instruction.op == Op.LOAD:
-            return self._load((warp, number), line)
-        if instruction.op == Op.STORE and instruction.local:
-            return self._store_local(warp.owner, line)
-        return self._store_global(line)
+    def abandon(self, line: int) -> list[Transaction]:
+        """Free the MSHR of a line without a way, which stays absent; return the transactions that waited."""
+        mshr = self.mshrs.pop(line)
+        assert mshr.way is None
+        return mshr.transactions
 
-    def _load(self, transaction: Transaction, line: int) -> Outcome | Failure:
+    # Every access serves one transaction, or changes nothing and says what is missing.
+
+    def load(self, transaction: Transaction) -> Outcome | Failure:
+        """Serve a transaction of a load: a hit, a pending hit, or a miss; one that may not allocate bypasses then."""
+        line = transaction.line
         mshr = self.mshrs.get(line)
-        way = self.ways.find(self._set_of(line), line)
+        way = self.find(line)
         outcome: Outcome | Failure
+        if mshr is None and way is None and not transaction.allocating:
+            return self.bypass(transaction)
         if mshr is not None:
             outcome = self._merge(mshr, transaction)
         elif way is not None:
@@ -81,10 +94,24 @@ class L1:
             self._counts["hits"] += 1
             outcome = "hit"
         else:
-            outcome = self._miss(transaction, line)
+            outcome = self._miss(transaction)
         if outcome in OUTCOMES:
             self._move_to_top(line)
         return outcome
+
+    def bypass(self, transaction: Transaction) -> Outcome | Failure:
+        """Read a line past the cache, which does not notice."""
+        if not self._has_queue_slot():
+            return "fail_miss_queue"
+        self.miss_queue.append(Message(transaction.line, write=False, bypass=transaction))
+        self._counts["bypassed"] += 1
+        return "bypassed"
+
+    def store(self, instruction: MachineInstruction, owner: Owner, line: int) -> Outcome | Failure:
+        """Serve a transaction of a store or atomic of warp `owner`."""
+        if instruction.op == Op.STORE and instruction.local:
+            return self._store_local(owner, line)
+        return self._store_global(line)
 
     def _merge(self, mshr: Mshr, transaction: Transaction) -> Outcome | Failure:
         limit = self._cache.mshr_merge
@@ -96,9 +123,9 @@ class L1:
         self._counts["pending_hits"] += 1
         return "pending"
 
-    def _miss(self, transaction: Transaction, line: int) -> Outcome | Failure:
-        owner = transaction[0].owner
-        way = self.ways.victim(self._set_of(line)) if self._cache.allocate == "miss" else None
+    def _miss(self, transaction: Transaction) -> Outcome | Failure:
+        owner, line = transaction.warp.owner, transaction.line
+        way = self.victim(line) if self._cache.allocate == "miss" else None
         if self._cache.allocate == "miss" and way is None:
             return "fail_line_alloc"
         if not self._has_mshr(owner):
@@ -116,7 +143,7 @@ class L1:
     def _store_global(self, line: int) -> Outcome | Failure:
         if not self._has_queue_slot():
             return "fail_miss_queue"
-        way = self.ways.find(self._set_of(line), line)
+        way = self.find(line)
         if way is not None and way.state == "valid":
             way.state = "invalid"
         self.miss_queue.append(Message(line, write=True))
@@ -125,14 +152,16 @@ class L1:
 
     def _store_local(self, owner: Owner, line: int) -> Outcome | Failure:
         mshr = self.mshrs.get(line)
-        way = self.ways.find(self._set_of(line), line)
-        if way is not None:
+        way = self.find(line)
+        if way is not None and way.ghost:
+            self.ways.place(way, line, "valid", owner, dirty=True)
+        elif way is not None:
             way.dirty = True
             self.ways.touch(way)
         elif mshr is not None:
             mshr.dirty = True
         else:
-            way = self.ways.victim(self._set_of(line))
+            way = self.victim(line)
             if way is None:
                 return "fail_line_alloc"
             if way.state == "valid" and way.dirty and not self._has_queue_slot():
@@ -142,19 +171,38 @@ class L1:
         self._counts["writes"] += 1
         return "write"
 
+    # Ghosts: lines without data.
+
+    def remember(self, line: int) -> None:
+        """Give an absent line a way as a ghost, if there is one to give."""
+        way = self.victim(line)
+        if way is not None:
+            self._write_back(way)
+            self.ways.place(way, line, "valid")
+            way.ghost = True
+
+    def forget_ghosts(self) -> None:
+        """Drop all ghosts."""
+        for way in self.ways:
+            if way.state == "valid" and way.ghost:
+                way.state = "invalid"
+
     def _evict(self, way: Way, owner: Owner) -> None:
         """Drop what `way` holds for a line that `owner` brings: write it back, and count who displaced whom."""
-        if way.state != "valid":
+        self._write_back(way)
+        if way.state != "valid" or way.ghost:
             return
-        if way.dirty:
-            # It may exceed the queue by one: what made room for it in the ways made sure of one slot only.
-            self.miss_queue.append(Message(way.line, write=True))
         if way.bringer == owner:
             self._counts["intra_warp"] += 1
         elif way.bringer.block == owner.block:
             self._counts["cross_warp_intra_block"] += 1
         else:
             self._counts["cross_block"] += 1
+
+    def _write_back(self, way: Way) -> None:
+        if way.state == "valid" and way.dirty:
+            # It may exceed the queue by one: what made room for it in the ways made sure of one slot only.
+            self.miss_queue.append(Message(way.line, write=True))
 
     def _has_mshr(self, owner: Owner) -> bool:
         held = sum(mshr.owner == owner for mshr in self.mshrs.values())
@@ -177,7 +225,8 @@ class L1:
         self._shadow.append(line)
         del self._shadow[: -self._cache.lines]
 
-    def _set_of(self, line: int) -> int:
+    def set_of(self, line: int) -> int:
+        """Return the set that `line` belongs to."""
         if line not in self._set_numbers:
             cache = self._cache
             self._set_numbers[line] = int(cache.index.set_of(np.array([line]), cache.sets, cache.line)[0])

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from rdmodel.config import GPU
 from rdmodel.reference.machine.dram import Channel
-from rdmodel.reference.machine.instruction import Message
+from rdmodel.reference.machine.messages import Message, Reader
 from rdmodel.reference.machine.record import SLICE_COUNTERS, counters
 from rdmodel.reference.machine.ways import Way, Ways
 
@@ -28,10 +28,10 @@ class Arrival(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Mshr:
-    """A line that is read from DRAM into `way`, and the SMs that wait for it, once per read."""
+    """A line that is read from DRAM into `way`, and who waits for it, once per read."""
 
     way: Way
-    readers: list[int]
+    readers: list[Reader]
 
 
 class Slice:
@@ -52,15 +52,15 @@ class Slice:
         """Whether one more message may be sent: those that still travel occupy the input, too."""
         return len(self.input) < self._config.queue
 
-    def fill(self, line: int) -> list[int]:
-        """Make a line that came from DRAM valid, free its MSHR, and return the SMs that wait for it."""
+    def fill(self, line: int) -> list[Reader]:
+        """Make a line that came from DRAM valid, free its MSHR, and return who waits for it."""
         mshr = self._mshrs.pop(line)
         mshr.way.state = "valid"
         return mshr.readers
 
     def serve(self, sm: int, message: Message) -> Outcome | Failure:
         """Serve a message of `sm`, or change nothing and say what is missing; counts either."""
-        outcome = self._write(message.line) if message.write else self._read(sm, message.line)
+        outcome = self._write(message.line) if message.write else self._read(Reader(sm, message.bypass), message.line)
         if outcome not in OUTCOMES:
             self.counts[outcome] += 1
             return outcome
@@ -70,21 +70,21 @@ class Slice:
             self.counts[counted[outcome]] += 1
         return outcome
 
-    def _read(self, sm: int, line: int) -> Outcome | Failure:
+    def _read(self, reader: Reader, line: int) -> Outcome | Failure:
         way = self._ways.find(self._set_of(line), line)
         if way is None:
-            return self._miss(sm, line)
+            return self._miss(reader, line)
         if way.state == "valid":
             self._ways.touch(way)
             return "hit"
         readers, limit = self._mshrs[line].readers, self._config.mshr_merge
         if limit is not None and len(readers) >= limit:
             return "fail_mshr_merge"
-        readers.append(sm)
+        readers.append(reader)
         self._ways.touch(way)
         return "pending"
 
-    def _miss(self, sm: int, line: int) -> Outcome | Failure:
+    def _miss(self, reader: Reader, line: int) -> Outcome | Failure:
         way = self._ways.victim(self._set_of(line))
         if way is None:
             return "fail_line_alloc"
@@ -94,7 +94,7 @@ class Slice:
             return "fail_dram_queue"
         self._evict(way)
         self._ways.place(way, line, "reserved")
-        self._mshrs[line] = Mshr(way, [sm])
+        self._mshrs[line] = Mshr(way, [reader])
         self._channel.enter(line, write=False)
         return "miss"
 

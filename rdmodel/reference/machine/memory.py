@@ -9,8 +9,8 @@ from rdmodel.config import GPU
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
-from rdmodel.reference.machine.instruction import HEADER, Message
 from rdmodel.reference.machine.l2 import OUTCOMES, Arrival, Slice
+from rdmodel.reference.machine.messages import HEADER, Answer, Message, Reader
 from rdmodel.reference.machine.record import Counters, Log
 from rdmodel.reference.machine.sm import SM
 
@@ -48,7 +48,7 @@ class IdealMemory:
         while sm.l1.miss_queue:
             message = take_message(sm)
             if not message.write:
-                sm.responses.append((now + self._latency, message.line))
+                sm.responses.append(Answer(now + self._latency, message.line, message.bypass))
 
     def step(self, now: int) -> None:
         """Do nothing."""
@@ -106,8 +106,8 @@ class Partitions:
         returns = self._channels[number].returns
         while returns and returns[0][0] <= now:
             _, line = returns.popleft()
-            for sm in self._slices[number].fill(line):
-                self._answer(number, sm, line, now)
+            for reader in self._slices[number].fill(line):
+                self._answer(number, reader, line, now)
 
     def _serve(self, number: int, now: int) -> None:
         """P2: in one L2 cycle, serve the head of the slice's input if it is there and nothing is missing."""
@@ -120,15 +120,15 @@ class Partitions:
             return
         self._log.note("slice", now, number, message.line, OUTCOMES.index(outcome))
         if outcome == "hit":
-            self._answer(number, sm, message.line, now)
+            self._answer(number, Reader(sm, message.bypass), message.line, now)
         source.input.popleft()
         if source.waiting:
             self.send(self._sms[source.waiting.popleft()], now)
 
-    def _answer(self, number: int, sm: int, line: int, now: int) -> None:
+    def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
         size = HEADER + self._line
-        arrival = self._crossbar.carry(self._crossbar.responses, number, sm, size, now)
-        self._sms[sm].responses.append((arrival, line))
+        arrival = self._crossbar.carry(self._crossbar.responses, number, reader.sm, size, now)
+        self._sms[reader.sm].responses.append(Answer(arrival, line, reader.bypass))
 
     def check_drained(self) -> None:
         """Assert that every partition holds nothing, and that what the SMs sent has come to the slices."""

@@ -43,7 +43,7 @@ CHANNEL_COUNTERS = ("reads", "writes", "activations")
 NON_MEMORY, MEMORY, BARRIER = range(3)
 """Kinds of an ``issue`` in the log."""
 
-HIT, PENDING, MISS, WRITE = range(4)
+HIT, PENDING, MISS, WRITE, BYPASSED = range(5)
 """Outcomes of an ``access`` in the log."""
 
 WRITE_HIT, WRITE_MISS = 3, 4

@@ -13,6 +13,7 @@ from rdmodel.reference.machine.instruction import MachineBlock
 from rdmodel.reference.machine.memory import IdealMemory, Memory, Partitions
 from rdmodel.reference.machine.record import Counters, Entry, Log
 from rdmodel.reference.machine.sm import SM
+from rdmodel.reference.machine.throttling import throttle
 from rdmodel.trace import Op
 
 PATIENCE = 1_000_000
@@ -24,7 +25,7 @@ class Outcome:
     """What a run leaves behind: its cycles, and the counters of every SM, L2 slice and DRAM channel.
 
     `cycles` ends with the last block; what travels on then still counts in slices and channels. `log` is empty
-    unless asked for.
+    unless asked for. `limits` is the number of warps per scheduler that ``dwt-cs`` decided upon, if it did.
     """
 
     cycles: int
@@ -32,6 +33,7 @@ class Outcome:
     slices: list[Counters]
     channels: list[Counters]
     log: list[Entry]
+    limits: int | None
 
 
 def simulate(
@@ -44,8 +46,8 @@ def simulate(
 ) -> Outcome:
     """Run `blocks`, each of at most `block_warps` warps, with `slots` of them resident on an SM.
 
-    `options` must be resolved for `gpu`; only `sms`, `sched` and `memory` matter here. Raises `SimulationError` if the
-    machine comes to a standstill.
+    `options` must be resolved for `gpu`; only `sms`, `sched`, `memory` and `policies` matter here. Raises
+    `SimulationError` if the machine comes to a standstill.
     """
     return Machine(blocks, gpu, options, slots, block_warps, Log(keep=log)).run()
 
@@ -62,14 +64,15 @@ class Machine:
         block_warps: int,
         log: Log,
     ) -> None:
-        assert options.sms is not None and options.sched is not None
+        assert options.sms is not None
         assert all(len(block) <= block_warps for block in blocks)
         self._slots = slots
         self._log = log
         self._blocks = blocks
         self._pending = deque(range(len(blocks)))
-        sched = options.sched
-        self._sms = [SM(number, gpu, sched, slots, block_warps, log) for number in range(options.sms)]
+        most_warps = -(-slots * block_warps // gpu.core.schedulers)
+        self._throttle = throttle(options.policies, options.sms, most_warps)
+        self._sms = [SM(number, gpu, options, slots, block_warps, self._throttle, log) for number in range(options.sms)]
         self._memory: Memory
         if options.memory is None:
             self._memory = Partitions(gpu, self._sms, log)
@@ -91,13 +94,18 @@ class Machine:
             now += 1
         self._check()
         cycles = max(sm.last_end for sm in self._sms) + 1
-        return Outcome(cycles, [sm.counts for sm in self._sms], *self._memory.counters(), self._log.entries)
+        counts = [sm.counts for sm in self._sms]
+        return Outcome(cycles, counts, *self._memory.counters(), self._log.entries, self._throttle.limit)
 
     def _cycle(self, now: int) -> None:
         for sm in self._sms:
             sm.step(now)
             self._memory.send(sm, now)
         self._memory.step(now)
+        if self._running:
+            self._throttle.end_cycle(now, [sm.counts for sm in self._sms])
+            for sm in self._sms:
+                sm.admission.end_cycle(now)
         freed = [(sm, sm.settle(now)) for sm in self._sms]
         for sm, slots in freed:
             for slot in slots:
@@ -109,10 +117,13 @@ class Machine:
             number = self._pending.popleft()
             sm.begin(slot, number, self._blocks[number], now)
 
+    @property
+    def _running(self) -> bool:
+        """Whether blocks are resident; there are others to begin only while all slots are taken."""
+        return any(resident is not None for sm in self._sms for resident in sm.residents)
+
     def _done(self) -> bool:
-        # There are blocks to begin only while all slots are taken.
-        running = any(resident is not None for sm in self._sms for resident in sm.residents)
-        return not running and not any(sm.l1.miss_queue for sm in self._sms) and self._memory.idle
+        return not self._running and not any(sm.l1.miss_queue for sm in self._sms) and self._memory.idle
 
     def _check(self) -> None:
         """Assert that the machine holds nothing, and that its counters add up."""

@@ -1,26 +1,23 @@
-"""One SM: blocks in slots, warps, schedulers, the LD/ST queue and the L1."""
+"""One SM: blocks in slots, warps, schedulers, the load/store unit and the L1."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
 
-from rdmodel.config import GPU, CoreSched
+from rdmodel.config import GPU
+from rdmodel.options import SimulationOptions
+from rdmodel.policies import MRPB, policy_of_kind
+from rdmodel.reference.machine.admission import admission
 from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction, Owner
-from rdmodel.reference.machine.l1 import L1, OUTCOMES, Transaction
+from rdmodel.reference.machine.l1 import L1, OUTCOMES
+from rdmodel.reference.machine.ldst import LoadStoreUnit, Queued
+from rdmodel.reference.machine.messages import Answer, Transaction
+from rdmodel.reference.machine.mrpb import PrioritizationBuffer
 from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COUNTERS, Log, counters
+from rdmodel.reference.machine.throttling import Permit, Throttle
 from rdmodel.reference.machine.warps import Scheduler, Warp
 from rdmodel.trace import Op
-
-
-@dataclass(slots=True, eq=False)
-class Queued:
-    """A memory instruction in the LD/ST queue: number `number` of its warp, `served` of its transactions done."""
-
-    warp: Warp
-    number: int
-    instruction: MachineInstruction
-    served: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -32,20 +29,36 @@ class Resident:
 
 
 class SM:
-    """SM `number` with `slots` block slots of `block_warps` warp slots each. Whoever sends empties the L1's miss queue
-    and appends to `responses` when which line arrives.
+    """SM `number` with `slots` block slots of `block_warps` warp slots each; `throttle` is that of all SMs. Whoever
+    sends empties the L1's miss queue and appends to `responses` when which line arrives.
     """
 
-    def __init__(self, number: int, gpu: GPU, sched: CoreSched, slots: int, block_warps: int, log: Log) -> None:
+    def __init__(
+        self,
+        number: int,
+        gpu: GPU,
+        options: SimulationOptions,
+        slots: int,
+        block_warps: int,
+        throttle: Throttle,
+        log: Log,
+    ) -> None:
+        assert options.sched is not None
         core = gpu.core
         self.number = number
         self.counts = counters(SM_COUNTERS)
         self.l1 = L1(gpu.l1, self.counts)
-        self.responses: deque[tuple[int, int]] = deque()
-        self.ldst: deque[Queued] = deque()
+        self.admission = admission(self.l1, options.policies, allocate_on_miss=gpu.l1.allocate == "miss")
+        self.responses: deque[Answer] = deque()
+        reordering = policy_of_kind(options.policies, "reordering")
+        if isinstance(reordering, MRPB):
+            self.ldst: LoadStoreUnit = PrioritizationBuffer(self._attempt, reordering, slots, block_warps)
+        else:
+            self.ldst = LoadStoreUnit(self._attempt)
         self.residents: list[Resident | None] = [None] * slots
         self.last_end = -1
         self._core = core
+        self._throttle = throttle
         self._log = log
         self._block_warps = block_warps
         self._warps_begun = 0
@@ -53,7 +66,7 @@ class SM:
         self._hits: deque[tuple[int, Transaction]] = deque()
         warp_slots = range(slots * block_warps)
         self._schedulers = [
-            Scheduler(sched, core.schedulers, len(warp_slots[s :: core.schedulers]), core.fetch_group)
+            Scheduler(options.sched, core.schedulers, len(warp_slots[s :: core.schedulers]), core.fetch_group)
             for s in range(core.schedulers)
         ]
 
@@ -63,57 +76,68 @@ class SM:
         """Run the phases of cycle `now` up to the sending of messages."""
         self._fill(now)
         self._return_hits(now)
-        self._access(now)
+        self.ldst.step(now)
         self._issue(now)
 
     def _fill(self, now: int) -> None:
         """S1: apply the responses that have arrived."""
-        while self.responses and self.responses[0][0] <= now:
-            _, line = self.responses.popleft()
+        while self.responses and self.responses[0].time <= now:
+            _, line, bypass = self.responses.popleft()
+            if bypass is not None:
+                bypass.warp.returned(bypass.number)
+                continue
             self._log.note("fill", now, self.number, line)
-            for warp, load in self.l1.fill(line):
-                warp.returned(load)
+            for transaction in self.admission.fill(line):
+                transaction.warp.returned(transaction.number)
 
     def _return_hits(self, now: int) -> None:
         """S2: the data of what hit long enough ago is there."""
         while self._hits and self._hits[0][0] <= now:
-            _, (warp, load) = self._hits.popleft()
-            warp.returned(load)
+            _, transaction = self._hits.popleft()
+            transaction.warp.returned(transaction.number)
 
-    def _access(self, now: int) -> None:
-        """S3: one transaction of the head of the LD/ST queue accesses the L1."""
-        if not self.ldst:
-            return
-        head = self.ldst[0]
-        line = head.instruction.lines[head.served]
-        outcome = self.l1.access(head.warp, head.number, head.instruction, line)
+    def _attempt(self, queued: Queued, line: int, now: int) -> bool:
+        """Part of S3: a transaction accesses the L1; tell whether it was served, and count it, or its failure."""
+        transaction = Transaction(queued.warp, queued.number, line, queued.allocating)
+        if queued.instruction.op == Op.LOAD:
+            outcome = self.admission.load(transaction)
+        else:
+            outcome = self.l1.store(queued.instruction, queued.warp.owner, line)
         if outcome not in OUTCOMES:
             self.counts[outcome] += 1
-            return
+            return False
         self.counts["transactions"] += 1
         self._log.note("access", now, self.number, line, OUTCOMES.index(outcome))
         if outcome in ("hit", "pending"):
-            self._hits.append((now + self._core.hit_latency, (head.warp, head.number)))
+            self._hits.append((now + self._core.hit_latency, transaction))
         if outcome == "pending":
             # It waits for both, the fill and the latency of a hit.
-            head.warp.loads[head.number] += 1
+            queued.warp.loads[queued.number] += 1
         self._return_hits(now)
-        head.served += 1
-        if head.served == len(head.instruction.lines):
-            self.ldst.popleft()
-            head.warp.queued -= 1
+        queued.served += 1
+        if queued.served == len(queued.instruction.lines):
+            queued.warp.queued -= 1
+        return True
 
     def _issue(self, now: int) -> None:
         """S4: every scheduler issues from at most one warp, beginning behind the one that filled the queue last."""
         count, first = len(self._schedulers), self._first_scheduler
         for turn in range(first, first + count):
             scheduler = turn % count
-            room = len(self.ldst) < self._core.ldst_queue
-            issuable = [warp for warp in self._warps() if warp.slot % count == scheduler and warp.issuable(room=room)]
+            room = len(self.ldst.queue) < self._core.ldst_queue
+            permits = self._permits(scheduler)
+            issuable = [warp for warp in permits if warp.issuable(room=room, may_load=permits[warp] != Permit.WAIT)]
             if issuable:
-                self._issue_from(self._schedulers[scheduler].choose(issuable), now)
+                warp = self._schedulers[scheduler].choose(issuable)
+                self._issue_from(warp, permits[warp], now)
 
-    def _issue_from(self, warp: Warp, now: int) -> None:
+    def _permits(self, scheduler: int) -> dict[Warp, Permit]:
+        """Return what every warp of a scheduler may do, by slot, but for those at a barrier, which do nothing."""
+        own = [warp for warp in self._warps() if warp.slot % len(self._schedulers) == scheduler and not warp.at_barrier]
+        by_age = sorted(own, key=lambda warp: warp.age)
+        return {warp: self._throttle.permit(self.number, by_age.index(warp)) for warp in own}
+
+    def _issue_from(self, warp: Warp, permit: Permit, now: int) -> None:
         instruction = warp.next
         assert instruction is not None
         self.counts["warp_instructions"] += 1
@@ -126,18 +150,18 @@ class SM:
             warp.go_to(warp.at + 1)
             kind = BARRIER
         else:
-            self._enter(warp, instruction)
+            self._enter(warp, instruction, allocating=permit != Permit.PASS)
             warp.go_to(warp.at + 1)
             kind = MEMORY
         self._log.note("issue", now, self.number, warp.slot, kind)
 
-    def _enter(self, warp: Warp, instruction: MachineInstruction) -> None:
+    def _enter(self, warp: Warp, instruction: MachineInstruction, *, allocating: bool) -> None:
         """Number a memory instruction and put it into the LD/ST queue if it has transactions."""
         number = warp.memory_instructions
         warp.memory_instructions += 1
         if instruction.lines:
             self._first_scheduler = warp.slot % len(self._schedulers) + 1
-            self.ldst.append(Queued(warp, number, instruction))
+            self.ldst.queue.append(Queued(warp, number, instruction, allocating))
             warp.queued += 1
             if instruction.op == Op.LOAD:
                 warp.loads[number] = len(instruction.lines)
@@ -193,8 +217,10 @@ class SM:
     def check_drained(self) -> None:
         """Assert that the SM holds nothing, and that its counters add up."""
         assert all(resident is None for resident in self.residents)
-        assert not self.ldst and not self._hits and not self.responses
+        assert self.ldst.empty and not self._hits and not self.responses
         assert not self.l1.mshrs and not self.l1.miss_queue
         assert all(way.state != "reserved" for way in self.l1.ways)
+        reads = ("compulsory", "capacity", "associativity", "bypassed")
+        assert self.counts["read_messages"] == sum(self.counts[name] for name in reads)
         served = ("hits", "pending_hits", "compulsory", "capacity", "associativity", "writes", "bypassed")
         assert self.counts["transactions"] == sum(self.counts[name] for name in served)

@@ -17,7 +17,7 @@ class Warp:
 
     `age` is how many warps began before it on the SM. `memory_instructions` counts those issued, and numbers them;
     `loads` maps the number of each incomplete load to how many of its transactions have not returned. `queued`
-    instructions are in the LD/ST queue.
+    instructions have transactions that were not served yet.
     """
 
     slot: int
@@ -55,14 +55,19 @@ class Warp:
         """Whether nothing is left to issue, to access, to arrive or to wait for."""
         return self.next is None and not self.queued and not self.loads and not self.at_barrier
 
-    def issuable(self, *, room: bool) -> bool:
-        """Tell whether the warp could issue now; `room` tells whether there is some in the LD/ST queue."""
+    def issuable(self, *, room: bool, may_load: bool = True) -> bool:
+        """Tell whether the warp could issue now; `room` tells whether there is some in the LD/ST queue.
+
+        Without `may_load`, the warp issues no loads that have transactions.
+        """
         instruction = self.next
         if instruction is None or self.at_barrier:
             return False
         if self.gap_left or instruction.op == Op.BARRIER:
             return True
-        return self._needs_complete(instruction) and (room or not instruction.lines)
+        if not instruction.lines:
+            return self._needs_complete(instruction)
+        return room and (may_load or instruction.op != Op.LOAD) and self._needs_complete(instruction)
 
     def _needs_complete(self, instruction: MachineInstruction) -> bool:
         for load in self.loads:

@@ -14,21 +14,25 @@ NOBODY = Owner(-1, -1)
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """One way: its line, whether that is there (valid) or on its way (reserved), and who brought it."""
+    """One way: its line, whether that is there (valid) or on its way (reserved), and who brought it.
+
+    A `ghost` is a valid line without data: it is only remembered that it would be there.
+    """
 
     line: int = -1
     state: State = "invalid"
     dirty: bool = False
     last_use: int = 0
     bringer: Owner = NOBODY
+    ghost: bool = False
 
 
 class Ways:
-    """All ways of a cache. The caller says which set a line belongs to."""
+    """All ways of a cache. The caller says which set a line belongs to. `uses` counts touches and placements."""
 
     def __init__(self, sets: int, ways: int) -> None:
         self._sets = [[Way() for _ in range(ways)] for _ in range(sets)]
-        self._uses = 0
+        self.uses = 0
 
     def __iter__(self) -> Iterator[Way]:
         return (way for ways in self._sets for way in ways)
@@ -50,10 +54,10 @@ class Ways:
 
     def touch(self, way: Way) -> None:
         """Make `way` the most recently used."""
-        self._uses += 1
-        way.last_use = self._uses
+        self.uses += 1
+        way.last_use = self.uses
 
     def place(self, way: Way, line: int, state: State, bringer: Owner = NOBODY, *, dirty: bool = False) -> None:
         """Give `way` to `line`, most recently used; what it held is gone."""
-        way.line, way.state, way.dirty, way.bringer = line, state, dirty, bringer
+        way.line, way.state, way.dirty, way.bringer, way.ghost = line, state, dirty, bringer, False
         self.touch(way)

@@ -1,0 +1,3 @@
+from rdmodel._loadstore import LoadStore
+
+class Reordering(LoadStore): ...

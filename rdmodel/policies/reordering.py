@@ -1,0 +1,47 @@
+"""Reordering: in which order loads access the L1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from rdmodel.checks import check_choice, check_flag, check_int
+from rdmodel.policies.admission import Stalls
+from rdmodel.policies.base import Kind, Policy
+
+Signature = Literal["warp", "block", "warp-in-block"]
+Drain = Literal["fixed", "round-robin", "longest", "greedy-fixed", "greedy-round-robin", "greedy-longest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MRPB(Policy):
+    """The memory request prioritization buffer: queues in front of the L1 (Jia, Shaw and Martonosi, section 3).
+
+    Loads wait in one FIFO queue per `signature`, of `entries` transactions each (None or ``inf``: unlimited), for
+    `latency` cycles at least, and leave them as `drain` says. With `flush`, a queue is drained first while it is full
+    and wanted, and before a store of its signature. `bypass`: a load that would wait in the L1 bypasses it, as with
+    `BypassOnStall`; None: it waits.
+    """
+
+    signature: Signature = "warp"
+    drain: Drain = "fixed"
+    flush: bool = True
+    entries: int | None = 8
+    latency: int = 5
+    bypass: Stalls | None = "associativity"
+    name: ClassVar[str] = "mrpb"
+    kind: ClassVar[Kind] = "reordering"
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing; keep infinitely many entries as None."""
+        check_choice("signature", self.signature, Signature)
+        check_choice("drain", self.drain, Drain)
+        check_flag("flush", self.flush)
+        if self.entries == math.inf:
+            object.__setattr__(self, "entries", None)
+        if self.entries is not None:
+            check_int("entries", self.entries, 1)
+        check_int("latency", self.latency, 0)
+        if self.bypass is not None:
+            check_choice("bypass", self.bypass, Stalls)

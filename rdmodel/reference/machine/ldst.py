@@ -1,0 +1,59 @@
+"""The load/store unit of one SM: memory instructions in order, whose transactions access the L1 one per cycle."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rdmodel.reference.machine.instruction import MachineInstruction
+from rdmodel.reference.machine.warps import Warp
+
+
+@dataclass(slots=True, eq=False)
+class Queued:
+    """A memory instruction in the LD/ST unit: number `number` of its warp, and whether its lines may be given ways.
+
+    `taken` of its transactions have left the queue, and `served` have been served.
+    """
+
+    warp: Warp
+    number: int
+    instruction: MachineInstruction
+    allocating: bool = True
+    taken: int = 0
+    served: int = 0
+
+    @property
+    def line(self) -> int:
+        """The line of the next transaction."""
+        return self.instruction.lines[self.taken]
+
+
+Attempt = Callable[[Queued, int, int], bool]
+"""Lets a transaction of an instruction access the L1: instruction, line, cycle; tells whether it was served."""
+
+
+class LoadStoreUnit:
+    """A `queue` of instructions. `attempt` accesses the L1."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.queue: deque[Queued] = deque()
+        self._attempt = attempt
+
+    @property
+    def empty(self) -> bool:
+        """Whether every transaction has been served."""
+        return not self.queue
+
+    def step(self, now: int) -> None:
+        """S3: one transaction of the head of the queue accesses the L1."""
+        if self.queue and self._attempt(self.queue[0], self.queue[0].line, now):
+            self._take()
+
+    def _take(self) -> None:
+        """Take the next transaction out of the queue."""
+        head = self.queue[0]
+        head.taken += 1
+        if head.taken == len(head.instruction.lines):
+            self.queue.popleft()

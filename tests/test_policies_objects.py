@@ -1,0 +1,212 @@
+"""Policies as values: what is refused, and how they are written as text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+import rdmodel as rd
+from rdmodel.errors import ConfigError
+from rdmodel.policies import (
+    DWTCS,
+    MRPB,
+    PCAL,
+    PD,
+    POLICIES,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    Policy,
+    Pric,
+    StreamingBypass,
+    check_policies,
+    parse_policy,
+    policy_of_kind,
+)
+
+EXAMPLES = [
+    SWL(warps=4),
+    PCAL(tokens=2, extra=3),
+    DWTCS(),
+    BypassAll(),
+    BypassOnStall(),
+    StreamingBypass(),
+    PD(),
+    MRPB(),
+]
+
+
+def test_every_policy_has_an_example_here():
+    assert [type(policy) for policy in EXAMPLES] == list(POLICIES.values())
+
+
+@pytest.mark.parametrize("policy", EXAMPLES, ids=lambda policy: policy.name)
+def test_a_policy_is_a_frozen_value_found_by_its_name(policy):
+    assert isinstance(policy, Policy)
+    assert POLICIES[policy.name] is type(policy)
+    parameters = {f.name: getattr(policy, f.name) for f in fields(policy)}
+    assert type(policy)(**parameters) == policy
+    assert hash(type(policy)(**parameters)) == hash(policy)
+    assert not {"name", "kind"} & parameters.keys()
+    for name in parameters:
+        with pytest.raises(FrozenInstanceError):
+            setattr(policy, name, None)
+
+
+def test_the_kinds_are_those_of_the_contract():
+    kinds = {policy.name: policy.kind for policy in EXAMPLES}
+    assert [name for name, kind in kinds.items() if kind == "throttling"] == ["swl", "pcal", "dwt-cs"]
+    admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd"]
+    assert [name for name, kind in kinds.items() if kind == "admission"] == admission
+    assert [name for name, kind in kinds.items() if kind == "reordering"] == ["mrpb"]
+
+
+def test_defaults_are_those_of_the_papers():
+    assert DWTCS() == DWTCS(period=10_000, mpki=10.0, confirm=3, sample=1, limit=None)
+    assert BypassOnStall() == BypassOnStall(on="associativity")
+    assert StreamingBypass() == StreamingBypass(period=10_000, threshold=0.9)
+    assert PD() == PD(distance=8)
+    mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
+    assert MRPB() == mrpb
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "message"),
+    [
+        (SWL, {"warps": 0}, "warps=0: must be at least 1"),
+        (SWL, {"warps": 2.0}, "warps=2.0: must be a whole number"),
+        (SWL, {"warps": True}, "warps=True: must be a whole number"),
+        (SWL, {"warps": "all"}, "warps='all': must be a whole number or 'best'"),
+        (PCAL, {"tokens": -1, "extra": 3}, "tokens=-1: must be at least 0"),
+        (PCAL, {"tokens": 1, "extra": None}, "extra=None: must be a whole number"),
+        (PCAL, {"tokens": 0, "extra": 0}, "tokens=0, extra=0: some warp must be allowed to load"),
+        (DWTCS, {"period": 0}, "period=0: must be at least 1"),
+        (DWTCS, {"mpki": -1}, "mpki=-1: must be a finite number of at least 0"),
+        (DWTCS, {"mpki": math.nan}, "mpki=nan: must be a finite number"),
+        (DWTCS, {"confirm": 0}, "confirm=0: must be at least 1"),
+        (DWTCS, {"sample": 0}, "sample=0: must be at least 1"),
+        (DWTCS, {"limit": 0}, "limit=0: must be at least 1"),
+        (BypassOnStall, {"on": "mshr"}, "unknown value for on: 'mshr'"),
+        (BypassOnStall, {"on": None}, "unknown value for on: 'None'"),
+        (StreamingBypass, {"period": 0}, "period=0: must be at least 1"),
+        (StreamingBypass, {"threshold": 90}, "threshold=90: must be at most 1"),
+        (StreamingBypass, {"threshold": -0.1}, "threshold=-0.1: must be a finite number of at least 0"),
+        (PD, {"distance": 0}, "distance=0: must be at least 1"),
+        (MRPB, {"signature": "warps"}, "unknown value for signature: 'warps'; did you mean 'warp'"),
+        (MRPB, {"drain": "greedy"}, "unknown value for drain: 'greedy'; did you mean 'greedy-fixed'"),
+        (MRPB, {"flush": 1}, "flush=1: must be True or False"),
+        (MRPB, {"entries": 0}, "entries=0: must be at least 1"),
+        (MRPB, {"latency": -1}, "latency=-1: must be at least 0"),
+        (MRPB, {"latency": math.inf}, "latency=inf: must be a whole number"),
+        (MRPB, {"bypass": "none"}, "unknown value for bypass: 'none'"),
+    ],
+)
+def test_what_means_nothing_is_refused(cls, options, message):
+    with pytest.raises(ConfigError) as error:
+        cls(**options)
+    assert str(error.value).startswith(message)
+
+
+def test_options_are_keywords():
+    with pytest.raises(TypeError):
+        SWL(2)
+
+
+def test_infinitely_many_entries_are_no_limit():
+    assert MRPB(entries=math.inf) == MRPB(entries=None)
+
+
+# ---- text
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("swl:warps=4", SWL(warps=4)),
+        ("swl:best", SWL(warps="best")),
+        ("swl:warps=best", SWL(warps="best")),
+        ("pcal:extra=3,tokens=2", PCAL(tokens=2, extra=3)),
+        ("dwt-cs", DWTCS()),
+        ("dwt-cs:mpki=2.5,period=100,limit=3", DWTCS(mpki=2.5, period=100, limit=3)),
+        ("dwt-cs:mpki=1e1,limit=none", DWTCS()),
+        ("bypass-all", BypassAll()),
+        ("bypass-on-stall:on=all", BypassOnStall(on="all")),
+        ("streaming-bypass:threshold=.5", StreamingBypass(threshold=0.5)),
+        ("pd:distance=+16", PD(distance=16)),
+        (
+            "mrpb:signature=warp-in-block,drain=greedy-round-robin,flush=false",
+            MRPB(signature="warp-in-block", drain="greedy-round-robin", flush=False),
+        ),
+        ("mrpb:entries=inf,latency=0,bypass=none,flush=true", MRPB(entries=None, latency=0, bypass=None)),
+    ],
+)
+def test_text_becomes_a_policy(text, policy):
+    assert parse_policy(text) == policy
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("swk:warps=4", "unknown policy 'swk'; did you mean 'swl'?"),
+        ("streaming", "unknown policy 'streaming'; did you mean 'streaming-bypass'?"),
+        ("", "unknown policy ''; known: swl, pcal"),
+        ("pric", "policy 'pric': is an index function, which belongs to the GPU: l1.index=pric"),
+        ("swl", "policy 'swl': option 'warps' is missing"),
+        ("pcal:tokens=1", "policy 'pcal': option 'extra' is missing"),
+        ("swl:warp=4", "unknown option of policy 'swl': 'warp'; did you mean 'warps'?"),
+        ("bypass-all:on=all", "policy 'bypass-all': has no options, so no 'on'"),
+        ("swl:4", "policy 'swl': '4' must be option=value"),
+        ("swl:", "policy 'swl': '' must be option=value"),
+        ("swl:warps=", "policy 'swl': 'warps=' must be option=value"),
+        ("swl:=4", "policy 'swl': '=4' must be option=value"),
+        ("pd:distance=1,", "policy 'pd': '' must be option=value"),
+        ("pd:distance=1,distance=2", "policy 'pd': 'distance' is given twice"),
+        ("pd:distance=10K", "policy 'pd': distance='10K': must be a whole number"),
+        ("pd:distance=inf", "policy 'pd': distance=inf: must be a whole number"),
+        ("mrpb:drain=shortest", "policy 'mrpb': unknown value for drain: 'shortest'; did you mean 'longest'?"),
+        ("swl:warps=worst", "policy 'swl': warps='worst': must be a whole number or 'best'"),
+    ],
+)
+def test_text_that_means_nothing_is_refused(text, message):
+    with pytest.raises(ConfigError) as error:
+        parse_policy(text)
+    assert str(error.value).startswith(message)
+
+
+# ---- policies together
+
+
+def test_policies_of_different_kinds_go_together():
+    together = (SWL(warps=2), PD(), MRPB())
+    check_policies(together)
+    assert [policy_of_kind(together, kind) for kind in ("throttling", "admission", "reordering")] == list(together)
+    assert policy_of_kind((), "admission") is None
+
+
+def test_two_policies_of_one_kind_are_refused():
+    with pytest.raises(ConfigError, match="'pd' and 'bypass-all' are both of the kind 'admission'"):
+        check_policies((PD(), MRPB(), BypassAll()))
+
+
+def test_the_options_of_a_simulation_keep_policies_as_a_tuple():
+    assert rd.SimulationOptions().policies == ()
+    assert rd.SimulationOptions(policies=[rd.policies.SWL(warps=2)]).policies == (SWL(warps=2),)
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        ((PD(), PD()), "both of the kind 'admission'"),
+        ((Pric(),), "belongs to the GPU's l1.index"),
+        (("swl",), "policy 'swl': option 'warps' is missing"),
+        ((MRPB,), "is not a policy"),
+        ("swl", "must be a sequence of policies"),
+        (PD(), "must be a sequence of policies"),
+        (None, "must be a sequence of policies"),
+    ],
+)
+def test_the_options_of_a_simulation_refuse_what_is_no_policies(policies, message):
+    with pytest.raises(ConfigError, match=message):
+        rd.SimulationOptions(policies=policies)
