@@ -5,54 +5,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel import presets
-from rdmodel._engine import (
-    DONE,
-    FAIL_NAMES,
-    PAUSE,
-    REQUEST_BYTES,
-    ROW_WIDTH,
-    STUCK,
-    WANT_BLOCK,
-    WANT_CHUNK,
-    WANT_DRAIN,
-    Machine,
-)
+from rdmodel._engine import DONE, PAUSE, ROW_WIDTH, STUCK, WANT_BLOCK, WANT_CHUNK, WANT_DRAIN
+from rdmodel.assembly import make_machine
 from rdmodel.checks import check_flag, check_int
 from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
-from rdmodel.config import GPU, CoreSched
+from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, SimulationError, TraceError, unknown
 from rdmodel.launch import residency
 from rdmodel.options import SimulationOptions, policy_fields
-from rdmodel.policies import (
-    DWTCS,
-    MRPB,
-    PCAL,
-    PD,
-    SWL,
-    BypassAll,
-    BypassOnStall,
-    Policy,
-    StreamingBypass,
-    policy_of_kind,
-)
-from rdmodel.result import MissCounts, describe
-from rdmodel.simulation import (
-    Contention,
-    DramCounts,
-    L2Counts,
-    MissLatencies,
-    ReservationFails,
-    Simulation,
-    SmSimulation,
-    Traffic,
-)
-from rdmodel.trace import WARP, Trace
+from rdmodel.policies import DWTCS, SWL, policy_of_kind
+from rdmodel.result import describe
+from rdmodel.simulation import Simulation
+from rdmodel.tally import SUMMED, add_up, dram_counts, l2_counts, latencies, sm_result, traffic
+from rdmodel.trace import Trace
 
 CYCLES_PER_RUN = 1 << 14
 """Eventful cycles between two looks at signals and progress: a few milliseconds, at most a second."""
@@ -63,7 +34,6 @@ CHECKED_CYCLES = 64
 INSTRUCTIONS_PER_CHUNK = 512
 LINES_PER_CHUNK = 4096
 ACCESSES_PER_RECORD = 1 << 14
-MOST_SCHEDULER_WARPS = 64
 
 Progress = Callable[[int, int], None]
 """Called with (blocks begun, blocks in all), often, as a run goes on; blocks of several runs are added up."""
@@ -91,7 +61,7 @@ def simulate(
 
     `gpu` is a preset's name, the path of a ``.toml`` file or a `GPU`; `options` are the fields of
     `SimulationOptions`. The machine has no chance in it: `seed` is only recorded. ``check=True`` verifies the
-    machine's invariants again and again while it runs (about 30 times slower). `observe` is called with every load
+    machine's invariants again and again while it runs (far slower). `observe` is called with every load
     transaction of the L1s.
 
     With ``SWL(warps="best")`` the kernel is run under every limit up to the warps that a scheduler can have; the result
@@ -190,109 +160,6 @@ def make_options(options: Mapping[str, Any]) -> SimulationOptions:
     return SimulationOptions(
         **{name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     )
-
-
-def make_machine(gpu: GPU, options: SimulationOptions, slots: int, block_warps: int, *, log: bool = False) -> Machine:
-    """Return the compiled machine for resolved `options`, with `slots` resident blocks per SM.
-
-    Raises `ConfigError` for more warps per scheduler than it has bits for.
-    """
-    if -(-slots * block_warps // gpu.core.schedulers) > MOST_SCHEDULER_WARPS:
-        raise ConfigError(
-            f"core.schedulers={gpu.core.schedulers}: {slots * block_warps} resident warps are more than "
-            f"{MOST_SCHEDULER_WARPS} for each"
-        )
-    l1, l2 = _numbers(gpu.l1, "index", "allocate"), _numbers(gpu.l2)
-    return Machine(
-        sms=options.sms,
-        slots=slots,
-        block_warps=block_warps,
-        most_lines=WARP * (16 // gpu.l1.line + 2),
-        core={**_numbers(gpu.core, "sched"), "sched": get_args(CoreSched).index(options.sched)},
-        l1={**l1, "sets": gpu.l1.sets, "fill": gpu.l1.allocate == "fill"},
-        index=gpu.l1.index_code(),
-        crossbar=_numbers(gpu.crossbar),
-        l2={**l2, "sets": gpu.l2.sets(gpu.l1.line)},
-        dram=_numbers(gpu.dram),
-        clock=gpu.clock,
-        ideal=-1 if options.memory is None else options.memory,
-        log=log,
-        policies=policy_numbers(options),
-    )
-
-
-NO_POLICIES: dict[str, float] = {
-    "throttle": 0,
-    "limit": -1,
-    "tokens": 0,
-    "sampling_period": -1,
-    "closing_period": -1,
-    "confirm": 0,
-    "sample": 0,
-    "mpki": 0.0,
-    "admission": 0,
-    "on_stall": 0,
-    "threshold": 0.0,
-    "distance": 0,
-    "buffered": 0,
-    "signature": 0,
-    "drain": 0,
-    "greedy": 0,
-    "flush": 0,
-    "entries": -1,
-    "latency": 0,
-}
-"""What the compiled machine is told when there are no policies; its enumerations are in _engine.pyx."""
-
-ON_STALL = (None, "associativity", "all")
-SIGNATURES = ("warp", "block", "warp-in-block")
-DRAINS = ("fixed", "round-robin", "longest")
-
-
-def policy_numbers(options: SimulationOptions) -> dict[str, float]:
-    """Return the policies of `options` as the numbers that the compiled machine reads."""
-    numbers = dict(NO_POLICIES)
-    for policy in options.policies:
-        numbers |= _policy_numbers(policy, int(numbers["on_stall"]))
-    return numbers
-
-
-def _policy_numbers(policy: Policy, on_stall: int) -> dict[str, float]:
-    match policy:
-        case SWL():
-            return {"throttle": 1, "limit": int(policy.warps)}
-        case PCAL():
-            return {"throttle": 2, "tokens": policy.tokens, "limit": policy.tokens + policy.extra}
-        case DWTCS():
-            limit = -1 if policy.limit is None else policy.limit
-            numbers = {"confirm": policy.confirm, "sample": policy.sample, "mpki": float(policy.mpki)}
-            return {"throttle": 3, "limit": limit, "sampling_period": policy.period, **numbers}
-        case BypassAll():
-            return {"admission": 1}
-        case StreamingBypass():
-            return {"admission": 2, "closing_period": policy.period, "threshold": float(policy.threshold)}
-        case PD():
-            return {"admission": 3, "distance": policy.distance}
-        case BypassOnStall():
-            return {"on_stall": max(on_stall, ON_STALL.index(policy.on))}
-    assert isinstance(policy, MRPB)
-    greedy = policy.drain.startswith("greedy-")
-    return {
-        "buffered": 1,
-        "signature": SIGNATURES.index(policy.signature),
-        "drain": DRAINS.index(policy.drain.removeprefix("greedy-")),
-        "greedy": int(greedy),
-        "flush": int(policy.flush),
-        "entries": -1 if policy.entries is None else policy.entries,
-        "latency": policy.latency,
-        "on_stall": max(on_stall, ON_STALL.index(policy.bypass)),
-    }
-
-
-def _numbers(part: Any, *without: str) -> dict[str, int]:
-    """Return the fields of a part of the GPU, None (unlimited) as -1."""
-    fields = {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if f.name not in without}
-    return {name: -1 if value is None else value for name, value in fields.items()}
 
 
 class _Run:
@@ -403,13 +270,13 @@ class _Run:
         """Return what the machine counted; raise `TraceError` if there was nothing to count."""
         assert self._options.sms is not None
         raw = [self._machine.sm_counters(i) for i in range(self._options.sms)]
-        per_sm = tuple(_sm_result(i, counts) for i, counts in enumerate(raw))
+        per_sm = tuple(sm_result(i, counts) for i, counts in enumerate(raw))
         if not any(sm.transactions for sm in per_sm):
             raise TraceError(f"the simulated blocks of {self._trace.launch.kernel} access no memory")
         slices = range(0 if self._options.memory is not None else self._gpu.l2.slices)
-        l2 = _total([self._machine.slice_counters(i) for i in slices])
-        dram = _total([self._machine.channel_counters(i) for i in slices])
-        totals = _sm_result(-1, _total(raw))
+        l2 = add_up([self._machine.slice_counters(i) for i in slices])
+        dram = add_up([self._machine.channel_counters(i) for i in slices])
+        totals = sm_result(-1, add_up(raw))
         return Simulation(
             kernel=self._trace.launch.kernel,
             gpu=self._gpu.name,
@@ -417,10 +284,10 @@ class _Run:
             sms=self._options.sms,
             cycles=self._machine.last_end + 1,
             **{name: getattr(totals, name) for name in SUMMED},
-            traffic=_traffic(_total(raw), self._gpu.l1.line),
-            miss_latencies=_latencies(self._machine.miss_latencies()),
-            l2=_l2_counts(l2) if l2 else None,
-            dram=_dram_counts(dram, self._gpu) if dram else None,
+            traffic=traffic(add_up(raw), self._gpu.l1.line),
+            miss_latencies=latencies(self._machine.miss_latencies()),
+            l2=l2_counts(l2) if l2 else None,
+            dram=dram_counts(dram, self._gpu) if dram else None,
             trace_seconds=self._trace_seconds,
             seconds=self._seconds,
             config=_config(self._trace, self._gpu, self._options, seed),
@@ -434,62 +301,3 @@ class _Run:
         if not isinstance(throttling, DWTCS) or throttling.limit is not None or self._machine.limit < 0:
             return {}
         return {f"{throttling.name}.limit": self._machine.limit}
-
-
-# ---- from counters to results
-
-SUMMED = tuple(f.name for f in dataclasses.fields(SmSimulation) if f.name not in ("sm", "blocks"))
-"""Fields that `SmSimulation` and `Simulation` share."""
-
-Counters = Mapping[str, Any]
-
-
-def _total(counters: Sequence[Counters]) -> dict[str, Any]:
-    """Return the sums of all counters, if there are any; lists are added element by element."""
-    total = dict(counters[0]) if counters else {}
-    for one in counters[1:]:
-        for name, value in one.items():
-            both = (total[name], value)
-            total[name] = list(map(sum, zip(*both, strict=True))) if isinstance(value, list) else sum(both)
-    return total
-
-
-def _sm_result(sm: int, counts: Counters) -> SmSimulation:
-    return SmSimulation(
-        sm=sm,
-        blocks=counts["blocks"],
-        warp_instructions=counts["warp_instructions"],
-        instructions=counts["thread_instructions"],
-        hits=counts["hits"],
-        pending_hits=counts["pending_hits"],
-        misses=MissCounts(counts["compulsory"], counts["capacity"], counts["associativity"]),
-        writes=counts["writes"],
-        bypassed=counts["bypassed"],
-        reservation_fails=ReservationFails(**dict(zip(FAIL_NAMES, counts["fails"], strict=True))),
-        contention=Contention(counts["intra_warp"], counts["cross_warp"], counts["cross_block"]),
-    )
-
-
-def _traffic(counts: Counters, line: int) -> Traffic:
-    reads, writes = counts["read_messages"], counts["write_messages"]
-    return Traffic(
-        read_messages=reads,
-        write_messages=writes,
-        response_messages=reads,
-        request_bytes=REQUEST_BYTES * reads + (REQUEST_BYTES + line) * writes,
-        response_bytes=(REQUEST_BYTES + line) * reads,
-    )
-
-
-def _latencies(counts: Sequence[int]) -> MissLatencies:
-    cycles = np.flatnonzero(counts)
-    return MissLatencies(cycles, np.asarray(counts, np.int64)[cycles])
-
-
-def _l2_counts(counts: Counters) -> L2Counts:
-    stalls = dict(zip((*FAIL_NAMES[:-1], "dram_queue"), counts["fails"], strict=True))
-    return L2Counts(**{name: value for name, value in counts.items() if name != "fails"}, stalls=stalls)
-
-
-def _dram_counts(counts: Counters, gpu: GPU) -> DramCounts:
-    return DramCounts(**counts, bytes=(counts["reads"] + counts["writes"]) * gpu.l1.line)

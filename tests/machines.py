@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rdmodel import _engine, simulator
+from rdmodel import _engine, assembly
 from rdmodel.config import GPU, CacheConfig, CoreConfig
 from rdmodel.memory import CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import (
@@ -197,7 +197,7 @@ class Driven:
     """
 
     def __init__(self, blocks, gpu, options, slots, block_warps, random=None, stop=None):
-        self.machine = simulator.make_machine(gpu, options, slots, block_warps, log=True)
+        self.machine = assembly.make_machine(gpu, options, slots, block_warps, log=True)
         self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
         self.blocks, self.block_warps = blocks, block_warps
         self.random = random or np.random.default_rng(0)

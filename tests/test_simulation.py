@@ -14,7 +14,7 @@ from test_model import make_gpu, make_trace
 from test_predict import busy_program, load, store
 
 import tracegen
-from rdmodel import simulate, simulator
+from rdmodel import assembly, simulate, simulator
 from rdmodel.config import CoreConfig, gpu_from_dict
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError, SimulationError, TraceError
 from rdmodel.memory import L2Config
@@ -167,8 +167,8 @@ class Broken:
     ],
 )
 def test_a_run_that_goes_wrong_says_kernel_cycle_and_what_is_wrong(monkeypatch, answers, message):
-    machine = simulator.Machine
-    monkeypatch.setattr(simulator, "Machine", lambda **given: Broken(machine(**given), **answers))
+    machine = assembly.Machine
+    monkeypatch.setattr(assembly, "Machine", lambda **given: Broken(machine(**given), **answers))
     with pytest.raises(SimulationError, match=r"^random, cycle -?\d+: ") as error:
         simulate(BUSY, GPU, check=True)
     assert str(error.value).endswith(message)
