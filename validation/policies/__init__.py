@@ -1,0 +1,1 @@
+"""The papers' statements on cache-management policies, held against the simulated machine."""

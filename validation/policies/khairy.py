@@ -1,0 +1,266 @@
+"""What Khairy, Zahran and Wassal (GPGPU-8 2015) say, on gtx480-khairy: a function for each statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from validation.policies.claims import Claim, Counters, harmonic, values
+from validation.policies.measure import group
+
+KHAIRY = "Khairy et al., GPGPU-8 2015"
+MACHINE = "khairy"
+PART = "khairy-part"
+
+LIMITS = {"spmv": 1, "kmeans.row": 1, "iix": 2, "syrk": 2, "gesummv": 1}
+"""Table 3, but for BFS: warps per scheduler that SWT and DWT-CS find."""
+
+HELPS = 1.1
+"""What helps makes a kernel at least this many times as fast."""
+
+CLOSE = 0.9
+"""What is close to another is at least this fast relative to it."""
+
+
+# ---- streaming
+
+
+def streams(counters: Counters) -> Claim:
+    """Figure 2: BLK, Sprod and VAdd without caches."""
+    kernels = group("streaming")[:3]
+    faster = counters.faster(MACHINE, "streaming", "bypass-all")[:3]
+    return Claim(
+        f"{KHAIRY}, section 3.2, figure 2",
+        "BLK, SProd and VAdd are faster if all loads bypass the caches",
+        "times as fast with bypass-all (L1 only): " + values(kernels, faster, ".3f"),
+        min(faster) > 1,
+    )
+
+
+def long_streams(counters: Counters) -> Claim:
+    """Figure 2 and section 4.1: VAdd on vectors that take several periods."""
+    ((every,), (some,)) = (
+        counters.faster(MACHINE, "streaming_long", name) for name in ("bypass-all", "streaming-bypass")
+    )
+    (one,) = counters.of(MACHINE, "streaming_long", "streaming-bypass")
+    return Claim(
+        f"{KHAIRY}, sections 3.2 and 4.1",
+        "VAdd is faster if its loads bypass, and is detected (vectors of 500,000 elements, more than two periods)",
+        f"times as fast: bypass-all {every:.3f}, streaming-bypass {some:.3f}; "
+        f"{100 * one.bypassed / (one.bypassed + one.loads):.0f} % of its loads bypass",
+        min(every, some) > 1 and one.bypassed > one.loads,
+    )
+
+
+def streams_of_l2(counters: Counters) -> Claim:
+    """Figure 2: HS and CONV without the L1."""
+    kernels = group("streaming")[5:]
+    faster = counters.faster(MACHINE, "streaming", "bypass-all")[5:]
+    return Claim(
+        f"{KHAIRY}, section 3.2",
+        "for HS and CONV it is better to bypass the L1",
+        "times as fast with bypass-all: " + values(kernels, faster),
+        min(faster) > 1,
+    )
+
+
+def detected(counters: Counters) -> Claim:
+    """Section 4.1: the L1 is closed to streams."""
+    found = counters.of(MACHINE, "streaming", "streaming-bypass")
+    shares = [100 * one.bypassed / (one.bypassed + one.loads) for one in found]
+    return Claim(
+        f"{KHAIRY}, section 4.1",
+        "streaming kernels are detected and their loads bypass",
+        "percent of loads that bypass: " + values(group("streaming"), shares, ".0f"),
+        min(shares) > 50,
+    )
+
+
+def streaming_bypass(counters: Counters) -> Claim:
+    """Section 4.1: it does no harm and helps."""
+    faster = counters.faster(MACHINE, "streaming", "streaming-bypass")
+    return Claim(
+        f"{KHAIRY}, sections 4.1 and 5, figure 8",
+        "streaming kernels become 1.2 times as fast on average: more than 1, and none slower",
+        f"harmonic mean {harmonic(faster):.2f}: " + values(group("streaming"), faster),
+        harmonic(faster) > 1 and min(faster) > 0.995,
+    )
+
+
+def friendly_cache(counters: Counters) -> Claim:
+    """Section 3.2: the cache-friendly kernels without the L1."""
+    faster = counters.faster(MACHINE, "friendly", "bypass-all")
+    return Claim(
+        f"{KHAIRY}, section 3.2",
+        "PEst, B+tree and BP are much better with caches than bypassing",
+        "times as fast with bypass-all (L1 only): " + values(group("friendly"), faster),
+        max(faster) < 1,
+    )
+
+
+def friendly(counters: Counters) -> Claim:
+    """Section 5: no harm."""
+    faster = counters.faster(MACHINE, "friendly", "dwt-pric")
+    return Claim(
+        f"{KHAIRY}, section 5, figure 8",
+        "DWT-PRIC makes no cache-friendly kernel slower",
+        "times as fast: " + values(group("friendly"), faster, ".3f"),
+        min(faster) > 0.995,
+    )
+
+
+# ---- conflicts
+
+
+def conflict_misses(counters: Counters) -> Claim:
+    """Section 4.3: PRIC and conflict misses, for kernels that have some."""
+    before, after = (counters.of(MACHINE, "conflict", name) for name in ("none", "index:pric"))
+    left = {
+        one.kernel: 100 * other.associativity / one.associativity
+        for one, other in zip(before, after, strict=True)
+        if one.associativity > 0.01 * one.loads
+    }
+    return Claim(
+        f"{KHAIRY}, section 4.3",
+        "PRIC removes most conflict misses of the conflict group (kernels where at least 1 % of loads are such)",
+        "percent left: " + values(left, left.values(), ".0f"),
+        max(left.values()) < 50,
+    )
+
+
+def stalls(counters: Counters) -> Claim:
+    """Section 4.3: PRIC and associativity stalls."""
+    before, after = (counters.of(MACHINE, "conflict", name) for name in ("none", "index:pric"))
+    pairs = {one.kernel: (one, other) for one, other in zip(before, after, strict=True) if one.line_alloc}
+    left = [100 * other.line_alloc / one.line_alloc for one, other in pairs.values()]
+    return Claim(
+        f"{KHAIRY}, section 4.3",
+        "PRIC removes the associativity stalls of the conflict group (kernels that have any)",
+        "percent of `line_alloc` failures left: " + values(pairs, left, ".1f"),
+        max(left) < 10,
+    )
+
+
+def fully_associative(counters: Counters, every: bool) -> Claim:
+    """Figure 12: PRIC against a fully associative L1."""
+    pairs = zip(counters.of("khairy-full", "conflict"), counters.of(MACHINE, "conflict", "index:pric"), strict=True)
+    speeds = [full.cycles / pric.cycles for full, pric in pairs]
+    number = min(speeds) if every else harmonic(speeds)
+    return Claim(
+        f"{KHAIRY}, section 5, figure 12",
+        f"PRIC comes close to a fully associative L1 of the same size (97 % of its speed; here at least {CLOSE:.0%}"
+        + (", each kernel)" if every else ", on average)"),
+        f"harmonic mean {harmonic(speeds):.2f}: " + values(group("conflict"), speeds),
+        number >= CLOSE,
+    )
+
+
+def against_mrpb(counters: Counters, of: str, times: str) -> Claim:
+    """Figure 9: DWT-PRIC and MRPB."""
+    machine, name = (PART, "dwt-cs+index:pric") if of == "both" else (MACHINE, "dwt-pric")
+    faster = counters.faster(machine, of, name, over="mrpb")
+    title = {"conflict": "the conflict group", "thrashing": "the thrashing group", "both": "SYRK and GESUMMV"}[of]
+    return Claim(
+        f"{KHAIRY}, section 5, figure 9",
+        f"on {title}, DWT-PRIC is {times} times as fast as MRPB: more than 1",
+        f"harmonic mean {harmonic(faster):.2f}: " + values(group(of), faster),
+        harmonic(faster) > 1,
+    )
+
+
+# ---- thrashing
+
+
+def limits(counters: Counters, policies: str, index: str = "") -> dict[str, int]:
+    """Return what a throttling policy found for the kernels of table 3; -1 where it found nothing."""
+    thrashing = counters.of(MACHINE, "thrashing", policies)
+    both = counters.of(PART, "both", policies + index)
+    return {one.kernel: one.found for one in (*thrashing, *both)}
+
+
+def static_limits(counters: Counters, index: str) -> Claim:
+    """Table 3, column SWT."""
+    found = limits(counters, "swl:best", index)
+    by = ", SYRK and GESUMMV with PRIC" if index else ""
+    return Claim(
+        f"{KHAIRY}, table 3",
+        "the best limits: " + ", ".join(f"{kernel} {limit}" for kernel, limit in LIMITS.items()) + by,
+        "swl:best: " + ", ".join(f"{kernel} {limit}" for kernel, limit in found.items()),
+        found == LIMITS,
+    )
+
+
+def dynamic_limits(counters: Counters, index: str) -> Claim:
+    """Table 3: both columns."""
+    best, found = limits(counters, "swl:best", index), limits(counters, "dwt-cs", index)
+    by = ", SYRK and GESUMMV with PRIC" if index else ""
+    pairs = [f"{k} {best[k]} and {'no limit' if found[k] < 0 else found[k]}" for k in best]
+    return Claim(
+        f"{KHAIRY}, section 4.2, table 3",
+        "DWT-CS finds the limit of SWT" + by,
+        "swl:best and dwt-cs: " + ", ".join(pairs),
+        best == found,
+    )
+
+
+def k_means(counters: Counters) -> Claim:
+    """Table 3, K-means, with a scheduler that lets all warps take turns."""
+    found = [counters.get("khairy-lrr", "points", "kmeans.row", name) for name in ("swl:best", "dwt-cs")]
+    none = counters.get("khairy-lrr", "points", "kmeans.row")
+    return Claim(
+        f"{KHAIRY}, section 4.2, table 3",
+        "K-means alone, with the scheduler lrr instead of gto: DWT-CS finds the limit of SWT, 1",
+        f"swl:best {found[0].found}, dwt-cs {found[1].found}; MPKI without policies {none.mpki:.0f}",
+        all(one.found == LIMITS["kmeans.row"] for one in found),
+    )
+
+
+def together(counters: Counters) -> Claim:
+    """Section 5: SYRK and GESUMMV."""
+    names = ("dwt-cs", "index:pric", "dwt-cs+index:pric")
+    alone, pric, both = (counters.faster(PART, "both", name) for name in names)
+    return Claim(
+        f"{KHAIRY}, section 5",
+        "SYRK and GESUMMV: neither DWT-CS alone nor PRIC alone improves them, both together do",
+        f"times as fast: DWT-CS {values(group('both'), alone)}; PRIC {values(group('both'), pric)}; "
+        f"both {values(group('both'), both)}",
+        max(*alone, *pric) < HELPS <= min(both),
+    )
+
+
+def together_is_best(counters: Counters) -> Claim:
+    """Section 5: what remains of it without the word alone."""
+    names = ("dwt-cs", "index:pric", "dwt-cs+index:pric")
+    alone, pric, both = (counters.faster(PART, "both", name) for name in names)
+    more = [two / max(one, other) for one, other, two in zip(alone, pric, both, strict=True)]
+    return Claim(
+        f"{KHAIRY}, section 5",
+        "SYRK and GESUMMV are faster with both than with the better of the two",
+        "times as fast: " + values(group("both"), more),
+        min(more) > 1,
+    )
+
+
+CLAIMS: dict[str, Callable[[Counters], Claim]] = {
+    "streams": streams,
+    "streams, long": long_streams,
+    "streams, hits in the L2": streams_of_l2,
+    "streams are detected": detected,
+    "streaming bypass": streaming_bypass,
+    "friendly kernels want the L1": friendly_cache,
+    "friendly kernels": friendly,
+    "PRIC, conflict misses": conflict_misses,
+    "PRIC, stalls": stalls,
+    "PRIC, full associativity": lambda counters: fully_associative(counters, every=False),
+    "PRIC, full associativity, each": lambda counters: fully_associative(counters, every=True),
+    "DWT-PRIC and MRPB, conflict": lambda counters: against_mrpb(counters, "conflict", "1.37"),
+    "DWT-PRIC and MRPB, thrashing": lambda counters: against_mrpb(counters, "thrashing", "1.25"),
+    "DWT-PRIC and MRPB, both": lambda counters: against_mrpb(counters, "both", "4"),
+    "SWT": lambda counters: static_limits(counters, ""),
+    "SWT, with PRIC": lambda counters: static_limits(counters, "+index:pric"),
+    "DWT-CS": lambda counters: dynamic_limits(counters, ""),
+    "DWT-CS, with PRIC": lambda counters: dynamic_limits(counters, "+index:pric"),
+    "DWT-CS, K-means": k_means,
+    "both": together,
+    "both, together": together_is_best,
+}
+"""Every claim by a name to refer to it."""
