@@ -231,7 +231,7 @@ def _run_once(
     ]
     started = perf_counter()
     if options.model_sms == "all" and options.definition == "hardware":
-        _dispatch(sms, iter(range(total)), slots, cap_blocks(trace.launch, options))
+        _dispatch(sms, iter(range(total)), cap_blocks(trace.launch, options))
     else:
         for sm, blocks in zip(sms, per_sm, strict=True):
             sm.run(iter(blocks))
@@ -410,20 +410,24 @@ class _Sm:
         return _histogram_of({**dict(self.core.histogram()), -1: self.core.infinite})
 
 
-def _dispatch(sms: Sequence[_Sm], blocks: Iterator[int], slots: int, cap: int) -> None:
-    """Run all SMs with one dispatcher: after a round-robin fill, the SM whose slot is free first gets the next block.
+def _dispatch(sms: Sequence[_Sm], blocks: Iterator[int], cap: int) -> None:
+    """Run all SMs with one dispatcher: the SM whose slot is free first gets the next block.
 
-    SMs meet nowhere else, so each runs on alone until it asks, and the earliest request is served first.
+    At time 0 all slots are free, and the blocks go round the SMs, also where a block is empty and its slot is free
+    again at once. SMs meet nowhere else, so each runs on alone until it asks, and the earliest request is served first.
     """
-    asking = []
-    for _ in range(slots):
-        asking = [sm for sm in sms if sm.run_to_block()]
-        for sm in asking:
-            sm.give(next(blocks, None) if sm.begun < cap else None)
-    queue = [(sm.core.now, sm.sm) for sm in sms if sm.run_to_block()]
-    heapq.heapify(queue)
-    while queue:
-        sm = sms[heapq.heappop(queue)[1]]
-        sm.give(next(blocks, None) if sm.begun < cap else None)
+    served = [0] * len(sms)
+    requests: list[tuple[int, int, int]] = []
+
+    def run_on(sm: _Sm) -> None:
         if sm.run_to_block():
-            heapq.heappush(queue, (sm.core.now, sm.sm))
+            now = sm.core.now
+            heapq.heappush(requests, (now, served[sm.sm] if now == 0 else 0, sm.sm))
+
+    for sm in sms:
+        run_on(sm)
+    while requests:
+        sm = sms[heapq.heappop(requests)[-1]]
+        served[sm.sm] += 1
+        sm.give(next(blocks, None) if sm.begun < cap else None)
+        run_on(sm)

@@ -189,3 +189,19 @@ def test_the_compiled_paper_definition_equals_the_reference(program, gpu, option
 @given(programs(), machines(), st.fixed_dictionaries(HARDWARE), st.integers(0, 3))
 def test_the_compiled_hardware_definition_equals_the_reference(program, gpu, options, seed):
     check(*program, gpu, seed, **options)
+
+
+@pytest.mark.parametrize("empty", range(1, 7))
+def test_blocks_go_round_the_sms_at_the_start_where_some_are_empty(empty):
+    gpu = GPU(
+        name="three",
+        sms=3,
+        max_threads=1536,
+        max_blocks=1,
+        max_warps=48,
+        l1=CacheConfig(size=512, ways=1, index=Linear()),
+    )
+    program = [*[[[]]] * empty, [[(0, ALL_NEEDS, 0, (0,))]]]
+    prediction = check(program, 1, gpu, definition="hardware", model_sms="all", lat_min=0, sigma=0.0, hit_latency=0)
+    # One block after the other, empty or not, goes to the next SM.
+    assert [sm.transactions for sm in prediction.per_sm] == [float(sm == empty % 3) for sm in range(3)]
