@@ -14,7 +14,6 @@ cdef enum:
     ATOMIC = 2
     BARRIER = 3
     LOCAL_FLAG = 1
-    MOST_SCHEDULERS = 4
     SCHEDULER_WARPS = 64     # bits in a mask
 
 # Schedulers, in the order of rdmodel.config.CoreSched.

@@ -18,6 +18,7 @@ from rdmodel import presets
 from rdmodel.checks import MOST, check_int
 from rdmodel.config import GPU, LatencyConfig
 from rdmodel.errors import ConfigError
+from rdmodel.progress import Progress, stage
 from rdmodel.simulation import MissLatencies
 from rdmodel.simulator import simulate
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Trace
@@ -30,9 +31,6 @@ LOADS = 64
 
 Addresses = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.int64]]
 """From warp numbers (n, 1, 1) and load numbers (1, m, 1) and a line size to addresses (n, m, 32)."""
-
-Progress = Callable[[int, int], None]
-"""Called with (blocks begun, blocks in all), often, as runs go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +95,6 @@ def calibrate(
         error=_distance(cycles, weights, lat_min, sigma),
         patterns={name: one.to_dict() for name, one in samples.items()},
     )
-
-
-def stage(progress: Progress | None, number: int, of: int) -> Progress | None:
-    """Return the progress of run `number` among `of` runs of equal length, told to `progress` as one long run."""
-    if progress is None:
-        return None
-    return lambda begun, blocks: progress(number * blocks + begun, of * blocks)
 
 
 def fit_half_normal(cycles: NDArray[np.int64], weights: NDArray[np.float64]) -> tuple[int, float]:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rdmodel import presets
-from rdmodel.calibration import Progress, calibrate, stage
+from rdmodel.calibration import calibrate
 from rdmodel.checks import check_flag, check_int
 from rdmodel.config import GPU, CoreSched, LatencyConfig
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.model import L1_OPTIONS, predict
 from rdmodel.options import Definition, Options, Sched, SimulationOptions
+from rdmodel.progress import Progress, stage
 from rdmodel.result import MissCounts, Prediction, frame
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import simulate

@@ -31,9 +31,10 @@ from rdmodel.policies import (
     parse_policy,
     policy_of_kind,
 )
+from rdmodel.progress import Progress
 from rdmodel.result import frame
 from rdmodel.simulation import Simulation
-from rdmodel.simulator import Progress, make_options, simulate
+from rdmodel.simulator import make_options, simulate
 from rdmodel.trace import Trace
 
 if TYPE_CHECKING:

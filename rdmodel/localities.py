@@ -15,8 +15,9 @@ from rdmodel.concentration import balance, concentration_by_load
 from rdmodel.config import GPU, CacheConfig
 from rdmodel.errors import TraceError
 from rdmodel.presets import gpu as find_gpu
+from rdmodel.progress import Progress
 from rdmodel.simulation import Simulation
-from rdmodel.simulator import Progress, make_options, simulate
+from rdmodel.simulator import make_options, simulate
 from rdmodel.trace import Trace
 
 TYPES = ("streaming", "inter_warp", "intra_warp", "inter_intra_warp")

@@ -29,6 +29,7 @@ from rdmodel.errors import ConfigError, TraceError, unknown
 from rdmodel.launch import cap_blocks, deal, residency
 from rdmodel.options import Options, Sched
 from rdmodel.policies import Linear, index_function
+from rdmodel.progress import Progress
 from rdmodel.randomness import Draws
 from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts, describe
 from rdmodel.reuse import Histogram
@@ -38,9 +39,6 @@ DRAWS_PER_BATCH = 4096
 
 L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index")
 """Options of `predict` that change a field of the GPU's L1."""
-
-Progress = Callable[[int, int], None]
-"""Called with (blocks begun, blocks in all), often, as a run goes on."""
 
 
 def predict(

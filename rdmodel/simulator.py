@@ -20,6 +20,7 @@ from rdmodel.errors import ConfigError, SimulationError, TraceError, unknown
 from rdmodel.launch import residency
 from rdmodel.options import SimulationOptions, policy_fields
 from rdmodel.policies import DWTCS, SWL, policy_of_kind
+from rdmodel.progress import Progress, stage
 from rdmodel.result import describe
 from rdmodel.simulation import Simulation
 from rdmodel.tally import SUMMED, add_up, dram_counts, l2_counts, latencies, sm_result, traffic
@@ -34,9 +35,6 @@ CHECKED_CYCLES = 64
 INSTRUCTIONS_PER_CHUNK = 512
 LINES_PER_CHUNK = 4096
 ACCESSES_PER_RECORD = 1 << 14
-
-Progress = Callable[[int, int], None]
-"""Called with (blocks begun, blocks in all), often, as a run goes on; blocks of several runs are added up."""
 
 Observer = Callable[[NDArray[np.int64]], None]
 """Called with rows of (SM, block, warp of the block, pc, line, outcome, lanes): the load transactions of the L1s.
@@ -113,7 +111,7 @@ def _best_limit(
     def run(limit: int, done: int, observe: Observer | None = None) -> Simulation:
         limited = [SWL(warps=limit) if isinstance(policy, SWL) else policy for policy in options.policies]
         given = dataclasses.replace(options, policies=tuple(limited))
-        return _simulate_once(trace, gpu, given, seed, check, _stage(progress, done, runs), observe)
+        return _simulate_once(trace, gpu, given, seed, check, stage(progress, done, runs), observe)
 
     tried = {limit: run(limit, limit - 1) for limit in range(1, most + 1)}
     best = max(tried, key=lambda limit: tried[limit].ipc)  # the first of equals
@@ -135,13 +133,6 @@ def most_active(trace: Trace, gpu: GPU, options: SimulationOptions) -> int:
     blocks = trace.launch.blocks if options.blocks is None else min(options.blocks, trace.launch.blocks)
     slots = min(residency(trace.launch, gpu).blocks, -(-blocks // options.sms))
     return -(-slots * trace.launch.block_warps // gpu.core.schedulers)
-
-
-def _stage(progress: Progress | None, done: int, runs: int) -> Progress | None:
-    """Return the progress of one of several runs, `done` of which are over, as a share of all."""
-    if progress is None:
-        return None
-    return lambda begun, blocks: progress(done * blocks + begun, runs * blocks)
 
 
 def _config(trace: Trace, gpu: GPU, options: SimulationOptions, seed: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import LaunchError, TraceError
 from rdmodel.pieces import pieces
+from rdmodel.progress import Progress
 from rdmodel.trace import ArrayInfo, Columns, Launch, Trace
 
 FORMAT = "rdmodel-trace"
@@ -47,9 +48,6 @@ DTYPES = {
 _OFFSETS = ("warp_start", "address_start")
 _PER_INSTRUCTION = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
 _MOST = (1 << 63) - 1
-
-Progress = Callable[[int, int], None]
-"""Called with the number of blocks done and of all blocks."""
 
 
 def save(

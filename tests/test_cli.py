@@ -15,22 +15,8 @@ import pytest
 
 import rdmodel as rd
 import tracegen
-from rdmodel.cli import main
 
 SMALL = ["--param", "NX=64", "--param", "NY=64", "--block", "64"]
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*argv: str) -> tuple[int, str, str]:
-        try:
-            status = main(list(argv))
-        except SystemExit as stop:
-            status = stop.code
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
 
 
 def test_predict_prints_the_object_of_the_contract_and_agrees_with_the_library(run):

@@ -12,21 +12,19 @@ import sys
 import tomllib
 
 import pytest
-from test_cli_simulate import SIZES, SMALL, run, without_times
+from test_cli_simulate import SIZES, SMALL, without_times
 from test_model import make_gpu, make_trace
 
 import rdmodel as rd
 import tracegen
 from rdmodel import presets
-from rdmodel.calibration import stage
 from rdmodel.cli import arguments, commands, comparing
 from rdmodel.comparison import DEFINITIONS
 from rdmodel.config import LatencyConfig
 from rdmodel.errors import SimulationError
+from rdmodel.progress import stage
 from rdmodel.trace import ALL_NEEDS, Op
 from tracegen.kernels.suites import SUITES
-
-__all__ = ["run"]  # a fixture
 
 NAMES = ["atax.1", "bicg.1"]
 

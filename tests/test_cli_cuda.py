@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from rdmodel.cli import main
-
 SAXPY = """
 .version 8.0
 .target sm_80
@@ -47,19 +45,6 @@ def saxpy(tmp_path):
     path = tmp_path / "saxpy.ptx"
     path.write_text(SAXPY)
     return str(path)
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*argv: str) -> tuple[int, str, str]:
-        try:
-            status = main(list(argv))
-        except SystemExit as stop:
-            status = stop.code
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
 
 
 def test_a_ptx_kernel_is_predicted_from_one_command(run, saxpy):

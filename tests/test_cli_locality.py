@@ -11,23 +11,10 @@ import pytest
 
 import rdmodel as rd
 import tracegen
-from rdmodel.cli import main, text_locality
+from rdmodel.cli import text_locality
 
 SIZES = {"NI": 64, "NJ": 64, "NK": 16}
 SMALL = ["--param", "NI=64", "--param", "NJ=64", "--param", "NK=16"]
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*argv: str) -> tuple[int, str, str]:
-        try:
-            status = main(list(argv))
-        except SystemExit as stop:
-            status = stop.code
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from test_cli_compare import timeless
-from test_cli_simulate import SIZES, SMALL, run, sections, without_times
+from test_cli_simulate import SIZES, SMALL, sections, without_times
 
 import rdmodel as rd
 import tracegen
@@ -22,8 +22,6 @@ from rdmodel.contests import COMBINATIONS
 from rdmodel.errors import SimulationError
 from rdmodel.policies import INDEX_FUNCTIONS, PD, POLICIES, parse_policy
 from tracegen.kernels.suites import SUITES
-
-__all__ = ["run"]  # a fixture
 
 NAMES = ["atax.1", "bicg.1"]
 FEW = ["--policies", "swl:best,pd:distance=2", "--jobs", "1"]

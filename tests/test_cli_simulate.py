@@ -16,24 +16,11 @@ from test_model import make_trace
 
 import rdmodel as rd
 import tracegen
-from rdmodel.cli import commands, main
+from rdmodel.cli import commands
 from rdmodel.errors import SimulationError
 
 SMALL = ["--param", "NX=64", "--param", "NY=64", "--block", "32"]
 SIZES = {"NX": 64, "NY": 64, "block": (32, 1, 1)}
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*argv: str) -> tuple[int, str, str]:
-        try:
-            status = main(list(argv))
-        except SystemExit as stop:
-            status = stop.code
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
 
 
 def without_times(plain: dict) -> dict:

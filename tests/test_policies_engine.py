@@ -6,13 +6,11 @@ the public door. As in test_simulator_reference.py, hypothesis draws the structu
 
 from __future__ import annotations
 
-from itertools import zip_longest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machines import Driven, Mix, random_blocks, random_gpu, random_policies
+from machines import Mix, random_blocks, random_gpu, random_policies
 from test_simulator_reference import (
     MEMORIES,
     MOSTLY_LOADS,
@@ -20,22 +18,17 @@ from test_simulator_reference import (
     SEEDS,
     SHAPES,
     check_trace,
-    chosen,
     examples,
-    latencies,
-    latencies_of,
     whole,
 )
+from test_simulator_reference import check as check_machines
 from traces import column_traces, program_traces
 
 import tracegen
 from rdmodel import presets
 from rdmodel.config import GPU
-from rdmodel.options import SimulationOptions
 from rdmodel.policies import DWTCS, MRPB, PCAL, PD, SWL, BypassAll, BypassOnStall, Policy, StreamingBypass
 from rdmodel.reference.machine import MachineBlock
-from rdmodel.reference.machine import simulate as step_by_step
-from rdmodel.reference.machine.record import CHANNEL_COUNTERS, SLICE_COUNTERS, SM_COUNTERS
 from rdmodel.trace import Op
 
 STALLS = st.sampled_from(["associativity", "all"])
@@ -85,22 +78,8 @@ def check(
     sms: int = 1,
     memory: int | None = None,
 ) -> None:
-    """Run both machines; the compiled one is fed in random pieces, and its invariants are looked at on the way."""
-    options = SimulationOptions(sms=sms, memory=memory, policies=policies).resolve(gpu)
-    warps = max(map(len, blocks), default=1)
-    want = step_by_step(blocks, gpu, options, slots, warps, log=True)
-    got = Driven(blocks, gpu, options, slots, warps, random=random)
-    for place, (mine, right) in enumerate(zip_longest(got.log(), want.log)):
-        assert mine == right, f"entry {place} of the log"
-    assert got.cycles == want.cycles
-    for i, counts in enumerate(want.sms):
-        assert chosen(got.sm_counters(i), SM_COUNTERS) == counts, f"SM {i}"
-    for i, counts in enumerate(want.slices):
-        assert chosen(got.slice_counters(i), SLICE_COUNTERS) == counts, f"slice {i}"
-        assert chosen(got.channel_counters(i), CHANNEL_COUNTERS) == want.channels[i], f"channel {i}"
-    assert latencies(got.machine.miss_latencies()) == latencies_of(want.log)
-    if any(isinstance(policy, DWTCS) for policy in policies):
-        assert got.machine.limit == (-1 if want.limits is None else want.limits)
+    """Run both machines under policies."""
+    check_machines(random, gpu, blocks, slots, sms, memory, policies)
 
 
 # ---- all together

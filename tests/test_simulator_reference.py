@@ -26,7 +26,7 @@ from rdmodel.config import GPU
 from rdmodel.errors import TraceError
 from rdmodel.launch import residency
 from rdmodel.options import SimulationOptions
-from rdmodel.policies import BXor, Fermi, Fup, Linear, Masks, PDisp, PMod, Pric
+from rdmodel.policies import DWTCS, BXor, Fermi, Fup, Linear, Masks, PDisp, PMod, Policy, Pric
 from rdmodel.reference.machine import MachineBlock, MachineInstruction
 from rdmodel.reference.machine import simulate as step_by_step
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, MISS, SLICE_COUNTERS, SM_COUNTERS
@@ -51,9 +51,10 @@ def check(
     slots: int,
     sms: int = 1,
     memory: int | None = None,
+    policies: tuple[Policy, ...] = (),
 ) -> None:
     """Run both machines; the compiled one is fed in random pieces, and its invariants are looked at on the way."""
-    options = SimulationOptions(sms=sms, memory=memory).resolve(gpu)
+    options = SimulationOptions(sms=sms, memory=memory, policies=policies).resolve(gpu)
     warps = max(map(len, blocks), default=1)
     want = step_by_step(blocks, gpu, options, slots, warps, log=True)
     got = Driven(blocks, gpu, options, slots, warps, random=random)
@@ -67,6 +68,8 @@ def check(
         assert chosen(got.channel_counters(i), CHANNEL_COUNTERS) == want.channels[i], f"channel {i}"
     assert len(want.slices) == got.slices
     assert latencies(got.machine.miss_latencies()) == latencies_of(want.log)
+    if any(isinstance(policy, DWTCS) for policy in policies):
+        assert got.machine.limit == (-1 if want.limits is None else want.limits)
 
 
 def latencies(counts: list[int]) -> dict[int, int]:
