@@ -28,12 +28,21 @@ cdef struct CacheLine:
     int64_t block         # who brought it: block of the grid, and warp of the block
     int32_t warp
     int32_t flags
+
+
+cdef struct Note:
+    # What policies remember of a line.
     int64_t used          # what `accesses` of the set was when the line was touched last
+    int64_t uses          # load transactions that brought or found it since it was brought
+    int64_t mark          # abyp: the counter of the load that brought it; apcm: its protection; or NONE
+    int64_t owner         # apcm: the warp slot that protects it
 
 
 cdef struct Cache:
     LineTable table
     CacheLine* line       # `known` of them
+    Note* note            # of each line, if `noted`
+    bint noted
     int64_t known, capacity
     Recency* set          # lines that own a way, most recent first
     int64_t* accesses     # loads that were served in a set; NULL unless somebody wants to know
@@ -78,6 +87,7 @@ cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_
     c.ways = ways
     c.shadow_lines = shadow_lines
     c.line = NULL
+    c.note = NULL
     c.known = c.capacity = 0
     recency_init(&c.shadow)
     c.set = <Recency*> malloc(<size_t> sets * sizeof(Recency))
@@ -90,10 +100,12 @@ cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_
 
 cdef inline void cache_free(Cache* c) noexcept nogil:
     free(c.line)
+    free(c.note)
     free(c.set)
     free(c.accesses)
     table_free(&c.table)
     c.line = NULL
+    c.note = NULL
     c.set = NULL
 
 
@@ -101,9 +113,15 @@ cdef inline int cache_make_room(Cache* c) noexcept nogil:
     # Room for the records of all lines that the table knows; -1: out of memory.
     cdef int64_t capacity
     cdef CacheLine* grown
+    cdef Note* notes
     if c.table.count <= c.capacity:
         return 0
     capacity = 2 * c.table.count
+    if c.noted:
+        notes = <Note*> realloc(c.note, <size_t> capacity * sizeof(Note))
+        if notes == NULL:
+            return -1
+        c.note = notes
     grown = <CacheLine*> realloc(c.line, <size_t> capacity * sizeof(CacheLine))
     if grown == NULL:
         return -1
@@ -135,7 +153,8 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
             l.mshr = NONE
             l.block = l.warp = NONE
             l.flags = 0
-            l.used = 0
+            if c.noted:
+                c.note[c.known] = Note(0, 0, NONE, NONE)
             c.known += 1
     return 0
 
@@ -143,7 +162,7 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
 cdef inline void cache_touch(Cache* c, int64_t id) noexcept nogil:
     # Make a line that owns a way the most recent of its set.
     if c.accesses != NULL:
-        c.line[id].used = c.accesses[c.line[id].set]
+        c.note[id].used = c.accesses[c.line[id].set]
     recency_touch(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
 
 
@@ -151,6 +170,18 @@ cdef inline void cache_drop(Cache* c, int64_t id) noexcept nogil:
     # Take its way from a line.
     recency_remove(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
     c.line[id].flags &= ~(VALID | RESERVED | DIRTY | GHOST)
+
+
+cdef inline void cache_drop_ghosts(Cache* c) noexcept nogil:
+    # Forget the lines of which only the tag is there.
+    cdef int64_t set, id, older
+    for set in range(c.sets):
+        id = c.set[set].newest
+        while id != NONE:
+            older = c.line[id].in_set.older
+            if c.line[id].flags & GHOST:
+                cache_drop(c, id)
+            id = older
 
 
 cdef inline bint cache_victim(const Cache* c, int64_t set, int64_t* victim) noexcept nogil:
@@ -170,7 +201,7 @@ cdef inline void cache_give(Cache* c, int64_t id, int64_t flags) noexcept nogil:
     recency_push(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
     c.line[id].flags |= flags
     if c.accesses != NULL:
-        c.line[id].used = c.accesses[c.line[id].set]
+        c.note[id].used = c.accesses[c.line[id].set]
 
 
 cdef inline void shadow_raise(Cache* c, int64_t id) noexcept nogil:

@@ -15,17 +15,19 @@ from rdmodel._clock cimport sm_cycle_of
 from rdmodel._dram cimport channel_free
 from rdmodel._index cimport index_read, modulo
 from rdmodel._issue cimport (
-    BARRIER, LOAD, LOCAL_FLAG, Scheduler, Warp, oldest_bits, scheduler_pick, warp_advance, warp_begin, warp_free,
-    warp_done, warp_make_room, warp_remember, warp_starved,
+    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, Scheduler, Warp, oldest_bits, scheduler_pick, warp_advance, warp_begin,
+    warp_free, warp_done, warp_make_room, warp_remember, warp_starved,
 )
-from rdmodel._loadstore cimport ADMIT_ALL, ADMIT_UNPROTECTED, STALL
+from rdmodel._loadstore cimport ADMIT_ALL, ADMIT_BY_PATTERN, ADMIT_UNPROTECTED, ADMIT_USED, STALL
 from rdmodel._lru cimport NONE
 from rdmodel._machine cimport FAILED, BlockSlot, Buffer, Entry, Load, Slice, Sm
 from rdmodel._network cimport C_GO, C_MEMORY, LOG_BEGIN, LOG_END, LOG_ISSUE, NEVER
 from rdmodel._network cimport REQUEST_BYTES as C_REQUEST_BYTES
+from rdmodel._patterns cimport patterns_end, patterns_free, patterns_init, patterns_number
 from rdmodel._period cimport Period, period_end, period_over
 from rdmodel._reorder cimport SIGNATURE_BLOCK, SIGNATURE_INDEX, Reordering as Shared
 from rdmodel._ring cimport Ring, ring_first, ring_free, ring_pop
+from rdmodel._victims cimport Victims, victims_begin, victims_free, victims_init, victims_score
 
 # A name that is cimported is the compiler's alone: callers of this module need one in Python.
 from rdmodel._loadstore import ROW_WIDTH
@@ -45,6 +47,7 @@ cdef enum:
     THROTTLE_LIMIT = 1        # the oldest warps of each scheduler
     THROTTLE_TOKENS = 2       # the oldest may allocate, some more may read
     THROTTLE_SAMPLED = 3      # a limit that is found by trying different ones on different SMs
+    THROTTLE_SCORED = 4       # those that have lost most to others
 
 cdef enum:
     WATCHING, SAMPLING, DECIDED
@@ -74,9 +77,12 @@ cdef class Machine(Shared):
     cdef int throttle
     cdef int64_t tokens
     cdef Period sampling_period, closing_period
+    cdef bint periodic                # some policy looks back on periods
     cdef int sampling
     cdef int64_t confirm, sample, streak, periods_left, round
     cdef public int64_t limit         # that sampling has found; -1 = none
+    cdef int64_t known_limit          # that an earlier launch has found; -1 = none
+    cdef int64_t* ranked              # warps of an SM, while they are put in order
     cdef double most_mpki
 
     def __init__(
@@ -98,7 +104,7 @@ cdef class Machine(Shared):
         self._read_core(core, l1)
         self._read_memory(crossbar, l2, dram, clock, l1["line"])
         self._read_policies(policies)
-        self._allocate_sms(l1, index)
+        self._allocate_sms(l1, index, policies)
         self._allocate_slices(l1["line"], l2, dram)
 
     def _read_policies(self, policies):
@@ -107,16 +113,26 @@ cdef class Machine(Shared):
         self.tokens = policies["tokens"]
         self.sampling_period = Period(policies["sampling_period"], policies["sampling_period"] - 1)
         self.closing_period = Period(policies["closing_period"], policies["closing_period"] - 1)
+        self.periodic = self.sampling_period.cycles > 0 or self.closing_period.cycles > 0
         self.confirm = policies["confirm"]
         self.sample = policies["sample"]
         self.most_mpki = policies["mpki"]
         self.sampling = WATCHING
-        if self.throttle == THROTTLE_SAMPLED and self.limit >= 0:
-            self.sampling = DECIDED
-            self.limit = min(self.limit, self._most_places())
+        self.known_limit = -1
+        if self.throttle == THROTTLE_SAMPLED:
+            self.known_limit = self.limit
+            self.limit = -1
         self.admission = policies["admission"]
         self.on_stall = policies["on_stall"]
-        self.admitting = self.admission != ADMIT_ALL or self.on_stall != STALL
+        self.scoring = self.throttle == THROTTLE_SCORED
+        self.admitting = self.admission != ADMIT_ALL or self.on_stall != STALL or self.throttle == THROTTLE_TOKENS
+        self.admitting = self.admitting or self.scoring
+        self.closing_slices = policies["closing_slices"]
+        self.score_base = policies["score_base"]
+        self.score_throttle = policies["score_throttle"]
+        self.counters = policies["counters"]
+        self.most_unused = policies["most_unused"]
+        self.unused_threshold = policies["unused_threshold"]
         self.most_missed = policies["threshold"]
         self.distance = policies["distance"]
         self.buffered = policies["buffered"]
@@ -127,12 +143,14 @@ cdef class Machine(Shared):
         self.entries_per_queue = policies["entries"]
         self.buffer_latency = policies["latency"]
 
-    def _allocate_sms(self, l1, index):
+    def _allocate_sms(self, l1, index, policies):
         cdef int64_t i, k, warps = self.slots * self.block_warps
         cdef Sm* sm
         self.sm = <Sm*> calloc(<size_t> self.sms, sizeof(Sm))
         self.starved = <int64_t*> malloc(<size_t> (2 * self.sms * warps) * sizeof(int64_t))
-        if self.sm == NULL or self.starved == NULL:
+        self.ranked = <int64_t*> malloc(<size_t> warps * sizeof(int64_t))
+        self.wakes = <int64_t*> malloc(<size_t> (self.sms + self.slices) * sizeof(int64_t))
+        if self.sm == NULL or self.starved == NULL or self.ranked == NULL or self.wakes == NULL:
             raise MemoryError
         for i in range(self.sms):
             sm = &self.sm[i]
@@ -148,16 +166,17 @@ cdef class Machine(Shared):
             index_read(&sm.cache.index, index)
             sm.cache.interleave = 1
             sm.free_load = NONE
-            sm.wake = NEVER
+            sm.wake = self.wakes + i
+            sm.wake[0] = NEVER
             sm.limit = self.limit
-            self._allocate_policies(sm, l1["sets"])
+            self._allocate_policies(sm, l1["sets"], policies)
             for k in range(self.ldst_queue):
                 sm.entry[k].ids = sm.entry_ids + k * self.most_lines
             for k in range(self.schedulers):
                 sm.scheduler[k].last = sm.scheduler[k].last_age = -1
 
-    cdef _allocate_policies(self, Sm* sm, int64_t sets):
-        cdef int64_t k
+    cdef _allocate_policies(self, Sm* sm, int64_t sets, policies):
+        cdef int64_t k, warps = self.slots * self.block_warps
         cdef Buffer* b = &sm.buffer
         for k in range(self.schedulers):
             sm.scheduler[k].stale = True
@@ -165,6 +184,20 @@ cdef class Machine(Shared):
             sm.cache.accesses = <int64_t*> calloc(<size_t> sets, sizeof(int64_t))
             if sm.cache.accesses == NULL:
                 raise MemoryError
+        sm.cache.noted = self.admission in (ADMIT_UNPROTECTED, ADMIT_USED, ADMIT_BY_PATTERN)
+        if self.admission == ADMIT_USED:
+            sm.unused = <int64_t*> calloc(<size_t> self.counters, sizeof(int64_t))
+            if sm.unused == NULL:
+                raise MemoryError
+        if self.admission == ADMIT_BY_PATTERN:
+            if patterns_init(&sm.patterns, warps, policies["loads"], policies["tags"], policies["most_accesses"]) < 0:
+                raise MemoryError
+            sm.patterns.bypassing = policies["bypassing"]
+            sm.patterns.protecting = policies["protecting"]
+        if self.scoring and victims_init(
+            &sm.victims, warps, policies["victims"], policies["victim_ways"], self.score_base
+        ) < 0:
+            raise MemoryError
         b.last = b.flushed = b.stuck = NONE
         if self.buffered:
             b.queues = self.slots * self.block_warps
@@ -201,11 +234,15 @@ cdef class Machine(Shared):
                     for k in range(sm.buffer.queues):
                         ring_free(&sm.buffer.queue[k])
                 free(sm.buffer.queue)
+                free(sm.unused)
+                victims_free(&sm.victims)
+                patterns_free(&sm.patterns)
         if self.slice != NULL:
             for i in range(self.slices):
                 s = &self.slice[i]
                 cache_free(&s.cache)
                 mshrs_free(&s.mshrs)
+                mshrs_free(&s.passing)
                 ring_free(&s.input)
                 ring_free(&s.waiting)
                 ring_free(&s.returns)
@@ -213,6 +250,8 @@ cdef class Machine(Shared):
         free(self.sm)
         free(self.slice)
         free(self.starved)
+        free(self.ranked)
+        free(self.wakes)
         free(self.log)
         free(self.latency)
 
@@ -224,6 +263,8 @@ cdef class Machine(Shared):
         cdef int64_t i
         for i in range(self.block_warps):
             warp_begin(&m.warp[slot * self.block_warps + i], m.begun, block, i)
+            if self.scoring:
+                victims_begin(&m.victims, slot * self.block_warps + i)
             m.begun += 1
         m.slot[slot].block = block
         m.n.blocks += 1
@@ -238,6 +279,8 @@ cdef class Machine(Shared):
         for i in range(first, first + self.block_warps):
             m.warp[i].alive = m.warp[i].n > 0
             b.alive += m.warp[i].alive
+            if m.warp[i].alive and m.patterns.monitored == NONE and not m.patterns.over:
+                m.patterns.monitored = i
             self._stand(m, i)
         b.occupied = b.alive > 0
         self.resident += b.occupied
@@ -245,7 +288,7 @@ cdef class Machine(Shared):
         if b.alive == 0:
             self._log(LOG_END, self.now, sm, slot, b.block, 0)
             self.last_end = max(self.last_end, self.now)
-        m.wake = min(m.wake, self.now + 1)
+        m.wake[0] = min(m.wake[0], self.now + 1)
 
     cdef void _regroup(self, Sm* sm) noexcept nogil:
         """Have it found out again who is active: some warp began, ended, came to a barrier or left one."""
@@ -254,7 +297,8 @@ cdef class Machine(Shared):
             return
         for k in range(self.schedulers):
             sm.scheduler[k].stale = True
-        sm.wake = min(sm.wake, self.now + 1)
+        sm.victims.stale = True
+        sm.wake[0] = min(sm.wake[0], self.now + 1)
 
     def decline_block(self, int64_t sm, int64_t slot):
         """Leave a block slot empty for good: there are no more blocks."""
@@ -323,7 +367,7 @@ cdef class Machine(Shared):
             wake = self._next_wake()
             if wake == NEVER:
                 return C_STUCK if self.resident > 0 else C_DONE
-            if self.resident > 0:
+            if self.periodic and self.resident > 0:
                 wake = min(wake, min(period_end(&self.sampling_period), period_end(&self.closing_period)))
             self.now = wake
             code = self._cycle(self.now)
@@ -332,19 +376,17 @@ cdef class Machine(Shared):
 
     cdef int64_t _next_wake(self) noexcept nogil:
         cdef int64_t i, wake = NEVER
-        for i in range(self.sms):
-            wake = min(wake, self.sm[i].wake)
-        for i in range(self.slices):
-            wake = min(wake, self.slice[i].wake)
+        for i in range(self.sms + self.slices):
+            wake = min(wake, self.wakes[i])
         return wake
 
     cdef int _cycle(self, int64_t t) noexcept nogil:
         cdef int64_t i
         for i in range(self.sms):
-            if self.sm[i].wake <= t and self._sm_cycle(i, t) < 0:
+            if self.wakes[i] <= t and self._sm_cycle(i, t) < 0:
                 return C_MEMORY
         for i in range(self.slices):
-            if self.slice[i].wake <= t and self._partition_cycle(i, t) < 0:
+            if self.wakes[self.sms + i] <= t and self._partition_cycle(i, t) < 0:
                 return C_MEMORY
         return C_GO
 
@@ -353,10 +395,11 @@ cdef class Machine(Shared):
     cdef int _end_cycle(self) noexcept nogil:
         """E0 to E3, and before them the wishes for instructions."""
         cdef int64_t i
-        if period_over(&self.sampling_period, self.now) and self.resident > 0:
-            self._sample_limits()
-        if period_over(&self.closing_period, self.now) and self.resident > 0:
-            self._open_or_close()
+        if self.periodic:
+            if period_over(&self.sampling_period, self.now) and self.resident > 0:
+                self._sample_limits()
+            if period_over(&self.closing_period, self.now) and self.resident > 0:
+                self._open_or_close()
         while self.starved_size > 0:
             self.subject_sm = self.starved[2 * self.starved_size - 2]
             self.subject = self.starved[2 * self.starved_size - 1]
@@ -364,7 +407,7 @@ cdef class Machine(Shared):
                 return C_CHUNK
             self.starved_size -= 1
             self._stand(&self.sm[self.subject_sm], self.subject)
-            self.sm[self.subject_sm].wake = min(self.sm[self.subject_sm].wake, self.now + 1)
+            self.sm[self.subject_sm].wake[0] = min(self.sm[self.subject_sm].wake[0], self.now + 1)
         if self.any_check:
             self.any_check = False
             for i in range(self.sms):
@@ -391,7 +434,9 @@ cdef class Machine(Shared):
                 self.streak += 1
             else:
                 self.streak = 0
-            if self.streak == self.confirm:
+            if self.streak == self.confirm and self.known_limit >= 0:
+                self._decide(self.known_limit)
+            elif self.streak == self.confirm:
                 self.sampling = SAMPLING
                 self._try_limits(0)
         elif self.sampling == SAMPLING:
@@ -404,10 +449,14 @@ cdef class Machine(Shared):
                 if best == self.sms - 1 and self.round == 0 and self.sms < self._most_places():
                     self._try_limits(1)
                 else:
-                    self.sampling = DECIDED
-                    self.limit = min(self.round * self.sms + best + 1, self._most_places())
-                    for i in range(self.sms):
-                        self._set_limit(&self.sm[i], self.limit)
+                    self._decide(self.round * self.sms + best + 1)
+
+    cdef void _decide(self, int64_t limit) noexcept nogil:
+        cdef int64_t i
+        self.sampling = DECIDED
+        self.limit = min(limit, self._most_places())
+        for i in range(self.sms):
+            self._set_limit(&self.sm[i], self.limit)
 
     cdef void _end_period(self, Sm* sm) noexcept nogil:
         """Find out how many misses and instructions were counted since the last period ended."""
@@ -460,7 +509,7 @@ cdef class Machine(Shared):
             self._end_warps(sm, slot)
             while 0 < b.alive == b.waiting:
                 self._open_barrier(sm, slot)
-                sm.wake = min(sm.wake, self.now + 1)
+                sm.wake[0] = min(sm.wake[0], self.now + 1)
                 self._end_warps(sm, slot)
             if b.alive == 0:
                 b.occupied = False
@@ -475,6 +524,19 @@ cdef class Machine(Shared):
             if sm.warp[i].alive and warp_done(&sm.warp[i]):
                 sm.warp[i].alive = False
                 sm.slot[slot].alive -= 1
+                if self.admission == ADMIT_BY_PATTERN:
+                    self._end_patterns(sm, i)
+
+    cdef void _end_patterns(self, Sm* sm, int64_t warp) noexcept nogil:
+        """APCM: a warp that has ended protects nothing, and can no longer be watched."""
+        if warp == sm.patterns.monitored:
+            patterns_end(&sm.patterns)
+        elif sm.patterns.guard[warp].number == NONE:
+            return
+        sm.patterns.guard[warp].number = NONE
+        # What was stalled may find it otherwise now.
+        sm.retry = True
+        sm.wake[0] = min(sm.wake[0], self.now + 1)
 
     cdef void _open_barrier(self, Sm* sm, int64_t slot) noexcept nogil:
         cdef int64_t i
@@ -500,7 +562,7 @@ cdef class Machine(Shared):
             return C_MEMORY
         if self._issue(i, t) < 0 or self._send(i, t) < 0:
             return C_MEMORY
-        sm.wake = self._sm_wake(sm, t)
+        sm.wake[0] = self._sm_wake(sm, t)
         if sm.check:
             self.any_check = True
         return C_GO
@@ -512,9 +574,13 @@ cdef class Machine(Shared):
             wake = self._buffer_wake(sm, t)
         elif sm.entries > 0 and (not sm.stalled or sm.retry):
             return t + 1
+        if self.scoring and (sm.victims.stale or sm.victims.until <= t + 1):
+            self._rank(sm, t + 1)
         for k in range(self.schedulers):
             if self._candidates(sm, k) != 0:
                 return t + 1
+        if self.scoring:
+            wake = min(wake, sm.victims.until)
         if sm.responses.size > 0:
             wake = min(wake, ring_first(&sm.responses).time)
         if sm.hits.size > 0:
@@ -530,6 +596,8 @@ cdef class Machine(Shared):
         cdef Scheduler* s
         cdef int64_t k, turn, place, first = sm.first_scheduler
         cdef uint64_t candidates
+        if self.scoring and (sm.victims.stale or sm.victims.until <= t):
+            self._rank(sm, t)
         for turn in range(self.schedulers):
             k = (first + turn) % self.schedulers
             s = &sm.scheduler[k]
@@ -546,19 +614,57 @@ cdef class Machine(Shared):
     cdef inline uint64_t _candidates(self, Sm* sm, int64_t k) noexcept nogil:
         """Return who can issue, as places of scheduler `k`."""
         cdef Scheduler* s = &sm.scheduler[k]
-        cdef int64_t places
         if sm.entries >= self.ldst_queue:
             return s.freely
         if self.throttle == THROTTLE_NONE:
             return s.freely | s.with_room | s.as_active
-        if s.stale:
+        return s.freely | s.with_room | (s.as_active & self._active(sm, k))
+
+    cdef uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil:
+        """Return which warps of scheduler `k` may issue loads."""
+        cdef Scheduler* s = &sm.scheduler[k]
+        cdef int64_t places
+        if s.stale and not self.scoring:
             s.stale = False
             places = (self.slots * self.block_warps - k + self.schedulers - 1) // self.schedulers
             s.active = oldest_bits(sm.warp, k, self.schedulers, places, sm.limit)
             s.allocating = s.active
             if self.throttle == THROTTLE_TOKENS:
                 s.allocating = oldest_bits(sm.warp, k, self.schedulers, places, self.tokens)
-        return s.freely | s.with_room | (s.as_active & s.active)
+        return s.active
+
+    cdef void _rank(self, Sm* sm, int64_t t) noexcept nogil:
+        """CCWS: put the warps in order for cycle `t`, and let those load whose scores fit."""
+        cdef Victims* v = &sm.victims
+        cdef int64_t i, k, warp, score, n = 0, sum = 0, raised = 0, decay = NEVER
+        for k in range(self.schedulers):
+            sm.scheduler[k].active = 0
+        v.stale = False
+        v.until = NEVER
+        for warp in range(self.slots * self.block_warps):
+            if sm.warp[warp].alive and not sm.warp[warp].at_barrier:
+                n += 1
+                i = n - 1
+                while i > 0 and self._goes_before(sm, warp, self.ranked[i - 1], t):
+                    self.ranked[i] = self.ranked[i - 1]
+                    i -= 1
+                self.ranked[i] = warp
+        for i in range(n):
+            warp = self.ranked[i]
+            score = victims_score(v, warp, t)
+            sum += score
+            if score > v.base:
+                raised += 1
+                decay = min(decay, score - v.base)
+            if i > 0 and sum > n * v.base:
+                # It fits when scores have fallen enough; the order changes only where one has reached the base.
+                v.until = t + min(decay, (sum - n * v.base + raised - 1) // raised)
+                return
+            sm.scheduler[warp % self.schedulers].active |= <uint64_t> 1 << (warp // self.schedulers)
+
+    cdef bint _goes_before(self, const Sm* sm, int64_t a, int64_t b, int64_t t) noexcept nogil:
+        cdef int64_t first = victims_score(&sm.victims, a, t), second = victims_score(&sm.victims, b, t)
+        return first > second or first == second and sm.warp[a].age < sm.warp[b].age
 
     cdef int _issue_from(self, int64_t i, int64_t t, int64_t warp) noexcept nogil:
         """Issue the next instruction of a warp that can."""
@@ -577,6 +683,7 @@ cdef class Machine(Shared):
             self._log(LOG_ISSUE, t, i, warp, 2, 0)
             w.at_barrier = True
             sm.scheduler[warp % self.schedulers].stale = True
+            sm.victims.stale = True
             b = &sm.slot[warp // self.block_warps]
             b.waiting += 1
             if b.waiting == b.alive:
@@ -618,8 +725,10 @@ cdef class Machine(Shared):
                 warp, w.issued, 1, -1, e.count, e.pc,
                 self.throttle == THROTTLE_TOKENS
                 and not sm.scheduler[warp % self.schedulers].allocating >> (warp // self.schedulers) & 1,
-                NONE,
+                NONE, w.flags[w.at] & LEAVES_FLAG != 0, 0, NONE,
             )
+            if self.admission == ADMIT_BY_PATTERN and not e.local:
+                sm.load[e.load].pattern = patterns_number(&sm.patterns, e.pc)
         return C_GO
 
     cdef int64_t _new_load(self, Sm* sm) noexcept nogil:
@@ -678,10 +787,10 @@ cdef class Machine(Shared):
         if loads != self._loads_out(sm):
             wrong.append(f"{loads} loads are not complete, {self._loads_out(sm)} are on record")
         for ring, name in ((sm.responses.size, "responses"), (sm.hits.size, "hits")):
-            if ring > 0 and sm.wake == NEVER:
+            if ring > 0 and sm.wake[0] == NEVER:
                 wrong.append(f"{name} are due and the SM sleeps")
-        if sm.wake <= self.now:
-            wrong.append(f"is to wake in cycle {sm.wake}, and it is cycle {self.now}")
+        if sm.wake[0] <= self.now:
+            wrong.append(f"is to wake in cycle {sm.wake[0]}, and it is cycle {self.now}")
         return wrong
 
     cdef int64_t _loads_out(self, Sm* sm):

@@ -14,6 +14,7 @@ cdef enum:
     ATOMIC = 2
     BARRIER = 3
     LOCAL_FLAG = 1
+    LEAVES_FLAG = 2
     SCHEDULER_WARPS = 64     # bits in a mask
 
 # Schedulers, in the order of rdmodel.config.CoreSched.

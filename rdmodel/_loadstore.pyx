@@ -6,9 +6,10 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from rdmodel._cache cimport (
-    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Waiter, cache_drop, cache_give, cache_touch,
-    cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, shadow_raise,
+    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Note, Waiter, cache_drop, cache_drop_ghosts,
+    cache_give, cache_touch, cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, shadow_raise,
 )
+from rdmodel._index cimport modulo
 from rdmodel._issue cimport (
     AS_ACTIVE, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
 )
@@ -18,7 +19,9 @@ from rdmodel._machine cimport (
     WRITE, WRITTEN, Entry, Load, Sm,
 )
 from rdmodel._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL, Network
+from rdmodel._patterns cimport STREAMING, patterns_protect, patterns_see, patterns_served
 from rdmodel._ring cimport Item, ring_push, ring_push_by_time
+from rdmodel._victims cimport victims_put, victims_raise, victims_take
 from rdmodel._warp cimport grow
 
 cdef enum:
@@ -45,9 +48,10 @@ cdef class LoadStore(Network):
         """S1: the data of a line have come, or, if they bypass the L1, those of one transaction (~id is its load)."""
         cdef Sm* sm = &self.sm[i]
         cdef CacheLine* l
-        cdef int64_t mshr
+        cdef int64_t mshr, victim
         cdef Mshr entry
         cdef Waiter waiter
+        cdef int way
         if item.id < 0:
             self._arrive(sm, ~item.id)
             return C_GO
@@ -59,10 +63,15 @@ cdef class LoadStore(Network):
             return C_MEMORY
         l.mshr = NONE
         if self.fill:
-            # What a store has written meanwhile must not be lost.
-            if entry.dirty or not self._all_protected(sm, l.set):
-                if self._take_way(sm, item.id, VALID | (DIRTY if entry.dirty else 0), entry.block, entry.warp) < 0:
-                    return C_MEMORY
+            way = self._find_way(sm, l.set, &victim)
+            if entry.dirty and way == KEPT:
+                # What a store has written meanwhile must not be lost.
+                cache_victim(&sm.cache, l.set, &victim)
+                way = WAY
+            if way == WAY and self._take_way(
+                sm, item.id, victim, VALID | (DIRTY if entry.dirty else 0), entry.block, entry.warp
+            ) < 0:
+                return C_MEMORY
         else:
             l.flags = (l.flags & ~RESERVED) | VALID
         sm.warp[entry.owner].held -= 1
@@ -165,6 +174,8 @@ cdef class LoadStore(Network):
     cdef int _all_served(self, Sm* sm, int64_t load, int64_t t) noexcept nogil:
         """The transactions of a load have been served: only data can be missing."""
         cdef int64_t returns = sm.load[load].hit + self.hit_latency
+        if self.admission == ADMIT_BY_PATTERN and sm.load[load].pattern != NONE:
+            patterns_served(&sm.patterns, sm.load[load].warp, sm.load[load].pattern, sm.load[load].leaves)
         if sm.load[load].hit >= 0 and returns > t:
             # Loads are done with the L1 in the order of their hits, unless a buffer has mixed them.
             return C_MEMORY if ring_push_by_time(&sm.hits, Item(returns, 0, load, 0)) < 0 else C_GO
@@ -177,10 +188,12 @@ cdef class LoadStore(Network):
 
     cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         cdef CacheLine* l = &sm.cache.line[id]
+        cdef bint absent = l.mshr == NONE and not l.flags & (VALID | RESERVED)
+        cdef bint closed = sm.closed
         cdef int outcome
-        if self.admission == ADMIT_NONE or sm.closed:
+        if self.admission == ADMIT_NONE or closed or self._streams(sm, load):
             outcome = self._bypass(sm, load, id)
-            if outcome == BYPASSED and sm.closed and self._keep_tag(sm, load, id) < 0:
+            if outcome == BYPASSED and closed and self._keep_tag(sm, load, id) < 0:
                 return NO_MEMORY
         else:
             outcome = self._look_up(sm, load, id, t)
@@ -188,14 +201,76 @@ cdef class LoadStore(Network):
                 outcome = self._bypass(sm, load, id)
         if outcome >= FAILED or outcome == NO_MEMORY:
             return outcome
-        if not sm.closed:
-            sm.looked += 1
-            sm.not_found += outcome == MISS or (
-                outcome == BYPASSED and l.mshr == NONE and not l.flags & (VALID | RESERVED)
-            )
+        sm.looked += 1
+        sm.not_found += absent
         if sm.cache.accesses != NULL:
             sm.cache.accesses[l.set] += 1
+        if sm.cache.noted:
+            self._note(sm, load, id, outcome)
+        if self.scoring and absent:
+            self._score(sm, load, id, t)
+        sm.load[load].served += 1
         return outcome
+
+    cdef bint _streams(self, const Sm* sm, int64_t load) noexcept nogil:
+        """Tell whether the load is one of those that APCM lets bypass."""
+        return (
+            self.admission == ADMIT_BY_PATTERN and sm.patterns.bypassing and sm.load[load].pattern != NONE
+            and sm.patterns.known[sm.load[load].pattern].kind == STREAMING
+        )
+
+    cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome) noexcept nogil:
+        """Note what a load transaction, which has been served, did with a line."""
+        cdef Note* n = &sm.cache.note[id]
+        cdef int64_t pattern = sm.load[load].pattern, warp = sm.load[load].warp
+        if outcome == MISS:
+            n.uses = 1
+            n.mark = NONE
+            if self.admission == ADMIT_USED:
+                n.mark = modulo(sm.load[load].pc, self.counters)
+            elif self.admission == ADMIT_BY_PATTERN:
+                n.mark = patterns_protect(&sm.patterns, warp, pattern)
+                n.owner = warp
+        elif outcome != BYPASSED:
+            n.uses += 1
+            if self.admission == ADMIT_USED and n.mark != NONE and sm.unused[n.mark] > 0:
+                sm.unused[n.mark] -= 1
+        if self.admission == ADMIT_BY_PATTERN and pattern != NONE and not sm.patterns.over:
+            patterns_see(
+                &sm.patterns, sm.cache.line[id].line, pattern, warp == sm.patterns.monitored, sm.load[load].served < 2,
+                1 if outcome == BYPASSED else n.uses,
+            )
+
+    cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil:
+        """Tell the policies that a valid line is replaced."""
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef Note* n
+        cdef int64_t k
+        if self.admission == ADMIT_USED:
+            n = &sm.cache.note[id]
+            if n.mark != NONE and n.uses == 1:
+                sm.unused[n.mark] = min(sm.unused[n.mark] + 1, self.most_unused)
+        if self.scoring:
+            for k in range(self.slots):
+                if sm.slot[k].occupied and sm.slot[k].block == l.block:
+                    k = k * self.block_warps + l.warp
+                    if sm.warp[k].alive:
+                        victims_put(&sm.victims, k, l.line)
+                    break
+
+    cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        """CCWS: raise the score of a warp that has lost the line that it loads now."""
+        cdef int64_t warp = sm.load[load].warp
+        cdef int64_t i, warps = 0
+        cdef double score
+        if not victims_take(&sm.victims, warp, sm.cache.line[id].line):
+            return
+        sm.victims.hits += 1
+        for i in range(self.slots * self.block_warps):
+            warps += sm.warp[i].alive and not sm.warp[i].at_barrier
+        score = <double> (self.score_throttle * self.score_base * warps)
+        score = score * <double> sm.victims.hits / <double> sm.n.warp_instructions
+        victims_raise(&sm.victims, warp, <int64_t> score, t)
 
     cdef int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
         """Ask for the data of one transaction alone: nothing is allocated."""
@@ -212,11 +287,9 @@ cdef class LoadStore(Network):
         cdef CacheLine* l = &sm.cache.line[id]
         cdef Warp* w = &sm.warp[sm.load[load].warp]
         cdef int64_t victim
-        sm.looked += 1
         if l.flags & (VALID | RESERVED):
             cache_touch(&sm.cache, id)
         elif l.mshr == NONE:
-            sm.not_found += 1
             if cache_victim(&sm.cache, l.set, &victim):
                 if victim != NONE:
                     if sm.cache.line[victim].flags & DIRTY and ring_push(
@@ -229,12 +302,45 @@ cdef class LoadStore(Network):
                 l.warp = w.index
         return C_GO
 
-    cdef bint _all_protected(self, const Sm* sm, int64_t set) noexcept nogil:
-        """Tell whether no way of a set is empty and the line to evict is protected (and so are all others)."""
-        cdef int64_t victim
-        if self.admission != ADMIT_UNPROTECTED or not cache_victim(&sm.cache, set, &victim) or victim == NONE:
-            return False
-        return sm.cache.accesses[set] - sm.cache.line[victim].used < self.distance
+    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
+        """Find the line that a load may replace; NONE: a way is empty."""
+        if self.admission == ADMIT_BY_PATTERN:
+            return self._find_unguarded(sm, set, victim)
+        if not cache_victim(&sm.cache, set, victim):
+            return NO_WAY
+        if self.admission == ADMIT_UNPROTECTED and victim[0] != NONE:
+            # The least recently used line is the first to lose its protection.
+            if sm.cache.accesses[set] - sm.cache.note[victim[0]].used < self.distance:
+                return KEPT
+        return WAY
+
+    cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
+        """Find the least recently used line that APCM does not protect."""
+        cdef int64_t id = sm.cache.set[set].oldest
+        cdef bint kept = False
+        victim[0] = NONE
+        if sm.cache.set[set].size < sm.cache.ways:
+            return WAY
+        while id != NONE:
+            if self._guarded(sm, id):
+                kept = True
+            elif not sm.cache.line[id].flags & RESERVED:
+                victim[0] = id
+                return WAY
+            id = sm.cache.line[id].in_set.newer
+        return KEPT if kept else NO_WAY
+
+    cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil:
+        cdef const Note* n = &sm.cache.note[id]
+        return n.mark != NONE and sm.patterns.guard[n.owner].number == n.mark
+
+    cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil:
+        """Tell whether a load must not bring a line."""
+        if sm.load[load].reads_only:
+            return True
+        return self.admission == ADMIT_USED and (
+            sm.unused[modulo(sm.load[load].pc, self.counters)] >= self.unused_threshold
+        )
 
     cdef int _look_up(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         cdef CacheLine* l = &sm.cache.line[id]
@@ -249,7 +355,7 @@ cdef class LoadStore(Network):
             outcome = HIT
             sm.n.hits += 1
             sm.load[load].hit = t
-        elif sm.load[load].reads_only or not self.fill and self._all_protected(sm, l.set):
+        elif self.admitting and self._unwanted(sm, load):
             return self._bypass(sm, load, id)
         else:
             outcome = self._miss(sm, load, id, t)
@@ -269,8 +375,15 @@ cdef class LoadStore(Network):
         cdef CacheLine* l = &sm.cache.line[id]
         cdef Warp* w = &sm.warp[sm.load[load].warp]
         cdef Mshr* entry
-        cdef int64_t victim
-        if not self.fill and not cache_victim(&sm.cache, l.set, &victim):
+        cdef int64_t victim = NONE
+        cdef int way = WAY
+        if self.admission >= ADMIT_UNPROTECTED and not self.fill:
+            way = self._find_way(sm, l.set, &victim)
+        elif not self.fill and not cache_victim(&sm.cache, l.set, &victim):
+            way = NO_WAY
+        if way == KEPT:
+            return self._bypass(sm, load, id)
+        if way == NO_WAY:
             return FAIL_LINE
         if not mshr_available(&sm.mshrs) or 0 <= self.mshr_per_warp <= w.held:
             return FAIL_MSHR
@@ -292,16 +405,16 @@ cdef class LoadStore(Network):
         entry.warp = w.index
         entry.since = t
         w.held += 1
-        if not self.fill and self._take_way(sm, id, RESERVED, w.block, w.index) < 0:
+        if not self.fill and self._take_way(sm, id, victim, RESERVED, w.block, w.index) < 0:
             return NO_MEMORY
         return NO_MEMORY if ring_push(&sm.misses, Item(0, l.line, id, READ)) < 0 else MISS
 
-    cdef int _take_way(self, Sm* sm, int64_t id, int64_t flags, int64_t block, int64_t warp) noexcept nogil:
-        """Give a line a way of its set, which can give one; what was there goes, written back if it is dirty."""
+    cdef int _take_way(
+        self, Sm* sm, int64_t id, int64_t victim, int64_t flags, int64_t block, int64_t warp
+    ) noexcept nogil:
+        """Give a line the way of a victim, or an empty one; what was there goes, written back if it is dirty."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef CacheLine* old
-        cdef int64_t victim
-        cache_victim(&sm.cache, l.set, &victim)
         if victim != NONE:
             old = &sm.cache.line[victim]
             if old.flags & DIRTY and ring_push(&sm.misses, Item(0, old.line, victim, WRITE)) < 0:
@@ -314,6 +427,8 @@ cdef class LoadStore(Network):
                 sm.n.cross_warp += 1
             else:
                 sm.n.intra_warp += 1
+            if self.admitting and not old.flags & GHOST:
+                self._lose(sm, victim)
             cache_drop(&sm.cache, victim)
         cache_give(&sm.cache, id, flags)
         l.block = block
@@ -346,8 +461,11 @@ cdef class LoadStore(Network):
                 return FAIL_LINE
             if victim != NONE and sm.cache.line[victim].flags & DIRTY and sm.misses.size >= self.miss_queue:
                 return FAIL_QUEUE
-            if self._take_way(sm, id, VALID | DIRTY, sm.warp[e.warp].block, sm.warp[e.warp].index) < 0:
+            if self._take_way(sm, id, victim, VALID | DIRTY, sm.warp[e.warp].block, sm.warp[e.warp].index) < 0:
                 return NO_MEMORY
+            if sm.cache.noted:
+                sm.cache.note[id].uses = 0
+                sm.cache.note[id].mark = NONE
         sm.n.writes += 1
         return WRITTEN
 
@@ -384,30 +502,24 @@ cdef class LoadStore(Network):
         self.recorded = 0
 
     cdef void _open_or_close(self) noexcept nogil:
-        """Streaming bypass: close the L1s that did not find too much, and open the others."""
+        """Streaming bypass: close the caches that did not find enough, and open the others."""
         cdef int64_t i
         cdef Sm* sm
         cdef bint closed
+        if self.closing_slices:
+            for i in range(self.slices):
+                self._open_or_close_slice(&self.slice[i], self.most_missed)
+        if self.admission != ADMIT_UNLESS_CLOSED:
+            return
         for i in range(self.sms):
             sm = &self.sm[i]
             if sm.looked > 0:
                 closed = <double> sm.not_found / <double> sm.looked > self.most_missed
                 if sm.closed and not closed:
-                    self._drop_ghosts(sm)
+                    cache_drop_ghosts(&sm.cache)
                 if sm.closed != closed:
                     # What was stalled may find it otherwise now.
                     sm.retry = True
-                    sm.wake = min(sm.wake, self.now + 1)
+                    sm.wake[0] = min(sm.wake[0], self.now + 1)
                 sm.closed = closed
             sm.looked = sm.not_found = 0
-
-    cdef void _drop_ghosts(self, Sm* sm) noexcept nogil:
-        """Forget the lines of which only the tag is there."""
-        cdef int64_t set, id, older
-        for set in range(sm.cache.sets):
-            id = sm.cache.set[set].newest
-            while id != NONE:
-                older = sm.cache.line[id].in_set.older
-                if sm.cache.line[id].flags & GHOST:
-                    cache_drop(&sm.cache, id)
-                id = older

@@ -5,7 +5,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from rdmodel._cache cimport Cache, Mshrs
 from rdmodel._dram cimport Channel
 from rdmodel._issue cimport Scheduler, Warp
+from rdmodel._patterns cimport Patterns
 from rdmodel._ring cimport Ring
+from rdmodel._victims cimport Victims
 
 # Messages to the slices.
 cdef enum:
@@ -22,7 +24,8 @@ cdef enum:
     WRITTEN = 3
     WRITE_MISS = 4    # of a slice
     BYPASSED = 4      # of an L1
-    NO_MEMORY = 5
+    PASSED = 5        # of a slice
+    NO_MEMORY = 7
     FAILED = 8
     FAIL_LINE = 8
     FAIL_MSHR = 9
@@ -40,6 +43,9 @@ cdef struct Load:
     int64_t left          # transactions that have not come out of the buffer, where there is one
     int64_t pc
     bint reads_only       # it may hit, but brings nothing into the L1
+    int64_t pattern       # its number for apcm, or NONE
+    bint leaves           # the warp leaves its loop after it
+    int64_t served        # transactions
     int64_t next          # of the free ones
 
 
@@ -114,12 +120,15 @@ cdef struct Sm:
     int64_t looked, not_found
     bint closed
     Buffer buffer
-    int64_t wake
+    Victims victims
+    Patterns patterns
+    int64_t* unused       # abyp's counters
+    int64_t* wake         # when it can next do something: its place among those of all parts
     SmCounters n
 
 
 cdef struct SliceCounters:
-    int64_t reads, hits, pending_hits, misses, writes, write_hits
+    int64_t reads, hits, pending_hits, misses, bypassed, writes, write_hits
     int64_t[4] fails
 
 
@@ -135,5 +144,9 @@ cdef struct Slice:
     int64_t since         # L2 cycle
     Channel channel
     Ring returns
-    int64_t wake
+    # Streaming bypass: reads that pass by, whether they do, and what the period has seen.
+    Mshrs passing
+    bint closed
+    int64_t looked, not_found
+    int64_t* wake
     SliceCounters n

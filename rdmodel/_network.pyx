@@ -6,8 +6,8 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, realloc
 
 from rdmodel._cache cimport (
-    DIRTY, RESERVED, VALID, CacheLine, Waiter, cache_drop, cache_give, cache_init, cache_intern, cache_touch,
-    cache_victim, cache_violations, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release,
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Waiter, cache_drop, cache_drop_ghosts, cache_give, cache_init,
+    cache_intern, cache_touch, cache_victim, cache_violations, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release,
     mshr_take, mshrs_init,
 )
 from rdmodel._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
@@ -15,7 +15,7 @@ from rdmodel._dram cimport Channel, Request, Timing, channel_command, channel_en
 from rdmodel._index cimport modulo
 from rdmodel._lru cimport NONE
 from rdmodel._machine cimport (
-    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KINDS, MISS, NO_MEMORY, PENDING_HIT, WRITE, WRITE_MISS,
+    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KINDS, MISS, NO_MEMORY, PASSED, PENDING_HIT, WRITE, WRITE_MISS,
     WRITTEN, Slice, Sm,
 )
 from rdmodel._ring cimport Item, ring_first, ring_pop, ring_push
@@ -49,12 +49,14 @@ cdef class Network:
         for i in range(self.slices):
             s = &self.slice[i]
             mshrs_init(&s.mshrs, l2["mshrs"], l2["mshr_merge"])
+            mshrs_init(&s.passing, -1, -1)
             if cache_init(&s.cache, l2["sets"], l2["ways"], 0) < 0:
                 raise MemoryError
             s.cache.index.kind = 1
             s.cache.index.modulus = l2["sets"]
             s.cache.interleave = self.slices
-            s.wake = NEVER
+            s.wake = self.wakes + self.sms + i
+            s.wake[0] = NEVER
             if channel_init(&s.channel, dram["banks"]) < 0:
                 raise MemoryError
             s.channel.lines_per_row = dram["row"] // line
@@ -86,7 +88,7 @@ cdef class Network:
             ) + self.l_latency
             item.what = KINDS * i + item.what
             s.occupancy += 1
-            s.wake = min(s.wake, item.time)
+            s.wake[0] = min(s.wake[0], item.time)
             if ring_push(&s.input, item) < 0:
                 return C_MEMORY
         return C_GO
@@ -106,7 +108,7 @@ cdef class Network:
                 return C_MEMORY
         return C_GO
 
-    cdef int64_t _travel(self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t t) noexcept nogil:
+    cdef inline int64_t _travel(self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t t) noexcept nogil:
         """Book both ports for a message that sets off at `t`; return the SM cycle in which it has arrived."""
         cdef int64_t out = max(leaves[0], first_cycle(&self.x_clock, t))
         cdef int64_t into = max(out + self.x_latency, enters[0])
@@ -123,7 +125,7 @@ cdef class Network:
             return C_MEMORY
         if s.channel.queued > 0 and self._command(p, t) < 0:
             return C_MEMORY
-        s.wake = self._partition_wake(s, t)
+        s.wake[0] = self._partition_wake(s, t)
         return C_GO
 
     cdef int64_t _partition_wake(self, Slice* s, int64_t t) noexcept nogil:
@@ -137,10 +139,18 @@ cdef class Network:
         return max(wake, t + 1)
 
     cdef int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil:
-        """P1: the data of a line have come from the DRAM."""
-        cdef CacheLine* l = &s.cache.line[item.id]
-        cdef int64_t mshr = l.mshr
+        """P1: the data of a line have come from the DRAM, or of a read that passes the L2 by (~id is its entry)."""
+        cdef CacheLine* l
+        cdef int64_t mshr
         cdef Waiter waiter
+        if item.id < 0:
+            while mshr_next_waiter(&s.passing, ~item.id, &waiter):
+                if self._answer(s, waiter.who, waiter.id, item.line, t) < 0:
+                    return C_MEMORY
+            mshr_release(&s.passing, ~item.id)
+            return C_GO
+        l = &s.cache.line[item.id]
+        mshr = l.mshr
         l.mshr = NONE
         l.flags = (l.flags & ~RESERVED) | VALID
         while mshr_next_waiter(&s.mshrs, mshr, &waiter):
@@ -153,7 +163,7 @@ cdef class Network:
     cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t t) noexcept nogil:
         cdef Sm* m = &self.sm[sm]
         cdef int64_t time = self._travel(&s.response_port, &m.response_port, self.answer_flits, t)
-        m.wake = min(m.wake, time)
+        m.wake[0] = min(m.wake[0], time)
         return C_MEMORY if ring_push(&m.responses, Item(time, line, id, 0)) < 0 else C_GO
 
     cdef int _serve(self, int64_t p, int64_t t) noexcept nogil:
@@ -187,18 +197,25 @@ cdef class Network:
         """Let the SM that has waited longest send."""
         cdef int64_t i = ring_pop(&s.waiting).what
         self.sm[i].waiting = False
-        self.sm[i].wake = min(self.sm[i].wake, t + 1)
+        self.sm[i].wake[0] = min(self.sm[i].wake[0], t + 1)
         return self._send(i, t)
 
     cdef int _handle(self, Slice* s, Item item, int64_t t) noexcept nogil:
         cdef int64_t id
-        cdef int64_t sm = item.what // KINDS
-        cdef CacheLine* l
+        cdef int outcome
         if cache_intern(&s.cache, &item.line, 1, &id) < 0:
             return NO_MEMORY
         if item.what % KINDS == WRITE:
             return self._handle_write(s, id)
-        l = &s.cache.line[id]
+        outcome = self._read_slice(s, id, item, t)
+        if self.closing_slices and outcome < FAILED:
+            s.looked += 1
+            s.not_found += outcome == MISS
+        return outcome
+
+    cdef int _read_slice(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        cdef int64_t sm = item.what // KINDS
+        cdef CacheLine* l = &s.cache.line[id]
         if l.mshr != NONE:
             if not mshr_mergeable(&s.mshrs, l.mshr):
                 return FAIL_MERGE
@@ -206,12 +223,49 @@ cdef class Network:
             s.n.reads += 1
             cache_touch(&s.cache, id)
             return NO_MEMORY if mshr_merge(&s.mshrs, l.mshr, sm, item.id) < 0 else PENDING_HIT
+        if s.closed and not l.flags & DIRTY:
+            return self._pass_slice(s, id, sm, item.id)
         if l.flags & VALID:
             s.n.hits += 1
             s.n.reads += 1
             cache_touch(&s.cache, id)
             return NO_MEMORY if self._answer(s, sm, item.id, item.line, t) < 0 else HIT
         return self._fetch(s, id, sm, item.id)
+
+    cdef int _pass_slice(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
+        """Read a line from the DRAM past a closed L2, which only looks at its tags."""
+        cdef CacheLine* l = &s.cache.line[id]
+        cdef int64_t entry, victim
+        if s.channel.queued >= s.channel.limit:
+            return FAIL_QUEUE
+        entry = mshr_take(&s.passing, id)
+        if entry == NONE or mshr_merge(&s.passing, entry, sm, wanted) < 0:
+            return NO_MEMORY
+        if l.flags & VALID:
+            cache_touch(&s.cache, id)
+        else:
+            s.not_found += 1
+            if cache_victim(&s.cache, l.set, &victim):
+                if self._evict(s, victim) < 0:
+                    return NO_MEMORY
+                cache_give(&s.cache, id, VALID | GHOST)
+        s.n.bypassed += 1
+        s.n.reads += 1
+        return NO_MEMORY if channel_enter(&s.channel, l.line, ~entry, self.slices, False) < 0 else PASSED
+
+    cdef void _open_or_close_slice(self, Slice* s, double most_missed) noexcept nogil:
+        """A period has ended: close if the reads found too little, else open."""
+        cdef bint closed
+        if s.looked > 0:
+            closed = <double> s.not_found / <double> s.looked > most_missed
+            if s.closed and not closed:
+                cache_drop_ghosts(&s.cache)
+            if s.closed != closed:
+                # What was stalled may find it otherwise now.
+                s.retry = True
+                s.wake[0] = min(s.wake[0], self.now + 1)
+            s.closed = closed
+        s.looked = s.not_found = 0
 
     cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
         """Read an absent line from the DRAM: way, MSHR and room in the DRAM's queue, or nothing at all."""
@@ -236,7 +290,7 @@ cdef class Network:
         cdef CacheLine* l = &s.cache.line[id]
         cdef int64_t victim
         if l.flags & (VALID | RESERVED):
-            l.flags |= DIRTY
+            l.flags = (l.flags & ~GHOST) | DIRTY
             cache_touch(&s.cache, id)
             s.n.write_hits += 1
             s.n.writes += 1
@@ -333,6 +387,6 @@ cdef class Network:
             wrong.append(f"{s.waiting.size} SMs wait for an input that has room")
         if s.channel.queued > s.channel.limit + 1:
             wrong.append(f"{s.channel.queued} requests are in a DRAM queue for {s.channel.limit}")
-        if s.wake <= self.now:
-            wrong.append(f"is to wake in cycle {s.wake}, and it is cycle {self.now}")
+        if s.wake[0] <= self.now:
+            wrong.append(f"is to wake in cycle {s.wake[0]}, and it is cycle {self.now}")
         return wrong

@@ -10,6 +10,9 @@ from rdmodel.config import GPU, CoreSched
 from rdmodel.errors import ConfigError
 from rdmodel.options import SimulationOptions
 from rdmodel.policies import (
+    ABYP,
+    APCM,
+    CCWS,
     DWTCS,
     MRPB,
     PCAL,
@@ -61,6 +64,7 @@ NO_POLICIES: dict[str, float] = {
     "tokens": 0,
     "sampling_period": -1,
     "closing_period": -1,
+    "closing_slices": 0,
     "confirm": 0,
     "sample": 0,
     "mpki": 0.0,
@@ -68,6 +72,18 @@ NO_POLICIES: dict[str, float] = {
     "on_stall": 0,
     "threshold": 0.0,
     "distance": 0,
+    "counters": 0,
+    "most_unused": 0,
+    "unused_threshold": 0,
+    "loads": 0,
+    "tags": 0,
+    "most_accesses": 0,
+    "bypassing": 0,
+    "protecting": 0,
+    "score_base": 0,
+    "score_throttle": 0,
+    "victims": 0,
+    "victim_ways": 0,
     "buffered": 0,
     "signature": 0,
     "drain": 0,
@@ -104,9 +120,24 @@ def _policy_numbers(policy: Policy, on_stall: int) -> dict[str, float]:
         case BypassAll():
             return {"admission": 1}
         case StreamingBypass():
-            return {"admission": 2, "closing_period": policy.period, "threshold": float(policy.threshold)}
+            return {
+                "admission": 0 if policy.caches == "l2" else 2,
+                "closing_slices": int(policy.caches != "l1"),
+                "closing_period": policy.period,
+                "threshold": float(policy.threshold),
+            }
         case PD():
             return {"admission": 3, "distance": policy.distance}
+        case ABYP():
+            numbers = {"most_unused": policy.most, "unused_threshold": policy.threshold}
+            return {"admission": 4, "counters": policy.entries, **numbers}
+        case APCM():
+            numbers = {"loads": policy.loads, "tags": policy.tags, "most_accesses": policy.most}
+            modes = {"bypassing": int(policy.mode != "protect"), "protecting": int(policy.mode != "bypass")}
+            return {"admission": 5, **numbers, **modes}
+        case CCWS():
+            numbers = {"score_base": policy.base, "score_throttle": policy.throttle}
+            return {"throttle": 4, "victims": policy.entries, "victim_ways": policy.ways, **numbers}
         case BypassOnStall():
             return {"on_stall": max(on_stall, ON_STALL.index(policy.on))}
     assert isinstance(policy, MRPB)

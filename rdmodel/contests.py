@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 BASELINE = "none"
 """The name of the combination without policies, which is always run and which the others are relative to."""
 
-COMBINATIONS: Mapping[str, str] = {BASELINE: "", "dwt-pric": "streaming-bypass+dwt-cs+index:pric"}
+COMBINATIONS: Mapping[str, str] = {
+    BASELINE: "",
+    "dwt-pric": "streaming-bypass+dwt-cs+index:pric",
+    "apcm-swl": "apcm+swl:best",
+}
 """Combinations that have a name, and what they stand for."""
 
 INDEX = "index"

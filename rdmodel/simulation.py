@@ -59,6 +59,7 @@ class L2Counts:
     hits: int
     pending_hits: int
     misses: int
+    bypassed: int
     writes: int
     write_hits: int
     stalls: Mapping[str, int]

@@ -5,9 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rdmodel import _engine, assembly
+from rdmodel.coalescing import LOCAL, LOOP_EXIT
 from rdmodel.config import GPU, CacheConfig, CoreConfig
 from rdmodel.memory import CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import (
+    ABYP,
+    APCM,
+    CCWS,
     DWTCS,
     MRPB,
     PCAL,
@@ -106,12 +110,15 @@ def random_policies(random):
             sample=pick(1, 1, 2),
             limit=pick(None, None, None, 2),
         ),
+        random_ccws(random),
     )
     admission = (
         BypassAll(),
         BypassOnStall(on=pick(*stalls)),
-        StreamingBypass(period=period(), threshold=pick(0.0, 0.3, 0.6, 0.9)),
+        StreamingBypass(period=period(), threshold=pick(0.0, 0.3, 0.6, 0.9), caches=pick("both", "l1", "l2")),
         PD(distance=pick(1, 2, 4, 8)),
+        random_abyp(random),
+        random_apcm(random),
     )
     reordering = MRPB(
         signature=pick("warp", "block", "warp-in-block"),
@@ -125,6 +132,24 @@ def random_policies(random):
     return tuple(chosen[i] for i in random.permutation(len(chosen)))
 
 
+def random_ccws(random):
+    ways = int(random.integers(1, 4))
+    entries = ways * int(random.integers(1, 4))
+    base, throttle = random.choice([1, 5, 20, 100]), random.choice([1, 8, 100])
+    return CCWS(base=int(base), throttle=int(throttle), entries=entries, ways=ways)
+
+
+def random_abyp(random):
+    most = int(random.integers(1, 5))
+    return ABYP(entries=int(random.choice([1, 2, 8])), most=most, threshold=int(random.integers(1, most + 1)))
+
+
+def random_apcm(random):
+    tags, loads = random.choice([1, 2, 4, 32]), random.choice([1, 3, 16])
+    mode = str(random.choice(["both", "both", "bypass", "protect"]))
+    return APCM(mode=mode, tags=int(tags), loads=int(loads), most=int(random.choice([2, 3, 15])))
+
+
 TIMINGS = {"tcl": 8, "trp": 6, "trc": 20, "tras": 15, "trcd": 8, "trrd": 6}
 NEEDS = (0, 1, 2, 3, 2**63, 2**64 - 1)
 OPS = (Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC, Op.BARRIER)
@@ -135,7 +160,8 @@ class Mix:
     """What random warps are made of.
 
     They have fewer than `most` instructions of at most `widest` transactions to lines of `pool` (None: few lines,
-    drawn anew). `barriers` come on top, the same number in every warp of a block.
+    drawn anew). `barriers` come on top, the same number in every warp of a block. There are `pcs` program counters;
+    the share `exits` of instructions leaves a loop.
     """
 
     most: int = 12
@@ -147,6 +173,8 @@ class Mix:
     gaps: tuple = (0, 0, 1, 5)
     empty: float = 0.2
     barriers: int = 0
+    pcs: int = 6
+    exits: float = 0.2
 
 
 MIX = Mix()
@@ -182,7 +210,8 @@ def random_instruction(random, pool, mix):
         gap=pick(mix.gaps),
         lanes=int(random.integers(1, 33)),
         lines=() if served_elsewhere else tuple(pool[i] for i in lines),
-        pc=int(random.integers(100)),
+        pc=int(random.integers(mix.pcs)),
+        loop_exit=bool(random.random() < mix.exits),
     )
 
 
@@ -246,7 +275,7 @@ class Driven:
             np.array(lines, np.int64),
             np.array([i.pc for i in part], np.int32),
             np.array([i.lanes for i in part], np.uint8),
-            np.array([int(i.local) for i in part], np.uint8),
+            np.array([LOCAL * i.local + LOOP_EXIT * i.loop_exit for i in part], np.uint8),
             n,
             len(lines),
             bool(self.left[sm, warp]) or bool(n),

@@ -147,6 +147,63 @@ def test_a_gpu_that_is_printed_can_be_loaded_again(run, tmp_path):
     assert run("predict", "atax.1", *SMALL, "--gpu", str(path))[0] == 0
 
 
+MATRIX = "%%MatrixMarket matrix coordinate real general\n% a comment\n3 3 4\n1 1 2.5\n1 3 1\n2 2 7\n3 1 1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "param", "content"),
+    [
+        ("spmv", "matrix", MATRIX),
+        ("spmv.warp", "matrix", MATRIX.replace("7", "-7e-2")),
+        ("color.1", "graph", MATRIX),
+        ("wc", "text", "one fish\ntwo fish"),
+    ],
+)
+def test_an_input_of_a_kernel_can_be_a_file(run, tmp_path, name, param, content):
+    path = tmp_path / "5"  # a name that is no number for it
+    path.write_text(content)
+    status, out, err = run("predict", name, "--param", f"{param}={path}", "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["transactions"] == rd.predict(tracegen.kernel(name, **{param: str(path)})).transactions
+    assert f" {param}=5 on " in run("predict", name, "--param", f"{param}={path}")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "content", "said"),
+    [
+        ("spmv --param matrix=a.mtx", None, "spmv: matrix: a.mtx: No such file or directory"),
+        ("spmv --param matrix=.", None, "spmv: matrix: .: Is a directory"),
+        ("spmv --param matrix=a.mtx", "1 2 3\n", "a.mtx:1: not a Matrix Market file (Not a Matrix Market file"),
+        ("spmv --param matrix=a.mtx", MATRIX.replace("2 2 7", "2 two 7"), "a.mtx:6: not a Matrix Market file (Inv"),
+        ("bfs.1 --param graph=a.mtx", MATRIX.replace("2 2 7", "2 4 7"), "bfs.1: graph: a.mtx:6: not a Matrix"),
+        ("spmv --param matrix=a.mtx", MATRIX.replace("3 3 4", "3 3 5"), "a.mtx: not a Matrix Market file (Trunc"),
+        ("spmv --param matrix=a.mtx", MATRIX.replace("3 3 4", f"3 3 {10**15}"), "a.mtx: a matrix of the size"),
+        ("spmv --param matrix=a.mtx --param N=3", MATRIX, "N: describes generated data, but matrix is given"),
+        ("sssp --param graph=a.mtx", MATRIX, "sssp: graph: weights must be positive whole numbers"),
+        ("bfs.1 --param graph=a.mtx --param LEVEL=9", MATRIX, "LEVEL=9: the search from vertex 0 ends with level 1"),
+        ("spmv --param text=a.mtx", MATRIX, "unknown size of spmv 'text'"),
+        ("atax.1 --param matrix=a.mtx", MATRIX, "unknown size of atax.1 'matrix'; known: NX, NY"),
+        ("spmv --param N=a.mtx", MATRIX, "param N='a.mtx': must be a whole number"),
+        ("wc --param text=a.txt", None, "wc: text: a.txt: No such file or directory"),
+        ("wc --param text=a.mtx", "", "wc: text: a text of 0 bytes"),
+    ],
+)
+def test_a_file_that_is_no_input_of_the_kernel_is_refused_in_one_line(run, tmp_path, monkeypatch, line, content, said):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        (tmp_path / "a.mtx").write_text(content)
+    status, out, err = run("predict", *line.split())
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_kernels_are_listed_with_the_files_that_they_take(run):
+    listed = {one["name"]: one["inputs"] for one in json.loads(run("kernels", "--json")[1])}
+    assert (listed["atax.1"], listed["spmv"], listed["iix"]) == ([], ["matrix"], ["text"])
+    assert " SEED=0 [matrix=FILE] " in run("kernels")[1]
+
+
 def test_kernels_and_gpus_are_listed(run):
     _, out, _ = run("kernels")
     assert out.count("\n") == 1 + len(tracegen.kernels())

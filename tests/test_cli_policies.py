@@ -12,12 +12,13 @@ import sys
 
 import pytest
 from test_cli_compare import timeless
+from test_cli_cuda import SAXPY
 from test_cli_simulate import SIZES, SMALL, sections, without_times
 
 import rdmodel as rd
 import tracegen
 from rdmodel import contests
-from rdmodel.cli import arguments, commands, contesting
+from rdmodel.cli import commands, contesting
 from rdmodel.contests import COMBINATIONS
 from rdmodel.errors import SimulationError
 from rdmodel.policies import INDEX_FUNCTIONS, PD, POLICIES, parse_policy
@@ -96,7 +97,12 @@ def test_any_number_of_jobs_prints_the_same(run):
 def test_by_default_all_policies_run_that_need_no_options(run):
     _, out, _ = run("policies", "atax.1", *SMALL, "--blocks", "1", "--jobs", "1", "--json")
     named = [one["name"] for one in json.loads(out)["combinations"]]
-    assert named == ["none", "swl:best", *(name for name in POLICIES if name not in ("swl", "pcal")), "dwt-pric"]
+    assert named == [
+        "none",
+        "swl:best",
+        *(name for name in POLICIES if name not in ("swl", "pcal")),
+        *list(COMBINATIONS)[1:],
+    ]
 
 
 def test_combinations_are_read_from_all_options_in_their_order(run):
@@ -195,7 +201,7 @@ def test_without_kernels_everything_is_listed_with_its_options_and_source(run):
     for name, cls in POLICIES.items():
         kind, *options, source = table[name]
         assert kind == cls.kind
-        assert re.search(r"[Ss]ections? \d", source)
+        assert re.search(r"([Ss]ections?|table) \d", source)
         for option in " ".join(options).split():
             if not option.endswith("=..."):
                 given = ",".join(f"{required}=1" for required in contesting.text_contest.required(cls))
@@ -251,6 +257,55 @@ def test_locality_takes_policies_too(run):
     assert timeless(json.loads(out)) == timeless(json.loads(json.dumps(found)))
 
 
+# ---- several launches
+
+
+HASTY = "dwt-cs:period=50,confirm=1,mpki=10"
+
+
+@pytest.fixture
+def launches(tmp_path):
+    """Return a file with two launches of one kernel, and one of another."""
+    other = SAXPY.replace("saxpy", "other").partition(".visible")
+    (tmp_path / "both.ptx").write_text(SAXPY + "".join(other[1:]))
+    file = tmp_path / "three.toml"
+    file.write_text(
+        'source = "both.ptx"\ngrid = 40\nblock = 256\n'
+        'args = { a = 2.0, n = 10240, x = "float[10240]:iota", y = "float[10240]" }\n'
+        + "".join(f'[[launch]]\nkernel = "{kernel}"\n' for kernel in ("saxpy", "other", "saxpy"))
+    )
+    return str(file)
+
+
+def limits_of(results: list[dict]) -> list[int | None]:
+    return [one["config"]["options"]["policies"][0]["limit"] for one in results]
+
+
+def test_a_limit_that_was_found_holds_for_later_launches_of_the_kernel(run, launches):
+    options = ["--policy", HASTY, "--policy", "pd", "--json"]
+    three = json.loads(run("simulate", launches, *options)[1])
+    assert limits_of(three) == [None, None, three[0]["found"]["dwt-cs.limit"]]
+    assert [one["config"]["options"]["policies"][1]["name"] for one in three] == ["pd"] * 3
+    assert limits_of(json.loads(run("locality", launches, *options)[1])) == limits_of(three)
+
+
+def test_a_limit_that_was_found_is_forgotten_with_the_file(run, launches):
+    found = json.loads(run("simulate", launches, launches, "--policy", HASTY, "--json")[1])
+    assert limits_of(found) == 2 * [None, None, found[0]["found"]["dwt-cs.limit"]]
+
+
+def test_what_is_remembered_is_the_limit_and_nothing_else():
+    given = [rd.policies.SWL(warps="best"), PD()]
+    assert rd.policies.remember(given, {"swl.warps": 3}) == tuple(given)
+    assert rd.policies.remember([HASTY, PD()], {}) == (parse_policy(HASTY), PD())
+    assert rd.policies.remember([HASTY, "pd"], {"dwt-cs.limit": 3}) == (parse_policy(f"{HASTY},limit=3"), PD())
+    # What a later launch decides goes on; one that decides nothing leaves the limit as it is.
+    assert rd.policies.remember(["dwt-cs:limit=3"], {"dwt-cs.limit": 2}) == (parse_policy("dwt-cs:limit=2"),)
+    assert rd.policies.remember(["dwt-cs:limit=3"], {}) == (parse_policy("dwt-cs:limit=3"),)
+    with pytest.raises(rd.ConfigError, match="did you mean 'dwt-cs'"):
+        rd.policies.remember(["dwt-sc"], {})
+
+
 # ---- mistakes
 
 
@@ -268,7 +323,7 @@ BAD = {
     "policies gemm --plot a.gif": "plot='a.gif': must end in .svg, .png, .pdf",
     "policies gemm --block 2048": "2048 threads, at most 1024 fit in a block",
     "policies gemm --json --csv": "not allowed with argument",
-    "policies --policies pd": "KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite polybench",
+    "policies --policies pd": "KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite NAME",
     "policies --csv": "KERNEL_OR_FILE: is missing",
     "policies --plot a.svg": "KERNEL_OR_FILE: is missing",
     "policies --suite polybenk": "did you mean 'polybench'",
@@ -293,11 +348,6 @@ def test_a_mistake_gives_status_2_and_one_clear_line_before_the_work(run, monkey
     assert (status, out) == (2, "")
     assert BAD[line] in err
     assert err.count("\n") == 1
-
-
-def test_the_command_line_knows_every_suite():
-    group = arguments._build()[1]["policies"]._option_string_actions["--suite"]
-    assert group.metavar == "|".join(SUITES)
 
 
 def test_asking_for_help_loads_no_numpy_and_other_commands_no_joblib():

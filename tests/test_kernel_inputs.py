@@ -74,7 +74,7 @@ def test_a_directed_graph_is_coloured_as_an_undirected_one():
 @pytest.mark.parametrize(
     ("name", "params", "message"),
     [
-        ("spmv", {"matrix": "missing.mtx"}, "spmv: matrix: missing.mtx: not a Matrix Market file"),
+        ("spmv", {"matrix": "missing.mtx"}, "spmv: matrix: missing.mtx: No such file"),
         ("spmv", {"matrix": [[1]]}, "must be a Matrix Market file or a sparse matrix, not list"),
         ("spmv", {"matrix": scipy.sparse.csr_array((3, 3))}, "the matrix has no entries"),
         ("spmv", {"matrix": scipy.sparse.eye_array(3, dtype=complex)}, "must hold real numbers"),

@@ -27,7 +27,20 @@ from traces import column_traces, program_traces
 import tracegen
 from rdmodel import presets
 from rdmodel.config import GPU
-from rdmodel.policies import DWTCS, MRPB, PCAL, PD, SWL, BypassAll, BypassOnStall, Policy, StreamingBypass
+from rdmodel.policies import (
+    ABYP,
+    APCM,
+    CCWS,
+    DWTCS,
+    MRPB,
+    PCAL,
+    PD,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    Policy,
+    StreamingBypass,
+)
 from rdmodel.reference.machine import MachineBlock
 from rdmodel.trace import Op
 
@@ -38,7 +51,25 @@ DRAINS = ["fixed", "round-robin", "longest", "greedy-fixed", "greedy-round-robin
 LOADS_AND_STORES = Mix(most=16, ops=(Op.LOAD, Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE), local=0.6, empty=0)
 REUSE = Mix(most=16, pool=tuple(range(12)), ops=MOSTLY_LOADS, needs=(0, 1, 3), local=0.5, empty=0)
 
+SCORES = st.builds(
+    lambda base, throttle, sets, ways: CCWS(base=base, throttle=throttle, entries=sets * ways, ways=ways),
+    st.sampled_from([1, 4, 20, 100]),
+    st.sampled_from([1, 8, 60]),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+COUNTERS = st.integers(1, 4).flatmap(
+    lambda most: st.builds(ABYP, entries=st.sampled_from([1, 2, 7]), most=st.just(most), threshold=st.integers(1, most))
+)
+PATTERNS = st.builds(
+    APCM,
+    mode=st.sampled_from(["both", "both", "bypass", "protect"]),
+    tags=st.sampled_from([1, 2, 4, 32]),
+    loads=st.sampled_from([1, 3, 16]),
+    most=st.sampled_from([2, 3, 15]),
+)
 THROTTLING = st.one_of(
+    SCORES,
     st.builds(SWL, warps=st.integers(1, 5)),
     st.builds(
         lambda tokens, extra: PCAL(tokens=tokens, extra=extra + (not tokens)), st.integers(0, 3), st.integers(0, 3)
@@ -55,7 +86,14 @@ THROTTLING = st.one_of(
 ADMISSION = st.one_of(
     st.just(BypassAll()),
     st.builds(BypassOnStall, on=STALLS),
-    st.builds(StreamingBypass, period=st.integers(1, 120), threshold=st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0])),
+    st.builds(
+        StreamingBypass,
+        period=st.integers(1, 120),
+        threshold=st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]),
+        caches=st.sampled_from(["both", "l1", "l2"]),
+    ),
+    COUNTERS,
+    PATTERNS,
     st.builds(PD, distance=st.integers(1, 16)),
 )
 BUFFERS = st.builds(
@@ -198,6 +236,44 @@ def test_the_same_lines_are_protected(allocate, seed, distance, ways, memory):
     check(random, gpu, random_blocks(random, 3, 3, mix), 2, PD(distance=distance), memory=memory)
 
 
+@pytest.mark.parametrize("allocate", ["miss", "fill"])
+@examples(25)
+@given(SEEDS, PATTERNS, st.integers(1, 4), st.integers(1, 3), MEMORIES)
+def test_loads_are_told_apart_and_their_lines_protected_alike(allocate, seed, policy, ways, slots, memory):
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(random, l1={"allocate": allocate, "ways": ways, "sets": 2, "mshrs": 6})
+    mix = Mix(most=30, widest=3, pool=tuple(range(14)), ops=MOSTLY_LOADS, local=0.2, empty=0, pcs=4, exits=0.3)
+    check(random, gpu, random_blocks(random, 3, 3, mix), slots, policy, memory=memory)
+
+
+@pytest.mark.parametrize("allocate", ["miss", "fill"])
+@examples(20)
+@given(SEEDS, COUNTERS, st.integers(1, 4), MEMORIES)
+def test_loads_whose_lines_go_unused_stop_bringing_them_alike(allocate, seed, policy, ways, memory):
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(random, l1={"allocate": allocate, "ways": ways, "sets": 2, "mshrs": 4})
+    mix = Mix(most=30, widest=3, pool=tuple(range(16)), ops=MOSTLY_LOADS, local=0.3, empty=0, pcs=5)
+    check(random, gpu, random_blocks(random, 3, 3, mix), 2, policy, memory=memory)
+
+
+@examples(25)
+@given(SEEDS, SCORES, st.integers(1, 4), st.integers(0, 2), MEMORIES)
+def test_warps_that_lose_lines_go_first_alike(seed, policy, ways, barriers, memory):
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(random, l1={"ways": ways, "sets": 2, "mshrs": 4})
+    mix = Mix(most=30, widest=3, pool=tuple(range(12)), ops=MOSTLY_LOADS, local=0.3, empty=0, barriers=barriers)
+    check(random, gpu, random_blocks(random, 4, 4, mix), 2, policy, memory=memory)
+
+
+@examples(25)
+@given(SEEDS, st.integers(3, 90), st.sampled_from([0.1, 0.5, 0.9]), st.integers(1, 3))
+def test_slices_close_and_open_alike(seed, period, threshold, sms):
+    random = np.random.default_rng(seed)
+    mix = Mix(most=30, widest=4, pool=tuple(range(int(random.integers(6, 30)))), ops=MOSTLY_LOADS, empty=0)
+    policy = StreamingBypass(period=period, threshold=threshold, caches="l2")
+    check(random, random_gpu(random), random_blocks(random, 3 * sms, 3, mix), 2, policy, sms=sms)
+
+
 # ---- reordering
 
 
@@ -241,7 +317,11 @@ TEXTS = [
     "bypass-all",
     "bypass-on-stall",
     "streaming-bypass:period=300,threshold=0.3",
+    "streaming-bypass:period=300,threshold=0.3,caches=l2",
     "pd",
+    "ccws",
+    "abyp:threshold=2",
+    "apcm",
     "mrpb",
 ]
 

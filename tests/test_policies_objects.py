@@ -10,6 +10,9 @@ import pytest
 import rdmodel as rd
 from rdmodel.errors import ConfigError
 from rdmodel.policies import (
+    ABYP,
+    APCM,
+    CCWS,
     DWTCS,
     MRPB,
     PCAL,
@@ -30,10 +33,13 @@ EXAMPLES = [
     SWL(warps=4),
     PCAL(tokens=2, extra=3),
     DWTCS(),
+    CCWS(),
     BypassAll(),
     BypassOnStall(),
     StreamingBypass(),
     PD(),
+    ABYP(),
+    APCM(),
     MRPB(),
 ]
 
@@ -57,8 +63,8 @@ def test_a_policy_is_a_frozen_value_found_by_its_name(policy):
 
 def test_the_kinds_are_those_of_the_contract():
     kinds = {policy.name: policy.kind for policy in EXAMPLES}
-    assert [name for name, kind in kinds.items() if kind == "throttling"] == ["swl", "pcal", "dwt-cs"]
-    admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd"]
+    assert [name for name, kind in kinds.items() if kind == "throttling"] == ["swl", "pcal", "dwt-cs", "ccws"]
+    admission = ["bypass-all", "bypass-on-stall", "streaming-bypass", "pd", "abyp", "apcm"]
     assert [name for name, kind in kinds.items() if kind == "admission"] == admission
     assert [name for name, kind in kinds.items() if kind == "reordering"] == ["mrpb"]
 
@@ -66,8 +72,10 @@ def test_the_kinds_are_those_of_the_contract():
 def test_defaults_are_those_of_the_papers():
     assert DWTCS() == DWTCS(period=10_000, mpki=10.0, confirm=3, sample=1, limit=None)
     assert BypassOnStall() == BypassOnStall(on="associativity")
-    assert StreamingBypass() == StreamingBypass(period=10_000, threshold=0.9)
+    assert StreamingBypass() == StreamingBypass(period=10_000, threshold=0.9, caches="both")
     assert PD() == PD(distance=8)
+    assert CCWS() == CCWS(base=100, throttle=8, entries=16, ways=8)
+    assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
     assert MRPB() == mrpb
 
@@ -93,7 +101,34 @@ def test_defaults_are_those_of_the_papers():
         (StreamingBypass, {"period": 0}, "period=0: must be at least 1"),
         (StreamingBypass, {"threshold": 90}, "threshold=90: must be at most 1"),
         (StreamingBypass, {"threshold": -0.1}, "threshold=-0.1: must be a finite number of at least 0"),
+        (StreamingBypass, {"caches": "L1"}, "unknown value for caches: 'L1'; did you mean 'l1'"),
+        (StreamingBypass, {"caches": None}, "unknown value for caches: 'None'"),
         (PD, {"distance": 0}, "distance=0: must be at least 1"),
+        (CCWS, {"base": 0}, "base=0: must be at least 1"),
+        (CCWS, {"base": 1.5}, "base=1.5: must be a whole number"),
+        (CCWS, {"base": 65_537}, "base=65537: must be at most 65536"),
+        (CCWS, {"throttle": 0}, "throttle=0: must be at least 1"),
+        (CCWS, {"throttle": 1 << 40}, "throttle=1099511627776: must be at most 65536"),
+        (CCWS, {"entries": 0}, "entries=0: must be at least 1"),
+        (CCWS, {"entries": 12}, "entries=12: must be a multiple of ways=8"),
+        (CCWS, {"entries": 4}, "entries=4: must be a multiple of ways=8"),
+        (CCWS, {"entries": 8192}, "entries=8192: must be at most 4096"),
+        (CCWS, {"ways": 0}, "ways=0: must be at least 1"),
+        (CCWS, {"ways": True}, "ways=True: must be a whole number"),
+        (ABYP, {"entries": 0}, "entries=0: must be at least 1"),
+        (ABYP, {"entries": 4097}, "entries=4097: must be at most 4096"),
+        (ABYP, {"most": 0}, "most=0: must be at least 1"),
+        (ABYP, {"threshold": 0}, "threshold=0: must be at least 1"),
+        (ABYP, {"threshold": 16}, "threshold=16: must be at most most=15"),
+        (ABYP, {"most": 7}, "threshold=8: must be at most most=7"),
+        (APCM, {"mode": "bypassing"}, "unknown value for mode: 'bypassing'; did you mean 'bypass'"),
+        (APCM, {"mode": None}, "unknown value for mode: 'None'"),
+        (APCM, {"tags": 0}, "tags=0: must be at least 1"),
+        (APCM, {"tags": 4097}, "tags=4097: must be at most 4096"),
+        (APCM, {"loads": 0}, "loads=0: must be at least 1"),
+        (APCM, {"loads": 2.5}, "loads=2.5: must be a whole number"),
+        (APCM, {"loads": 4097}, "loads=4097: must be at most 4096"),
+        (APCM, {"most": 1}, "most=1: must be at least 2"),
         (MRPB, {"signature": "warps"}, "unknown value for signature: 'warps'; did you mean 'warp'"),
         (MRPB, {"drain": "greedy"}, "unknown value for drain: 'greedy'; did you mean 'greedy-fixed'"),
         (MRPB, {"flush": 1}, "flush=1: must be True or False"),
@@ -134,7 +169,13 @@ def test_infinitely_many_entries_are_no_limit():
         ("bypass-all", BypassAll()),
         ("bypass-on-stall:on=all", BypassOnStall(on="all")),
         ("streaming-bypass:threshold=.5", StreamingBypass(threshold=0.5)),
+        ("streaming-bypass:caches=l1", StreamingBypass(caches="l1")),
         ("pd:distance=+16", PD(distance=16)),
+        ("ccws", CCWS()),
+        ("ccws:base=50,throttle=4,entries=32,ways=4", CCWS(base=50, throttle=4, entries=32, ways=4)),
+        ("abyp:entries=64,most=3,threshold=2", ABYP(entries=64, most=3, threshold=2)),
+        ("apcm", APCM()),
+        ("apcm:mode=protect,tags=64,loads=8", APCM(mode="protect", tags=64, loads=8)),
         (
             "mrpb:signature=warp-in-block,drain=greedy-round-robin,flush=false",
             MRPB(signature="warp-in-block", drain="greedy-round-robin", flush=False),
@@ -166,6 +207,11 @@ def test_text_becomes_a_policy(text, policy):
         ("pd:distance=10K", "policy 'pd': distance='10K': must be a whole number"),
         ("pd:distance=inf", "policy 'pd': distance=inf: must be a whole number"),
         ("mrpb:drain=shortest", "policy 'mrpb': unknown value for drain: 'shortest'; did you mean 'longest'?"),
+        ("ccws:entries=12", "policy 'ccws': entries=12: must be a multiple of ways=8"),
+        ("abyp:threshold=16", "policy 'abyp': threshold=16: must be at most most=15"),
+        ("apcm:mode=all", "policy 'apcm': unknown value for mode: 'all'"),
+        ("apcm:entries=8", "unknown option of policy 'apcm': 'entries'"),
+        ("streaming-bypass:caches=l3", "policy 'streaming-bypass': unknown value for caches: 'l3'"),
         ("swl:warps=worst", "policy 'swl': warps='worst': must be a whole number or 'best'"),
     ],
 )

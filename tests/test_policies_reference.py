@@ -15,7 +15,20 @@ from machines import random_blocks, random_gpu, random_policies
 from test_reference_machine import barrier, counted, load, logged, machine, store
 
 from rdmodel.options import SimulationOptions
-from rdmodel.policies import DWTCS, MRPB, PCAL, PD, SWL, BypassAll, BypassOnStall, Linear, StreamingBypass
+from rdmodel.policies import (
+    ABYP,
+    APCM,
+    CCWS,
+    DWTCS,
+    MRPB,
+    PCAL,
+    PD,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    Linear,
+    StreamingBypass,
+)
 from rdmodel.reference.machine import run as machine_run
 from rdmodel.reference.machine import simulate
 from rdmodel.reference.machine.record import BYPASSED, HIT, MISS, PENDING, WRITE
@@ -32,9 +45,14 @@ def one_warp(*instructions, policies, gpu=None, memory=10):
     return simulated([[list(instructions)]], *policies, gpu=gpu, memory=memory)
 
 
-def chain(*lines):
+def chain(*lines, pc=0):
     """Loads of one line each, each of which needs the one before."""
-    return [load(line, needs=1) for line in lines]
+    return [load_by(pc, line, needs=1) for line in lines]
+
+
+def load_by(pc, *lines, leaves=False, **options):
+    """Return the load with a program counter; `leaves`: its warp leaves the loop after it."""
+    return load(*lines, **options)._replace(pc=pc, loop_exit=leaves)
 
 
 def issued(outcome, sm=0):
@@ -187,12 +205,28 @@ def test_periods_end_while_blocks_are_resident_only():
     assert outcome.limits is None
 
 
-def test_dwt_cs_that_knows_a_limit_is_a_static_limit():
-    blocks = [[chain(0, 2, 4), chain(1, 3), chain(5, 6, 7)]] * 3
-    known = simulated(blocks, DWTCS(limit=2), sms=2)
-    assert known.log == simulated(blocks, SWL(warps=2), sms=2).log
-    assert known.limits == 2
-    assert simulated(blocks, DWTCS(limit=9), sms=2).limits == 3
+def test_dwt_cs_that_knows_a_limit_does_not_sample():
+    # Two loads and two misses on each SM until 9, and as soon as that is too many, one warp loads: warp 0 at 11 and 22,
+    # which ends at 33, then warp 1.
+    block = [chain(0, 2, 4), chain(1, 3)]
+    outcome = simulated([block, block], DWTCS(period=10, confirm=1, limit=1), sms=2)
+    for sm in range(2):
+        assert issued(outcome, sm) == [(0, 0), (1, 1), (11, 0), (22, 0), (34, 1)]
+    assert outcome.limits == 1
+
+
+def test_dwt_cs_waits_until_it_needs_the_limit_that_it_knows():
+    # One warp from 20 on: warp 1, whose data are there at 23, issues again when warp 0 has ended at 33.
+    block = [chain(0, 2, 4), chain(1, 3, 5)]
+    outcome = simulated([block], DWTCS(period=10, confirm=2, limit=1))
+    assert issued(outcome) == [(0, 0), (1, 1), (11, 0), (12, 1), (22, 0), (34, 1)]
+    outcome = simulated([block], DWTCS(period=10, mpki=1e9, limit=1))
+    assert issued(outcome)[-2:] == [(22, 0), (23, 1)]
+    assert outcome.limits is None
+
+
+def test_dwt_cs_knows_no_limit_beyond_the_warps_of_a_scheduler():
+    assert simulated([[chain(0, 2), chain(1, 3)]], DWTCS(period=10, confirm=1, limit=9)).limits == 2
 
 
 # Admission: bypass-all.
@@ -604,6 +638,9 @@ IDLE = [
     (BypassOnStall(),),
     (StreamingBypass(period=20, threshold=1.0),),
     (PD(distance=1),),
+    (CCWS(),),
+    (ABYP(),),
+    (APCM(mode="protect"),),
 ]
 
 
@@ -611,7 +648,7 @@ IDLE = [
 @given(SEEDS, st.sampled_from(IDLE), MEMORIES)
 def test_policies_that_never_act_change_nothing(seed, policies, memory):
     random = np.random.default_rng(seed)
-    # No stall on ways in sets of so many of them, and no fill that asks for protection.
+    # No stall on ways and no line replaced in sets of so many of them, and no fill that asks for protection.
     gpu = random_gpu(random, l1={"allocate": "miss", "sets": 1, "ways": 40, "index": Linear()})
     blocks = random_blocks(random, 4, 3)
     shape = {"gpu": gpu, "slots": 2, "sms": 2, "memory": memory}

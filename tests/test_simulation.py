@@ -274,7 +274,7 @@ def made(**changes: object) -> Simulation:
         ),
         "miss_latencies": MissLatencies(np.array([10, 20, 90]), np.array([30, 9, 1])),
         "l2": L2Counts(
-            reads=40, hits=20, pending_hits=10, misses=10, writes=30, write_hits=3, stalls={"dram_queue": 8}
+            reads=40, hits=20, pending_hits=10, misses=10, bypassed=0, writes=30, write_hits=3, stalls={"dram_queue": 8}
         ),
         "dram": DramCounts(reads=10, writes=6, activations=4, bytes=2048),
         "trace_seconds": 0.25,
@@ -310,7 +310,7 @@ def test_no_rate_divides_by_zero():
         pending_hits=0,
         misses=MissCounts(0, 0, 0),
         miss_latencies=MissLatencies(np.array([], np.int64), np.array([], np.int64)),
-        l2=L2Counts(reads=0, hits=0, pending_hits=0, misses=0, writes=0, write_hits=0, stalls={}),
+        l2=L2Counts(reads=0, hits=0, pending_hits=0, misses=0, bypassed=0, writes=0, write_hits=0, stalls={}),
         dram=DramCounts(reads=0, writes=0, activations=0, bytes=0),
     )
     assert (none.miss_rate, none.pending_hit_rate, none.ipc, none.mpki) == (0, 0, 0, 0)

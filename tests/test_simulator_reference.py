@@ -21,7 +21,7 @@ from traces import ProgramTrace, column_traces, program_traces, write_out
 
 import tracegen
 from rdmodel import presets, simulate
-from rdmodel.coalescing import LOCAL, StoreRule
+from rdmodel.coalescing import LOCAL, LOOP_EXIT, StoreRule
 from rdmodel.config import GPU
 from rdmodel.errors import TraceError
 from rdmodel.launch import residency
@@ -227,7 +227,7 @@ def instructions(trace: Trace, line: int, stores: bool) -> list[MachineBlock]:
     return [
         [
             [
-                MachineInstruction(op, bool(flags & LOCAL), needs, gap, lanes, lines, pc)
+                MachineInstruction(op, bool(flags & LOCAL), needs, gap, lanes, lines, pc, bool(flags & LOOP_EXIT))
                 for op, needs, gap, lines, pc, lanes, flags in requests(executed(written[block, warp]), line, rule)
             ]
             for warp in range(trace.launch.block_warps)

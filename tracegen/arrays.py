@@ -74,7 +74,9 @@ class Place:
 
     def flat(self) -> tuple[Any, int]:
         """Return the flat index and its step."""
-        distances = self.array.distances if len(self.bases) > 1 else (1,)
+        if len(self.bases) == 1:
+            return self.bases[0], self.steps[0]
+        distances = self.array.distances
         base = sum(base * distance for base, distance in zip(self.bases, distances, strict=True))
         return base, sum(step * distance for step, distance in zip(self.steps, distances, strict=True))
 

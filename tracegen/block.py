@@ -10,9 +10,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Launch, Op, Program, Space
+from tracegen.agreement import agreed, per_thread
 from tracegen.arrays import Array, Place
 from tracegen.recorder import LoopStart, Recorder
 from tracegen.scoreboard import Instruction, Mask
@@ -31,30 +33,38 @@ class Geometry:
         self.thread = (self.lane % width, self.lane // width % height, self.lane // (width * height))
         self.mask = Mask(self.lane < launch.block_threads, NOTHING)
 
+    def masks(self, blocks: int) -> Mask:
+        """Return the mask of several blocks that run as one."""
+        return Mask(np.tile(self.mask.lanes, (blocks, 1)), NOTHING)
+
 
 class Block:
     """The threads of one block while its kernel runs: the `k` of a kernel function.
 
     `x`, `y`, `z` are the global thread indices, `thread_x` ... and `block_x` ... what CUDA calls threadIdx
-    and blockIdx.
+    and blockIdx. Given several blocks (an array), it runs them as one: they have to do the same, each with numbers of
+    its own (`tracegen.agreement`), else `DivergenceError` is raised.
     """
 
-    def __init__(self, launch: Launch, block: int, code: CodeType, geometry: Geometry) -> None:
+    block_x: Any
+    block_y: Any
+    block_z: Any
+
+    def __init__(self, launch: Launch, block: int | NDArray[np.int64], code: CodeType, geometry: Geometry) -> None:
         self.launch = launch
-        self.index = block
+        several = isinstance(block, np.ndarray)
+        self.index: Any = block[:, None] if isinstance(block, np.ndarray) else block
         width, height, _ = launch.grid
-        self.block_x, self.block_y, self.block_z = (
-            block % width,
-            block // width % height,
-            block // (width * height),
-        )
+        at = self.index % width, self.index // width % height, self.index // (width * height)
+        self.block_x, self.block_y, self.block_z = map(Value, at) if several else at
         self.thread_x, self.thread_y, self.thread_z = (Value(thread) for thread in geometry.thread)
-        place = zip(geometry.thread, (self.block_x, self.block_y, self.block_z), launch.block, strict=True)
-        self.x, self.y, self.z = (Value(thread + at * size) for thread, at, size in place)
+        place = zip(geometry.thread, at, launch.block, strict=True)
+        self.x, self.y, self.z = (Value(thread + first * size) for thread, first, size in place)
         self._code = code
         self._geometry = geometry
-        self._mask = geometry.mask
-        self._recorder = Recorder(geometry.warps)
+        blocks = len(block) if isinstance(block, np.ndarray) else 1
+        self._mask = geometry.masks(blocks) if several else geometry.mask
+        self._recorder = Recorder(blocks * geometry.warps, blocks)
         self._loop: Loop | None = None
         self._moving: list[tuple[Op, Place, Mask]] = []
 
@@ -110,7 +120,8 @@ class Block:
 
     def any(self, condition: Any) -> bool:
         """Tell whether `condition` holds for an active thread: ``while k.any(c): with k.where(c): ...``."""
-        return bool(np.any(self._mask.lanes & np.asarray(as_value(condition).settled()).astype(np.bool_)))
+        holds = self._mask.lanes & np.asarray(as_value(condition).settled()).astype(np.bool_)
+        return bool(agreed(holds.any(axis=-1)))
 
     def range(self, start: Any, stop: Any = None, step: int = 1) -> Iterator[Any]:
         """Loop over ``range(start, stop, step)``; threads may have bounds of their own, and leave one by one.
@@ -127,7 +138,7 @@ class Block:
         if step == 0:
             raise TraceError(f"{self.launch.kernel}: step=0: a loop must advance")
         first, last = as_value(start), as_value(stop)
-        if np.ndim(first.settled()) or np.ndim(last.settled()):
+        if per_thread(first.settled()) or per_thread(last.settled()):
             return self._lane_range(first, last, step)
         return self._uniform_range(range(first.__index__(), last.__index__(), step), step)
 
@@ -165,8 +176,8 @@ class Block:
         loop.at = loop.trips - 1
 
     def _lane_range(self, first: Value, last: Value, step: int) -> Iterator[Value]:
-        left = np.broadcast_to((last - first).settled(), self._mask.lanes.shape)[self._mask.lanes]
-        trips = max(0, -int((-left if step > 0 else left).min() // abs(step))) if len(left) else 0
+        left = np.where(self._mask.lanes, (last - first).settled(), 0)
+        trips = int(agreed(-((-left if step > 0 else left).min(axis=-1) // abs(step))))
         recorder, exiting = self._recorder, self._recorder.exiting
         try:
             for t in range(trips):
@@ -220,16 +231,17 @@ class Block:
                 f"{self.launch.kernel}: {len(index)} indices into {array.name}{list(array.shape)}: "
                 f"needs {len(array.shape)}, or one flat index"
             )
-        values = [as_value(i) for i in index]
-        sources = NOTHING
-        for value in values:
+        sources, bases, steps = NOTHING, [], []
+        for i in index:
+            value = as_value(i)
             if value.unknown:
                 value.settled()
             if value.sources:
                 sources = join((sources, value.sources))
-        parts = [value.parts() for value in values]
-        bases = tuple(base if is_integer(base) else self._whole(array, base) for base, _ in parts)
-        return Place(array, extents, bases, tuple(step for _, step in parts)), sources
+            base, step = value.parts()
+            bases.append(base if is_integer(base) else self._whole(array, base))
+            steps.append(step)
+        return Place(array, extents, tuple(bases), tuple(steps)), sources
 
     def _whole(self, array: Array, base: Any) -> Any:
         """Return an index of another type as int64, if it is a whole number at all."""

@@ -9,21 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Op, Segment
+from tracegen.agreement import DivergenceError, agreed
 from tracegen.scoreboard import Instruction, Scoreboard
 
 _CHUNK = 1024
 """Instructions of straight-line code that one segment holds at most, so that long code is not held twice."""
 
+TOGETHER = 1 << 15
+"""Instructions of warps that blocks which run as one may have together: 8 MB of addresses."""
+
 
 class Recorder:
     """Collects the instructions of one block of `warps` warps; `segments` is the program so far.
 
-    `exiting` says that what is recorded belongs to the last iteration of its loop.
+    `exiting` says that what is recorded belongs to the last iteration of its loop. Of several `blocks` that run as
+    one, `warps` are those of all of them.
     """
 
-    def __init__(self, warps: int) -> None:
+    def __init__(self, warps: int, blocks: int = 1) -> None:
         self.segments: list[Segment] = []
         self.exiting = False
+        self._blocks = blocks
+        self._left = TOGETHER // warps if blocks > 1 else -1
         self._scoreboard = Scoreboard(warps)
         self._shared: dict[Any, dict[str, NDArray[Any]]] = {}
         self._body: list[Instruction] = []
@@ -37,6 +44,9 @@ class Recorder:
         instruction.exit = self.exiting and instruction.op == Op.LOAD
         instruction.needs = self._scoreboard.issue(instruction)
         self._body.append(instruction)
+        self._left -= 1
+        if not self._left:
+            raise DivergenceError("blocks that run as one are not to be held whole if they are long")
         if len(self._body) >= _CHUNK and not symbolic:
             self.flush()
 
@@ -73,7 +83,7 @@ class Recorder:
             self._gap = start.gap + trips * (self._gap - start.gap)
             return
         history = self._replay(body, start, trips)
-        peeled = next(t for t in range(len(history)) if _all_equal(history[t:]))
+        peeled = int(agreed(self._transient(history)))
         if self._gap != start.gap and trips > 1:
             peeled = max(peeled, 1)
         if peeled:
@@ -110,6 +120,14 @@ class Recorder:
                 instruction.position = instruction.position + rest
         return history
 
+    def _transient(self, history: list[list[NDArray[np.uint64]]]) -> Any:
+        """Return after how many iterations the needs are those of the last one; one number per block, if several."""
+        if self._blocks == 1:
+            return next(t for t in range(len(history)) if _all_equal(history[t:]))
+        needs = np.array(history).reshape(len(history), len(history[0]), self._blocks, -1)
+        steady = (needs == needs[-1]).all(axis=(1, 3))[::-1]
+        return len(history) - np.logical_and.accumulate(steady).sum(axis=0)
+
     def _segment(self, body: list[Instruction], trips: int) -> Segment:
         """Return a segment; those with the same body share its columns, so nests stay small."""
         key = tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step) for i in body)
@@ -120,7 +138,9 @@ class Recorder:
         base = np.empty((warps, len(body), WARP), dtype=np.int64)
         for at, instruction in enumerate(body):
             address = instruction.address
-            base[:, at] = address.reshape(warps, WARP) if isinstance(address, np.ndarray) else address
+            if isinstance(address, np.ndarray):
+                address = np.broadcast_to(address, instruction.mask.lanes.shape).reshape(warps, WARP)
+            base[:, at] = address
         return Segment(
             trips=trips,
             needs=np.stack([i.needs for i in body], axis=1),

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import ALL_NEEDS, Op, Space
+from tracegen.agreement import agreed
 
 _ONE = np.uint64(1)
 
@@ -21,18 +22,26 @@ _ONE = np.uint64(1)
 class Mask:
     """The active lanes of a block: `lanes` (threads,), packed `bits` (warps,), and which warps `run` at all.
 
-    `conditions` are the loads that decided about it.
+    `conditions` are the loads that decided about it. Of several blocks that run as one, `lanes` has a row for each.
     """
 
-    __slots__ = ("any", "bits", "conditions", "lanes", "run", "runs")
+    __slots__ = ("_any", "bits", "conditions", "lanes", "run", "runs")
 
     def __init__(self, lanes: NDArray[np.bool_], conditions: frozenset[Instruction]) -> None:
         self.lanes = lanes
         self.bits = np.packbits(lanes, bitorder="little").view("<u4")
         self.run = self.bits != 0
         self.runs = self.run.astype(np.uint64)
-        self.any = bool(self.run.any())
         self.conditions = conditions
+        self._any: bool | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether a lane is active; raises `DivergenceError` if only some blocks have one."""
+        if self._any is None:
+            rows = self.run if self.lanes.ndim == 1 else self.run.reshape(len(self.lanes), -1)
+            self._any = bool(agreed(rows.any(axis=-1)))
+        return self._any
 
 
 class Instruction:

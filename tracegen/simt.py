@@ -29,8 +29,9 @@ from typing import Any
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.expansion import concatenate, expand
 from rdmodel.trace import Columns, Launch, Program, Trace, check_blocks, missing_block
+from tracegen.ahead import Runner
 from tracegen.arrays import BASE, Array, Buffer, allocate, info
-from tracegen.block import Block, Geometry
+from tracegen.block import Block
 
 __all__ = ["Array", "Block", "Buffer", "KernelTrace", "shape", "trace"]
 
@@ -82,7 +83,8 @@ class KernelTrace(Trace):
     """The trace of a kernel function: each block is executed when it is asked for, as a `Program`.
 
     `launch`, `blocks` as in `Trace`; `params` are the kernel's sizes. `columns` writes everything out, once,
-    on first use: a trace of 10^8 instructions is better read block by block.
+    on first use: a trace of 10^8 instructions is better read block by block. `ahead` lets the function run for several
+    blocks at once: it must look at threads one by one, as the kernels that come with rdmodel do.
     """
 
     params: dict[str, Any]
@@ -95,6 +97,7 @@ class KernelTrace(Trace):
         params: Mapping[str, Any],
         *,
         blocks: Sequence[int] | None = None,
+        ahead: bool = False,
     ) -> None:
         named = {**params, **arrays}
         self._arguments = {}
@@ -113,11 +116,15 @@ class KernelTrace(Trace):
         self.blocks = check_blocks(launch, blocks)
         self.params = dict(params)
         self._function = function
-        self._geometry = Geometry(launch)
+        self._ahead = ahead
 
     def __repr__(self) -> str:
         sizes = "".join(f", {name}={value}" for name, value in self.params.items())
         return f"KernelTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block}{sizes})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what only this process runs blocks with."""
+        return {name: value for name, value in self.__dict__.items() if name != "_runner"}
 
     def cut(self, blocks: Sequence[int]) -> KernelTrace:
         """Return the same trace with only some blocks of the grid; raises `TraceError` as `Trace` does."""
@@ -136,9 +143,12 @@ class KernelTrace(Trace):
         """Run one block and return its `Program`; raises `TraceError` if the trace does not hold it."""
         if block not in (self.blocks if isinstance(self.blocks, range) else self._held):
             raise missing_block(self, block)
-        k = Block(self.launch, int(block), inspect.unwrap(self._function).__code__, self._geometry)
-        self._function(k, **self._arguments)
-        return k.program()
+        return self._runner.block(int(block))
+
+    @cached_property
+    def _runner(self) -> Runner:
+        held = self.blocks if isinstance(self.blocks, range) else self._held
+        return Runner(self._function, self._arguments, self.launch, held, ahead=self._ahead)
 
     @cached_property
     def _length(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from rdmodel.errors import TraceError
+from tracegen.agreement import agreed, per_thread
 from tracegen.scoreboard import Instruction
 
 NOTHING: frozenset[Instruction] = frozenset()
@@ -89,9 +90,9 @@ class Value(NDArrayOperatorsMixin):
     def uniform(self) -> Any:
         """Return the value as one number; raises `TraceError` if it is one per thread."""
         value = self.settled()
-        if np.ndim(value):
+        if per_thread(value):
             raise TraceError("a value that differs between threads cannot steer Python: use k.where, k.any or np.where")
-        return value
+        return agreed(value)
 
     def __bool__(self) -> bool:
         return bool(self.uniform())
@@ -117,12 +118,15 @@ class Value(NDArrayOperatorsMixin):
         """Compute thread by thread; `out` is ignored, so that in-place operators make new values."""
         if method != "__call__":
             raise TraceError(f"{ufunc.__name__}.{method}: threads of a block cannot be combined; see k.any")
-        values = [as_value(x) for x in inputs]
+        values = [x if isinstance(x, Value) else as_value(x) for x in inputs]
+        sources, loop = NOTHING, None
         for value in values:
             if value.unknown:
                 return value
-        sources = join(value.sources for value in values)
-        loop = next((v.loop for v in values if v.loop is not None and v.loop.at is None), None)
+            if value.sources:
+                sources = join((sources, value.sources))
+            if value.loop is not None and value.loop.at is None:
+                loop = value.loop
         if loop is not None:
             step = _affine_step(ufunc, [v.parts() for v in values])
             if step is not None:
@@ -157,8 +161,9 @@ def as_value(x: Any) -> Value:
 def join(sources: Iterable[frozenset[Instruction]]) -> frozenset[Instruction]:
     """Return the union of `sources` without the loads that every warp has already waited for."""
     union = NOTHING.union(*sources)
-    if any(load.arrived for load in union):
-        union = frozenset(load for load in union if not load.arrived)
+    for load in union:
+        if load.arrived:
+            return frozenset(load for load in union if not load.arrived)
     return union
 
 
@@ -178,8 +183,8 @@ def _affine_step(ufunc: np.ufunc, operands: list[tuple[Any, int]]) -> int | None
         return operands[0][1] - operands[1][1]
     if ufunc is np.multiply:
         for (_, step), (factor, moves) in (operands, operands[::-1]):
-            if not moves and np.ndim(factor) == 0:
-                return step * int(factor)
+            if not moves and not per_thread(factor):
+                return step * int(agreed(factor))
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 from rdmodel.cli.groups import (
@@ -223,12 +223,15 @@ def comparison_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return options | {"definitions": arguments.definitions or list(DEFINITIONS)}
 
 
-def kernel_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return ``--param`` values as whole numbers; raise `ConfigError` for anything else."""
-    parameters = {}
+def kernel_parameters(pairs: Iterable[tuple[str, str]], sizes: Container[str]) -> dict[str, int | str]:
+    """Return ``--param`` values, those of `sizes` as whole numbers; raise `ConfigError` for anything else of these.
+
+    Other names are inputs, which are files, or mistakes: the kernel knows.
+    """
+    parameters: dict[str, int | str] = {}
     for name, text in pairs:
         try:
-            parameters[name] = int(text)
+            parameters[name] = int(text) if name in sizes else text
         except ValueError:
             raise ConfigError(f"param {name}={text!r}: must be a whole number") from None
     return parameters

@@ -23,7 +23,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.localities import Locality, locality
 from rdmodel.model import predict
 from rdmodel.overrides import override, parse_size
-from rdmodel.policies import Linear
+from rdmodel.policies import Linear, Policy, remember
 from rdmodel.result import Prediction
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import simulate
@@ -47,26 +47,29 @@ def run_predict(arguments: argparse.Namespace) -> None:
 
 def run_simulate(arguments: argparse.Namespace) -> None:
     """Simulate every kernel or trace given."""
-    gpu = machine(arguments)
-    options = simulation_options(arguments) | {"policies": arguments.policies}
-    results = []
-    for source in arguments.sources:
-        for trace in open_sources(source, arguments):
-            with Progress(source) as progress:
-                results.append(simulate(trace, gpu, progress=progress, **options))
-    print_results(arguments, results, simulation)
+    print_results(arguments, _run_launches(arguments, simulate, lambda result: result), simulation)
 
 
 def run_locality(arguments: argparse.Namespace) -> None:
     """Classify the loads of every kernel or trace given."""
+    print_results(arguments, _run_launches(arguments, locality, lambda result: result.simulation), locality_text)
+
+
+def _run_launches(
+    arguments: argparse.Namespace, run: Callable[..., R], simulated: Callable[[R], Simulation]
+) -> list[R]:
+    """Run everything given; what policies found out about a kernel holds for its later launches of the same file."""
     gpu = machine(arguments)
-    options = simulation_options(arguments) | {"policies": arguments.policies}
+    options = simulation_options(arguments)
     results = []
     for source in arguments.sources:
+        learnt: dict[str, Sequence[Policy | str]] = {}
         for trace in open_sources(source, arguments):
+            policies = learnt.get(trace.launch.kernel, arguments.policies)
             with Progress(source) as progress:
-                results.append(locality(trace, gpu, progress=progress, **options))
-    print_results(arguments, results, locality_text)
+                results.append(run(trace, gpu, progress=progress, policies=policies, **options))
+            learnt[trace.launch.kernel] = remember(policies, simulated(results[-1]).found)
+    return results
 
 
 def run_trace(arguments: argparse.Namespace) -> None:
@@ -138,14 +141,14 @@ def run_kernels(arguments: argparse.Namespace) -> None:
     """List the kernels."""
     specs = tracegen.kernels()
     if arguments.json:
-        print_json(
-            [
-                {"name": s.name, "sizes": dict(s.sizes), "block": list(s.block), "description": s.description}
-                for s in specs
-            ]
-        )
+        print_json([_plain(spec) for spec in specs])
     else:
         print(text.kernels(specs))
+
+
+def _plain(spec: tracegen.KernelSpec) -> dict[str, Any]:
+    sizes, inputs, block = dict(spec.sizes), list(spec.inputs), list(spec.block)
+    return {"name": spec.name, "sizes": sizes, "inputs": inputs, "block": block, "description": spec.description}
 
 
 def run_gpus(arguments: argparse.Namespace) -> None:

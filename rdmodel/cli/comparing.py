@@ -56,7 +56,7 @@ def _sources(arguments: argparse.Namespace) -> Sequence[Iterable[Trace]]:
     if arguments.suite is not None:
         return [[trace] for trace in open_suite(arguments.suite, arguments.sources, arguments)]
     if not arguments.sources:
-        raise ConfigError("KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite polybench")
+        raise ConfigError("KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite NAME")
     return [
         open_sources(source, arguments) if Path(source).exists() else list(open_sources(source, arguments))
         for source in arguments.sources

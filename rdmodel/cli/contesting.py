@@ -29,7 +29,7 @@ def run_policies(arguments: argparse.Namespace) -> None:
         return
     for option in ("combinations", "csv", "plot"):
         if getattr(arguments, option):
-            raise ConfigError("KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite polybench")
+            raise ConfigError("KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite NAME")
     if arguments.json:
         print_json(text_contest.policies())
     else:

@@ -9,6 +9,8 @@ from rdmodel.cli.parser import Parser, assignment, geometry, latency, number, on
 DEFAULT_GPU = "gtx470-16k"
 MAX_INSTRUCTIONS = 10**9
 DEFINITIONS = ("hardware", "paper")
+SUITES = ("polybench", "classic", "irregular", "all", "khairy", "jia", "koo", "wang")
+"""The names of `tracegen.kernels.suites`, again: help does not wait for NumPy, which that loads."""
 
 
 def add_source(parser: Parser) -> None:
@@ -20,7 +22,7 @@ def add_source(parser: Parser) -> None:
         type=assignment,
         default=[],
         metavar="NAME=VALUE",
-        help="a size: NX=512 (repeatable)",
+        help="a size, NX=512, or an input that is a file, matrix=a.mtx (repeatable)",
     )
     group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
     group.add_argument("--base", type=whole, metavar="ADDRESS", help="where the first array lies")
@@ -249,7 +251,7 @@ def add_comparison(parser: Parser) -> None:
 
 
 def _add_suite(group: argparse._ArgumentGroup, text: str) -> None:
-    group.add_argument("--suite", type=one_of("suite", ("polybench",)), metavar="polybench", help=text)
+    group.add_argument("--suite", type=one_of("suite", SUITES), metavar="|".join(SUITES), help=text)
 
 
 def _add_schedule(group: argparse._ArgumentGroup) -> None:

@@ -18,6 +18,7 @@ from rdmodel.options import Options
 from rdmodel.overrides import override
 from rdmodel.trace import Trace
 from tracegen import formats
+from tracegen.kernels.registry import REGISTRY
 from tracegen.kernels.suites import SUITES
 
 PROGRAMS = (".cu", ".ptx")
@@ -54,8 +55,7 @@ def open_sources(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
         raise TraceError(f"{source}: no such file")
     else:
         refuse(source, "a kernel that comes with rdmodel", arguments, ["launch", *PROGRAM_OPTIONS])
-        sizes: dict[str, Any] = dict(kernel_parameters(arguments.param))
-        yield tracegen.kernel(source, block=arguments.block, base=arguments.base, **sizes)
+        yield _of_name(source, arguments)
 
 
 def open_suite(suite: str, names: Sequence[str], arguments: argparse.Namespace) -> list[Trace]:
@@ -96,6 +96,13 @@ def _cut(trace: Trace, blocks: Sequence[int]) -> Trace:
     cut = type(trace)(trace.launched, blocks)
     cut.launch = trace.launch
     return cut
+
+
+def _of_name(name: str, arguments: argparse.Namespace) -> Trace:
+    """Return the trace of a kernel that comes with rdmodel."""
+    spec = REGISTRY.get(name)
+    params: dict[str, Any] = kernel_parameters(arguments.param, spec.sizes if spec else ())
+    return tracegen.kernel(name, block=arguments.block, base=arguments.base, **params)
 
 
 def _of_program(source: str, arguments: argparse.Namespace) -> Trace:

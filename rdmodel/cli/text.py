@@ -187,7 +187,8 @@ def kernels(specs: Iterable[Any]) -> str:
     """Return the list of kernels with sizes and blocks."""
     rows = [("kernel", "sizes", "block", "what it does")]
     for spec in specs:
-        sizes = " ".join(f"{name}={value}" for name, value in spec.sizes.items())
+        files = (f"[{name}=FILE]" for name in spec.inputs)
+        sizes = " ".join([*(f"{name}={value}" for name, value in spec.sizes.items()), *files])
         rows.append((spec.name, sizes, _shape(spec.block), spec.description))
     return table(rows)
 

@@ -143,6 +143,8 @@ def _traffic(traffic: Traffic, memory: int | None) -> list[Row]:
 
 def _l2(l2: L2Counts) -> list[Row]:
     reads = [("reads", l2.reads), ("  hits", l2.hits), ("  pending hits", l2.pending_hits), ("  misses", l2.misses)]
+    if l2.bypassed:
+        reads.append(("  bypassed", l2.bypassed))
     writes = [("writes", l2.writes), ("  hits", l2.write_hits)]
     rows = [("  L2", "requests", "share"), *_shares(reads, l2.reads), *_shares(writes, l2.writes)]
     rows.append(("    cycles stalled", count(sum(l2.stalls.values())), ""))

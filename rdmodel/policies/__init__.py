@@ -6,7 +6,7 @@ others are options of the simulated machine, at most one of each kind: which war
 (`rdmodel.policies.reordering`).
 """
 
-from rdmodel.policies.admission import PD, BypassAll, BypassOnStall, StreamingBypass
+from rdmodel.policies.admission import ABYP, APCM, PD, BypassAll, BypassOnStall, StreamingBypass
 from rdmodel.policies.base import Policy
 from rdmodel.policies.index import (
     ADDRESS_BITS,
@@ -29,11 +29,15 @@ from rdmodel.policies.index import (
     largest_prime,
 )
 from rdmodel.policies.registry import POLICIES, check_policies, parse_policy, policy_of_kind
+from rdmodel.policies.relaunch import remember
 from rdmodel.policies.reordering import MRPB
-from rdmodel.policies.throttling import DWTCS, PCAL, SWL
+from rdmodel.policies.throttling import CCWS, DWTCS, PCAL, SWL
 
 __all__ = [
+    "ABYP",
     "ADDRESS_BITS",
+    "APCM",
+    "CCWS",
     "DWTCS",
     "INDEX_FUNCTIONS",
     "KIND_DISPLACEMENT",
@@ -64,4 +68,5 @@ __all__ = [
     "largest_prime",
     "parse_policy",
     "policy_of_kind",
+    "remember",
 ]

@@ -9,14 +9,27 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.policies.admission import PD, BypassAll, BypassOnStall, StreamingBypass
+from rdmodel.policies.admission import ABYP, APCM, PD, BypassAll, BypassOnStall, StreamingBypass
 from rdmodel.policies.base import Kind, Policy
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
 from rdmodel.policies.reordering import MRPB
-from rdmodel.policies.throttling import DWTCS, PCAL, SWL
+from rdmodel.policies.throttling import CCWS, DWTCS, PCAL, SWL
 
 POLICIES: dict[str, type[Policy]] = {
-    cls.name: cls for cls in (SWL, PCAL, DWTCS, BypassAll, BypassOnStall, StreamingBypass, PD, MRPB)
+    cls.name: cls
+    for cls in (
+        SWL,
+        PCAL,
+        DWTCS,
+        CCWS,
+        BypassAll,
+        BypassOnStall,
+        StreamingBypass,
+        PD,
+        ABYP,
+        APCM,
+        MRPB,
+    )
 }
 
 WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": math.inf}

@@ -13,6 +13,12 @@ from rdmodel.checks import check_int, check_number
 from rdmodel.errors import ConfigError
 from rdmodel.policies.base import Kind, Policy
 
+MOST_SCORE = 1 << 16
+"""Of `CCWS.base` and `CCWS.throttle`: their product with the warps of an SM is exact in double precision."""
+
+MOST_TAGS = 1 << 12
+"""Victim tags of one warp."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SWL(Policy):
@@ -61,7 +67,7 @@ class DWTCS(Policy):
 
     Once the misses per 1000 thread instructions exceed `mpki` in `confirm` periods of `period` cycles in a row, SM i
     runs with i + 1 warps per scheduler for `sample` periods; the limit under which most instructions were executed
-    then holds for all SMs to the end. `limit` is one known from an earlier launch: it holds from the beginning.
+    then holds for all SMs to the end. `limit` is one known from an earlier launch of the kernel: it saves the sampling.
     """
 
     period: int = 10_000
@@ -79,3 +85,31 @@ class DWTCS(Policy):
         check_number("mpki", self.mpki, 0)
         if self.limit is not None:
             check_int("limit", self.limit, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CCWS(Policy):
+    """Cache-conscious warp scheduling: warps that lose locality go first, the last ones wait (Khairy et al., table 4).
+
+    Every warp has a score, at least `base`, which decays by one a cycle. A load that misses a line whose tag is among
+    the `entries` that the warp lost last, in sets of `ways`, raises it to `throttle` x cutoff x such misses /
+    instructions issued. By descending score, warps may load as long as their scores add up to the cutoff, `base` x
+    warps (Rogers, O'Connor and Aamodt, MICRO 2012).
+    """
+
+    base: int = 100
+    throttle: int = 8
+    entries: int = 16
+    ways: int = 8
+    name: ClassVar[str] = "ccws"
+    kind: ClassVar[Kind] = "throttling"
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing, and tags that no sets can be made of."""
+        for name in ("base", "throttle", "entries", "ways"):
+            check_int(name, getattr(self, name), 1)
+        if self.entries % self.ways:
+            raise ConfigError(f"entries={self.entries}: must be a multiple of ways={self.ways}")
+        for name, most in (("base", MOST_SCORE), ("throttle", MOST_SCORE), ("entries", MOST_TAGS)):
+            if getattr(self, name) > most:
+                raise ConfigError(f"{name}={getattr(self, name)}: must be at most {most}")

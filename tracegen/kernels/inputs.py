@@ -6,6 +6,9 @@ What is generated is the same for the same sizes, everywhere.
 from __future__ import annotations
 
 import os
+import re
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -172,15 +175,28 @@ def read_matrix(given: Any) -> Sparse:
     import scipy.sparse
 
     if isinstance(given, str | os.PathLike):
-        try:
-            given = scipy.io.mmread(os.fspath(given))
-        except (OSError, ValueError, OverflowError, TypeError) as error:
-            raise ConfigError(f"{os.fspath(given)}: not a Matrix Market file ({error})") from None
+        given = _matrix_market(os.fspath(given), scipy.io.mmread)
         given = given if scipy.sparse.issparse(given) else scipy.sparse.coo_array(given)
     matrix = given if isinstance(given, Sparse) else _from_scipy(given, scipy.sparse)
     if not len(matrix.columns):
         raise ConfigError("the matrix has no entries")
     return matrix
+
+
+def _matrix_market(path: str, read: Callable[[str], Any]) -> Any:
+    """Return what `read` makes of a file; raise `ConfigError` with the line of a mistake, if `read` knows it."""
+    try:
+        with open(path, "rb"):  # `read` would look for other endings, and says less
+            pass
+        return read(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except MemoryError:
+        raise ConfigError(f"{path}: a matrix of the size that it gives does not fit in memory") from None
+    except (ValueError, OverflowError, TypeError, EOFError, zlib.error) as error:
+        found = re.fullmatch(r"Line (\d+): (.*)", str(error))
+        line, what = (f":{found[1]}", found[2]) if found else ("", str(error))
+        raise ConfigError(f"{path}{line}: not a Matrix Market file ({what.rstrip('.')})") from None
 
 
 def _from_scipy(given: Any, module: Any) -> Sparse:
@@ -190,7 +206,10 @@ def _from_scipy(given: Any, module: Any) -> Sparse:
         raise ConfigError(f"must hold real numbers, not {given.dtype}")
     if max(*given.shape, given.nnz) >= 1 << 31:
         raise ConfigError("rows, columns and entries must be fewer than 2^31")
-    csr = module.csr_array(given, copy=True)
+    try:
+        csr = module.csr_array(given, copy=True)
+    except MemoryError:
+        raise ConfigError(f"{given.shape[0]}x{given.shape[1]}, {given.nnz} entries: do not fit in memory") from None
     csr.sum_duplicates()
     return _frozen(csr.indptr, csr.indices, csr.data, csr.shape[1])
 

@@ -95,7 +95,8 @@ class KernelSpec:
         )
         declared = _call(self.benchmark.arrays, sizes)
         arrays = allocate(declared, base=BASE if base is None else base, threads=launch.threads)
-        return KernelTrace(self.function, launch, arrays, {**settled.sizes, **settled.shown}, blocks=blocks)
+        params = {**settled.sizes, **settled.shown}
+        return KernelTrace(self.function, launch, arrays, params, blocks=blocks, ahead=True)
 
     def result(self, **params: Any) -> dict[str, NDArray[Any]]:
         """Return what the kernel leaves in arrays that it writes, by name, computed by NumPy for all threads.

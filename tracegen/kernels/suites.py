@@ -1,7 +1,7 @@
 """Suites: which kernels are run together, and at which sizes a simulator gets through them in a minute or two.
 
 Sizes are cut along loops and outer dimensions. Row lengths stay powers of two, which is what makes rows conflict, and
-there are enough blocks for the SMs where the kernel has them.
+there are enough blocks for the SMs where the kernel has them. A kernel has the same sizes in every suite.
 """
 
 from __future__ import annotations
@@ -74,5 +74,50 @@ CLASSIC: Mapping[str, Mapping[str, int]] = {
 }
 """The regular kernels of the CUDA SDK, Rodinia and Parboil that studies of cache management measure, cut."""
 
-SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {"polybench": POLYBENCH}
-"""Suites by name: kernel to sizes; what is not named keeps its default."""
+IRREGULAR: Mapping[str, Mapping[str, int]] = {
+    "bfs.1": {"N": 32_768},
+    "bfs.2": {},
+    "btree": {"M": 1024},
+    "cc.1": {},
+    "cc.2": {},
+    "color.1": {},
+    "color.2": {},
+    "iix": {"N": 8192},
+    "iix.count": {"N": 8192},
+    "spmv": {},
+    "spmv.warp": {},
+    "ss": {"N": 256},
+    "sssp": {},
+    "wc": {"N": 8192},
+    "wc.count": {"N": 8192},
+}
+"""The kernels whose addresses depend on data: graphs, sparse matrices, texts and trees, generated, cut."""
+
+ALL: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
+"""Every kernel that comes with rdmodel."""
+
+
+def studied(applications: str) -> Mapping[str, Mapping[str, int]]:
+    """Return the kernels of applications that a study measures, by the names before their dots, with their sizes."""
+    names = applications.split()
+    return {kernel: sizes for name in names for kernel, sizes in ALL.items() if kernel.partition(".")[0] == name}
+
+
+SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
+    "polybench": POLYBENCH,
+    "classic": CLASSIC,
+    "irregular": IRREGULAR,
+    "all": ALL,
+    "khairy": studied(
+        "blackscholes scalarprod vectoradd fwt nw hotspot convsep srad stencil3d 2dconv 2mm streamcluster bfs spmv iix "
+        "kmeans syrk gesummv mcpi btree backprop"
+    ),
+    "jia": studied("2dconv 2mm 3dconv 3mm fdtd2d gemm atax bicg gesummv mvt syr2k syrk"),
+    "koo": studied("bfs kmeans iix wc color sssp spmv ss cc srad"),
+    "wang": studied("atax bicg mvt gesummv syrk syr2k kmeans bfs spmv iix"),
+}
+"""Suites by name: kernel to sizes; what is not named keeps its default.
+
+The last four are what studies of cache management measure, as far as their kernels are there, in their order: Khairy et
+al., table 2; Jia et al., section 2.4; Koo et al., table 1; Wang et al., table II.
+"""

@@ -1,20 +1,16 @@
-"""Which loads may use the L1: `admission` makes what the policies of a machine ask for."""
+"""Which loads may use the L1."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 
-from rdmodel.policies import MRPB, PD, BypassAll, BypassOnStall, Policy, StreamingBypass
-from rdmodel.reference.machine.l1 import L1, OUTCOMES, Failure, Outcome
+from rdmodel.policies import PD, StreamingBypass
+from rdmodel.reference.machine.gate import Gate
+from rdmodel.reference.machine.instruction import MachineInstruction
+from rdmodel.reference.machine.l1 import L1, OUTCOMES, Failure, Outcome, is_served
 from rdmodel.reference.machine.messages import Transaction
+from rdmodel.reference.machine.warps import Warp
 from rdmodel.reference.machine.ways import Way
-
-STALLS: dict[str, frozenset[Failure]] = {
-    "associativity": frozenset({"fail_line_alloc"}),
-    "all": frozenset({"fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"}),
-}
-"""The failures that each kind of stall consists of."""
 
 
 class Admission:
@@ -30,13 +26,27 @@ class Admission:
         outcome = self._load(transaction)
         if outcome in self._stalls:
             outcome = self._l1.bypass(transaction)
-        if outcome in OUTCOMES:
-            self._served(transaction.line, absent=absent)
+        if is_served(outcome):
+            self._served(transaction, outcome, absent=absent)
         return outcome
 
     def fill(self, line: int) -> list[Transaction]:
         """Let a line that was in flight arrive; return the transactions that waited for it."""
         return self._l1.fill(line)
+
+    # What else happens, for those who look back on it.
+
+    def began(self, warp: Warp) -> None:
+        """Take note that a warp that has an instruction begins (E3)."""
+
+    def issued(self, instruction: MachineInstruction) -> None:
+        """Take note that a memory instruction issues (S4)."""
+
+    def instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
+        """Take note that the last transaction of an instruction has been served (S3)."""
+
+    def ended(self, warp: Warp) -> None:
+        """Take note that a warp has ended (E2)."""
 
     def end_cycle(self, now: int) -> None:
         """Take note of the end of cycle `now` (E0)."""
@@ -44,8 +54,8 @@ class Admission:
     def _load(self, transaction: Transaction) -> Outcome | Failure:
         return self._l1.load(transaction)
 
-    def _served(self, line: int, *, absent: bool) -> None:
-        """Take note that a load of `line` was served; `absent` tells whether it did not find the line."""
+    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
+        """Take note of what became of a load; `absent` tells whether it did not find its line."""
 
 
 class NoLoads(Admission):
@@ -88,22 +98,20 @@ class Protection(Admission):
         last_loads = self._last_loads.get(self._l1.set_of(way.line), ())
         return sum(use >= way.last_use for use in last_loads) < self._distance
 
-    def _served(self, line: int, *, absent: bool) -> None:
-        last_loads = self._last_loads.setdefault(self._l1.set_of(line), deque(maxlen=self._distance))
+    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
+        last_loads = self._last_loads.setdefault(self._l1.set_of(transaction.line), deque(maxlen=self._distance))
         last_loads.append(self._l1.ways.uses)
 
 
-class Gate(Admission):
+class Closing(Admission):
     """``streaming-bypass``: the L1 is closed while hardly any load finds its line."""
 
     def __init__(self, l1: L1, stalls: frozenset[Failure], policy: StreamingBypass) -> None:
         super().__init__(l1, stalls)
-        self._policy = policy
-        self._is_open = True
-        self._looked = self._missed = 0
+        self._gate = Gate(policy)
 
     def _load(self, transaction: Transaction) -> Outcome | Failure:
-        if self._is_open:
+        if self._gate.is_open:
             return super()._load(transaction)
         outcome = self._l1.bypass(transaction)
         if outcome in OUTCOMES:
@@ -118,34 +126,12 @@ class Gate(Admission):
         elif self._l1.absent(line):
             self._l1.remember(line)
 
-    def _served(self, line: int, *, absent: bool) -> None:
-        self._looked += 1
-        self._missed += absent
+    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
+        self._gate.looked(absent=absent)
 
     def end_cycle(self, now: int) -> None:
         """At the end of a period, open or close."""
-        if (now + 1) % self._policy.period:
-            return
-        if self._looked:
-            self._is_open = self._missed / self._looked <= self._policy.threshold
-            if self._is_open:
-                self._l1.forget_ghosts()
-        self._looked = self._missed = 0
-
-
-def admission(l1: L1, policies: Sequence[Policy], *, allocate_on_miss: bool) -> Admission:
-    """Return what decides about the loads of `l1` under some policies."""
-    stalls: frozenset[Failure] = frozenset()
-    for policy in policies:
-        if isinstance(policy, BypassOnStall):
-            stalls |= STALLS[policy.on]
-        elif isinstance(policy, MRPB) and policy.bypass is not None:
-            stalls |= STALLS[policy.bypass]
-    for policy in policies:
-        if isinstance(policy, BypassAll):
-            return NoLoads(l1, stalls)
-        if isinstance(policy, PD):
-            return Protection(l1, stalls, policy, allocate_on_miss=allocate_on_miss)
-        if isinstance(policy, StreamingBypass):
-            return Gate(l1, stalls, policy)
-    return Admission(l1, stalls)
+        was_open = self._gate.is_open
+        self._gate.end_cycle(now)
+        if self._gate.is_open and not was_open:
+            self._l1.forget_ghosts()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rdmodel.config import GPU
 from rdmodel.reference.machine.clocks import Domain
+from rdmodel.reference.machine.messages import Reader
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, Log, counters
 
 FAR_PAST = -(1 << 60)
@@ -24,20 +26,29 @@ class Bank:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A line to read or write, with its place in the channel."""
+    """A line to read or write, with its place in the channel; a read that bypasses the L2 is for `reader`."""
 
     line: int
     write: bool
     bank: Bank
     row: int
+    reader: Reader | None
+
+
+class Returned(NamedTuple):
+    """A line that was read and is back in SM cycle `time`: for the L2, or for a reader that bypasses it."""
+
+    time: int
+    line: int
+    reader: Reader | None
 
 
 class Channel:
-    """The channel of partition `number`; `returns` are the SM cycles in which lines that were read come back."""
+    """The channel of partition `number`; `returns` are the lines that were read."""
 
     def __init__(self, number: int, gpu: GPU, log: Log) -> None:
         self.counts = counters(CHANNEL_COUNTERS)
-        self.returns: deque[tuple[int, int]] = deque()
+        self.returns: deque[Returned] = deque()
         self._number = number
         self._config = gpu.dram
         self._slices = gpu.l2.slices
@@ -60,10 +71,10 @@ class Channel:
         """Whether nothing is queued and nothing read is under way."""
         return not self._queue and not self.returns
 
-    def enter(self, line: int, *, write: bool) -> None:
+    def enter(self, line: int, *, write: bool, reader: Reader | None = None) -> None:
         """Append a request; the caller made sure of room, or is allowed to exceed it."""
         row, bank = divmod(line // self._slices // self._row_lines, self._config.banks)
-        self._queue.append(Request(line, write, self._banks[bank], row))
+        self._queue.append(Request(line, write, self._banks[bank], row, reader))
 
     def step(self, now: int) -> None:
         """Run the channel's cycles of SM cycle `now`, with at most one command each."""
@@ -89,7 +100,8 @@ class Channel:
         self.counts["writes" if request.write else "reads"] += 1
         self._log.note("dram", d, self._number, request.line, request.write)
         if not request.write:
-            self.returns.append((self._domain.sm_cycle(data_end) + self._config.latency, request.line))
+            back = self._domain.sm_cycle(data_end) + self._config.latency
+            self.returns.append(Returned(back, request.line, request.reader))
 
     def _open(self, d: int) -> None:
         """Open the row of the oldest request that is its bank's oldest, unless someone still wants the open row."""

@@ -10,7 +10,7 @@ class MachineInstruction(NamedTuple):
 
     `op` is an `rdmodel.trace.Op`; `local` tells whether it addresses local memory; `needs` and `gap` are as in
     `rdmodel.trace.Columns`; `lanes` is the number of active lanes; `lines` are the line numbers of its
-    transactions, in order.
+    transactions, in order; `pc` is the program counter; with `loop_exit` the warp leaves the load's loop after it.
     """
 
     op: int
@@ -20,6 +20,7 @@ class MachineInstruction(NamedTuple):
     lanes: int
     lines: tuple[int, ...]
     pc: int = 0
+    loop_exit: bool = False
 
 
 MachineBlock = list[list[MachineInstruction]]

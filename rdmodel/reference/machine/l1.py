@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from rdmodel.config import CacheConfig
 from rdmodel.reference.machine.instruction import MachineInstruction, Owner
 from rdmodel.reference.machine.messages import Message, Transaction
 from rdmodel.reference.machine.record import Counters
-from rdmodel.reference.machine.ways import Way, Ways
+from rdmodel.reference.machine.ways import Spared, Way, Ways
 from rdmodel.trace import Op
 
 Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
@@ -21,10 +22,16 @@ OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write", "bypassed")
 """What becomes of an access that is served, by its number in the log."""
 
 
+def is_served(outcome: Outcome | Failure) -> TypeGuard[Outcome]:
+    """Tell whether an access was served, and not refused."""
+    return outcome in OUTCOMES
+
+
 @dataclass(slots=True, eq=False)
 class Mshr:
     """A line in flight: who missed, the transactions that wait for it, and the way reserved for it, if any.
 
+    The first of the transactions is the miss, the others are pending hits.
     Without a way (``allocate="fill"``), `dirty` remembers that a local store wrote the line meanwhile.
     """
 
@@ -35,11 +42,17 @@ class Mshr:
 
 
 class L1:
-    """The cache of one SM. `counts` are the SM's counters; `miss_queue` is emptied by whoever sends."""
+    """The cache of one SM. `counts` are the SM's counters; `miss_queue` is emptied by whoever sends.
+
+    Loads replace no line that is `spared`, unless a local store wrote the new one on its way. Whenever a valid line is
+    replaced by another one, all of `on_evict` are called with its way.
+    """
 
     def __init__(self, cache: CacheConfig, counts: Counters) -> None:
         self.miss_queue: deque[Message] = deque()
         self.mshrs: dict[int, Mshr] = {}
+        self.spared: Spared = lambda way: False
+        self.on_evict: list[Callable[[Way], None]] = []
         self.ways = Ways(cache.sets, cache.ways)
         self._cache = cache
         self._counts = counts
@@ -56,19 +69,40 @@ class L1:
         return line not in self.mshrs and self.find(line) is None
 
     def victim(self, line: int) -> Way | None:
-        """Return the way that `line` would take now; None if all of its set are reserved."""
+        """Return the way that `line` would take now if a store brought it; None if all of its set are reserved."""
         return self.ways.victim(self.set_of(line))
+
+    def victim_of_load(self, line: int) -> Way | None:
+        """Return the way that `line` would take now; None if all of its set are reserved or spared."""
+        return self.ways.victim(self.set_of(line), self.spared)
+
+    def brought_by(self, line: int) -> Transaction | None:
+        """Return the transaction that brought a line that is there or in flight; None if it was a store."""
+        if line in self.mshrs:
+            return self.mshrs[line].transactions[0]
+        way = self.find(line)
+        assert way is not None
+        return way.load
+
+    def loads_of(self, line: int) -> int:
+        """Return how many transactions of loads brought or found a line that is there or in flight."""
+        if line in self.mshrs:
+            return len(self.mshrs[line].transactions)
+        way = self.find(line)
+        assert way is not None
+        return way.found + (way.load is not None)
 
     def fill(self, line: int) -> list[Transaction]:
         """Make a line that was in flight valid, free its MSHR, and return the transactions that waited."""
         mshr = self.mshrs.pop(line)
-        if mshr.way is None:
-            way = self.victim(line)
+        way = mshr.way
+        if way is None:
+            way = self.victim_of_load(line) or self.victim(line)
             assert way is not None
             self._evict(way, mshr.owner)
             self.ways.place(way, line, "valid", mshr.owner, dirty=mshr.dirty)
-        else:
-            mshr.way.state = "valid"
+        way.state = "valid"
+        way.load, way.found = mshr.transactions[0], len(mshr.transactions) - 1
         return mshr.transactions
 
     def abandon(self, line: int) -> list[Transaction]:
@@ -91,6 +125,7 @@ class L1:
             outcome = self._merge(mshr, transaction)
         elif way is not None:
             self.ways.touch(way)
+            way.found += 1
             self._counts["hits"] += 1
             outcome = "hit"
         else:
@@ -125,7 +160,7 @@ class L1:
 
     def _miss(self, transaction: Transaction) -> Outcome | Failure:
         owner, line = transaction.warp.owner, transaction.line
-        way = self.victim(line) if self._cache.allocate == "miss" else None
+        way = self.victim_of_load(line) if self._cache.allocate == "miss" else None
         if self._cache.allocate == "miss" and way is None:
             return "fail_line_alloc"
         if not self._has_mshr(owner):
@@ -135,6 +170,7 @@ class L1:
         if way is not None:
             self._evict(way, owner)
             self.ways.place(way, line, "reserved", owner)
+            way.load = transaction
         self.mshrs[line] = Mshr(owner, way, [transaction])
         self.miss_queue.append(Message(line, write=False))
         self._counts[self._cause(line)] += 1
@@ -192,6 +228,8 @@ class L1:
         self._write_back(way)
         if way.state != "valid" or way.ghost:
             return
+        for called in self.on_evict:
+            called(way)
         if way.bringer == owner:
             self._counts["intra_warp"] += 1
         elif way.bringer.block == owner.block:

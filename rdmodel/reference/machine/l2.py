@@ -8,14 +8,19 @@ from typing import Literal, NamedTuple
 
 from rdmodel.config import GPU
 from rdmodel.reference.machine.dram import Channel
+from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.messages import Message, Reader
 from rdmodel.reference.machine.record import SLICE_COUNTERS, counters
 from rdmodel.reference.machine.ways import Way, Ways
 
-Outcome = Literal["hit", "pending", "miss", "write_hit", "write_miss"]
+Outcome = Literal["hit", "pending", "miss", "write_hit", "write_miss", "bypassed"]
 Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_dram_queue"]
-OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write_hit", "write_miss")
+OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write_hit", "write_miss", "bypassed")
 """What becomes of a message that is served, by its number in the log."""
+
+READS = ("hits", "pending_hits", "misses", "bypassed")
+COUNTED = {**dict(zip(("hit", "pending", "miss", "bypassed"), READS, strict=True)), "write_hit": "write_hits"}
+"""The counters of outcomes."""
 
 
 class Arrival(NamedTuple):
@@ -35,9 +40,12 @@ class Mshr:
 
 
 class Slice:
-    """A slice in front of its DRAM `channel`. `waiting` are the SMs whose next message finds its input full."""
+    """A slice in front of its DRAM `channel`. `waiting` are the SMs whose next message finds its input full.
 
-    def __init__(self, gpu: GPU, channel: Channel) -> None:
+    `gate` says when the slice is closed; None: never.
+    """
+
+    def __init__(self, gpu: GPU, channel: Channel, gate: Gate | None) -> None:
         self.counts = counters(SLICE_COUNTERS)
         self.input: deque[Arrival] = deque()
         self.waiting: deque[int] = deque()
@@ -46,6 +54,7 @@ class Slice:
         self._ways = Ways(self._sets, gpu.l2.ways)
         self._mshrs: dict[int, Mshr] = {}
         self._channel = channel
+        self._gate = gate
 
     @property
     def has_room(self) -> bool:
@@ -65,13 +74,22 @@ class Slice:
             self.counts[outcome] += 1
             return outcome
         self.counts["writes" if message.write else "reads"] += 1
-        counted = {"hit": "hits", "pending": "pending_hits", "miss": "misses", "write_hit": "write_hits"}
-        if outcome in counted:
-            self.counts[counted[outcome]] += 1
+        if outcome in COUNTED:
+            self.counts[COUNTED[outcome]] += 1
         return outcome
 
     def _read(self, reader: Reader, line: int) -> Outcome | Failure:
         way = self._ways.find(self._set_of(line), line)
+        is_clean = way is None or (way.state == "valid" and not way.dirty)
+        if self._gate is not None and not self._gate.is_open and is_clean:
+            outcome = self._bypass(reader, line, way)
+        else:
+            outcome = self._read_open(reader, line, way)
+        if self._gate is not None and outcome in OUTCOMES:
+            self._gate.looked(absent=way is None)
+        return outcome
+
+    def _read_open(self, reader: Reader, line: int, way: Way | None) -> Outcome | Failure:
         if way is None:
             return self._miss(reader, line)
         if way.state == "valid":
@@ -98,10 +116,40 @@ class Slice:
         self._channel.enter(line, write=False)
         return "miss"
 
+    def _bypass(self, reader: Reader, line: int, way: Way | None) -> Outcome | Failure:
+        """Read a line past the slice, which only keeps its tag, in a way that it has or is given."""
+        if not self._channel.has_room:
+            return "fail_dram_queue"
+        if way is not None:
+            self._ways.touch(way)
+        else:
+            self._remember(line)
+        self._channel.enter(line, write=False, reader=reader)
+        return "bypassed"
+
+    def _remember(self, line: int) -> None:
+        """Give an absent line a way as a ghost, if there is one to give."""
+        way = self._ways.victim(self._set_of(line))
+        if way is not None:
+            self._evict(way)
+            self._ways.place(way, line, "valid")
+            way.ghost = True
+
+    def end_cycle(self, now: int) -> None:
+        """At the end of a period, open or close; drop all ghosts when it opens."""
+        if self._gate is None:
+            return
+        was_open = self._gate.is_open
+        self._gate.end_cycle(now)
+        if self._gate.is_open and not was_open:
+            for way in self._ways:
+                if way.state == "valid" and way.ghost:
+                    way.state = "invalid"
+
     def _write(self, line: int) -> Outcome | Failure:
         way = self._ways.find(self._set_of(line), line)
         if way is not None:
-            way.dirty = True
+            way.dirty, way.ghost = True, False
             self._ways.touch(way)
             return "write_hit"
         way = self._ways.victim(self._set_of(line))
@@ -129,5 +177,5 @@ class Slice:
         """Assert that the slice holds nothing, and that its counters add up."""
         assert self.idle and not self.waiting
         assert all(way.state != "reserved" for way in self._ways)
-        assert self.counts["reads"] == sum(self.counts[name] for name in ("hits", "pending_hits", "misses"))
-        assert self.counts["misses"] == self._channel.counts["reads"]
+        assert self.counts["reads"] == sum(self.counts[name] for name in READS)
+        assert self.counts["misses"] + self.counts["bypassed"] == self._channel.counts["reads"]

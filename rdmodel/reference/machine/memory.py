@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rdmodel.config import GPU
+from rdmodel.policies import Policy
+from rdmodel.reference.machine.choice import slice_gate
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
@@ -27,6 +29,9 @@ class Memory(Protocol):
 
     def step(self, now: int) -> None:
         """Run the phases of cycle `now` of everything that is not an SM."""
+
+    def end_cycle(self, now: int) -> None:
+        """Take note of the end of cycle `now` (E0)."""
 
     def check_drained(self) -> None:
         """Assert that nothing is left anywhere, and that the counters add up."""
@@ -53,6 +58,9 @@ class IdealMemory:
     def step(self, now: int) -> None:
         """Do nothing."""
 
+    def end_cycle(self, now: int) -> None:
+        """Do nothing."""
+
     def check_drained(self) -> None:
         """Hold nothing at any time."""
 
@@ -64,7 +72,7 @@ class IdealMemory:
 class Partitions:
     """Crossbar, L2 slices and DRAM channels."""
 
-    def __init__(self, gpu: GPU, sms: Sequence[SM], log: Log) -> None:
+    def __init__(self, gpu: GPU, sms: Sequence[SM], policies: Sequence[Policy], log: Log) -> None:
         self._sms = sms
         self._log = log
         self._line = gpu.l1.line
@@ -72,7 +80,7 @@ class Partitions:
         self._crossbar = Crossbar(gpu.crossbar, gpu.clock, len(sms), gpu.l2.slices)
         self._domain = Domain(gpu.l2.clock, gpu.clock)
         self._channels = [Channel(number, gpu, log) for number in range(gpu.l2.slices)]
-        self._slices = [Slice(gpu, channel) for channel in self._channels]
+        self._slices = [Slice(gpu, channel, slice_gate(policies)) for channel in self._channels]
 
     @property
     def idle(self) -> bool:
@@ -105,8 +113,8 @@ class Partitions:
         """P1: lines from DRAM become valid, and whoever waits for them is answered."""
         returns = self._channels[number].returns
         while returns and returns[0][0] <= now:
-            _, line = returns.popleft()
-            for reader in self._slices[number].fill(line):
+            _, line, bypassing = returns.popleft()
+            for reader in [bypassing] if bypassing is not None else self._slices[number].fill(line):
                 self._answer(number, reader, line, now)
 
     def _serve(self, number: int, now: int) -> None:
@@ -124,6 +132,11 @@ class Partitions:
         source.input.popleft()
         if source.waiting:
             self.send(self._sms[source.waiting.popleft()], now)
+
+    def end_cycle(self, now: int) -> None:
+        """Let every slice look back on its reads."""
+        for piece in self._slices:
+            piece.end_cycle(now)
 
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
         size = HEADER + self._line

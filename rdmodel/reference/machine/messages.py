@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rdmodel.reference.machine.instruction import MachineInstruction
 from rdmodel.reference.machine.warps import Warp
 
 HEADER = 8
@@ -11,14 +12,17 @@ HEADER = 8
 
 
 class Transaction(NamedTuple):
-    """A transaction of a load: its warp, which of the warp's memory instructions it is part of, and its line.
+    """A transaction of a load: its warp, its line, and which transaction of which instruction it is.
 
-    `allocating` tells whether the line may be given a way.
+    `number` is that of the instruction among the warp's memory instructions, `place` that of the transaction among
+    the instruction's. `allocating` tells whether the line may be given a way.
     """
 
     warp: Warp
     number: int
     line: int
+    instruction: MachineInstruction
+    place: int
     allocating: bool = True
 
 

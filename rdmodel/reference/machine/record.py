@@ -31,6 +31,7 @@ SLICE_COUNTERS = (
     "hits",
     "pending_hits",
     "misses",
+    "bypassed",
     "writes",
     "write_hits",
     "fail_line_alloc",
@@ -46,7 +47,7 @@ NON_MEMORY, MEMORY, BARRIER = range(3)
 HIT, PENDING, MISS, WRITE, BYPASSED = range(5)
 """Outcomes of an ``access`` in the log."""
 
-WRITE_HIT, WRITE_MISS = 3, 4
+WRITE_HIT, WRITE_MISS, SLICE_BYPASSED = 3, 4, 5
 """Outcomes of a ``slice`` in the log, beside `HIT`, `PENDING` and `MISS`."""
 
 Counters = dict[str, int]

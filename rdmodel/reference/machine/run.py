@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from rdmodel.config import GPU
 from rdmodel.errors import SimulationError
 from rdmodel.options import SimulationOptions
+from rdmodel.reference.machine.choice import throttle
 from rdmodel.reference.machine.instruction import MachineBlock
 from rdmodel.reference.machine.memory import IdealMemory, Memory, Partitions
 from rdmodel.reference.machine.record import Counters, Entry, Log
 from rdmodel.reference.machine.sm import SM
-from rdmodel.reference.machine.throttling import throttle
 from rdmodel.trace import Op
 
 PATIENCE = 1_000_000
@@ -75,7 +75,7 @@ class Machine:
         self._sms = [SM(number, gpu, options, slots, block_warps, self._throttle, log) for number in range(options.sms)]
         self._memory: Memory
         if options.memory is None:
-            self._memory = Partitions(gpu, self._sms, log)
+            self._memory = Partitions(gpu, self._sms, options.policies, log)
         else:
             self._memory = IdealMemory(options.memory)
 
@@ -106,6 +106,7 @@ class Machine:
             self._throttle.end_cycle(now, [sm.counts for sm in self._sms])
             for sm in self._sms:
                 sm.admission.end_cycle(now)
+            self._memory.end_cycle(now)
         freed = [(sm, sm.settle(now)) for sm in self._sms]
         for sm, slots in freed:
             for slot in slots:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from rdmodel.config import GPU
 from rdmodel.options import SimulationOptions
 from rdmodel.policies import MRPB, policy_of_kind
-from rdmodel.reference.machine.admission import admission
+from rdmodel.reference.machine.choice import admission
 from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction, Owner
-from rdmodel.reference.machine.l1 import L1, OUTCOMES
+from rdmodel.reference.machine.l1 import L1, OUTCOMES, Failure, Outcome, is_served
 from rdmodel.reference.machine.ldst import LoadStoreUnit, Queued
 from rdmodel.reference.machine.messages import Answer, Transaction
 from rdmodel.reference.machine.mrpb import PrioritizationBuffer
@@ -59,6 +59,7 @@ class SM:
         self.last_end = -1
         self._core = core
         self._throttle = throttle
+        self.l1.on_evict.append(lambda way: throttle.evicted(number, way))
         self._log = log
         self._block_warps = block_warps
         self._warps_begun = 0
@@ -98,29 +99,39 @@ class SM:
 
     def _attempt(self, queued: Queued, line: int, now: int) -> bool:
         """Part of S3: a transaction accesses the L1; tell whether it was served, and count it, or its failure."""
-        transaction = Transaction(queued.warp, queued.number, line, queued.allocating)
-        if queued.instruction.op == Op.LOAD:
-            outcome = self.admission.load(transaction)
-        else:
-            outcome = self.l1.store(queued.instruction, queued.warp.owner, line)
-        if outcome not in OUTCOMES:
+        outcome = self._access(queued, line, now)
+        if not is_served(outcome):
             self.counts[outcome] += 1
             return False
         self.counts["transactions"] += 1
         self._log.note("access", now, self.number, line, OUTCOMES.index(outcome))
-        if outcome in ("hit", "pending"):
-            self._hits.append((now + self._core.hit_latency, transaction))
-        if outcome == "pending":
-            # It waits for both, the fill and the latency of a hit.
-            queued.warp.loads[queued.number] += 1
         self._return_hits(now)
         queued.served += 1
         if queued.served == len(queued.instruction.lines):
             queued.warp.queued -= 1
+            self.admission.instruction_served(queued.warp, queued.instruction)
         return True
+
+    def _access(self, queued: Queued, line: int, now: int) -> Outcome | Failure:
+        """Let a transaction access the L1; where it is a hit or a pending hit, its data comes later."""
+        warp, number, instruction = queued.warp, queued.number, queued.instruction
+        if instruction.op != Op.LOAD:
+            return self.l1.store(instruction, warp.owner, line)
+        transaction = Transaction(warp, number, line, instruction, queued.served, queued.allocating)
+        absent = self.l1.absent(line)
+        outcome = self.admission.load(transaction)
+        if is_served(outcome):
+            self._throttle.served(self.number, transaction, len(self._active()), self.counts, absent=absent)
+        if outcome in ("hit", "pending"):
+            self._hits.append((now + self._core.hit_latency, transaction))
+        if outcome == "pending":
+            # It waits for both, the fill and the latency of a hit.
+            warp.loads[number] += 1
+        return outcome
 
     def _issue(self, now: int) -> None:
         """S4: every scheduler issues from at most one warp, beginning behind the one that filled the queue last."""
+        self._throttle.before_issue(self.number, self._active())
         count, first = len(self._schedulers), self._first_scheduler
         for turn in range(first, first + count):
             scheduler = turn % count
@@ -133,9 +144,9 @@ class SM:
 
     def _permits(self, scheduler: int) -> dict[Warp, Permit]:
         """Return what every warp of a scheduler may do, by slot, but for those at a barrier, which do nothing."""
-        own = [warp for warp in self._warps() if warp.slot % len(self._schedulers) == scheduler and not warp.at_barrier]
+        own = [warp for warp in self._active() if warp.slot % len(self._schedulers) == scheduler]
         by_age = sorted(own, key=lambda warp: warp.age)
-        return {warp: self._throttle.permit(self.number, by_age.index(warp)) for warp in own}
+        return {warp: self._throttle.permit(self.number, warp, by_age.index(warp)) for warp in own}
 
     def _issue_from(self, warp: Warp, permit: Permit, now: int) -> None:
         instruction = warp.next
@@ -159,6 +170,7 @@ class SM:
         """Number a memory instruction and put it into the LD/ST queue if it has transactions."""
         number = warp.memory_instructions
         warp.memory_instructions += 1
+        self.admission.issued(instruction)
         if instruction.lines:
             self._first_scheduler = warp.slot % len(self._schedulers) + 1
             self.ldst.queue.append(Queued(warp, number, instruction, allocating))
@@ -166,9 +178,10 @@ class SM:
             if instruction.op == Op.LOAD:
                 warp.loads[number] = len(instruction.lines)
 
-    def _warps(self) -> list[Warp]:
-        """Return the warps that have not ended, by slot."""
-        return [warp for resident in self.residents if resident is not None for warp in resident.live]
+    def _active(self) -> list[Warp]:
+        """Return the warps that have not ended and do not wait at a barrier, by slot."""
+        live = [warp for resident in self.residents if resident is not None for warp in resident.live]
+        return [warp for warp in live if not warp.at_barrier]
 
     # Phase E: barriers, ends and beginnings.
 
@@ -193,9 +206,12 @@ class SM:
         return True
 
     def _end_warps(self, resident: Resident) -> bool:
-        before = len(resident.live)
-        resident.live = [warp for warp in resident.live if not warp.finished]
-        return len(resident.live) < before
+        ended = [warp for warp in resident.live if warp.finished]
+        for warp in ended:
+            resident.live.remove(warp)
+            self._throttle.ended(self.number, warp)
+            self.admission.ended(warp)
+        return bool(ended)
 
     def _end(self, slot: int, block: int, now: int) -> None:
         self._log.note("end", now, self.number, slot, block)
@@ -211,6 +227,9 @@ class SM:
         self._warps_begun += len(warps)
         resident = Resident(number, [warp for warp in warps if warp.program])
         self.residents[slot] = resident
+        for warp in resident.live:
+            self._throttle.began(self.number, warp)
+            self.admission.began(warp)
         if not resident.live:
             self._end(slot, number, now)
 

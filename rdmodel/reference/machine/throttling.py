@@ -1,4 +1,4 @@
-"""Who may issue loads: `throttle` makes what the policies of a machine ask for.
+"""Who may issue loads.
 
 A warp is known by its SM and its rank there, which is its position by age among those warps of its scheduler that have
 not ended and do not wait at a barrier.
@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from rdmodel.policies import DWTCS, PCAL, SWL, Policy, policy_of_kind
+from rdmodel.policies import DWTCS, PCAL, SWL
+from rdmodel.reference.machine.messages import Transaction
 from rdmodel.reference.machine.record import Counters
+from rdmodel.reference.machine.warps import Warp
+from rdmodel.reference.machine.ways import Way
 
 
 class Permit(Enum):
@@ -27,9 +30,29 @@ class Throttle:
     limit: int | None = None
     """The number of warps per scheduler that was found and decided upon."""
 
-    def permit(self, sm: int, rank: int) -> Permit:
+    def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
         """Return what a warp of an SM may do now."""
         return Permit.ALLOCATE
+
+    # What else happens. The active warps of an SM are those that have not ended and do not wait at a barrier.
+
+    def began(self, sm: int, warp: Warp) -> None:
+        """Take note that a warp that has an instruction begins (E3)."""
+
+    def evicted(self, sm: int, way: Way) -> None:
+        """Take note that a valid line of an L1 is replaced by another one (S1, S3)."""
+
+    def served(self, sm: int, transaction: Transaction, active: int, counts: Counters, *, absent: bool) -> None:
+        """Take note of a load that was served on an SM with so many active warps (S3), its eviction being done.
+
+        `absent` tells whether it did not find its line.
+        """
+
+    def before_issue(self, sm: int, active: Sequence[Warp]) -> None:
+        """Take note that the active warps of an SM are to be asked for instructions (before S4)."""
+
+    def ended(self, sm: int, warp: Warp) -> None:
+        """Take note that a warp has ended (E2)."""
 
     def end_cycle(self, now: int, sms: Sequence[Counters]) -> None:
         """Take note of the end of cycle `now` (E0), with the counters of all SMs."""
@@ -42,7 +65,7 @@ class StaticLimit(Throttle):
         assert not isinstance(policy.warps, str)
         self._warps = policy.warps
 
-    def permit(self, sm: int, rank: int) -> Permit:
+    def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
         """Return what a warp of an SM may do now."""
         return Permit.ALLOCATE if rank < self._warps else Permit.WAIT
 
@@ -53,7 +76,7 @@ class Tokens(Throttle):
     def __init__(self, policy: PCAL) -> None:
         self._policy = policy
 
-    def permit(self, sm: int, rank: int) -> Permit:
+    def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
         """Return what a warp of an SM may do now."""
         if rank < self._policy.tokens:
             return Permit.ALLOCATE
@@ -74,10 +97,8 @@ class CoresSampling(Throttle):
         # What the counters stood at when the period began.
         self._misses = 0
         self._instructions = [0] * sms
-        if policy.limit is not None:
-            self._decide(policy.limit)
 
-    def permit(self, sm: int, rank: int) -> Permit:
+    def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
         """Return what a warp of an SM may do now."""
         limit = self._limits[sm]
         return Permit.ALLOCATE if limit is None or rank < limit else Permit.WAIT
@@ -99,8 +120,12 @@ class CoresSampling(Throttle):
     def _watch(self, misses: int, instructions: int) -> None:
         thrashing = instructions > 0 and 1000 * misses / instructions > self._policy.mpki
         self._streak = self._streak + 1 if thrashing else 0
-        if self._streak == self._policy.confirm:
+        if self._streak < self._policy.confirm:
+            return
+        if self._policy.limit is None:
             self._begin_round(0)
+        else:
+            self._decide(self._policy.limit)
 
     def _sample(self, round_: int, executed: list[int]) -> None:
         self._executed = [so_far + now for so_far, now in zip(self._executed, executed, strict=True)]
@@ -125,15 +150,3 @@ class CoresSampling(Throttle):
     def _decide(self, limit: int) -> None:
         self.limit = min(limit, self._most_warps)
         self._limits = [self.limit] * len(self._limits)
-
-
-def throttle(policies: Sequence[Policy], sms: int, most_warps: int) -> Throttle:
-    """Return what throttles a machine of so many SMs, with `most_warps` warps per scheduler, under some policies."""
-    policy = policy_of_kind(policies, "throttling")
-    if isinstance(policy, SWL):
-        return StaticLimit(policy)
-    if isinstance(policy, PCAL):
-        return Tokens(policy)
-    if isinstance(policy, DWTCS):
-        return CoresSampling(policy, sms, most_warps)
-    return Throttle()

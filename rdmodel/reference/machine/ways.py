@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from rdmodel.reference.machine.instruction import Owner
+from rdmodel.reference.machine.messages import Transaction
 
 State = Literal["invalid", "reserved", "valid"]
 NOBODY = Owner(-1, -1)
@@ -16,7 +17,9 @@ NOBODY = Owner(-1, -1)
 class Way:
     """One way: its line, whether that is there (valid) or on its way (reserved), and who brought it.
 
-    A `ghost` is a valid line without data: it is only remembered that it would be there.
+    A `ghost` is a valid line without data: it is only remembered that it would be there. In the L1, `load` is the
+    transaction that brought the line, if a load did, and `found` how many of loads have found it since it is valid or
+    were waiting for it then.
     """
 
     line: int = -1
@@ -25,6 +28,12 @@ class Way:
     last_use: int = 0
     bringer: Owner = NOBODY
     ghost: bool = False
+    load: Transaction | None = None
+    found: int = 0
+
+
+Spared = Callable[[Way], bool]
+"""Whether the line of a valid way must not be replaced."""
 
 
 class Ways:
@@ -44,12 +53,16 @@ class Ways:
                 return way
         return None
 
-    def victim(self, index: int) -> Way | None:
-        """Return the way that a new line of set `index` would take; None if all are reserved."""
+    def of_set(self, index: int) -> list[Way]:
+        """Return the ways of set `index`."""
+        return self._sets[index]
+
+    def victim(self, index: int, spared: Spared = lambda way: False) -> Way | None:
+        """Return the way that a new line of set `index` would take; None if all are reserved or `spared`."""
         for way in self._sets[index]:
             if way.state == "invalid":
                 return way
-        valid = [way for way in self._sets[index] if way.state == "valid"]
+        valid = [way for way in self._sets[index] if way.state == "valid" and not spared(way)]
         return min(valid, key=lambda way: way.last_use, default=None)
 
     def touch(self, way: Way) -> None:
@@ -60,4 +73,5 @@ class Ways:
     def place(self, way: Way, line: int, state: State, bringer: Owner = NOBODY, *, dirty: bool = False) -> None:
         """Give `way` to `line`, most recently used; what it held is gone."""
         way.line, way.state, way.dirty, way.bringer, way.ghost = line, state, dirty, bringer, False
+        way.load, way.found = None, 0
         self.touch(way)

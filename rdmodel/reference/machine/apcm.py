@@ -1,0 +1,178 @@
+"""``apcm``: what one warp does with its lines decides what becomes of all lines of the same loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from rdmodel.policies import APCM
+from rdmodel.reference.machine.admission import Admission
+from rdmodel.reference.machine.instruction import MachineInstruction
+from rdmodel.reference.machine.l1 import L1, Failure, Outcome
+from rdmodel.reference.machine.messages import Transaction
+from rdmodel.reference.machine.warps import Warp
+from rdmodel.reference.machine.ways import Way
+from rdmodel.trace import Op
+
+Locality = Literal["streaming", "intra-warp", "other"]
+
+
+@dataclass(slots=True)
+class Tag:
+    """A line that the monitored warp accesses: `own` of `accesses`, by the load `first` first and `last` last."""
+
+    line: int
+    first: int
+    last: int
+    accesses: int
+    own: int = 1
+
+    @property
+    def locality(self) -> Locality:
+        """What the tag says of its first load (table 2)."""
+        if self.accesses == 1:
+            return "streaming"
+        return "intra-warp" if self.own == self.accesses else "other"
+
+
+class Known(NamedTuple):
+    """What is known of a load, from a line with so many `accesses` of which the load `last` was the last."""
+
+    locality: Locality
+    accesses: int
+    last: int
+
+
+@dataclass(slots=True)
+class Protected:
+    """What a warp protects, until load `last` is done: lines `brought` by its load `load`."""
+
+    load: int
+    last: int
+    brought: list[Transaction] = field(default_factory=list)
+
+
+class AccessPatterns(Admission):
+    """Numbers loads by program counter, watches lines of the first warp, bypasses and protects."""
+
+    def __init__(self, l1: L1, stalls: frozenset[Failure], policy: APCM, *, allocate_on_miss: bool) -> None:
+        super().__init__(l1, stalls)
+        self._policy = policy
+        self._allocate_on_miss = allocate_on_miss
+        self._numbers: dict[int, int] = {}
+        self._has_begun = False
+        self._monitored: Warp | None = None
+        self._tags: dict[int, Tag] = {}
+        self._known: dict[int, Known] = {}
+        self._protected: dict[Warp, Protected] = {}
+        l1.spared = self._is_protected
+
+    # Monitoring.
+
+    def began(self, warp: Warp) -> None:
+        """Monitor the first warp."""
+        if not self._has_begun:
+            self._has_begun, self._monitored = True, warp
+
+    def issued(self, instruction: MachineInstruction) -> None:
+        """Number a load that is not known."""
+        if is_global_load(instruction) and instruction.lines and len(self._numbers) < self._policy.loads:
+            self._numbers.setdefault(instruction.pc, len(self._numbers))
+
+    def _number_of(self, instruction: MachineInstruction) -> int | None:
+        return self._numbers.get(instruction.pc) if is_global_load(instruction) else None
+
+    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
+        load = self._number_of(transaction.instruction)
+        if load is None or self._monitored is None:
+            return
+        slot = transaction.line % self._policy.tags
+        tag = self._tags.get(slot)
+        if tag is not None and tag.line == transaction.line:
+            self._count(tag, load, transaction.warp)
+        elif transaction.warp is self._monitored and transaction.place < 2:
+            if tag is not None:
+                self._learn(tag)
+            accesses = self._l1.loads_of(transaction.line) if outcome in ("hit", "pending") else 1
+            self._tags[slot] = Tag(transaction.line, load, load, min(accesses, self._policy.most))
+            self._learn_if_full(self._tags[slot])
+
+    def _count(self, tag: Tag, load: int, warp: Warp) -> None:
+        if tag.accesses < self._policy.most:
+            tag.accesses += 1
+            tag.own += warp is self._monitored
+            tag.last = load
+            self._learn_if_full(tag)
+
+    def _learn_if_full(self, tag: Tag) -> None:
+        if tag.accesses == self._policy.most:
+            self._learn(tag)
+
+    def _learn(self, tag: Tag) -> None:
+        """Note what a tag says of its first load, if there was less to say before."""
+        known = self._known.get(tag.first)
+        if known is None or known.accesses < tag.accesses:
+            self._known[tag.first] = Known(tag.locality, tag.accesses, tag.last)
+
+    def ended(self, warp: Warp) -> None:
+        """Learn from all tags when the monitored warp ends; and protect nothing for a warp that has ended."""
+        self._protected.pop(warp, None)
+        if warp is self._monitored:
+            for _, tag in sorted(self._tags.items()):
+                self._learn(tag)
+            self._monitored = None
+
+    # Bypassing and protecting.
+
+    def _load(self, transaction: Transaction) -> Outcome | Failure:
+        load = self._number_of(transaction.instruction)
+        known = self._known.get(load) if load is not None else None
+        locality = None if known is None else known.locality
+        if locality == "streaming" and self._policy.mode != "protect":
+            return self._l1.bypass(transaction)
+        if self._allocate_on_miss and self._l1.absent(transaction.line) and self._shuts_out(transaction.line):
+            return self._l1.bypass(transaction)
+        outcome = super()._load(transaction)
+        if outcome == "miss" and locality == "intra-warp" and self._policy.mode != "bypass":
+            assert load is not None and known is not None
+            self._protect(transaction, load, known)
+        return outcome
+
+    def _protect(self, transaction: Transaction, load: int, known: Known) -> None:
+        """Protect the line that a load misses, if that is an intra-warp one and its warp protects no other's."""
+        protected = self._protected.setdefault(transaction.warp, Protected(load, known.last))
+        if protected.load == load:
+            protected.brought.append(transaction)
+
+    def instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
+        """End the protection after the last load, if it is not in a loop that goes on."""
+        protected = self._protected.get(warp)
+        if protected is None or self._number_of(instruction) != protected.last:
+            return
+        if protected.last != protected.load or instruction.loop_exit:
+            del self._protected[warp]
+
+    def fill(self, line: int) -> list[Transaction]:
+        """Let a line arrive; where it would displace a protected one only those who waited get it."""
+        mshr = self._l1.mshrs[line]
+        # What a local store wrote must not be lost.
+        if mshr.way is None and not mshr.dirty and self._shuts_out(line):
+            return self._l1.abandon(line)
+        return super().fill(line)
+
+    def _shuts_out(self, line: int) -> bool:
+        """Tell whether a load finds no way for `line`, and that because of protected lines."""
+        ways = self._l1.ways.of_set(self._l1.set_of(line))
+        return self._l1.victim_of_load(line) is None and any(self._is_protected(way) for way in ways)
+
+    def _is_protected(self, way: Way) -> bool:
+        """Tell whether the line of a way, valid or reserved, is protected."""
+        if way.load is None:
+            return False
+        protected = self._protected.get(way.load.warp)
+        return protected is not None and way.load in protected.brought
+
+
+def is_global_load(instruction: MachineInstruction) -> bool:
+    """Tell whether an instruction is a load of global memory."""
+    return instruction.op == Op.LOAD and not instruction.local
