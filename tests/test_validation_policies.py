@@ -6,17 +6,24 @@ import dataclasses
 
 import pytest
 
-from validation.policies.__main__ import main
-from validation.policies.measure import MEASURED, Case, cases, from_csv, measure, settings, to_csv
-from validation.policies.report import CLAIMS, RESULTS, claims, moved, results, to_markdown, why
+from validation.policies import patterns
+from validation.policies.__main__ import main, recorded
+from validation.policies.claims import Counters, rank_correlation
+from validation.policies.koo_compared import swept
+from validation.policies.measure import MEASURED, Case, cases, measure, settings, to_csv
+from validation.policies.report import CLAIMS, RESULTS, changed, claims, moved, results, to_markdown, why
 
-MEASUREMENTS = from_csv(MEASURED.read_text())
+MEASUREMENTS, PATTERNS = recorded()
 
 QUICK = [
     Case("khairy", "streaming", "vectoradd"),
     Case("wang-part", "strided", "syrk"),
     Case("jia-part", "intra_warp_short", "bicg.2"),
+    Case("koo", "koo_moderate", "cc.1"),
+    Case("koo-endless", "koo_insensitive", "stencil3d"),
 ]
+
+SWEEPS = ("swl:best", "apcm-swl")
 
 
 def call(monkeypatch, *arguments):
@@ -25,22 +32,31 @@ def call(monkeypatch, *arguments):
 
 
 def test_the_record_is_of_all_runs_in_order_and_reads_back():
-    recorded = [(one.machine, one.group, one.kernel, one.policies) for one in MEASUREMENTS]
-    assert recorded == [(*dataclasses.astuple(case), name) for case, names in cases().items() for name in names]
+    for rows, of in ((MEASUREMENTS, "run"), (PATTERNS, "look")):
+        known = [(one.machine, one.group, one.kernel, one.policies) for one in rows]
+        assert known == [(*dataclasses.astuple(case), name) for case, names in cases(of).items() for name in names]
     assert to_csv(MEASUREMENTS) == MEASURED.read_text()
-    assert results(MEASUREMENTS) == RESULTS.read_text()
+    assert patterns.to_csv(PATTERNS) == patterns.PATTERNS.read_text()
+    assert results(MEASUREMENTS, PATTERNS) == RESULTS.read_text()
 
 
 @pytest.mark.parametrize("case", QUICK, ids=lambda case: f"{case.kernel} on {case.machine}")
 def test_the_simulator_counts_what_it_counted(case):
-    names = [name for name in cases()[case] if name != "swl:best"]
+    names = [name for name in cases()[case] if name not in SWEEPS]
     measured = measure(case, names)
     assert len(measured) >= 4
     assert moved(measured, MEASUREMENTS) == []
 
 
+@pytest.mark.parametrize("kernel", ["stencil3d", "srad.2"])
+def test_kernels_use_their_lines_as_they_did(kernel):
+    (found,) = patterns.look(Case("koo", "koo_insensitive", kernel))
+    assert changed([found], PATTERNS) == []
+    assert len(changed([dataclasses.replace(found, streaming=found.streaming + 1)], PATTERNS)) == 1
+
+
 def test_every_claim_has_a_verdict_and_those_that_do_not_hold_a_reason():
-    found = claims(MEASUREMENTS)
+    found = claims(MEASUREMENTS, PATTERNS)
     assert found.keys() == CLAIMS.keys()
     assert all(isinstance(claim.holds, bool) and claim.measured for claim in found.values())
     assert {name for name, claim in found.items() if not claim.holds} == set(why())
@@ -56,6 +72,26 @@ def test_all_runs_of_a_kernel_execute_the_same_instructions():
     for one in MEASUREMENTS:
         counts.setdefault((one.machine, one.group, one.kernel), set()).add((one.instructions, one.loads + one.bypassed))
     assert all(len(own) == 1 for own in counts.values())
+    for one in PATTERNS:
+        ((_, loads),) = counts[one.machine, one.group, one.kernel]
+        assert one.accesses == loads
+
+
+def test_what_many_numbers_of_a_policy_gain_is_the_most_for_each_kernel():
+    own = [one for one in MEASUREMENTS if (one.machine, one.group) == ("koo", "koo_moderate")]
+    best = [
+        max(base.cycles / one.cycles for one in own if one.kernel == base.kernel and one.policies.startswith("pcal:"))
+        for base in own
+        if base.policies == "none"
+    ]
+    assert swept(Counters(MEASUREMENTS, PATTERNS), "pcal")[-len(best) :] == best
+
+
+def test_a_rank_correlation_is_of_ranks_and_equal_numbers_share_theirs():
+    assert rank_correlation([1, 10, 100], [2, 3, 50]) == pytest.approx(1)
+    assert rank_correlation([1, 10, 100], [5, 4, -7]) == pytest.approx(-1)
+    # ranks 1.5, 1.5, 3 and 1, 2, 3: covariance 0.75 by standard deviations 0.866 and 1
+    assert rank_correlation([7, 7, 9], [1, 2, 3]) == pytest.approx(0.75**0.5)
 
 
 def test_a_run_that_moved_is_named_with_both_values():
@@ -71,7 +107,7 @@ def test_a_run_that_moved_is_named_with_both_values():
 
 def test_the_table_can_be_printed_from_the_record(monkeypatch, capsys):
     call(monkeypatch, "--recorded")
-    assert capsys.readouterr().out == to_markdown(claims(MEASUREMENTS))
+    assert capsys.readouterr().out == to_markdown(claims(MEASUREMENTS, PATTERNS))
 
 
 @pytest.mark.parametrize("arguments", [("--record", "--check"), ("--recorded", "--check"), ("--jobs", "0")])

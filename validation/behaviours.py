@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from validation.record import positive, run_all
 from validation.simulator.behaviours import RESULTS, results
 from validation.simulator.measure import MEASURED, from_csv, measure, runs, to_csv
-from validation.simulator.scenarios import positive, run_all
 
 
 def main() -> None:

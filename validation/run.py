@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from validation.record import positive, run_all
 from validation.simulator import causes
 from validation.simulator.report import REFERENCE, RESULTS, from_csv, moved, results, to_csv
-from validation.simulator.scenarios import positive, run, run_all, scenarios, suite
+from validation.simulator.scenarios import run, scenarios, suite
 
 
 def parse() -> argparse.Namespace:

@@ -5,15 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from validation.policies.measure import MEASURED, cases, from_csv, measure_all, to_csv
-from validation.policies.report import RESULTS, claims, moved, results, to_markdown
-
-
-def positive(text: str) -> int:
-    """Return a number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be a number of at least 1")
-    return int(text)
+from validation.policies import measure, patterns
+from validation.policies.report import RESULTS, changed, claims, moved, results, to_markdown
+from validation.record import positive
 
 
 def parse() -> argparse.Namespace:
@@ -34,18 +28,25 @@ def main() -> None:
     """Run the command."""
     options = parse()
     if options.recorded:
-        print(to_markdown(claims(from_csv(MEASURED.read_text()))), end="")
+        print(to_markdown(claims(*recorded())), end="")
         return
-    measurements = list(measure_all(cases(), options.jobs))
+    counted, seen = measure.measure_all(options.jobs), patterns.look_at_all(options.jobs)
     if options.record:
-        MEASURED.write_text(to_csv(measurements))
-        RESULTS.write_text(results(measurements))
+        measure.MEASURED.write_text(measure.to_csv(counted))
+        patterns.PATTERNS.write_text(patterns.to_csv(seen))
+        RESULTS.write_text(results(counted, seen))
     elif options.check:
-        lines = moved(measurements, from_csv(MEASURED.read_text()))
-        print("\n".join(lines) or f"{len(measurements)} runs are as recorded")
+        runs, lines_used = recorded()
+        lines = moved(counted, runs) + changed(seen, lines_used)
+        print("\n".join(lines) or f"{len(counted)} runs and {len(seen)} patterns are as recorded")
         sys.exit(1 if lines else 0)
     else:
-        print(to_markdown(claims(measurements)), end="")
+        print(to_markdown(claims(counted, seen)), end="")
+
+
+def recorded() -> tuple[list[measure.Measurement], list[patterns.Pattern]]:
+    """Return the committed record."""
+    return measure.from_csv(measure.MEASURED.read_text()), patterns.from_csv(patterns.PATTERNS.read_text())
 
 
 if __name__ == "__main__":

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import tracegen
 from rdmodel import presets
-from rdmodel.contests import combination
+from rdmodel.config import GPU
+from rdmodel.contests import Combination, combination
 from rdmodel.overrides import override
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import simulate
+from rdmodel.trace import Trace
+from validation import record
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "results.csv"
 
 NONE = "none"
 """The combination without policies."""
+
+OPTIONS = ("sms", "sched", "memory")
+"""What a machine of the file may say besides its preset and what it overrides: options of `simulate`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,10 @@ class Measurement:
         """Misses per 1000 thread instructions."""
         return 1000 * self.misses / self.instructions
 
-
-TEXTS = ("machine", "group", "kernel", "policies")
+    @property
+    def fails(self) -> int:
+        """All reservation failures."""
+        return self.line_alloc + self.mshr_entry + self.mshr_merge + self.miss_queue
 
 
 @cache
@@ -83,32 +87,50 @@ def group(name: str) -> tuple[str, ...]:
     return tuple(settings()["groups"][name])
 
 
-def cases() -> dict[Case, list[str]]:
+def cases(of: str = "run") -> dict[Case, list[str]]:
     """Return what is run: the policies of every case, each once, in the order of the file."""
     found: dict[Case, list[str]] = {}
-    for one in settings()["run"]:
+    for one in settings()[of]:
         for case in (Case(m, g, k) for m in one["machines"] for g in one["groups"] for k in group(g)):
             known = found.setdefault(case, [])
             known += [name for name in one["policies"] if name not in known]
     return found
 
 
-def measure(case: Case, names: Sequence[str]) -> list[Measurement]:
-    """Simulate a case under combinations of policies."""
-    machine = settings()["machines"][case.machine]
+def make_trace(case: Case) -> Trace:
+    """Return the trace of a case's kernel."""
     sizes = dict(settings()["groups"][case.group][case.kernel])
-    options = {"blocks": sizes.pop("blocks", None), "sms": machine.get("sms"), "sched": machine.get("sched")}
+    sizes.pop("blocks", None)
     trace = tracegen.kernel(case.kernel, **sizes)
     # Every run asks for the same blocks, and to make them can take longer than the run.
     trace.block = cache(trace.block)  # type: ignore[method-assign]
+    return trace
+
+
+def make_gpu(case: Case, policies: Combination) -> GPU:
+    """Return the GPU of a case, with the index function of a combination of policies."""
+    machine = settings()["machines"][case.machine]
+    overrides = {**machine.get("overrides", {}), "name": case.machine}
+    if policies.index is not None:
+        overrides["l1.index"] = policies.index.name
+    return override(presets.gpu(machine["preset"]), overrides)
+
+
+def run_options(case: Case) -> dict[str, Any]:
+    """Return the options of `simulate` that a case's machine and kernel have."""
+    machine = settings()["machines"][case.machine]
+    blocks = settings()["groups"][case.group][case.kernel].get("blocks")
+    return {"blocks": blocks, **{name: machine[name] for name in OPTIONS if name in machine}}
+
+
+def measure(case: Case, names: Sequence[str] | None = None) -> list[Measurement]:
+    """Simulate a case under combinations of policies; None for those of the file."""
+    trace = make_trace(case)
     found = []
-    for name in names:
+    for name in cases()[case] if names is None else names:
         one = combination(name)
-        overrides = {**machine.get("overrides", {}), "name": case.machine}
-        if one.index is not None:
-            overrides["l1.index"] = one.index.name
-        gpu = override(presets.gpu(machine["preset"]), overrides)
-        found.append(_measurement(case, name, simulate(trace, gpu, policies=one.policies, **options)))
+        run = simulate(trace, make_gpu(case, one), policies=one.policies, **run_options(case))
+        found.append(_measurement(case, name, run))
     return found
 
 
@@ -135,33 +157,16 @@ def _measurement(case: Case, name: str, run: Simulation) -> Measurement:
     )
 
 
-def measure_all(wanted: Mapping[Case, Sequence[str]], jobs: int) -> Iterator[Measurement]:
-    """Yield all measurements in order, from several processes; a person sees on stderr what is done."""
-    if jobs == 1:
-        done: Iterable[list[Measurement]] = map(measure, wanted, wanted.values())
-        yield from (one for found in done for one in found)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        for at, found in enumerate(pool.map(measure, wanted, wanted.values()), start=1):
-            if sys.stderr.isatty():
-                print(f"{at}/{len(wanted)} {found[0].kernel}", file=sys.stderr, flush=True)
-            yield from found
-
-
-READERS: Mapping[str, Callable[[str], Any]] = {f.name: str if f.name in TEXTS else int for f in fields(Measurement)}
-"""How the fields of a measurement are made from texts."""
+def measure_all(jobs: int) -> list[Measurement]:
+    """Return all measurements in order, from several processes."""
+    return [one for found in record.run_all(measure, list(cases()), jobs) for one in found]
 
 
 def to_csv(measurements: Iterable[Measurement]) -> str:
     """Return the measurements as CSV."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(READERS), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(one) for one in measurements)
-    return text.getvalue()
+    return record.to_csv(Measurement, measurements)
 
 
 def from_csv(text: str) -> list[Measurement]:
     """Return the measurements that `to_csv` wrote."""
-    lines = csv.DictReader(io.StringIO(text))
-    return [Measurement(**{name: read(line[name]) for name, read in READERS.items()}) for line in lines]
+    return record.from_csv(Measurement, text)

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from validation.policies import jia, khairy, wang
+from validation.policies import jia, khairy, khairy_others, koo, koo_compared, koo_patterns, wang
 from validation.policies.claims import Claim, Counters
 from validation.policies.measure import FOLDER, NONE, Case, Measurement, settings
+from validation.policies.patterns import Pattern
 
 RESULTS = FOLDER / "RESULTS.md"
 
-CLAIMS = {**khairy.CLAIMS, **wang.CLAIMS, **jia.CLAIMS}
+CLAIMS = {
+    **khairy.CLAIMS,
+    **khairy_others.CLAIMS,
+    **wang.CLAIMS,
+    **jia.CLAIMS,
+    **koo_patterns.CLAIMS,
+    **koo.CLAIMS,
+    **koo_compared.CLAIMS,
+}
 """Every claim by its name."""
 
 HEAD = """\
 # What the papers say of cache-management policies, on the simulator
 
 Written by `python -m validation.policies --record`, with `results.csv`, which has the counters of all
-runs. Machines, kernels and policies are in `scenarios.toml`. The papers ran whole applications with
-their arithmetic; here it is kernels of them, cut in size, with memory instructions only. So compare
-what is larger, not how large. Times as fast are relative to the same machine without policies.
-
-`pcal` and `pd` have no row: their paper (Koo et al.) shows them only beside a policy that is not here.
+runs, and `patterns.csv`, which says how kernels use their lines again. Machines, kernels and policies are in
+`scenarios.toml`. The papers ran whole applications with their arithmetic; here it is kernels of them, cut in
+size, with memory instructions only. So compare what is larger, not how large. Times as fast are relative to the
+same machine without policies.
 """
 
 
@@ -31,9 +39,9 @@ def why() -> Mapping[str, str]:
     return reasons
 
 
-def claims(measurements: Sequence[Measurement]) -> dict[str, Claim]:
+def claims(measurements: Iterable[Measurement], patterns: Iterable[Pattern]) -> dict[str, Claim]:
     """Return every claim by its name."""
-    counters = Counters(measurements)
+    counters = Counters(measurements, patterns)
     return {name: make(counters) for name, make in CLAIMS.items()}
 
 
@@ -69,14 +77,14 @@ def runs(measurements: Iterable[Measurement]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def results(measurements: Sequence[Measurement]) -> str:
+def results(measurements: Sequence[Measurement], patterns: Iterable[Pattern]) -> str:
     """Return the whole record to read, in Markdown."""
     return "\n".join(
         [
             HEAD,
-            to_markdown(claims(measurements)),
+            to_markdown(claims(measurements, patterns)),
             "## All runs\n",
-            "Conflict: misses for want of associativity. Found: the limit of `swl:best` or `dwt-cs`.\n",
+            "Conflict: misses for want of associativity. Found: the limit of `swl:best`, `apcm-swl` or `dwt-cs`.\n",
             runs(measurements),
         ]
     )
@@ -95,3 +103,12 @@ def moved(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) 
             was = known[key]
             lines.append(f"{name}: cycles {was.cycles} -> {one.cycles}, misses {was.misses} -> {one.misses}")
     return lines
+
+
+def changed(patterns: Iterable[Pattern], recorded: Sequence[Pattern]) -> list[str]:
+    """Return a line for every kernel whose lines are not used again as is recorded."""
+    return [
+        f"{one.kernel} on {one.machine} with {one.policies}: lines are used differently"
+        for one in patterns
+        if one not in recorded
+    ]

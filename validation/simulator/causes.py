@@ -6,10 +6,8 @@ the mean and the standard deviation of those that the kernel then meets.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from math import pi, sqrt
 from typing import Any
 
@@ -21,6 +19,7 @@ from rdmodel.overrides import override
 from rdmodel.simulation import MissLatencies
 from rdmodel.simulator import simulate
 from rdmodel.trace import Trace
+from validation import record
 from validation.simulator.scenarios import DIGITS, FOLDER, scenarios, settings, suite
 
 CAUSES = FOLDER / "causes.csv"
@@ -91,24 +90,9 @@ def _miss_rate(trace: Trace, gpu: GPU, lat_min: int, sigma: float) -> float:
 
 def to_csv(outcomes: Iterable[Outcome]) -> str:
     """Return the outcomes as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(field.name for field in fields(Outcome))
-    writer.writerows(astuple(one) for one in outcomes)
-    return text.getvalue()
+    return record.to_csv(Outcome, outcomes)
 
 
 def from_csv(text: str) -> list[Outcome]:
     """Return the outcomes that `to_csv` wrote."""
-    return [
-        Outcome(
-            row["cause"],
-            row["gpu"],
-            row["kernel"],
-            int(row["lat_min"]),
-            float(row["sigma"]),
-            float(row["simulated"]),
-            float(row["hardware"]),
-        )
-        for row in csv.DictReader(io.StringIO(text))
-    ]
+    return record.from_csv(Outcome, text)

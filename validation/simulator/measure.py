@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import tracegen
 from rdmodel.simulator import simulate
+from validation import record
 from validation.simulator.scenarios import FOLDER, make_gpu, settings, suite
 
 MEASURED = FOLDER / "behaviours.csv"
@@ -82,15 +81,6 @@ class Measurement:
         return 100 * count / self.loads
 
 
-READERS: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys((field.name for field in fields(Measurement)), int),
-    "machine": str,
-    "kernel": str,
-    "sizes": str,
-}
-"""How the fields of a measurement are made from texts."""
-
-
 def group(name: str) -> tuple[str, ...]:
     """Return the kernels of a group of the file."""
     return tuple(settings()["behaviours"]["groups"][name])
@@ -116,29 +106,17 @@ def measure(run: Run) -> Measurement:
         tracegen.kernel(run.kernel, **sizes),
         make_gpu(machine["preset"], machine.get("overrides", {}), run.machine),
     )
-    groups = (
-        asdict(run),
-        asdict(simulation.misses),
-        asdict(simulation.reservation_fails),
-        asdict(simulation.contention),
-    )
-    own = {name: getattr(simulation, name) for name in ("instructions", "cycles", "loads", "sms")}
-    return _measurement({**own, **{name: count for group in groups for name, count in group.items()}})
-
-
-def _measurement(values: Mapping[str, Any]) -> Measurement:
-    return Measurement(**{name: read(values[name]) for name, read in READERS.items()})
+    groups = (simulation.misses, simulation.reservation_fails, simulation.contention)
+    counts: dict[str, Any] = {name: int(count) for group in groups for name, count in asdict(group).items()}
+    own: dict[str, Any] = {name: int(getattr(simulation, name)) for name in ("instructions", "cycles", "loads", "sms")}
+    return Measurement(**asdict(run), **counts, **own)
 
 
 def to_csv(measurements: Iterable[Measurement]) -> str:
     """Return the measurements as CSV."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Measurement)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(one) for one in measurements)
-    return text.getvalue()
+    return record.to_csv(Measurement, measurements)
 
 
 def from_csv(text: str) -> list[Measurement]:
     """Return the measurements that `to_csv` wrote."""
-    return [_measurement(line) for line in csv.DictReader(io.StringIO(text))]
+    return record.from_csv(Measurement, text)

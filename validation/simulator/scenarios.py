@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
-from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import tracegen
 from rdmodel import presets
@@ -26,9 +22,6 @@ SCENARIOS = FOLDER.parent / "scenarios.toml"
 
 DIGITS = 4
 """Digits behind the point of a recorded rate in percent."""
-
-T = TypeVar("T")
-S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +96,3 @@ def run(task: tuple[str, str]) -> Row:
 
 def _percent(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: round(100 * shares[name], DIGITS) for name in SHARES}
-
-
-def run_all(work: Callable[[T], S], tasks: Sequence[T], jobs: int) -> Iterator[S]:
-    """Yield ``work(task)`` of every task in order, from several processes; a person sees on stderr what is done."""
-    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
-        done = map(work, tasks) if pool is None else pool.map(work, tasks)
-        for at, (task, one) in enumerate(zip(tasks, done, strict=True), start=1):
-            if sys.stderr.isatty():
-                print(f"{at}/{len(tasks)} {task}", file=sys.stderr, flush=True)
-            yield one
-
-
-def positive(text: str) -> int:
-    """Return a number of at least 1, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text}: must be a number of at least 1")
-    return int(text)

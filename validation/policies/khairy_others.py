@@ -1,0 +1,152 @@
+"""What Khairy, Zahran and Wassal (GPGPU-8 2015) say of DWT-PRIC beside CCWS and MRPB: a function for each claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean
+
+from validation.policies.claims import Claim, Counters, harmonic, mean, values
+from validation.policies.khairy import KHAIRY, MACHINE, PART
+from validation.policies.measure import group
+
+CONFLICT, THRASHING, BOTH, LEVELS = "conflict", "thrashing", "both", "levels"
+CONTENDED = (CONFLICT, THRASHING, BOTH)
+WHO = {CONFLICT: "the conflict group", THRASHING: "the thrashing group", BOTH: "SYRK and GESUMMV"}
+OURS, CCWS, MRPB = "dwt-pric", "ccws", "mrpb:entries=32"
+OPEN = "dwt-cs+index:pric"
+TITLES = {CCWS: "CCWS", MRPB: "MRPB"}
+WITHOUT = {OURS: "", OPEN: "; DWT-CS and PRIC without the bypassing of streams"}
+
+
+def faster(counters: Counters, of: str, over: str = "none", policies: str = OURS) -> dict[str, float]:
+    """Return how many times faster the kernels of a group are under policies, by kernel."""
+    return dict(zip(group(of), counters.faster(PART if of == BOTH else MACHINE, of, policies, over), strict=True))
+
+
+def together(counters: Counters, over: str = "none", policies: str = OURS) -> dict[str, float]:
+    """Return how many times faster the kernels with contention are."""
+    return {kernel: times for of in CONTENDED for kernel, times in faster(counters, of, over, policies).items()}
+
+
+def against(counters: Counters, other: str, of: str, times: str, policies: str = OURS) -> Claim:
+    """Figure 9: a group."""
+    found = faster(counters, of, other, policies)
+    return Claim(
+        f"{KHAIRY}, section 5, figure 9",
+        f"on {WHO[of]}, DWT-PRIC is {times} times as fast as {TITLES[other]}: more than 1{WITHOUT[policies]}",
+        f"harmonic mean {harmonic(list(found.values())):.2f}: {values(found, found.values(), '.3f')}",
+        harmonic(list(found.values())) > 1,
+    )
+
+
+def against_all(counters: Counters, other: str, times: str) -> Claim:
+    """Figure 9: all kernels with contention."""
+    found = list(together(counters, other).values())
+    return Claim(
+        f"{KHAIRY}, section 5, figure 9",
+        f"on all applications with contention, DWT-PRIC is {times} times as fast as {TITLES[other]}: more than 1",
+        f"harmonic mean {harmonic(found):.2f}",
+        harmonic(found) > 1,
+    )
+
+
+def contended(counters: Counters) -> Claim:
+    """Figures 8 and 9: over the baseline."""
+    found = together(counters)
+    return Claim(
+        f"{KHAIRY}, section 5, figures 8, 9",
+        "DWT-PRIC makes applications with contention 2.3 times as fast, SYRK up to 21 and GESUMMV up to 16.8 times: "
+        "more than 1, more than 10",
+        f"harmonic mean {harmonic(list(found.values())):.2f}: {values(found, found.values())}",
+        harmonic(list(found.values())) > 1 and min(found["syrk"], found["gesummv"]) > 10,
+    )
+
+
+def unsteady(counters: Counters, policies: str) -> Claim:
+    """Section 5: where CCWS is better."""
+    found = {
+        "spmv": faster(counters, THRASHING, CCWS, policies)["spmv"],
+        **faster(counters, LEVELS, CCWS, policies),
+    }
+    return Claim(
+        f"{KHAIRY}, section 5, figure 9",
+        f"CCWS is slightly better than DWT-PRIC on SPMV and BFS (here by up to a third){WITHOUT[policies]}",
+        f"DWT-PRIC is {values(found, found.values())} times as fast",
+        all(0.75 <= times < 1 for times in found.values()),
+    )
+
+
+def steady(counters: Counters) -> Claim:
+    """Section 5: where DWT-PRIC is better."""
+    found = {kernel: times for kernel, times in faster(counters, THRASHING, CCWS).items() if kernel != "spmv"}
+    return Claim(
+        f"{KHAIRY}, section 5, figure 9",
+        "DWT-PRIC is better than CCWS on IIX and K-means, which thrash steadily",
+        f"times as fast: {values(found, found.values(), '.3f')}",
+        min(found.values()) > 1,
+    )
+
+
+def throttling(counters: Counters, policies: str) -> Claim:
+    """Section 4.2: throttling alone."""
+    found = faster(counters, THRASHING, CCWS, policies)
+    title = {"dwt-cs": "DWT-CS", "swl:best": "SWT"}[policies]
+    return Claim(
+        f"{KHAIRY}, section 4.2",
+        f"over thrashing applications, {title} outperforms CCWS on average",
+        f"times as fast: mean {mean(list(found.values())):.2f}; {values(found, found.values())}",
+        mean(list(found.values())) > 1,
+    )
+
+
+def misses(counters: Counters) -> Claim:
+    """Figure 10: the miss rate."""
+    wanted = {CONFLICT: ["stencil3d"], THRASHING: ["kmeans.row"], BOTH: ["syrk", "gesummv"]}
+    less = {}
+    for of, kernels in wanted.items():
+        for kernel in kernels:
+            before, after = (counters.get(PART if of == BOTH else MACHINE, of, kernel, n) for n in ("none", OURS))
+            less[kernel] = 100 * (1 - after.misses * before.loads / (after.loads * before.misses))
+    return Claim(
+        f"{KHAIRY}, section 5, figure 10",
+        "DWT-PRIC reduces the L1 miss rate by more than 80 % for 3DS, KMN, SYRK and GESUMMV",
+        "percent less: " + values(less, less.values(), ".0f"),
+        min(less.values()) > 80,
+    )
+
+
+def fails(counters: Counters) -> Claim:
+    """Figure 11: reservation fails."""
+    left = {}
+    for of in CONTENDED:
+        for before, after in zip(*(counters.of(PART if of == BOTH else MACHINE, of, n) for n in ("none", OURS)),
+                                 strict=True):  # fmt: skip
+            left[before.kernel] = (after.fails / after.cycles) / (before.fails / before.cycles)
+    return Claim(
+        f"{KHAIRY}, section 5, figure 11",
+        "DWT-PRIC reduces L1 reservation fails per cycle, by 20 % on average: by more than 0",
+        f"left: {fmean(left.values()):.2f} on average; {values(left, left.values())}",
+        fmean(left.values()) < 1,
+    )
+
+
+CLAIMS: dict[str, Callable[[Counters], Claim]] = {
+    "DWT-PRIC": contended,
+    "DWT-PRIC and CCWS": lambda counters: against_all(counters, CCWS, "1.7"),
+    "DWT-PRIC and CCWS, conflict": lambda counters: against(counters, CCWS, CONFLICT, "2.1"),
+    "DWT-PRIC and CCWS, thrashing": lambda counters: against(counters, CCWS, THRASHING, "1.02"),
+    "DWT-PRIC and CCWS, both": lambda counters: against(counters, CCWS, BOTH, "18"),
+    "DWT-CS with PRIC and CCWS, thrashing": lambda counters: against(counters, CCWS, THRASHING, "1.02", OPEN),
+    "CCWS, unsteady kernels": lambda counters: unsteady(counters, OURS),
+    "CCWS, unsteady kernels, no bypassing": lambda counters: unsteady(counters, OPEN),
+    "CCWS, steady kernels": steady,
+    "DWT-CS and CCWS": lambda counters: throttling(counters, "dwt-cs"),
+    "SWT and CCWS": lambda counters: throttling(counters, "swl:best"),
+    "DWT-PRIC and MRPB": lambda counters: against_all(counters, MRPB, "1.5"),
+    "DWT-PRIC and MRPB, conflict": lambda counters: against(counters, MRPB, CONFLICT, "1.37"),
+    "DWT-PRIC and MRPB, thrashing": lambda counters: against(counters, MRPB, THRASHING, "1.25"),
+    "DWT-PRIC and MRPB, both": lambda counters: against(counters, MRPB, BOTH, "4"),
+    "DWT-PRIC, misses": misses,
+    "DWT-PRIC, reservation fails": fails,
+}
+"""Every claim by a name to refer to it."""

@@ -1,0 +1,115 @@
+"""Who uses the lines of kernels again, without policies: what the papers' explanations rest on, and its record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rdmodel.contests import combination
+from rdmodel.localities import AccessCounts, Locality, ReuseDistances, locality
+from validation import record
+from validation.policies.measure import FOLDER, Case, cases, make_gpu, make_trace, run_options
+
+PATTERNS = FOLDER / "patterns.csv"
+
+FEW = 2
+"""Accesses that are few."""
+
+NEAR = 128
+"""Lines of 16 KB: an access at a shorter reuse distance hits in so large a fully associative L1."""
+
+DIGITS = 6
+"""Digits after the point of what is no count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What `rdmodel.locality` says of a kernel on a machine, with an index function of the L1 or the machine's own.
+
+    Lines in an L1 that forgets nothing, by type; `dominant` of them have the dominant type of their load. Of `lines`
+    and of `stays` of lines in the simulated L1, some with `FEW` accesses at most. Uses of inter-warp and intra-warp
+    lines, some `NEAR`. `concentration` is that of the loads, weighted by their transactions.
+    """
+
+    machine: str
+    group: str
+    kernel: str
+    policies: str
+    accesses: int
+    streaming: int
+    inter_warp: int
+    intra_warp: int
+    inter_intra_warp: int
+    dominant: int
+    few_lines: int
+    stays: int
+    few_stays: int
+    inter_uses: int
+    inter_near: int
+    intra_uses: int
+    intra_near: int
+    balance: float
+    concentration: float
+
+    @property
+    def lines(self) -> int:
+        """All lines."""
+        return self.streaming + self.inter_warp + self.intra_warp + self.inter_intra_warp
+
+    @property
+    def similarity(self) -> float:
+        """Access pattern similarity (Koo et al., equation 1)."""
+        return self.dominant / self.lines
+
+
+def look(case: Case) -> list[Pattern]:
+    """Look at a case with the index functions of the file."""
+    trace = make_trace(case)
+    gpus = ((name, make_gpu(case, combination(name))) for name in cases("look")[case])
+    return [_pattern(case, name, locality(trace, gpu, **run_options(case))) for name, gpu in gpus]
+
+
+def _pattern(case: Case, name: str, found: Locality) -> Pattern:
+    inter, intra = (found.reuse_distances[kind] for kind in ("inter_warp", "intra_warp"))
+    weighted = sum(load.accesses * load.concentration for load in found.loads) / found.accesses
+    return Pattern(
+        machine=case.machine,
+        group=case.group,
+        kernel=case.kernel,
+        policies=name,
+        accesses=found.accesses,
+        **found.lines.to_dict(),
+        dominant=sum(max(load.lines.to_dict().values()) for load in found.loads),
+        few_lines=_few(found.accesses_per_line),
+        stays=int(found.accesses_per_stay.lines.sum()),
+        few_stays=_few(found.accesses_per_stay),
+        inter_uses=inter.total,
+        inter_near=_near(inter),
+        intra_uses=intra.total,
+        intra_near=_near(intra),
+        balance=round(found.balance, DIGITS),
+        concentration=round(weighted, DIGITS),
+    )
+
+
+def _few(counts: AccessCounts) -> int:
+    return int(counts.lines[counts.counts <= FEW].sum())
+
+
+def _near(distances: ReuseDistances) -> int:
+    return sum(distances.buckets[: NEAR.bit_length()])
+
+
+def look_at_all(jobs: int) -> list[Pattern]:
+    """Return all patterns in order, from several processes."""
+    return [one for found in record.run_all(look, list(cases("look")), jobs) for one in found]
+
+
+def to_csv(patterns: Iterable[Pattern]) -> str:
+    """Return the patterns as CSV."""
+    return record.to_csv(Pattern, patterns)
+
+
+def from_csv(text: str) -> list[Pattern]:
+    """Return the patterns that `to_csv` wrote."""
+    return record.from_csv(Pattern, text)
