@@ -24,7 +24,7 @@ from rdmodel._tree import unique_pass
 from rdmodel.coalescing import Chunk, StoreRule, open_block
 from rdmodel.launch import modelled_blocks
 
-TARGET = 3.0
+TARGET = 10.0
 """Millions of transactions per second of `predict` on gemm that count as fast enough."""
 
 GPU = "gtx470-16k"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rdmodel._tree import Distances, unique_pass
 
-TARGET = 8.0
+TARGET = 3.0
 """The highest ratio that counts as fast enough."""
 
 Lines = NDArray[np.int64]

@@ -161,6 +161,110 @@ cdef inline uint8_t flags_of(uint8_t space, bint loop_exit) noexcept nogil:
     return (FLAG_LOCAL if space == LOCAL else 0) | (FLAG_LOOP_EXIT if loop_exit else 0)
 
 
+cdef struct Planned:
+    # An instruction of a short loop body, looked at once for one warp.
+    int64_t place         # in the body
+    int64_t first, last   # addresses in the first trip, if they rise gently
+    int64_t step
+    uint64_t needs
+    int32_t gap, pc
+    uint8_t op, size, lanes, space
+    uint32_t mask
+    bint barrier          # it vanishes, the time before it does not
+    bint lines, gentle
+    bint loop_exit
+
+
+cdef struct Output:
+    # Where instructions go: pointers to columns, how much is there, and how much fits.
+    uint8_t* op
+    uint64_t* needs
+    int32_t* gap
+    int32_t* count
+    int64_t* lines
+    int32_t* pc           # NULL: without details
+    uint8_t* lanes
+    uint8_t* flags
+    int64_t n, used, carry
+    int64_t room, line_room
+
+
+cdef int64_t plan_body(
+    const int32_t[:] pc, const uint8_t[:] op, const uint8_t[:] space, const uint8_t[:] size, const int32_t[:] gap,
+    const uint8_t[:] loop_exit, const int64_t[:] step,
+    const uint64_t[:] needs, const uint32_t[:] mask, const int64_t[:, :] base, int64_t rule, int64_t line_bits,
+    Planned* plan,
+) noexcept nogil:
+    """Write what is left of one warp's loop body to `plan`; return how many instructions, barriers included."""
+    cdef int64_t i, planned = 0
+    cdef Planned* p
+    for i in range(op.shape[0]):
+        p = &plan[planned]
+        p.barrier = vanishes(op[i], space[i], rule)
+        if mask[i] == 0 or p.barrier and op[i] != BARRIER:
+            continue
+        p.place, p.step, p.needs, p.gap, p.pc = i, step[i], needs[i], gap[i], pc[i]
+        p.size, p.space, p.mask, p.lanes = size[i], space[i], mask[i], <uint8_t> count_lanes(mask[i])
+        p.op, p.loop_exit = acts_as(op[i], space[i], rule), loop_exit[i]
+        p.lines = wants_lines(op[i], space[i], rule)
+        p.gentle = p.lines and rises_gently(
+            base[i], p.mask, p.size, <int64_t> 1 << line_bits, &p.first, &p.last
+        )
+        planned += 1
+    return planned
+
+
+cdef int64_t gather_lines(
+    const Planned* p, const int64_t[:, :] base, int64_t shift, int64_t line_bits, int64_t* out
+) noexcept nogil:
+    cdef int64_t[32] address
+    cdef int64_t lane
+    for lane in range(LANES):
+        address[lane] = base[p.place, lane] + shift
+    return coalesce_warp(address, p.mask, p.size, line_bits, out)
+
+
+cdef int64_t repeat_plan(
+    const Planned* plan, int64_t planned, int64_t body, int64_t trips, const int64_t[:, :] base,
+    int64_t position, int64_t line_bits, Output* out,
+) noexcept nogil:
+    """Append what is planned, trip after trip from `position` on, while there is room; return the new position."""
+    cdef int64_t trip = position // body, k = 0, count, shift
+    cdef const Planned* p
+    while k < planned and plan[k].place < position % body:
+        k += 1
+    while trip < trips:
+        while k < planned:
+            p = &plan[k]
+            if p.barrier:
+                out.carry += p.gap
+                k += 1
+                continue
+            if out.n >= out.room or out.used > out.line_room:
+                return trip * body + p.place
+            out.op[out.n] = p.op
+            out.needs[out.n] = p.needs
+            out.gap[out.n] = add_gaps(p.gap, out.carry)
+            out.carry = 0
+            count = 0
+            shift = trip * p.step
+            if p.gentle:
+                count = write_run(p.first + shift, p.last + shift, line_bits, out.lines + out.used)
+            elif p.lines:
+                count = gather_lines(p, base, shift, line_bits, out.lines + out.used)
+            out.count[out.n] = <int32_t> count
+            out.used += count
+            if out.pc != NULL:
+                out.pc[out.n] = p.pc
+                out.lanes[out.n] = p.lanes
+                out.flags[out.n] = flags_of(p.space, p.loop_exit and trip == trips - 1)
+            out.n += 1
+            k += 1
+        k = 0
+        trip += 1
+    return body * trips
+
+
 def coalesce_segment(
     const int32_t[:] pc, const uint8_t[:] op, const uint8_t[:] space, const uint8_t[:] size, const int32_t[:] gap,
     const uint8_t[:] loop_exit, const int64_t[:] step,
@@ -178,19 +282,31 @@ def coalesce_segment(
     the simulator reads (pc, active lanes, flags) is written if `out_pc` has room, and the lanes that asked for each
     line if `out_masks` has.
     """
-    cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count, shift
+    cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count, planned = 0
     cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
     cdef int64_t[32] address
-    cdef int64_t[SHORT_BODY] first
-    cdef int64_t[SHORT_BODY] last
-    cdef uint8_t[SHORT_BODY] gentle
+    cdef Planned[SHORT_BODY] plan
+    cdef Output out
     cdef bint details = out_pc.shape[0] > 0, masks = out_masks.shape[0] > 0
-    cdef bint short = body <= SHORT_BODY and trips > 1 and not masks
-    cdef uint32_t active
+    cdef uint32_t active = 0
+    for i in range(body):
+        active |= mask[warp, i]
+    if active == 0:
+        return end, n, used, carry
+    if body <= SHORT_BODY and trips > 1 and not masks and room > 0 and line_room >= most_lines:
+        out = Output(
+            &out_op[0], &out_needs[0], &out_gap[0], &out_count[0], &out_lines[0],
+            NULL, NULL, NULL, n, used, carry, room, line_room - most_lines,
+        )
+        if details:
+            out.pc, out.lanes, out.flags = &out_pc[0], &out_lanes[0], &out_flags[0]
+        with nogil:
+            planned = plan_body(
+                pc, op, space, size, gap, loop_exit, step, needs[warp], mask[warp], base[warp], rule, line_bits, plan
+            )
+            position = repeat_plan(plan, planned, body, trips, base[warp], position, line_bits, &out)
+        return position, out.n, out.used, out.carry
     with nogil:
-        if short:
-            for i in range(body):
-                gentle[i] = rises_gently(base[warp, i], mask[warp, i], size[i], 1 << line_bits, &first[i], &last[i])
         while position < end and n < room and used + most_lines <= line_room:
             i = position % body
             trip = position // body
@@ -203,10 +319,7 @@ def coalesce_segment(
                     carry += gap[i]
                 continue
             count = 0
-            if wants_lines(op[i], space[i], rule) and short and gentle[i]:
-                shift = trip * step[i]
-                count = write_run(first[i] + shift, last[i] + shift, line_bits, &out_lines[used])
-            elif wants_lines(op[i], space[i], rule):
+            if wants_lines(op[i], space[i], rule):
                 for lane in range(LANES):
                     address[lane] = base[warp, i, lane] + trip * step[i]
                 if masks:

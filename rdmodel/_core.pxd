@@ -9,13 +9,13 @@ run for every step or transaction are inline here, what runs rarely is in `_core
 GIL and nothing raises; functions that allocate return -1, or NO_MEMORY, when out of memory.
 """
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memmove
 
-from rdmodel._heap cimport Heap
+from rdmodel._calendar cimport NEVER, Calendar
 from rdmodel._index cimport Index
 from rdmodel._lru cimport NONE, Link, Recency, recency_push, recency_remove, recency_touch
-from rdmodel._tree cimport LineTable, Stack, stack_distance, stack_touch
+from rdmodel._tree cimport FULL, LineTable, Stack, prefetch, stack_distance, stack_move, stack_touch
 from rdmodel._warp cimport Warp
 
 # What `_run` returns: why it stopped.
@@ -50,15 +50,20 @@ cdef enum:
 
 
 cdef struct Line:
+    # As long as a line of the processor's cache.
     Link in_set
     Link in_shadow
     int64_t set
     int64_t due           # when the request in flight arrives
-    int64_t pending       # requests in flight for it whose effect is outstanding
     int64_t merged        # transactions that share its MSHR
+    int64_t flags
+
+
+cdef struct Flight:
+    # More about the request in flight for a line, where effects move lines.
+    int64_t pending       # transactions whose effect is outstanding
     int64_t owner         # warp that allocated the MSHR, and that warp's age
     int64_t owner_age
-    int64_t flags
 
 
 cdef inline void raise_line(Recency* r, int64_t size, Line* line, Link* link, int64_t flag, int64_t id) noexcept nogil:
@@ -111,13 +116,16 @@ cdef class Core:
     cdef bint waves, filling
     cdef bint divergence
     # Where warps stand: ready, in order; parked after a stall; waiting for an arrival. Effects or fills to come.
-    cdef int64_t* ready
+    cdef int32_t* ready               # the first of them; they walk through a room for twice as many as there are
+    cdef int32_t* ready_room
     cdef int64_t* parked
     cdef int64_t ready_size, parked_size
-    cdef Heap waiting
-    cdef Heap events
+    cdef Calendar waiting
+    cdef Calendar events
     # Lines: `known` of them have a record and a `position` in their set's stack.
     cdef Line* line
+    cdef Flight* flight               # as many, if there are `flights`
+    cdef bint flights
     cdef int64_t* position
     cdef int64_t known, line_capacity
     cdef LineTable table
@@ -168,6 +176,27 @@ cdef class Core:
             return stack_touch(&self.stack[self.line[id].set], id, self.position)
         return 0
 
+    cdef inline int _observe_and_remember(self, int64_t id) noexcept nogil:
+        # Both at once, where lines move as they are asked for.
+        cdef int64_t d
+        raise_line(&self.shadow, self.shadow_lines, self.line, &self.line[0].in_shadow, IN_SHADOW, id)
+        if not self.track:
+            return 0
+        d = stack_move(&self.stack[self.line[id].set], id, self.position)
+        if d < 0:
+            self.infinite += 1
+            return -1 if d == FULL else 0
+        if d >= self.distance_end:
+            return self._count_far(d)
+        self.distance_count[d] += 1
+        return 0
+
+    cdef inline void _fetch(self, int64_t id) noexcept nogil:
+        # Ask the processor for what a transaction will look at.
+        prefetch(&self.line[id])
+        if self.track:
+            prefetch(&self.position[id])
+
     cdef inline void _count_miss(self, Line* l) noexcept nogil:
         if not l.flags & SEEN:
             self.compulsory += 1
@@ -194,15 +223,21 @@ cdef class Core:
     # ---- warps and blocks
 
     cdef inline void _make_ready(self, int64_t warp) noexcept nogil:
-        self.ready[self.ready_size] = warp
+        if self.ready + self.ready_size == self.ready_room + 2 * self.warps:
+            memmove(self.ready_room, self.ready, <size_t> self.ready_size * sizeof(int32_t))
+            self.ready = self.ready_room
+        self.ready[self.ready_size] = <int32_t> warp
         self.ready_size += 1
 
     cdef inline int64_t _take_ready(self, int64_t index) noexcept nogil:
         # Remove one warp from the ready list; the others keep their order.
-        cdef int64_t* place = self.ready + index
+        cdef int32_t* place = self.ready + index
         cdef int64_t warp = place[0]
         self.ready_size -= 1
-        memmove(place, place + 1, <size_t> (self.ready_size - index) * sizeof(int64_t))
+        if index == 0:
+            self.ready += 1
+        else:
+            memmove(place, place + 1, <size_t> (self.ready_size - index) * sizeof(int32_t))
         return warp
 
     cdef inline void _park(self, int64_t warp) noexcept nogil:
@@ -230,9 +265,5 @@ cdef class Core:
 
     cdef inline int64_t _next_event(self) noexcept nogil:
         # When the next effect, fill or arrival is due; -1 if none is.
-        cdef int64_t time = -1
-        if self.events.size > 0:
-            time = self.events.item[0].time
-        if self.waiting.size > 0 and (time < 0 or self.waiting.item[0].time < time):
-            time = self.waiting.item[0].time
-        return time
+        cdef int64_t time = min(self.events.first, self.waiting.first)
+        return -1 if time == NEVER else time

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
-from rdmodel._heap cimport heap_free, heap_init
+from rdmodel._calendar cimport calendar_free, calendar_init
 from rdmodel._index cimport index_read, set_of
 from rdmodel._lru cimport recency_init
 from rdmodel._tree cimport stack_free, stack_init, table_free, table_init, table_intern_many
@@ -34,8 +34,8 @@ cdef class Core:
 
     def __cinit__(self):
         # All other pointers begin as NULL.
-        heap_init(&self.events)
-        heap_init(&self.waiting)
+        calendar_init(&self.events)
+        calendar_init(&self.waiting)
         if table_init(&self.table, 1024) < 0:
             raise MemoryError
 
@@ -69,9 +69,9 @@ cdef class Core:
         self.warp = <Warp*> calloc(<size_t> self.warps, sizeof(Warp))
         self.alive = <int64_t*> calloc(<size_t> self.slots, sizeof(int64_t))
         self.state = <uint8_t*> malloc(<size_t> self.slots)
-        self.ready = <int64_t*> malloc(<size_t> self.warps * sizeof(int64_t))
+        self.ready = self.ready_room = <int32_t*> malloc(<size_t> (2 * self.warps) * sizeof(int32_t))
         self.parked = <int64_t*> malloc(<size_t> self.warps * sizeof(int64_t))
-        if not (self.warp and self.alive and self.state and self.ready and self.parked):
+        if not (self.warp and self.alive and self.state and self.ready_room and self.parked):
             raise MemoryError
         memset(self.state, ASKING, <size_t> self.slots)
 
@@ -102,15 +102,16 @@ cdef class Core:
         free(self.stack)
         free(self.warp)
         free(self.line)
+        free(self.flight)
         free(self.position)
         free(self.recency)
         free(self.alive)
         free(self.state)
-        free(self.ready)
+        free(self.ready_room)
         free(self.parked)
         free(self.distance_count)
-        heap_free(&self.events)
-        heap_free(&self.waiting)
+        calendar_free(&self.events)
+        calendar_free(&self.waiting)
         table_free(&self.table)
 
     # ---- what comes from outside
@@ -194,6 +195,7 @@ cdef class Core:
             if (
                 grow(<void**> &self.line, capacity, sizeof(Line)) < 0
                 or grow(<void**> &self.position, capacity, sizeof(int64_t)) < 0
+                or (self.flights and grow(<void**> &self.flight, capacity, sizeof(Flight)) < 0)
             ):
                 return -1
             self.line_capacity = capacity
@@ -202,7 +204,6 @@ cdef class Core:
                 self.position[self.known] = -1
                 l = &self.line[self.known]
                 l.flags = 0
-                l.pending = 0
                 l.due = -1
                 l.set = set_of(&self.index, lines[i])
                 self.known += 1

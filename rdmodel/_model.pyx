@@ -10,11 +10,13 @@ from libc.stdint cimport int64_t
 from rdmodel._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_MEMORY
 from rdmodel._core cimport IN_FLIGHT, IN_SET, NO_MEMORY, SEEN, SERVED, STALL_MSHR, STALL_WAYS
 from rdmodel._core cimport Core as Shared
-from rdmodel._core cimport Line, leave_way, raise_line, take_way
-from rdmodel._heap cimport Event, heap_pop, heap_push
+from rdmodel._core cimport Flight, Line, leave_way, raise_line, take_way
+from rdmodel._calendar cimport NEVER, calendar_put, calendar_take
+from rdmodel._heap cimport Event
 from rdmodel._lru cimport NONE, recency_touch
-from rdmodel._sched cimport SCHED_FIFO, SCHED_RANDOM, Scheduler, sched_pick
-from rdmodel._warp cimport OP_LOAD, Arrival, Warp, put_off, warp_gather_needs, warp_record, warp_starved
+from rdmodel._sched cimport SCHED_FIFO, SCHED_GTO, SCHED_RANDOM, Scheduler, sched_pick
+from rdmodel._warp cimport OP_LOAD, Arrival, Warp, put_off
+from rdmodel._warp cimport warp_fetch_ahead, warp_gather_needs, warp_record, warp_starved
 
 # A name that is cimported is the compiler's alone: callers of this module need one in Python.
 from rdmodel._core import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core
@@ -45,6 +47,7 @@ cdef class PaperCore(Shared):
         super().__init__(**common)
         self.before = before
         self.clip = clip
+        self.flights = True
         self.current = NONE
         self.phase = AT_EFFECTS if before else AT_ISSUE
 
@@ -88,7 +91,7 @@ cdef class PaperCore(Shared):
                 return code
 
     cdef int _tick(self) noexcept nogil:
-        if self.ready_size > 0 or self.before and self.waiting.size + self.parked_size > 0:
+        if self.ready_size > 0 or self.before and (self.waiting.first != NEVER or self.parked_size > 0):
             self.now += 1
             self.phase = AT_EFFECTS if self.before else AT_ISSUE
             return C_GO
@@ -96,7 +99,7 @@ cdef class PaperCore(Shared):
 
     cdef int _leap(self) noexcept nogil:
         """Jump to the next effect or arrival: no warp is ready."""
-        if self.waiting.size == 0 and self.parked_size == 0:
+        if self.waiting.first == NEVER and self.parked_size == 0:
             return C_DONE
         self.now = self._next_event()
         self.phase = AT_EFFECTS
@@ -109,7 +112,7 @@ cdef class PaperCore(Shared):
         if self.ready_size == 0:
             return self._leap()
         w = &self.warp[self.ready[0]]
-        if not self._draws_suffice(w.count[w.at] if w.left < 0 else w.left):
+        if not self._draws_suffice(w.program[w.at].count if w.left < 0 else w.left):
             return C_LATENCIES
         warp = self._take_ready(0)
         outcome = self._issue(warp)
@@ -119,6 +122,9 @@ cdef class PaperCore(Shared):
             self.current = warp
             w.at += 1
             w.left = -1
+            warp_fetch_ahead(w)
+            if w.id_at < w.used:
+                self._fetch(w.ids[w.id_at])
             self.phase = AT_ADVANCE
             return C_GO
         self.stalls_mshr += 1
@@ -134,7 +140,7 @@ cdef class PaperCore(Shared):
         cdef Warp* w = &self.warp[warp]
         cdef int outcome
         if w.left < 0:
-            w.left = w.count[w.at]
+            w.left = w.program[w.at].count
             w.latest = Arrival(-1, -1)
         while w.left > 0:
             outcome = self._access(w.ids[w.id_at], warp)
@@ -156,17 +162,17 @@ cdef class PaperCore(Shared):
                 return STALL_MSHR
             self.latency_misses += 1
             effect.time = l.due if self.clip else self.now + self.lat_min + self._draw()
-            effect.warp = l.owner
-            l.pending += 1
+            effect.warp = self.flight[id].owner
+            self.flight[id].pending += 1
             l.merged += 1
         else:
             if not self._mshr_free(w):
                 return STALL_MSHR
             self._count_miss(l)
             effect.time = l.due = self.now + self.lat_min + self._draw()
-            effect.warp = l.owner = warp
-            l.owner_age = w.age
-            l.pending = l.merged = 1
+            effect.warp = warp
+            self.flight[id] = Flight(pending=1, owner=warp, owner_age=w.age)
+            l.merged = 1
             l.flags |= IN_FLIGHT
             self.mshrs_used += 1
             w.held += 1
@@ -175,7 +181,7 @@ cdef class PaperCore(Shared):
         self.order += 1
         self.transactions += 1
         put_off(&w.latest, Arrival(effect.time, effect.order))
-        return NO_MEMORY if heap_push(&self.events, effect) < 0 else SERVED
+        return NO_MEMORY if calendar_put(&self.events, effect) < 0 else SERVED
 
     cdef int _advance(self) noexcept nogil:
         """Make sure that the buffer shows whether the warp goes on after this instruction."""
@@ -188,26 +194,26 @@ cdef class PaperCore(Shared):
     cdef int _apply_effects(self) noexcept nogil:
         cdef Event effect
         cdef Line* l
-        while self.events.size > 0 and self.events.item[0].time <= self.now:
-            effect = heap_pop(&self.events)
+        while calendar_take(&self.events, self.now, &effect):
             l = &self.line[effect.what]
             if self._remember(effect.what) < 0:
                 return C_MEMORY
             # The `ways` most recent lines of a set are those with d < ways.
             raise_line(&self.recency[l.set], self.ways, self.line, &self.line[0].in_set, IN_SET, effect.what)
             if effect.warp != NONE:
-                l.pending -= 1
-                if l.pending == 0:
-                    self._free_mshr(l)
+                self.flight[effect.what].pending -= 1
+                if self.flight[effect.what].pending == 0:
+                    self._free_mshr(effect.what)
         return C_GO
 
-    cdef void _free_mshr(self, Line* l) noexcept nogil:
-        l.flags &= ~IN_FLIGHT
+    cdef void _free_mshr(self, int64_t id) noexcept nogil:
+        cdef Flight* flight = &self.flight[id]
+        self.line[id].flags &= ~IN_FLIGHT
         self.mshrs_used -= 1
         self.freed = True
         # The owner may have ended, and its slot have passed to another warp: the age tells.
-        if self.warp[l.owner].age == l.owner_age:
-            self.warp[l.owner].held -= 1
+        if self.warp[flight.owner].age == flight.owner_age:
+            self.warp[flight.owner].held -= 1
 
     cdef int _go_on_or_wait(self) noexcept nogil:
         cdef int64_t warp = self.current
@@ -217,7 +223,7 @@ cdef class PaperCore(Shared):
             return C_GO
         arrival = Event(self.warp[warp].latest.time, self.warp[warp].latest.order, warp, warp)
         if self.divergence and arrival.time > self.now:
-            return C_MEMORY if heap_push(&self.waiting, arrival) < 0 else C_GO
+            return C_MEMORY if calendar_put(&self.waiting, arrival) < 0 else C_GO
         self._go_on(warp)
         return C_GO
 
@@ -229,8 +235,9 @@ cdef class PaperCore(Shared):
 
     cdef int _admit_arrival(self) noexcept nogil:
         """Let one arrived warp go on: one at a time, because a block that ends with it gives way right then."""
-        if self.waiting.size > 0 and self.waiting.item[0].time <= self.now:
-            self._go_on(heap_pop(&self.waiting).what)
+        cdef Event arrival
+        if calendar_take(&self.waiting, self.now, &arrival):
+            self._go_on(arrival.what)
         else:
             self.phase = AT_STALLED
         return C_GO
@@ -286,7 +293,7 @@ cdef class HardwareCore(Shared):
             if late and not self.warp[i].ending:
                 # Before anything that was issued: real orders are not negative.
                 turn = Event(order * self.stagger, self.warp[i].age - (<int64_t> 1 << 62), i, i)
-                if heap_push(&self.waiting, turn) < 0:
+                if calendar_put(&self.waiting, turn) < 0:
                     raise MemoryError
             else:
                 self._admit(i)
@@ -317,8 +324,7 @@ cdef class HardwareCore(Shared):
     cdef void _apply_fills(self) noexcept nogil:
         cdef Event fill
         self.filled = False
-        while self.events.size > 0 and self.events.item[0].time <= self.now:
-            fill = heap_pop(&self.events)
+        while calendar_take(&self.events, self.now, &fill):
             self.line[fill.what].flags &= ~IN_FLIGHT
             self.mshrs_used -= 1
             self.warp[fill.warp].held -= 1
@@ -327,8 +333,9 @@ cdef class HardwareCore(Shared):
             self._unpark()
 
     cdef void _admit_arrivals(self) noexcept nogil:
-        while self.waiting.size > 0 and self.waiting.item[0].time <= self.now:
-            self._admit(heap_pop(&self.waiting).what)
+        cdef Event turn
+        while calendar_take(&self.waiting, self.now, &turn):
+            self._admit(turn.what)
 
     cdef void _admit(self, int64_t warp) noexcept nogil:
         """Let a warp join the ready list, or end, now that what it waited for is there."""
@@ -369,7 +376,8 @@ cdef class HardwareCore(Shared):
             self.port = self._take_ready(self._choose())
             w = &self.warp[self.port]
             self.sched.last = self.port
-            self.sched.last_age = w.age
+            if self.sched.kind == SCHED_GTO:
+                self.sched.last_age = w.age
             if w.gap_left > 0:
                 w.gap_left -= 1
                 w.key = Arrival(self.now, self.order)
@@ -384,10 +392,10 @@ cdef class HardwareCore(Shared):
         if self.whole:
             if self.port != NONE:
                 w = &self.warp[self.port]
-                return w.count[w.at]
+                return w.program[w.at].count
             for i in range(self.ready_size):
                 w = &self.warp[self.ready[i]]
-                most = max(most, <int64_t> w.count[w.at])
+                most = max(most, <int64_t> w.program[w.at].count)
         return most
 
     cdef int _wait_for_turn(self, Warp* w) noexcept nogil:
@@ -395,15 +403,15 @@ cdef class HardwareCore(Shared):
         cdef Event turn = Event(w.key.time, w.key.order, self.port, self.port)
         self.port = NONE
         self.phase = AT_CLOCK
-        return C_MEMORY if heap_push(&self.waiting, turn) < 0 else C_GO
+        return C_MEMORY if calendar_put(&self.waiting, turn) < 0 else C_GO
 
     cdef int _use_port(self) noexcept nogil:
         """Let the instruction at the port try its next transaction, or all that are left."""
         cdef Warp* w = &self.warp[self.port]
-        cdef bint load = w.op[w.at] == OP_LOAD
+        cdef bint load = w.program[w.at].op == OP_LOAD
         cdef int outcome
         if w.left < 0:
-            w.left = w.count[w.at] if load else 0
+            w.left = w.program[w.at].count if load else 0
             w.latest = Arrival(-1, -1)
         while w.left > 0:
             outcome = self._access(w.ids[w.id_at], w)
@@ -414,12 +422,15 @@ cdef class HardwareCore(Shared):
                 return C_GO
             w.id_at += 1
             w.left -= 1
+            if w.id_at < w.used:
+                self._fetch(w.ids[w.id_at])
             if not self.whole:
                 break
         if w.left == 0:
             if not load:
-                w.id_at += w.count[w.at]
+                w.id_at += w.program[w.at].count
             warp_record(w, w.latest)
+            warp_fetch_ahead(w)
             w.left = -1
             w.key = Arrival(-1, -1)
             self.phase = AT_ADVANCE
@@ -453,12 +464,12 @@ cdef class HardwareCore(Shared):
         while w.at < w.n:
             warp_gather_needs(w)
             if self.gaps:
-                w.gap_left += w.gap[w.at]
-            if w.op[w.at] == OP_LOAD or self.stores == STORES_STEP:
+                w.gap_left += w.program[w.at].gap
+            if w.program[w.at].op == OP_LOAD or self.stores == STORES_STEP:
                 return True
             if self.stores == STORES_EVICT and w.evict_from < 0:
                 w.evict_from = w.id_at
-            w.id_at += w.count[w.at]
+            w.id_at += w.program[w.at].count
             warp_record(w, Arrival(-1, -1))
         w.ending = not w.more
         return w.ending
@@ -466,7 +477,7 @@ cdef class HardwareCore(Shared):
     cdef int _leap(self) noexcept nogil:
         """Jump to the next fill or arrival: there is nothing to issue."""
         cdef int64_t time = self._next_event()
-        if time < 0 or (self.waiting.size == 0 and self.parked_size == 0 and self.port == NONE):
+        if time < 0 or (self.waiting.first == NEVER and self.parked_size == 0 and self.port == NONE):
             return C_DONE
         self.now = time
         self.phase = AT_EFFECTS
@@ -497,7 +508,7 @@ cdef class HardwareCore(Shared):
             if outcome != SERVED:
                 return outcome
             arrival = l.due
-        if self.track and self._observe(id) < 0 or self._remember(id) < 0:
+        if self._observe_and_remember(id) < 0:
             return NO_MEMORY
         if l.flags & IN_SET:
             recency_touch(&self.recency[l.set], &self.line[0].in_set, id, sizeof(Line))
@@ -525,4 +536,4 @@ cdef class HardwareCore(Shared):
         l.flags |= IN_FLIGHT
         self.mshrs_used += 1
         w.held += 1
-        return NO_MEMORY if heap_push(&self.events, Event(l.due, self.order, id, self.port)) < 0 else SERVED
+        return NO_MEMORY if calendar_put(&self.events, Event(l.due, self.order, id, self.port)) < 0 else SERVED

@@ -1,5 +1,5 @@
 # Which of the ready warps issues next: the schedulers, as codes. SCHED_RANDOM draws a number instead.
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from rdmodel._warp cimport Warp
 
@@ -22,7 +22,7 @@ cdef inline int64_t turn_of(const Scheduler* s, int64_t warp) noexcept nogil:
     return (warp - s.last - 1 + s.slots) % s.slots
 
 
-cdef inline int64_t sched_pick(const Scheduler* s, const Warp* warp, const int64_t* ready, int64_t size) noexcept nogil:
+cdef inline int64_t sched_pick(const Scheduler* s, const Warp* warp, const int32_t* ready, int64_t size) noexcept nogil:
     # Return the index in the ready list, which is not empty. O(size), but for SCHED_FIFO.
     cdef int64_t i, best = 0
     if s.kind == SCHED_FIFO:

@@ -4,39 +4,83 @@ For compiled callers (`cimport rdmodel._tree`). What runs per access is inline h
 (memory) is in `_tree.pyx`. Nothing needs the GIL, nothing raises; functions that allocate return -1 when
 out of memory, and leave the struct as it was.
 
-The caller numbers lines 0, 1, 2, ... with a `LineTable` and owns an int64 array `pos`, filled with -1:
-where on the time line of its stack each line took effect last. Several stacks may share one `pos` if no
-line is on two of them. A line that takes effect costs
+Time line: every line that takes effect takes the next position, `now`, and leaves a hole where it was before.
+The lines that took effect after a position are as many as the positions behind it that are not holes. Holes are
+bits in words of 64. Words are the leaves of a tree with 16 children per node; every child has a count, of the
+holes in the children after it. So a distance adds up one count per level, and a hole raises the counts of the
+children before it: 16 neighbours, which the compiler adds to a few at a time. Most of that is saved. Up to 128 of
+the newest positions are `open`: their holes are bits in registers, not yet in memory or in the tree. And neighbours
+tend to move together: one closed word, `held_word`, keeps the holes that it got last out of the tree until another
+word gets one, and knows the holes in all words after it.
+
+When the time line is full, its user compacts it: every line moves to the position that is the number of lines
+before it. It grows to at least so many positions per line, so that memory is O(distinct lines) and an access
+costs less than one such move.
+
+A `Stack` is a time line that knows which line is where. The caller numbers lines 0, 1, 2, ... with a `LineTable`
+and owns an int64 array `pos`, filled with -1: where on the time line of its stack each line took effect last.
+Several stacks may share one `pos` if no line is on two of them. A line that takes effect costs
 
     distance = stack_distance(&stack, pos[id])     # before it moves
     stack_touch(&stack, id, pos)                   # to the top
 
-Time line: every touch takes the next position, `now`, and leaves a hole where the line was before. The
-lines that took effect after a position are as many as the positions behind it that are not holes. Holes are
-bits, with counts over 64, 64^2, 64^3 and 64^4 positions, so that a distance adds up at most 63 counts per
-level (but all there are of the last), and none at levels coarser than the way from the position to `now`.
-(Counting holes, not lines, halves the updates and spares the newest counts, which every distance reads.)
-When the time line is full it is compacted: the lines move to its front, in order. It doubles when more than
-half of it is lines, so that memory is O(distinct lines) and a touch O(1) amortised.
+or `stack_move`, which does both.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 cdef extern from *:
+    """
+    /* The ones of two words. Counts of 4 bits, of at most 4 each, are added before they are spread to bytes. */
+    static inline long long rdmodel_ones_by_hand(unsigned long long x, unsigned long long y) {
+        x -= (x >> 1) & 0x5555555555555555ULL;
+        y -= (y >> 1) & 0x5555555555555555ULL;
+        x = (x & 0x3333333333333333ULL) + ((x >> 2) & 0x3333333333333333ULL);
+        x += (y & 0x3333333333333333ULL) + ((y >> 2) & 0x3333333333333333ULL);
+        x = (x & 0x0F0F0F0F0F0F0F0FULL) + ((x >> 4) & 0x0F0F0F0F0F0F0F0FULL);
+        return (long long) ((x * 0x0101010101010101ULL) >> 56);
+    }
+
+    /* Portable builds may not assume the instruction, and without it the builtin is a function call. */
+    static inline long long rdmodel_ones(unsigned long long x, unsigned long long y) {
+    #if defined(__x86_64__) && !defined(__POPCNT__)
+        if (__builtin_expect(!__builtin_cpu_supports("popcnt"), 0))
+            return rdmodel_ones_by_hand(x, y);
+        __asm__("popcntq %0, %0" : "+r"(x) : : "cc");
+        __asm__("popcntq %0, %0" : "+r"(y) : : "cc");
+        return (long long) (x + y);
+    #else
+        return __builtin_popcountll(x) + __builtin_popcountll(y);
+    #endif
+    }
+    """
+    int64_t popcount_by_hand "rdmodel_ones_by_hand"(uint64_t x, uint64_t y) noexcept nogil
+    int64_t popcount_both "rdmodel_ones"(uint64_t x, uint64_t y) noexcept nogil
     void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
+
+cdef enum:
+    LEVELS = 7          # of counts: 64 x 16^7 positions
+    FULL = -2           # out of memory
+
+
+cdef struct Timeline:
+    int64_t now         # the next free position
+    int64_t fresh       # the first open position, a multiple of 64; fewer than 128 before `now`
+    uint64_t older      # holes among the first 64 open positions
+    uint64_t newer      # and among those after
+    int64_t held_word   # the closed word whose last `held` holes are not in the tree; -1 = none
+    int64_t held_after  # holes in all words after it
+    uint32_t held
+    int levels
+    uint64_t* bits      # [capacity / 64 + 1] 1 = hole, of closed words; start of the one allocation
+    uint32_t* count[LEVELS]    # per word, per 16 words, ...: holes in those after it that share its parent
+    int64_t capacity    # positions: a power of two
+    int64_t live        # lines
 
 
 cdef struct Stack:
-    int64_t capacity    # positions on the time line: a power of two
-    int64_t now         # the next free position
-    int64_t live        # lines on the stack
-    int64_t* owner      # [capacity] the line that took effect at a position; start of the one allocation
-    uint64_t* bits      # [capacity / 64] 1 = hole
-    uint8_t* holes6     # holes per 2^6 positions; these two are padded, see `allocate`
-    uint16_t* holes12   # holes per 2^12 positions
-    int64_t* holes18    # holes per 2^18 positions
-    int64_t* holes24    # holes per 2^24 positions
+    Timeline time
+    int64_t* owner      # [capacity] the line that took effect at a position
 
 
 cdef struct Slot:
@@ -51,93 +95,113 @@ cdef struct LineTable:
     Slot* slots
 
 
+cdef inline int64_t popcount(uint64_t x) noexcept nogil:
+    return popcount_both(x, 0)
+
+
+# ---- Timeline
+
+cdef int timeline_init(Timeline* t, int64_t capacity) noexcept nogil    # empty, of so many positions
+cdef void timeline_free(Timeline* t) noexcept nogil                     # releases it; harmless when repeated
+cdef int64_t timeline_room(const Timeline* t, int64_t spread) noexcept nogil    # capacity for `spread` per line
+cdef void timeline_settle(Timeline* t) noexcept nogil                   # writes open bits to memory
+cdef void timeline_fill(Timeline* t, int64_t lines) noexcept nogil      # `lines` at its front, no hole
+cdef void timeline_count(uint32_t** count, int levels, int64_t word, uint32_t holes) noexcept nogil
+
+
+cdef inline int64_t timeline_open(const Timeline* t, int64_t i) noexcept nogil:
+    # Holes in the open words after the i-th open position. Without a jump, which could not be predicted.
+    cdef uint64_t rest = (t.older if i < 64 else t.newer) >> (i & 63) >> 1
+    return popcount_both(rest, t.newer if i < 64 else 0)
+
+
+cdef inline int64_t timeline_beyond(const Timeline* t, int64_t word) noexcept nogil:
+    # Holes in the words after a closed one.
+    cdef int64_t holes = popcount_both(t.older, t.newer) + (t.held if word < t.held_word else 0)
+    cdef int level
+    for level in range(t.levels):
+        holes += t.count[level][word]
+        word >>= 4
+    return holes
+
+
+cdef inline int64_t timeline_after(const Timeline* t, int64_t position) noexcept nogil:
+    # Distinct lines that took effect after `position`, where a line is.
+    cdef int64_t holes
+    if position >= t.fresh:
+        holes = timeline_open(t, position - t.fresh)
+    else:
+        holes = popcount(t.bits[position >> 6] >> (position & 63) >> 1) + timeline_beyond(t, position >> 6)
+    return t.now - 1 - position - holes
+
+
+cdef inline int64_t timeline_leave(Timeline* t, int64_t position) noexcept nogil:
+    # The line at `position` is about to take effect again: the same number, and there is a hole.
+    cdef int64_t word = position >> 6, holes
+    cdef uint64_t bits, bit = <uint64_t>1 << (position & 63)
+    if position >= t.fresh:
+        holes = timeline_open(t, position - t.fresh)
+        t.older |= bit if position < t.fresh + 64 else 0
+        t.newer |= bit if position >= t.fresh + 64 else 0
+        t.held_after += 1
+    else:
+        if word != t.held_word:
+            if t.held != 0:
+                timeline_count(t.count, t.levels, t.held_word, t.held)
+            t.held_word = word
+            t.held = 0
+            t.held_after = timeline_beyond(t, word)
+        bits = t.bits[word]
+        holes = popcount(bits >> (position & 63) >> 1) + t.held_after
+        t.bits[word] = bits | bit
+        t.held += 1
+    return t.now - 1 - position - holes
+
+
+cdef inline void timeline_advance(Timeline* t) noexcept nogil:
+    # A line takes effect at `now`, which must not be the capacity.
+    t.now += 1
+    if t.now - t.fresh == 128:
+        t.bits[t.fresh >> 6] = t.older
+        timeline_count(t.count, t.levels, t.fresh >> 6, <uint32_t>popcount(t.older))
+        t.older = t.newer
+        t.newer = 0
+        t.fresh += 64
+
+
 # ---- Stack
 
-cdef int stack_init(Stack* s) noexcept nogil             # an empty stack of the smallest capacity, 3 KB
+cdef int stack_init(Stack* s) noexcept nogil             # an empty stack of the smallest capacity
 cdef void stack_free(Stack* s) noexcept nogil            # releases it; harmless when repeated
-cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil    # compacts or doubles a full time line
+cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil    # compacts a full time line, and grows it
 
 
-cdef inline int64_t popcount(uint64_t x) noexcept nogil:
-    # By hand: portable builds may not assume the instruction, and without it the builtin is a function call.
-    x = x - ((x >> 1) & <uint64_t>0x5555555555555555)
-    x = (x & <uint64_t>0x3333333333333333) + ((x >> 2) & <uint64_t>0x3333333333333333)
-    x = (x + (x >> 4)) & <uint64_t>0x0F0F0F0F0F0F0F0F
-    return <int64_t>((x * <uint64_t>0x0101010101010101) >> 56)
-
-
-cdef inline int64_t sum6(const uint8_t* counts, int64_t n) noexcept nogil:
-    # Sum of n < 64 counts of at most 64, 8 at a time (little-endian): what a load brings beyond the n-th is
-    # shifted out. Loads start at counts[0], not at a multiple of 8, to stay clear of the count before it,
-    # often written just now: a wide load that overlaps a narrow store has to wait for it.
-    cdef uint64_t eight, total = 0
-    while n > 0:
-        memcpy(&eight, counts, 8)
-        if n < 8:
-            eight <<= 8 * (8 - n)
-        total += (eight & <uint64_t>0x00FF00FF00FF00FF) + ((eight >> 8) & <uint64_t>0x00FF00FF00FF00FF)
-        counts += 8
-        n -= 8
-    return <int64_t>((total * <uint64_t>0x0001000100010001) >> 48)
-
-
-cdef inline int64_t sum12(const uint16_t* counts, int64_t n) noexcept nogil:
-    # Sum of n < 64 counts of at most 4096, 4 at a time, likewise.
-    cdef uint64_t four, total = 0
-    while n > 0:
-        memcpy(&four, counts, 8)
-        if n < 4:
-            four <<= 16 * (4 - n)
-        total += (four & <uint64_t>0x0000FFFF0000FFFF) + ((four >> 16) & <uint64_t>0x0000FFFF0000FFFF)
-        counts += 4
-        n -= 4
-    return <int64_t>((total & <uint64_t>0xFFFFFFFF) + (total >> 32))
-
-
-cdef inline int64_t stack_distance(Stack* s, int64_t position) noexcept nogil:
+cdef inline int64_t stack_distance(const Stack* s, int64_t position) noexcept nogil:
     # Distinct lines that took effect after `position`; -1 if it is negative (the line never took effect).
-    cdef int64_t first, last, holes, i
-    if position < 0:
-        return -1
-    first = position >> 6
-    last = (s.now - 1) >> 6
-    holes = popcount((s.bits[first] >> (position & 63)) >> 1)
-    if first != last:
-        holes += sum6(s.holes6 + first + 1, min(first | 63, last) - first)
-        first >>= 6
-        last >>= 6
-        if first != last:
-            holes += sum12(s.holes12 + first + 1, min(first | 63, last) - first)
-            first >>= 6
-            last >>= 6
-            for i in range(first + 1, min(first | 63, last) + 1):
-                holes += s.holes18[i]
-            for i in range((first >> 6) + 1, (last >> 6) + 1):
-                holes += s.holes24[i]
-    return s.now - 1 - position - holes
+    return timeline_after(&s.time, position) if position >= 0 else -1
+
+
+cdef inline int64_t stack_move(Stack* s, int64_t line, int64_t* pos) noexcept nogil:
+    # Moves `line` to the top, sets pos[line], and on compaction pos[] of every line of this stack. Returns its distance
+    # before that, -1 if it never took effect, or FULL: out of memory.
+    cdef int64_t distance = -1
+    if pos[line] >= 0 and pos[line] == s.time.now - 1:
+        return 0
+    if s.time.now == s.time.capacity and stack_make_room(s, pos) < 0:
+        return FULL
+    if pos[line] >= 0:
+        distance = timeline_leave(&s.time, pos[line])
+    else:
+        s.time.live += 1
+    s.owner[s.time.now] = line
+    pos[line] = s.time.now
+    timeline_advance(&s.time)
+    return distance
 
 
 cdef inline int stack_touch(Stack* s, int64_t line, int64_t* pos) noexcept nogil:
-    # Moves `line` to the top; sets pos[line], and on compaction pos[] of every line of this stack.
-    cdef int64_t old = pos[line]
-    if old >= 0 and old == s.now - 1:
-        return 0
-    if s.now == s.capacity:
-        if stack_make_room(s, pos) < 0:
-            return -1
-        old = pos[line]
-    if old >= 0:
-        s.bits[old >> 6] |= <uint64_t>1 << (old & 63)
-        s.holes6[old >> 6] += 1
-        s.holes12[old >> 12] += 1
-        s.holes18[old >> 18] += 1
-        s.holes24[old >> 24] += 1
-    else:
-        s.live += 1
-    s.owner[s.now] = line
-    pos[line] = s.now
-    s.now += 1
-    return 0
+    # As `stack_move`, for those who do not ask how far; -1: out of memory.
+    return -1 if stack_move(s, line, pos) == FULL else 0
 
 
 # ---- LineTable

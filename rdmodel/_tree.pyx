@@ -5,83 +5,161 @@ The algorithm and its C interface are described in `_tree.pxd`. Everything is ch
 
 import numpy as np
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 cdef extern from *:
+    """
+    /* Four counts at a time, which every compiler of ours can add at once; they lie where any count may. */
+    typedef unsigned int rdmodel_four __attribute__((vector_size(16), aligned(4), may_alias));
+    #define ONES ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u
+    static const unsigned int rdmodel_before[32] = {ONES, ONES};
+
+    static inline void rdmodel_add_before(unsigned int* node, long long child, unsigned int holes) {
+        const rdmodel_four* mask = (const rdmodel_four*) (rdmodel_before + 16 - child);
+        rdmodel_four* counts = (rdmodel_four*) node;
+        for (int i = 0; i < 4; i++)
+            counts[i] += mask[i] & holes;
+    }
+    """
+    # Add to the first `child` of the 16 counts of a node.
+    void add_before "rdmodel_add_before"(uint32_t* node, int64_t child, uint32_t holes) noexcept nogil
     int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
 
-cdef int64_t SMALLEST = 256        # positions of a new stack
-cdef int64_t LARGEST = <int64_t>1 << 56    # positions or slots: beyond any memory, and far from overflow
+cdef int64_t SMALLEST = 256        # positions of a new time line
+cdef int64_t LONGEST = <int64_t>1 << 32    # positions of the longest: a count holds so many holes
+cdef int64_t LARGEST = <int64_t>1 << 56    # slots: beyond any memory, and far from overflow
 cdef enum:
-    BATCH = 512         # lines numbered at a time: enough to prefetch, small enough for the stack frame
+    SPREAD = 16         # positions per line, at least, when a time line has grown: a position takes 0.2 bytes
+    STACK_SPREAD = 4    # and on a stack, which also has an owner for each
     AHEAD = 16          # accesses between a prefetch and its use
+    NEAR = 1 << 15      # slots of a table that need none: the processor's caches hold them
+
+
+# ---- Timeline
+
+cdef int64_t counts_on(int64_t capacity, int level) noexcept nogil:
+    # Counts on a level: one per child, for whole nodes.
+    return max((capacity >> 6 >> 4 * level) + 15, <int64_t>16) & ~<int64_t>15
+
+
+cdef int levels_of(int64_t capacity) noexcept nogil:
+    # Levels that a time line needs: nodes of the last are one.
+    cdef int levels = 1
+    while capacity >> 6 >> 4 * levels > 1:
+        levels += 1
+    return levels
+
+
+cdef int64_t timeline_bytes(int64_t capacity) noexcept nogil:
+    # Bits, with room for both open words at the end, and counts.
+    cdef int64_t size = 8 * ((capacity >> 6) + 1)
+    cdef int level
+    for level in range(levels_of(capacity)):
+        size += 4 * counts_on(capacity, level)
+    return size
+
+
+cdef int timeline_init(Timeline* t, int64_t capacity) noexcept nogil:
+    cdef char* memory = <char*>calloc(1, timeline_bytes(capacity))
+    cdef int level
+    if memory == NULL:
+        return -1
+    memset(t, 0, sizeof(Timeline))
+    t.held_word = -1
+    t.capacity = capacity
+    t.levels = levels_of(capacity)
+    t.bits = <uint64_t*>memory
+    memory += 8 * ((capacity >> 6) + 1)
+    for level in range(t.levels):
+        t.count[level] = <uint32_t*>memory
+        memory += 4 * counts_on(capacity, level)
+    return 0
+
+
+cdef void timeline_free(Timeline* t) noexcept nogil:
+    free(t.bits)
+    t.bits = NULL
+
+
+cdef int64_t timeline_room(const Timeline* t, int64_t spread) noexcept nogil:
+    cdef int64_t capacity = t.capacity
+    while capacity < spread * t.live and capacity < LONGEST:
+        capacity *= 2
+    return capacity
+
+
+cdef void timeline_settle(Timeline* t) noexcept nogil:
+    t.bits[t.fresh >> 6] = t.older
+    t.bits[(t.fresh >> 6) + 1] = t.newer
+
+
+cdef void timeline_fill(Timeline* t, int64_t lines) noexcept nogil:
+    memset(t.bits, 0, timeline_bytes(t.capacity))
+    t.now = t.live = lines
+    t.fresh = max((lines >> 6) - 1, <int64_t>0) << 6
+    t.older = t.newer = 0
+    t.held = 0
+    t.held_word = -1
+
+
+cdef void timeline_count(uint32_t** count, int levels, int64_t word, uint32_t holes) noexcept nogil:
+    cdef int level
+    for level in range(levels):
+        add_before(count[level] + (word & ~<int64_t>15), word & 15, holes)
+        word >>= 4
 
 
 # ---- Stack
 
-cdef int64_t levels_bytes(int64_t capacity) noexcept nogil:
-    # All but the owners. The two levels that are read 8 bytes at a time may be read 8 bytes too far.
-    return (8 * (capacity >> 6) + 8 * ((capacity >> 18) + 1) + 8 * ((capacity >> 24) + 1)
-            + 2 * ((capacity >> 12) + 4) + (capacity >> 6) + 8)
-
-
-cdef int allocate(Stack* s, int64_t capacity) noexcept nogil:
-    # An empty time line without holes, in one allocation: the owners, then level after level.
-    cdef char* memory = NULL
-    if capacity <= LARGEST:
-        memory = <char*>calloc(1, 8 * capacity + levels_bytes(capacity))
-    if memory == NULL:
-        return -1
-    s.capacity = capacity
-    s.now = 0
-    s.live = 0
-    s.owner = <int64_t*>memory
-    s.bits = <uint64_t*>(s.owner + capacity)
-    s.holes18 = <int64_t*>(s.bits + (capacity >> 6))
-    s.holes24 = s.holes18 + (capacity >> 18) + 1
-    s.holes12 = <uint16_t*>(s.holes24 + (capacity >> 24) + 1)
-    s.holes6 = <uint8_t*>(s.holes12 + (capacity >> 12) + 4)
-    return 0
-
-
 cdef int stack_init(Stack* s) noexcept nogil:
-    s.owner = NULL
-    return allocate(s, SMALLEST)
+    s.time.bits = NULL
+    s.owner = <int64_t*>malloc(8 * SMALLEST)
+    return -1 if s.owner == NULL else timeline_init(&s.time, SMALLEST)
 
 
 cdef void stack_free(Stack* s) noexcept nogil:
+    timeline_free(&s.time)
     free(s.owner)
     s.owner = NULL
 
 
-cdef int64_t move_lines(Stack* old, int64_t* owner, int64_t* pos) noexcept nogil:
-    # Give the lines of the full time line `old`, in order, the first places of `owner`, maybe its own.
+cdef void move_lines(const Timeline* old, const int64_t* from_, int64_t* owner, int64_t* pos) noexcept nogil:
+    # Give the lines of a full time line, in order, the first places of `owner`, maybe its own.
     cdef int64_t word, line, to = 0
     cdef uint64_t rest
     for word in range(old.capacity >> 6):
         rest = ~old.bits[word]
         while rest != 0:
-            line = old.owner[(word << 6) + lowest_bit(rest)]
+            line = from_[(word << 6) + lowest_bit(rest)]
             rest &= rest - 1
             owner[to] = line
             pos[line] = to
             to += 1
-    return to
 
 
 cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil:
-    cdef Stack old = s[0]
-    if 2 * old.live > old.capacity:
-        if allocate(s, 2 * old.capacity) < 0:
+    timeline_settle(&s.time)
+    cdef Timeline old = s.time
+    cdef int64_t* owner = s.owner
+    cdef int64_t capacity = timeline_room(&old, STACK_SPREAD)
+    if capacity == old.live:
+        return -1
+    if capacity > old.capacity:
+        owner = <int64_t*>malloc(8 * capacity)
+        if owner == NULL:
             return -1
-        s.now = s.live = move_lines(&old, s.owner, pos)
-        stack_free(&old)
-    else:
-        s.now = move_lines(&old, s.owner, pos)
-        memset(s.bits, 0, levels_bytes(s.capacity))
-    assert s.now == s.live
+        if timeline_init(&s.time, capacity) < 0:
+            free(owner)
+            s.time = old
+            return -1
+    move_lines(&old, s.owner, owner, pos)
+    if capacity > old.capacity:
+        timeline_free(&old)
+        free(s.owner)
+        s.owner = owner
+    timeline_fill(&s.time, old.live)
     return 0
 
 
@@ -148,28 +226,55 @@ cdef int require(bint holds, str what) except -1:
     return 0
 
 
+cdef int check_timeline(const Timeline* t) except -1:
+    cdef int64_t word, closed = 0, words = t.capacity >> 6
+    cdef int64_t fresh = popcount_by_hand(t.older, t.newer)
+    cdef int64_t[::1] left = np.zeros(words + 1, dtype=np.int64)    # left[w]: holes in the closed words before w
+    cdef int64_t span, child, first, last, counted
+    cdef int level
+    for word in range(words):
+        require(popcount(t.bits[word]) == popcount_by_hand(t.bits[word], 0), "both ways to count ones agree")
+        closed += popcount(t.bits[word]) if word < t.fresh >> 6 else 0
+        left[word + 1] = closed
+    require(closed + fresh == t.now - t.live, "what is no line is a hole")
+    require(t.now - t.fresh >= 64 or t.newer == 0, "no hole in the future")
+    require(t.fresh == max((t.now >> 6) - 1, 0) << 6, "two words are open")
+    require(t.held_word < t.fresh >> 6 and (t.held_word >= 0 or t.held == 0), "the held word is closed")
+    if t.held_word >= 0:
+        counted = closed + fresh - left[t.held_word + 1]
+        require(t.held_after == counted, "`held_after` counts the holes after the held word")
+    for level in range(t.levels):
+        span = <int64_t>1 << 4 * level
+        for child in range(-(-words // span)):
+            first = min((child + 1) * span, words)
+            last = min(((child | 15) + 1) * span, words)
+            counted = left[last] - left[first]
+            if first <= t.held_word < last:
+                counted -= t.held
+            require(t.count[level][child] == counted, "counts are of holes in what follows")
+    require(t.capacity <= max(SMALLEST, 2 * SPREAD * t.live), "capacity in proportion to the lines")
+    return 0
+
+
 cdef class Distances:
     """Reuse distances of one stream of lines that arrives in chunks: O(distinct lines) memory.
 
-    A distance costs a few additions per factor of 64 between it and 1. One thread at a time.
+    A distance costs at most an addition per factor of 16 between 64 and the length of the time line. One thread at a
+    time.
     """
 
-    cdef Stack stack
-    cdef LineTable table
-    cdef int64_t* pos
-    cdef int64_t room      # allocated length of `pos`
+    cdef Timeline time
+    cdef LineTable table      # `rank` is a line's position + 1
 
     def __cinit__(self):
-        self.pos = NULL
-        self.room = 0
+        self.time.bits = NULL
         self.table.slots = NULL
-        if stack_init(&self.stack) < 0 or table_init(&self.table, 0) < 0:
+        if timeline_init(&self.time, SMALLEST) < 0 or table_init(&self.table, 0) < 0:
             raise MemoryError("reuse stack")
 
     def __dealloc__(self):
-        stack_free(&self.stack)
+        timeline_free(&self.time)
         table_free(&self.table)
-        free(self.pos)
 
     @property
     def distinct(self):
@@ -178,8 +283,8 @@ cdef class Distances:
 
     @property
     def capacity(self):
-        """Positions on the time line: at most 4 × `distinct`, or the smallest time line."""
-        return self.stack.capacity
+        """Positions on the time line: at most 32 × `distinct`, or the smallest time line."""
+        return self.time.capacity
 
     def feed(self, const int64_t[::1] lines not None, int64_t[::1] distances not None):
         """Take `lines` after all lines before; write their reuse distances (-1 = infinite) to `distances`."""
@@ -195,72 +300,77 @@ cdef class Distances:
 
     def check(self):
         """Raise `AssertionError` unless every invariant of stack and table holds; O(capacity), for tests."""
-        cdef int64_t p, lines = 0, hole
-        cdef int64_t[:, ::1] holes = np.zeros((4, (self.stack.capacity >> 6) + 1), dtype=np.int64)
-        cdef int level
-        for p in range(self.stack.capacity):
-            hole = (self.stack.bits[p >> 6] >> (p & 63)) & 1
-            for level in range(4):
-                holes[level, p >> 6 * (level + 1)] += hole
-            if p < self.stack.now and not hole:
-                lines += 1
-                require(self.pos[self.stack.owner[p]] == p, "a line is where `pos` says")
-            require(p < self.stack.now or not hole, "no hole in the future")
-        for p in range(self.stack.capacity >> 6):
-            require(self.stack.holes6[p] == holes[0, p], "holes6 counts holes")
-        for p in range((self.stack.capacity >> 12) + 1):
-            require(self.stack.holes12[p] == holes[1, p], "holes12 counts holes")
-        for p in range((self.stack.capacity >> 18) + 1):
-            require(self.stack.holes18[p] == holes[2, p], "holes18 counts holes")
-        for p in range((self.stack.capacity >> 24) + 1):
-            require(self.stack.holes24[p] == holes[3, p], "holes24 counts holes")
-        require(lines == self.stack.live == self.table.count, "each line once on the stack")
-        require(self.stack.capacity <= max(SMALLEST, 4 * lines), "capacity in proportion to the lines")
+        cdef int64_t i, at
+        places = set()
+        check_timeline(&self.time)
+        timeline_settle(&self.time)
+        for i in range(self.table.capacity):
+            if self.table.slots[i].rank != 0:
+                at = self.table.slots[i].rank - 1
+                require(0 <= at < self.time.now, "a line is in the past")
+                require(not (self.time.bits[at >> 6] >> (at & 63)) & 1, "no line is in a hole")
+                places.add(at)
+        require(len(places) == self.time.live == self.table.count, "each line once on the time line")
         require(self.table.capacity >= 2 * self.table.count, "table at most half full")
 
     cdef int _feed(self, const int64_t* lines, int64_t n, int64_t* distances) noexcept nogil:
-        cdef int64_t ids[BATCH]
-        cdef int64_t start = 0, batch
-        while start < n:
-            batch = min(n - start, <int64_t>BATCH)
-            if table_intern_many(&self.table, lines + start, batch, ids) < 0 or self._reserve() < 0:
-                return -1
-            if self._move(ids, batch, distances + start) < 0:
-                return -1
-            start += batch
-        return 0
-
-    cdef int _reserve(self) noexcept nogil:
-        # Make `pos` as long as there are lines.
-        cdef int64_t room = self.room
-        cdef int64_t* longer
-        if self.table.count <= room:
-            return 0
-        while room < self.table.count:
-            room = max(2 * room, <int64_t>BATCH)
-        longer = <int64_t*>realloc(self.pos, 8 * room)
-        if longer == NULL:
-            return -1
-        memset(longer + self.room, 0xFF, 8 * (room - self.room))
-        self.pos = longer
-        self.room = room
-        return 0
-
-    cdef int _move(self, const int64_t* ids, int64_t n, int64_t* distances) noexcept nogil:
-        # As in the table, memory is fetched ahead: first a line's position, then the word it points to.
-        cdef int64_t i, position
-        for i in range(min(n, <int64_t>AHEAD)):
-            prefetch(self.pos + ids[i])
+        # What an access reads and writes of the structs is in local copies: no store through a pointer changes those.
+        cdef Timeline t = self.time
+        cdef LineTable table = self.table
+        cdef int64_t i, at, position, last = n - AHEAD if table.capacity > NEAR else 0
         for i in range(n):
-            if i + 2 * AHEAD < n:
-                prefetch(self.pos + ids[i + 2 * AHEAD])
-            if i + AHEAD < n:
-                position = self.pos[ids[i + AHEAD]]
-                if position >= 0:
-                    prefetch(self.stack.bits + (position >> 6))
-            distances[i] = stack_distance(&self.stack, self.pos[ids[i]])
-            if stack_touch(&self.stack, ids[i], self.pos) < 0:
-                return -1
+            if i < last:
+                prefetch(table.slots + table_home(&table, lines[i + AHEAD]))
+            at = table_slot(&table, lines[i])
+            position = table.slots[at].rank - 1
+            if position < 0 or t.now == t.capacity:
+                self.time = t
+                at = self._admit(lines[i], at)
+                if at < 0:
+                    return -1
+                t = self.time
+                table = self.table
+                last = n - AHEAD if table.capacity > NEAR else 0
+                position = table.slots[at].rank - 1
+            if position < 0:
+                distances[i] = -1
+                t.live += 1
+            elif position == t.now - 1:
+                distances[i] = 0
+                continue
+            else:
+                distances[i] = timeline_leave(&t, position)
+            table.slots[at].rank = t.now + 1
+            timeline_advance(&t)
+        self.time = t
+        return 0
+
+    cdef int64_t _admit(self, int64_t line, int64_t at) noexcept nogil:
+        # Make room on the time line, and in the table if slot `at` is empty; return the slot, which is the line's.
+        if self.time.now == self.time.capacity and self._compact() < 0:
+            return -1
+        if self.table.slots[at].rank == 0:
+            if 2 * (self.table.count + 1) > self.table.capacity:
+                if table_grow(&self.table) < 0:
+                    return -1
+                at = table_slot(&self.table, line)
+            self.table.count += 1
+            self.table.slots[at].line = line
+        return at
+
+    cdef int _compact(self) noexcept nogil:
+        cdef Timeline old = self.time
+        cdef int64_t i, rank, capacity = timeline_room(&old, SPREAD)
+        if capacity == old.live or capacity > old.capacity and timeline_init(&self.time, capacity) < 0:
+            self.time = old
+            return -1
+        for i in range(self.table.capacity):
+            rank = self.table.slots[i].rank
+            if rank != 0:
+                self.table.slots[i].rank = old.live - timeline_after(&old, rank - 1)
+        if capacity > old.capacity:
+            timeline_free(&old)
+        timeline_fill(&self.time, old.live)
         return 0
 
 

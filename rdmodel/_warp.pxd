@@ -1,10 +1,11 @@
 # One warp: the buffer of what it will request, and the memory of what it has requested.
 # It moves over its buffer by `at` (instructions) and `id_at` (lines); what it has passed is dropped when more comes.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memmove
 
 cdef extern from *:
+    void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
     int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
 
 cdef enum:
@@ -18,21 +19,26 @@ cdef struct Arrival:
     int64_t order
 
 
+cdef struct Instruction:
+    uint64_t needs           # bit i: the data of the (i + 1)-th last instruction; all bits: of every earlier one
+    int32_t gap              # other instructions since the one before
+    int16_t count            # transactions: at most 32 lanes of 16 bytes, on lines of at least 1
+    uint8_t op
+
+
 cdef struct Warp:
+    # What a step looks at comes first: all warps' share the processor's cache.
     # Where it is.
     int64_t at               # current instruction
     int64_t id_at            # its next transaction
     int64_t left             # transactions of it still to be tried; -1 = not begun
     int64_t n                # instructions in the buffer
-    # Columns of the buffer, apart: a step reads few of them, and all warps' share the processor's cache.
-    uint8_t* op
-    int32_t* count           # transactions
-    uint64_t* needs          # bit i: the data of the (i + 1)-th last instruction; all bits: of every earlier one
-    int32_t* gap             # other instructions since the one before
-    int64_t* ids             # the lines of all transactions, one after the other, by id
+    int64_t used             # lines in the buffer
+    Instruction* program     # [n]
+    int64_t* ids             # [used] the lines of all transactions, one after the other, by id
     # While it looks for its next instruction: what must have arrived, gaps to go, lines of stores that evict.
-    Arrival key
     int64_t gap_left
+    Arrival key
     int64_t evict_from       # first of the lines, up to `id_at`; -1 = none
     bint more                # the stream may hold further instructions
     bint ending
@@ -43,9 +49,7 @@ cdef struct Warp:
     Arrival everything       # of all instructions
     Arrival ancient          # of those that `needs` can no longer name
     int64_t instructions
-    # What is needed when the buffer is filled.
-    int64_t used             # lines in the buffer
-    int64_t capacity, id_capacity
+    int64_t capacity, id_capacity    # of the buffer
     Arrival[64] history      # ring of the last HISTORY instructions
 
 
@@ -83,10 +87,7 @@ cdef inline void warp_begin(Warp* w, int64_t age) noexcept nogil:
 
 
 cdef inline void warp_free(Warp* w) noexcept nogil:
-    free(w.op)
-    free(w.count)
-    free(w.needs)
-    free(w.gap)
+    free(w.program)
     free(w.ids)
 
 
@@ -102,7 +103,7 @@ cdef inline bint warp_primed(const Warp* w) noexcept nogil:
     if not w.more:
         return True
     for i in range(w.at, w.n):
-        if w.op[i] == OP_LOAD:
+        if w.program[i].op == OP_LOAD:
             return True
     return False
 
@@ -112,10 +113,7 @@ cdef inline void warp_drop_passed(Warp* w) noexcept nogil:
     w.n -= w.at
     w.used -= first
     if w.at > 0 and w.n > 0:
-        memmove(w.op, w.op + w.at, <size_t> w.n * sizeof(uint8_t))
-        memmove(w.count, w.count + w.at, <size_t> w.n * sizeof(int32_t))
-        memmove(w.needs, w.needs + w.at, <size_t> w.n * sizeof(uint64_t))
-        memmove(w.gap, w.gap + w.at, <size_t> w.n * sizeof(int32_t))
+        memmove(w.program, w.program + w.at, <size_t> w.n * sizeof(Instruction))
     if first > 0 and w.used > 0:
         memmove(w.ids, w.ids + first, <size_t> w.used * sizeof(int64_t))
     w.at = 0
@@ -130,12 +128,7 @@ cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
     warp_drop_passed(w)
     if w.n + n > w.capacity:
         capacity = max(w.n + n, 2 * w.capacity)
-        if (
-            grow(<void**> &w.op, capacity, sizeof(uint8_t)) < 0
-            or grow(<void**> &w.count, capacity, sizeof(int32_t)) < 0
-            or grow(<void**> &w.needs, capacity, sizeof(uint64_t)) < 0
-            or grow(<void**> &w.gap, capacity, sizeof(int32_t)) < 0
-        ):
+        if grow(<void**> &w.program, capacity, sizeof(Instruction)) < 0:
             return -1
         w.capacity = capacity
     if w.used + used > w.id_capacity:
@@ -150,11 +143,16 @@ cdef inline void warp_append(
     Warp* w, const uint8_t* op, const int32_t* count, const uint64_t* needs, const int32_t* gap, int64_t n
 ) noexcept nogil:
     # Append instructions; there must be room. Their ids are stored by the caller, who knows the lines' numbers.
-    memcpy(w.op + w.n, op, <size_t> n * sizeof(uint8_t))
-    memcpy(w.count + w.n, count, <size_t> n * sizeof(int32_t))
-    memcpy(w.needs + w.n, needs, <size_t> n * sizeof(uint64_t))
-    memcpy(w.gap + w.n, gap, <size_t> n * sizeof(int32_t))
+    cdef int64_t i
+    for i in range(n):
+        w.program[w.n + i] = Instruction(needs[i], gap[i], <int16_t> count[i], op[i])
     w.n += n
+
+
+cdef inline void warp_fetch_ahead(const Warp* w) noexcept nogil:
+    # Ask for what comes soon: all warps' buffers are more than the processor's caches hold, and warps take turns.
+    prefetch(&w.program[min(w.at + 8, w.n)])
+    prefetch(&w.ids[min(w.id_at + 16, w.used)])
 
 
 # ---- the memory
@@ -172,7 +170,7 @@ cdef inline void warp_record(Warp* w, Arrival arrival) noexcept nogil:
 
 cdef inline void warp_gather_needs(Warp* w) noexcept nogil:
     # Raise `key` to the arrival of the last of what the current instruction needs.
-    cdef uint64_t needs = w.needs[w.at]
+    cdef uint64_t needs = w.program[w.at].needs
     cdef int64_t back
     put_off(&w.key, w.ancient)
     if needs == <uint64_t> -1:

@@ -139,8 +139,6 @@ class WarpStream:
 
     def _fill_from_segment(self, segment: Segment, chunk: Chunk) -> bool:
         """Return whether the segment is done, as opposed to the chunk being full."""
-        if not segment.mask[self._warp].any():
-            return True
         self._position, chunk.n, chunk.used, self._carry = coalesce_segment(
             segment.pc,
             segment.op,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,6 @@ class Recorder:
         self._blocks = blocks
         self._left = TOGETHER // warps if blocks > 1 else -1
         self._scoreboard = Scoreboard(warps)
-        self._shared: dict[Any, dict[str, NDArray[Any]]] = {}
         self._body: list[Instruction] = []
         self._gap = 0
         self._wait: NDArray[np.bool_] | None = None
@@ -129,11 +129,8 @@ class Recorder:
         return len(history) - np.logical_and.accumulate(steady).sum(axis=0)
 
     def _segment(self, body: list[Instruction], trips: int) -> Segment:
-        """Return a segment; those with the same body share its columns, so nests stay small."""
-        key = tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step) for i in body)
-        shared = self._shared.get(key)
-        if shared is None:
-            shared = self._shared[key] = _columns(key)
+        """Return a segment; those with the same body share its columns, in all blocks, so nests stay small."""
+        shared = _columns(tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step) for i in body))
         warps = len(body[0].mask.bits)
         base = np.empty((warps, len(body), WARP), dtype=np.int64)
         for at, instruction in enumerate(body):
@@ -160,6 +157,7 @@ class LoopStart:
         self.state = state
 
 
+@functools.lru_cache(maxsize=64)
 def _columns(key: tuple[tuple[int, ...], ...]) -> dict[str, NDArray[Any]]:
     types = {
         "pc": np.int32,

@@ -7,6 +7,8 @@ A file holds the fields of `rdmodel.config.GPU` under their own names, a table f
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import os
 import re
@@ -43,6 +45,12 @@ def gpu(which: str | os.PathLike[str] | GPU) -> GPU:
     known = names()
     if name not in known:
         raise ConfigError(unknown("GPU", name, known))
+    preset = _preset(name)
+    return dataclasses.replace(preset, sources=dict(preset.sources))
+
+
+@functools.cache
+def _preset(name: str) -> GPU:
     return _parse(resources.files(__name__).joinpath(name + SUFFIX).read_bytes(), name)
 
 
