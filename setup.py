@@ -13,7 +13,8 @@ SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
 
 MODULES = ["rdmodel._tree", "rdmodel._coalesce", "rdmodel._core", "rdmodel._model"]
 MODULES += [f"rdmodel.{name}" for name in ("_network", "_loadstore", "_reorder", "_engine")]
-MODULES += ["rdmodel._locality", "tracegen.formats._trc"]
+MODULES += ["rdmodel._locality"]
+MODULES += [f"tracegen.formats.{name}" for name in ("_trc", "_gather", "_nvbit", "_ppt", "_accelsim", "_accelsim_out")]
 MODULES += [
     f"tracegen.ptx.{name}"
     for name in ("_code", "_integers", "_floats", "_access", "_places", "_log", "_warp", "_emulator")

@@ -28,6 +28,10 @@ from rdmodel.errors import SimulationError as SimulationError
 from rdmodel.errors import TraceError as TraceError
 from rdmodel.localities import Locality as Locality
 from rdmodel.localities import locality as locality
+from rdmodel.measured import MeasuredComparison as MeasuredComparison
+from rdmodel.measured import compare_measured as compare_measured
+from rdmodel.measurements import Measurement as Measurement
+from rdmodel.measurements import read_ncu as read_ncu
 from rdmodel.memory import CrossbarConfig as CrossbarConfig
 from rdmodel.memory import DramConfig as DramConfig
 from rdmodel.memory import L2Config as L2Config
@@ -40,6 +44,7 @@ from rdmodel.result import Prediction as Prediction
 from rdmodel.result import SmCounts as SmCounts
 from rdmodel.reuse import Histogram as Histogram
 from rdmodel.reuse import MissRatioCurve as MissRatioCurve
+from rdmodel.sectors import SectorCounts as SectorCounts
 from rdmodel.simulation import Contention as Contention
 from rdmodel.simulation import DramCounts as DramCounts
 from rdmodel.simulation import L2Counts as L2Counts

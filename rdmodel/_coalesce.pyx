@@ -8,6 +8,7 @@ cdef enum:
     ELSEWHERE = 2     # rdmodel.trace: constants and textures have caches of their own
     MOST_GAP = 2147483647
     SHORT_BODY = 64   # loop bodies up to this length are looked at once, not in every iteration
+    SECTOR_BITS = 5
     LOAD = 0
     STORE = 1
     BARRIER = 3
@@ -71,26 +72,38 @@ cdef int64_t coalesce_warp(
     return total + found
 
 
+cdef inline uint32_t sectors_of(int64_t first, int64_t last, int64_t line, int64_t line_bits) noexcept nogil:
+    """Return which sectors of a line the bytes `first` to `last` touch: bit s is its s-th 32 bytes."""
+    cdef int64_t begin = line << line_bits, end = begin + (<int64_t> 1 << line_bits) - 1
+    cdef int64_t low = ((first if first > begin else begin) - begin) >> SECTOR_BITS
+    cdef int64_t high = ((last if last < end else end) - begin) >> SECTOR_BITS
+    return <uint32_t> (((<uint64_t> 2 << high) - (<uint64_t> 1 << low)) & <uint64_t> 0xffffffff)
+
+
 cdef int64_t coalesce_masks(
-    const int64_t* address, uint32_t mask, int64_t size, int64_t line_bits, int64_t* out, uint32_t* lanes
+    const int64_t* address, uint32_t mask, int64_t size, int64_t line_bits, bint sectors, int64_t* out, uint32_t* masks
 ) noexcept nogil:
-    """As `coalesce_warp`, and write to `lanes` which lanes asked for each of the lines."""
+    """As `coalesce_warp`, and write to `masks` which lanes asked for each of the lines, or for which of its sectors."""
     cdef int64_t width = group_lanes(size)
-    cdef int64_t lane, line, i, first = 0, total = 0
+    cdef int64_t lane, line, last, i, first = 0, total = 0
     for lane in range(LANES):
         if lane % width == 0:
             first = total
         if not (mask >> lane) & 1:
             continue
-        for line in range(address[lane] >> line_bits, ((address[lane] + size - 1) >> line_bits) + 1):
+        last = address[lane] + size - 1
+        for line in range(address[lane] >> line_bits, (last >> line_bits) + 1):
             i = first
             while i < total and out[i] != line:
                 i += 1
             if i == total:
                 out[total] = line
-                lanes[total] = 0
+                masks[total] = 0
                 total += 1
-            lanes[i] |= <uint32_t> 1 << lane
+            if sectors:
+                masks[i] |= sectors_of(address[lane], last, line, line_bits)
+            else:
+                masks[i] |= <uint32_t> 1 << lane
     return total
 
 
@@ -272,7 +285,7 @@ def coalesce_segment(
     int64_t warp, int64_t position, int64_t trips, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
     int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags, uint32_t[::1] out_masks,
-    int64_t n, int64_t used, int64_t carry,
+    bint sectors, int64_t n, int64_t used, int64_t carry,
 ):
     """Append one warp's instructions of a loop segment, from `position` (trip x body + instruction) on.
 
@@ -280,7 +293,7 @@ def coalesce_segment(
     `most_lines` lines. Returns (new position, n, used, carry); n counts instructions, `used` lines, `carry` the
     gaps of barriers, which go to the next instruction: barriers vanish, the time before them does not. What only
     the simulator reads (pc, active lanes, flags) is written if `out_pc` has room, and the lanes that asked for each
-    line if `out_masks` has.
+    line, or with `sectors` which 32-byte sectors of it they asked for (lines of 32 to 1024 bytes), if `out_masks` has.
     """
     cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count, planned = 0
     cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
@@ -323,7 +336,9 @@ def coalesce_segment(
                 for lane in range(LANES):
                     address[lane] = base[warp, i, lane] + trip * step[i]
                 if masks:
-                    count = coalesce_masks(address, active, size[i], line_bits, &out_lines[used], &out_masks[used])
+                    count = coalesce_masks(
+                        address, active, size[i], line_bits, sectors, &out_lines[used], &out_masks[used]
+                    )
                 else:
                     count = coalesce_warp(address, active, size[i], line_bits, &out_lines[used])
             out_op[n] = acts_as(op[i], space[i], rule)
@@ -347,7 +362,7 @@ def coalesce_columns(
     int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t most_lines,
     uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
     int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags, uint32_t[::1] out_masks,
-    int64_t n, int64_t used, int64_t carry,
+    bint sectors, int64_t n, int64_t used, int64_t carry,
 ):
     """Append the instructions `position` to `end` of a column trace; limits and result as `coalesce_segment`."""
     cdef int64_t i, lane, at, count
@@ -370,7 +385,9 @@ def coalesce_columns(
                         address[lane] = addresses[at]
                         at += 1
                 if masks:
-                    count = coalesce_masks(address, mask[i], size[i], line_bits, &out_lines[used], &out_masks[used])
+                    count = coalesce_masks(
+                        address, mask[i], size[i], line_bits, sectors, &out_lines[used], &out_masks[used]
+                    )
                 else:
                     count = coalesce_warp(address, mask[i], size[i], line_bits, &out_lines[used])
             out_op[n] = acts_as(op[i], space[i], rule)

@@ -16,6 +16,9 @@ import numpy as np
 from rdmodel._coalesce import coalesce_columns, coalesce_segment
 from rdmodel.trace import WARP, Columns, Program, Segment, Trace
 
+SECTOR = 32
+"""Bytes of a sector: what GPUs since Volta fetch of a line, and what their profilers count."""
+
 INSTRUCTIONS_PER_CHUNK = 2048
 LINES_PER_CHUNK = 16384
 
@@ -50,10 +53,11 @@ class Chunk:
     Instruction i < `n` has ``op[i]``, ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the lines of all
     instructions follow one another in ``lines[:used]``. With `details` there are ``pc[i]``, the number of active
     ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT) as well. With `masks`, bit l of ``masks[j]`` says that lane l
-    asked for ``lines[j]``; coalescing is slower then.
+    asked for ``lines[j]``; with `sectors`, bit s says that a lane asked for bytes of its s-th `SECTOR`, and lines have
+    at most 32 of them. Coalescing is slower then.
     """
 
-    __slots__ = ("count", "flags", "gap", "lanes", "lines", "masks", "n", "needs", "op", "pc", "used")
+    __slots__ = ("count", "flags", "gap", "lanes", "lines", "masks", "n", "needs", "op", "pc", "sectors", "used")
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class Chunk:
         *,
         details: bool = False,
         masks: bool = False,
+        sectors: bool = False,
     ) -> None:
         self.op = np.empty(instructions, np.uint8)
         self.needs = np.empty(instructions, np.uint64)
@@ -71,7 +76,8 @@ class Chunk:
         self.pc = np.empty(instructions if details else 0, np.int32)
         self.lanes = np.empty(instructions if details else 0, np.uint8)
         self.flags = np.empty(instructions if details else 0, np.uint8)
-        self.masks = np.empty(lines if masks else 0, np.uint32)
+        self.masks = np.empty(lines if masks or sectors else 0, np.uint32)
+        self.sectors = sectors
         self.n = 0
         self.used = 0
 
@@ -131,6 +137,7 @@ class WarpStream:
             chunk.lanes,
             chunk.flags,
             chunk.masks,
+            chunk.sectors,
             chunk.n,
             chunk.used,
             self._carry,
@@ -165,6 +172,7 @@ class WarpStream:
             chunk.lanes,
             chunk.flags,
             chunk.masks,
+            chunk.sectors,
             chunk.n,
             chunk.used,
             self._carry,

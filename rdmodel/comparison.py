@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rdmodel import presets
 from rdmodel.calibration import calibrate
-from rdmodel.checks import check_flag, check_int
+from rdmodel.checks import check_choice, check_flag, check_int
 from rdmodel.config import GPU, CoreSched, LatencyConfig
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.model import L1_OPTIONS, predict
 from rdmodel.options import Definition, Options, Sched, SimulationOptions
 from rdmodel.progress import Progress, stage
 from rdmodel.result import MissCounts, Prediction, frame
+from rdmodel.sectors import SectorCounter, SectorCounts
 from rdmodel.simulation import Simulation
-from rdmodel.simulator import simulate
+from rdmodel.simulator import check_sectors, simulate
 from rdmodel.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Unit = Literal["line", "sector"]
+"""What hit rates are counted in."""
 
 DEFINITIONS: tuple[Definition, ...] = ("hardware", "paper")
 
@@ -35,7 +39,7 @@ SHARES = ("hits", "pending_hits", "misses", "compulsory", "capacity", "associati
 NAMED = ("definition", "sms", "blocks", "sched")
 """Fields of `Options` that `compare` has parameters of its own for."""
 
-PARAMETERS = ("definitions", "sms", "blocks", "sched", "latency", "seed", "seeds", "check")
+PARAMETERS = ("definitions", "sms", "blocks", "sched", "latency", "seed", "seeds", "check", "sectors")
 LATENCIES = tuple(f.name for f in fields(LatencyConfig))
 
 
@@ -43,13 +47,15 @@ LATENCIES = tuple(f.name for f in fields(LatencyConfig))
 class Comparison:
     """One kernel: what the simulator counted, and what every definition of the model predicts.
 
-    `latency` is what the model was told of misses (and `hardware` of hits). Methods that take a `definition` raise
-    `ConfigError` for one that was not compared.
+    `latency` is what the model was told of misses (and `hardware` of hits). `sectors` are the 32-byte sectors of the
+    simulated loads, if they were asked for. Methods that take a `definition` raise `ConfigError` for one that was not
+    compared.
     """
 
     simulation: Simulation
     predictions: Mapping[Definition, Prediction]
     latency: LatencyConfig = field(repr=False)
+    sectors: SectorCounts | None = None
 
     @property
     def kernel(self) -> str:
@@ -81,6 +87,24 @@ class Comparison:
         """Return the error of the miss rate in points, signed."""
         return self.errors(definition)["misses"]
 
+    def hit_rates(self, unit: Unit = "line") -> dict[str, float]:
+        """Return the hit rates, 0 to 1, of the simulator ("simulated") and of every definition; pending hits are hits.
+
+        By line, they are one minus the miss rates. By sector, the simulator's are counted (`rdmodel.sectors`); each
+        line that the model misses costs as many sectors as one costs in the simulator, which is an estimate. Raises
+        `ConfigError` for sectors that were not asked for.
+        """
+        check_choice("unit", unit, Unit)
+        if unit == "line":
+            rates = {"simulated": self.simulation.miss_rate}
+            rates |= {name: prediction.miss_rate for name, prediction in self.predictions.items()}
+            return {name: 1 - rate for name, rate in rates.items()}
+        if self.sectors is None:
+            raise ConfigError("unit='sector': sectors were not counted; compare(..., sectors=True) counts them")
+        each = self.sectors.per_line_miss / max(self.sectors.sectors, 1)
+        estimates = {name: one.misses.total * each for name, one in self.predictions.items()}
+        return {"simulated": self.sectors.hit_rate} | {name: max(0.0, 1 - rate) for name, rate in estimates.items()}
+
     def __str__(self) -> str:
         """Return the comparison in one line."""
         rates = ", ".join(
@@ -99,6 +123,7 @@ class Comparison:
             "simulated": self.simulated,
             "predicted": {definition: self.predicted(definition) for definition in self.predictions},
             "errors": {definition: self.errors(definition) for definition in self.predictions},
+            **({} if self.sectors is None else {"sectors": self.sectors.to_dict()}),
             "simulation": self.simulation.to_dict(),
             "predictions": {name: prediction.to_dict() for name, prediction in self.predictions.items()},
         }
@@ -163,6 +188,7 @@ def compare(
     latency: LatencyConfig | None = None,
     definitions: Sequence[Definition] = DEFINITIONS,
     check: bool = False,
+    sectors: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
@@ -172,7 +198,8 @@ def compare(
     served holds up those behind it (``stall="head"``), that stores evict, and latencies: `latency`, else those of
     `latency_for`. `options` are fields of `Options` and go before these; one that only one definition has goes to
     that one only. `seed` and `seeds` are the model's; `sms`, `blocks`, `sched` and `check` are as in `simulate`.
-    `progress` is called with (blocks begun, blocks in all), the runs of the model and of the simulator together.
+    `sectors` counts the simulated loads by 32-byte sector too. `progress` is called with (blocks begun, blocks in all),
+    the runs of the model and of the simulator together.
 
     All options are checked before the first run. Raises what `predict` and `simulate` raise; a kernel without loads
     is a `TraceError`.
@@ -181,6 +208,9 @@ def compare(
     check_int("seed", seed, 0)
     check_int("seeds", seeds, 1)
     check_flag("check", check)
+    check_flag("sectors", sectors)
+    if sectors:
+        check_sectors(machine)
     SimulationOptions(sms=sms, blocks=blocks, sched=sched)
     wanted = _definitions(definitions)
     given = _given(options)
@@ -205,10 +235,21 @@ def compare(
         )
         for definition, part in zip(wanted, parts[:-1], strict=True)
     }
+    counter = SectorCounter() if sectors else None
     simulation = simulate(
-        trace, machine, seed=seed, sms=sms, blocks=blocks, sched=sched, check=check, progress=parts[-1]
+        trace,
+        machine,
+        seed=seed,
+        sms=sms,
+        blocks=blocks,
+        sched=sched,
+        check=check,
+        observe=counter,
+        sectors=sectors,
+        progress=parts[-1],
     )
-    return Comparison(simulation=simulation, predictions=predictions, latency=told)
+    counted = None if counter is None else counter.result()
+    return Comparison(simulation=simulation, predictions=predictions, latency=told, sectors=counted)
 
 
 def latency_for(

@@ -14,7 +14,7 @@ from rdmodel import presets
 from rdmodel._engine import DONE, PAUSE, ROW_WIDTH, STUCK, WANT_BLOCK, WANT_CHUNK, WANT_DRAIN
 from rdmodel.assembly import make_machine
 from rdmodel.checks import check_flag, check_int
-from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
+from rdmodel.coalescing import SECTOR, Chunk, StoreRule, WarpStream, open_block
 from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, SimulationError, TraceError, unknown
 from rdmodel.launch import residency
@@ -40,8 +40,8 @@ Observer = Callable[[NDArray[np.int64]], None]
 """Called with rows of (SM, block, warp of the block, pc, line, outcome, lanes): the load transactions of the L1s.
 
 They come cycle by cycle, and in one cycle SM by SM. Outcomes are 0 for a hit, 1 for a pending hit, 2 for a miss and 3
-for a load that bypassed the L1; bit l of `lanes` says that lane l asked for the line. The array is used again: copy
-what you keep.
+for a load that bypassed the L1; bit l of `lanes` says that lane l asked for the line (with ``sectors=True``, bit s that
+the transaction touches the line's s-th 32 bytes). The array is used again: copy what you keep.
 """
 
 
@@ -53,6 +53,7 @@ def simulate(
     check: bool = False,
     progress: Progress | None = None,
     observe: Observer | None = None,
+    sectors: bool = False,
     **options: Any,
 ) -> Simulation:
     """Simulate a kernel launch: SMs with schedulers and L1s, crossbar, L2 slices and DRAM channels.
@@ -60,7 +61,8 @@ def simulate(
     `gpu` is a preset's name, the path of a ``.toml`` file or a `GPU`; `options` are the fields of
     `SimulationOptions`. The machine has no chance in it: `seed` is only recorded. ``check=True`` verifies the
     machine's invariants again and again while it runs (far slower). `observe` is called with every load
-    transaction of the L1s.
+    transaction of the L1s; with `sectors` it is told their 32-byte sectors instead of their lanes, which needs lines
+    of 32 to 1024 bytes.
 
     With ``SWL(warps="best")`` the kernel is run under every limit up to the warps that a scheduler can have; the result
     is the one with the highest IPC (with fewer warps, if they are as fast), its `seconds` are those of all runs.
@@ -73,12 +75,15 @@ def simulate(
         raise TraceError(f"trace={trace!r}: must be a Trace (tracegen.kernel, rdmodel.load)")
     check_int("seed", seed, 0)
     check_flag("check", check)
+    check_flag("sectors", sectors)
     machine = presets.gpu(gpu)
+    if sectors:
+        check_sectors(machine)
     resolved = make_options(options).resolve(machine)
     throttling = policy_of_kind(resolved.policies, "throttling")
     if isinstance(throttling, SWL) and throttling.warps == "best":
-        return _best_limit(trace, machine, resolved, seed, check, progress, observe)
-    return _simulate_once(trace, machine, resolved, seed, check, progress, observe)
+        return _best_limit(trace, machine, resolved, seed, check, progress, observe, sectors)
+    return _simulate_once(trace, machine, resolved, seed, check, progress, observe, sectors)
 
 
 def _simulate_once(
@@ -89,8 +94,9 @@ def _simulate_once(
     check: bool,
     progress: Progress | None,
     observe: Observer | None,
+    sectors: bool,
 ) -> Simulation:
-    run = _Run(trace, gpu, options, check, progress, observe)
+    run = _Run(trace, gpu, options, check, progress, observe, sectors)
     run.run()
     return run.result(seed)
 
@@ -103,6 +109,7 @@ def _best_limit(
     check: bool,
     progress: Progress | None,
     observe: Observer | None,
+    sectors: bool,
 ) -> Simulation:
     """Simulate under every static limit on warps; return the fastest run, and the limit as found."""
     most = most_active(trace, gpu, options)
@@ -111,7 +118,7 @@ def _best_limit(
     def run(limit: int, done: int, observe: Observer | None = None) -> Simulation:
         limited = [SWL(warps=limit) if isinstance(policy, SWL) else policy for policy in options.policies]
         given = dataclasses.replace(options, policies=tuple(limited))
-        return _simulate_once(trace, gpu, given, seed, check, stage(progress, done, runs), observe)
+        return _simulate_once(trace, gpu, given, seed, check, stage(progress, done, runs), observe, sectors)
 
     tried = {limit: run(limit, limit - 1) for limit in range(1, most + 1)}
     best = max(tried, key=lambda limit: tried[limit].ipc)  # the first of equals
@@ -125,6 +132,12 @@ def _best_limit(
         trace_seconds=sum(simulation.trace_seconds for simulation in simulations),
         seconds=sum(simulation.seconds for simulation in simulations),
     )
+
+
+def check_sectors(gpu: GPU) -> None:
+    """Raise `ConfigError` unless the lines of the L1 are made of 1 to 32 sectors."""
+    if not SECTOR <= gpu.l1.line <= 32 * SECTOR:
+        raise ConfigError(f"l1.line={gpu.l1.line}: sectors of {SECTOR} bytes need lines of 32 to 1024 bytes")
 
 
 def most_active(trace: Trace, gpu: GPU, options: SimulationOptions) -> int:
@@ -164,6 +177,7 @@ class _Run:
         check: bool,
         progress: Progress | None,
         observe: Observer | None,
+        sectors: bool,
     ) -> None:
         launch = trace.launch
         self._trace, self._gpu, self._options = trace, gpu, options
@@ -175,7 +189,10 @@ class _Run:
         self._machine = make_machine(gpu, options, self._slots, self._warps)
         self._rule = StoreRule.MACHINE if options.stores else StoreRule.MACHINE_LOADS
         self._streams: dict[tuple[int, int], WarpStream] = {}
-        self._chunk = Chunk(INSTRUCTIONS_PER_CHUNK, LINES_PER_CHUNK, details=True, masks=observe is not None)
+        masks = observe is not None
+        self._chunk = Chunk(
+            INSTRUCTIONS_PER_CHUNK, LINES_PER_CHUNK, details=True, masks=masks, sectors=masks and sectors
+        )
         self._check, self._progress, self._observe = check, progress, observe
         self._begun = 0
         self._trace_seconds = self._seconds = 0.0

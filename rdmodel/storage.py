@@ -96,7 +96,7 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
     """
     folder = Path(path)
     meta = _read_meta(folder)
-    launch = _launch_from(meta.get("launch"), folder / META)
+    launch = launch_from(meta.get("launch"), folder / META)
     columns = {name: _map_column(folder, name, meta.get("columns")) for name in DTYPES}
     rows = len(columns["pc"])
     for name in _PER_INSTRUCTION:
@@ -247,7 +247,8 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     return meta
 
 
-def _launch_from(plain: Any, where: Path) -> Launch:
+def launch_from(plain: Any, where: str | os.PathLike[str]) -> Launch:
+    """Return the launch that JSON describes; raise `TraceError` that names the file `where` it is from."""
     try:
         arrays = tuple(ArrayInfo(str(a["name"]), _count(a["base"]), _count(a["bytes"])) for a in plain["arrays"])
         return Launch(

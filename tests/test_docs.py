@@ -22,6 +22,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.options import Options
 from rdmodel.overrides import keys
 from rdmodel.storage import DTYPES
+from tracegen.formats import parquet
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -161,6 +162,11 @@ def test_the_table_of_options_has_every_option_with_its_default_and_definition()
 def test_the_table_of_columns_is_the_native_format():
     table = {quoted(name)[0]: quoted(kind)[0] for name, kind, _, _ in checked_table("traces.md", "columns")}
     assert table == {f"{name}.npy": kind for name, kind in DTYPES.items()}
+
+
+def test_the_table_of_columns_is_the_parquet_form():
+    table = {quoted(name)[0]: kind.removeprefix("list of ") for name, kind, _ in checked_table("traces.md", "parquet")}
+    assert table == parquet.TYPES
 
 
 def test_the_table_of_keys_has_every_key_that_can_be_set():

@@ -469,7 +469,7 @@ def test_formats_are_recognised_by_content_then_by_extension(written, tmp_path):
 
 
 def test_what_is_no_trace_is_refused(written, tmp_path):
-    with pytest.raises(TraceError, match=r"not a trace of a known format \(native, trc\)"):
+    with pytest.raises(TraceError, match=r"not a trace of a known format \(native, .*trc, .*nvbit, ppt.*\)"):
         formats.read(written("junk\n", "junk.txt"))
     with pytest.raises(TraceError, match=r"folder without meta\.json"):
         formats.read(tmp_path)

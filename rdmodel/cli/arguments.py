@@ -26,6 +26,9 @@ from rdmodel.cli.parser import Parser, one_of, whole
 from rdmodel.errors import ConfigError, suggestion, unknown
 from rdmodel.version import __version__
 
+WRITTEN = ("native", "parquet", "trc", "accelsim")
+"""Formats that a trace can be written in."""
+
 SOURCE = "a kernel's name, a trace, or a .cu, .ptx or .toml file"
 
 
@@ -113,9 +116,9 @@ def _calibrate(parser: Parser) -> None:
 
 def _trace(parser: Parser) -> None:
     parser.add_argument("source", metavar="KERNEL_OR_FILE", help=SOURCE)
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="a folder, or a file ending in .trc")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="a folder, or a file: .parquet, .trc, ...")
     parser.add_argument(
-        "--format", type=one_of("format", ("native", "trc")), metavar="native|trc", help="default: by the ending of OUT"
+        "--format", type=one_of("format", WRITTEN), metavar="|".join(WRITTEN), help="default: by the ending of OUT"
     )
     parser.add_argument(
         "--all", action="store_true", help="all blocks, as simulate needs them, not only those that predict would model"

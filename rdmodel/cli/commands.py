@@ -75,7 +75,7 @@ def _run_launches(
 def run_trace(arguments: argparse.Namespace) -> None:
     """Write a kernel's trace, or convert a trace."""
     trace = open_modelled(arguments.source, arguments, everything=arguments.all)
-    form = arguments.format or ("trc" if arguments.output.endswith(".trc") else "native")
+    form = arguments.format or formats.by_extension(arguments.output).name
     lost: tuple[str, ...] = ()
     with Progress(arguments.source) as progress:
         if form == "native":

@@ -10,13 +10,15 @@ from pathlib import Path
 from rdmodel import plots, presets
 from rdmodel.calibration import calibrate
 from rdmodel.checks import MOST
-from rdmodel.cli import text_comparison
+from rdmodel.cli import text_comparison, text_measured
 from rdmodel.cli.arguments import comparison_options, machine_assignments
 from rdmodel.cli.commands import Progress, print_csv, print_json
 from rdmodel.cli.sources import machine, open_sources, open_suite
 from rdmodel.comparison import Comparison, agreement, compare, latency_for
 from rdmodel.config import GPU, LatencyConfig
 from rdmodel.errors import ConfigError, TraceError
+from rdmodel.measured import MeasuredComparison, compare_measured, measured_l1, pick
+from rdmodel.measurements import read_ncu
 from rdmodel.overrides import override
 from rdmodel.trace import Trace
 
@@ -32,6 +34,12 @@ BAR = 24
 
 def run_compare(arguments: argparse.Namespace) -> None:
     """Compare every kernel or trace given; what is finished is printed even if the rest cannot be."""
+    if arguments.ncu is not None:
+        run_measured(arguments)
+        return
+    for option, given in (("--ncu-kernel", arguments.ncu_kernels), ("--ncu-launch", arguments.ncu_launches)):
+        if given:
+            raise ConfigError(f"{option}: picks from a report; --ncu FILE names it")
     if arguments.plot is not None:
         plots.check_path(arguments.plot)
     gpu = machine(arguments)
@@ -49,6 +57,49 @@ def run_compare(arguments: argparse.Namespace) -> None:
     finally:
         if finished:
             _print(arguments, finished, several=len(sources) > 1 or len(finished) > 1)
+
+
+def run_measured(arguments: argparse.Namespace) -> None:
+    """Hold every kernel or trace given against a report; what is finished is printed even if the rest cannot be."""
+    if arguments.plot is not None:
+        raise ConfigError("--plot: draws predicted against simulated rates; it does not go with --ncu")
+    report = read_ncu(arguments.ncu)
+    gpu = machine(arguments)
+    sources = _sources(arguments)
+    patterns = arguments.ncu_kernels or [None] * len(sources)
+    if len(patterns) != len(sources):
+        raise ConfigError(f"--ncu-kernel: {len(patterns)} patterns for {len(sources)} kernels; give one for each")
+    options = comparison_options(arguments)
+    finished: list[MeasuredComparison] = []
+    try:
+        with Bar(len(sources)) as bar:
+            for source, pattern in zip(sources, patterns, strict=True):
+                for trace in source:
+                    measurement = pick(
+                        report, trace.launch, pattern=pattern, ids=arguments.ncu_launches, alone=len(sources) == 1
+                    )
+                    measured_l1(measurement)
+                    if "latency" not in options:
+                        options["latency"] = _latency(arguments, gpu, bar)
+                    bar.name = trace.launch.kernel
+                    finished.append(compare_measured(trace, measurement, gpu, progress=bar, **options))
+                bar.finished += 1
+    finally:
+        if finished:
+            _print_measured(arguments, finished)
+
+
+def _print_measured(arguments: argparse.Namespace, finished: Sequence[MeasuredComparison]) -> None:
+    """Print comparisons with a report in the form that is asked for."""
+    if arguments.json:
+        plain = [one.to_dict() for one in finished]
+        print_json(plain[0] if len(plain) == 1 else {"comparisons": plain})
+    elif arguments.csv:
+        print_csv(one.to_row() for one in finished)
+    elif len(finished) > 1:
+        print(text_measured.several(finished))
+    else:
+        print(text_measured.measured(finished[0]))
 
 
 def _sources(arguments: argparse.Namespace) -> Sequence[Iterable[Trace]]:

@@ -35,7 +35,11 @@ def add_program(parser: Parser) -> None:
     group = parser.add_argument_group(
         "a CUDA program", "a .cu or .ptx file, which needs --grid and --block, or a .toml launch file"
     )
-    group.add_argument("--kernel", metavar="NAME", help="the kernel, as the source calls it; default: the only one")
+    group.add_argument(
+        "--kernel",
+        metavar="NAME",
+        help="the kernel, as the source calls it; in a trace, its ID or a pattern of its name; default: the only one",
+    )
     group.add_argument("--grid", type=triple, metavar="X,Y,Z", help="blocks in the grid")
     group.add_argument(
         "--arg",
@@ -247,7 +251,29 @@ def add_comparison(parser: Parser) -> None:
     _add_schedule(group)
     _add_check(group)
     group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the model's random draws (0)")
+    _add_measured(group)
     group.add_argument("--plot", metavar="FILE", help="draw predicted against simulated miss rates: .svg, .png or .pdf")
+
+
+def _add_measured(group: argparse._ArgumentGroup) -> None:
+    """Add what was measured, and of which launches."""
+    group.add_argument("--ncu", metavar="FILE", help="hold against the hit rates in a CSV report of Nsight Compute")
+    group.add_argument(
+        "--ncu-kernel",
+        dest="ncu_kernels",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="the kernel in the report, as a shell's pattern (one for each KERNEL_OR_FILE); default: that of its name",
+    )
+    group.add_argument(
+        "--ncu-launch",
+        dest="ncu_launches",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only the launch with this ID in the report (repeatable); default: all of the same size together",
+    )
 
 
 def _add_suite(group: argparse._ArgumentGroup, text: str) -> None:

@@ -18,6 +18,7 @@ from rdmodel.options import Options
 from rdmodel.overrides import override
 from rdmodel.trace import Trace
 from tracegen import formats
+from tracegen.formats.streams import PACKED
 from tracegen.kernels.registry import REGISTRY
 from tracegen.kernels.suites import SUITES
 
@@ -46,11 +47,7 @@ def open_sources(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
     elif path.suffix in PROGRAMS and path.exists():
         yield _of_program(source, arguments)
     elif path.exists():
-        foreign = [*KERNEL_OPTIONS, "block", "launch", *PROGRAM_OPTIONS]
-        refuse(source, "a recorded trace", arguments, foreign)
-        trace = formats.read(path, lenient=arguments.lenient)
-        _tell_skipped(trace)
-        yield trace
+        yield _recorded(source, arguments)
     elif "/" in source or path.suffix in _suffixes():
         raise TraceError(f"{source}: no such file")
     else:
@@ -105,6 +102,18 @@ def _of_name(name: str, arguments: argparse.Namespace) -> Trace:
     return tracegen.kernel(name, block=arguments.block, base=arguments.base, **params)
 
 
+def _recorded(source: str, arguments: argparse.Namespace) -> Trace:
+    """Return the trace in a file or folder."""
+    form = formats.recognise(source)
+    options = [*KERNEL_OPTIONS, "block", "launch", *PROGRAM_OPTIONS]
+    refuse(source, "a recorded trace", arguments, [option for option in options if option not in form.takes])
+    trace = formats.read(
+        source, format=form.name, lenient=arguments.lenient, kernel=arguments.kernel, block=arguments.block
+    )
+    _tell_skipped(trace)
+    return trace
+
+
 def _of_program(source: str, arguments: argparse.Namespace) -> Trace:
     """Return the trace of one launch of a kernel in a CUDA or PTX file."""
     from tracegen import cuda
@@ -151,7 +160,8 @@ def refuse(source: str, what: str, arguments: argparse.Namespace, options: Seque
 
 
 def _suffixes() -> set[str]:
-    return {form.extension for form in formats.FORMATS.values() if form.extension} | {*PROGRAMS, LAUNCH_FILE}
+    extensions = {form.extension for form in formats.FORMATS.values() if form.extension}
+    return extensions | {*PROGRAMS, LAUNCH_FILE, *PACKED}
 
 
 def _tell_skipped(trace: Trace) -> None:

@@ -1,4 +1,7 @@
-"""Traces in files: the native form and those of other tools, recognised by content, then by extension."""
+"""Traces in files: the native form and those of other tools, recognised by content, then by extension.
+
+Compressed files (gzip, xz, zstd) are read as what they hold, by every reader.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,32 @@ from pathlib import Path
 from rdmodel import storage
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Trace
-from tracegen.formats import trc
-from tracegen.formats.recorded import RecordedTrace, Skipped
+from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, ppt, trc
+from tracegen.formats.recorded import Reading, RecordedTrace, Skipped
+from tracegen.formats.streams import first_bytes, unpacked_name
 
-__all__ = ["FORMATS", "Format", "RecordedTrace", "Skipped", "read", "recognise", "write"]
+__all__ = ["FORMATS", "Format", "Reading", "RecordedTrace", "Skipped", "by_extension", "read", "recognise", "write"]
 
-_HEAD_BYTES = 4096
+_HEAD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A file format: how it is told (first bytes, extension), its reader, and its writer if it has one.
+    """A format: how a file or folder of it is told, its reader, and its writer if it has one.
 
-    ``read(path, lenient)`` returns a trace; ``write(trace, path, overwrite)`` what the format could not hold,
-    one line of text each.
+    ``starts(head)`` tells a file by its first bytes, unpacked; ``folder(path)`` a folder by what is in it; then
+    `extension` does. ``read(path, reading)`` returns a trace and may rely on `reading` having no options set but
+    those in `takes`; ``write(trace, path, overwrite)`` returns what the format could not hold, one line of
+    text each.
     """
 
     name: str
     extension: str
-    starts: Callable[[bytes], bool]
-    read: Callable[[Path, bool], Trace]
+    read: Callable[[Path, Reading], Trace]
+    starts: Callable[[bytes], bool] = lambda head: False
+    folder: Callable[[Path], bool] = lambda path: False
+    takes: frozenset[str] = frozenset()
     write: Callable[[Trace, Path, bool], tuple[str, ...]] | None = None
-
-
-def _read_native(path: Path, lenient: bool) -> Trace:
-    return storage.load(path)
 
 
 def _write_native(trace: Trace, path: Path, overwrite: bool) -> tuple[str, ...]:
@@ -42,32 +46,100 @@ def _write_native(trace: Trace, path: Path, overwrite: bool) -> tuple[str, ...]:
     return ()
 
 
+def _write_parquet(trace: Trace, path: Path, overwrite: bool) -> tuple[str, ...]:
+    parquet.write_parquet(trace, path, overwrite=overwrite)
+    return ()
+
+
 NATIVE = Format(
     name="native",
     extension="",
-    starts=lambda head: False,
-    read=_read_native,
+    read=lambda path, reading: storage.load(path),
+    folder=lambda path: (path / storage.META).exists(),
     write=_write_native,
 )
 TRC = Format(
     name="trc",
     extension=".trc",
+    read=lambda path, reading: trc.read_trc(path, lenient=reading.lenient),
     starts=lambda head: head.startswith(trc.MAGIC),
-    read=lambda path, lenient: trc.read_trc(path, lenient=lenient),
+    takes=frozenset({"lenient"}),
     write=lambda trace, path, overwrite: trc.write_trc(trace, path, overwrite=overwrite),
 )
-FORMATS: dict[str, Format] = {form.name: form for form in (NATIVE, TRC)}
+ACCELSIM = Format(
+    name="accelsim",
+    extension=".traceg",
+    read=lambda path, reading: accelsim.read_accelsim(path, lenient=reading.lenient, kernel=reading.kernel),
+    starts=accelsim.is_trace,
+    folder=accelsim.is_folder,
+    takes=frozenset({"lenient", "kernel"}),
+    write=lambda trace, path, overwrite: accelsim_writer.write_accelsim(trace, path, overwrite=overwrite),
+)
+KERNELSLIST = Format(
+    name="kernelslist",
+    extension=".g",
+    read=ACCELSIM.read,
+    starts=accelsim.is_list,
+    takes=ACCELSIM.takes,
+    write=ACCELSIM.write,
+)
+NVBIT = Format(
+    name="nvbit",
+    extension=".memtrace",
+    read=lambda path, reading: nvbit.read_nvbit(path, kernel=reading.kernel, lenient=reading.lenient),
+    starts=nvbit.is_nvbit,
+    takes=frozenset({"lenient", "kernel"}),
+)
+PPT = Format(
+    name="ppt",
+    extension=".mem",
+    read=lambda path, reading: ppt.read_ppt(path, kernel=reading.kernel, block=reading.block, lenient=reading.lenient),
+    starts=ppt.is_ppt,
+    folder=ppt.is_folder,
+    takes=frozenset({"lenient", "kernel", "block"}),
+)
+PARQUET = Format(
+    name="parquet",
+    extension=".parquet",
+    read=lambda path, reading: parquet.read_parquet(path),
+    starts=lambda head: head.startswith(parquet.MAGIC),
+    write=_write_parquet,
+)
+FORMATS: dict[str, Format] = {
+    form.name: form
+    for form in (
+        NATIVE,
+        PARQUET,
+        TRC,
+        ACCELSIM,
+        KERNELSLIST,
+        NVBIT,
+        PPT,
+    )
+}
 """Every format by name; `native` is the folder of `rdmodel.storage`."""
 
 
-def read(path: str | os.PathLike[str], *, format: str | None = None, lenient: bool = False) -> Trace:
+def read(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    lenient: bool = False,
+    kernel: str | None = None,
+    block: tuple[int, int, int] | None = None,
+) -> Trace:
     """Return the trace in a file or folder of the given or recognised format.
 
     `lenient` leaves out bad lines of other tools' files and accounts for them in ``RecordedTrace.skipped``.
-    Raises `TraceError` if the format is unknown, or the content malformed.
+    `kernel` picks one of several launches, by its number or by a pattern of its name (``*gemm*``); `block`
+    says the block's shape where the format does not. Raises `TraceError` if the format is unknown, takes no
+    such option, or the content is malformed.
     """
     chosen = recognise(path) if format is None else _named(format)
-    return chosen.read(Path(path), lenient)
+    for option, value in (("kernel", kernel), ("block", block)):
+        if value is not None and option not in chosen.takes:
+            raise TraceError(f"{path}: the format {chosen.name!r} takes no option {option}")
+    return chosen.read(Path(path), Reading(lenient=lenient, kernel=kernel, block=block))
 
 
 def write(
@@ -78,32 +150,40 @@ def write(
     Returns what the format could not hold, one line of text each. Raises `TraceError` if the format cannot be
     written or `path` exists and may not be replaced.
     """
-    by_extension = {form.extension: form for form in FORMATS.values()}
-    chosen = by_extension.get(Path(path).suffix.lower(), NATIVE) if format is None else _named(format)
+    chosen = by_extension(path) if format is None else _named(format)
     if chosen.write is None:
         raise TraceError(f"{path}: the format {chosen.name!r} can be read but not written")
     return chosen.write(trace, Path(path), overwrite)
 
 
 def recognise(path: str | os.PathLike[str]) -> Format:
-    """Return the format of a file or folder by its first bytes, else its extension; raise `TraceError`."""
+    """Return the format of a file or folder by its content, else its extension; raise `TraceError`."""
     where = Path(path)
     if where.is_dir():
-        if (where / storage.META).exists():
-            return NATIVE
-        raise TraceError(f"{path}: a folder without {storage.META} is not a trace")
-    try:
-        with where.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from None
+        for form in FORMATS.values():
+            if form.folder(where):
+                return form
+        raise TraceError(f"{path}: a folder without {storage.META} or the files of another tool is not a trace")
+    head = first_bytes(where, _HEAD_BYTES)
     for form in FORMATS.values():
         if form.starts(head):
             return form
+    extension = extension_of(where)
     for form in FORMATS.values():
-        if form.extension and form.extension == where.suffix.lower():
+        if form.extension and form.extension == extension:
             return form
     raise TraceError(f"{path}: not a trace of a known format ({', '.join(FORMATS)})")
+
+
+def by_extension(path: str | os.PathLike[str]) -> Format:
+    """Return the format that a file of this name is written in: that of its extension, or the native one."""
+    extensions = {form.extension: form for form in FORMATS.values()}
+    return extensions.get(Path(path).suffix.lower(), NATIVE)
+
+
+def extension_of(path: Path) -> str:
+    """Return the extension of a file, in lower case and without that of its compression."""
+    return Path(unpacked_name(path)).suffix.lower()
 
 
 def _named(name: str) -> Format:

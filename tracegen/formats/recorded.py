@@ -1,4 +1,4 @@
-"""What every reader of recorded traces gives back: a trace that knows which lines were left out."""
+"""What every reader of recorded traces is asked, and what it gives back: a trace that knows what was left out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from rdmodel.trace import Trace
 
 EXAMPLES = 5
 """How many of the skipped lines are kept with their problem."""
+
+
+_QUOTED = 60
+
+
+def quote(line: bytes) -> str:
+    """Return the beginning of a line of any bytes as text of one line, for a message."""
+    quoted = repr(line[:_QUOTED].rstrip(b"\r\n").decode("latin-1"))
+    return quoted if len(quoted) <= _QUOTED else quoted[:_QUOTED] + "..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,19 @@ class Skipped:
         """Return the account with one more line in it."""
         kept = self.examples if len(self.examples) >= EXAMPLES else (*self.examples, message)
         return Skipped(self.lines + 1, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a recorded trace is to be read; what a format has no use for stays unset.
+
+    `lenient` leaves out bad lines, `kernel` picks a launch (its number, or a pattern of its name), `block` is the
+    shape of a block where the files do not say it.
+    """
+
+    lenient: bool = False
+    kernel: str | None = None
+    block: tuple[int, int, int] | None = None
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 from uuid import uuid4
 
 import numpy as np
@@ -25,19 +25,19 @@ from rdmodel.errors import TraceError
 from rdmodel.pieces import pieces
 from rdmodel.trace import ALL_NEEDS, ELSEWHERE, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
 from tracegen.formats._trc import group, parse, render
-from tracegen.formats.recorded import RecordedTrace, Skipped
+from tracegen.formats.recorded import RecordedTrace, Skipped, quote
+from tracegen.formats.streams import CHUNK as _CHUNK
+from tracegen.formats.streams import kernel_name, open_stream, whole_lines
 
 MAGIC = b"blocksize:"
 MOST_BLOCKS = (1 << 31) - 1
 MOST_BLOCK_THREADS = 1024
 
-_CHUNK = 1 << 20
 _HEADER_BYTES = 256
 _LINE_BYTES = 256
 _SHORTEST_LINE = 8
 _LONGEST_LINE = 46
 _RENDER_LANES = 1 << 17
-_QUOTED = 60
 _HEADER = re.compile(rb"blocksize:[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t\r]*\n?")
 _PROBLEMS = {
     1: "expected four decimal numbers 'thread direction address bytes'",
@@ -61,19 +61,16 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False) -> Recorded
     instead and accounts for them in ``skipped``, but still needs a sound first line.
     """
     name = os.fspath(path)
-    try:
-        with open(path, "rb") as file:
-            block = _read_header(file, name)
-            block_threads = block[0] * block[1] * block[2]
-            accesses, skipped = _read_accesses(file, name, block_threads, lenient)
-    except OSError as error:
-        raise TraceError(f"{name}: cannot be read: {error.strerror or error}") from None
+    with open_stream(path) as file:
+        block = _read_header(file, name)
+        block_threads = block[0] * block[1] * block[2]
+        accesses, skipped = _read_accesses(file, name, block_threads, lenient)
     if not len(accesses[0]):
         raise TraceError(f"{name}: no accesses follow the first line")
     if int(accesses[2].min()) >= 128:
         raise TraceError(f"{name}: a kernel without loads: all {len(accesses[0])} accesses are stores")
     columns, blocks = _group(accesses, block_threads)
-    launch = Launch(kernel=Path(name).stem, grid=(blocks[-1] + 1, 1, 1), block=block)
+    launch = Launch(kernel=kernel_name(path), grid=(blocks[-1] + 1, 1, 1), block=block)
     return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped)
 
 
@@ -109,38 +106,25 @@ def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = F
 # ---- Reading
 
 
-def _read_header(file: IO[bytes], name: str) -> tuple[int, int, int]:
+def _read_header(file: BinaryIO, name: str) -> tuple[int, int, int]:
     line = file.readline(_HEADER_BYTES)
     if not line:
         raise TraceError(f"{name}: is empty")
     found = _HEADER.fullmatch(line)
     if found is None:
-        raise TraceError(f"{name}:1: expected 'blocksize: X Y Z', found {_quote(line)}")
+        raise TraceError(f"{name}:1: expected 'blocksize: X Y Z', found {quote(line)}")
     x, y, z = (int(number) for number in found.groups())
     if not 1 <= x * y * z <= MOST_BLOCK_THREADS:
         raise TraceError(f"{name}:1: blocksize {x} {y} {z}: must be 1 to {MOST_BLOCK_THREADS} threads")
     return x, y, z
 
 
-def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the rest of a file in chunks that end with a line; endless lines are cut, yet stay too long."""
-    tail = b""
-    while data := file.read(_CHUNK):
-        data = tail + data
-        end = data.rfind(b"\n") + 1
-        tail = data[end : end + _LINE_BYTES + 1] if len(data) - end > _LINE_BYTES else data[end:]
-        if end:
-            yield data[:end]
-    if tail:
-        yield tail
-
-
-def _read_accesses(file: IO[bytes], name: str, block_threads: int, lenient: bool) -> tuple[Accesses, Skipped]:
+def _read_accesses(file: BinaryIO, name: str, block_threads: int, lenient: bool) -> tuple[Accesses, Skipped]:
     parts: list[Accesses] = []
     skipped = Skipped()
     threads = MOST_BLOCKS * block_threads
     line = 2
-    for text in _whole_lines(file):
+    for text in whole_lines(file, _LINE_BYTES, _CHUNK):
         room = len(text) // _SHORTEST_LINE + 1
         arrays = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint8)
         at = n = 0
@@ -150,7 +134,7 @@ def _read_accesses(file: IO[bytes], name: str, block_threads: int, lenient: bool
             if problem:
                 end = text.find(b"\n", at)
                 end = len(text) if end < 0 else end
-                message = f"{name}:{line}: {_PROBLEMS[problem]}, found {_quote(text[at:end])}"
+                message = f"{name}:{line}: {_PROBLEMS[problem]}, found {quote(text[at:end])}"
                 if not lenient:
                     raise TraceError(message)
                 skipped = skipped.add(message)
@@ -201,11 +185,6 @@ def _place(warp: NDArray[np.int64], length: NDArray[np.int64], block_warps: int)
     lengths = np.zeros(len(blocks) * block_warps, np.int64)
     lengths[position * block_warps + warp % block_warps] = length
     return blocks.tolist(), np.concatenate([[0], np.cumsum(lengths)])
-
-
-def _quote(line: bytes) -> str:
-    quoted = repr(line[:_QUOTED].rstrip(b"\r\n").decode("latin-1"))
-    return quoted if len(quoted) <= _QUOTED else quoted[:_QUOTED] + "..."
 
 
 # ---- Writing

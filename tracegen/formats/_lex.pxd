@@ -1,0 +1,136 @@
+# Numbers in text. A function that reads gets the position of the text by reference and leaves it behind what it read;
+# text is not trusted, `end` is one past its last byte.
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    /* Eight bytes of text, the first one lowest, on any machine. */
+    static inline uint64_t rdmodel_load8(const uint8_t *p) {
+        uint64_t v;
+        memcpy(&v, p, 8);
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        v = __builtin_bswap64(v);
+    #endif
+        return v;
+    }
+    """
+    uint64_t load8 "rdmodel_load8"(const uint8_t* p) noexcept nogil
+
+
+cdef inline uint64_t all_bytes(uint8_t b) noexcept nogil:
+    return b * <uint64_t>0x0101010101010101
+
+
+cdef inline bint eight_hex(const uint8_t* p, uint64_t* value) noexcept nogil:
+    """Read exactly eight hexadecimal digits at `p`; all bytes of a word are worked on at once."""
+    cdef uint64_t v = load8(p)
+    cdef uint64_t from_0 = v ^ all_bytes(0x30)
+    cdef uint64_t from_a = (v | all_bytes(0x20)) ^ all_bytes(0x60)
+    # A byte below 0x80 is at most 9 (6) if adding 0x76 (0x79) leaves its high bit clear, at least 1 if 0x7f sets it.
+    cdef uint64_t digit = ~(from_0 + all_bytes(0x76))
+    cdef uint64_t letter = (from_a + all_bytes(0x7F)) & ~(from_a + all_bytes(0x79))
+    if (v | ~(digit | letter)) & all_bytes(0x80):
+        return False
+    v = (v & all_bytes(0x0F)) + 9 * (v >> 6 & all_bytes(0x01))
+    v = (v << 4 | v >> 8) & <uint64_t>0x00FF00FF00FF00FF
+    v = (v << 8 | v >> 16) & <uint64_t>0x0000FFFF0000FFFF
+    value[0] = (v << 16 | v >> 32) & <uint64_t>0xFFFFFFFF
+    return True
+
+
+cdef inline int hex_digit(uint8_t c) noexcept nogil:
+    if c'0' <= c <= c'9':
+        return c - c'0'
+    c |= 0x20
+    return c - c'a' + 10 if c'a' <= c <= c'f' else -1
+
+
+cdef inline bint read_hex(const uint8_t* text, int64_t* at, int64_t end, uint64_t* value) noexcept nogil:
+    """Read ``0x`` and one to 16 hexadecimal digits, leading zeros aside; false leaves `at` at what is wrong."""
+    cdef int64_t i = at[0]
+    cdef uint64_t high, low, v = 0
+    cdef int digit
+    if end - i < 3 or text[i] != c'0' or (text[i + 1] | 0x20) != c'x':
+        return False
+    i += 2
+    if end - i > 16 and eight_hex(text + i, &high) and eight_hex(text + i + 8, &low) and hex_digit(text[i + 16]) < 0:
+        value[0] = high << 32 | low
+        at[0] = i + 16
+        return True
+    if hex_digit(text[i]) < 0:
+        return False
+    while i < end:
+        digit = hex_digit(text[i])
+        if digit < 0:
+            break
+        if v >> 60:
+            return False
+        v = v << 4 | <uint64_t>digit
+        i += 1
+    value[0] = v
+    at[0] = i
+    return True
+
+
+cdef inline bint read_decimal(const uint8_t* text, int64_t* at, int64_t end, int64_t* value) noexcept nogil:
+    """Read a decimal number below 2^63."""
+    cdef int64_t i = at[0]
+    cdef int64_t v = 0
+    if i >= end or not c'0' <= text[i] <= c'9':
+        return False
+    while i < end and c'0' <= text[i] <= c'9':
+        if v > <int64_t>922337203685477579:
+            return False
+        v = v * 10 + (text[i] - c'0')
+        i += 1
+    value[0] = v
+    at[0] = i
+    return True
+
+
+cdef inline bint read_word(const uint8_t* text, int64_t* at, int64_t end, const char* word, int64_t length) noexcept nogil:
+    """Pass over `length` bytes that must be `word`."""
+    cdef int64_t i
+    if end - at[0] < length:
+        return False
+    for i in range(length):
+        if text[at[0] + i] != <uint8_t>word[i]:
+            return False
+    at[0] += length
+    return True
+
+
+cdef inline int64_t line_end(const uint8_t* text, int64_t at, int64_t end) noexcept nogil:
+    cdef const void* found = memchr(text + at, c'\n', <size_t>(end - at))
+    return end if found == NULL else <const uint8_t*>found - text
+
+
+cdef inline void pass_opcode(const uint8_t* text, int64_t* at, int64_t end) noexcept nogil:
+    """Pass over letters, digits, dots and underscores."""
+    cdef uint8_t c
+    while at[0] < end:
+        c = text[at[0]]
+        if not (c'A' <= c <= c'Z' or c'a' <= c <= c'z' or c'0' <= c <= c'9' or c == c'.' or c == c'_'):
+            break
+        at[0] += 1
+
+
+cdef inline int64_t find_opcode(
+    const uint8_t* text, int64_t length, const uint8_t[:, ::1] names, const int64_t[::1] lengths, int64_t n
+) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        if lengths[i] == length and memcmp(text, &names[i, 0], <size_t>length) == 0:
+            return i
+    return -1
+
+
+cdef inline uint32_t lanes_of(uint32_t mask) noexcept nogil:
+    mask -= mask >> 1 & 0x55555555
+    mask = (mask & 0x33333333) + (mask >> 2 & 0x33333333)
+    return ((mask + (mask >> 4)) & 0x0F0F0F0F) * 0x01010101 >> 24

@@ -1,0 +1,131 @@
+# The compiled half of tracegen.formats.ppt. Sizes of the arrays are the caller's business; text is not trusted.
+"""Records of PPT-GPU's tracing tool to warp instructions."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from tracegen.formats._lex cimport find_opcode, line_end, pass_opcode, read_hex
+
+cdef enum:
+    LANES = 32
+    NO_ACCESS = 255             # in `op`: an instruction that counts for the next one's gap
+    SHARED_WINDOW = 1 << 18     # addresses below are offsets in shared memory, where an opcode has both kinds
+
+# What the caller must see to: tracegen.formats.ppt knows the numbers. Those from 10 on are mistakes in the line.
+cdef enum:
+    FINE = 0
+    NEW_OPCODE = 2
+    MALFORMED = 10
+    BAD_ADDRESS = 11
+    TOO_MANY = 12
+    TOO_LONG = 13
+
+
+cdef inline bint is_separator(const uint8_t* text, int64_t at, int64_t end) noexcept nogil:
+    """Tell whether a line is blank or of equals signs."""
+    while at < end and (text[at] == c'=' or text[at] == c' ' or text[at] == c'\r'):
+        at += 1
+    return at == end
+
+
+cdef inline int read_addresses(
+    const uint8_t* text, int64_t at, int64_t end, uint64_t last, bint has_shared, int64_t* out, int* lanes
+) noexcept nogil:
+    """Write the addresses to the end of the line, those in shared memory left out."""
+    cdef uint64_t value = 0
+    cdef int n = 0
+    while True:
+        while at < end and (text[at] == c' ' or text[at] == c'\r'):
+            at += 1
+        if at == end:
+            lanes[0] = n
+            return FINE
+        if not read_hex(text, &at, end, &value) or (at < end and text[at] != c' ' and text[at] != c'\r'):
+            return MALFORMED
+        if value == 0 or value > last:
+            return BAD_ADDRESS
+        if has_shared and value < SHARED_WINDOW:
+            continue
+        if n == LANES:
+            return TOO_MANY
+        out[n] = <int64_t>value
+        n += 1
+
+
+def parse(
+    const uint8_t[::1] text,
+    int64_t at,
+    int64_t block_id,
+    int64_t warps,
+    int64_t last_address,
+    int64_t longest,
+    const uint8_t[:, ::1] names,
+    const int64_t[::1] lengths,
+    const uint8_t[:, ::1] kinds,
+    int64_t opcodes,
+    int64_t[::1] turns,
+    int64_t[::1] block,
+    int64_t[::1] warp,
+    int32_t[::1] pc,
+    uint8_t[::1] op,
+    uint8_t[::1] space,
+    uint8_t[::1] size,
+    uint32_t[::1] mask,
+    int64_t[::1] addresses,
+    int64_t rows,
+    int64_t used,
+):
+    """Append the instructions of block `block_id` in ``text[at:]`` to the arrays, of which `rows` and `used` are taken.
+
+    The records of each opcode are dealt to the `warps` in turn; `turns` counts them by opcode. The arrays need
+    room for a row per 3 bytes of text and one more, `addresses` for one per 4 bytes and 32 more. Stops before
+    the first line that the caller must see to. Returns (position, lines read, rows, used, event).
+    """
+    cdef int64_t end = text.shape[0]
+    cdef int64_t lines = 0
+    cdef int64_t start, stop, code
+    cdef int event = FINE
+    cdef int lanes = 0
+    cdef const uint8_t* p
+    if at >= end:
+        return at, 0, rows, used, FINE
+    p = &text[0]
+    with nogil:
+        while at < end:
+            start = at
+            stop = line_end(p, at, end)
+            lines += 1
+            if stop - start > longest:
+                event = TOO_LONG
+                break
+            if is_separator(p, start, stop):
+                at = stop + 1
+                continue
+            pass_opcode(p, &at, stop)
+            if at == start or not c'A' <= p[start] <= c'Z' or (at < stop and p[at] != c' ' and p[at] != c'\r'):
+                event = MALFORMED
+                break
+            code = find_opcode(p + start, at - start, names, lengths, opcodes)
+            if code < 0:
+                event = NEW_OPCODE
+                break
+            event = read_addresses(
+                p, at, stop, <uint64_t>last_address, kinds[code, 3], &addresses[used], &lanes
+            )
+            if event:
+                break
+            if kinds[code, 0] == NO_ACCESS:
+                lanes = 0
+            block[rows] = block_id
+            warp[rows] = turns[code] % warps
+            turns[code] += 1
+            pc[rows] = <int32_t>code
+            op[rows] = kinds[code, 0] if lanes else NO_ACCESS
+            space[rows] = kinds[code, 1]
+            size[rows] = kinds[code, 2]
+            mask[rows] = <uint32_t>0xFFFFFFFF >> (LANES - lanes) if lanes else 0
+            used += lanes
+            rows += 1
+            at = stop + 1
+    if event:
+        return start, lines - 1, rows, used, event
+    return min(at, end), lines, rows, used, FINE

@@ -1,0 +1,251 @@
+"""Writing traces for Accel-Sim: a ``.traceg`` file, and the ``kernelslist.g`` that names it.
+
+Lines are those of tracer version 5, for a Volta (``-binary version = 70``), which current Accel-Sim reads. Loads and
+atomics get target registers, and what waits for them names these among its sources: at most four on a line, so
+that the instructions of the gap before it, which are written as integer additions without a result, name the
+rest. Every warp ends with EXIT.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+
+from rdmodel.errors import TraceError
+from rdmodel.pieces import pieces
+from rdmodel.trace import WARP, Columns, Launch, Op, Space, Trace
+from tracegen.formats._accelsim_out import Renderer
+from tracegen.formats.accelsim import LIST_NAME, LIST_SUFFIX, MOST_BLOCK_THREADS
+
+TRACE_NAME = "kernel-1.traceg"
+LONGEST_GAP = 1_000_000
+"""Non-memory instructions that are written before one memory instruction at most: each is a line."""
+
+_PIECE = 1 << 17
+_TEXT = 1 << 20
+_COUNT_DIGITS = 19
+_LONGEST_NAME = 4096
+_SIZES = (1, 2, 4, 8, 16)
+
+
+def write_accelsim(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> tuple[str, ...]:
+    """Write a trace as ``.traceg``; return one line of text for each thing in it that the format cannot hold.
+
+    A `path` that ends in ``.g``, or a folder, means a list: ``kernel-1.traceg`` is written beside it or into it.
+    The format never holds loop exits and arrays; these are not mentioned. Every file appears under its name only when
+    complete, the list last; memory stays within a few pieces (`rdmodel.pieces`). Raises `TraceError` if a file
+    exists and `overwrite` is not set, if one cannot be written, or if the block has more than 1024 threads.
+    """
+    target = Path(path)
+    if trace.launch.block_threads > MOST_BLOCK_THREADS:
+        threads = trace.launch.block_threads
+        raise TraceError(f"{path}: a block of {threads} threads; the format ends at {MOST_BLOCK_THREADS}")
+    if target.is_dir():
+        target = target / LIST_NAME
+    listed = target.suffix == LIST_SUFFIX
+    file = target.with_name(TRACE_NAME) if listed else target
+    for name in dict.fromkeys((target, file)):
+        if name.exists() and not (overwrite and name.is_file()):
+            raise TraceError(f"{name}: exists already" + ("; overwrite=True replaces it" if name.is_file() else ""))
+    losses = _Losses(trace)
+    with _replacing(file) as output:
+        _write_trace(trace, output, losses)
+    if listed:
+        with _replacing(target) as output:
+            output.put(f"{TRACE_NAME}\n".encode())
+    return losses.sentences()
+
+
+class _Output:
+    """A file that is written in large parts, and in which numbers can be filled in later."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("xb", buffering=0)
+        self._text = bytearray()
+        self._written = 0
+
+    def put(self, text: bytes | memoryview) -> None:
+        self._text += text
+        if len(self._text) >= _TEXT:
+            self.flush()
+
+    @property
+    def position(self) -> int:
+        return self._written + len(self._text)
+
+    def patch(self, position: int, text: bytes) -> None:
+        at = position - self._written
+        if at >= 0:
+            self._text[at : at + len(text)] = text
+        else:
+            os.pwrite(self._file.fileno(), text, position)
+
+    def flush(self) -> None:
+        left = memoryview(self._text)
+        while left:
+            left = left[self._file.write(left) :]
+        self._written += len(self._text)
+        self._text = bytearray()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[_Output]:
+    """Give a new file beside `target` that takes its place on success and vanishes on any exception."""
+    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
+    try:
+        output = _Output(partial)
+        try:
+            yield output
+            output.flush()
+        finally:
+            output.close()
+        partial.replace(target)
+    except OSError as error:
+        raise TraceError(f"{target}: cannot be written: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# ---- Lines
+
+
+def _header(launch: Launch) -> str:
+    grid, block = (",".join(map(str, shape)) for shape in (launch.grid, launch.block))
+    return (
+        f"-kernel name = {_printable(launch.kernel)}\n-kernel id = 1\n-grid dim = ({grid})\n-block dim = ({block})\n"
+        f"-shmem = {launch.shared_memory}\n-nregs = {launch.registers}\n-binary version = 70\n-cuda stream id = 0\n"
+        f"-shmem base_addr = 0x{0:016x}\n-local mem base_addr = 0x{0:016x}\n-nvbit version = none\n"
+        "-accelsim tracer version = 5\n-enable lineinfo = 0\n\n"
+        "#traces format = [line_num] PC mask dest_num [reg_dests] opcode src_num [reg_srcs] mem_width "
+        "[adrrescompress?] [mem_addresses] immediate\n\n"
+    )
+
+
+def _printable(name: str) -> str:
+    return "".join(c if c.isprintable() else "_" for c in name[:_LONGEST_NAME])
+
+
+def _write_trace(trace: Trace, output: _Output, losses: _Losses) -> None:
+    assert trace.blocks is not None
+    output.put(_header(trace.launch).encode())
+    writer = _WarpWriter(output, trace.launch)
+    x, y, _ = trace.launch.grid
+    for block in map(int, trace.blocks):
+        place = f"{block % x},{block // x % y},{block // (x * y)}"
+        output.put(f"\n#BEGIN_TB\n\nthread block = {place}\n".encode())
+        writer.open_block()
+        for first, columns in pieces(trace, block, _PIECE):
+            columns = losses.count(columns)
+            for warp in range(columns.warps):
+                writer.go_to(first + warp)
+                writer.write(columns, int(columns.warp_start[warp]), int(columns.warp_start[warp + 1]))
+        writer.close_block()
+        output.put(b"\n#END_TB\n")
+    losses.renderer = writer.renderer
+
+
+class _WarpWriter:
+    """Writes the warps of a block, one after the other, in any number of parts."""
+
+    def __init__(self, output: _Output, launch: Launch) -> None:
+        self.renderer = Renderer(_TEXT)
+        self._output = output
+        self._warps, self._threads = launch.block_warps, launch.block_threads
+        self._warp = -1
+        self._lines = self._count_at = 0
+
+    def open_block(self) -> None:
+        self._warp = -1
+
+    def go_to(self, warp: int) -> None:
+        """End all warps below `warp` and open it, unless it is open."""
+        while self._warp < warp:
+            self._end_warp()
+            self._warp += 1
+            self._output.put(b"\nwarp = %d\ninsts = " % self._warp)
+            # How many there are is known at the end of the warp.
+            self._count_at, self._lines = self._output.position, 1
+            self._output.put(b" " * _COUNT_DIGITS + b"\n")
+            self.renderer.open_warp()
+
+    def close_block(self) -> None:
+        self.go_to(self._warps - 1)
+        self._end_warp()
+
+    def write(self, columns: Columns, row: int, end: int) -> None:
+        """Write instructions ``row:end`` of the open warp."""
+        c = columns
+        while row < end:
+            row, used, lines = self.renderer.render(
+                c.pc, c.op, c.space, c.size, c.gap, c.needs, c.mask, c.address_start, c.addresses, row, end
+            )
+            self._lines += lines
+            self._output.put(self.renderer.out.data[:used])
+
+    def _end_warp(self) -> None:
+        if self._warp >= 0:
+            lanes = min(WARP, self._threads - self._warp * WARP)
+            self._output.put(b"0000 %08x 0 EXIT 0 0 0\n" % ((1 << lanes) - 1))
+            self._output.patch(self._count_at, b"%d" % self._lines)
+
+
+# ---- What is lost
+
+
+class _Losses:
+    """Counts what of a trace does not survive the format."""
+
+    def __init__(self, trace: Trace) -> None:
+        assert trace.blocks is not None
+        self._launch = trace.launch
+        self._held = len(trace.blocks)
+        self.renderer: Renderer | None = None
+        self._gaps = self._sizes = self._local = self._constants = self._masks = 0
+
+    def count(self, columns: Columns) -> Columns:
+        """Take a piece into account; return it with what can be written."""
+        access = columns.op != Op.BARRIER
+        store = access & (columns.op != Op.LOAD)
+        self._masks += int(np.count_nonzero(~access & (columns.mask == 0)))
+        self._sizes += int(np.count_nonzero(access & ~np.isin(columns.size, _SIZES)))
+        self._local += int(np.count_nonzero((columns.op == Op.ATOMIC) & (columns.space == Space.LOCAL)))
+        self._constants += int(np.count_nonzero(store & (columns.space == Space.CONSTANT)))
+        if len(columns) and int(columns.gap.max()) > LONGEST_GAP:
+            self._gaps += int(np.count_nonzero(columns.gap > LONGEST_GAP))
+            return _with_gap(columns)
+        return columns
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return what was lost, one line of text each."""
+        assert self.renderer is not None
+        launch, lines = self._launch, self.renderer
+        said = {
+            f"{self._masks} barriers without active lanes are written with all lanes": self._masks,
+            f"{self._local} atomics on local memory are written as global ones": self._local,
+            f"{self._constants} stores to constants are written as stores to surfaces": self._constants,
+            f"{self._sizes} accesses of 3, 5, 6, 7 or 9 to 15 bytes per lane: Accel-Sim takes 4 instead": self._sizes,
+            f"{self._gaps} gaps of more than {LONGEST_GAP} instructions are cut to that": self._gaps,
+            f"{lines.unheld} instructions name more than loads on their way in their needs (all: unknown); only these "
+            "loads are kept": lines.unheld,
+            f"{lines.squeezed} instructions are added to gaps, to name loads for which a line has no room": (
+                lines.squeezed
+            ),
+            f"{lines.crowded} instructions wait for more loads than before, as registers ran out": lines.crowded,
+            "the kernel's name is written without characters that do not print": _printable(launch.kernel)
+            != launch.kernel,
+            f"{self._held} of {launch.blocks} blocks are written; Accel-Sim wants all": self._held < launch.blocks,
+        }
+        return tuple(text for text, lost in said.items() if lost)
+
+
+def _with_gap(columns: Columns) -> Columns:
+    return replace(columns, gap=np.minimum(columns.gap, LONGEST_GAP))

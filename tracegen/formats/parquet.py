@@ -1,0 +1,263 @@
+"""The archive form of a trace: one Parquet file, compressed with zstd, in which nothing is lost.
+
+A row is a warp instruction: ``block`` (its number in the grid), ``warp`` (of the block), the columns of
+`rdmodel.trace.Columns` by their names, and ``addresses``, a list with one address per active lane. Rows stand in the
+order of blocks and warps, those of a warp in program order. The file's metadata has ``rdmodel.format``,
+``rdmodel.version``, ``rdmodel.launch`` (JSON, as in the native form) and ``rdmodel.blocks``: the blocks that the trace
+holds, as JSON list of [first, one beyond the last], since blocks may be silent.
+
+Needs pyarrow (extra ``parquet``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import TraceError
+from rdmodel.pieces import pieces
+from rdmodel.storage import launch_from
+from rdmodel.trace import Columns, Launch, Trace
+from tracegen.formats.archived import INSTRUCTION, MEMORY, PLAIN, TYPES, Growing
+
+MAGIC = b"PAR1"
+FORMAT = "rdmodel-trace"
+VERSION = 1
+
+GROUP_LANES = 1 << 20
+"""Lane addresses after which a row group is closed: at most twice as many lie in memory."""
+
+GROUP_ROWS = 1 << 17
+BATCH_ROWS = 1 << 15
+MOST_GROUP_BYTES = 1 << 30
+_LEVEL = 3
+_SILENT_WARPS = 1 << 22
+
+
+def write_parquet(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a trace as a Parquet file, block by block; memory stays within a few row groups.
+
+    The file appears under its name only when complete: a run that is killed leaves the old one or none (and perhaps
+    a hidden ``.NAME.*.partial`` beside it). Raises `TraceError` if `path` exists and `overwrite` is not set, if it
+    cannot be written or is nearly all silent warps, or without pyarrow.
+    """
+    assert trace.blocks is not None
+    target = Path(path)
+    arrow, parquet = _pyarrow()
+    if target.exists() and not (overwrite and target.is_file()):
+        raise TraceError(f"{path}: exists already" + ("; overwrite=True replaces it" if target.is_file() else ""))
+    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
+    schema = _schema(arrow).with_metadata(_metadata(trace))
+    try:
+        with (
+            partial.open("xb") as file,
+            parquet.ParquetWriter(
+                file,
+                schema,
+                compression="zstd",
+                compression_level=_LEVEL,
+                use_dictionary=list(PLAIN),
+                # Neighbouring lanes differ in their low bytes only; bytes of one place together compress best.
+                column_encoding={"addresses.list.element": "BYTE_STREAM_SPLIT"},
+                write_page_checksum=True,
+            ) as writer,
+        ):
+            rows = 0
+            for group in _groups(trace):
+                table = _table(arrow, schema, group)
+                writer.write_table(table, row_group_size=max(len(table), 1))
+                rows += len(table)
+        if len(trace.blocks) * trace.launch.block_warps > most_warps(rows):
+            raise TraceError(f"{path}: cannot be written: only {rows} instructions in {len(trace.blocks)} blocks")
+        partial.replace(target)
+    except (OSError, arrow.ArrowException) as error:
+        raise TraceError(f"{path}: cannot be written: {_reason(error)}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_parquet(path: str | os.PathLike[str], *, memory: int = MEMORY) -> Trace:
+    """Return the trace in a Parquet file that `write_parquet` wrote.
+
+    Columns of more than `memory` bytes together are mapped from temporary files (of ``TMPDIR``), which nothing outlives
+    that uses them; beside that, memory holds a row group, and 8 bytes per warp. Raises `TraceError` for a newer
+    version, a foreign, truncated or corrupt file, columns that disagree, rows out of order, or without pyarrow.
+    """
+    name = os.fspath(path)
+    arrow, parquet = _pyarrow()
+    with _refusing(arrow, name):
+        file = parquet.ParquetFile(name, page_checksum_verification=True)
+    with file:
+        with _refusing(arrow, name):
+            launch, blocks = _read_metadata(file, name)
+            _check_schema(arrow, file, name)
+            batches = file.iter_batches(BATCH_ROWS, columns=list(TYPES), use_threads=False)
+        growing = Growing(launch, blocks, memory)
+        while True:
+            with _refusing(arrow, name):
+                batch = next(batches, None)
+            if batch is None:
+                break
+            try:
+                growing.append(batch)
+            except TraceError as error:
+                raise TraceError(f"{name}: rows from {growing.rows}: {error}") from None
+    return Trace(launch, growing.finish(), blocks, trusted=True)
+
+
+def _pyarrow() -> tuple[ModuleType, ModuleType]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise TraceError("a Parquet file needs pyarrow: pip install 'rdmodel[parquet]'") from None
+    return pyarrow, pyarrow.parquet
+
+
+@contextmanager
+def _refusing(arrow: ModuleType, name: str) -> Iterator[None]:
+    """Turn what pyarrow raises for a file that it cannot read into a `TraceError`."""
+    try:
+        yield
+    except TraceError:
+        raise
+    except (OSError, ValueError, OverflowError, arrow.ArrowException) as error:
+        raise TraceError(f"{name}: cannot be read: {_reason(error)}") from None
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error).partition("\n")[0]
+
+
+def _schema(arrow: ModuleType) -> Any:
+    types = {name: arrow.type_for_alias(alias) for name, alias in TYPES.items()}
+    types["addresses"] = arrow.list_(arrow.field("element", types["addresses"], nullable=False))
+    return arrow.schema([arrow.field(name, kind, nullable=False) for name, kind in types.items()])
+
+
+# ---- Writing
+
+
+def _metadata(trace: Trace) -> dict[str, str]:
+    assert trace.blocks is not None
+    return {
+        "rdmodel.format": FORMAT,
+        "rdmodel.version": str(VERSION),
+        "rdmodel.launch": json.dumps(asdict(trace.launch)),
+        "rdmodel.blocks": json.dumps(_ranges(trace.blocks)),
+    }
+
+
+def _ranges(blocks: Sequence[int]) -> list[list[int]]:
+    """Return ascending numbers as [first, one beyond the last] of each unbroken run."""
+    if isinstance(blocks, range) and blocks.step == 1:
+        return [[blocks.start, blocks.stop]] if blocks else []
+    ids = np.asarray(blocks, np.int64)
+    breaks = np.flatnonzero(np.diff(ids) != 1) + 1
+    return [[int(run[0]), int(run[-1]) + 1] for run in np.split(ids, breaks) if len(run)]
+
+
+def _groups(trace: Trace) -> Iterator[list[tuple[int, int, Columns]]]:
+    """Yield the trace in lists of (block, first warp, piece), each list a row group."""
+    assert trace.blocks is not None
+    group: list[tuple[int, int, Columns]] = []
+    lanes = rows = 0
+    for block in map(int, trace.blocks):
+        for first, columns in pieces(trace, block, GROUP_LANES):
+            group.append((block, first, columns))
+            lanes, rows = lanes + len(columns.addresses), rows + len(columns)
+            if lanes >= GROUP_LANES or rows >= GROUP_ROWS:
+                yield group
+                group, lanes, rows = [], 0, 0
+    if rows:
+        yield group
+
+
+def _table(arrow: ModuleType, schema: Any, group: Sequence[tuple[int, int, Columns]]) -> Any:
+    """Return pieces as a table."""
+    values: dict[str, NDArray[Any]] = {
+        name: np.concatenate([getattr(columns, name) for _, _, columns in group]) for name in INSTRUCTION
+    }
+    values["block"] = np.repeat([block for block, _, _ in group], [len(columns) for _, _, columns in group])
+    values["warp"] = np.concatenate(
+        [np.repeat(np.arange(columns.warps) + first, np.diff(columns.warp_start)) for _, first, columns in group]
+    )
+    lanes = np.concatenate([np.diff(columns.address_start) for _, _, columns in group])
+    addresses = np.concatenate([columns.addresses for _, _, columns in group])
+    starts = np.concatenate([[0], np.cumsum(lanes)]).astype(np.int32)
+    arrays = [arrow.array(values[name], type=schema.field(name).type) for name in PLAIN]
+    arrays.append(arrow.ListArray.from_arrays(starts, arrow.array(addresses), type=schema.field("addresses").type))
+    return arrow.Table.from_arrays(arrays, schema=schema)
+
+
+# ---- Reading
+
+
+def _read_metadata(file: Any, name: str) -> tuple[Launch, Sequence[int]]:
+    metadata = file.schema_arrow.metadata or {}
+    if metadata.get(b"rdmodel.format") != FORMAT.encode():
+        raise TraceError(f"{name}: a Parquet file, but not a trace ('rdmodel.format' is not {FORMAT!r})")
+    version = metadata.get(b"rdmodel.version", b"").decode("latin-1")
+    if not (version.isdecimal() and version.isascii() and 1 <= len(version) <= 9) or int(version) < 1:
+        raise TraceError(f"{name}: rdmodel.version={version[:20]!r}: must be a whole number of at least 1")
+    if int(version) > VERSION:
+        raise TraceError(f"{name}: version {int(version)} is newer than this rdmodel reads ({VERSION})")
+    launch = launch_from(_json(metadata, "rdmodel.launch", name), name)
+    return launch, _blocks(_json(metadata, "rdmodel.blocks", name), launch, file.metadata.num_rows, name)
+
+
+def _json(metadata: dict[bytes, bytes], key: str, name: str) -> Any:
+    try:
+        return json.loads(metadata[key.encode()])
+    except KeyError:
+        raise TraceError(f"{name}: {key} is missing") from None
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{name}: {key}: is not JSON: {error}") from None
+
+
+def _blocks(ranges: Any, launch: Launch, rows: int, name: str) -> Sequence[int]:
+    """Return the blocks that ranges stand for; how many they are is looked at before they are made."""
+    end = warps = 0
+    parts: list[Any] = ranges if isinstance(ranges, list) else [None]
+    for pair in parts:
+        whole = isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair)
+        if not whole or not end <= pair[0] < pair[1] <= launch.blocks:
+            raise TraceError(f"{name}: rdmodel.blocks: must be ascending ranges of blocks below {launch.blocks}")
+        end = pair[1]
+        warps += (pair[1] - pair[0]) * launch.block_warps
+    if max(warps, launch.block_warps) > most_warps(rows):
+        raise TraceError(f"{name}: {warps} warps for {rows} instructions; at most {most_warps(rows)} are read")
+    if len(ranges) == 1:
+        return range(*ranges[0])
+    return [block for pair in ranges for block in range(*pair)]
+
+
+def most_warps(rows: int) -> int:
+    """Return how many warps a file with so many instructions may claim: memory is bounded by what is there."""
+    return _SILENT_WARPS + 8 * rows
+
+
+def _check_schema(arrow: ModuleType, file: Any, name: str) -> None:
+    wanted, found = _schema(arrow), file.schema_arrow
+    for column in TYPES:
+        at = found.get_field_index(column)
+        if at < 0:
+            raise TraceError(f"{name}: the column {column} is missing")
+        field, expected = found.field(at), wanted.field(column)
+        if field.type != expected.type or field.nullable:
+            found_type = f"{field.type}{'' if field.nullable else ' not null'}"
+            raise TraceError(f"{name}: the column {column} is {found_type}, not {expected.type} not null")
+    for group in range(file.metadata.num_row_groups):
+        held = file.metadata.row_group(group).total_byte_size
+        if not 0 <= held <= MOST_GROUP_BYTES:
+            raise TraceError(f"{name}: row group {group} holds {held} bytes; at most {MOST_GROUP_BYTES} are read")
