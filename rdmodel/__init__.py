@@ -31,6 +31,7 @@ _HOMES = {
     "rdmodel.contests": ("Combination", "Contest", "combination", "contest"),
     "rdmodel.distance": ("DistanceStream", "histogram", "miss_ratio_curve", "reuse_distances"),
     "rdmodel.errors": ("ConfigError", "LaunchError", "RdmodelError", "SimulationError", "TraceError"),
+    "rdmodel.estimates": ("Estimate", "SampledCurve", "SampledHistogram"),
     "rdmodel.localities": ("Locality", "locality"),
     "rdmodel.measured": ("MeasuredComparison", "compare_measured"),
     "rdmodel.measurements": ("Measurement", "read_ncu"),

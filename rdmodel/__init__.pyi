@@ -26,6 +26,9 @@ from rdmodel.errors import LaunchError as LaunchError
 from rdmodel.errors import RdmodelError as RdmodelError
 from rdmodel.errors import SimulationError as SimulationError
 from rdmodel.errors import TraceError as TraceError
+from rdmodel.estimates import Estimate as Estimate
+from rdmodel.estimates import SampledCurve as SampledCurve
+from rdmodel.estimates import SampledHistogram as SampledHistogram
 from rdmodel.localities import Locality as Locality
 from rdmodel.localities import locality as locality
 from rdmodel.measured import MeasuredComparison as MeasuredComparison

@@ -147,6 +147,7 @@ cdef class Core:
         """Append `n` instructions with `used` lines in all to a warp's buffer; `more`: further ones may follow."""
         cdef Warp* w = &self.warp[warp]
         cdef int64_t* ids
+        cdef bint failed
         assert 0 <= n <= op.shape[0] and 0 <= used <= lines.shape[0]
         if warp_make_room(w, n, used) < 0:
             raise MemoryError
@@ -154,7 +155,11 @@ cdef class Core:
             warp_append(w, &op[0], &count[0], &needs[0], &gap[0], n)
         if used > 0:
             ids = w.ids + w.used
-            if table_intern_many(&self.table, &lines[0], used, ids) < 0 or self._meet(&lines[0], used, ids) < 0:
+            with nogil:
+                failed = (
+                    table_intern_many(&self.table, &lines[0], used, ids) < 0 or self._meet(&lines[0], used, ids) < 0
+                )
+            if failed:
                 raise MemoryError
             w.used += used
         w.more = more

@@ -17,14 +17,17 @@ Histogram(7 accesses, 3 infinite, largest 2)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rdmodel._tree import Distances
-from rdmodel.errors import TraceError
+from rdmodel.checks import check_int
+from rdmodel.errors import ConfigError, TraceError
+from rdmodel.estimates import SampledHistogram
 from rdmodel.reuse import Histogram, MissRatioCurve
+from rdmodel.turns import check_sample, sampled_histogram, shards
 
 __all__ = ["DistanceStream", "histogram", "miss_ratio_curve", "reuse_distances"]
 
@@ -84,8 +87,16 @@ def reuse_distances(lines: ArrayLike) -> NDArray[np.int64]:
     return DistanceStream().feed(lines)
 
 
-def histogram(lines: ArrayLike) -> Histogram:
+@overload
+def histogram(lines: ArrayLike, *, sample: None = None, seed: int = 0) -> Histogram: ...
+@overload
+def histogram(lines: ArrayLike, *, sample: float, seed: int = 0) -> SampledHistogram: ...
+def histogram(lines: ArrayLike, *, sample: float | None = None, seed: int = 0) -> Histogram | SampledHistogram:
     """Return how often each reuse distance occurs in `lines`.
+
+    With `sample`, a rate above 0 and at most 1, only lines whose hash falls under the rate are followed (SHARDS,
+    Waldspurger et al., FAST 2015): about so much of the memory, and little more than the time to hash. `seed` chooses
+    the hash. Raises `ConfigError` for another rate, `TraceError` if no line is in the sample.
 
     Arguments, time and errors as in `reuse_distances`. Works piece by piece, in memory O(D) for D
     distinct lines: `lines` may be a ``numpy.memmap`` larger than memory.
@@ -93,6 +104,8 @@ def histogram(lines: ArrayLike) -> Histogram:
     >>> histogram([7, 8, 9, 7]).to_dict()
     {-1: 3, 2: 1}
     """
+    if sample is not None:
+        return _sampled(lines, sample, seed)
     stream = DistanceStream()
     counts = np.zeros(1, dtype=np.int64)  # counts[d + 1] accesses have distance d
     for chunk in _chunks(_check_lines(lines)):
@@ -103,17 +116,39 @@ def histogram(lines: ArrayLike) -> Histogram:
     return Histogram.from_dense(counts[1:], int(counts[0]))
 
 
-def miss_ratio_curve(lines: ArrayLike | Histogram, sizes: ArrayLike | None = None) -> MissRatioCurve:
+def miss_ratio_curve(
+    lines: ArrayLike | Histogram | SampledHistogram,
+    sizes: ArrayLike | None = None,
+    *,
+    sample: float | None = None,
+    seed: int = 0,
+) -> MissRatioCurve:
     """Return the miss ratios of fully associative LRU caches of `sizes` lines, compulsory misses included.
 
     `lines` is a stream as in `reuse_distances`, or its `Histogram`. Default sizes: powers of two up to the
     number of distinct lines, and that number. Details and errors: `Histogram.miss_ratio_curve`; an empty
-    stream has no miss ratio and raises `TraceError`.
+    stream has no miss ratio and raises `TraceError`. With `sample`, as in `histogram`, the result is a
+    `SampledCurve`, which has an `Estimate` for every size.
 
     >>> miss_ratio_curve([7, 8, 9, 7], sizes=[0, 2, 3]).miss_ratios
     array([1.  , 1.  , 0.75])
     """
-    return (lines if isinstance(lines, Histogram) else histogram(lines)).miss_ratio_curve(sizes)
+    if isinstance(lines, Histogram | SampledHistogram):
+        if sample is not None:
+            raise ConfigError(f"sample={sample!r}: only a stream of lines can be sampled, not its histogram")
+        return lines.miss_ratio_curve(sizes)
+    if sample is not None:
+        return histogram(lines, sample=sample, seed=seed).miss_ratio_curve(sizes)
+    return histogram(lines).miss_ratio_curve(sizes)
+
+
+def _sampled(lines: ArrayLike, sample: float, seed: int) -> SampledHistogram:
+    rate = check_sample(sample)
+    check_int("seed", seed, 0)
+    found = shards(rate, seed)
+    for chunk in _chunks(_check_lines(lines)):
+        found.feed(chunk)
+    return sampled_histogram([found], rate)
 
 
 def _check_lines(lines: ArrayLike) -> NDArray[Any]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
+from threading import Event, Lock
 from time import perf_counter
 from typing import Any, Literal, get_args
 
@@ -33,12 +36,29 @@ from rdmodel.progress import Progress
 from rdmodel.randomness import Draws
 from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts, describe
 from rdmodel.reuse import Histogram
+from rdmodel.sampling import (
+    Group,
+    Plan,
+    Sampled,
+    Stretch,
+    check_sampling,
+    choose_sms,
+    estimates_of_blocks,
+    estimates_of_sms,
+    minus,
+    plan,
+    strata,
+)
+from rdmodel.threads import Stop, check_jobs, in_turn
 from rdmodel.trace import Trace
 
 DRAWS_PER_BATCH = 4096
 
 L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index")
 """Options of `predict` that change a field of the GPU's L1."""
+
+CALL_OPTIONS = ("seed", "seeds", "ablation", "breakdown", "histogram", "n_jobs", "sample_sms", "sample_blocks")
+"""Arguments of `predict` itself."""
 
 
 def predict(
@@ -50,6 +70,9 @@ def predict(
     ablation: bool = False,
     breakdown: Literal["paper"] | None = None,
     histogram: bool = True,
+    n_jobs: int = -1,
+    sample_sms: int | None = None,
+    sample_blocks: float | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Prediction:
@@ -75,22 +98,53 @@ def predict(
         raise ConfigError(f"seeds={seeds!r}: must be a whole number of at least 1")
     if breakdown not in (None, "paper"):
         raise ConfigError(f"breakdown={breakdown!r}: must be None or 'paper'")
-    study = _Study(trace, seed, seeds, progress)
-    result = study.run(machine, resolved, histogram)
+    check_jobs(n_jobs)
+    if sample_sms is not None or sample_blocks is not None:
+        check_sampling(sample_sms, sample_blocks)
+        _check_one_run(resolved, sample_sms, seeds=seeds, ablation=ablation, breakdown=breakdown)
+    study = _Study(trace, seed, seeds, n_jobs, progress)
+    if sample_sms is not None:
+        return study.sample_sms(machine, resolved, histogram, sample_sms)
+    if sample_blocks is not None:
+        return study.sample_blocks(machine, resolved, sample_blocks)
+    components = ABLATIONS if ablation else ("associativity", "mshrs") if breakdown == "paper" else ()
+    cases = [(machine, resolved, histogram), *((*_without(one, machine, resolved), False) for one in components)]
+    result, *others = study.run(cases)
+    rows = tuple(
+        Ablation(component=one, misses=other.misses.total, difference=result.misses.total - other.misses.total)
+        for one, other in zip(components, others, strict=True)
+    )
     if ablation:
-        rows = study.ablate(machine, resolved, result, ABLATIONS)
         result = dataclasses.replace(result, ablation=rows)
     if breakdown == "paper":
-        rows = result.ablation or study.ablate(machine, resolved, result, ("associativity", "mshrs"))
         result = dataclasses.replace(result, breakdown=_paper_breakdown(result, rows))
     return result
+
+
+def _check_one_run(options: Options, sample_sms: int | None, **runs: Any) -> None:
+    """Raise `ConfigError` for what cannot be had of a sample."""
+    name = "sample_blocks" if sample_sms is None else "sample_sms"
+    for other, value in runs.items():
+        if value not in (None, False) and (other, value) != ("seeds", 1):
+            raise ConfigError(f"{name}: not together with {other}, a sample is of one run")
+    if sample_sms is not None and options.model_sms != 1:
+        raise ConfigError(f"sample_sms={sample_sms}: not together with model_sms, it says which SMs are modelled")
+    assert options.sms is not None
+    if sample_sms is not None and sample_sms > options.sms:
+        raise ConfigError(f"sample_sms={sample_sms}: there are {options.sms} SMs")
+    if sample_sms is None and options.model_sms == "all" and options.definition == "hardware":
+        raise ConfigError("sample_blocks: not together with model_sms='all', where one dispatcher needs all blocks")
+    if sample_sms is None and options.first_touch_factor != 1:
+        raise ConfigError(
+            "sample_blocks: not together with first_touch_factor, a stretch does not know what was touched"
+        )
 
 
 def _make_options(options: Mapping[str, Any]) -> Options:
     known = [f.name for f in dataclasses.fields(Options)]
     for name in options:
         if name not in known:
-            raise ConfigError(unknown("option", name, [*known, *L1_OPTIONS, "seed", "seeds", "ablation", "breakdown"]))
+            raise ConfigError(unknown("option", name, [*known, *L1_OPTIONS, *CALL_OPTIONS]))
     stores = options.get("stores", "free")
     if isinstance(stores, bool):
         stores = "allocate" if stores else "free"
@@ -138,6 +192,10 @@ def _paper_breakdown(result: Prediction, rows: Sequence[Ablation]) -> dict[str, 
     }
 
 
+Case = tuple[GPU, Options, bool]
+"""A machine, how it runs, and whether reuse distances are wanted."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Study:
     """All runs of one call: the same trace and seeds, different machines and options."""
@@ -145,21 +203,53 @@ class _Study:
     trace: Trace
     seed: int
     seeds: int
+    n_jobs: int
     progress: Progress | None
 
-    def run(self, gpu: GPU, options: Options, histogram: bool) -> Prediction:
-        runs = [
-            _run_once(self.trace, gpu, options, seed, histogram, self.progress)
-            for seed in range(self.seed, self.seed + self.seeds)
-        ]
-        return runs[0] if self.seeds == 1 else _average(runs)
+    def run(self, cases: Sequence[Case]) -> list[Prediction]:
+        """Return for each case the mean over the seeds."""
+        runs = [_Run(self.trace, *case, seed) for case in cases for seed in range(self.seed, self.seed + self.seeds)]
+        found = self._all(runs)
+        groups = (found[at : at + self.seeds] for at in range(0, len(found), self.seeds))
+        return [_average(group) if self.seeds > 1 else group[0] for group in groups]
 
-    def ablate(self, gpu: GPU, options: Options, full: Prediction, components: Sequence[str]) -> tuple[Ablation, ...]:
-        rows = []
-        for component in components:
-            misses = self.run(*_without(component, gpu, options), histogram=False).misses.total
-            rows.append(Ablation(component=component, misses=misses, difference=full.misses.total - misses))
-        return tuple(rows)
+    def sample_sms(self, gpu: GPU, options: Options, histogram: bool, size: int) -> Prediction:
+        """Return what some of the SMs counted, and what that says of all."""
+        assert options.sms is not None
+        per_sm = deal(self.trace.launch, dataclasses.replace(options, model_sms=options.sms))
+        groups = strata({sm: len(blocks) for sm, blocks in enumerate(per_sm)})
+        chosen = choose_sms(groups, size, self.seed)
+        sms = sorted(sm for group in chosen for sm in group)
+        [result] = self._all([_SmsRun(self.trace, gpu, options, histogram, self.seed, tuple(sms))])
+        found = {sm.sm: sm for sm in result.per_sm}
+        estimates = estimates_of_sms(
+            [
+                Group([found[sm] for sm in some], len(group), sum(len(per_sm[sm]) for sm in group))
+                for some, group in zip(chosen, groups, strict=True)
+            ]
+        )
+        return dataclasses.replace(result, estimates=estimates, config={**result.config, "sample_sms": sms})
+
+    def sample_blocks(self, gpu: GPU, options: Options, share: float) -> Prediction:
+        """Return what some stretches of the SMs' blocks say of all of them."""
+        resident = residency(self.trace.launch, gpu).blocks
+        dealt = deal(self.trace.launch, options)
+        plans = tuple(plan(len(blocks), resident, share, self.seed, sm) for sm, blocks in enumerate(dealt))
+        [result] = self._all([_BlocksRun(self.trace, gpu, options, False, self.seed, plans)])
+        return dataclasses.replace(result, config={**result.config, "sample_blocks": share})
+
+    def _all(self, runs: Sequence[_Run]) -> list[Prediction]:
+        """Return the result of each run; their parts are shared out to the threads."""
+        n_jobs = self.n_jobs if self.trace.any_order else 1
+        watch = _Watch(sum(run.blocks for run in runs), self.progress)
+        parts = [partial(part, watch.clock()) for run in runs for part in run.parts()]
+        watch.in_threads = n_jobs != 1 and len(parts) > 1
+        found: list[Prediction] = []
+        with closing(in_turn(parts, n_jobs, watch.stop, watch.look)) as results:
+            for run in runs:
+                found.append(run.result([next(results) for _ in run.parts()]))  # noqa: PERF401, errors come in turn
+        watch.look()
+        return found
 
 
 COUNTERS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
@@ -216,45 +306,138 @@ def _histogram_of(counts: Mapping[int, int]) -> Histogram:
 # ---- one run
 
 
-def _run_once(
-    trace: Trace, gpu: GPU, options: Options, seed: int, track: bool, progress: Progress | None
-) -> Prediction:
-    slots = residency(trace.launch, gpu).blocks
-    per_sm = deal(trace.launch, options)
-    total = sum(map(len, per_sm))
-    clock = _Clock(total, progress)
-    sms = [
-        _Sm(trace, _make_core(gpu, options, slots, trace.launch.block_warps, track), gpu, options, seed, sm, clock)
-        for sm in range(len(per_sm))
-    ]
-    started = perf_counter()
-    if options.model_sms == "all" and options.definition == "hardware":
-        _dispatch(sms, iter(range(total)), cap_blocks(trace.launch, options))
-    else:
-        for sm, blocks in zip(sms, per_sm, strict=True):
-            sm.run(iter(blocks))
-    seconds = perf_counter() - started - clock.trace_seconds
-    counts = [sm.counts() for sm in sms]
-    if not any(sm.transactions for sm in counts):
-        raise TraceError(
-            f"the modelled blocks of {trace.launch.kernel} hold no loads"
-            + ("" if options.stores == "allocate" else " (stores are not modelled; option stores)")
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one SM, or several that share a dispatcher, came to."""
+
+    counts: list[SmCounts]
+    histograms: list[Histogram]
+    trace_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run: a case and a seed."""
+
+    trace: Trace
+    gpu: GPU
+    options: Options
+    track: bool
+    seed: int
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks are run, over all SMs."""
+        return sum(len(blocks) for _, blocks in self._dealt)
+
+    @property
+    def _dealt(self) -> list[tuple[int, Sequence[int]]]:
+        return list(enumerate(deal(self.trace.launch, self.options)))
+
+    def parts(self) -> list[Callable[[_Clock], _Part]]:
+        """Return the parts of the run that do not wait for each other."""
+        if self.options.model_sms == "all" and self.options.definition == "hardware":
+            return [partial(self._run_together, len(self._dealt))]
+        return [partial(self._run_alone, sm, blocks) for sm, blocks in self._dealt]
+
+    def _run_alone(self, sm: int, blocks: Sequence[int], clock: _Clock) -> _Part:
+        started = perf_counter()
+        one = self._sm(sm, clock)
+        one.run(iter(blocks))
+        return self._part([one], clock, started)
+
+    def _run_together(self, count: int, clock: _Clock) -> _Part:
+        started = perf_counter()
+        sms = [self._sm(sm, clock) for sm in range(count)]
+        _dispatch(sms, iter(range(self.blocks)), cap_blocks(self.trace.launch, self.options))
+        return self._part(sms, clock, started)
+
+    def _sm(self, sm: int, clock: _Clock, stretch: int = 0) -> _Sm:
+        launch = self.trace.launch
+        core = _make_core(self.gpu, self.options, residency(launch, self.gpu).blocks, launch.block_warps, self.track)
+        return _Sm(self.trace, core, self.gpu, self.options, self.seed, sm, clock, stretch)
+
+    def _part(self, sms: Sequence[_Sm], clock: _Clock, started: float) -> _Part:
+        seconds = perf_counter() - started - clock.trace_seconds - clock.waited
+        histograms = [sm.histogram() for sm in sms] if self.track else []
+        return _Part([sm.counts() for sm in sms], histograms, clock.trace_seconds, seconds)
+
+    def result(self, parts: Sequence[_Part]) -> Prediction:
+        """Return what all parts say together."""
+        counts = [sm for part in parts for sm in part.counts]
+        if not any(sm.transactions for sm in counts):
+            raise TraceError(
+                f"the modelled blocks of {self.trace.launch.kernel} hold no loads"
+                + ("" if self.options.stores == "allocate" else " (stores are not modelled; option stores)")
+            )
+        # SMs run side by side: their counts add up, their time does not.
+        totals = {**_each_counter(sum, counts), "steps": max(sm.steps for sm in counts)}
+        histograms = [histogram for part in parts for histogram in part.histograms]
+        return Prediction(
+            kernel=self.trace.launch.kernel,
+            gpu=self.gpu.name,
+            definition=self.options.definition,
+            seed=self.seed,
+            sms_modelled=len(counts),
+            **totals,
+            histogram=_sum_histograms(histograms) if self.track else None,
+            trace_seconds=sum(part.trace_seconds for part in parts),
+            seconds=sum(part.seconds for part in parts),
+            config={**describe(self.trace, self.gpu, self.options, self.seed), "seeds": 1},
+            per_sm=tuple(counts),
         )
-    # SMs run side by side: their counts add up, their time does not.
-    totals = {**_each_counter(sum, counts), "steps": max(sm.steps for sm in counts)}
-    return Prediction(
-        kernel=trace.launch.kernel,
-        gpu=gpu.name,
-        definition=options.definition,
-        seed=seed,
-        sms_modelled=len(sms),
-        **totals,
-        histogram=_sum_histograms([sm.histogram() for sm in sms]) if track else None,
-        trace_seconds=clock.trace_seconds,
-        seconds=seconds,
-        config={**describe(trace, gpu, options, seed), "seeds": 1},
-        per_sm=tuple(counts),
-    )
+
+
+@dataclass(frozen=True, slots=True)
+class _SmsRun(_Run):
+    """A run of some of the SMs."""
+
+    sms: tuple[int, ...]
+
+    @property
+    def _dealt(self) -> list[tuple[int, Sequence[int]]]:
+        assert self.options.sms is not None
+        per_sm = deal(self.trace.launch, dataclasses.replace(self.options, model_sms=self.options.sms))
+        return [(sm, per_sm[sm]) for sm in self.sms]
+
+
+@dataclass(frozen=True, slots=True)
+class _BlocksRun(_Run):
+    """A run of some stretches of the SMs' blocks, each by itself; `plans` has one plan per modelled SM."""
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks are run, over all SMs; those before a stretch too."""
+        return sum(part.last - part.begin for one in self.plans for part in one.parts)
+
+    def parts(self) -> list[Callable[[_Clock], _Part]]:
+        """Return the stretches."""
+        return [
+            partial(self._run_stretch, sm, blocks, number, stretch)
+            for (sm, blocks), one in zip(self._dealt, self.plans, strict=True)
+            for number, stretch in enumerate(one.parts)
+        ]
+
+    def _run_stretch(self, sm: int, blocks: Sequence[int], number: int, stretch: Stretch, clock: _Clock) -> _Part:
+        started = perf_counter()
+        one = self._sm(sm, clock, number)
+        resident = residency(self.trace.launch, self.gpu).blocks
+        counts = one.run_stretch(blocks, stretch, resident)
+        return _Part(
+            list(counts), [], clock.trace_seconds, perf_counter() - started - clock.trace_seconds - clock.waited
+        )
+
+    def result(self, parts: Sequence[_Part]) -> Prediction:
+        """Return what the stretches say of all blocks of their SMs."""
+        counts = iter([sm for part in parts for sm in part.counts])
+        sms = [
+            Sampled(one, *zip(*((next(counts), next(counts)) for _ in one.parts), strict=True)) for one in self.plans
+        ]
+        part = _Part([sm.total() for sm in sms], [], sum(p.trace_seconds for p in parts), sum(p.seconds for p in parts))
+        return dataclasses.replace(_Run.result(self, [part]), estimates=estimates_of_blocks(sms))
 
 
 SCHEDULERS = get_args(Sched)
@@ -307,27 +490,71 @@ def store_rule(options: Options) -> StoreRule:
     return StoreRule.LINES if options.stores == "evict" else StoreRule.KEEP
 
 
-class _Clock:
-    """Time spent on traces, and progress, over all SMs of a run."""
+class _Watch:
+    """What the parts of a study share: progress, the end of patience, and who may ask the trace for a block."""
 
     def __init__(self, blocks: int, progress: Progress | None) -> None:
-        self.trace_seconds = 0.0
+        self.stop = Event()
+        self.asking = Lock()
+        self.in_threads = False
         self._blocks = blocks
-        self._begun = 0
         self._progress = progress
+        self._clocks: list[_Clock] = []
 
-    def begin_block(self) -> None:
-        self._begun += 1
+    def clock(self) -> _Clock:
+        """Return the clock of one more part."""
+        self._clocks.append(_Clock(self))
+        return self._clocks[-1]
+
+    def look(self) -> None:
+        """Tell how many blocks were begun; only ever called in the thread that began."""
+        if self._progress is not None and (begun := sum(clock.begun for clock in self._clocks)):
+            self._progress(begun, self._blocks)
 
     def tick(self) -> None:
-        if self._progress is not None:
-            self._progress(self._begun, self._blocks)
+        """Take note, in any thread, that work goes on."""
+        if self.stop.is_set():
+            raise Stop
+        if not self.in_threads:
+            self.look()
+
+
+class _Clock:
+    """Time that one part spent on traces and on waiting for others that did, and the blocks that it has begun."""
+
+    def __init__(self, watch: _Watch) -> None:
+        self.trace_seconds = 0.0
+        self.waited = 0.0
+        self.begun = 0
+        self._watch = watch
+        self.tick = watch.tick
+
+    def open(self, trace: Trace, block: int, line: int, rule: StoreRule) -> list[WarpStream]:
+        """Return the streams of a block; one thread at a time asks, whoever makes the trace."""
+        came = perf_counter()
+        with self._watch.asking:
+            started = perf_counter()
+            streams = open_block(trace, block, line, rule)
+        self.waited += started - came
+        self.trace_seconds += perf_counter() - started
+        self.begun += 1
+        return streams
 
 
 class _Sm:
     """One SM: a core, and what feeds it."""
 
-    def __init__(self, trace: Trace, core: Core, gpu: GPU, options: Options, seed: int, sm: int, clock: _Clock) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        core: Core,
+        gpu: GPU,
+        options: Options,
+        seed: int,
+        sm: int,
+        clock: _Clock,
+        stretch: int = 0,
+    ) -> None:
         assert options.sigma is not None
         self.sm = sm
         self.core = core
@@ -335,7 +562,8 @@ class _Sm:
         self._trace = trace
         self._line = gpu.l1.line
         self._rule = store_rule(options)
-        self._draws = Draws(seed, sm, options.sigma)
+        # Stretches of one SM are runs of their own; the first begins as the SM does.
+        self._draws = Draws(seed, sm + (stretch << 32), options.sigma)
         self._left = np.empty(0, np.int64)
         self._streams: dict[int, WarpStream] = {}
         self._chunk = Chunk()
@@ -345,6 +573,21 @@ class _Sm:
         """Run the SM to its end, with its blocks in order."""
         while self.run_to_block():
             self.give(next(blocks, None))
+
+    def run_stretch(self, blocks: Sequence[int], stretch: Stretch, resident: int) -> tuple[SmCounts, SmCounts]:
+        """Run from the first block of a stretch on; return what it counted, and the wave of blocks before it."""
+        at, earlier = stretch.begin, self.counts()
+        before = earlier
+        while self.run_to_block():
+            if at == stretch.first - resident:
+                earlier = self.counts()
+            if at == stretch.first:
+                before = self.counts()
+            if at == stretch.last < len(blocks):
+                break
+            self.give(blocks[at] if at < stretch.last else None)
+            at += 1
+        return minus(self.counts(), before), minus(before, earlier)
 
     def run_to_block(self) -> bool:
         """Run until a slot is free and asks for a block (``core.now`` says when); False: the SM is done."""
@@ -368,11 +611,8 @@ class _Sm:
         if block is None:
             self.core.decline_block(slot)
             return
-        started = perf_counter()
         self.begun += 1
-        self._clock.begin_block()
-        streams = open_block(self._trace, block, self._line, self._rule)
-        self._clock.trace_seconds += perf_counter() - started
+        streams = self._clock.open(self._trace, block, self._line, self._rule)
         self.core.begin_block(slot)
         for warp, stream in enumerate(streams, slot * len(streams)):
             self._streams[warp] = stream

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdmodel.config import GPU
 from rdmodel.errors import RdmodelError
+from rdmodel.estimates import Estimate
 from rdmodel.reuse import Histogram
 from rdmodel.trace import Trace
 
@@ -79,7 +80,8 @@ class Prediction:
     ``transactions = hits + latency_misses + misses.total``, always. `latency_misses` are requests to a line that is
     already in flight: they wait, but cause no memory request, hardware counters do not count them as misses, and
     `miss_rate` leaves them out. Counts are summed over the modelled SMs (`per_sm` keeps them apart) and, where
-    several seeds were run (`runs`), are means over the runs.
+    several seeds were run (`runs`), are means over the runs. Where only a sample was run, `estimates` has what it says
+    of the whole, by name ("miss_rate", "transactions", ...).
     """
 
     kernel: str
@@ -103,6 +105,7 @@ class Prediction:
     runs: tuple[Prediction, ...] = field(default=(), repr=False)
     ablation: tuple[Ablation, ...] = field(default=(), repr=False)
     breakdown: Mapping[str, float] | None = field(default=None, repr=False)
+    estimates: Mapping[str, Estimate] = field(default_factory=dict, repr=False)
 
     @property
     def miss_rate(self) -> float:
@@ -166,6 +169,8 @@ class Prediction:
             plain["ablation"] = [row.to_dict() for row in self.ablation]
         if self.breakdown is not None:
             plain["breakdown"] = dict(self.breakdown)
+        if self.estimates:
+            plain["estimates"] = {name: one.to_dict() for name, one in self.estimates.items()}
         plain["config"] = dict(self.config)
         return plain
 
@@ -173,9 +178,13 @@ class Prediction:
         """Return the prediction as one flat row: for CSV and data frames."""
         plain = self.to_dict()
         low, high = self.interval or (None, None)
-        row = {k: v for k, v in plain.items() if isinstance(v, str | int | float)}
+        row: dict[str, Any] = {k: v for k, v in plain.items() if isinstance(v, str | int | float)}
         row |= {f"misses_{k}": v for k, v in plain["misses"].items()}
-        return row | {"interval_low": low, "interval_high": high}
+        row |= {"interval_low": low, "interval_high": high}
+        if self.estimates:
+            rate = self.estimates["miss_rate"]
+            row |= {"estimate": rate.value, "estimate_low": rate.low, "estimate_high": rate.high}
+        return row
 
     def to_frame(self) -> pd.DataFrame:
         """Return the prediction as a data frame of one row; needs pandas (extra ``frame``)."""

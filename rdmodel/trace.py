@@ -306,6 +306,11 @@ class Trace:
         """Return the number of warp instructions."""
         return len(self.columns)
 
+    @property
+    def any_order(self) -> bool:
+        """Whether a block is the same whichever blocks were asked for before it."""
+        return True
+
     @cached_property
     def _position(self) -> dict[int, int]:
         assert self.blocks is not None

@@ -22,7 +22,7 @@ from rdmodel.cli.groups import (
     add_simulator,
     add_source,
 )
-from rdmodel.cli.parser import Parser, one_of, whole
+from rdmodel.cli.parser import Parser, number, one_of, whole
 from rdmodel.errors import ConfigError, suggestion, unknown
 from rdmodel.version import __version__
 
@@ -148,6 +148,9 @@ def _mrc(parser: Parser) -> None:
         help="round-robin: warps take turns, no latencies (default); or the order of a definition of predict",
     )
     parser.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
+    parser.add_argument(
+        "--sample", type=number, metavar="RATE", help="follow only this share of the lines, and estimate: 0.01"
+    )
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
@@ -206,9 +209,10 @@ def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all options of `predict` that are on the command line."""
     names = (
         "definition cta stores divergence effects clip sched stall full_set step stagger gap first_touch_factor "
-        "hit_latency seed seeds ablation breakdown"
+        "hit_latency seed seeds ablation breakdown sample_sms sample_blocks"
     )
     options = {name: getattr(arguments, name) for name in names.split()} | extent_options(arguments)
+    options["n_jobs"] = arguments.jobs
     if arguments.latency is not None:
         options["lat_min"], options["sigma"] = arguments.latency
     return options

@@ -14,20 +14,24 @@ from typing import Any, Self, TypeVar
 
 import tracegen
 from rdmodel import presets, storage
+from rdmodel.checks import check_int
 from rdmodel.cli import text
 from rdmodel.cli.arguments import extent_options, model_options, simulation_options
 from rdmodel.cli.sources import machine, open_modelled, open_source, open_sources
 from rdmodel.cli.text_locality import locality as locality_text
 from rdmodel.cli.text_simulation import simulation
+from rdmodel.config import GPU
 from rdmodel.errors import ConfigError
 from rdmodel.localities import Locality, locality
 from rdmodel.model import predict
+from rdmodel.options import Options
 from rdmodel.overrides import override, parse_size
 from rdmodel.policies import Linear, Policy, remember
-from rdmodel.result import Prediction
+from rdmodel.result import Prediction, describe
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import simulate
 from rdmodel.summary import summarise
+from rdmodel.turns import check_sample, kernel_histogram
 from tracegen import formats
 
 R = TypeVar("R", Prediction, Simulation, Locality)
@@ -105,6 +109,9 @@ def run_mrc(arguments: argparse.Namespace) -> None:
     lines = None
     if arguments.sizes is not None:
         lines = [_lines(size, gpu.l1.line) for size in arguments.sizes.split(",")]
+    if arguments.sample is not None:
+        _sampled_mrc(arguments, gpu, lines)
+        return
     trace = open_source(arguments.source, arguments)
     options = extent_options(arguments) | {"definition": "paper", "seed": arguments.seed}
     l1 = dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear())
@@ -135,6 +142,34 @@ def run_mrc(arguments: argparse.Namespace) -> None:
         print_csv({"lines": n, "bytes": n * l1.line, "miss_ratio": ratio} for n, ratio in curve)
     else:
         print(text.reuse(result, curve, l1.line, arguments.order))
+
+
+def _sampled_mrc(arguments: argparse.Namespace, gpu: GPU, lines: Sequence[int] | None) -> None:
+    """Show what a sample of the lines says of the miss-ratio curve."""
+    if arguments.order != "round-robin":
+        raise ConfigError(f"sample: the order {arguments.order!r} needs all lines, in a schedule; use round-robin")
+    rate = check_sample(arguments.sample)
+    check_int("seed", arguments.seed, 0)
+    trace = open_source(arguments.source, arguments)
+    turns: dict[str, Any] = {"lat_min": 0, "sigma": 0.0, "hit_latency": 0, "divergence": False}
+    options = Options(definition="paper", **turns, **extent_options(arguments)).resolve(gpu)
+    with Progress(arguments.source) as progress:
+        found = kernel_histogram(trace, gpu, options, rate, arguments.seed, progress)
+    curve = found.miss_ratio_curve(lines)
+    points = [
+        {"lines": int(size), "bytes": int(size) * gpu.l1.line, "miss_ratio": one.value, **text.plain_error(one)}
+        for size, one in zip(curve.sizes, curve.estimates(), strict=True)
+    ]
+    if arguments.json:
+        head = {"kernel": trace.launch.kernel, "line": gpu.l1.line, "order": arguments.order}
+        counts = {"transactions": found.total, "followed": found.followed, "sampled_lines": found.lines}
+        histogram = {str(distance): n for distance, n in found.scaled().items()}
+        config = {**describe(trace, gpu, options, arguments.seed), "sample": rate}
+        print_json({**head, **counts, "sample": rate, "histogram": histogram, "curve": points, "config": config})
+    elif arguments.csv:
+        print_csv(points)
+    else:
+        print(text.sampled_reuse(trace.launch.kernel, found, curve, gpu.l1.line, arguments.order))
 
 
 def run_kernels(arguments: argparse.Namespace) -> None:

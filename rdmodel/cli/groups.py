@@ -308,6 +308,13 @@ def add_runs(parser: Parser) -> None:
     group.add_argument(
         "--breakdown", type=one_of("breakdown", ("paper",)), metavar="paper", help="classes of the paper's figure 10"
     )
+    group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="threads; default: one for each core (-1)")
+    group.add_argument(
+        "--sample-sms", type=whole, metavar="N", help="run only N of the SMs, chosen by the seed, and estimate for all"
+    )
+    group.add_argument(
+        "--sample-blocks", type=number, metavar="SHARE", help="run only that share of the blocks, and estimate: 0.1"
+    )
 
 
 def add_output(parser: Parser, csv: bool = False, json: str = "one JSON object (a list for several kernels)") -> None:

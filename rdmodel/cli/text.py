@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rdmodel.config import GPU
+from rdmodel.estimates import Estimate, SampledCurve, SampledHistogram
 from rdmodel.result import Prediction
 from rdmodel.reuse import INFINITE, Histogram, MissRatioCurve
 from rdmodel.summary import Summary
@@ -54,6 +55,8 @@ def prediction(result: Prediction) -> str:
         parts.insert(2, _breakdown(result))
     if result.ablation:
         parts.insert(2, _ablation(result))
+    if result.estimates:
+        parts.insert(3, _estimates(result.estimates))
     return "\n\n".join(parts)
 
 
@@ -92,13 +95,33 @@ def _rate(result: Prediction) -> str:
     if result.interval is not None:
         low, high = result.interval
         interval = f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %)"
+    rate = result.miss_rate
+    if "miss_rate" in result.estimates:
+        one = result.estimates["miss_rate"]
+        rate = one.value
+        interval = f", estimated (95 % interval {100 * one.low:.2f} to {100 * one.high:.2f} %)"
     stores = "" if result.config["options"]["stores"] == "allocate" else " and stores"
     line = result.config["gpu"]["l1"]["line"]
     return (
-        f"L1 miss rate {100 * result.miss_rate:.2f} %{interval}\n"
+        f"L1 miss rate {100 * rate:.2f} %{interval}\n"
         f"counts load requests that leave the SM, per coalesced {line}-byte transaction;\n"
         f"leaves out requests to lines already in flight ({100 * result.latency_miss_rate:.2f} %){stores}"
     )
+
+
+def _estimates(estimates: Mapping[str, Estimate]) -> str:
+    """Return what a sample says of the whole, in counts."""
+    rows = [("  estimated", "of all", "error", "95 % interval")]
+    rows += [
+        (f"  {name.replace('_', ' ')}", count(round(one.value)), *(_whole_numbers(one)))
+        for name, one in estimates.items()
+        if not name.endswith("rate")
+    ]
+    return f"a sample: {next(iter(estimates.values())).sampled}\n\n" + table(rows, right=(1, 2, 3))
+
+
+def _whole_numbers(one: Estimate) -> tuple[str, str]:
+    return count(round(one.standard_error)), f"{count(round(one.low))} to {count(round(one.high))}"
 
 
 def _ablation(result: Prediction) -> str:
@@ -131,6 +154,34 @@ def reuse(result: Prediction, curve: MissRatioCurve, line: int, order: str) -> s
         + table(points, right=(0, 1, 2))
         + "\n\nmiss ratio of one fully associative LRU cache, first touches included"
     )
+
+
+def sampled_reuse(kernel: str, found: SampledHistogram, curve: SampledCurve, line: int, order: str) -> str:
+    """Return what a sample of the lines says of a miss-ratio curve, with the error of each point."""
+    rows = [("  cache", "lines", "miss ratio", "error", "95 % interval", "")]
+    rows += [
+        (
+            f"  {size_text(int(size) * line)}",
+            f"{size:,}",
+            percent(one.value, 1),
+            percent(one.standard_error, 1),
+            f"{100 * one.low:.2f} to {100 * one.high:.2f} %",
+            _bar(one.value),
+        )
+        for size, one in zip(curve.sizes, curve.estimates(), strict=True)
+    ]
+    return (
+        f"{kernel}: {count(found.total)} transactions in the order {order}, {line}-byte lines\n"
+        f"a sample: {found.sampled}, with {count(found.followed)} of the transactions\n\n"
+        + table(rows, right=(0, 1, 2, 3, 4))
+        + "\n\nestimated miss ratio of one fully associative LRU cache, first touches included;\n"
+        f"the sample cannot tell caches of fewer than {-(-2 // found.rate):,.0f} lines from each other"
+    )
+
+
+def plain_error(one: Estimate) -> dict[str, float]:
+    """Return the error of an estimate as plain numbers, for the rows of a table."""
+    return {"standard_error": one.standard_error, "low": one.low, "high": one.high}
 
 
 def _bar(share: float) -> str:

@@ -42,13 +42,19 @@ class OrderedTrace(EmulatedTrace):
         """Return one block's instructions, executing all before it; raises `TraceError`."""
         if block not in self._held:
             raise missing_block(self, block)
-        while self._next <= block:
-            held = self._next in self._held
-            columns = self.launched.run(self._next, record=held)
-            if held:
-                self._kept[self._next] = columns
-            self._next += 1
+        with self.launched.lock:
+            while self._next <= block:
+                held = self._next in self._held
+                columns = self.launched.run(self._next, record=held)
+                if held:
+                    self._kept[self._next] = columns
+                self._next += 1
         return self._kept[int(block)]
+
+    @property
+    def any_order(self) -> bool:
+        """Whether a block is the same whichever blocks were asked for before it: always."""
+        return True
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import cached_property
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,7 @@ class Launched:
         if not isinstance(shared, int) or shared < 0:
             raise LaunchError(f"shared={shared!r}: must be a whole number of at least 0")
         self._machine, self._program, self._parameters = machine, program, parameters
+        self.lock = RLock()  # registers, places and log are those of the block that is being executed
         self._shared = program.shared_bytes + shared
         self._limit = max_instructions
         self._local = -(-program.local_bytes // 16) * 16
@@ -253,6 +255,10 @@ class Launched:
         """
         if not 0 <= block < self.launch.blocks:
             raise TraceError(f"block {block}: must be 0 to {self.launch.blocks - 1}")
+        with self.lock:
+            return self._run(block, record)
+
+    def _run(self, block: int, record: bool) -> Columns:
         emulator = self._emulator
         self._places.bind(*self._machine.memory.tables())
         self._machine.parameters.array[: len(self._parameters)] = np.frombuffer(self._parameters, np.uint8)
@@ -348,6 +354,11 @@ class EmulatedTrace(Trace):
     def __repr__(self) -> str:
         return f"EmulatedTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block})"
 
+    @property
+    def any_order(self) -> bool:
+        """Whether a block is the same whichever blocks were asked for before it."""
+        return not self.launched.data_dependent
+
     @cached_property
     def _held(self) -> frozenset[int]:
         assert self.blocks is not None
@@ -357,9 +368,10 @@ class EmulatedTrace(Trace):
         """Execute one block and return its instructions; raises `TraceError`, also if the trace does not hold it."""
         if block not in self._held:
             raise missing_block(self, block)
-        if self._last is None or self._last[0] != block:
-            self._last = int(block), self.launched.run(int(block))
-        return self._last[1]
+        with self.launched.lock:
+            if self._last is None or self._last[0] != block:
+                self._last = int(block), self.launched.run(int(block))
+            return self._last[1]
 
     def __len__(self) -> int:
         """Return the number of warp instructions; executes every block, once."""

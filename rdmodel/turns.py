@@ -1,0 +1,118 @@
+"""Reuse distances of a sample of a kernel's lines, its warps taking turns: what `rdmodel mrc --sample` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from rdmodel._shards import DONE, WANT_BLOCK, WANT_CHUNK, Shards, Turns
+from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
+from rdmodel.config import GPU
+from rdmodel.errors import ConfigError, TraceError
+from rdmodel.estimates import SampledHistogram
+from rdmodel.launch import deal, residency
+from rdmodel.options import Options
+from rdmodel.progress import Progress
+from rdmodel.trace import Trace
+
+HASHES = 1 << 53
+"""A line's hash is one of so many."""
+
+
+def check_sample(sample: Any) -> float:
+    """Return a rate; raise `ConfigError` unless it is a number above 0 and at most 1."""
+    if isinstance(sample, bool) or not isinstance(sample, int | float) or not isfinite(sample) or not 0 < sample <= 1:
+        raise ConfigError(f"sample={sample!r}: must be a number above 0 and at most 1")
+    return float(sample)
+
+
+def shards(rate: float, seed: int) -> Shards:
+    """Return what follows the lines of a sample of that rate, chosen by the seed."""
+    salt = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+    return Shards(max(1, round(rate * HASHES)), salt)
+
+
+def sampled_histogram(found: Sequence[Shards], rate: float) -> SampledHistogram:
+    """Return the distances of streams that were sampled each by itself, together."""
+    counted = [one.counts() for one in found]
+    counts = np.zeros((max(len(finite) for finite, _ in counted), len(counted[0][1])), np.int64)
+    for finite, _ in counted:
+        counts[: len(finite)] += finite
+    return SampledHistogram(
+        rate=rate,
+        total=sum(one.total for one in found),
+        lines=sum(one.distinct for one in found),
+        counts=counts,
+        infinite=np.sum([infinite for _, infinite in counted], axis=0),
+    )
+
+
+def kernel_histogram(
+    trace: Trace, gpu: GPU, options: Options, rate: float, seed: int, progress: Progress | None = None
+) -> SampledHistogram:
+    """Return the reuse distances of a sample of the lines that a kernel's loads ask for.
+
+    Warps take turns, an instruction each; SMs and blocks are those of resolved `options`, and each SM's history is its
+    own, as in `predict` without latencies. Raises `TraceError` for blocks that hold no loads.
+    """
+    slots = residency(trace.launch, gpu).blocks
+    per_sm = deal(trace.launch, options)
+    found = [shards(rate, seed) for _ in per_sm]
+    total, begun = sum(map(len, per_sm)), 0
+    for one, blocks in zip(found, per_sm, strict=True):
+        sm = _Sm(trace, gpu, one, slots)
+        for block in blocks:
+            if not sm.run_to_block():
+                break
+            sm.give(block)
+            begun += 1
+            if progress is not None:
+                progress(begun, total)
+        sm.finish()
+    if not any(one.total for one in found):
+        raise TraceError(f"the modelled blocks of {trace.launch.kernel} hold no loads")
+    return sampled_histogram(found, rate)
+
+
+class _Sm:
+    """One SM whose warps take turns, and what feeds it."""
+
+    def __init__(self, trace: Trace, gpu: GPU, found: Shards, slots: int) -> None:
+        self._turns = Turns(found, slots, trace.launch.block_warps)
+        self._trace = trace
+        self._line = gpu.l1.line
+        self._streams: dict[int, WarpStream] = {}
+        self._chunk = Chunk()
+
+    def run_to_block(self) -> bool:
+        """Run until a slot asks for a block; False: there is nothing left to run."""
+        while (wanted := self._turns.run()) != DONE:
+            if wanted == WANT_BLOCK:
+                return True
+            assert wanted == WANT_CHUNK
+            self._feed(self._turns.subject)
+        return False
+
+    def give(self, block: int) -> None:
+        """Answer the request for a block."""
+        slot = self._turns.subject
+        streams = open_block(self._trace, block, self._line, StoreRule.DROP)
+        for warp, stream in enumerate(streams, slot * len(streams)):
+            self._streams[warp] = stream
+            self._turns.begin_warp(warp)
+            while self._turns.starved(warp):
+                self._feed(warp)
+        self._turns.start_block(slot)
+
+    def finish(self) -> None:
+        """Run to the end, without further blocks."""
+        while self.run_to_block():
+            self._turns.decline_block(self._turns.subject)
+
+    def _feed(self, warp: int) -> None:
+        chunk = self._chunk
+        more = self._streams[warp].fill(chunk)
+        self._turns.put_chunk(warp, chunk.count, chunk.lines, chunk.n, chunk.used, more)

@@ -1,0 +1,1 @@
+"""Whether the estimates of samples are honest: against exact runs, on the suite."""

@@ -1,0 +1,44 @@
+"""``python -m validation.sampling``: hold the estimates of samples against exact runs, on the suite."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tracegen.kernels.suites import POLYBENCH
+from validation.sampling.measure import MEASURED, Row, from_csv, measure, moved, to_csv
+from validation.sampling.reasons import NOTES
+from validation.sampling.report import RESULTS, coverage, results
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m validation.sampling", description=__doc__)
+    parser.add_argument("--kernels", nargs="+", choices=POLYBENCH, default=list(POLYBENCH), metavar="KERNEL")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--record", action="store_true", help="renew the committed record; needs all kernels")
+    output.add_argument("--check", action="store_true", help="compare with the committed record; fail where it moved")
+    output.add_argument("--recorded", action="store_true", help="write the page of the record again, without any run")
+    options = parser.parse_args()
+    if options.record and options.kernels != list(POLYBENCH):
+        parser.error("--record needs all kernels")
+    if options.recorded:
+        RESULTS.write_text(results(from_csv(MEASURED.read_text()), NOTES))
+        return
+    rows: list[Row] = []
+    for kernel in options.kernels:
+        print(kernel, file=sys.stderr, flush=True)
+        rows += measure(kernel)
+    if options.record:
+        MEASURED.write_text(to_csv(rows))
+        RESULTS.write_text(results(from_csv(to_csv(rows)), NOTES))
+    elif options.check:
+        lines = moved(rows, from_csv(MEASURED.read_text()))
+        print("\n".join(lines) or f"{len(rows)} estimates are as recorded")
+        sys.exit(1 if lines else 0)
+    else:
+        print("\n".join(coverage(rows)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""The record as tables: how often intervals hold the exact value, where they do not, and what a sample costs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from validation.sampling.measure import (
+    BLOCK_SEEDS,
+    CHOICES,
+    FOLDER,
+    LINE_SEEDS,
+    MACHINE,
+    RATES,
+    SHARE,
+    SIZES,
+    SMS,
+    Row,
+)
+
+RESULTS = FOLDER / "RESULTS.md"
+
+LOW = 0.9
+"""A coverage below this is listed by itself."""
+
+HEAD = f"""\
+# Are the estimates of samples honest?
+
+Written by `python -m validation.sampling --record`, with `results.csv`. The 30 kernels of the suite
+polybench at its sizes, on {MACHINE}, definition `hardware`. An interval is meant to hold the exact
+value in 95 % of all samples.
+
+* **sms**: miss rate of {SMS} of the SMs, against all of them; {CHOICES} samples, chosen by as many seeds.
+* **blocks**: miss rate with `sample_blocks={SHARE:g}`, the grid on one SM; {BLOCK_SEEDS} seeds, each with an
+  exact run of its own.
+* **lines**: miss ratio of a fully associative cache with `--sample` {" and ".join(f"{rate:g}" for rate in RATES)},
+  the grid on one SM, warps taking turns; {LINE_SEEDS} seeds, at {", ".join(SIZES)}.
+
+The time is that of one sampled run by that of the exact run, on a machine with other work on it.
+Kernels that have too few blocks or SMs are not sampled but run as a whole; they are counted apart,
+since their intervals cannot fail.
+"""
+
+
+def group(row: Row) -> str:
+    """Return the way of sampling, without the size of a cache."""
+    return row.way.partition(",")[0]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return lines of a table whose first two columns are text."""
+    rule = "|---|---|" + "---:|" * (len(head) - 2)
+    return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(cells)} |" for cells in rows)]
+
+
+def coverage(rows: Sequence[Row]) -> list[str]:
+    """Return how often the intervals of each way held, over kernels and seeds."""
+    lines = []
+    for way in dict.fromkeys(row.way for row in rows):
+        own = [row for row in rows if row.way == way]
+        real = [row for row in own if not row.whole]
+        held, samples = (sum(getattr(row, name) for row in real) for name in ("held", "samples"))
+        share = f"{100 * held / samples:.1f} %" if samples else "-"
+        errors = [abs(row.value - row.exact) for row in real] or [0.0]
+        width = statistics.median([row.high - row.low for row in real] or [0.0])
+        time = statistics.median([row.time for row in own])
+        lines.append(
+            (
+                way,
+                f"{len(real)} of {len(own)}",
+                f"{samples:,}",
+                share,
+                f"{100 * statistics.median(errors):.2f}",
+                f"{100 * width:.2f}",
+                f"{time:.2f}",
+            )
+        )
+    head = ("way", "kernels sampled", "samples", "intervals that hold", "median error", "median width", "median time")
+    return table(head, lines)
+
+
+def failures(rows: Iterable[Row]) -> list[str]:
+    """Return where the measured coverage is low."""
+    low = [row for row in rows if row.held < LOW * row.samples]
+    cells = [
+        (row.kernel, row.way, f"{row.held} of {row.samples}", f"{100 * row.exact:.2f}", interval(row)) for row in low
+    ]
+    return table(("kernel", "way", "held", "exact", "seed 0: interval"), cells)
+
+
+def interval(row: Row) -> str:
+    """Return an interval in percent."""
+    return f"{100 * row.low:.2f} to {100 * row.high:.2f}"
+
+
+def every(rows: Sequence[Row], ways: Sequence[str]) -> list[str]:
+    """Return every kernel under some ways of sampling, with the sample of seed 0."""
+    cells = [
+        (
+            row.kernel,
+            row.sampled,
+            f"{100 * row.exact:.2f}",
+            f"{100 * row.value:.2f}",
+            interval(row),
+            "yes" if row.holds else "no",
+            f"{row.held} of {row.samples}",
+            f"{row.time:.2f}",
+        )
+        for row in rows
+        if row.way in ways
+    ]
+    return table(("kernel", "sample", "exact", "estimate", "interval", "holds", "of all samples", "time"), cells)
+
+
+def results(rows: Sequence[Row], notes: str) -> str:
+    """Return the record's page; all rates are in percent."""
+    lines = [HEAD, "All rates, errors and widths are in percent.", "", *coverage(rows), ""]
+    lines += [f"## Where fewer than {100 * LOW:g} % hold", "", notes, "", *failures(rows), ""]
+    lines += ["## SMs", "", *every(rows, ["sms"]), "", "## Blocks", "", *every(rows, ["blocks"]), ""]
+    for rate in RATES:
+        way = f"lines {rate:g}, 256 KB"
+        lines += [f"## Lines, {rate:g}, 256 KB", "", *every(rows, [way]), ""]
+    return "\n".join(lines)
