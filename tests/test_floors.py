@@ -18,10 +18,10 @@ PACKAGES = ("rdmodel", "tracegen")
 FLOORS = {
     0: "errors version",
     1: "checks progress policies polynomials reuse memory config options overrides presets randomness trace "
-    "result simulation",
+    "result simulation paging",
     2: "_heap _index _lru _tree _warp _sched _coalesce _core _model _locality "
     "_ring _clock _period _cache _dram _issue _machine _network _loadstore _reorder _engine",
-    3: "assembly tally launch coalescing expansion pieces distance storage summary concentration",
+    3: "assembly tally launch coalescing expansion pieces distance storage summary concentration demand",
     4: "model simulator reference",
     5: "calibration comparison contests localities plots",
     6: "__init__ tracegen",
