@@ -5,9 +5,11 @@
 
 from array import array
 
+import numpy as np
+
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from rdmodel._calendar cimport calendar_free, calendar_init
 from rdmodel._index cimport index_read, set_of
@@ -183,9 +185,12 @@ cdef class Core:
         return C_DONE
 
     def histogram(self):
-        """Return the counts of finite distances as a list of (distance, count), ascending."""
-        cdef int64_t d
-        return [(d, self.distance_count[d]) for d in range(self.distance_end) if self.distance_count[d]]
+        """Return how often each finite distance occurred, indexed by the distance."""
+        counts = np.zeros(self.distance_end, np.int64)
+        cdef int64_t[::1] into = counts
+        if self.distance_end > 0:
+            memcpy(&into[0], self.distance_count, <size_t> self.distance_end * sizeof(int64_t))
+        return counts
 
     # ---- what runs rarely
 

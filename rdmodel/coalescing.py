@@ -14,13 +14,17 @@ from enum import IntEnum
 import numpy as np
 
 from rdmodel._coalesce import coalesce_columns, coalesce_segment
-from rdmodel.trace import WARP, Columns, Program, Segment, Trace
+from rdmodel.paging import Pages
+from rdmodel.trace import WARP, Columns, Program, Segment, Trace, held
 
 SECTOR = 32
 """Bytes of a sector: what GPUs since Volta fetch of a line, and what their profilers count."""
 
 INSTRUCTIONS_PER_CHUNK = 2048
 LINES_PER_CHUNK = 16384
+
+ROWS_AT_A_TIME = 1 << 16
+"""Instructions of mapped columns that are gone through before their pages may be given back."""
 
 
 class StoreRule(IntEnum):
@@ -83,9 +87,15 @@ class Chunk:
 
 
 class WarpStream:
-    """One warp's instructions, coalesced a chunk at a time, so that a long loop never lies in memory as a whole."""
+    """One warp's instructions, coalesced a chunk at a time, so that a long loop never lies in memory as a whole.
 
-    def __init__(self, source: Columns | Program, warp: int, line: int, rule: StoreRule) -> None:
+    `pages`, if the columns are mapped, are told what was read.
+    """
+
+    def __init__(
+        self, source: Columns | Program, warp: int, line: int, rule: StoreRule, pages: Pages | None = None
+    ) -> None:
+        self._pages = pages
         self._warp = warp
         self._rule = int(rule)
         self._line_bits = line.bit_length() - 1
@@ -112,6 +122,17 @@ class WarpStream:
 
     def _fill_from_columns(self, columns: Columns, chunk: Chunk) -> bool:
         end = int(columns.warp_start[self._warp + 1])
+        while self._position < end:
+            begun, stop = self._position, min(end, self._position + ROWS_AT_A_TIME)
+            self._append_columns(columns, stop, chunk)
+            if self._pages is not None:
+                lanes = columns.address_start.item(begun), columns.address_start.item(self._position)
+                self._pages.read(begun, self._position, *lanes)
+            if self._position < stop:
+                return True
+        return False
+
+    def _append_columns(self, columns: Columns, stop: int, chunk: Chunk) -> None:
         self._position, chunk.n, chunk.used, self._carry = coalesce_columns(
             columns.pc,
             columns.op,
@@ -124,7 +145,7 @@ class WarpStream:
             columns.address_start,
             columns.addresses,
             self._position,
-            end,
+            stop,
             self._rule,
             self._line_bits,
             self._most_lines,
@@ -142,7 +163,6 @@ class WarpStream:
             chunk.used,
             self._carry,
         )
-        return self._position < end
 
     def _fill_from_segment(self, segment: Segment, chunk: Chunk) -> bool:
         """Return whether the segment is done, as opposed to the chunk being full."""
@@ -182,8 +202,8 @@ class WarpStream:
 
 def open_block(trace: Trace, block: int, line: int, rule: StoreRule) -> list[WarpStream]:
     """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
-    source = trace.block(block)
-    return [WarpStream(source, warp, line, rule) for warp in range(trace.launch.block_warps)]
+    source, first = held(trace, block)
+    return [WarpStream(source, first + warp, line, rule, trace.pages) for warp in range(trace.launch.block_warps)]
 
 
 def coalesce(columns: Columns, line: int, rule: StoreRule) -> Iterator[Chunk]:

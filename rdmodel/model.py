@@ -291,16 +291,13 @@ def _each_counter(
 
 
 def _sum_histograms(histograms: Sequence[Histogram]) -> Histogram:
-    counts: dict[int, int] = {}
+    if len(histograms) == 1:
+        return histograms[0]
+    ends = [int(histogram.distances[-1]) + 1 for histogram in histograms if len(histogram.distances)]
+    counts = np.zeros(max(ends, default=0), np.int64)
     for histogram in histograms:
-        for distance, count in histogram.items():
-            counts[distance] = counts.get(distance, 0) + count
-    return _histogram_of(counts)
-
-
-def _histogram_of(counts: Mapping[int, int]) -> Histogram:
-    finite = sorted(distance for distance in counts if distance >= 0)
-    return Histogram(np.array(finite, np.int64), np.array([counts[d] for d in finite], np.int64), counts.get(-1, 0))
+        counts[histogram.distances] += histogram.counts
+    return Histogram.from_dense(counts, sum(histogram.infinite for histogram in histograms))
 
 
 # ---- one run
@@ -645,7 +642,7 @@ class _Sm:
         )
 
     def histogram(self) -> Histogram:
-        return _histogram_of({**dict(self.core.histogram()), -1: self.core.infinite})
+        return Histogram.from_dense(self.core.histogram(), self.core.infinite)
 
 
 def _dispatch(sms: Sequence[_Sm], blocks: Iterator[int], cap: int) -> None:

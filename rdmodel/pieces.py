@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from rdmodel.expansion import expand
-from rdmodel.trace import WARP, Columns, Program, Segment, Trace, slice_warps
+from rdmodel.trace import WARP, Columns, Program, Segment, Trace, held, slice_rows, slice_warps
 
-PIECE = 1 << 20
-"""Lane addresses in a piece, if nothing else is asked for: 8 MiB of addresses."""
+PIECE = 1 << 18
+"""Lane addresses in a piece, if nothing else is asked for: 2 MiB of addresses."""
 
 
 def pieces(trace: Trace, block: int, limit: int = PIECE) -> Iterator[tuple[int, Columns]]:
@@ -19,25 +19,35 @@ def pieces(trace: Trace, block: int, limit: int = PIECE) -> Iterator[tuple[int, 
 
     A block of at most `limit` lane addresses is one piece; a larger one is cut, first into warps, then along
     them, so that consecutive pieces may belong to one warp. A piece exceeds `limit` only where one iteration
-    of a segment's body does. Raises `TraceError` if the trace does not hold the block.
+    of a segment's body does. The pages of mapped columns may be given back between two pieces. Raises
+    `TraceError` if the trace does not hold the block.
     """
-    source = trace.block(block)
-    if isinstance(source, Columns):
-        yield from _cut_columns(source, limit)
-    else:
-        yield from _cut_program(source, trace.launch.block_warps, limit)
+    source, first = held(trace, block)
+    warps = trace.launch.block_warps
+    if not isinstance(source, Columns):
+        yield from _cut_program(source, warps, limit)
+        return
+    for warp, row, end in _cut_columns(source, first, warps, limit):
+        if warp is None:
+            yield 0, slice_warps(source, first, first + warps)
+        else:
+            yield warp, slice_rows(source, row, end)
+        if trace.pages is not None:
+            trace.pages.read(row, end, source.address_start.item(row), source.address_start.item(end))
 
 
-def _cut_columns(columns: Columns, limit: int) -> Iterator[tuple[int, Columns]]:
-    if len(columns.addresses) <= limit:
-        yield 0, columns
+def _cut_columns(columns: Columns, first_warp: int, warps: int, limit: int) -> Iterator[tuple[int | None, int, int]]:
+    """Yield pieces as (warp or None for all of them, first instruction, end)."""
+    first, end = (columns.warp_start.item(warp) for warp in (first_warp, first_warp + warps))
+    lanes = columns.address_start.item(end) - columns.address_start.item(first)
+    if lanes <= limit and end - first <= limit:
+        yield None, first, end
         return
     rows = max(1, limit // WARP)
-    for warp in range(columns.warps):
-        first, end = (int(row) for row in columns.warp_start[warp : warp + 2])
+    for warp in range(warps):
+        first, end = (columns.warp_start.item(first_warp + warp + i) for i in (0, 1))
         for row in range(first, end, rows):
-            bounds = np.array([0, row, min(row + rows, end), len(columns)])
-            yield warp, slice_warps(replace(columns, warp_start=bounds), 1, 2)
+            yield warp, row, min(row + rows, end)
 
 
 def _cut_program(program: Program, warps: int, limit: int) -> Iterator[tuple[int, Columns]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import LaunchError, TraceError
+from rdmodel.paging import Pages
 from rdmodel.pieces import pieces
 from rdmodel.progress import Progress
 from rdmodel.trace import ArrayInfo, Columns, Launch, Trace
@@ -48,6 +49,8 @@ DTYPES = {
 _OFFSETS = ("warp_start", "address_start")
 _PER_INSTRUCTION = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
 _MOST = (1 << 63) - 1
+
+BLOCKS_AT_A_TIME = 1 << 16
 
 
 def save(
@@ -89,8 +92,9 @@ def save(
 def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
     """Return the trace in a folder that `save` wrote, its columns mapped into memory, read-only.
 
-    The check of all columns against each other reads them once and needs a few numbers per instruction and a
-    byte per address in memory; `trusted` skips it, for a folder that is known to be sound. Raises
+    The check of all columns against each other reads them once, in bounded memory; `trusted` skips it, for a
+    folder that is known to be sound. Pages that were read are given back as readers go on (`Trace.pages`), so
+    that a trace takes `rdmodel.paging.WINDOW` bytes of memory, whatever its length. Raises
     `TraceError` that names the file and what is wrong with it: a newer version, a missing, truncated or
     foreign file, columns that disagree.
     """
@@ -107,7 +111,7 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
         raise TraceError(f"{folder}/address_start.npy: {found} values, {rows} instructions need {rows + 1}")
     blocks = columns.pop("blocks")
     try:
-        return Trace(launch, Columns(**columns), _compact(blocks), trusted)
+        return Trace(launch, Columns(**columns), _compact(blocks), trusted, _pages(columns.values()))
     except TraceError as error:
         raise TraceError(f"{folder}: {error}") from None
 
@@ -300,6 +304,17 @@ def _map_column(folder: Path, name: str, counts: Any) -> NDArray[Any]:
 
 
 def _compact(blocks: NDArray[np.int64]) -> range | list[int]:
-    if len(blocks) and np.array_equal(blocks, np.arange(blocks[0], blocks[0] + len(blocks))):
-        return range(int(blocks[0]), int(blocks[0]) + len(blocks))
-    return blocks.tolist()  # type: ignore[no-any-return]
+    """Return block ids as a range if they are evenly spaced, as those of one SM or of a whole grid are."""
+    if len(blocks) < 2 or blocks[0] >= blocks[1]:
+        return blocks.tolist()  # type: ignore[no-any-return]
+    step = int(blocks[1]) - int(blocks[0])
+    for start in range(0, len(blocks), BLOCKS_AT_A_TIME):
+        if (np.diff(blocks[start : start + BLOCKS_AT_A_TIME + 1]) != step).any():
+            return blocks.tolist()  # type: ignore[no-any-return]
+    return range(int(blocks[0]), int(blocks[0]) + step * len(blocks), step)
+
+
+def _pages(columns: Iterable[NDArray[Any]]) -> Pages:
+    """Return the pages of mapped columns; those that are empty are not mapped."""
+    maps = (getattr(column, "_mmap", None) for column in columns)
+    return Pages([mapped for mapped in maps if mapped is not None])

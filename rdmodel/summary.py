@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -117,26 +117,40 @@ def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-@dataclass(slots=True)
 class _LineSet:
-    """Distinct line numbers; merged only when as many new ones have come in as there are known ones."""
+    """Distinct line numbers: those known, ascending, and room for new ones, which are merged in when it is full."""
 
-    _known: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    _new: list[NDArray[np.int64]] = field(default_factory=list)
-    _waiting: int = 0
+    def __init__(self) -> None:
+        self._known = np.empty(0, np.int64)
+        self._new = np.empty(_MERGE_LINES, np.int64)
+        self._waiting = 0
 
     def add(self, lines: NDArray[np.int64]) -> None:
-        fresh = np.unique(lines)
-        self._new.append(fresh)
-        self._waiting += len(fresh)
-        if self._waiting > max(_MERGE_LINES, len(self._known)):
-            self.distinct()
+        """Take lines, each as often as it likes."""
+        while len(lines):
+            if self._waiting == len(self._new):
+                self.distinct()
+            part = lines[: len(self._new) - self._waiting]
+            self._new[self._waiting : self._waiting + len(part)] = part
+            self._waiting += len(part)
+            lines = lines[len(part) :]
 
     def distinct(self) -> NDArray[np.int64]:
         """Return all lines so far, ascending."""
-        self._known = np.unique(np.concatenate([self._known, *self._new]))
-        self._new, self._waiting = [], 0
+        fresh = self._new[: self._waiting]
+        fresh.sort()
+        merged = np.concatenate([self._known, _without_repeats(fresh)])
+        # Of two ascending runs this makes one in linear time.
+        merged.sort(kind="stable")
+        self._known = _without_repeats(merged)
+        self._waiting = 0
         return self._known
+
+
+def _without_repeats(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
+    first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return ascending[first]
 
 
 class _Tally:

@@ -8,16 +8,17 @@ Everything that reads traces takes them block by block, through `Trace.block`, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import LaunchError, TraceError
+from rdmodel.paging import Pages
 
 WARP = 32
 """Lanes in a warp."""
@@ -49,6 +50,9 @@ class Space(IntEnum):
 
 ELSEWHERE = Space.CONSTANT
 """From this space on, caches of their own serve the access: it is recorded, but makes no L1 transaction."""
+
+CHECKED_AT_A_TIME = 1 << 16
+"""Values of a column that a check looks at together: it needs a few times their memory, however long the trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +187,11 @@ class Columns:
         """Number of warps."""
         return len(self.warp_start) - 1
 
-    def check(self) -> None:
-        """Raise `TraceError` unless every column agrees with every other; O(instructions)."""
+    def check(self, pages: Pages | None = None) -> None:
+        """Raise `TraceError` unless every column agrees with every other; O(instructions), in bounded memory.
+
+        `pages`, if the columns are mapped, are given back as the check goes on.
+        """
         n = len(self)
         for column in fields(self):
             value = getattr(self, column.name)
@@ -192,30 +199,45 @@ class Columns:
             expected = len(value) if free else n + (column.name == "address_start")
             if value.shape != (expected,):
                 raise TraceError(f"column {column.name}: shape {value.shape}, expected ({expected},)")
-        _check_offsets("warp_start", self.warp_start, n)
-        _check_offsets("address_start", self.address_start, len(self.addresses))
-        lanes = np.bitwise_count(self.mask).astype(np.int64)
-        self._refuse(self.op > max(Op), "op {0} is not one of 0 to 3", self.op)
-        self._refuse(self.space > max(Space), "space {0} is not one of 0 to 3", self.space)
-        self._refuse(self.gap < 0, "gap {0} is negative", self.gap)
-        barrier = self.op == Op.BARRIER
-        self._refuse(~barrier & ((self.size < 1) | (self.size > 16)), "size {0} is not 1 to 16 bytes", self.size)
-        self._refuse(~barrier & (self.mask == 0), "no active lane (mask {0})", self.mask)
-        held = np.diff(self.address_start)
-        self._refuse(held != np.where(barrier, 0, lanes), "{0} addresses disagree with its active mask", held)
-        self._refuse_lanes(self.addresses < 0, "is negative")
-        self._refuse_lanes(self.addresses > LAST_ADDRESS, f"is above {LAST_ADDRESS}")
+        pages = Pages(()) if pages is None else pages
+        _check_offsets("warp_start", self.warp_start, n, pages)
+        _check_offsets("address_start", self.address_start, len(self.addresses), pages)
+        for first, end in _runs(n):
+            self._check_rows(slice(first, end))
+            pages.read(first, end)
+        for first, end in _runs(len(self.addresses)):
+            self._check_lanes(slice(first, end))
+            pages.read(0, 0, first, end)
+        pages.give_back()
 
-    def _refuse(self, wrong: NDArray[np.bool_], message: str, values: NDArray[Any]) -> None:
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise TraceError(f"{self._where(row)}: " + message.format(values[row]))
+    def _check_rows(self, part: slice) -> None:
+        op, space, size, mask = self.op[part], self.space[part], self.size[part], self.mask[part]
+        lanes = np.bitwise_count(mask).astype(np.int64)
+        self._refuse(op > max(Op), "op {0} is not one of 0 to 3", op, part)
+        self._refuse(space > max(Space), "space {0} is not one of 0 to 3", space, part)
+        self._refuse(self.gap[part] < 0, "gap {0} is negative", self.gap[part], part)
+        barrier = op == Op.BARRIER
+        self._refuse(~barrier & ((size < 1) | (size > 16)), "size {0} is not 1 to 16 bytes", size, part)
+        self._refuse(~barrier & (mask == 0), "no active lane (mask {0})", mask, part)
+        held = np.diff(self.address_start[part.start : part.stop + 1])
+        wrong = held != np.where(barrier, 0, lanes)
+        self._refuse(wrong, "{0} addresses disagree with its active mask", held, part)
 
-    def _refuse_lanes(self, wrong: NDArray[np.bool_], message: str) -> None:
+    def _check_lanes(self, part: slice) -> None:
+        addresses = self.addresses[part]
+        if addresses.min() < 0:
+            self._refuse_lane(part.start + int(np.argmax(addresses < 0)), "is negative")
+        if addresses.max() > LAST_ADDRESS:
+            self._refuse_lane(part.start + int(np.argmax(addresses > LAST_ADDRESS)), f"is above {LAST_ADDRESS}")
+
+    def _refuse(self, wrong: NDArray[np.bool_], message: str, values: NDArray[Any], part: slice) -> None:
         if wrong.any():
-            lane = int(np.argmax(wrong))
-            row = int(np.searchsorted(self.address_start, lane, side="right")) - 1
-            raise TraceError(f"{self._where(row)}: address {self.addresses[lane]} {message}")
+            at = int(np.argmax(wrong))
+            raise TraceError(f"{self._where(part.start + at)}: " + message.format(values[at]))
+
+    def _refuse_lane(self, lane: int, message: str) -> None:
+        row = int(np.searchsorted(self.address_start, lane, side="right")) - 1
+        raise TraceError(f"{self._where(row)}: address {self.addresses[lane]} {message}")
 
     def _where(self, row: int) -> str:
         warp = int(np.searchsorted(self.warp_start, row, side="right")) - 1
@@ -242,9 +264,19 @@ def _as_dtype(name: str, values: Any) -> NDArray[Any]:
     return column
 
 
-def _check_offsets(name: str, offsets: NDArray[np.int64], end: int) -> None:
-    if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != end or (np.diff(offsets) < 0).any():
+def _check_offsets(name: str, offsets: NDArray[np.int64], end: int, pages: Pages) -> None:
+    rises = len(offsets) >= 1 and offsets[0] == 0 and offsets[-1] == end
+    for first, last in _runs(len(offsets) - 1):
+        rises = rises and not (np.diff(offsets[first : last + 1]) < 0).any()
+        pages.read(first, last)
+    if not rises:
         raise TraceError(f"column {name}: must rise from 0 to {end}")
+
+
+def _runs(n: int) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of consecutive runs of at most `CHECKED_AT_A_TIME` of n values."""
+    for first in range(0, n, CHECKED_AT_A_TIME):
+        yield first, min(first + CHECKED_AT_A_TIME, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -284,13 +316,15 @@ class Trace:
     """A launch and the memory instructions of some or all of its blocks.
 
     `blocks` are the ids of the blocks that `columns` holds, ascending (None: all of the grid), each with
-    ``launch.block_warps`` warps in order; a warp may be empty. Raises `TraceError` if the columns are inconsistent.
+    ``launch.block_warps`` warps in order; a warp may be empty. `pages` are those of mapped columns; who reads
+    the columns block by block tells them. Raises `TraceError` if the columns are inconsistent.
     """
 
     launch: Launch
     columns: Columns
     blocks: Sequence[int] | None = None
     trusted: bool = field(default=False, repr=False)
+    pages: Pages | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Check once, here; whoever holds a Trace need not check again."""
@@ -300,7 +334,7 @@ class Trace:
             shape = f"{len(self.blocks)} blocks of {self.launch.block_warps} warps"
             raise TraceError(f"{self.columns.warps} warps, but {shape} need {warps}")
         if not self.trusted:
-            self.columns.check()
+            self.columns.check(self.pages)
 
     def __len__(self) -> int:
         """Return the number of warp instructions."""
@@ -311,22 +345,31 @@ class Trace:
         """Whether a block is the same whichever blocks were asked for before it."""
         return True
 
-    @cached_property
-    def _position(self) -> dict[int, int]:
-        assert self.blocks is not None
-        return {int(block): i for i, block in enumerate(self.blocks)}
-
     def block(self, block: int) -> Columns | Program:
         """Return the instructions of one block: `Columns` with its warps, or a `Program`.
 
         Raises `TraceError` if the trace does not hold the block.
         """
-        try:
-            at = self._position[block]
-        except KeyError:
-            raise missing_block(self, block) from None
-        width = self.launch.block_warps
-        return slice_warps(self.columns, at * width, (at + 1) * width)
+        first = self._first_warp(block)
+        return slice_warps(self.columns, first, first + self.launch.block_warps)
+
+    def _first_warp(self, block: int) -> int:
+        assert self.blocks is not None
+        at = bisect_left(self.blocks, block)
+        if at == len(self.blocks) or self.blocks[at] != block:
+            raise missing_block(self, block)
+        return at * self.launch.block_warps
+
+
+def held(trace: Trace, block: int) -> tuple[Columns | Program, int]:
+    """Return what has the instructions of a block, and the number of the block's first warp there.
+
+    Columns are those of the whole trace where it has them: nothing is copied, however long the block. Raises
+    `TraceError` if the trace does not hold the block.
+    """
+    if type(trace).block is Trace.block:
+        return trace.columns, trace._first_warp(block)
+    return trace.block(block), 0
 
 
 def check_blocks(launch: Launch, blocks: Sequence[int] | None) -> Sequence[int]:
@@ -356,14 +399,23 @@ def missing_block(trace: Trace, block: int) -> TraceError:
 
 def slice_warps(columns: Columns, first: int, last: int) -> Columns:
     """Return warps ``first:last`` as `Columns` of their own; the big columns are views, nothing is copied."""
-    lo, hi = int(columns.warp_start[first]), int(columns.warp_start[last])
+    return _slice_rows(columns, columns.warp_start[first : last + 1])
+
+
+def slice_rows(columns: Columns, first: int, last: int) -> Columns:
+    """Return instructions ``first:last`` of one warp, counted over all of them, as `Columns` of a single warp."""
+    return _slice_rows(columns, np.array([first, last]))
+
+
+def _slice_rows(columns: Columns, warp_start: NDArray[np.int64]) -> Columns:
+    lo, hi = int(warp_start[0]), int(warp_start[-1])
     at, end = int(columns.address_start[lo]), int(columns.address_start[hi])
     per_instruction = {
         name: getattr(columns, name)[lo:hi]
         for name in ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
     }
     return Columns(
-        warp_start=columns.warp_start[first : last + 1] - lo,
+        warp_start=warp_start - lo,
         address_start=columns.address_start[lo : hi + 1] - at,
         addresses=columns.addresses[at:end],
         **per_instruction,

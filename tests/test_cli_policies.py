@@ -125,7 +125,7 @@ def test_a_plot_is_drawn_beside_the_output(run, tmp_path):
 def test_every_option_reaches_the_simulator(run):
     options = (
         "--gpu gtx470-48k --set core.hit_latency=7 --l1 16K:4:128 --index bxor --mshr 9 --sched gto --allocate fill "
-        "--sms 3 --blocks 1 --memory 70 --no-stores --check --seed 4"
+        "--sms 3 --blocks 1 --ideal-memory 70 --no-stores --check --seed 4"
     )
     _, out, _ = run("policies", "atax.1", *SMALL, *options.split(), "--policies", "pd", "--jobs", "1", "--json")
     for one in json.loads(out)["kernels"][0]["simulations"].values():

@@ -103,12 +103,12 @@ def test_the_columns_of_the_text_are_aligned(run):
 
 
 def test_an_ideal_memory_is_said_and_has_no_l2_and_no_dram(run):
-    _, out, _ = run("simulate", "atax.1", *SMALL, "--memory", "1200")
+    _, out, _ = run("simulate", "atax.1", *SMALL, "--ideal-memory", "1200")
     parts = sections(out)
     assert "ideal memory, 1,200 cycles away" in parts
     assert parts["L1 miss latency"]["median"] == ["1,200"]
     assert not {"crossbar", "L2", "DRAM"} & set(parts)
-    _, out, _ = run("simulate", "atax.1", *SMALL, "--memory", "0", "--json")
+    _, out, _ = run("simulate", "atax.1", *SMALL, "--ideal-memory", "0", "--json")
     assert json.loads(out)["l2"] is None
 
 
@@ -133,7 +133,7 @@ def test_stalls_of_the_l2_are_told_apart(run):
 def test_every_option_reaches_the_simulator(run):
     options = (
         "--gpu gtx470-48k --set l1.ways=6 --set core.hit_latency=7 --l1 16K:4:128 --index bxor --mshr inf "
-        "--mshr-per-warp 6 --mshr-merge 8 --sched two-level --allocate fill --sms 3 --blocks 5 --memory 90 "
+        "--mshr-per-warp 6 --mshr-merge 8 --sched two-level --allocate fill --sms 3 --blocks 5 --ideal-memory 90 "
         "--no-stores --check --seed 4"
     )
     sizes = ("--param", "NX=512", "--param", "NY=8", "--block", "64")
@@ -222,14 +222,16 @@ BAD = {
     "simulate atax.1 --seeds 3": "unknown argument '--seeds'",
     "simulate atax.1 --ablation": "unknown argument '--ablation'",
     "simulate atax.1 --stores": "unknown argument '--stores'; did you mean '--no-stores'",
-    "predict atax.1 --memory 4": "unknown argument '--memory'",
+    "predict atax.1 --ideal-memory 4": "unknown argument '--ideal-memory'",
     "simulate atax.1 --json --csv": "not allowed with argument",
     "simulate atax.1 --sched random": "unknown sched 'random'; known: lrr, gto, two-level, old",
     "simulate atax.1 --sched two_level": "did you mean 'two-level'",
     "simulate atax.1 --allocate fil": "did you mean 'fill'",
-    "simulate atax.1 --memory -1": "memory=-1: must be at least 0",
-    "simulate atax.1 --memory ideal": "'ideal' is not a whole number",
-    "simulate atax.1 --memory nan": "'nan' is not a whole number",
+    "simulate atax.1 --ideal-memory -1": "memory=-1: must be at least 0",
+    "simulate atax.1 --ideal-memory ideal": "'ideal' is not a whole number",
+    "simulate atax.1 --ideal-memory nan": "'nan' is not a whole number",
+    "simulate atax.1 --memory 400": "'400' is not a size with its unit: 512M, 2G; an ideal memory of so many cycles is "
+    "--ideal-memory",
     "simulate atax.1 --sms 0": "sms=0: must be at least 1",
     "simulate atax.1 --blocks -2": "blocks=-2: must be at least 1",
     "simulate atax.1 --seed -1": "seed=-1: must be at least 0",
@@ -296,4 +298,4 @@ def test_asking_for_help_loads_no_numpy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "False\n"
-    assert "--memory N" in done.stdout
+    assert "--ideal-memory N" in done.stdout

@@ -15,6 +15,7 @@ from rdmodel.cli.groups import (
     add_extent,
     add_grid,
     add_machine,
+    add_memory,
     add_model,
     add_output,
     add_policies,
@@ -67,12 +68,18 @@ def _predict(parser: Parser) -> None:
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
+    add_memory(parser)
     add_model(parser)
     add_runs(parser)
     add_output(parser, csv=True)
 
 
 def _simulate(parser: Parser) -> None:
+    _locality(parser)
+    add_memory(parser, hint="; an ideal memory of so many cycles is --ideal-memory")
+
+
+def _locality(parser: Parser) -> None:
     parser.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help=SOURCE)
     add_source(parser)
     add_machine(parser)
@@ -127,6 +134,7 @@ def _trace(parser: Parser) -> None:
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
+    add_memory(parser)
 
 
 def _info(parser: Parser) -> None:
@@ -134,6 +142,7 @@ def _info(parser: Parser) -> None:
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
+    add_memory(parser)
     add_output(parser)
 
 
@@ -154,6 +163,7 @@ def _mrc(parser: Parser) -> None:
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
+    add_memory(parser)
     add_output(parser, csv=True)
 
 
@@ -169,7 +179,7 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "compare": (_compare, "Compare the model with the simulator, side by side, with the error by cause."),
     "policies": (_policies, "Run cache-management policies side by side, or list them."),
     "calibrate": (_calibrate, "Fit the model's latencies to the simulated GPU, or to measured ones."),
-    "locality": (_simulate, "Show who uses lines of the L1s again, how far apart, and what loads have in common."),
+    "locality": (_locality, "Show who uses lines of the L1s again, how far apart, and what loads have in common."),
     "trace": (_trace, "Make a trace of a kernel, or convert one."),
     "info": (_info, "Show the launch, instructions, footprint and locality of a trace."),
     "mrc": (_mrc, "Show the reuse-distance histogram and the miss-ratio curve."),
@@ -212,16 +222,26 @@ def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "hit_latency seed seeds ablation breakdown sample_sms sample_blocks"
     )
     options = {name: getattr(arguments, name) for name in names.split()} | extent_options(arguments)
-    options["n_jobs"] = arguments.jobs
+    options["n_jobs"] = jobs(arguments)
     if arguments.latency is not None:
         options["lat_min"], options["sigma"] = arguments.latency
     return options
 
 
+def jobs(arguments: argparse.Namespace) -> int:
+    """Return how many threads `predict` may use: one under ``--memory``, as each SM under way takes its share."""
+    asked: int | None = getattr(arguments, "jobs", None)
+    if arguments.memory is None:
+        return -1 if asked is None else asked
+    if asked not in (None, 1):
+        raise ConfigError(f"jobs={asked}: with --memory one SM or seed is modelled at a time")
+    return 1
+
+
 def simulation_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all options of `simulate` that are on the command line, but for policies."""
-    options = {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "memory", "seed", "check")}
-    return options | {"stores": not arguments.no_stores}
+    options = {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "seed", "check")}
+    return options | {"memory": arguments.ideal_memory, "stores": not arguments.no_stores}
 
 
 def comparison_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import tracegen
 from rdmodel import presets, storage
 from rdmodel.checks import check_int
 from rdmodel.cli import text
-from rdmodel.cli.arguments import extent_options, model_options, simulation_options
+from rdmodel.cli.arguments import extent_options, jobs, model_options, simulation_options
+from rdmodel.cli.budget import Budget, budget_of
 from rdmodel.cli.sources import machine, open_modelled, open_source, open_sources
 from rdmodel.cli.text_locality import locality as locality_text
 from rdmodel.cli.text_simulation import simulation
@@ -28,6 +29,7 @@ from rdmodel.options import Options
 from rdmodel.overrides import override, parse_size
 from rdmodel.policies import Linear, Policy, remember
 from rdmodel.result import Prediction, describe
+from rdmodel.reuse import INFINITE, Histogram
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import simulate
 from rdmodel.summary import summarise
@@ -42,16 +44,21 @@ def run_predict(arguments: argparse.Namespace) -> None:
     gpu = machine(arguments)
     options = model_options(arguments)
     results = []
-    for source in arguments.sources:
-        for trace in open_sources(source, arguments):
-            with Progress(source) as progress:
-                results.append(predict(trace, gpu, progress=progress, **options))
-    print_results(arguments, results, text.prediction)
+    with budget_of(arguments) as budget:
+        for source in arguments.sources:
+            for trace in open_sources(source, arguments):
+                with Progress(f"{source}, counting lines") as progress:
+                    budget.admit_prediction(trace, gpu, options, progress)
+                with Progress(source) as progress:
+                    results.append(predict(trace, gpu, progress=progress, **options))
+        print_results(arguments, results, text.prediction)
 
 
 def run_simulate(arguments: argparse.Namespace) -> None:
     """Simulate every kernel or trace given."""
-    print_results(arguments, _run_launches(arguments, simulate, lambda result: result), simulation)
+    with budget_of(arguments) as budget:
+        results = _run_launches(arguments, simulate, lambda result: result, budget)
+        print_results(arguments, results, simulation)
 
 
 def run_locality(arguments: argparse.Namespace) -> None:
@@ -60,7 +67,10 @@ def run_locality(arguments: argparse.Namespace) -> None:
 
 
 def _run_launches(
-    arguments: argparse.Namespace, run: Callable[..., R], simulated: Callable[[R], Simulation]
+    arguments: argparse.Namespace,
+    run: Callable[..., R],
+    simulated: Callable[[R], Simulation],
+    budget: Budget | None = None,
 ) -> list[R]:
     """Run everything given; what policies found out about a kernel holds for its later launches of the same file."""
     gpu = machine(arguments)
@@ -70,6 +80,9 @@ def _run_launches(
         learnt: dict[str, Sequence[Policy | str]] = {}
         for trace in open_sources(source, arguments):
             policies = learnt.get(trace.launch.kernel, arguments.policies)
+            if budget is not None:
+                with Progress(f"{source}, counting lines") as progress:
+                    budget.admit_simulation(trace, gpu, options, progress)
             with Progress(source) as progress:
                 results.append(run(trace, gpu, progress=progress, policies=policies, **options))
             learnt[trace.launch.kernel] = remember(policies, simulated(results[-1]).found)
@@ -78,10 +91,10 @@ def _run_launches(
 
 def run_trace(arguments: argparse.Namespace) -> None:
     """Write a kernel's trace, or convert a trace."""
-    trace = open_modelled(arguments.source, arguments, everything=arguments.all)
     form = arguments.format or formats.by_extension(arguments.output).name
     lost: tuple[str, ...] = ()
-    with Progress(arguments.source) as progress:
+    with budget_of(arguments), Progress(arguments.source) as progress:
+        trace = open_modelled(arguments.source, arguments, everything=arguments.all)
         if form == "native":
             source = {"from": Path(arguments.source).name, "params": dict(getattr(trace, "params", {}))}
             storage.save(trace, arguments.output, source=source, overwrite=arguments.overwrite, progress=progress)
@@ -95,8 +108,12 @@ def run_trace(arguments: argparse.Namespace) -> None:
 
 def run_info(arguments: argparse.Namespace) -> None:
     """Summarise a trace."""
-    trace = open_modelled(arguments.source, arguments)
-    summary = summarise(trace, line=machine(arguments).l1.line)
+    line = machine(arguments).l1.line
+    with budget_of(arguments) as budget:
+        trace = open_modelled(arguments.source, arguments)
+        with Progress(f"{arguments.source}, counting lines") as progress:
+            budget.admit_summary(trace, line, progress)
+        summary = summarise(trace, line=line)
     if arguments.json:
         print_json(summary.to_dict())
     else:
@@ -109,11 +126,16 @@ def run_mrc(arguments: argparse.Namespace) -> None:
     lines = None
     if arguments.sizes is not None:
         lines = [_lines(size, gpu.l1.line) for size in arguments.sizes.split(",")]
-    if arguments.sample is not None:
-        _sampled_mrc(arguments, gpu, lines)
-        return
+    with budget_of(arguments) as budget:
+        if arguments.sample is not None:
+            _sampled_mrc(arguments, gpu, lines)
+        else:
+            _print_reuse(arguments, gpu, lines, budget)
+
+
+def _print_reuse(arguments: argparse.Namespace, gpu: GPU, lines: list[int] | None, budget: Budget) -> None:
     trace = open_source(arguments.source, arguments)
-    options = extent_options(arguments) | {"definition": "paper", "seed": arguments.seed}
+    options = extent_options(arguments) | {"definition": "paper", "seed": arguments.seed, "n_jobs": jobs(arguments)}
     l1 = dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear())
     if arguments.order == "round-robin":
         # No latency and no MSHR limit: the order depends on the launch alone, not on any cache.
@@ -121,8 +143,11 @@ def run_mrc(arguments: argparse.Namespace) -> None:
         options |= {"lat_min": 0, "sigma": 0.0, "hit_latency": 0, "divergence": False}
     else:
         options["definition"] = arguments.order
+    gpu = gpu.replace(l1=l1)
+    with Progress(f"{arguments.source}, counting lines") as progress:
+        budget.admit_prediction(trace, gpu, options, progress, listed=arguments.json)
     with Progress(arguments.source) as progress:
-        result = predict(trace, gpu.replace(l1=l1), progress=progress, **options)
+        result = predict(trace, gpu, progress=progress, **options)
     assert result.histogram is not None
     curve = result.histogram.miss_ratio_curve(lines)
     if arguments.json:
@@ -133,7 +158,7 @@ def run_mrc(arguments: argparse.Namespace) -> None:
                 "line": l1.line,
                 "order": arguments.order,
                 "transactions": result.transactions,
-                "histogram": {str(d): n for d, n in result.histogram.items()},
+                "histogram": _histogram(result.histogram),
                 "curve": points,
                 "config": result.config,
             }
@@ -170,6 +195,11 @@ def _sampled_mrc(arguments: argparse.Namespace, gpu: GPU, lines: Sequence[int] |
         print_csv(points)
     else:
         print(text.sampled_reuse(trace.launch.kernel, found, curve, gpu.l1.line, arguments.order))
+
+
+def _histogram(histogram: Histogram) -> dict[str, int]:
+    counts = {str(INFINITE): histogram.infinite} if histogram.infinite else {}
+    return counts | dict(zip(map(str, histogram.distances.tolist()), histogram.counts.tolist(), strict=True))
 
 
 def run_kernels(arguments: argparse.Namespace) -> None:
@@ -238,7 +268,8 @@ def print_results(arguments: argparse.Namespace, results: Sequence[R], as_text: 
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON; NaN cannot occur."""
-    print(json.dumps(value, indent=2, allow_nan=False))
+    json.dump(value, sys.stdout, indent=2, allow_nan=False)
+    print()
 
 
 def print_csv(rows: Iterable[Mapping[str, Any]]) -> None:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from rdmodel.cli.parser import Parser, assignment, geometry, latency, number, one_of, triple, whole, whole_or
+from rdmodel.cli.parser import (
+    Parser,
+    assignment,
+    geometry,
+    latency,
+    number,
+    one_of,
+    size_with_unit,
+    triple,
+    whole,
+    whole_or,
+)
 
 DEFAULT_GPU = "gtx470-16k"
 MAX_INSTRUCTIONS = 10**9
@@ -196,7 +207,7 @@ def add_simulator(parser: Parser) -> None:
     group = parser.add_argument_group("the simulator")
     _add_schedule(group)
     group.add_argument(
-        "--memory",
+        "--ideal-memory",
         type=whole,
         metavar="N",
         help="an ideal memory, without crossbar, L2 and DRAM: every miss is answered N cycles later",
@@ -308,12 +319,22 @@ def add_runs(parser: Parser) -> None:
     group.add_argument(
         "--breakdown", type=one_of("breakdown", ("paper",)), metavar="paper", help="classes of the paper's figure 10"
     )
-    group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="threads; default: one for each core (-1)")
+    group.add_argument("--jobs", type=whole, metavar="N", help="threads; default: one for each core (-1)")
     group.add_argument(
         "--sample-sms", type=whole, metavar="N", help="run only N of the SMs, chosen by the seed, and estimate for all"
     )
     group.add_argument(
         "--sample-blocks", type=number, metavar="SHARE", help="run only that share of the blocks, and estimate: 0.1"
+    )
+
+
+def add_memory(parser: Parser, hint: str = "") -> None:
+    """Add how much memory the command may take; `hint` is for those who give a bare number."""
+    parser.add_argument(
+        "--memory",
+        type=size_with_unit(hint),
+        metavar="SIZE",
+        help="refuse to start, or else keep to this much memory: 2G; default: no limit",
     )
 
 

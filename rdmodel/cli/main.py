@@ -12,6 +12,7 @@ from rdmodel.errors import RdmodelError, SimulationError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv` (default: the program's arguments) and return the exit status."""
+    arguments = None
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         # Commands load NumPy and the cores; help and usage errors do without.
@@ -24,7 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RdmodelError as error:
         return _fail(str(error), 2)
     except MemoryError:
-        return _fail("out of memory; fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms) need less", 1)
+        given = getattr(arguments, "memory", None)
+        why = "out of memory" if given is None else f"the run needs more than --memory {given >> 20}M"
+        return _fail(f"{why}; fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms) need less", 1)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except BrokenPipeError:

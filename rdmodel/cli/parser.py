@@ -62,6 +62,19 @@ def number(text: str) -> float:
     return value
 
 
+def size_with_unit(hint: str = "") -> Any:
+    """Return an argparse type for ``512M`` or ``1.5G``, in bytes; a bare number is refused, with `hint`."""
+
+    def check(text: str) -> int:
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT])", text)
+        if not found:
+            also = hint if text.isdecimal() else ""
+            raise argparse.ArgumentTypeError(f"{text!r} is not a size with its unit: 512M, 2G{also}")
+        return int(float(found[1]) * (1 << 10 * (1 + "KMGT".index(found[2]))))
+
+    return check
+
+
 def whole_or(word: str) -> Any:
     """Return an argparse type for a whole number or `word`."""
 

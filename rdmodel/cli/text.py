@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from rdmodel.config import GPU
 from rdmodel.estimates import Estimate, SampledCurve, SampledHistogram
 from rdmodel.result import Prediction
-from rdmodel.reuse import INFINITE, Histogram, MissRatioCurve
+from rdmodel.reuse import Histogram, MissRatioCurve
 from rdmodel.summary import Summary
 
 WIDTH = 24
@@ -189,14 +191,14 @@ def _bar(share: float) -> str:
 
 
 def _by_powers(histogram: Histogram) -> list[tuple[str, int]]:
-    buckets: dict[int, int] = {}
-    for distance, n in histogram.items():
-        if distance != INFINITE:
-            buckets[distance.bit_length()] = buckets.get(distance.bit_length(), 0) + n
     rows = []
-    for bits in sorted(buckets):
+    end = int(histogram.distances[-1]).bit_length() + 1 if len(histogram.distances) else 0
+    for bits in range(end):
         low, high = (0, 0) if bits == 0 else (1 << (bits - 1), (1 << bits) - 1)
-        rows.append((f"{low:,}" if low == high else f"{low:,} to {high:,}", buckets[bits]))
+        first, last = np.searchsorted(histogram.distances, [low, high + 1])
+        if first < last:
+            name = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+            rows.append((name, int(histogram.counts[first:last].sum())))
     return [*rows, ("first touch", histogram.infinite)]
 
 
@@ -206,6 +208,15 @@ def size_text(size: int) -> str:
         if size >= 1 << bits and size % (1 << bits) == 0:
             return f"{size >> bits:,} {unit}"
     return f"{size:,} B"
+
+
+def bytes_text(size: int) -> str:
+    """Return a number of bytes rounded up to a tenth of the largest unit, as ``--memory`` takes it: 1.5G."""
+    for unit, bits in (("G", 30), ("M", 20), ("K", 10)):
+        if size >= 1 << bits:
+            tenths = -(-10 * size // (1 << bits))
+            return f"{tenths // 10}{unit}" if tenths % 10 == 0 else f"{tenths / 10:.1f}{unit}"
+    return str(size)
 
 
 def summary(result: Summary) -> str:
