@@ -111,7 +111,7 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
         raise TraceError(f"{folder}/address_start.npy: {found} values, {rows} instructions need {rows + 1}")
     blocks = columns.pop("blocks")
     try:
-        return Trace(launch, Columns(**columns), _compact(blocks), trusted, _pages(columns.values()))
+        return Trace(launch, Columns(**columns), _compact(blocks), trusted, mapped_pages(columns.values()))
     except TraceError as error:
         raise TraceError(f"{folder}: {error}") from None
 
@@ -314,7 +314,14 @@ def _compact(blocks: NDArray[np.int64]) -> range | list[int]:
     return range(int(blocks[0]), int(blocks[0]) + step * len(blocks), step)
 
 
-def _pages(columns: Iterable[NDArray[Any]]) -> Pages:
-    """Return the pages of mapped columns; those that are empty are not mapped."""
-    maps = (getattr(column, "_mmap", None) for column in columns)
-    return Pages([mapped for mapped in maps if mapped is not None])
+def mapped_pages(columns: Iterable[NDArray[Any]]) -> Pages:
+    """Return the pages of those columns that are mapped, or views of what is."""
+    maps = []
+    for column in columns:
+        owner: Any = column
+        while owner is not None and not isinstance(owner, np.memmap):
+            owner = getattr(owner, "base", None)
+        mapped = getattr(owner, "_mmap", None)
+        if mapped is not None:
+            maps.append(mapped)
+    return Pages(maps)

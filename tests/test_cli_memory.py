@@ -252,3 +252,18 @@ def test_kernels_that_are_made_on_demand_have_a_budget_too(run):
     sizes = ("--param", "NX=64", "--param", "NY=64")
     assert run("predict", "atax.1", *sizes, "--memory", "8G", "--csv")[0] == 0
     assert run("info", "atax.1", *sizes, "--memory", "8G")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--jobs", "2"], "jobs=2: with --memory one SM or seed is modelled at a time"),
+        (["--sample-sms", "2"], "sample_sms: what a sample needs is not known before, so not with --memory"),
+        (["--sample-blocks", "0.5"], "sample_blocks: what a sample needs is not known before, so not with --memory"),
+    ],
+)
+def test_what_cannot_be_promised_together_is_refused(options, message, capsys):
+    from rdmodel.cli import main
+
+    assert main(["predict", "vectoradd", "--param", "N=1024", "--memory", "1G", *options]) == 2
+    assert message in capsys.readouterr().err

@@ -141,6 +141,16 @@ def test_every_instruction_arrives_once_in_order_in_its_warp(written, text, memo
 
 @relaxed
 @given(text=files())
+def test_pages_of_temporary_files_are_given_back_and_come_again(written, text):
+    trace, held = (read_nvbit(written(text), kernel="0", memory=memory) for memory in (0, 1 << 20))
+    before = rows_of(trace)
+    assert trace.pages is not None
+    trace.pages.give_back()
+    assert rows_of(trace) == before == rows_of(held)
+
+
+@relaxed
+@given(text=files())
 def test_the_other_launch_is_there_as_well(written, text):
     expected = parse_plainly(text, launch=1)
     if any(row[1] != Op.STORE for rows in expected.values() for row in rows):

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.pieces import pieces
-from rdmodel.storage import launch_from
+from rdmodel.storage import launch_from, mapped_pages
 from rdmodel.trace import Columns, Launch, Trace
 from tracegen.formats.archived import INSTRUCTION, MEMORY, PLAIN, TYPES, Growing
 
@@ -112,7 +112,9 @@ def read_parquet(path: str | os.PathLike[str], *, memory: int = MEMORY) -> Trace
                 growing.append(batch)
             except TraceError as error:
                 raise TraceError(f"{name}: rows from {growing.rows}: {error}") from None
-    return Trace(launch, growing.finish(), blocks, trusted=True)
+    columns = growing.finish()
+    pages = mapped_pages(getattr(columns, column.name) for column in fields(columns))
+    return Trace(launch, columns, blocks, trusted=True, pages=pages)
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from rdmodel.storage import mapped_pages
 from rdmodel.trace import Trace
 
 EXAMPLES = 5
@@ -47,6 +48,14 @@ class Reading:
 
 @dataclass(eq=False)
 class RecordedTrace(Trace):
-    """A `Trace` that another tool recorded; `skipped` is empty unless it was read leniently."""
+    """A `Trace` that another tool recorded; `skipped` is empty unless it was read leniently.
+
+    Where its columns went through temporary files, pages of these are given back as those of native traces are.
+    """
 
     skipped: Skipped = Skipped()
+
+    def __post_init__(self) -> None:
+        """Find out which columns are mapped."""
+        super().__post_init__()
+        self.pages = mapped_pages(getattr(self.columns, column.name) for column in fields(self.columns))
