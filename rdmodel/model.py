@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from rdmodel import presets
+from rdmodel import presets, sharing
 from rdmodel._model import (
     DONE,
     WANT_BLOCK,
@@ -31,7 +31,7 @@ from rdmodel.options import Options, Sched
 from rdmodel.policies import Linear, index_function
 from rdmodel.progress import Progress
 from rdmodel.randomness import Draws
-from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts, describe
+from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts, describe, mean_l2
 from rdmodel.reuse import Histogram
 from rdmodel.trace import Trace
 
@@ -156,6 +156,7 @@ class _Study:
 
     def ablate(self, gpu: GPU, options: Options, full: Prediction, components: Sequence[str]) -> tuple[Ablation, ...]:
         rows = []
+        options = dataclasses.replace(options, l2=False)
         for component in components:
             misses = self.run(*_without(component, gpu, options), histogram=False).misses.total
             rows.append(Ablation(component=component, misses=misses, difference=full.misses.total - misses))
@@ -173,6 +174,7 @@ def _average(runs: Sequence[Prediction]) -> Prediction:
         runs[0],
         **_means(runs),
         histogram=_sum_histograms(histograms) if histograms else None,
+        l2=mean_l2([run.l2 for run in runs if run.l2 is not None]) if runs[0].l2 is not None else None,
         trace_seconds=sum(run.trace_seconds for run in runs),
         seconds=sum(run.seconds for run in runs),
         config={**runs[0].config, "seeds": len(runs)},
@@ -228,7 +230,12 @@ def _run_once(
         for sm in range(len(per_sm))
     ]
     started = perf_counter()
-    if options.model_sms == "all" and options.definition == "hardware":
+    dispatched = options.model_sms == "all" and options.definition == "hardware"
+    l2 = sharing.SharedL2(gpu, len(sms)) if options.l2 else None
+    if l2 is not None:
+        supplies = [iter(range(total))] * len(sms) if dispatched else [iter(blocks) for blocks in per_sm]
+        sharing.run_side_by_side(sms, supplies, cap_blocks(trace.launch, options), l2)
+    elif dispatched:
         _dispatch(sms, iter(range(total)), cap_blocks(trace.launch, options))
     else:
         for sm, blocks in zip(sms, per_sm, strict=True):
@@ -250,6 +257,7 @@ def _run_once(
         sms_modelled=len(sms),
         **totals,
         histogram=_sum_histograms([sm.histogram() for sm in sms]) if track else None,
+        l2=None if l2 is None else l2.prediction(),
         trace_seconds=clock.trace_seconds,
         seconds=seconds,
         config={**describe(trace, gpu, options, seed), "seeds": 1},
@@ -282,6 +290,7 @@ def _make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: 
         "hit_latency": options.hit_latency,
         "divergence": options.divergence,
         "track": track,
+        "log_full": sharing.LOG_FULL if options.l2 else 0,
     }
     if options.definition == "paper":
         return PaperCore(before=options.effects == "before", clip=options.clip, **common)
@@ -302,9 +311,9 @@ def store_rule(options: Options) -> StoreRule:
     """Return what the model wants to see of stores under the given options."""
     if options.stores == "allocate":
         return StoreRule.AS_LOAD
-    if options.definition == "paper":
-        return StoreRule.DROP
-    return StoreRule.LINES if options.stores == "evict" else StoreRule.KEEP
+    if options.l2 or options.stores == "evict":
+        return StoreRule.LINES
+    return StoreRule.DROP if options.definition == "paper" else StoreRule.KEEP
 
 
 class _Clock:
@@ -351,16 +360,20 @@ class _Sm:
         while (wanted := self.core.run()) != DONE:
             if wanted == WANT_BLOCK:
                 return True
-            if wanted == WANT_CHUNK:
-                self._feed(self.core.subject)
-            elif wanted == WANT_LATENCIES:
-                left = self._left[len(self._left) - self.core.latencies_left() :]
-                self._left = np.concatenate([left, self._draws.latencies(DRAWS_PER_BATCH)])
-                self.core.put_latencies(self._left)
-            else:
-                assert wanted == WANT_CHOICES and isinstance(self.core, HardwareCore)
-                self.core.put_choices(self._draws.choices(DRAWS_PER_BATCH))
+            self.serve(wanted)
         return False
+
+    def serve(self, wanted: int) -> None:
+        """Give the core what it wants, other than a block."""
+        if wanted == WANT_CHUNK:
+            self._feed(self.core.subject)
+        elif wanted == WANT_LATENCIES:
+            left = self._left[len(self._left) - self.core.latencies_left() :]
+            self._left = np.concatenate([left, self._draws.latencies(DRAWS_PER_BATCH)])
+            self.core.put_latencies(self._left)
+        else:
+            assert wanted == WANT_CHOICES and isinstance(self.core, HardwareCore)
+            self.core.put_choices(self._draws.choices(DRAWS_PER_BATCH))
 
     def give(self, block: int | None) -> None:
         """Answer the request for a block."""
