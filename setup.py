@@ -11,7 +11,7 @@ from setuptools import Extension, setup
 CHECKED = os.environ.get("RDMODEL_CHECKED", "0") not in ("", "0")
 SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
 
-MODULES = ["rdmodel._tree", "rdmodel._shards", "rdmodel._coalesce", "rdmodel._core", "rdmodel._model"]
+MODULES = ["rdmodel._tree", "rdmodel._shards", "rdmodel._coalesce", "rdmodel._core", "rdmodel._model", "rdmodel._l2"]
 MODULES += [f"rdmodel.{name}" for name in ("_network", "_loadstore", "_reorder", "_engine")]
 MODULES += ["rdmodel._locality"]
 MODULES += [f"tracegen.formats.{name}" for name in ("_trc", "_gather", "_nvbit", "_ppt", "_accelsim", "_accelsim_out")]

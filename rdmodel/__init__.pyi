@@ -42,6 +42,7 @@ from rdmodel.model import predict as predict
 from rdmodel.options import Options as Options
 from rdmodel.options import SimulationOptions as SimulationOptions
 from rdmodel.result import Ablation as Ablation
+from rdmodel.result import L2Prediction as L2Prediction
 from rdmodel.result import MissCounts as MissCounts
 from rdmodel.result import Prediction as Prediction
 from rdmodel.result import SmCounts as SmCounts

@@ -16,7 +16,7 @@ from rdmodel._calendar cimport NEVER, Calendar
 from rdmodel._index cimport Index
 from rdmodel._lru cimport NONE, Link, Recency, recency_push, recency_remove, recency_touch
 from rdmodel._tree cimport FULL, LineTable, Stack, prefetch, stack_distance, stack_move, stack_touch
-from rdmodel._warp cimport Warp
+from rdmodel._warp cimport Warp, grow
 
 # What `_run` returns: why it stopped.
 cdef enum:
@@ -25,6 +25,7 @@ cdef enum:
     C_LATENCIES = 2
     C_CHOICES = 3
     C_BLOCK = 4           # `subject` is the block slot that is free
+    C_LOG = 5             # the log wants to be taken away
     C_MEMORY = -1
     C_GO = -3             # of parts of a step: run on
 
@@ -64,6 +65,13 @@ cdef struct Flight:
     int64_t pending       # transactions whose effect is outstanding
     int64_t owner         # warp that allocated the MSHR, and that warp's age
     int64_t owner_age
+
+
+cdef struct Request:
+    # What leaves the SM.
+    int64_t time
+    int64_t line
+    bint write
 
 
 cdef inline void raise_line(Recency* r, int64_t size, Line* line, Link* link, int64_t flag, int64_t id) noexcept nogil:
@@ -148,6 +156,13 @@ cdef class Core:
     cdef public int64_t transactions, hits, latency_misses, compulsory, capacity, associativity
     cdef public int64_t stalls_mshr, stalls_ways, bypassed
     cdef public int64_t infinite
+    # What leaves the SM, in order, if it `logs`; `number`: the lines by id. No step begins with `log_full` in the log.
+    cdef bint logs
+    cdef Request* log
+    cdef int64_t* number
+    cdef readonly int64_t logged
+    cdef int64_t log_capacity, log_full
+    cdef bint log_lost                # for want of memory
 
     cdef int _run(self) noexcept nogil            # runs on until something is wanted; a definition overrides it
     cdef int _meet(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil
@@ -210,6 +225,23 @@ cdef class Core:
         if self.mshrs >= 0 and self.mshrs_used >= self.mshrs:
             return False
         return self.mshr_per_warp < 0 or w.held < self.mshr_per_warp
+
+    # ---- the log
+
+    cdef inline void _log(self, int64_t id, bint write) noexcept nogil:
+        if self.logged == self.log_capacity:
+            if grow(<void**> &self.log, 2 * self.log_capacity + 64, sizeof(Request)) < 0:
+                self.log_lost = True
+                return
+            self.log_capacity = 2 * self.log_capacity + 64
+        self.log[self.logged] = Request(self.now, self.number[id], write)
+        self.logged += 1
+
+    cdef inline void _log_stores(self, const Warp* w, int64_t first, int64_t end) noexcept nogil:
+        # Log a warp's lines from `first` to `end`, which are those of stores.
+        cdef int64_t i
+        for i in range(first, end):
+            self._log(w.ids[i], True)
 
     # ---- draws
 

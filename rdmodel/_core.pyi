@@ -9,6 +9,7 @@ WANT_CHUNK: int
 WANT_LATENCIES: int
 WANT_CHOICES: int
 WANT_BLOCK: int
+WANT_LOG: int
 
 class Core:
     now: int
@@ -23,6 +24,7 @@ class Core:
     stalls_ways: int
     bypassed: int
     infinite: int
+    logged: int
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class Core:
         hit_latency: int,
         divergence: bool,
         track: bool,
+        log_full: int,
         **definition: Any,
     ) -> None: ...
     def put_latencies(self, draws: NDArray[np.int64] | array[int]) -> None: ...
@@ -60,5 +63,6 @@ class Core:
     def primed(self, warp: int) -> bool: ...
     def start_block(self, slot: int) -> None: ...
     def decline_block(self, slot: int) -> None: ...
+    def take_log(self, times: NDArray[np.int64], lines: NDArray[np.int64], writes: NDArray[np.uint8]) -> None: ...
     def histogram(self) -> NDArray[np.int64]: ...
     def run(self) -> int: ...

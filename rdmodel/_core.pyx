@@ -7,7 +7,7 @@ from array import array
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -29,6 +29,7 @@ WANT_CHUNK = C_CHUNK
 WANT_LATENCIES = C_LATENCIES
 WANT_CHOICES = C_CHOICES
 WANT_BLOCK = C_BLOCK
+WANT_LOG = C_LOG
 
 
 cdef class Core:
@@ -44,7 +45,7 @@ cdef class Core:
     def __init__(
         self, *, int64_t sets, int64_t ways, index, int64_t mshrs, int64_t mshr_merge, int64_t mshr_per_warp,
         int64_t slots, int64_t block_warps, bint waves, int64_t lat_min, int64_t hit_latency, bint divergence,
-        bint track,
+        bint track, int64_t log_full,
     ):
         assert self.warp == NULL, "a core is set up once"
         index_read(&self.index, index)
@@ -64,6 +65,8 @@ cdef class Core:
         self.latency = array("q")
         self.divergence = divergence
         self.track = track
+        self.logs = log_full > 0
+        self.log_full = log_full if self.logs else INT64_MAX
         self._allocate_warps()
         self._allocate_sets()
 
@@ -106,6 +109,8 @@ cdef class Core:
         free(self.line)
         free(self.flight)
         free(self.position)
+        free(self.number)
+        free(self.log)
         free(self.recency)
         free(self.alive)
         free(self.state)
@@ -170,6 +175,16 @@ cdef class Core:
         """Tell whether a warp's buffer shows how it begins: it holds a load, or all there is."""
         return warp_primed(&self.warp[warp])
 
+    def take_log(self, int64_t[::1] times, int64_t[::1] lines, uint8_t[::1] writes):
+        """Move the `logged` requests, in the order in which they left the SM, to arrays with room for all of them."""
+        cdef int64_t i
+        assert times.shape[0] == lines.shape[0] == writes.shape[0] == self.logged
+        for i in range(self.logged):
+            times[i] = self.log[i].time
+            lines[i] = self.log[i].line
+            writes[i] = self.log[i].write
+        self.logged = 0
+
     # ---- running
 
     def run(self):
@@ -177,7 +192,7 @@ cdef class Core:
         cdef int code
         with nogil:
             code = self._run()
-        if code == C_MEMORY:
+        if code == C_MEMORY or self.log_lost:
             raise MemoryError
         return code
 
@@ -205,6 +220,7 @@ cdef class Core:
             if (
                 grow(<void**> &self.line, capacity, sizeof(Line)) < 0
                 or grow(<void**> &self.position, capacity, sizeof(int64_t)) < 0
+                or (self.logs and grow(<void**> &self.number, capacity, sizeof(int64_t)) < 0)
                 or (self.flights and grow(<void**> &self.flight, capacity, sizeof(Flight)) < 0)
             ):
                 return -1
@@ -212,6 +228,8 @@ cdef class Core:
         for i in range(used):
             if ids[i] == self.known:
                 self.position[self.known] = -1
+                if self.logs:
+                    self.number[self.known] = lines[i]
                 l = &self.line[self.known]
                 l.flags = 0
                 l.due = -1

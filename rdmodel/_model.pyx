@@ -7,7 +7,7 @@ from array import array
 cimport cython
 from libc.stdint cimport int64_t
 
-from rdmodel._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_MEMORY
+from rdmodel._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
 from rdmodel._core cimport IN_FLIGHT, IN_SET, NO_MEMORY, SEEN, SERVED, STALL_MSHR, STALL_WAYS
 from rdmodel._core cimport Core as Shared
 from rdmodel._core cimport Flight, Line, leave_way, raise_line, take_way
@@ -16,7 +16,7 @@ from rdmodel._heap cimport Event
 from rdmodel._lru cimport NONE, recency_touch
 from rdmodel._sched cimport SCHED_FIFO, SCHED_GTO, SCHED_RANDOM, Scheduler, sched_pick
 from rdmodel._warp cimport OP_LOAD, Arrival, Warp, put_off
-from rdmodel._warp cimport warp_fetch_ahead, warp_gather_needs, warp_record, warp_starved
+from rdmodel._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record
 
 # A name that is cimported is the compiler's alone: callers of this module need one in Python.
 from rdmodel._core import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core
@@ -56,7 +56,8 @@ cdef class PaperCore(Shared):
         cdef int64_t i
         self.alive[slot] = 0
         for i in range(slot * self.block_warps, (slot + 1) * self.block_warps):
-            if self.warp[i].n > 0:
+            self._pass_stores(&self.warp[i])
+            if self.warp[i].at < self.warp[i].n:
                 self.alive[slot] += 1
                 self._make_ready(i)
         if self.alive[slot] == 0:
@@ -68,6 +69,8 @@ cdef class PaperCore(Shared):
             if self._wants_block():
                 return C_BLOCK
             if self.phase == AT_ISSUE:
+                if self.logged >= self.log_full:
+                    return C_LOG
                 code = self._issue_step()
             elif self.phase == AT_ADVANCE:
                 code = self._advance()
@@ -168,6 +171,8 @@ cdef class PaperCore(Shared):
         else:
             if not self._mshr_free(w):
                 return STALL_MSHR
+            if self.logs:
+                self._log(id, False)
             self._count_miss(l)
             effect.time = l.due = self.now + self.lat_min + self._draw()
             effect.warp = warp
@@ -185,7 +190,7 @@ cdef class PaperCore(Shared):
 
     cdef int _advance(self) noexcept nogil:
         """Make sure that the buffer shows whether the warp goes on after this instruction."""
-        if warp_starved(&self.warp[self.current]):
+        if not warp_primed(&self.warp[self.current]):
             self.subject = self.current
             return C_CHUNK
         self.phase = AT_GO_ON if self.before else AT_EFFECTS
@@ -228,10 +233,18 @@ cdef class PaperCore(Shared):
         return C_GO
 
     cdef void _go_on(self, int64_t warp) noexcept nogil:
+        self._pass_stores(&self.warp[warp])
         if self.warp[warp].at < self.warp[warp].n:
             self._make_ready(warp)
         else:
             self._end_warp(warp)
+
+    cdef void _pass_stores(self, Warp* w) noexcept nogil:
+        """Let the stores before the warp's next load leave the SM."""
+        while w.at < w.n and w.program[w.at].op != OP_LOAD:
+            self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
+            w.id_at += w.program[w.at].count
+            w.at += 1
 
     cdef int _admit_arrival(self) noexcept nogil:
         """Let one arrived warp go on: one at a time, because a block that ends with it gives way right then."""
@@ -310,6 +323,8 @@ cdef class HardwareCore(Shared):
                     return C_BLOCK
                 self.phase = AT_ISSUE
             if self.phase == AT_ISSUE:
+                if self.logged >= self.log_full:
+                    return C_LOG
                 code = self._issue_step()
                 if code != C_GO:
                     return code
@@ -340,22 +355,28 @@ cdef class HardwareCore(Shared):
     cdef void _admit(self, int64_t warp) noexcept nogil:
         """Let a warp join the ready list, or end, now that what it waited for is there."""
         cdef Warp* w = &self.warp[warp]
-        if w.evict_from >= 0:
-            self._evict(w)
+        if w.passed_from >= 0:
+            self._let_stores_act(w)
         if w.ending:
             self._end_warp(warp)
         else:
             self._make_ready(warp)
 
-    cdef void _evict(self, Warp* w) noexcept nogil:
-        """Let the stores act that a warp has passed since its last instruction: their lines leave the cache."""
+    cdef void _let_stores_act(self, Warp* w) noexcept nogil:
+        """Let the stores that a warp has passed since its last instruction leave the SM, or evict their lines."""
+        if self.logs:
+            self._log_stores(w, w.passed_from, w.id_at)
+        if self.stores == STORES_EVICT:
+            self._evict(w)
+        w.passed_from = NONE
+
+    cdef void _evict(self, const Warp* w) noexcept nogil:
         cdef int64_t i
         cdef Line* l
-        for i in range(w.evict_from, w.id_at):
+        for i in range(w.passed_from, w.id_at):
             l = &self.line[w.ids[i]]
             if l.flags & (IN_SET | IN_FLIGHT) == IN_SET:
                 leave_way(&self.recency[l.set], self.line, w.ids[i])
-        w.evict_from = NONE
 
     cdef int _issue_step(self) noexcept nogil:
         cdef Warp* w
@@ -428,6 +449,8 @@ cdef class HardwareCore(Shared):
                 break
         if w.left == 0:
             if not load:
+                if self.logs:
+                    self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
                 w.id_at += w.program[w.at].count
             warp_record(w, w.latest)
             warp_fetch_ahead(w)
@@ -467,8 +490,8 @@ cdef class HardwareCore(Shared):
                 w.gap_left += w.program[w.at].gap
             if w.program[w.at].op == OP_LOAD or self.stores == STORES_STEP:
                 return True
-            if self.stores == STORES_EVICT and w.evict_from < 0:
-                w.evict_from = w.id_at
+            if (self.logs or self.stores == STORES_EVICT) and w.passed_from < 0:
+                w.passed_from = w.id_at
             w.id_at += w.program[w.at].count
             warp_record(w, Arrival(-1, -1))
         w.ending = not w.more
@@ -527,6 +550,8 @@ cdef class HardwareCore(Shared):
             if not self.bypass:
                 return STALL_WAYS
             self.bypassed += 1
+        if self.logs:
+            self._log(id, False)
         self._count_miss(l)
         latency = self.lat_min + self._draw()
         if first and self.first_touch_factor != 1.0:

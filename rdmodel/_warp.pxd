@@ -36,10 +36,10 @@ cdef struct Warp:
     int64_t used             # lines in the buffer
     Instruction* program     # [n]
     int64_t* ids             # [used] the lines of all transactions, one after the other, by id
-    # While it looks for its next instruction: what must have arrived, gaps to go, lines of stores that evict.
+    # While it looks for its next instruction: what must have arrived, gaps to go, stores that act then.
     int64_t gap_left
     Arrival key
-    int64_t evict_from       # first of the lines, up to `id_at`; -1 = none
+    int64_t passed_from      # first of the lines, up to `id_at`, of stores that it has passed; -1 = none
     bint more                # the stream may hold further instructions
     bint ending
     int64_t held             # MSHRs that it allocated
@@ -82,7 +82,7 @@ cdef inline void warp_begin(Warp* w, int64_t age) noexcept nogil:
     w.gap_left = 0
     w.held = 0
     w.ending = False
-    w.evict_from = -1
+    w.passed_from = -1
     w.age = age
 
 
@@ -92,10 +92,6 @@ cdef inline void warp_free(Warp* w) noexcept nogil:
 
 
 # ---- the buffer
-
-cdef inline bint warp_starved(const Warp* w) noexcept nogil:
-    return w.at == w.n and w.more
-
 
 cdef inline bint warp_primed(const Warp* w) noexcept nogil:
     # Whether the buffer shows how the warp begins: it holds a load, or all there is.
@@ -109,7 +105,7 @@ cdef inline bint warp_primed(const Warp* w) noexcept nogil:
 
 
 cdef inline void warp_drop_passed(Warp* w) noexcept nogil:
-    cdef int64_t first = w.evict_from if w.evict_from >= 0 else w.id_at
+    cdef int64_t first = w.passed_from if w.passed_from >= 0 else w.id_at
     w.n -= w.at
     w.used -= first
     if w.at > 0 and w.n > 0:
@@ -118,8 +114,8 @@ cdef inline void warp_drop_passed(Warp* w) noexcept nogil:
         memmove(w.ids, w.ids + first, <size_t> w.used * sizeof(int64_t))
     w.at = 0
     w.id_at -= first
-    if w.evict_from >= 0:
-        w.evict_from = 0
+    if w.passed_from >= 0:
+        w.passed_from = 0
 
 
 cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from rdmodel import presets
+from rdmodel import presets, sharing
 from rdmodel._model import (
     DONE,
     WANT_BLOCK,
@@ -34,7 +34,7 @@ from rdmodel.options import Options, Sched
 from rdmodel.policies import Linear, index_function
 from rdmodel.progress import Progress
 from rdmodel.randomness import Draws
-from rdmodel.result import Ablation, MissCounts, Prediction, SmCounts, describe
+from rdmodel.result import Ablation, L2Prediction, MissCounts, Prediction, SmCounts, describe, mean_l2
 from rdmodel.reuse import Histogram
 from rdmodel.sampling import (
     Group,
@@ -108,7 +108,8 @@ def predict(
     if sample_blocks is not None:
         return study.sample_blocks(machine, resolved, sample_blocks)
     components = ABLATIONS if ablation else ("associativity", "mshrs") if breakdown == "paper" else ()
-    cases = [(machine, resolved, histogram), *((*_without(one, machine, resolved), False) for one in components)]
+    plain = dataclasses.replace(resolved, l2=False)
+    cases = [(machine, resolved, histogram), *((*_without(one, machine, plain), False) for one in components)]
     result, *others = study.run(cases)
     rows = tuple(
         Ablation(component=one, misses=other.misses.total, difference=result.misses.total - other.misses.total)
@@ -127,6 +128,8 @@ def _check_one_run(options: Options, sample_sms: int | None, **runs: Any) -> Non
     for other, value in runs.items():
         if value not in (None, False) and (other, value) != ("seeds", 1):
             raise ConfigError(f"{name}: not together with {other}, a sample is of one run")
+    if options.l2:
+        raise ConfigError(f"{name}: not together with l2, which the requests of all modelled blocks go through")
     if sample_sms is not None and options.model_sms != 1:
         raise ConfigError(f"sample_sms={sample_sms}: not together with model_sms, it says which SMs are modelled")
     assert options.sms is not None
@@ -263,6 +266,7 @@ def _average(runs: Sequence[Prediction]) -> Prediction:
         runs[0],
         **_means(runs),
         histogram=_sum_histograms(histograms) if histograms else None,
+        l2=mean_l2([run.l2 for run in runs if run.l2 is not None]) if runs[0].l2 is not None else None,
         trace_seconds=sum(run.trace_seconds for run in runs),
         seconds=sum(run.seconds for run in runs),
         config={**runs[0].config, "seeds": len(runs)},
@@ -311,6 +315,7 @@ class _Part:
     histograms: list[Histogram]
     trace_seconds: float
     seconds: float
+    l2: L2Prediction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,10 +337,14 @@ class _Run:
     def _dealt(self) -> list[tuple[int, Sequence[int]]]:
         return list(enumerate(deal(self.trace.launch, self.options)))
 
+    @property
+    def _dispatched(self) -> bool:
+        return self.options.model_sms == "all" and self.options.definition == "hardware"
+
     def parts(self) -> list[Callable[[_Clock], _Part]]:
         """Return the parts of the run that do not wait for each other."""
-        if self.options.model_sms == "all" and self.options.definition == "hardware":
-            return [partial(self._run_together, len(self._dealt))]
+        if self._dispatched or self.options.l2:
+            return [self._run_together]
         return [partial(self._run_alone, sm, blocks) for sm, blocks in self._dealt]
 
     def _run_alone(self, sm: int, blocks: Sequence[int], clock: _Clock) -> _Part:
@@ -344,11 +353,19 @@ class _Run:
         one.run(iter(blocks))
         return self._part([one], clock, started)
 
-    def _run_together(self, count: int, clock: _Clock) -> _Part:
+    def _run_together(self, clock: _Clock) -> _Part:
         started = perf_counter()
-        sms = [self._sm(sm, clock) for sm in range(count)]
-        _dispatch(sms, iter(range(self.blocks)), cap_blocks(self.trace.launch, self.options))
-        return self._part(sms, clock, started)
+        dealt = self._dealt
+        sms = [self._sm(sm, clock) for sm, _ in dealt]
+        cap = cap_blocks(self.trace.launch, self.options)
+        shared = iter(range(self.blocks))
+        if not self.options.l2:
+            _dispatch(sms, shared, cap)
+            return self._part(sms, clock, started)
+        l2 = sharing.SharedL2(self.gpu, len(sms))
+        supplies = [shared if self._dispatched else iter(blocks) for _, blocks in dealt]
+        sharing.run_side_by_side(sms, supplies, cap, l2)
+        return dataclasses.replace(self._part(sms, clock, started), l2=l2.prediction())
 
     def _sm(self, sm: int, clock: _Clock, stretch: int = 0) -> _Sm:
         launch = self.trace.launch
@@ -379,6 +396,7 @@ class _Run:
             sms_modelled=len(counts),
             **totals,
             histogram=_sum_histograms(histograms) if self.track else None,
+            l2=parts[0].l2,
             trace_seconds=sum(part.trace_seconds for part in parts),
             seconds=sum(part.seconds for part in parts),
             config={**describe(self.trace, self.gpu, self.options, self.seed), "seeds": 1},
@@ -462,6 +480,7 @@ def _make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: 
         "hit_latency": options.hit_latency,
         "divergence": options.divergence,
         "track": track,
+        "log_full": sharing.LOG_FULL if options.l2 else 0,
     }
     if options.definition == "paper":
         return PaperCore(before=options.effects == "before", clip=options.clip, **common)
@@ -482,9 +501,9 @@ def store_rule(options: Options) -> StoreRule:
     """Return what the model wants to see of stores under the given options."""
     if options.stores == "allocate":
         return StoreRule.AS_LOAD
-    if options.definition == "paper":
-        return StoreRule.DROP
-    return StoreRule.LINES if options.stores == "evict" else StoreRule.KEEP
+    if options.l2 or options.stores == "evict":
+        return StoreRule.LINES
+    return StoreRule.DROP if options.definition == "paper" else StoreRule.KEEP
 
 
 class _Watch:
@@ -591,16 +610,20 @@ class _Sm:
         while (wanted := self.core.run()) != DONE:
             if wanted == WANT_BLOCK:
                 return True
-            if wanted == WANT_CHUNK:
-                self._feed(self.core.subject)
-            elif wanted == WANT_LATENCIES:
-                left = self._left[len(self._left) - self.core.latencies_left() :]
-                self._left = np.concatenate([left, self._draws.latencies(DRAWS_PER_BATCH)])
-                self.core.put_latencies(self._left)
-            else:
-                assert wanted == WANT_CHOICES and isinstance(self.core, HardwareCore)
-                self.core.put_choices(self._draws.choices(DRAWS_PER_BATCH))
+            self.serve(wanted)
         return False
+
+    def serve(self, wanted: int) -> None:
+        """Give the core what it wants, other than a block."""
+        if wanted == WANT_CHUNK:
+            self._feed(self.core.subject)
+        elif wanted == WANT_LATENCIES:
+            left = self._left[len(self._left) - self.core.latencies_left() :]
+            self._left = np.concatenate([left, self._draws.latencies(DRAWS_PER_BATCH)])
+            self.core.put_latencies(self._left)
+        else:
+            assert wanted == WANT_CHOICES and isinstance(self.core, HardwareCore)
+            self.core.put_choices(self._draws.choices(DRAWS_PER_BATCH))
 
     def give(self, block: int | None) -> None:
         """Answer the request for a block."""

@@ -28,8 +28,8 @@ class Options:
 
     Which SMs and blocks: `sms` (blocks are dealt over so many; None = the GPU's), `model_sms` (how many of them are
     modelled, or "all"), `threads` (at most so many per modelled SM, cut to whole blocks; None = all), `blocks` (only
-    the first so many of the grid), `cta` ("replace": a block that ends gives way at once; "waves": all of a wave end
-    first).
+    the first so many of the grid), `l2` (what leaves the SMs goes on to a shared L2: `Prediction.l2`), `cta`
+    ("replace": a block that ends gives way at once; "waves": all of a wave end first).
 
     Both definitions: `lat_min`, `sigma`, `hit_latency` (None = the GPU's for the definition), `divergence` (False:
     warps take turns and never wait), `stores` ("free", "step", "evict": `hardware` only; "allocate": as loads).
@@ -46,6 +46,7 @@ class Options:
     model_sms: int | Literal["all"] = 1
     threads: int | None = 8192
     blocks: int | None = None
+    l2: bool = False
     cta: Cta = "replace"
     stores: Stores = "free"
     lat_min: int | None = None
@@ -78,7 +79,7 @@ class Options:
             check_number("sigma", self.sigma, 0)
         check_int("stagger", self.stagger, 0)
         check_number("first_touch_factor", self.first_touch_factor, 0)
-        for name in ("divergence", "clip", "gap"):
+        for name in ("l2", "divergence", "clip", "gap"):
             check_flag(name, getattr(self, name))
         foreign = _PAPER_ONLY if self.definition == "hardware" else _HARDWARE_ONLY
         for name in foreign:

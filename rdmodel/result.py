@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from rdmodel.config import GPU
@@ -61,6 +61,58 @@ class SmCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class L2Prediction:
+    """What the L2 does with the requests of the modelled SMs (docs/model.md section 12).
+
+    ``reads = hits + misses``: reads are the L1 misses of the modelled SMs, which have the whole L2 to themselves: with
+    `sms_modelled` fewer than all there is less to hit, too. `writes` are transactions of stores and atomics,
+    `write_hits` those that found their line. `write_backs` are dirty lines that had to go; the `dirty` ones that the
+    L2 still holds at the end are not among them. A `line` has so many bytes.
+    """
+
+    sms_modelled: int
+    line: int
+    reads: float
+    hits: float
+    misses: float
+    writes: float
+    write_hits: float
+    write_backs: float
+    dirty: float
+
+    @property
+    def miss_rate(self) -> float:
+        """Misses per read, 0 to 1; 0 without reads."""
+        return self.misses / self.reads if self.reads else 0.0
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of the lines that are read and written by the modelled SMs."""
+        return (self.reads + self.writes) * self.line
+
+    @property
+    def dram_bytes(self) -> float:
+        """Bytes of the lines that are read from DRAM (misses) and written to it (write-backs)."""
+        return (self.misses + self.write_backs) * self.line
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts and what follows from them."""
+        return {
+            **asdict(self),
+            "miss_rate": self.miss_rate,
+            "bytes": self.bytes,
+            "dram_bytes": self.dram_bytes,
+        }
+
+
+def mean_l2(runs: Sequence[L2Prediction]) -> L2Prediction:
+    """Return the mean of every count over runs of the same SMs."""
+    counts = ("reads", "hits", "misses", "writes", "write_hits", "write_backs", "dirty")
+    means: dict[str, Any] = {name: float(sum(getattr(run, name) for run in runs) / len(runs)) for name in counts}
+    return replace(runs[0], **means)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ablation:
     """One component switched off: `misses` without it, and `difference` = misses with it minus without, signed."""
 
@@ -82,6 +134,7 @@ class Prediction:
     `miss_rate` leaves them out. Counts are summed over the modelled SMs (`per_sm` keeps them apart) and, where
     several seeds were run (`runs`), are means over the runs. Where only a sample was run, `estimates` has what it says
     of the whole, by name ("miss_rate", "transactions", ...).
+    `l2` is None unless asked for (``l2=True``).
     """
 
     kernel: str
@@ -103,6 +156,7 @@ class Prediction:
     config: Mapping[str, Any] = field(repr=False)
     per_sm: tuple[SmCounts, ...] = field(repr=False)
     runs: tuple[Prediction, ...] = field(default=(), repr=False)
+    l2: L2Prediction | None = field(default=None, repr=False)
     ablation: tuple[Ablation, ...] = field(default=(), repr=False)
     breakdown: Mapping[str, float] | None = field(default=None, repr=False)
     estimates: Mapping[str, Estimate] = field(default_factory=dict, repr=False)
@@ -158,6 +212,8 @@ class Prediction:
             "steps": self.steps,
             "per_sm": [sm.to_dict() for sm in self.per_sm],
         }
+        if self.l2 is not None:
+            plain["l2"] = self.l2.to_dict()
         if self.interval is not None:
             plain["seeds"] = {
                 "n": len(self.runs),
@@ -180,6 +236,7 @@ class Prediction:
         low, high = self.interval or (None, None)
         row: dict[str, Any] = {k: v for k, v in plain.items() if isinstance(v, str | int | float)}
         row |= {f"misses_{k}": v for k, v in plain["misses"].items()}
+        row |= {f"l2_{k}": v for k, v in plain.get("l2", {}).items()}
         row |= {"interval_low": low, "interval_high": high}
         if self.estimates:
             rate = self.estimates["miss_rate"]

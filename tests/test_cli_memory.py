@@ -258,6 +258,7 @@ def test_kernels_that_are_made_on_demand_have_a_budget_too(run):
     ("options", "message"),
     [
         (["--jobs", "2"], "jobs=2: with --memory one SM or seed is modelled at a time"),
+        (["--l2"], "l2: what it needs is not known before, so not with --memory"),
         (["--sample-sms", "2"], "sample_sms: what a sample needs is not known before, so not with --memory"),
         (["--sample-blocks", "0.5"], "sample_blocks: what a sample needs is not known before, so not with --memory"),
     ],

@@ -55,20 +55,29 @@ def forever(batch: object, count: int) -> Iterator[float]:
         yield from batch(count).tolist()
 
 
-def expected(trace: Trace, blocks: list[list[Instructions]], gpu: GPU, options: Options, seed: int) -> list:
-    """Run the reference on the same blocks, with the same random numbers."""
+Requests = dict[int, list[reference.Request]]
+
+
+def expected(
+    trace: Trace,
+    blocks: list[list[Instructions]],
+    gpu: GPU,
+    options: Options,
+    seed: int,
+    requests: Requests | None = None,
+) -> list:
+    """Run the reference on the same blocks, with the same random numbers; fill `requests` with what leaves each SM."""
     programs = [[[reference.Instruction(*i) for i in warp] for warp in block] for block in blocks]
-    if options.definition == "paper" and options.stores == "free":
-        programs = [[[i for i in warp if i.op == Op.LOAD] for warp in block] for block in programs]
     slots = residency(trace.launch, gpu).blocks
     dealt = deal(trace.launch, options)
 
     def make(sm: int) -> reference.SM:
         draws = Draws(seed, sm, options.sigma)
         latencies = forever(draws.latencies, 7)
+        leave = None if requests is None else requests.setdefault(sm, [])
         if options.definition == "paper":
-            return reference.paper(gpu.l1, options, slots, latencies)
-        return reference.hardware(gpu.l1, options, slots, latencies, forever(draws.choices, 5))
+            return reference.paper(gpu.l1, options, slots, latencies, requests=leave)
+        return reference.hardware(gpu.l1, options, slots, latencies, forever(draws.choices, 5), requests=leave)
 
     if options.model_sms == "all" and options.definition == "hardware":
         total = sum(map(len, dealt))

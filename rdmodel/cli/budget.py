@@ -60,6 +60,8 @@ class Budget:
         for name in ("sample_sms", "sample_blocks"):
             if options.get(name) is not None:
                 raise ConfigError(f"{name}: what a sample needs is not known before, so not with --memory")
+        if options.get("l2"):
+            raise ConfigError("l2: what it needs is not known before, so not with --memory")
         seeds = options.get("seeds", 1)
         names = {field.name for field in dataclasses.fields(Options)}
         chosen = Options(**{name: value for name, value in options.items() if name in names}).resolve(gpu)

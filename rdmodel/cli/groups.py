@@ -315,6 +315,7 @@ def add_runs(parser: Parser) -> None:
     group = parser.add_argument_group("runs")
     group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
     group.add_argument("--seeds", type=whole, default=1, metavar="N", help="runs; mean and 95 %% interval (1)")
+    group.add_argument("--l2", action="store_true", help="what leaves the SMs goes on to the L2 that they share")
     group.add_argument("--ablation", action="store_true", help="run again with one component off at a time")
     group.add_argument(
         "--breakdown", type=one_of("breakdown", ("paper",)), metavar="paper", help="classes of the paper's figure 10"

@@ -9,7 +9,7 @@ import numpy as np
 
 from rdmodel.config import GPU
 from rdmodel.estimates import Estimate, SampledCurve, SampledHistogram
-from rdmodel.result import Prediction
+from rdmodel.result import L2Prediction, Prediction
 from rdmodel.reuse import Histogram, MissRatioCurve
 from rdmodel.summary import Summary
 
@@ -57,9 +57,28 @@ def prediction(result: Prediction) -> str:
         parts.insert(2, _breakdown(result))
     if result.ablation:
         parts.insert(2, _ablation(result))
+    if result.l2 is not None:
+        parts.insert(2, _l2(result.l2, result.config["options"]["sms"]))
     if result.estimates:
         parts.insert(3, _estimates(result.estimates))
     return "\n\n".join(parts)
+
+
+def _l2(l2: L2Prediction, sms: int) -> str:
+    rows = [
+        ("  reads of the L2", count(l2.reads), ""),
+        ("    hits", count(l2.hits), percent(l2.hits, l2.reads)),
+        ("    misses", count(l2.misses), percent(l2.misses, l2.reads)),
+        ("  writes", count(l2.writes), ""),
+        ("    hits", count(l2.write_hits), percent(l2.write_hits, l2.writes)),
+        ("  write-backs", count(l2.write_backs), ""),
+        ("  DRAM bytes", count(l2.dram_bytes), ""),
+    ]
+    counts = table(rows, right=(1, 2))
+    if l2.sms_modelled == sms:
+        return counts
+    alone = "1 SM alone" if l2.sms_modelled == 1 else f"{l2.sms_modelled} SMs alone"
+    return f"{counts}\n  for {alone}: what the others fetch and evict is missing (--model-sms all)"
 
 
 def _heading(result: Prediction) -> str:

@@ -16,8 +16,9 @@
 
 from rdmodel.reference.blocks import SM, Block, Instruction, run, run_all
 from rdmodel.reference.hardware import hardware
+from rdmodel.reference.l2 import L2Counts, shared_l2
 from rdmodel.reference.paper import paper
-from rdmodel.reference.record import Counts, Effect, Log, Try
+from rdmodel.reference.record import Counts, Effect, Log, Request, Try
 from rdmodel.reference.stack import INFINITE, ReuseStack
 
 __all__ = [
@@ -27,11 +28,14 @@ __all__ = [
     "Counts",
     "Effect",
     "Instruction",
+    "L2Counts",
     "Log",
+    "Request",
     "ReuseStack",
     "Try",
     "hardware",
     "paper",
     "run",
     "run_all",
+    "shared_l2",
 ]

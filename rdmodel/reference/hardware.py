@@ -10,7 +10,7 @@ from rdmodel.config import CacheConfig
 from rdmodel.options import Options
 from rdmodel.reference.blocks import SM, Block, Instruction, Resident, Slots
 from rdmodel.reference.l1 import L1, Moment
-from rdmodel.reference.record import Log
+from rdmodel.reference.record import Log, Request
 from rdmodel.trace import Op
 
 NEEDS_BITS = 64
@@ -58,14 +58,18 @@ def hardware(
     latencies: Iterator[int],
     choices: Iterator[float],
     log: Log | None = None,
+    requests: list[Request] | None = None,
 ) -> SM:
     """Model one SM with `slots` resident blocks by the definition `hardware`.
 
     `latencies` gives what a miss takes beyond `lat_min`, in issue order; `choices` the uniform draws of
-    ``sched="random"``. `log` is filled with every try and fill. Raises `ConfigError` if the latencies of
-    `options` are None.
+    ``sched="random"``. `log` is filled with every try and fill, `requests` with what leaves the SM. Raises
+    `ConfigError` if the latencies of `options` are None.
     """
-    return (yield from _Hardware(cache, options, slots, latencies, choices, log).run())
+    sm = _Hardware(cache, options, slots, latencies, choices, log)
+    if requests is not None:
+        sm.l1.requests = requests
+    return (yield from sm.run())
 
 
 class _Hardware:
@@ -143,10 +147,15 @@ class _Hardware:
 
     def pass_stores(self, warp: _Warp) -> None:
         """Let the stores before the warp's next instruction take their place."""
-        if self.options.stores == "evict":
-            for at in warp.skipped:
+        for at in warp.skipped:
+            self.write(warp.program[at])
+            if self.options.stores == "evict":
                 self.l1.evict(warp.program[at].lines)
         warp.skipped = NO_STORES
+
+    def write(self, store: Instruction) -> None:
+        """Let the lines of a store leave the SM."""
+        self.l1.requests.extend(Request(self.now, line, write=True) for line in store.lines)
 
     # (4): one warp takes the port.
 
@@ -184,6 +193,8 @@ class _Hardware:
         elif not self.transact(warp):
             self.stall(warp)
         elif warp.done == len(self.lines_of(warp)):
+            if not self.is_load(warp.program[warp.at]):
+                self.write(warp.program[warp.at])
             warp.done = 0
             self.wait(warp, self.look_ahead(warp, warp.at + 1))
             self.port = None

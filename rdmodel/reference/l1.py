@@ -11,7 +11,7 @@ from math import floor
 from rdmodel.config import CacheConfig
 from rdmodel.options import Options
 from rdmodel.reference.blocks import resolved_latencies
-from rdmodel.reference.record import Counts, Effect, Log, Outcome, Try
+from rdmodel.reference.record import Counts, Effect, Log, Outcome, Request, Try
 from rdmodel.reference.stack import Stacks
 
 Moment = tuple[int, int]
@@ -28,10 +28,11 @@ class _Mshr:
 
 
 class L1:
-    """Sets of ways in LRU order, MSHRs, fills under way, the issue counter, and what is counted."""
+    """Sets of ways in LRU order, MSHRs, fills under way, the issue counter, what is counted and what has left."""
 
     def __init__(self, cache: CacheConfig, options: Options, latencies: Iterator[int], log: Log | None) -> None:
         self.counts = Counts()
+        self.requests: list[Request] = []
         self.fills: list[tuple[Moment, int]] = []
         self.order = 0
         self._cache = cache
@@ -86,6 +87,7 @@ class L1:
         else:
             cause = self._stacks.cause(line)
             outcome, time = "miss", now + self._miss_latency(first=cause == "compulsory")
+            self.requests.append(Request(now, line, write=False))
             self._allocate(line)
             self._mshrs[line] = _Mshr(warp, time)
             heappush(self.fills, ((time, order), line))

@@ -11,7 +11,7 @@ from math import inf
 from rdmodel.config import CacheConfig
 from rdmodel.options import Options
 from rdmodel.reference.blocks import SM, Block, Instruction, Resident, Slots, resolved_latencies
-from rdmodel.reference.record import Counts, Effect, Log, Outcome, Try
+from rdmodel.reference.record import Counts, Effect, Log, Outcome, Request, Try
 from rdmodel.reference.stack import Stacks
 from rdmodel.trace import Op
 
@@ -48,14 +48,24 @@ class _Mshr:
     served: int = 1
 
 
-def paper(cache: CacheConfig, options: Options, slots: int, latencies: Iterator[int], log: Log | None = None) -> SM:
+def paper(
+    cache: CacheConfig,
+    options: Options,
+    slots: int,
+    latencies: Iterator[int],
+    log: Log | None = None,
+    requests: list[Request] | None = None,
+) -> SM:
     """Model one SM with `slots` resident blocks by the definition `paper`.
 
     `latencies` gives what a miss (and with ``clip=False`` a merged request) takes beyond `lat_min`, in issue
-    order. `log` is filled with every try and effect. Raises `ConfigError` if the latencies of `options` are
-    None.
+    order. `log` is filled with every try and effect, `requests` with what leaves the SM. Raises `ConfigError` if the
+    latencies of `options` are None.
     """
-    return (yield from _Paper(cache, options, slots, latencies, log).run())
+    sm = _Paper(cache, options, slots, latencies, log)
+    if requests is not None:
+        sm.requests = requests
+    return (yield from sm.run())
 
 
 class _Paper:
@@ -68,6 +78,7 @@ class _Paper:
         self.latencies = latencies
         self.log = log
         self.counts = Counts()
+        self.requests: list[Request] = []
         self.stacks = Stacks(cache)
         self.slots = Slots(slots, options)
         self.now = 0
@@ -98,15 +109,23 @@ class _Paper:
         return self.counts
 
     def start(self, block: Block, resident: Resident) -> int:
-        """Put the warps of a block that have instructions at the back of the ready queue; return how many."""
+        """Put the warps of a block that have loads at the back of the ready queue; return how many."""
         alive = 0
         for instructions in block:
-            program = [i for i in instructions if i.op == Op.LOAD or self.options.stores == "allocate"]
-            if program:
-                self.ready.append(_Warp(self.warps, resident, program))
+            warp = _Warp(self.warps, resident, instructions)
+            self.pass_stores(warp)
+            if warp.at < len(instructions):
+                self.ready.append(warp)
                 alive += 1
             self.warps += 1
         return alive
+
+    def pass_stores(self, warp: _Warp) -> None:
+        """Let the stores before the warp's next load leave the SM: the model sees nothing else of them."""
+        program = warp.program
+        while warp.at < len(program) and not (program[warp.at].op == Op.LOAD or self.options.stores == "allocate"):
+            self.requests.extend(Request(self.now, line, write=True) for line in program[warp.at].lines)
+            warp.at += 1
 
     def next_event(self) -> int:
         """Return the time of the next effect or arrival; a step later at least, as one time has one step."""
@@ -141,6 +160,7 @@ class _Paper:
             self.counts.add("latency_misses", distance)
         elif mshr is None and self.may_allocate(warp):
             outcome, time = "miss", self.miss_time()
+            self.requests.append(Request(self.now, line, write=False))
             self.mshrs[line] = _Mshr(warp, time, (time, self.order))
             self.counts.add(self.stacks.cause(line), distance)
         else:
@@ -209,6 +229,7 @@ class _Paper:
         warp.at += 1
         warp.done = 0
         warp.arrival = NOTHING_ISSUED
+        self.pass_stores(warp)
         if warp.at < len(warp.program):
             self.ready.append(warp)
         else:

@@ -34,6 +34,14 @@ class Effect(NamedTuple):
     line: int
 
 
+class Request(NamedTuple):
+    """What left an SM at `time`: a read of a line that missed in the L1, or a `write`."""
+
+    time: int
+    line: int
+    write: bool
+
+
 Log = list[Try | Effect]
 
 
