@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import singledispatch
 from typing import Any, get_args
 
 from rdmodel._engine import Machine
@@ -103,54 +104,91 @@ def policy_numbers(options: SimulationOptions) -> dict[str, float]:
     """Return the policies of `options` as the numbers that the compiled machine reads."""
     numbers = dict(NO_POLICIES)
     for policy in options.policies:
-        numbers |= _policy_numbers(policy, int(numbers["on_stall"]))
+        # The stalls of two policies at which loads bypass come together; nothing else is said twice.
+        on_stall = numbers["on_stall"]
+        numbers |= numbers_of(policy)
+        numbers["on_stall"] = max(on_stall, numbers["on_stall"])
     return numbers
 
 
-def _policy_numbers(policy: Policy, on_stall: int) -> dict[str, float]:
-    match policy:
-        case SWL():
-            return {"throttle": 1, "limit": int(policy.warps)}
-        case PCAL():
-            return {"throttle": 2, "tokens": policy.tokens, "limit": policy.tokens + policy.extra}
-        case DWTCS():
-            limit = -1 if policy.limit is None else policy.limit
-            numbers = {"confirm": policy.confirm, "sample": policy.sample, "mpki": float(policy.mpki)}
-            return {"throttle": 3, "limit": limit, "sampling_period": policy.period, **numbers}
-        case BypassAll():
-            return {"admission": 1}
-        case StreamingBypass():
-            return {
-                "admission": 0 if policy.caches == "l2" else 2,
-                "closing_slices": int(policy.caches != "l1"),
-                "closing_period": policy.period,
-                "threshold": float(policy.threshold),
-            }
-        case PD():
-            return {"admission": 3, "distance": policy.distance}
-        case ABYP():
-            numbers = {"most_unused": policy.most, "unused_threshold": policy.threshold}
-            return {"admission": 4, "counters": policy.entries, **numbers}
-        case APCM():
-            numbers = {"loads": policy.loads, "tags": policy.tags, "most_accesses": policy.most}
-            modes = {"bypassing": int(policy.mode != "protect"), "protecting": int(policy.mode != "bypass")}
-            return {"admission": 5, **numbers, **modes}
-        case CCWS():
-            numbers = {"score_base": policy.base, "score_throttle": policy.throttle}
-            return {"throttle": 4, "victims": policy.entries, "victim_ways": policy.ways, **numbers}
-        case BypassOnStall():
-            return {"on_stall": max(on_stall, ON_STALL.index(policy.on))}
-    assert isinstance(policy, MRPB)
-    greedy = policy.drain.startswith("greedy-")
+@singledispatch
+def numbers_of(policy: Policy) -> dict[str, float]:
+    """Return what one policy changes in `NO_POLICIES`; ``numbers_of.register`` adds a type of policy."""
+    raise ConfigError(f"policy {policy.name!r}: the compiled machine does not know it")
+
+
+@numbers_of.register
+def _(policy: SWL) -> dict[str, float]:
+    return {"throttle": 1, "limit": int(policy.warps)}
+
+
+@numbers_of.register
+def _(policy: PCAL) -> dict[str, float]:
+    return {"throttle": 2, "tokens": policy.tokens, "limit": policy.tokens + policy.extra}
+
+
+@numbers_of.register
+def _(policy: DWTCS) -> dict[str, float]:
+    limit = -1 if policy.limit is None else policy.limit
+    numbers = {"confirm": policy.confirm, "sample": policy.sample, "mpki": float(policy.mpki)}
+    return {"throttle": 3, "limit": limit, "sampling_period": policy.period, **numbers}
+
+
+@numbers_of.register
+def _(policy: CCWS) -> dict[str, float]:
+    numbers = {"score_base": policy.base, "score_throttle": policy.throttle}
+    return {"throttle": 4, "victims": policy.entries, "victim_ways": policy.ways, **numbers}
+
+
+@numbers_of.register
+def _(policy: BypassAll) -> dict[str, float]:
+    return {"admission": 1}
+
+
+@numbers_of.register
+def _(policy: StreamingBypass) -> dict[str, float]:
+    return {
+        "admission": 0 if policy.caches == "l2" else 2,
+        "closing_slices": int(policy.caches != "l1"),
+        "closing_period": policy.period,
+        "threshold": float(policy.threshold),
+    }
+
+
+@numbers_of.register
+def _(policy: PD) -> dict[str, float]:
+    return {"admission": 3, "distance": policy.distance}
+
+
+@numbers_of.register
+def _(policy: ABYP) -> dict[str, float]:
+    numbers = {"most_unused": policy.most, "unused_threshold": policy.threshold}
+    return {"admission": 4, "counters": policy.entries, **numbers}
+
+
+@numbers_of.register
+def _(policy: APCM) -> dict[str, float]:
+    numbers = {"loads": policy.loads, "tags": policy.tags, "most_accesses": policy.most}
+    modes = {"bypassing": int(policy.mode != "protect"), "protecting": int(policy.mode != "bypass")}
+    return {"admission": 5, **numbers, **modes}
+
+
+@numbers_of.register
+def _(policy: BypassOnStall) -> dict[str, float]:
+    return {"on_stall": ON_STALL.index(policy.on)}
+
+
+@numbers_of.register
+def _(policy: MRPB) -> dict[str, float]:
     return {
         "buffered": 1,
         "signature": SIGNATURES.index(policy.signature),
         "drain": DRAINS.index(policy.drain.removeprefix("greedy-")),
-        "greedy": int(greedy),
+        "greedy": int(policy.drain.startswith("greedy-")),
         "flush": int(policy.flush),
         "entries": -1 if policy.entries is None else policy.entries,
         "latency": policy.latency,
-        "on_stall": max(on_stall, ON_STALL.index(policy.bypass)),
+        "on_stall": ON_STALL.index(policy.bypass),
     }
 
 

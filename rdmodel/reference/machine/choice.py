@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from rdmodel.policies import (
     ABYP,
@@ -34,18 +35,19 @@ STALLS: dict[str, frozenset[Failure]] = {
 """The failures that each kind of stall consists of."""
 
 
+THROTTLES: dict[type[Policy], Callable[[Any, int, int], Throttle]] = {
+    SWL: lambda policy, sms, most_warps: StaticLimit(policy),
+    PCAL: lambda policy, sms, most_warps: Tokens(policy),
+    DWTCS: CoresSampling,
+    CCWS: lambda policy, sms, most_warps: LostLocality(policy, sms),
+}
+"""What does as a policy says, for a machine of so many SMs, with so many warps per scheduler."""
+
+
 def throttle(policies: Sequence[Policy], sms: int, most_warps: int) -> Throttle:
     """Return what throttles a machine of so many SMs, with `most_warps` warps per scheduler, under some policies."""
     policy = policy_of_kind(policies, "throttling")
-    if isinstance(policy, SWL):
-        return StaticLimit(policy)
-    if isinstance(policy, PCAL):
-        return Tokens(policy)
-    if isinstance(policy, DWTCS):
-        return CoresSampling(policy, sms, most_warps)
-    if isinstance(policy, CCWS):
-        return LostLocality(policy, sms)
-    return Throttle()
+    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, most_warps)
 
 
 def admission(l1: L1, policies: Sequence[Policy], *, allocate_on_miss: bool) -> Admission:
