@@ -6,7 +6,22 @@
 """
 
 import tracegen.patterns as patterns
+from tracegen.affine import AffineKernel, AffineTrace, affine_kernel, load_affine
 from tracegen.kernels import KernelSpec, kernel, kernels
 from tracegen.simt import Array, Block, Buffer, KernelTrace, trace
 
-__all__ = ["Array", "Block", "Buffer", "KernelSpec", "KernelTrace", "kernel", "kernels", "patterns", "trace"]
+__all__ = [
+    "AffineKernel",
+    "AffineTrace",
+    "Array",
+    "Block",
+    "Buffer",
+    "KernelSpec",
+    "KernelTrace",
+    "affine_kernel",
+    "kernel",
+    "kernels",
+    "load_affine",
+    "patterns",
+    "trace",
+]

@@ -130,7 +130,7 @@ class Recorder:
 
     def _segment(self, body: list[Instruction], trips: int) -> Segment:
         """Return a segment; those with the same body share its columns, in all blocks, so nests stay small."""
-        shared = _columns(tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step) for i in body))
+        shared = shared_columns(tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step) for i in body))
         warps = len(body[0].mask.bits)
         base = np.empty((warps, len(body), WARP), dtype=np.int64)
         for at, instruction in enumerate(body):
@@ -158,7 +158,8 @@ class LoopStart:
 
 
 @functools.lru_cache(maxsize=64)
-def _columns(key: tuple[tuple[int, ...], ...]) -> dict[str, NDArray[Any]]:
+def shared_columns(key: tuple[tuple[int, ...], ...]) -> dict[str, NDArray[Any]]:
+    """Return the columns of a segment, one row of (pc, op, space, size, gap, loop_exit, step) per instruction."""
     types = {
         "pc": np.int32,
         "op": np.uint8,

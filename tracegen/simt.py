@@ -22,16 +22,15 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from typing import Any
 
 from rdmodel.errors import ConfigError, LaunchError, unknown
-from rdmodel.expansion import concatenate, expand
-from rdmodel.trace import Columns, Launch, Program, Trace, check_blocks, missing_block
+from rdmodel.trace import Launch, Program, check_blocks, missing_block
 from tracegen.ahead import Runner
 from tracegen.arrays import BASE, Array, Buffer, allocate, info
 from tracegen.block import Block
+from tracegen.generated import GeneratedTrace
 
 __all__ = ["Array", "Block", "Buffer", "KernelTrace", "shape", "trace"]
 
@@ -79,15 +78,13 @@ def trace(
     return KernelTrace(function, launch, laid_out, params, blocks=blocks)
 
 
-class KernelTrace(Trace):
+class KernelTrace(GeneratedTrace):
     """The trace of a kernel function: each block is executed when it is asked for, as a `Program`.
 
     `launch`, `blocks` as in `Trace`; `params` are the kernel's sizes. `columns` writes everything out, once,
     on first use: a trace of 10^8 instructions is better read block by block. `ahead` lets the function run for several
     blocks at once: it must look at threads one by one, as the kernels that come with rdmodel do.
     """
-
-    params: dict[str, Any]
 
     def __init__(
         self,
@@ -118,52 +115,19 @@ class KernelTrace(Trace):
         self._function = function
         self._ahead = ahead
 
-    def __repr__(self) -> str:
-        sizes = "".join(f", {name}={value}" for name, value in self.params.items())
-        return f"KernelTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block}{sizes})"
-
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what only this process runs blocks with."""
         return {name: value for name, value in self.__dict__.items() if name != "_runner"}
 
-    def cut(self, blocks: Sequence[int]) -> KernelTrace:
-        """Return the same trace with only some blocks of the grid; raises `TraceError` as `Trace` does."""
-        other = copy(self)
-        for cached in ("columns", "_held"):
-            other.__dict__.pop(cached, None)
-        other.blocks = check_blocks(self.launch, blocks)
-        return other
-
-    @cached_property
-    def _held(self) -> frozenset[int]:
-        assert self.blocks is not None
-        return frozenset(int(block) for block in self.blocks)
-
     def block(self, block: int) -> Program:
         """Run one block and return its `Program`; raises `TraceError` if the trace does not hold it."""
-        if block not in (self.blocks if isinstance(self.blocks, range) else self._held):
+        if block not in self._held:
             raise missing_block(self, block)
         return self._runner.block(int(block))
 
     @cached_property
     def _runner(self) -> Runner:
-        held = self.blocks if isinstance(self.blocks, range) else self._held
-        return Runner(self._function, self._arguments, self.launch, held, ahead=self._ahead)
-
-    @cached_property
-    def _length(self) -> int:
-        assert self.blocks is not None
-        return sum(segment.instructions for block in self.blocks for segment in self.block(block))
-
-    def __len__(self) -> int:
-        """Return the number of warp instructions; runs every block, once."""
-        return self._length
-
-    @cached_property
-    def columns(self) -> Columns:  # type: ignore[override]
-        """Every instruction of every block, written out; runs every block, once."""
-        assert self.blocks is not None
-        return concatenate([expand(self.block(block), self.launch.block_warps) for block in self.blocks])
+        return Runner(self._function, self._arguments, self.launch, self._held, ahead=self._ahead)
 
 
 def shape(name: str, value: int | Sequence[int], *, limit: int | None = None) -> tuple[int, int, int]:

@@ -30,7 +30,7 @@ from rdmodel.version import __version__
 WRITTEN = ("native", "parquet", "trc", "accelsim")
 """Formats that a trace can be written in."""
 
-SOURCE = "a kernel's name, a trace, or a .cu, .ptx or .toml file"
+SOURCE = "a kernel's name, a trace, or a .cu, .ptx, .toml or .json file"
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -19,6 +19,7 @@ from rdmodel.overrides import override
 from rdmodel.trace import Trace
 from tracegen import formats
 from tracegen.formats.streams import PACKED
+from tracegen.generated import GeneratedTrace
 from tracegen.kernels.registry import REGISTRY
 from tracegen.kernels.suites import SUITES
 
@@ -26,6 +27,7 @@ PROGRAMS = (".cu", ".ptx")
 """Endings of files that hold kernels, not traces."""
 
 LAUNCH_FILE = ".toml"
+AFFINE_FILE = ".json"
 KERNEL_OPTIONS = ["param", "base"]
 COMPILE_OPTIONS = ["define", "include", "architecture", "compiler"]
 PROGRAM_OPTIONS = ["kernel", "grid", "arg", "shared", *COMPILE_OPTIONS]
@@ -46,6 +48,8 @@ def open_sources(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
         yield from _launch_file(source, arguments)
     elif path.suffix in PROGRAMS and path.exists():
         yield _of_program(source, arguments)
+    elif path.suffix == AFFINE_FILE and path.is_file():
+        yield _of_affine(source, arguments)
     elif path.exists():
         yield _recorded(source, arguments)
     elif "/" in source or path.suffix in _suffixes():
@@ -85,7 +89,7 @@ def open_modelled(source: str, arguments: argparse.Namespace, everything: bool =
 
 def _cut(trace: Trace, blocks: Sequence[int]) -> Trace:
     """Return a trace that is made on demand with only some of its blocks."""
-    if isinstance(trace, tracegen.KernelTrace):
+    if isinstance(trace, GeneratedTrace):
         return trace.cut(blocks)
     from tracegen.cuda import EmulatedTrace
 
@@ -100,6 +104,14 @@ def _of_name(name: str, arguments: argparse.Namespace) -> Trace:
     spec = REGISTRY.get(name)
     params: dict[str, Any] = kernel_parameters(arguments.param, spec.sizes if spec else ())
     return tracegen.kernel(name, block=arguments.block, base=arguments.base, **params)
+
+
+def _of_affine(source: str, arguments: argparse.Namespace) -> Trace:
+    """Return the trace of an affine kernel in a JSON file."""
+    refuse(source, "an affine kernel", arguments, ["launch", *PROGRAM_OPTIONS])
+    kernel = tracegen.load_affine(Path(source))
+    params: dict[str, Any] = kernel_parameters(arguments.param, kernel.parameters)
+    return tracegen.AffineTrace(kernel, params, block=arguments.block, base=arguments.base)
 
 
 def _recorded(source: str, arguments: argparse.Namespace) -> Trace:
@@ -161,7 +173,7 @@ def refuse(source: str, what: str, arguments: argparse.Namespace, options: Seque
 
 def _suffixes() -> set[str]:
     extensions = {form.extension for form in formats.FORMATS.values() if form.extension}
-    return extensions | {*PROGRAMS, LAUNCH_FILE, *PACKED}
+    return extensions | {*PROGRAMS, LAUNCH_FILE, AFFINE_FILE, *PACKED}
 
 
 def _tell_skipped(trace: Trace) -> None:

@@ -1,0 +1,317 @@
+"""From an `AffineKernel` and the values of its parameters to a `Nest`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
+from rdmodel.trace import Launch, Space
+from tracegen.affine.bounds import Effort, outside, stays_inside
+from tracegen.affine.expression import MOST, affine, bound, condition, known
+from tracegen.affine.forms import Affine, Bound, Extreme, leaves, map_affine
+from tracegen.affine.kernel import (
+    BLOCK_IDS,
+    BLOCK_SIZES,
+    GLOBAL_IDS,
+    THREAD_IDS,
+    Access,
+    AffineKernel,
+    Barrier,
+    Gap,
+    Guard,
+    Loop,
+    Statement,
+    is_whole,
+    within,
+)
+from tracegen.affine.nest import (
+    BLOCK,
+    THREAD,
+    Nest,
+    NestAccess,
+    NestBarrier,
+    NestGap,
+    NestGuard,
+    NestLoop,
+    NestNode,
+    NestWait,
+)
+from tracegen.arrays import BASE, Array, Buffer, allocate, info
+from tracegen.simt import MAX_BLOCK, shape
+
+MOST_ITERATIONS = 1 << 32
+"""Iterations of a loop in all loops around it, for one thread: more could not be modelled in a day."""
+
+MOST_UNROLLED = 1 << 18
+"""Iterations of loops around other loops, for one block: these are written out."""
+
+MOST_VALUE = 1 << 62
+"""Beyond this, no index, bound or condition may get for any thread: sums stay within 64 bits."""
+
+GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
+"""Blocks that CUDA allows in x, y and z."""
+
+
+GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
+"""Blocks that CUDA allows in x, y and z."""
+
+Scope = Mapping[str, Affine]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """A kernel with values for its parameters: the launch, and the nest over numbered dimensions."""
+
+    launch: Launch
+    nest: Nest
+    values: Mapping[str, int]
+
+
+def bind(
+    kernel: AffineKernel, given: Mapping[str, Any], *, block: Sequence[int] | None = None, base: int | None = None
+) -> Binding:
+    """Return a kernel with `given` values for parameters, the others as it says itself, and checked subscripts.
+
+    Raises `ConfigError` for a parameter that cannot be, `LaunchError` for a launch that cannot be, and `TraceError`
+    that says which part of the kernel is wrong.
+    """
+    values = parameters(kernel, given)
+    try:
+        launch = _launch(kernel, values, block)
+        arrays = allocate(_declared(kernel, values), base=BASE if base is None else base, threads=launch.threads)
+        nest = _Binder(launch, arrays, values).nest(kernel.body)
+    except (ConfigError, LaunchError, TraceError) as error:
+        raise type(error)(f"{kernel.name}: {error}") from None
+    return Binding(replace(launch, arrays=info(arrays)), nest, values)
+
+
+def parameters(kernel: AffineKernel, given: Mapping[str, Any]) -> dict[str, int]:
+    """Return the values of all parameters; raises `ConfigError` for an unknown one or what is no whole number."""
+    for name, value in given.items():
+        if name not in kernel.parameters:
+            raise ConfigError(unknown(f"parameter of {kernel.name}", name, kernel.parameters))
+        if not is_whole(value) or abs(value) > MOST:
+            raise ConfigError(f"{kernel.name}: {name}={value!s:.60}: must be a whole number of at most 2^63 - 1")
+    return {**kernel.parameters, **given}
+
+
+# ---- the launch and the arrays
+
+
+def _launch(kernel: AffineKernel, values: Mapping[str, int], block: Sequence[int] | None) -> Launch:
+    scope = {name: Affine(value) for name, value in values.items()}
+    threads = shape("block", _sizes("block", kernel.block, scope) if block is None else block, limit=MAX_BLOCK)
+    scope |= {name: Affine(size) for name, size in zip(BLOCK_SIZES, threads, strict=True)}
+    if kernel.grid is not None:
+        grid = shape("grid", _sizes("grid", kernel.grid, scope))
+    else:
+        assert kernel.threads is not None
+        covered = shape("threads", _sizes("threads", kernel.threads, scope))
+        x, y, z = (-(-n // size) for n, size in zip(covered, threads, strict=True))
+        grid = x, y, z
+    if any(n > most for n, most in zip(grid, GRID_LIMITS, strict=True)):
+        raise LaunchError(f"grid={grid}: at most {GRID_LIMITS} blocks are allowed")
+    (registers,) = _sizes("registers", [kernel.registers], scope)
+    (shared_memory,) = _sizes("shared_memory", [kernel.shared_memory], scope)
+    return Launch(kernel=kernel.name, grid=grid, block=threads, registers=registers, shared_memory=shared_memory)
+
+
+def _sizes(name: str, expressions: Sequence[Any], scope: Scope) -> list[int]:
+    with within(name):
+        return [known(expression, scope) for expression in expressions]
+
+
+def _declared(kernel: AffineKernel, values: Mapping[str, int]) -> dict[str, Buffer]:
+    scope = {name: Affine(value) for name, value in values.items()}
+    declared = {}
+    for name, array in kernel.arrays.items():
+        extents = tuple(_sizes(f"array {name}", array.shape, scope))
+        declared[name] = Buffer(extents, array.type, Space[array.space.upper()])
+    return declared
+
+
+# ---- the body
+
+
+class _Binder:
+    """Turns statements into nodes, and keeps what is known where the one at hand stands.
+
+    `_path` are the loops and guards around it, `_conditions` the forms that are at least 0 there.
+    """
+
+    def __init__(self, launch: Launch, arrays: Mapping[str, Array], values: Mapping[str, int]) -> None:
+        self._launch, self._arrays = launch, arrays
+        self._box = [(0, size - 1) for size in (*launch.grid, *launch.block)]
+        self._opaque: dict[int, frozenset[int]] = {}
+        self._path: list[NestLoop | tuple[Affine, ...]] = []
+        self._conditions: list[Affine] = []
+        self._instructions = 0
+        self._effort = Effort()
+        self._scope = {name: Affine(value) for name, value in values.items()} | _ids(launch)
+
+    def nest(self, body: Sequence[Statement]) -> Nest:
+        nodes = self._body(body, "body", self._scope, reached=True)
+        return Nest(nodes, self._box, self._opaque, self._instructions)
+
+    def _body(self, body: Sequence[Statement], where: str, scope: Scope, *, reached: bool) -> list[NestNode]:
+        nodes: list[NestNode] = []
+        for i, statement in enumerate(body):
+            at = f"{where}[{i}]"
+            match statement:
+                case Guard():
+                    nodes += self._guard(statement, at, scope, reached)
+                case Loop():
+                    nodes += self._loop(statement, at, scope, reached)
+                case Access():
+                    nodes.append(self._access(statement, at, scope, reached))
+                case Barrier():
+                    nodes.append(NestBarrier(self._pc()))
+                case Gap():
+                    nodes.append(NestGap(statement.instructions))
+                case _:
+                    nodes.append(NestWait())
+        return nodes
+
+    def _pc(self) -> int:
+        self._instructions += 1
+        return self._instructions - 1
+
+    def _guard(self, guard: Guard, where: str, scope: Scope, reached: bool) -> list[NestNode]:
+        forms: list[Affine] = []
+        for i, text in enumerate(guard.conditions):
+            with within(f"{where}: if {i}"):
+                forms += map(self._sized, condition(text, scope))
+        reached = reached and all(form.most(self._box) >= 0 for form in forms)
+        open_ = tuple(form for form in forms if form.least(self._box) < 0)
+        held = len(self._conditions)
+        self._conditions += open_
+        self._path.append(open_)
+        body = self._body(guard.body, f"{where}.do", scope, reached=reached)
+        self._path.pop()
+        del self._conditions[held:]
+        if not open_:
+            return body
+        return [NestGuard(open_, body)] if reached else []
+
+    def _loop(self, loop: Loop, where: str, scope: Scope, reached: bool) -> list[NestNode]:
+        node, first, step = self._bounds(loop, f"{where}: for {loop.variable}", scope)
+        held = len(self._conditions)
+        self._conditions += self._known_of(node)
+        self._path.append(node)
+        variable = first + Affine.of(0, {node.dimension: step})
+        reached = reached and node.most > 0
+        if reached:
+            with within(node.where):
+                self._limit()
+        node.body = self._body(loop.body, f"{where}.do", {**scope, loop.variable: variable}, reached=reached)
+        self._path.pop()
+        del self._conditions[held:]
+        return [node] if reached else []
+
+    def _bounds(self, loop: Loop, where: str, scope: Scope) -> tuple[NestLoop, Affine, int]:
+        """Return the node of a loop, the first value of its variable, and the step."""
+        if loop.variable in scope:
+            raise TraceError(f"{where}: the name is taken by a parameter or another loop around it")
+        with within(f"{where}: from"):
+            lower = map_affine(bound(loop.lower, scope), self._sized)
+        with within(f"{where}: step"):
+            step = known(loop.step, scope)
+            if step == 0:
+                raise TraceError("0: a loop must advance")
+        first, dimension = lower if isinstance(lower, Affine) else Affine(), -1
+        if isinstance(lower, Extreme):
+            dimension = self._dimension(lower.least(self._box), lower.most(self._box))
+            first = Affine.of(0, {dimension: 1})
+            seen = {d for leaf in leaves(lower) for d, _ in leaf.terms}
+            self._opaque[dimension] = frozenset(seen).union(*(self._opaque.get(d, ()) for d in seen))
+        with within(f"{where}: to"):
+            distance = map_affine(bound(loop.upper, scope), lambda upper: self._sized(upper - first))
+        if step < 0:
+            distance = distance.times(-1) if isinstance(distance, Affine) else distance.negated()
+        most = max(0, -(-distance.most(self._box) // abs(step)))
+        counter = self._dimension(0, max(0, most - 1))
+        return NestLoop(counter, lower, dimension, distance, abs(step), most, where), first, step
+
+    def _known_of(self, loop: NestLoop) -> list[Affine]:
+        """Return what is at least 0 in the body of a loop."""
+        conditions = []
+        if isinstance(loop.lower, Extreme):
+            sign = 1 if loop.lower.kind == "max" else -1
+            first = Affine.of(0, {loop.first: 1})
+            conditions += [(first - o).times(sign) for o in loop.lower.operands if isinstance(o, Affine)]
+        ends: tuple[Bound, ...] = (loop.distance,)
+        if isinstance(loop.distance, Extreme):
+            ends = loop.distance.operands if loop.distance.kind == "min" else ()
+        passed = Affine.of(1, {loop.dimension: loop.stride})
+        return conditions + [end - passed for end in ends if isinstance(end, Affine)]
+
+    def _dimension(self, least: int, most: int) -> int:
+        self._box.append((least, most))
+        return len(self._box) - 1
+
+    def _limit(self) -> None:
+        """Refuse more iterations than anybody could wait for."""
+        loops = [part for part in self._path if isinstance(part, NestLoop)]
+        total, around = prod(loop.most for loop in loops), prod(loop.most for loop in loops[:-1])
+        if total > MOST_ITERATIONS:
+            raise TraceError(f"{total} iterations for one thread, at most 2^32 are supported")
+        if around > MOST_UNROLLED:
+            raise TraceError(f"{around} iterations of the loops around it, at most 2^18 are supported")
+
+    def _sized(self, form: Affine) -> Affine:
+        """Refuse a form that does not stay far within 64 bits for all threads and iterations."""
+        size = abs(form.constant) + sum(abs(c) * max(map(abs, self._box[d])) for d, c in form.terms)
+        if size > MOST_VALUE:
+            raise TraceError("reaches numbers beyond 2^62")
+        return form
+
+    # ---- accesses
+
+    def _access(self, access: Access, where: str, scope: Scope, reached: bool) -> NestAccess:
+        where = f"{where}: {access.op.name.lower()} of {access.array:.60}"
+        if access.array not in self._arrays:
+            raise TraceError(f"{where}: {unknown('array', access.array[:60], self._arrays)}")
+        array = self._arrays[access.array]
+        if len(access.subscripts) != len(array.shape):
+            raise TraceError(
+                f"{where}: {len(access.subscripts)} subscripts, the array has {len(array.shape)} dimensions"
+            )
+        subscripts = []
+        for i, subscript in enumerate(access.subscripts):
+            with within(f"{where}: subscript {i}"):
+                subscripts.append(self._sized(affine(subscript, scope)))
+        with within(where):
+            address = self._sized(self._address(array, subscripts))
+        node = NestAccess(access.op, self._pc(), array, tuple(subscripts), address, where)
+        if reached:
+            node.inside = stays_inside(node, self._conditions, self._box, self._effort)
+            if not node.inside and (wrong := outside(node, self._path, self._launch, self._box, self._effort)):
+                raise TraceError(wrong)
+        return node
+
+    def _address(self, array: Array, subscripts: Sequence[Affine]) -> Affine:
+        index = sum((s.times(d) for s, d in zip(subscripts, array.distances, strict=True)), Affine())
+        address = index.times(array.stride).plus(array.base)
+        if array.space != Space.LOCAL:
+            return address
+        (x, y, _), (width, height, _) = self._launch.block, self._launch.grid
+        threads = self._launch.block_threads
+        ids = dict(zip(THREAD, (1, x, x * y), strict=True))
+        ids |= dict(zip(BLOCK, (threads, threads * width, threads * width * height), strict=True))
+        return address + Affine.of(0, ids).times(array.size)
+
+
+def _ids(launch: Launch) -> dict[str, Affine]:
+    """Return what the names of ids and block sizes mean."""
+    names = {}
+    for block, thread, size, block_id, thread_id, global_id, block_size in zip(
+        BLOCK, THREAD, launch.block, BLOCK_IDS, THREAD_IDS, GLOBAL_IDS, BLOCK_SIZES, strict=True
+    ):
+        names[block_id] = Affine.of(0, {block: 1})
+        names[thread_id] = Affine.of(0, {thread: 1})
+        names[global_id] = Affine.of(0, {block: size, thread: 1})
+        names[block_size] = Affine(size)
+    return names

@@ -1,0 +1,199 @@
+"""From the instructions of a block to `Segment`s: who waits for which loads, and loops that repeat.
+
+The rules are those of `tracegen.scoreboard`; addresses never come from loads here, so that one register per warp says
+it all: which of its last 64 memory instructions are loads that it has not waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.trace import WARP, Op, Segment, Space
+from tracegen.recorder import shared_columns
+from tracegen.scoreboard import Mask
+
+MOST_GAP = (1 << 31) - 1
+"""What a gap holds at most."""
+
+_CHUNK = 256
+"""Instructions of straight-line code in one segment."""
+
+
+@dataclass(slots=True, eq=False)
+class Recorded:
+    """An instruction: in iteration t, thread l accesses ``address[l] + t * step``."""
+
+    pc: int
+    op: Op
+    mask: Mask
+    space: Space = Space.GLOBAL
+    size: int = 0
+    address: Any = 0
+    step: int = 0
+
+
+State = tuple[NDArray[np.uint64], NDArray[np.bool_], int]
+"""What decides about the needs and gaps of the instructions to come."""
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """An instruction with what it waits for, or a copy `moved` by so many iterations."""
+
+    instruction: Recorded
+    needs: NDArray[np.uint64]
+    gap: int
+    exit: bool = False
+    step: int = 0
+    moved: int = 0
+
+
+class LoopBody:
+    """The body of a loop, to be recorded once for all iterations; it is told what a `Recorder` is told."""
+
+    def __init__(self) -> None:
+        self.items: list[Recorded | NDArray[np.bool_] | int] = []
+
+    def record(self, instruction: Recorded) -> None:
+        """Append an instruction."""
+        self.items.append(instruction)
+
+    def add_gap(self, instructions: int) -> None:
+        """Put non-memory instructions before the next memory instruction."""
+        self.items.append(instructions)
+
+    def wait(self, warps: NDArray[np.bool_]) -> None:
+        """Make the next memory instruction of `warps` wait for all earlier loads."""
+        self.items.append(warps)
+
+
+class Recorder:
+    """Collects the instructions of one block of `warps` warps; `segments` is the program so far.
+
+    `exiting` says that what is recorded belongs to the last iteration of its loop.
+    """
+
+    def __init__(self, warps: int) -> None:
+        self.segments: list[Segment] = []
+        self.exiting = False
+        self._none = np.zeros(warps, dtype=np.uint64)
+        self._loads = self._none
+        self._waiting = np.zeros(warps, dtype=np.bool_)
+        self._rows: list[Row] = []
+        self._gap = 0
+
+    def record(self, instruction: Recorded) -> None:
+        """Append an instruction."""
+        row = self._issue(instruction)
+        row.exit = self.exiting and instruction.op == Op.LOAD
+        self._rows.append(row)
+
+    def add_gap(self, instructions: int) -> None:
+        """Put non-memory instructions before the next memory instruction."""
+        self._gap = min(self._gap + instructions, MOST_GAP)
+
+    def wait(self, warps: NDArray[np.bool_]) -> None:
+        """Make the next memory instruction of `warps` wait for all earlier loads."""
+        self._waiting = self._waiting | warps
+
+    def flush(self) -> None:
+        """End the straight-line code so far."""
+        rows, self._rows = self._rows, []
+        for first in range(0, len(rows), _CHUNK):
+            self.segments.append(_segment(rows[first : first + _CHUNK], 1))
+
+    @property
+    def state(self) -> State:
+        """What decides about the needs and gaps of the instructions to come."""
+        return self._loads, self._waiting, self._gap
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._loads, self._waiting, self._gap = state
+
+    def repeat(self, body: LoopBody, trips: int, *, last: bool) -> None:
+        """Append `trips` iterations of a body; `last` says that the loop ends with them.
+
+        Iterations at the start that wait for other loads, or follow another gap, than the later ones are peeled.
+        """
+        self.flush()
+        if not any(isinstance(item, Recorded) for item in body.items):
+            self._pass(body)
+            self.add_gap((trips - 1) * sum(item for item in body.items if isinstance(item, int)))
+            return
+        # A register of 64 loads repeats after 65 iterations at most.
+        before, history = self.state, [self._pass(body)]
+        while len(history) < trips and not _same(before, self.state):
+            before = self.state
+            history.append(self._pass(body))
+        peeled = next(t for t in range(len(history)) if all(_alike(rows, history[-1]) for rows in history[t:]))
+        straight = [replace(row, moved=t) for t, rows in enumerate(history[:peeled]) for row in rows]
+        if straight:
+            self.segments.append(_segment(straight, 1))
+        for row in history[-1]:
+            row.moved, row.step = peeled, row.instruction.step
+            row.exit = last and row.instruction.op == Op.LOAD
+        self.segments.append(_segment(history[-1], trips - peeled))
+
+    def _pass(self, body: LoopBody) -> list[Row]:
+        rows = []
+        for item in body.items:
+            if isinstance(item, Recorded):
+                rows.append(self._issue(item))
+            elif isinstance(item, int):
+                self.add_gap(item)
+            else:
+                self.wait(item)
+        return rows
+
+    def _issue(self, instruction: Recorded) -> Row:
+        """Let the warps of an instruction execute it; needs are 0 where a warp does not."""
+        gap, self._gap = self._gap, 0
+        if instruction.op == Op.BARRIER:
+            return Row(instruction, self._none, gap)
+        mask, needs = instruction.mask, self._none
+        is_load, waiting = instruction.op == Op.LOAD, bool(self._waiting.any())
+        if not is_load or waiting:
+            waits = mask.run & self._waiting if is_load else mask.run
+            needs = np.where(waits, self._loads, self._none)
+            if waiting:
+                self._waiting = self._waiting & ~mask.run
+            self._loads = np.where(waits, self._none, self._loads)
+        self._loads = self._loads << mask.runs | (mask.runs if is_load else self._none)
+        return Row(instruction, needs, gap)
+
+
+def _segment(rows: Sequence[Row], trips: int) -> Segment:
+    """Return a segment; those with the same body share its columns, so nests stay small."""
+    listed = [row.instruction for row in rows]
+    shared = shared_columns(
+        tuple((i.pc, i.op, i.space, i.size, row.gap, row.exit, row.step) for i, row in zip(listed, rows, strict=True))
+    )
+    warps = len(rows[0].needs)
+    base = np.empty((warps, len(rows), WARP), dtype=np.int64)
+    for at, (instruction, row) in enumerate(zip(listed, rows, strict=True)):
+        address = instruction.address + row.moved * instruction.step
+        base[:, at] = address.reshape(warps, WARP) if isinstance(address, np.ndarray) else address
+    return Segment(
+        trips=trips,
+        needs=np.stack([row.needs for row in rows], axis=1),
+        mask=np.stack([i.mask.bits for i in listed], axis=1),
+        base=base,
+        **shared,
+    )
+
+
+def _same(one: State, other: State) -> bool:
+    return one[2] == other[2] and all(a is b or np.array_equal(a, b) for a, b in zip(one[:2], other[:2], strict=True))
+
+
+def _alike(rows: Sequence[Row], others: Sequence[Row]) -> bool:
+    return rows is others or all(
+        a.gap == b.gap and (a.needs is b.needs or np.array_equal(a.needs, b.needs))
+        for a, b in zip(rows, others, strict=True)
+    )

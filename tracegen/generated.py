@@ -1,0 +1,59 @@
+"""Traces whose blocks are made when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any, Self
+
+from rdmodel.expansion import concatenate, expand
+from rdmodel.trace import Columns, Program, Trace, check_blocks
+
+
+class GeneratedTrace(Trace):
+    """A trace that takes no memory: `block` makes a block's `Program` each time that it is called.
+
+    `launch`, `blocks` as in `Trace`; `params` are the kernel's sizes. `columns` writes everything out, once, on first
+    use: a trace of 10^8 instructions is better read block by block.
+    """
+
+    params: dict[str, Any]
+
+    def __repr__(self) -> str:
+        sizes = "".join(f", {name}={value}" for name, value in self.params.items())
+        return (
+            f"{type(self).__name__}({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block}{sizes})"
+        )
+
+    def block(self, block: int) -> Program:
+        """Make one block's `Program`; raises `TraceError` if the trace does not hold it."""
+        raise NotImplementedError
+
+    def cut(self, blocks: Sequence[int]) -> Self:
+        """Return the same trace with only some blocks of the grid; raises `TraceError` as `Trace` does."""
+        other = copy(self)
+        for cached in ("columns", "_held", "_length"):
+            other.__dict__.pop(cached, None)
+        other.blocks = check_blocks(self.launch, blocks)
+        return other
+
+    @cached_property
+    def _held(self) -> Container[int]:
+        assert self.blocks is not None
+        return self.blocks if isinstance(self.blocks, range) else frozenset(int(block) for block in self.blocks)
+
+    @cached_property
+    def _length(self) -> int:
+        assert self.blocks is not None
+        return sum(segment.instructions for block in self.blocks for segment in self.block(block))
+
+    def __len__(self) -> int:
+        """Return the number of warp instructions; makes every block, once."""
+        return self._length
+
+    @cached_property
+    def columns(self) -> Columns:  # type: ignore[override]
+        """Every instruction of every block, written out; makes every block, once."""
+        assert self.blocks is not None
+        return concatenate([expand(self.block(block), self.launch.block_warps) for block in self.blocks])
