@@ -41,7 +41,7 @@ cdef enum:
     C_DRAIN = 4           # the record of accesses is full
     C_STUCK = 5           # nothing can happen any more, and blocks are resident
 
-# Policies of throttling, as rdmodel.simulator numbers them.
+# Policies of throttling, as rdmodel.assembly numbers them.
 cdef enum:
     THROTTLE_NONE = 0
     THROTTLE_LIMIT = 1        # the oldest warps of each scheduler

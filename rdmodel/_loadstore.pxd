@@ -7,7 +7,7 @@ from rdmodel._machine cimport Entry, Sm
 from rdmodel._network cimport Network
 from rdmodel._ring cimport Item
 
-# Policies of admission, as rdmodel.simulator numbers them.
+# Policies of admission, as rdmodel.assembly numbers them.
 cdef enum:
     ADMIT_ALL = 0
     ADMIT_NONE = 1

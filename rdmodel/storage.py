@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -111,7 +111,8 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
         raise TraceError(f"{folder}/address_start.npy: {found} values, {rows} instructions need {rows + 1}")
     blocks = columns.pop("blocks")
     try:
-        return Trace(launch, Columns(**columns), _compact(blocks), trusted, mapped_pages(columns.values()))
+        held = Columns(**columns)
+        return Trace(launch, held, _compact(blocks), trusted, mapped_pages(held))
     except TraceError as error:
         raise TraceError(f"{folder}: {error}") from None
 
@@ -314,11 +315,11 @@ def _compact(blocks: NDArray[np.int64]) -> range | list[int]:
     return range(int(blocks[0]), int(blocks[0]) + step * len(blocks), step)
 
 
-def mapped_pages(columns: Iterable[NDArray[Any]]) -> Pages:
+def mapped_pages(columns: Columns) -> Pages:
     """Return the pages of those columns that are mapped, or views of what is."""
     maps = []
-    for column in columns:
-        owner: Any = column
+    for column in fields(columns):
+        owner: Any = getattr(columns, column.name)
         while owner is not None and not isinstance(owner, np.memmap):
             owner = getattr(owner, "base", None)
         mapped = getattr(owner, "_mmap", None)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from rdmodel.pieces import pieces
 from rdmodel.trace import WARP, Columns, Launch, Op, Space, Trace
 from tracegen.formats._accelsim_out import Renderer
 from tracegen.formats.accelsim import LIST_NAME, LIST_SUFFIX, MOST_BLOCK_THREADS
+from tracegen.formats.writing import refuse_existing, replacing
 
 TRACE_NAME = "kernel-1.traceg"
 LONGEST_GAP = 1_000_000
@@ -51,13 +51,12 @@ def write_accelsim(trace: Trace, path: str | os.PathLike[str], *, overwrite: boo
     listed = target.suffix == LIST_SUFFIX
     file = target.with_name(TRACE_NAME) if listed else target
     for name in dict.fromkeys((target, file)):
-        if name.exists() and not (overwrite and name.is_file()):
-            raise TraceError(f"{name}: exists already" + ("; overwrite=True replaces it" if name.is_file() else ""))
+        refuse_existing(name, overwrite=overwrite)
     losses = _Losses(trace)
-    with _replacing(file) as output:
+    with _output(file) as output:
         _write_trace(trace, output, losses)
     if listed:
-        with _replacing(target) as output:
+        with _output(target) as output:
             output.put(f"{TRACE_NAME}\n".encode())
     return losses.sentences()
 
@@ -98,21 +97,11 @@ class _Output:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[_Output]:
-    """Give a new file beside `target` that takes its place on success and vanishes on any exception."""
-    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
-    try:
-        output = _Output(partial)
-        try:
-            yield output
-            output.flush()
-        finally:
-            output.close()
-        partial.replace(target)
-    except OSError as error:
-        raise TraceError(f"{target}: cannot be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+def _output(target: Path) -> Iterator[_Output]:
+    """Give an output that becomes the file `target` when it is complete."""
+    with replacing(target) as partial, closing(_Output(partial)) as output:
+        yield output
+        output.flush()
 
 
 # ---- Lines

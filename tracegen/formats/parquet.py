@@ -15,11 +15,10 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from rdmodel.pieces import pieces
 from rdmodel.storage import launch_from, mapped_pages
 from rdmodel.trace import Columns, Launch, Trace
 from tracegen.formats.archived import INSTRUCTION, MEMORY, PLAIN, TYPES, Growing
+from tracegen.formats.writing import reason, refuse_existing, replacing
 
 MAGIC = b"PAR1"
 FORMAT = "rdmodel-trace"
@@ -54,36 +54,38 @@ def write_parquet(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool
     assert trace.blocks is not None
     target = Path(path)
     arrow, parquet = _pyarrow()
-    if target.exists() and not (overwrite and target.is_file()):
-        raise TraceError(f"{path}: exists already" + ("; overwrite=True replaces it" if target.is_file() else ""))
-    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
+    refuse_existing(target, overwrite=overwrite)
     schema = _schema(arrow).with_metadata(_metadata(trace))
-    try:
-        with (
-            partial.open("xb") as file,
-            parquet.ParquetWriter(
-                file,
-                schema,
-                compression="zstd",
-                compression_level=_LEVEL,
-                use_dictionary=list(PLAIN),
-                # Neighbouring lanes differ in their low bytes only; bytes of one place together compress best.
-                column_encoding={"addresses.list.element": "BYTE_STREAM_SPLIT"},
-                write_page_checksum=True,
-            ) as writer,
-        ):
-            rows = 0
-            for group in _groups(trace):
-                table = _table(arrow, schema, group)
-                writer.write_table(table, row_group_size=max(len(table), 1))
-                rows += len(table)
+    with replacing(target) as partial:
+        try:
+            rows = _write(trace, partial, schema, arrow, parquet)
+        except arrow.ArrowException as error:
+            raise TraceError(f"{path}: cannot be written: {reason(error)}") from error
         if len(trace.blocks) * trace.launch.block_warps > most_warps(rows):
             raise TraceError(f"{path}: cannot be written: only {rows} instructions in {len(trace.blocks)} blocks")
-        partial.replace(target)
-    except (OSError, arrow.ArrowException) as error:
-        raise TraceError(f"{path}: cannot be written: {_reason(error)}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+
+
+def _write(trace: Trace, path: Path, schema: Any, arrow: ModuleType, parquet: ModuleType) -> int:
+    """Write the instructions of a trace; return how many there are."""
+    rows = 0
+    with (
+        path.open("xb") as file,
+        parquet.ParquetWriter(
+            file,
+            schema,
+            compression="zstd",
+            compression_level=_LEVEL,
+            use_dictionary=list(PLAIN),
+            # Neighbouring lanes differ in their low bytes only; bytes of one place together compress best.
+            column_encoding={"addresses.list.element": "BYTE_STREAM_SPLIT"},
+            write_page_checksum=True,
+        ) as writer,
+    ):
+        for group in _groups(trace):
+            table = _table(arrow, schema, group)
+            writer.write_table(table, row_group_size=max(len(table), 1))
+            rows += len(table)
+    return rows
 
 
 def read_parquet(path: str | os.PathLike[str], *, memory: int = MEMORY) -> Trace:
@@ -113,8 +115,7 @@ def read_parquet(path: str | os.PathLike[str], *, memory: int = MEMORY) -> Trace
             except TraceError as error:
                 raise TraceError(f"{name}: rows from {growing.rows}: {error}") from None
     columns = growing.finish()
-    pages = mapped_pages(getattr(columns, column.name) for column in fields(columns))
-    return Trace(launch, columns, blocks, trusted=True, pages=pages)
+    return Trace(launch, columns, blocks, trusted=True, pages=mapped_pages(columns))
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -134,11 +135,7 @@ def _refusing(arrow: ModuleType, name: str) -> Iterator[None]:
     except TraceError:
         raise
     except (OSError, ValueError, OverflowError, arrow.ArrowException) as error:
-        raise TraceError(f"{name}: cannot be read: {_reason(error)}") from None
-
-
-def _reason(error: BaseException) -> str:
-    return str(getattr(error, "strerror", None) or error).partition("\n")[0]
+        raise TraceError(f"{name}: cannot be read: {reason(error)}") from None
 
 
 def _schema(arrow: ModuleType) -> Any:

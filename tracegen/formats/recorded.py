@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from rdmodel.storage import mapped_pages
 from rdmodel.trace import Trace
@@ -58,4 +58,4 @@ class RecordedTrace(Trace):
     def __post_init__(self) -> None:
         """Find out which columns are mapped."""
         super().__post_init__()
-        self.pages = mapped_pages(getattr(self.columns, column.name) for column in fields(self.columns))
+        self.pages = mapped_pages(self.columns)

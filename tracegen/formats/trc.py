@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from tracegen.formats._trc import group, parse, render
 from tracegen.formats.recorded import RecordedTrace, Skipped, quote
 from tracegen.formats.streams import CHUNK as _CHUNK
 from tracegen.formats.streams import kernel_name, open_stream, whole_lines
+from tracegen.formats.writing import refuse_existing, replacing
 
 MAGIC = b"blocksize:"
 MOST_BLOCKS = (1 << 31) - 1
@@ -86,20 +86,12 @@ def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = F
     threads = trace.launch.block_threads
     if threads > MOST_BLOCK_THREADS:
         raise TraceError(f"{path}: a block of {threads} threads; the format ends at {MOST_BLOCK_THREADS}")
-    if target.exists() and not (overwrite and target.is_file()):
-        raise TraceError(f"{path}: exists already" + ("; overwrite=True replaces it" if target.is_file() else ""))
-    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
+    refuse_existing(target, overwrite=overwrite)
     losses = _Losses(trace.launch)
-    try:
-        with partial.open("xb") as file:
-            file.write(b"blocksize: %d %d %d\n" % trace.launch.block)
-            for text in _render_blocks(trace, losses):
-                file.write(text)
-        partial.replace(target)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(target) as partial, partial.open("xb") as file:
+        file.write(b"blocksize: %d %d %d\n" % trace.launch.block)
+        for text in _render_blocks(trace, losses):
+            file.write(text)
     return losses.sentences()
 
 
