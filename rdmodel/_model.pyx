@@ -14,7 +14,7 @@ from rdmodel._core cimport Flight, Line, leave_way, raise_line, take_way
 from rdmodel._calendar cimport NEVER, calendar_put, calendar_take
 from rdmodel._heap cimport Event
 from rdmodel._lru cimport NONE, recency_touch
-from rdmodel._sched cimport SCHED_FIFO, SCHED_GTO, SCHED_RANDOM, Scheduler, sched_pick
+from rdmodel._sched cimport MOST_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, sched_pick
 from rdmodel._warp cimport OP_LOAD, Arrival, Warp, put_off
 from rdmodel._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record
 
@@ -260,7 +260,8 @@ cdef class PaperCore(Shared):
 cdef class HardwareCore(Shared):
     """The definition `hardware`: lines are allocated at issue, a step is a transaction (docs/model.md section 11)."""
 
-    cdef Scheduler sched
+    cdef Scheduler sched[MOST_SCHEDULERS]
+    cdef int64_t schedulers, turn     # how many, and which acts first in the next step
     cdef int64_t stores, stagger
     cdef bint head, bypass, whole, gaps
     cdef double first_touch_factor
@@ -272,11 +273,15 @@ cdef class HardwareCore(Shared):
     cdef int64_t choice_at
 
     def __init__(
-        self, *, int64_t sched, int64_t stores, int64_t stagger, bint head, bint bypass, bint whole, bint gaps,
+        self, *, int64_t sched, int64_t schedulers, int64_t stores, int64_t stagger, bint head, bint bypass, bint whole, bint gaps,
         double first_touch_factor, **common,
     ):
         super().__init__(**common)
-        self.sched = Scheduler(sched if self.divergence else SCHED_FIFO, self.warps, NONE, 0)
+        cdef int64_t i
+        assert 1 <= schedulers <= MOST_SCHEDULERS
+        self.schedulers = schedulers
+        for i in range(schedulers):
+            self.sched[i] = Scheduler(sched if self.divergence else SCHED_FIFO, self.warps, NONE, 0)
         self.stores = stores
         self.stagger = stagger
         self.head = head
@@ -379,7 +384,6 @@ cdef class HardwareCore(Shared):
                 leave_way(&self.recency[l.set], self.line, w.ids[i])
 
     cdef int _issue_step(self) noexcept nogil:
-        cdef Warp* w
         if self.port != NONE and self.port_waits:
             if not self.filled:
                 return self._leap()
@@ -387,24 +391,50 @@ cdef class HardwareCore(Shared):
         if self.port == NONE:
             if self.ready_size == 0:
                 return self._leap()
-            if self.sched.kind == SCHED_RANDOM and self.choice_at == self.choice.shape[0]:
+            if self.sched[0].kind == SCHED_RANDOM and self.choice_at == self.choice.shape[0]:
                 return C_CHOICES
         # Draws are asked for before the choice is made: a step that has begun is not interrupted.
         if not self._draws_suffice(self._most_transactions()):
             return C_LATENCIES
         self.phase = AT_CLOCK
         if self.port == NONE:
-            self.port = self._take_ready(self._choose())
-            w = &self.warp[self.port]
-            self.sched.last = self.port
-            if self.sched.kind == SCHED_GTO:
-                self.sched.last_age = w.age
-            if w.gap_left > 0:
-                w.gap_left -= 1
-                w.key = Arrival(self.now, self.order)
-                self.order += 1
-                return self._wait_for_turn(w)
+            if self._issue() == C_MEMORY:
+                return C_MEMORY
+            if self.port == NONE:
+                return C_GO
         return self._use_port()
+
+    cdef int _issue(self) noexcept nogil:
+        """Let each scheduler issue one instruction, the one behind that which had the port last first.
+
+        Any number of them may be no memory instructions; the first that is one takes the port.
+        """
+        cdef int64_t i, at, warp, number = self.turn
+        cdef Warp* w
+        for i in range(self.schedulers):
+            at = self._choose(number)
+            if at >= 0:
+                w = &self.warp[self.ready[at]]
+                if w.gap_left > 0 or self.port == NONE:
+                    warp = self._take_ready(at)
+                    self.sched[number].last = warp
+                    self.sched[number].last_age = w.age
+                    if w.gap_left == 0:
+                        self.port = warp
+                        self.turn = number + 1 if number + 1 < self.schedulers else 0
+                    elif self._issue_other(warp) == C_MEMORY:
+                        return C_MEMORY
+            number = number + 1 if number + 1 < self.schedulers else 0
+        return C_GO
+
+    cdef int _issue_other(self, int64_t warp) noexcept nogil:
+        """Issue an instruction that does not access memory: the warp joins the ready list again in the next step."""
+        cdef Warp* w = &self.warp[warp]
+        cdef Event turn = Event(self.now, self.order, warp, warp)
+        w.gap_left -= 1
+        w.key = Arrival(self.now, self.order)
+        self.order += 1
+        return C_MEMORY if calendar_put(&self.waiting, turn) < 0 else C_GO
 
     cdef int64_t _most_transactions(self) noexcept nogil:
         """Return an upper bound on the draws that the next step may use."""
@@ -506,13 +536,12 @@ cdef class HardwareCore(Shared):
         self.phase = AT_EFFECTS
         return C_GO
 
-    cdef int64_t _choose(self) noexcept nogil:
-        """Return the index in the ready list of the warp to issue."""
-        cdef int64_t i, best = 0
-        if self.sched.kind == SCHED_RANDOM:
+    cdef int64_t _choose(self, int64_t number) noexcept nogil:
+        """Return the index in the ready list of the warp that a scheduler chooses; -1 if none of its own is ready."""
+        if self.sched[0].kind == SCHED_RANDOM:
             self.choice_at += 1
             return <int64_t> (self.choice[self.choice_at - 1] * <double> self.ready_size)
-        return sched_pick(&self.sched, self.warp, self.ready, self.ready_size)
+        return sched_pick(&self.sched[number], number, self.schedulers, self.warp, self.ready, self.ready_size)
 
     cdef int _access(self, int64_t id, Warp* w) noexcept nogil:
         cdef Line* l = &self.line[id]

@@ -10,6 +10,9 @@ cdef enum:
     SCHED_GTO = 3        # greedy, then oldest: the last issuer, else the oldest
     SCHED_OLDEST = 4
 
+cdef enum:
+    MOST_SCHEDULERS = 4
+
 cdef struct Scheduler:
     int64_t kind
     int64_t slots        # warp slots that round-robin goes through
@@ -19,18 +22,26 @@ cdef struct Scheduler:
 
 cdef inline int64_t turn_of(const Scheduler* s, int64_t warp) noexcept nogil:
     # How many slots after the last issuer a warp comes in the cycle.
-    return (warp - s.last - 1 + s.slots) % s.slots
+    cdef int64_t turn = warp - s.last - 1
+    return turn if turn >= 0 else turn + s.slots
 
 
-cdef inline int64_t sched_pick(const Scheduler* s, const Warp* warp, const int32_t* ready, int64_t size) noexcept nogil:
-    # Return the index in the ready list, which is not empty. O(size), but for SCHED_FIFO.
-    cdef int64_t i, best = 0
-    if s.kind == SCHED_FIFO:
-        return 0
+cdef inline int64_t sched_pick(
+    const Scheduler* s, int64_t number, int64_t of, const Warp* warp, const int32_t* ready, int64_t size
+) noexcept nogil:
+    # Return the index in the ready list of the choice of scheduler `number` among `of`, -1 if it has no ready warp: warp
+    # slot k is that of scheduler k mod `of`. O(size), but for one SCHED_FIFO.
+    cdef int64_t i, best = -1
     for i in range(size):
+        if of > 1 and ready[i] % of != number:
+            continue
+        if s.kind == SCHED_FIFO:
+            return i
         if s.kind == SCHED_GTO and ready[i] == s.last and warp[s.last].age == s.last_age:
             return i
-        if s.kind == SCHED_LRR:
+        if best < 0:
+            best = i
+        elif s.kind == SCHED_LRR:
             if turn_of(s, ready[i]) < turn_of(s, ready[best]):
                 best = i
         elif warp[ready[i]].age < warp[ready[best]].age:

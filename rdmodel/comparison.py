@@ -13,8 +13,9 @@ from rdmodel.calibration import calibrate
 from rdmodel.checks import check_choice, check_flag, check_int
 from rdmodel.config import GPU, CoreSched, LatencyConfig
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.matching import matching_options
 from rdmodel.model import L1_OPTIONS, predict
-from rdmodel.options import Definition, Options, Sched, SimulationOptions
+from rdmodel.options import Definition, Options, SimulationOptions
 from rdmodel.progress import Progress, stage
 from rdmodel.result import MissCounts, Prediction, frame
 from rdmodel.sectors import SectorCounter, SectorCounts
@@ -29,9 +30,6 @@ Unit = Literal["line", "sector"]
 """What hit rates are counted in."""
 
 DEFINITIONS: tuple[Definition, ...] = ("hardware", "paper")
-
-SCHEDULERS: dict[CoreSched, Sched] = {"lrr": "lrr", "gto": "gto", "two-level": "lrr", "old": "oldest"}
-"""The model's warp choice that comes nearest to each of the machine's schedulers."""
 
 SHARES = ("hits", "pending_hits", "misses", "compulsory", "capacity", "associativity")
 """What is compared, each as a share of the load transactions."""
@@ -350,13 +348,7 @@ def _matching(definition: Definition, gpu: GPU, sched: CoreSched | None, latency
     times = {"lat_min": latency.lat_min, "sigma": latency.sigma}
     if definition == "paper":
         return times
-    return {
-        **times,
-        "hit_latency": latency.hit_latency,
-        "sched": SCHEDULERS[sched or gpu.core.sched],
-        "stall": "head",
-        "stores": "evict",
-    }
+    return {**times, "hit_latency": latency.hit_latency, **matching_options(gpu, sched)}
 
 
 # ---- numbers

@@ -486,6 +486,7 @@ def _make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: 
         return PaperCore(before=options.effects == "before", clip=options.clip, **common)
     return HardwareCore(
         sched=SCHEDULERS.index(options.sched),
+        schedulers=options.schedulers,
         stores=STORE_MODES[options.stores],
         stagger=options.stagger,
         head=options.stall == "head",

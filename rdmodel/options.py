@@ -37,8 +37,9 @@ class Options:
     `paper`: `effects` ("after", "before": whether an access sees the effects due at its own time), `clip` (a merged
     request arrives with the first one).
 
-    `hardware`: `sched` (warp choice), `stall` ("park", "head"), `full_set` ("stall", "bypass"), `step`
-    ("transaction", "instruction"), `stagger`, `gap`, `first_touch_factor`.
+    `hardware`: `sched` (warp choice), `schedulers` (1 to 4: warps are shared out to so many by their slot), `stall`
+    ("park", "head"), `full_set` ("stall", "bypass"), `step` ("transaction", "instruction"), `stagger`, `gap`,
+    `first_touch_factor`.
     """
 
     definition: Definition = "hardware"
@@ -56,6 +57,7 @@ class Options:
     effects: Effects = "after"
     clip: bool = True
     sched: Sched = "random"
+    schedulers: int = 1
     stall: Stall = "park"
     full_set: FullSet = "stall"
     step: Step = "transaction"
@@ -77,6 +79,7 @@ class Options:
                 check_int(name, getattr(self, name), 0)
         if self.sigma is not None:
             check_number("sigma", self.sigma, 0)
+        check_int("schedulers", self.schedulers, 1, 4)
         check_int("stagger", self.stagger, 0)
         check_number("first_touch_factor", self.first_touch_factor, 0)
         for name in ("l2", "divergence", "clip", "gap"):
@@ -87,6 +90,10 @@ class Options:
             if getattr(self, name) != default:
                 other = "paper" if self.definition == "hardware" else "hardware"
                 raise ConfigError(f"{name}={getattr(self, name)!r}: only the definition {other!r} has this option")
+        if self.definition == "hardware" and self.schedulers > 1 and self.sched == "random":
+            raise ConfigError(
+                f"schedulers={self.schedulers}: sched='random' chooses among all warps; needs another sched"
+            )
         if self.definition == "paper" and self.stores in ("step", "evict"):
             raise ConfigError(f"stores={self.stores!r}: only the definition 'hardware' has this option")
 
@@ -116,7 +123,7 @@ _CHOICES = {
     "step": Step,
 }
 _PAPER_ONLY = ("effects", "clip")
-_HARDWARE_ONLY = ("sched", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor")
+_HARDWARE_ONLY = ("sched", "schedulers", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

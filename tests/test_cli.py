@@ -57,8 +57,8 @@ def test_the_text_names_the_causes_and_says_what_the_rate_leaves_out(run):
 def test_every_common_option_reaches_the_model(run):
     options = (
         "--gpu gtx470-48k --set l1.ways=6 --l1 16K:4:128 --index bxor --mshr inf --mshr-per-warp 6 --mshr-merge 8 "
-        "--latency 150:10 --hit-latency 7 --sched gto --sms 3 --model-sms 2 --threads 128 --cta waves --blocks 5 "
-        "--stores evict --stall head --full-set bypass --step instruction --stagger 5 --gap --first-touch-factor 2 "
+        "--latency 150:10 --hit-latency 7 --sched gto --schedulers 2 --sms 3 --model-sms 2 --threads 128 --cta waves "
+        "--blocks 5 --stores evict --stall head --full-set bypass --step instruction --stagger 5 --gap --first-touch-factor 2 "
         "--no-divergence --seeds 2"
     )
     sizes = ("--param", "NX=512", "--param", "NY=8", "--block", "64")
@@ -69,8 +69,8 @@ def test_every_common_option_reaches_the_model(run):
     assert (l1["size"], l1["ways"], l1["index"], l1["mshrs"]) == (16384, 4, {"name": "bxor"}, None)
     assert (l1["mshr_per_warp"], l1["mshr_merge"]) == (6, 8)
     expected = {
-        "lat_min": 150, "sigma": 10.0, "hit_latency": 7, "sched": "gto", "sms": 3, "model_sms": 2, "threads": 128,
-        "cta": "waves", "blocks": 5, "stores": "evict", "stall": "head", "full_set": "bypass",
+        "lat_min": 150, "sigma": 10.0, "hit_latency": 7, "sched": "gto", "schedulers": 2, "sms": 3, "model_sms": 2,
+        "threads": 128, "cta": "waves", "blocks": 5, "stores": "evict", "stall": "head", "full_set": "bypass",
         "step": "instruction", "stagger": 5, "gap": True, "first_touch_factor": 2.0, "divergence": False,
     }  # fmt: skip
     assert {name: config[name] for name in expected} == expected

@@ -12,9 +12,10 @@ from test_model import make_gpu, make_trace
 import rdmodel as rd
 import tracegen
 from rdmodel import comparison
-from rdmodel.comparison import DEFINITIONS, SCHEDULERS, SHARES
+from rdmodel.comparison import DEFINITIONS, SHARES
 from rdmodel.config import LatencyConfig
 from rdmodel.errors import ConfigError, LaunchError, TraceError
+from rdmodel.matching import SCHEDULERS
 from rdmodel.trace import ALL_NEEDS, Op
 
 ATAX = tracegen.kernel("atax.1", NX=64, NY=64, block=(32, 1, 1))
@@ -130,7 +131,8 @@ def test_both_sides_are_what_simulate_and_predict_return_with_matching_options(s
     result = rd.compare(trace, gpu, sched=sched, latency=LATENCY, seed=3, blocks=3)
     extent = {"blocks": 3, "model_sms": "all", "threads": None, "histogram": False, "seed": 3}
     times = {"lat_min": 90, "sigma": 3.5}
-    matching = {"hit_latency": 7, "sched": SCHEDULERS[sched], "stall": "head", "stores": "evict"}
+    matching = {"hit_latency": 7, "sched": SCHEDULERS[sched], "schedulers": gpu.core.schedulers}
+    matching |= {"stall": "head", "stores": "evict"}
     assert result.simulation == rd.simulate(trace, gpu, sched=sched, blocks=3, seed=3)
     assert result.predictions["hardware"] == rd.predict(trace, gpu, **extent, **times, **matching)
     assert result.predictions["paper"] == rd.predict(trace, gpu, definition="paper", **extent, **times)

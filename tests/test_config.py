@@ -255,6 +255,9 @@ def test_a_dict_that_holds_no_gpu_is_refused(change, message):
     [
         ({"definition": "hardwear"}, "unknown value for definition: 'hardwear'; did you mean 'hardware'"),
         ({"sched": "rr"}, "unknown value for sched: 'rr'; did you mean 'lrr'"),
+        ({"sched": "lrr", "schedulers": 5}, "schedulers=5: must be at most 4"),
+        ({"schedulers": 2}, "schedulers=2: sched='random' chooses among all warps"),
+        ({"definition": "paper", "schedulers": 2}, "schedulers=2: only the definition 'hardware' has this option"),
         ({"model_sms": 0}, "model_sms=0: must be at least 1"),
         ({"threads": 0}, "threads=0: must be at least 1"),
         ({"sigma": math.nan}, "sigma=nan: must be a finite number"),

@@ -276,6 +276,34 @@ def test_oldest_goes_by_the_start_of_the_block_and_lrr_by_the_slot() -> None:
     assert warps(play(*blocks, slots=2, lat_min=1, sched="lrr")) == [0, 1, 2, 1, 2, 1]
 
 
+@pytest.mark.parametrize(
+    ("sched", "order"),
+    [
+        # warps 0 and 2 are those of scheduler 0; the schedulers take turns at the port
+        ("gto", [0, 1, 0, 1, 2, 3, 2, 3]),
+        ("oldest", [0, 1, 0, 1, 2, 3, 2, 3]),
+        ("lrr", [0, 1, 2, 3, 0, 1, 2, 3]),
+    ],
+)
+def test_two_schedulers_choose_among_their_own_warps_in_turn(sched: str, order: list[int]) -> None:
+    block = [[load(line), load(line)] for line in (A, B, C, D)]
+    assert warps(play(block, sched=sched, schedulers=2)) == order
+
+
+def test_a_scheduler_without_a_ready_warp_leaves_its_turn_to_the_next() -> None:
+    # scheduler 1 has warp 1 alone, whose data comes at 10
+    block = [[load(A), load(A), load(A)], [load(B), load(B, needs=LAST)], [load(C)]]
+    assert times(play(block, sched="oldest", schedulers=2)) == [
+        (0, 0, A), (1, 1, B), (2, 0, A), (3, 0, A), (4, 2, C), (11, 1, B),
+    ]  # fmt: skip
+
+
+def test_schedulers_issue_instructions_that_do_not_access_memory_side_by_side() -> None:
+    block = [[load(A, gap=2)], [load(B, gap=2)]]
+    assert times(play(block, gap=True, sched="lrr")) == [(4, 0, A), (5, 1, B)]
+    assert times(play(block, gap=True, sched="lrr", schedulers=2)) == [(2, 0, A), (3, 1, B)]
+
+
 def test_random_takes_the_warp_at_the_drawn_place_of_the_ready_list() -> None:
     # the lists are 012, 012, 120, 10, 01 and 1
     choices = iter([0.99, 0.0, 0.5, 0.34, 0.0, 0.7])

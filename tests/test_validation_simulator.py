@@ -25,7 +25,7 @@ QUICK = [(name, kernel) for name, scenario in scenarios().items() for kernel in 
 LEFT = 0.2
 """What an experiment may leave of the error that it explains."""
 
-QUICK_CAUSE = ("latencies", "gtx480-khairy", "gramschmidt.3")
+QUICK_CAUSE = ("draws", "gtx480-khairy", "gramschmidt.3")
 
 
 def rows_of(gpu):

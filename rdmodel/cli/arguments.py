@@ -218,8 +218,8 @@ def extent_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all options of `predict` that are on the command line."""
     names = (
-        "definition cta stores divergence effects clip sched stall full_set step stagger gap first_touch_factor "
-        "hit_latency seed seeds l2 ablation breakdown sample_sms sample_blocks"
+        "definition cta stores divergence effects clip sched schedulers stall full_set step stagger gap "
+        "first_touch_factor hit_latency seed seeds l2 ablation breakdown sample_sms sample_blocks"
     )
     options = {name: getattr(arguments, name) for name in names.split()} | extent_options(arguments)
     options["n_jobs"] = jobs(arguments)

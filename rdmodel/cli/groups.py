@@ -158,6 +158,13 @@ def add_model(parser: Parser) -> None:
         help="hardware: which ready warp is next (random)",
     )
     group.add_argument(
+        "--schedulers",
+        type=whole,
+        default=1,
+        metavar="N",
+        help="hardware: warps are shared out to N schedulers, 1 to 4 (1)",
+    )
+    group.add_argument(
         "--stall",
         type=one_of("stall", ("park", "head")),
         default="park",

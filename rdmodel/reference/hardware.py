@@ -28,6 +28,7 @@ class _Warp:
     number: int
     block: Resident
     index: int
+    of: int
     program: list[Instruction]
     at: int = 0
     done: int = 0
@@ -41,9 +42,9 @@ class _Warp:
         return self.block.number, self.index
 
     @property
-    def slot(self) -> tuple[int, int]:
-        """The warp's place on the SM: block slot, then warp of the block."""
-        return self.block.slot, self.index
+    def place(self) -> int:
+        """The warp's slot on the SM: slots of blocks in order, and in each the block's warps."""
+        return self.block.slot * self.of + self.index
 
     @property
     def finished(self) -> bool:
@@ -93,7 +94,8 @@ class _Hardware:
         self.waiting: list[tuple[Moment, tuple[int, int], _Warp]] = []
         self.port: _Warp | None = None
         self.blocked = False  # stall="head": the port's instruction stalled, and nothing was filled since
-        self.last: _Warp | None = None
+        self.last: list[_Warp | None] = [None] * options.schedulers
+        self.turn = 0  # the scheduler that acts first in the next step
 
     def run(self) -> SM:
         while True:
@@ -133,7 +135,7 @@ class _Hardware:
         alive = 0
         delay = self.options.stagger * resident.number if self.now == 0 else 0
         for index, program in enumerate(block):
-            warp = _Warp(self.warps, resident, index, program)
+            warp = _Warp(self.warps, resident, index, len(block), program)
             self.warps += 1
             self.look_ahead(warp, 0)
             alive += not warp.finished
@@ -159,38 +161,50 @@ class _Hardware:
 
     # (4): one warp takes the port.
 
-    def choose(self) -> _Warp:
-        """(4) Take one warp from the ready list by the scheduling policy."""
+    def give_port(self) -> bool:
+        """(4) Let each scheduler issue, from behind that which had the port last; return False if none can."""
+        issued = False
+        for number in [*range(self.turn, len(self.last)), *range(self.turn)]:
+            own = [warp for warp in self.ready if warp.place % len(self.last) == number]
+            if not own:
+                continue
+            chosen = self.choose(own, self.last[number])
+            if chosen.gap:
+                chosen.gap -= 1
+                self.wait(chosen, (self.now, self.l1.take_order()))
+            elif self.port is None:
+                self.port = chosen
+                self.turn = (number + 1) % len(self.last)
+            else:
+                continue
+            self.ready.remove(chosen)
+            self.last[number] = chosen
+            issued = True
+        return issued
+
+    def choose(self, ready: list[_Warp], last: _Warp | None) -> _Warp:
+        """Choose one of a scheduler's ready warps by the scheduling policy; `last` is what it chose before."""
         policy = self.options.sched if self.options.divergence else "fifo"
         if policy == "random":
-            chosen = self.ready[int(next(self.choices) * len(self.ready))]
-        elif policy == "lrr":
-            last = (-1, -1) if self.last is None else self.last.slot
-            chosen = min(self.ready, key=lambda warp: (warp.slot <= last, warp.slot))
-        elif policy == "gto" and self.last in self.ready:
-            chosen = self.last
-        elif policy in ("gto", "oldest"):
-            chosen = min(self.ready, key=lambda warp: warp.age)
-        else:
-            chosen = self.ready[0]
-        self.ready.remove(chosen)
-        self.last = chosen
-        return chosen
+            return ready[int(next(self.choices) * len(ready))]
+        if policy == "lrr":
+            place = -1 if last is None else last.place
+            return min(ready, key=lambda warp: (warp.place <= place, warp.place))
+        if policy == "gto" and last in ready:
+            return last
+        if policy in ("gto", "oldest"):
+            return min(ready, key=lambda warp: warp.age)
+        return ready[0]
 
     # (5) and (6): its transactions act, and it waits for its next needs.
 
     def issue(self) -> bool:
         """Do what one step issues; return False if there is nothing."""
-        if self.port is None and self.ready:
-            self.port = self.choose()
+        issued = self.port is None and self.give_port()
         warp = self.port
         if warp is None or self.blocked:
-            return False
-        if warp.gap:
-            warp.gap -= 1
-            self.wait(warp, (self.now, self.l1.take_order()))
-            self.port = None
-        elif not self.transact(warp):
+            return issued
+        if not self.transact(warp):
             self.stall(warp)
         elif warp.done == len(self.lines_of(warp)):
             if not self.is_load(warp.program[warp.at]):

@@ -12,8 +12,8 @@ from math import pi, sqrt
 from typing import Any
 
 import tracegen
-from rdmodel.comparison import SCHEDULERS
 from rdmodel.config import GPU
+from rdmodel.matching import matching_options
 from rdmodel.model import predict
 from rdmodel.overrides import override
 from rdmodel.simulation import MissLatencies
@@ -81,9 +81,7 @@ def _miss_rate(trace: Trace, gpu: GPU, lat_min: int, sigma: float) -> float:
         lat_min=lat_min,
         sigma=sigma,
         hit_latency=gpu.core.hit_latency,
-        sched=SCHEDULERS[gpu.core.sched],
-        stall="head",
-        stores="evict",
+        **matching_options(gpu),
     )
     return round(100 * prediction.miss_rate, DIGITS)
 
