@@ -24,6 +24,7 @@ from typing import Any
 
 # Names are fetched when first used, so that `import rdmodel` costs next to nothing; __init__.pyi tells type checkers.
 _HOMES = {
+    "rdmodel.answers": ("Answers",),
     "rdmodel.calibration": ("Calibration", "calibrate"),
     "rdmodel.comparison": ("Agreement", "Comparison", "agreement", "compare"),
     "rdmodel.concentration": ("balance", "concentration_by_load", "intra_warp_concentration"),

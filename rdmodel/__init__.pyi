@@ -1,5 +1,6 @@
 from rdmodel import policies as policies
 from rdmodel import presets as presets
+from rdmodel.answers import Answers as Answers
 from rdmodel.calibration import Calibration as Calibration
 from rdmodel.calibration import calibrate as calibrate
 from rdmodel.comparison import Agreement as Agreement
