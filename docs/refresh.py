@@ -44,7 +44,7 @@ FENCE = re.compile(r"^```(python|console)\n(.*?)^```$", re.M | re.S)
 REGION = re.compile(r"(<!-- generated: ([^>]+) -->\n).*?(<!-- end -->)", re.S)
 MASKS = (
     (re.compile(r"\b\d+\.\d+ s\b"), "... s"),
-    (re.compile(r'("(?:trace_)?seconds": )[^,\s]+'), r"\1..."),
+    (re.compile(r'("(?:trace_)?seconds": ?)[^,\s}]+'), r"\1..."),
 )
 """What is replaced in the output of commands and examples: times."""
 
@@ -223,8 +223,14 @@ def _errors(record: str) -> tuple[int, str, str]:
     return len(errors[0]), *(f"{fmean(values):.2f}" for values in errors)
 
 
+def _client() -> str:
+    """Return the example of a client of the service."""
+    return f"```c\n{(ROOT / 'docs/examples/client.c').read_text(encoding='utf-8')}```\n"
+
+
 GENERATED = {
     "accuracy": _accuracy,
+    "client in C": _client,
     **{f"command {name}": partial(_command, name) for name in _commands()},
     **{f"options of {title}": partial(_group, title) for title in SHARED},
 }

@@ -26,7 +26,7 @@ FLOORS = {
     4: "model simulator reference",
     5: "calibration comparison contests localities measured plots tiling",
     6: "__init__ tracegen",
-    7: "cli integrations __main__",
+    7: "cli integrations __main__ service",
 }
 """Modules of rdmodel by floor; a package counts as one module, and all of tracegen as one."""
 

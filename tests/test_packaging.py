@@ -31,7 +31,8 @@ def test_the_source_distribution_holds_sources_and_no_generated_code(built):
     with tarfile.open(built[0]) as archive:
         names = [Path(name) for name in archive.getnames()]
     assert {"_tree.pyx", "_model.pyx", "_trc.pyx", "LICENSE", "py.typed", "gtx470-16k.toml"} <= {n.name for n in names}
-    assert not [name for name in names if name.suffix in (".c", ".so")]
+    assert not [name for name in names if name.suffix in (".c", ".so") and name.parent.name != "examples"]
+    assert "client.c" in {name.name for name in names}
 
 
 def test_the_wheel_holds_compiled_modules_types_and_presets_and_no_generated_code(built):
@@ -45,7 +46,12 @@ def test_the_wheel_holds_compiled_modules_types_and_presets_and_no_generated_cod
             source
         )
         assert str(source.with_suffix(".pyi")) in names
-    assert {"rdmodel/py.typed", "tracegen/py.typed", "rdmodel/presets/gtx570-16k.toml"} <= set(names)
+    assert {
+        "rdmodel/py.typed",
+        "tracegen/py.typed",
+        "rdmodel/presets/gtx570-16k.toml",
+        "rdmodel/service/schema.json",
+    } <= set(names)
     assert not [name for name in names if name.endswith(".c") or name.startswith("tests/")]
 
 

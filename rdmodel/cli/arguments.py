@@ -20,6 +20,7 @@ from rdmodel.cli.groups import (
     add_output,
     add_policies,
     add_runs,
+    add_service,
     add_simulator,
     add_source,
 )
@@ -173,6 +174,11 @@ def _gpus(parser: Parser) -> None:
     add_output(parser)
 
 
+def _serve(parser: Parser) -> None:
+    add_service(parser)
+    add_memory(parser)
+
+
 COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "predict": (_predict, "Predict the L1 miss rate of kernels or traces, with its causes."),
     "simulate": (_simulate, "Simulate kernels or traces cycle by cycle: L1s, crossbar, L2 and DRAM."),
@@ -183,6 +189,7 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "trace": (_trace, "Make a trace of a kernel, or convert one."),
     "info": (_info, "Show the launch, instructions, footprint and locality of a trace."),
     "mrc": (_mrc, "Show the reuse-distance histogram and the miss-ratio curve."),
+    "serve": (_serve, "Answer requests as JSON, one per line on stdin, with one line each on stdout."),
     "kernels": (add_output, "List the kernels that come with rdmodel."),
     "gpus": (_gpus, "List the GPUs, or show one fully expanded; the output can be loaded again."),
 }

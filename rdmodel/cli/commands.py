@@ -242,7 +242,7 @@ COMMANDS = {
     "kernels": run_kernels,
     "gpus": run_gpus,
 }
-"""What runs each command; `comparing` and `contesting` have the others."""
+"""What runs each command; `comparing`, `contesting` and `serving` have the others."""
 
 
 # ---- output

@@ -346,6 +346,27 @@ def add_memory(parser: Parser, hint: str = "") -> None:
     )
 
 
+def add_service(parser: Parser) -> None:
+    """Add what the service may take, and where it keeps answers."""
+    parser.add_argument("--jobs", type=whole, default=-1, metavar="N", help="requests at a time; -1: one per core (-1)")
+    parser.add_argument(
+        "--timeout",
+        type=number,
+        default=300.0,
+        metavar="S",
+        help="most seconds for a request, which may ask for less (300.0)",
+    )
+    parser.add_argument(
+        "--queue", type=whole, default=1024, metavar="N", help="most requests under way; then reading stops (1024)"
+    )
+    parser.add_argument("--busy", action="store_true", help="refuse requests that find the queue full, and read on")
+    cache = parser.add_mutually_exclusive_group()
+    cache.add_argument("--cache", metavar="FILE", help="where answers are kept; default: the user's cache folder")
+    cache.add_argument("--no-cache", action="store_true", help="keep no answers")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of requests and answers")
+    parser.add_argument("--debug", action="store_true", help="trace internal errors on stderr")
+
+
 def add_output(parser: Parser, csv: bool = False, json: str = "one JSON object (a list for several kernels)") -> None:
     """Add the forms of the output."""
     group = parser.add_argument_group("output").add_mutually_exclusive_group()

@@ -16,9 +16,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         # Commands load NumPy and the cores; help and usage errors do without.
-        from rdmodel.cli import commands, comparing, contesting
+        from rdmodel.cli import commands, comparing, contesting, serving
 
-        {**commands.COMMANDS, **comparing.COMMANDS, **contesting.COMMANDS}[arguments.command](arguments)
+        runs = {**commands.COMMANDS, **comparing.COMMANDS, **contesting.COMMANDS, **serving.COMMANDS}
+        runs[arguments.command](arguments)
         sys.stdout.flush()
     except SimulationError as error:
         return _fail(str(error), 1)

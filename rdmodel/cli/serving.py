@@ -1,0 +1,53 @@
+"""`rdmodel serve`: what the options mean to the service."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+from rdmodel.checks import check_int
+from rdmodel.cli.budget import budget_of
+from rdmodel.errors import ConfigError
+from rdmodel.service.server import Service
+from rdmodel.threads import check_jobs, cores
+
+rd: Any = import_module("rdmodel")
+
+
+def run_serve(arguments: argparse.Namespace) -> None:
+    """Answer requests from stdin until there are no more; exits with 128 and the number of a signal."""
+    if arguments.schema:
+        print(files("rdmodel.service").joinpath("schema.json").read_text(encoding="utf-8"), end="")
+        return
+    check_jobs(arguments.jobs)
+    check_int("queue", arguments.queue, 1, 1 << 20)
+    if not 0 < arguments.timeout <= 1e6:
+        raise ConfigError(f"timeout={arguments.timeout:g}: must be seconds, more than 0 and at most 1e6")
+    store = None if arguments.no_cache else rd.Answers(arguments.cache)
+    with budget_of(arguments):
+        service = Service(
+            sys.stdin.fileno(),
+            sys.stdout.fileno(),
+            store=store,
+            jobs=cores() if arguments.jobs == -1 else arguments.jobs,
+            threads=None if arguments.memory is None else 1,
+            timeout=arguments.timeout,
+            queue=arguments.queue,
+            busy=arguments.busy,
+            debug=arguments.debug,
+        )
+        status = service.run()
+    if not service.idle:
+        # A thread is deep in work that nobody waits for; at the interpreter's end it might fall over what is gone.
+        os._exit(status)
+    if store is not None:
+        store.close()
+    if status:
+        raise SystemExit(status)
+
+
+COMMANDS = {"serve": run_serve}
