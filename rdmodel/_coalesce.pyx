@@ -7,8 +7,9 @@ cdef enum:
     LANES = 32
     ELSEWHERE = 2     # rdmodel.trace: constants and textures have caches of their own
     MOST_GAP = 2147483647
-    SHORT_BODY = 64   # loop bodies up to this length are looked at once, not in every iteration
+    SHORT_BODY = 512   # loop bodies up to this length are looked at once, not in every iteration
     SECTOR_BITS = 5
+    EVERY = 2         # rdmodel.trace: a loop is left in every iteration, not in the last one only
     LOAD = 0
     STORE = 1
     BARRIER = 3
@@ -174,6 +175,10 @@ cdef inline uint8_t flags_of(uint8_t space, bint loop_exit) noexcept nogil:
     return (FLAG_LOCAL if space == LOCAL else 0) | (FLAG_LOOP_EXIT if loop_exit else 0)
 
 
+cdef inline bint leaves(uint8_t loop_exit, bint last) noexcept nogil:
+    return loop_exit == EVERY or loop_exit != 0 and last
+
+
 cdef struct Planned:
     # An instruction of a short loop body, looked at once for one warp.
     int64_t place         # in the body
@@ -185,7 +190,7 @@ cdef struct Planned:
     uint32_t mask
     bint barrier          # it vanishes, the time before it does not
     bint lines, gentle
-    bint loop_exit
+    uint8_t loop_exit
 
 
 cdef struct Output:
@@ -270,7 +275,7 @@ cdef int64_t repeat_plan(
             if out.pc != NULL:
                 out.pc[out.n] = p.pc
                 out.lanes[out.n] = p.lanes
-                out.flags[out.n] = flags_of(p.space, p.loop_exit and trip == trips - 1)
+                out.flags[out.n] = flags_of(p.space, leaves(p.loop_exit, trip == trips - 1))
             out.n += 1
             k += 1
         k = 0
@@ -349,7 +354,7 @@ def coalesce_segment(
             if details:
                 out_pc[n] = pc[i]
                 out_lanes[n] = <uint8_t> count_lanes(active)
-                out_flags[n] = flags_of(space[i], loop_exit[i] and trip == trips - 1)
+                out_flags[n] = flags_of(space[i], leaves(loop_exit[i], trip == trips - 1))
             used += count
             n += 1
     return position, n, used, carry

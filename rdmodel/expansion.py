@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace import WARP, Columns, Op, Program, Segment
+from rdmodel.trace import EVERY, WARP, Columns, Op, Program, Segment
 
 _ROW_COLUMNS = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
 _LANES = np.arange(WARP, dtype=np.uint32)
@@ -59,7 +59,8 @@ def _rows(segment: Segment) -> dict[str, NDArray[Any]]:
     rows: dict[str, NDArray[Any]] = {
         name: getattr(segment, name)[instruction] for name in ("pc", "op", "space", "size", "gap")
     }
-    rows["loop_exit"] = segment.loop_exit[instruction] & (trip == trips - 1)
+    exits = segment.loop_exit[instruction]
+    rows["loop_exit"] = (exits == EVERY) | (exits != 0) & (trip == trips - 1)
     rows["needs"] = segment.needs[warp, instruction]
     rows["mask"] = segment.mask[warp, instruction]
     rows["warp"] = warp

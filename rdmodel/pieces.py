@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rdmodel.expansion import expand
-from rdmodel.trace import WARP, Columns, Program, Segment, Trace, held, slice_rows, slice_warps
+from rdmodel.trace import EVERY, WARP, Columns, Program, Segment, Trace, held, slice_rows, slice_warps
 
 PIECE = 1 << 18
 """Lane addresses in a piece, if nothing else is asked for: 2 MiB of addresses."""
@@ -91,5 +91,5 @@ def _narrow(segment: Segment, warp: int, first: int, end: int) -> Segment:
         base=segment.base[only] + first * segment.step[:, None],
         needs=segment.needs[only],
         mask=segment.mask[only],
-        loop_exit=segment.loop_exit & (end == segment.trips),
+        loop_exit=segment.loop_exit * ((segment.loop_exit == EVERY) | (end == segment.trips)),
     )

@@ -48,6 +48,9 @@ class Space(IntEnum):
     TEXTURE = 3
 
 
+EVERY = 2
+"""In `Segment.loop_exit`: the warp leaves the load's loop in every iteration of the segment."""
+
 ELSEWHERE = Space.CONSTANT
 """From this space on, caches of their own serve the access: it is recorded, but makes no L1 transaction."""
 
@@ -286,7 +289,8 @@ class Segment:
     In iteration t, lane l of warp w accesses ``base[w, i, l] + t * step[i]`` with instruction i of the body, if bit l
     of ``mask[w, i]`` is set; a warp whose mask is 0 does not execute the instruction. Straight-line code is a segment
     with ``trips == 1``. ``pc op space size gap loop_exit step`` have shape (m,); ``needs`` and ``mask`` (W, m);
-    ``base`` (W, m, 32). ``loop_exit`` marks the instruction of the *last* iteration. dtypes as in `Columns`.
+    ``base`` (W, m, 32). ``loop_exit`` marks the instruction of the *last* iteration; as uint8 in place of bool it may
+    also be `EVERY`: the body has the last iteration of a loop of its own, written out. Other dtypes as in `Columns`.
     """
 
     trips: int
@@ -295,7 +299,7 @@ class Segment:
     space: NDArray[np.uint8]
     size: NDArray[np.uint8]
     gap: NDArray[np.int32]
-    loop_exit: NDArray[np.bool_]
+    loop_exit: NDArray[np.bool_] | NDArray[np.uint8]
     needs: NDArray[np.uint64]
     mask: NDArray[np.uint32]
     base: NDArray[np.int64]

@@ -30,7 +30,7 @@ from tracegen.affine import (
     to_json,
 )
 from tracegen.affine.nest import NestAccess, NestLoop, walk
-from tracegen.kernels.suites import POLYBENCH
+from tracegen.kernels.suites import POLYBENCH, TILED
 
 EXACT = ("warp_start", "op", "space", "size", "gap", "needs", "loop_exit", "mask", "address_start", "addresses")
 OPS = {"load": Op.LOAD, "store": Op.STORE, "atomic": Op.ATOMIC}
@@ -189,7 +189,7 @@ def odd_sizes(name):
 
 
 def test_all_kernels_of_polybench_are_there_with_the_same_sizes():
-    assert set(names()) == set(POLYBENCH)
+    assert set(names()) == {*POLYBENCH, *TILED}
     for spec in tracegen.kernels():
         if spec.name in POLYBENCH:
             kernel = load_affine(spec.name)

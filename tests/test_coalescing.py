@@ -12,7 +12,7 @@ from traces import ProgramTrace, column_traces, program_traces, rows_of_program,
 
 from rdmodel.coalescing import LOCAL, LOOP_EXIT, Chunk, StoreRule, WarpStream, open_block
 from rdmodel.coalescing import coalesce as coalesce_all
-from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Columns, Launch, Op, Program, Segment, Space, Trace
+from rdmodel.trace import ALL_NEEDS, EVERY, LAST_ADDRESS, WARP, Columns, Launch, Op, Program, Segment, Space, Trace
 
 Row = dict[str, object]
 """One warp instruction as executed: pc, op, space, size, gap, needs, loop_exit and `lanes` from lane to address."""
@@ -179,7 +179,7 @@ def segments(draw: st.DrawFn, warps: int) -> Segment:
         space=column(SPACES, np.uint8),
         size=column(SIZES, np.uint8),
         gap=column(GAPS, np.int32),
-        loop_exit=column(st.booleans(), np.bool_),
+        loop_exit=column(st.integers(0, EVERY), np.uint8) if draw(st.booleans()) else column(st.booleans(), np.bool_),
         step=column(st.sampled_from([0, 4, 100, 4096, -128]), np.int64),
         needs=per_warp(st.integers(0, ALL_NEEDS), np.uint64),
         mask=per_warp(MASKS, np.uint32),
@@ -457,3 +457,12 @@ def test_a_warp_leaves_a_loop_after_the_marked_instruction_of_its_last_iteration
     program = [dataclasses.replace(plain, loop_exit=marked, mask=ones, space=local)]
     found = drain(WarpStream(program, 0, 128, StoreRule.MACHINE), Chunk(1, 2000, details=True))
     assert [flags for *_, flags in found] == [LOCAL, 0, LOCAL, 0, LOCAL, LOOP_EXIT]
+
+
+def test_a_warp_leaves_a_loop_that_is_written_out_in_every_iteration():
+    plain = segment(np.random.default_rng(1), 1, 3, 2)
+    marked, ones = np.array([0, EVERY], np.uint8), np.ones((1, 2), np.uint32)
+    program = [dataclasses.replace(plain, loop_exit=marked, mask=ones, space=np.zeros(2, np.uint8))]
+    for masks in (False, True):
+        found = drain(WarpStream(program, 0, 128, StoreRule.MACHINE), Chunk(1, 2000, details=True, masks=masks))
+        assert [flags for *_, flags in found] == [0, LOOP_EXIT] * 3

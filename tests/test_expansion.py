@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdmodel.expansion import concatenate, expand
-from rdmodel.trace import Columns, Op, Segment, slice_warps
+from rdmodel.trace import EVERY, Columns, Op, Segment, slice_warps
 
 ROW = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
 
@@ -26,7 +26,7 @@ def make_segment(rng, warps, body, trips):
         space=rng.integers(0, 2, body).astype(np.uint8),
         size=rng.integers(1, 17, body).astype(np.uint8),
         gap=rng.integers(0, 5, body).astype(np.int32),
-        loop_exit=rng.random(body) < 0.5,
+        loop_exit=rng.integers(0, 3, body).astype(np.uint8) if rng.random() < 0.5 else rng.random(body) < 0.5,
         needs=rng.integers(0, 1 << 63, (warps, body), dtype=np.uint64),
         mask=mask,
         base=rng.integers(1 << 20, 1 << 40, (warps, body, 32)),
@@ -46,7 +46,7 @@ def naive(program, warps):
                         continue
                     lanes = [lane for lane in range(32) if mask >> lane & 1 and s.op[i] != Op.BARRIER]
                     addresses = tuple(int(s.base[w, i, lane]) + t * int(s.step[i]) for lane in lanes)
-                    leaves = bool(s.loop_exit[i]) and t == s.trips - 1
+                    leaves = s.loop_exit[i] == EVERY or (bool(s.loop_exit[i]) and t == s.trips - 1)
                     row = (s.pc[i], s.op[i], s.space[i], s.size[i], s.gap[i], s.needs[w, i], leaves, mask)
                     rows[w].append((*map(int, row), addresses))
     return rows

@@ -7,11 +7,11 @@ from test_docs import checked_table, quoted
 
 import tracegen
 from rdmodel.cli import arguments, groups
-from tracegen.kernels.suites import ALL, CLASSIC, IRREGULAR, POLYBENCH, SUITES
+from tracegen.kernels.suites import ALL, CLASSIC, IRREGULAR, POLYBENCH, SUITES, TILED
 
 
-def test_every_kernel_is_in_one_of_three_suites_and_all_of_them_are_in_all():
-    parts = (POLYBENCH, CLASSIC, IRREGULAR)
+def test_every_kernel_is_in_one_of_four_suites_and_all_of_them_are_in_all():
+    parts = (POLYBENCH, CLASSIC, IRREGULAR, TILED)
     assert sum(map(len, parts)) == len(ALL)
     assert set(ALL) == {spec.name for spec in tracegen.kernels()}
     assert set(IRREGULAR) >= {spec.name for spec in tracegen.kernels() if spec.inputs}

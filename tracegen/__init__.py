@@ -7,7 +7,7 @@
 
 import tracegen.patterns as patterns
 from tracegen.affine import AffineKernel, AffineTrace, affine_kernel, load_affine
-from tracegen.kernels import KernelSpec, kernel, kernels
+from tracegen.kernels import KernelSpec, TiledSpec, kernel, kernels
 from tracegen.simt import Array, Block, Buffer, KernelTrace, trace
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Buffer",
     "KernelSpec",
     "KernelTrace",
+    "TiledSpec",
     "affine_kernel",
     "kernel",
     "kernels",

@@ -211,7 +211,7 @@ def run_kernels(arguments: argparse.Namespace) -> None:
         print(text.kernels(specs))
 
 
-def _plain(spec: tracegen.KernelSpec) -> dict[str, Any]:
+def _plain(spec: tracegen.KernelSpec | tracegen.TiledSpec) -> dict[str, Any]:
     sizes, inputs, block = dict(spec.sizes), list(spec.inputs), list(spec.block)
     return {"name": spec.name, "sizes": sizes, "inputs": inputs, "block": block, "description": spec.description}
 

@@ -20,7 +20,7 @@ from rdmodel.cli.parser import (
 DEFAULT_GPU = "gtx470-16k"
 MAX_INSTRUCTIONS = 10**9
 DEFINITIONS = ("hardware", "paper")
-SUITES = ("polybench", "classic", "irregular", "all", "khairy", "jia", "koo", "wang")
+SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
 """The names of `tracegen.kernels.suites`, again: help does not wait for NumPy, which that loads."""
 
 

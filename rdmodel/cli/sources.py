@@ -20,7 +20,7 @@ from rdmodel.trace import Trace
 from tracegen import formats
 from tracegen.formats.streams import PACKED
 from tracegen.generated import GeneratedTrace
-from tracegen.kernels.registry import REGISTRY
+from tracegen.kernels.registry import spec_of
 from tracegen.kernels.suites import SUITES
 
 PROGRAMS = (".cu", ".ptx")
@@ -101,8 +101,7 @@ def _cut(trace: Trace, blocks: Sequence[int]) -> Trace:
 
 def _of_name(name: str, arguments: argparse.Namespace) -> Trace:
     """Return the trace of a kernel that comes with rdmodel."""
-    spec = REGISTRY.get(name)
-    params: dict[str, Any] = kernel_parameters(arguments.param, spec.sizes if spec else ())
+    params: dict[str, Any] = kernel_parameters(arguments.param, spec_of(name).sizes)
     return tracegen.kernel(name, block=arguments.block, base=arguments.base, **params)
 
 

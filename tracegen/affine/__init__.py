@@ -1,7 +1,7 @@
 """Kernels in the form in which compilers know them: loop nests with affine bounds, guards and subscripts.
 
-Floors within: `forms` - `expression` - `kernel` - `form` | `nest` - `bounds`, `recording` - `binding`, `generation` -
-`trace`.
+Floors within: `forms` - `expression` - `kernel` - `form` | `nest` - `bounds`, `stretches`, `recording`, `moving` -
+`binding`, `generation` - `trace`.
 """
 
 from tracegen.affine.form import from_json, load_affine, to_json

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
 from rdmodel.trace import Launch, Space
@@ -54,10 +57,6 @@ MOST_VALUE = 1 << 62
 GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 """Blocks that CUDA allows in x, y and z."""
 
-
-GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
-"""Blocks that CUDA allows in x, y and z."""
-
 Scope = Mapping[str, Affine]
 
 
@@ -80,6 +79,7 @@ def bind(
     """
     values = parameters(kernel, given)
     try:
+        _check_requires(kernel, values)
         launch = _launch(kernel, values, block)
         arrays = allocate(_declared(kernel, values), base=BASE if base is None else base, threads=launch.threads)
         nest = _Binder(launch, arrays, values).nest(kernel.body)
@@ -90,12 +90,24 @@ def bind(
 
 def parameters(kernel: AffineKernel, given: Mapping[str, Any]) -> dict[str, int]:
     """Return the values of all parameters; raises `ConfigError` for an unknown one or what is no whole number."""
+    given = {name: int(value) if isinstance(value, np.integer) else value for name, value in given.items()}
     for name, value in given.items():
         if name not in kernel.parameters:
             raise ConfigError(unknown(f"parameter of {kernel.name}", name, kernel.parameters))
         if not is_whole(value) or abs(value) > MOST:
             raise ConfigError(f"{kernel.name}: {name}={value!s:.60}: must be a whole number of at most 2^63 - 1")
     return {**kernel.parameters, **given}
+
+
+def _check_requires(kernel: AffineKernel, values: Mapping[str, int]) -> None:
+    """Raise `ConfigError`, with the values, for a condition on parameters that does not hold."""
+    scope = {name: Affine(value) for name, value in values.items()}
+    for text in kernel.requires:
+        with within("requires"):
+            holds = all(form.constant >= 0 for form in condition(text, scope))
+        if not holds:
+            named = [f"{name}={value}" for name, value in values.items() if re.search(rf"\b{name}\b", text)]
+            raise ConfigError(f"{', '.join(named)}: must be {text}" if named else f"requires {text}")
 
 
 # ---- the launch and the arrays

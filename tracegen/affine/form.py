@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 22
 """Length of a file with a kernel."""
 
 _REQUIRED = ("name", "arrays", "block", "body")
-_OPTIONAL = ("description", "parameters", "grid", "threads", "shared_memory", "registers")
+_OPTIONAL = ("description", "parameters", "requires", "grid", "threads", "shared_memory", "registers")
 _ACCESSES: dict[str, type[Access]] = {"load": Load, "store": Store, "atomic": Atomic}
 _WORDS: dict[str, Statement] = {"barrier": Barrier(), "wait": Wait()}
 
@@ -75,6 +75,8 @@ def to_json(kernel: AffineKernel) -> dict[str, Any]:
         value["description"] = kernel.description
     if kernel.parameters:
         value["parameters"] = dict(kernel.parameters)
+    if kernel.requires:
+        value["requires"] = list(kernel.requires)
     value["arrays"] = {name: _array_value(array) for name, array in kernel.arrays.items()}
     for name in ("grid", "threads", "block"):
         if getattr(kernel, name) is not None:

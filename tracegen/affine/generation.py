@@ -16,6 +16,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Op, Program, Segment
 from tracegen.affine.bounds import complaint
 from tracegen.affine.forms import Affine
+from tracegen.affine.moving import moved, moved_on
 from tracegen.affine.nest import (
     BLOCK,
     Nest,
@@ -28,15 +29,13 @@ from tracegen.affine.nest import (
     walk,
 )
 from tracegen.affine.recording import LoopBody, Recorded, Recorder, State
+from tracegen.affine.stretches import stretches
 from tracegen.block import Geometry
 from tracegen.scoreboard import Mask
 from tracegen.symbolic import NOTHING
 
-MOST_KEPT = 1 << 23
+MOST_KEPT = 1 << 24
 """Bytes of addresses that recorded blocks may take, to be moved instead of being recorded again."""
-
-TOGETHER = 64
-"""Iterations that are moved at once: their addresses share memory."""
 
 
 class Generator:
@@ -69,34 +68,6 @@ class Generator:
         if size <= MOST_KEPT and not self._nest.control.exact:
             self._kept[key] = at, program
             self._bytes += size
-
-
-def moved(program: Sequence[Segment], along: NDArray[np.int64]) -> list[Segment]:
-    """Return a program with the addresses of instruction `pc` moved by ``along[pc]`` bytes."""
-    return [_with_base(one, one.base + along[one.pc][:, None]) for one in program]
-
-
-def moved_on(program: Sequence[Segment], along: NDArray[np.int64], times: range) -> list[Segment]:
-    """Return copies of a program, one after the other, moved by each of `times` times ``along[pc]`` bytes."""
-    steps = np.arange(times.start, times.stop)[:, None, None, None]
-    bases = [one.base + steps * along[one.pc][:, None] for one in program]
-    return [_with_base(one, base[i]) for i in range(len(times)) for one, base in zip(program, bases, strict=True)]
-
-
-def _with_base(one: Segment, base: NDArray[np.int64]) -> Segment:
-    return Segment(
-        trips=one.trips,
-        pc=one.pc,
-        op=one.op,
-        space=one.space,
-        size=one.size,
-        gap=one.gap,
-        loop_exit=one.loop_exit,
-        needs=one.needs,
-        mask=one.mask,
-        base=base,
-        step=one.step,
-    )
 
 
 class _BlockRun:
@@ -214,13 +185,14 @@ class _BlockRun:
         total = max(ends, default=0)
         for first, end in _pieces(ends, total):
             active = mask if isinstance(trips, int) else _longer(mask, trips, first)
-            if loop.alike:
-                self._alike(loop, active, first, end, total)
-                continue
-            for t in range(first, end):
-                self._at[loop.dimension] = t
-                self._recorder.exiting = t == total - 1
-                self._body(loop.body, active, self._recorder)
+            for begin, stop, alike in stretches(loop, first, end, self._at, self._nest.box):
+                if alike:
+                    self._alike(loop, active, begin, stop, total)
+                    continue
+                for t in range(begin, stop):
+                    self._at[loop.dimension] = t
+                    self._recorder.exiting = loop.loads and t == total - 1
+                    self._body(loop.body, active, self._recorder)
 
     def _alike(self, loop: NestLoop, mask: Mask, first: int, end: int, total: int) -> None:
         """Go through iterations that differ in their addresses only: those that begin in the same state are moved."""
@@ -229,7 +201,7 @@ class _BlockRun:
         t = first
         while t < end:
             recorder.flush()
-            recorder.exiting = t == total - 1
+            recorder.exiting = loop.loads and t == total - 1
             key = _key(recorder)
             if key not in seen:
                 self._at[loop.dimension], held = t, len(recorder.segments)
@@ -240,9 +212,9 @@ class _BlockRun:
                 continue
             earlier, segments, after = seen[key]
             recorder.state = after
-            # Where an iteration ends as it began, so do all others but the last one.
+            # Where an iteration ends as it began, so do all others, but the last one if the loads in it tell.
             steady = not recorder.exiting and key == _key(recorder)
-            count = min(end, total - 1, t + TOGETHER) - t if steady else 1
+            count = min(end, total - loop.loads) - t if steady else 1
             recorder.segments += moved_on(segments, along, range(t - earlier, t - earlier + count))
             t += count
 

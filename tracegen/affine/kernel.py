@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Op, Space
 from tracegen.affine.expression import MOST, Expression, parse, parse_condition, shown
+
+if TYPE_CHECKING:
+    from tracegen.affine.trace import AffineTrace
 
 TYPES = {
     "float32": 4,
@@ -36,7 +39,7 @@ THREAD_IDS = ("thread_x", "thread_y", "thread_z")
 GLOBAL_IDS = ("x", "y", "z")
 BLOCK_SIZES = ("block_size_x", "block_size_y", "block_size_z")
 RESERVED = frozenset(
-    (*BLOCK_IDS, *THREAD_IDS, *GLOBAL_IDS, *BLOCK_SIZES, "min", "max", "kernel", "block", "blocks", "base")
+    (*BLOCK_IDS, *THREAD_IDS, *GLOBAL_IDS, *BLOCK_SIZES, "min", "max", "kernel", "self", "block", "blocks", "base")
 )
 """Names that mean something in expressions or to `tracegen.affine_kernel`, and that no parameter or loop may have."""
 
@@ -177,9 +180,9 @@ class AffineKernel:
 
     `parameters` are sizes by name, with their values; every other number of the kernel may be an expression of them.
     `arrays` lie in memory in the order given. `block` is (x, y, z) threads; the grid is given as `grid`, in blocks, or
-    covers `threads`. `shared_memory` is in bytes per block, `registers` per thread. Raises `TraceError` that says
-    where in the kernel something cannot be; what depends on the parameters' values is checked by
-    `tracegen.affine_kernel`.
+    covers `threads`. `shared_memory` is in bytes per block, `registers` per thread. `requires` are conditions on
+    parameters. Raises `TraceError` that says where in the kernel something cannot be; what depends on the parameters'
+    values is checked by `tracegen.affine_kernel`.
     """
 
     name: str
@@ -192,6 +195,7 @@ class AffineKernel:
     shared_memory: Expression = 0
     registers: Expression = 0
     description: str = ""
+    requires: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check everything that does not depend on the values of parameters."""
@@ -211,8 +215,26 @@ class AffineKernel:
         for name in ("shared_memory", "registers"):
             with within(name):
                 parse(getattr(self, name))
+        given = (self.requires,) if isinstance(self.requires, str) else sequence("requires", self.requires)
+        object.__setattr__(self, "requires", tuple(given))
+        with within("requires"):
+            for text in self.requires:
+                parse_condition(text)
         object.__setattr__(self, "body", sequence("body", self.body))
         _check_body(self.body)
+
+    def trace(
+        self,
+        *,
+        block: Sequence[int] | None = None,
+        blocks: Sequence[int] | None = None,
+        base: int | None = None,
+        **params: int,
+    ) -> AffineTrace:
+        """Return the trace for `params` instead of the values of its own; as ``tracegen.affine_kernel(self, ...)``."""
+        from tracegen.affine.trace import AffineTrace
+
+        return AffineTrace(self, params, block=block, blocks=blocks, base=base)
 
 
 def _checked_parameters(parameters: Any) -> dict[str, int]:

@@ -1,11 +1,11 @@
-"""The affine kernels that come with rdmodel, as JSON: those of PolyBench/GPU."""
+"""The affine kernels that come with rdmodel, as JSON: those of PolyBench/GPU, and tiled ones."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
 
-FOLDER = files("tracegen.kernels") / "affine"
+FOLDER = files("tracegen") / "kernels" / "affine"
 
 
 @cache

@@ -6,7 +6,7 @@ iterations from 0, and one for its first value where that is a min() or max(), w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,8 +65,9 @@ class NestLoop:
     """A loop of ``ceil(distance / stride)`` iterations, at most `most`, counted by `dimension`.
 
     `first` is the dimension that holds the first value of the loop variable, `lower`, where that is not affine;
-    -1 where it is. A loop is `innermost` if no other is in its body; its iterations are `alike` if nothing about them
-    but addresses depends on the count.
+    -1 where it is. A loop is `innermost` if no other is in its body. `choices` are what its iterations do other things
+    by than move addresses: none if they all do the same, None if no two need to. `loads` tells whether a load is in its
+    body, but in no loop there.
     """
 
     dimension: int
@@ -78,7 +79,16 @@ class NestLoop:
     where: str
     body: list[NestNode] = field(default_factory=list)
     innermost: bool = True
-    alike: bool = False
+    loads: bool = False
+    choices: tuple[Choice, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A form by whose sign an iteration goes one way or another; if not `both`, only at least 0 is one way for all."""
+
+    form: Affine
+    both: bool
 
 
 NestNode = NestAccess | NestBarrier | NestWait | NestGap | NestGuard | NestLoop
@@ -112,23 +122,48 @@ class Nest:
         for node in walk(body):
             if isinstance(node, NestLoop):
                 node.innermost = not any(isinstance(inner, NestLoop) for inner in walk(node.body))
-                node.alike = not node.innermost and not changing(node.body, opaque, frozenset((node.dimension,)))
+                node.loads = _loads(node.body)
+                node.choices = choices(node.body, opaque, node.dimension)
         self.control = Control(self, opaque)
 
 
-def changing(body: Sequence[NestNode], opaque: dict[int, frozenset[int]], dimensions: frozenset[int]) -> bool:
-    """Tell whether what a body does depends on `dimensions` in another way than by addresses that move."""
+def choices(
+    body: Sequence[NestNode], opaque: Mapping[int, frozenset[int]], dimension: int
+) -> tuple[Choice, ...] | None:
+    """Return the choices that a body makes by a dimension; None if it depends on it in another way as well."""
+    found: list[Choice] = []
     for node in walk(body):
         if isinstance(node, NestAccess) and not node.inside:
-            return True
-        if isinstance(node, NestLoop) and node.first in opaque and opaque[node.first] & dimensions:
-            return True
-        forms: Sequence[Affine] = node.conditions if isinstance(node, NestGuard) else ()
-        if isinstance(node, NestLoop):
-            forms = leaves(node.distance)
-        if any(dimension in dimensions for form in forms for dimension, _ in form.terms):
-            return True
-    return False
+            return None
+        if isinstance(node, NestGuard):
+            found += [Choice(form, both=True) for form in node.conditions if form.coefficient(dimension)]
+        elif isinstance(node, NestLoop):
+            slack = _slack(node.distance, dimension)
+            if slack is None or dimension in opaque.get(node.first, ()):
+                return None
+            found += slack
+    return tuple(found)
+
+
+def _slack(distance: Bound, dimension: int) -> list[Choice] | None:
+    """Return choices that leave a distance as it is, whatever the dimension; None if there are none."""
+    moving = [form for form in leaves(distance) if form.coefficient(dimension)]
+    if not moving:
+        return []
+    if isinstance(distance, Affine) or distance.kind != "min":
+        return None
+    # The rest of an array does not matter while it is no shorter than a strip of it.
+    still = [form for form in distance.operands if isinstance(form, Affine) and not form.coefficient(dimension)]
+    if not still or not all(isinstance(form, Affine) for form in distance.operands):
+        return None
+    return [Choice(form - still[0], both=False) for form in moving]
+
+
+def _loads(body: Sequence[NestNode]) -> bool:
+    return any(
+        node.op == Op.LOAD if isinstance(node, NestAccess) else isinstance(node, NestGuard) and _loads(node.body)
+        for node in body
+    )
 
 
 class Control:
@@ -138,17 +173,17 @@ class Control:
         self._box = [(0, 0) if d in BLOCK else limits for d, limits in enumerate(nest.box)]
         self.exact = any(isinstance(n, NestAccess) and not n.inside for n in walk(nest.body))
         self.exact |= any(dimensions & set(BLOCK) for dimensions in opaque.values())
-        self._signs: list[_Choice] = []
+        self._signs: list[_Sign] = []
         self._values: list[Affine] = []
-        self._least: list[list[tuple[Affine, list[_Choice]]]] = []
+        self._least: list[list[tuple[Affine, list[_Sign]]]] = []
         for node in walk(nest.body):
             if isinstance(node, NestGuard):
-                self._signs += [self._choice(form) for form in node.conditions if _per_block(form)]
+                self._signs += [self._sign(form) for form in node.conditions if _per_block(form)]
             elif isinstance(node, NestLoop) and any(map(_per_block, leaves(node.distance))):
                 self._add_trips(node.distance)
 
-    def _choice(self, form: Affine) -> _Choice:
-        return _Choice(_block_part(form), form.least(self._box), form.most(self._box))
+    def _sign(self, form: Affine) -> _Sign:
+        return _Sign(_block_part(form), form.least(self._box), form.most(self._box))
 
     def _add_trips(self, distance: Bound) -> None:
         if (
@@ -157,7 +192,7 @@ class Control:
             and all(isinstance(operand, Affine) for operand in distance.operands)
         ):
             forms = leaves(distance)
-            self._least.append([(f, [self._choice(f - other) for other in forms if other is not f]) for f in forms])
+            self._least.append([(f, [self._sign(f - other) for other in forms if other is not f]) for f in forms])
         else:
             self._values += leaves(distance)
 
@@ -179,7 +214,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _Sign:
     """A form whose part of blocks is `part`, and whose rest is between `least` and `most`."""
 
     part: tuple[tuple[int, int], ...]

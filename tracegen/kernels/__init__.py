@@ -11,5 +11,6 @@ from tracegen.kernels import sparse as sparse
 from tracegen.kernels import traversal as traversal
 from tracegen.kernels import trees as trees
 from tracegen.kernels.registry import Benchmark, KernelSpec, Multiple, Position, kernel, kernels
+from tracegen.kernels.tiled import TiledSpec
 
-__all__ = ["Benchmark", "KernelSpec", "Multiple", "Position", "kernel", "kernels"]
+__all__ = ["Benchmark", "KernelSpec", "Multiple", "Position", "TiledSpec", "kernel", "kernels"]

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.trace import Launch
 from tracegen.arrays import BASE, allocate
+from tracegen.generated import GeneratedTrace
 from tracegen.kernels.data import Input, settle
+from tracegen.kernels.suites import TILED
+from tracegen.kernels.tiled import TiledSpec, tiled
 from tracegen.simt import MAX_BLOCK, Kernel, KernelTrace, shape
 
 REGISTRY: dict[str, KernelSpec] = {}
-"""Every kernel that was declared, by name."""
+"""Every kernel that was declared, by name; those of `TILED` are none of them."""
 
 
 Shape = tuple[int, ...]
@@ -206,25 +209,32 @@ def kernel(
     blocks: Sequence[int] | None = None,
     base: int | None = None,
     **params: Any,
-) -> KernelTrace:
+) -> GeneratedTrace:
     """Return the trace of the kernel called `name`, for sizes by the names of its CUDA source, or for inputs.
 
     `block` overrides the shape of a block (x, y, z), `blocks` are the ids of the blocks that the trace holds
     (None: all), `base` is the address of the first array (default 2^28; a multiple of 256). Raises
     `ConfigError` for an unknown name or a size that cannot be, `LaunchError` for a block of more than 1024
-    threads.
+    threads; for a tiled kernel what `affine_kernel` raises.
 
     >>> kernel("atax.1", NX=512, NY=512)
     KernelTrace('atax.1', grid=(2, 1, 1), block=(256, 1, 1), NX=512, NY=512)
     """
-    if name not in REGISTRY:
-        raise ConfigError(unknown("kernel", name, REGISTRY))
-    return REGISTRY[name].trace(block=block, blocks=blocks, base=base, **params)
+    return spec_of(name).trace(block=block, blocks=blocks, base=base, **params)
 
 
-def kernels() -> list[KernelSpec]:
-    """Return what there is to know about every kernel, by benchmark."""
-    return sorted(REGISTRY.values(), key=lambda spec: spec.benchmark.name)
+def spec_of(name: str) -> KernelSpec | TiledSpec:
+    """Return what there is to know about the kernel called `name`; raises `ConfigError` for an unknown name."""
+    if name in REGISTRY:
+        return REGISTRY[name]
+    if name in TILED:
+        return tiled(name)
+    raise ConfigError(unknown("kernel", name, [*REGISTRY, *TILED]))
+
+
+def kernels() -> list[KernelSpec | TiledSpec]:
+    """Return what there is to know about every kernel, by benchmark; tiled ones come last."""
+    return [*sorted(REGISTRY.values(), key=lambda spec: spec.benchmark.name), *map(tiled, TILED)]
 
 
 def _whole(kernel: str, name: str, value: Any) -> int:

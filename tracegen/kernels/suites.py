@@ -93,20 +93,38 @@ IRREGULAR: Mapping[str, Mapping[str, int]] = {
 }
 """The kernels whose addresses depend on data: graphs, sparse matrices, texts and trees, generated, cut."""
 
-ALL: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
+TILED: Mapping[str, Mapping[str, int]] = {
+    "2dconv.tiled": {"NI": 512, "NJ": 512},
+    "2mm.tiled.1": _PRODUCT,
+    "2mm.tiled.2": {"NI": 256, "NJ": 256, "NL": 256},
+    "3dconv.tiled": {"NI": 32, "NJ": 128, "NK": 128},
+    "gemm.shared": _PRODUCT,
+    "gemm.tiled": _PRODUCT,
+    "jacobi2d.tiled": {"NI": 512, "NJ": 512},
+    "jacobi3d.tiled": {"NI": 32, "NJ": 128, "NK": 128},
+    "syr2k.tiled": {"N": 256, "M": 128},
+    "syrk.tiled": {"N": 256, "M": 128},
+    "transpose.tiled": {"NI": 512, "NJ": 512},
+}
+"""The kernels whose tile sizes are parameters, cut; tiles are the usual ones."""
+
+_STUDIED: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
+
+ALL: Mapping[str, Mapping[str, int]] = {**_STUDIED, **TILED}
 """Every kernel that comes with rdmodel."""
 
 
 def studied(applications: str) -> Mapping[str, Mapping[str, int]]:
     """Return the kernels of applications that a study measures, by the names before their dots, with their sizes."""
     names = applications.split()
-    return {kernel: sizes for name in names for kernel, sizes in ALL.items() if kernel.partition(".")[0] == name}
+    return {kernel: sizes for name in names for kernel, sizes in _STUDIED.items() if kernel.partition(".")[0] == name}
 
 
 SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
     "polybench": POLYBENCH,
     "classic": CLASSIC,
     "irregular": IRREGULAR,
+    "tiled": TILED,
     "all": ALL,
     "khairy": studied(
         "blackscholes scalarprod vectoradd fwt nw hotspot convsep srad stencil3d 2dconv 2mm streamcluster bfs spmv iix "
