@@ -39,6 +39,7 @@ _HOMES = {
     "rdmodel.memory": ("CrossbarConfig", "DramConfig", "L2Config"),
     "rdmodel.model": ("predict",),
     "rdmodel.options": ("Options", "SimulationOptions"),
+    "rdmodel.quick": ("estimate",),
     "rdmodel.result": ("Ablation", "L2Prediction", "MissCounts", "Prediction", "SmCounts"),
     "rdmodel.reuse": ("Histogram", "MissRatioCurve"),
     "rdmodel.sectors": ("SectorCounts",),

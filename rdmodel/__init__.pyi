@@ -42,6 +42,7 @@ from rdmodel.memory import L2Config as L2Config
 from rdmodel.model import predict as predict
 from rdmodel.options import Options as Options
 from rdmodel.options import SimulationOptions as SimulationOptions
+from rdmodel.quick import estimate as estimate
 from rdmodel.result import Ablation as Ablation
 from rdmodel.result import L2Prediction as L2Prediction
 from rdmodel.result import MissCounts as MissCounts

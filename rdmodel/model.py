@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from threading import Event, Lock
 from time import perf_counter
@@ -53,6 +53,8 @@ from rdmodel.threads import Stop, check_jobs, in_turn
 from rdmodel.trace import Trace
 
 DRAWS_PER_BATCH = 4096
+FIRST_BATCH = 512
+"""Random numbers that are drawn at a time, and at first: short runs need few. They are the same for any batches."""
 
 L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index")
 """Options of `predict` that change a field of the GPU's L1."""
@@ -580,7 +582,8 @@ class _Sm:
         self._line = gpu.l1.line
         self._rule = store_rule(options)
         # Stretches of one SM are runs of their own; the first begins as the SM does.
-        self._draws = Draws(seed, sm + (stretch << 32), options.sigma)
+        self._make_draws = partial(Draws, seed, sm + (stretch << 32), options.sigma)
+        self._batch = FIRST_BATCH
         self._left = np.empty(0, np.int64)
         self._streams: dict[int, WarpStream] = {}
         self._chunk = Chunk()
@@ -618,13 +621,15 @@ class _Sm:
         """Give the core what it wants, other than a block."""
         if wanted == WANT_CHUNK:
             self._feed(self.core.subject)
-        elif wanted == WANT_LATENCIES:
+            return
+        self._batch = min(2 * self._batch, DRAWS_PER_BATCH)
+        if wanted == WANT_LATENCIES:
             left = self._left[len(self._left) - self.core.latencies_left() :]
-            self._left = np.concatenate([left, self._draws.latencies(DRAWS_PER_BATCH)])
+            self._left = np.concatenate([left, self._draws.latencies(self._batch)])
             self.core.put_latencies(self._left)
         else:
             assert wanted == WANT_CHOICES and isinstance(self.core, HardwareCore)
-            self.core.put_choices(self._draws.choices(DRAWS_PER_BATCH))
+            self.core.put_choices(self._draws.choices(self._batch))
 
     def give(self, block: int | None) -> None:
         """Answer the request for a block."""
@@ -649,6 +654,11 @@ class _Sm:
         more = self._streams[warp].fill(chunk)
         self._clock.trace_seconds += perf_counter() - started
         self.core.put_chunk(warp, chunk.op, chunk.needs, chunk.gap, chunk.count, chunk.lines, chunk.n, chunk.used, more)
+
+    @cached_property
+    def _draws(self) -> Draws:
+        # Made when they are needed: an SM without blocks draws nothing.
+        return self._make_draws()
 
     def counts(self) -> SmCounts:
         core = self.core

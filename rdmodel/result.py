@@ -133,7 +133,8 @@ class Prediction:
     already in flight: they wait, but cause no memory request, hardware counters do not count them as misses, and
     `miss_rate` leaves them out. Counts are summed over the modelled SMs (`per_sm` keeps them apart) and, where
     several seeds were run (`runs`), are means over the runs. Where only a sample was run, `estimates` has what it says
-    of the whole, by name ("miss_rate", "transactions", ...).
+    of the whole, by name ("miss_rate", "transactions", ...). `instructions` are the warp instructions of the grid, gaps
+    included; None where they were not counted (`rdmodel.estimate` counts them).
     `l2` is None unless asked for (``l2=True``).
     """
 
@@ -160,6 +161,7 @@ class Prediction:
     ablation: tuple[Ablation, ...] = field(default=(), repr=False)
     breakdown: Mapping[str, float] | None = field(default=None, repr=False)
     estimates: Mapping[str, Estimate] = field(default_factory=dict, repr=False)
+    instructions: float | None = field(default=None, repr=False)
 
     @property
     def miss_rate(self) -> float:
@@ -212,6 +214,8 @@ class Prediction:
             "steps": self.steps,
             "per_sm": [sm.to_dict() for sm in self.per_sm],
         }
+        if self.instructions is not None:
+            plain["instructions"] = self.instructions
         if self.l2 is not None:
             plain["l2"] = self.l2.to_dict()
         if self.interval is not None:
@@ -269,17 +273,17 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
 
 def describe(trace: Trace, gpu: GPU, options: Any, seed: int) -> dict[str, Any]:
     """Return the fully expanded configuration of a run: enough to run it again."""
+    return {"gpu": gpu.to_dict(), "options": asdict(options), "seed": seed, "trace": describe_trace(trace)}
+
+
+def describe_trace(trace: Trace) -> dict[str, Any]:
+    """Return what the launch of a trace is, and the kernel's parameters if they are known."""
     launch = trace.launch
     return {
-        "gpu": gpu.to_dict(),
-        "options": asdict(options),
-        "seed": seed,
-        "trace": {
-            "kernel": launch.kernel,
-            "grid": list(launch.grid),
-            "block": list(launch.block),
-            "registers": launch.registers,
-            "shared_memory": launch.shared_memory,
-            "params": dict(getattr(trace, "params", {})),
-        },
+        "kernel": launch.kernel,
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+        "registers": launch.registers,
+        "shared_memory": launch.shared_memory,
+        "params": dict(getattr(trace, "params", {})),
     }

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
 from rdmodel.trace import Program, check_blocks, missing_block
 from tracegen.affine.binding import bind
 from tracegen.affine.form import load_affine
-from tracegen.affine.generation import Generator
+from tracegen.affine.generation import Generator, moved
 from tracegen.affine.kernel import AffineKernel
+from tracegen.affine.shortening import Shortened
+from tracegen.block import Geometry
 from tracegen.generated import GeneratedTrace
 
 
@@ -70,6 +73,31 @@ class AffineTrace(GeneratedTrace):
         if block not in self._held:
             raise missing_block(self, block)
         return self._generator.block(int(block))
+
+    def shortened(self, share: float) -> tuple[Callable[[int, float], Program], Callable[[int], float]] | None:
+        """Return how to make blocks with about `share` of the iterations of their outermost loops around others.
+
+        The first function makes a block, and leaves out a share of the iterations before them; the second one says what
+        share of its iterations is left. None if there are no such loops.
+        """
+        nest = Shortened(self._nest, share)
+        if not nest.loops:
+            return None
+        other = copy(self)
+        other.__dict__.pop("_generator", None)
+        other._nest = nest
+        geometry = Geometry(self.launch)
+        width, height, _ = self.launch.grid
+
+        def make(block: int, start: float) -> Program:
+            along = nest.along(start)
+            program = other.block(block)
+            return moved(program, along) if along.any() else program
+
+        def left(block: int) -> float:
+            return nest.left((block % width, block // width % height, block // (width * height)), geometry.thread)
+
+        return make, left
 
     @cached_property
     def _generator(self) -> Generator:

@@ -1,0 +1,102 @@
+"""`estimate` from trace to answer, against the exact prediction of the same grid, by processor time.
+
+The exact prediction of a large kernel takes minutes; it is timed where it has at most ``--patience`` transactions.
+``python benchmarks/quick.py [--repeat R] [--patience TRANSACTIONS] [--json]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import rdmodel as rd
+import tracegen
+
+WANTED = 50.0
+"""Milliseconds, median, for a product of 1024 x 1024 matrices."""
+
+TILED = {
+    "name": "gemm, 16 x 16 tiles",
+    "parameters": {"NI": 1024, "NJ": 1024, "NK": 1024, "TI": 16, "TJ": 16, "TK": 16},
+    "arrays": {"c": ["NI", "NJ"], "a": ["NI", "NK"], "b": ["NK", "NJ"]},
+    "threads": ["NJ", "NI"],
+    "block": ["TJ", "TI"],
+    "body": [
+        {
+            "for": "k",
+            "to": "NK",
+            "step": "TK",
+            "do": [
+                {"load": "a", "at": ["y", "k + thread_x"]},
+                {"load": "b", "at": ["k + thread_y", "x"]},
+                "barrier",
+                {"gap": 32},
+                "barrier",
+            ],
+        },
+        {"store": "c", "at": ["y", "x"]},
+    ],
+}
+
+CASES: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
+    "gemm 1024": ("gemm", {"NI": 1024, "NJ": 1024, "NK": 1024}),
+    "gemm 1024, 16 x 16 tiles": (TILED, {}),
+    "syrk 1024": ("syrk", {"N": 1024, "M": 1024}),
+    "2dconv 1024": ("2dconv", {"NI": 1024, "NJ": 1024}),
+    "mvt.1 1024": ("mvt.1", {"N": 1024}),
+    "gemm 32": ("gemm", {"NI": 32, "NJ": 32, "NK": 4}),
+}
+
+
+def milliseconds(run: Callable[[], object]) -> float:
+    """Return the processor time of one call."""
+    start = time.process_time()
+    run()
+    return 1000 * (time.process_time() - start)
+
+
+def measure(name: str, l2: bool, repeat: int, patience: float) -> dict[str, Any]:
+    """Return the median and the longest time of `estimate`, and how many times longer the exact prediction takes."""
+    kernel, sizes = CASES[name]
+
+    def trace() -> rd.Trace:
+        return tracegen.affine_kernel(kernel, **sizes)
+
+    traces = [trace() for _ in range(repeat)]
+    times = [milliseconds(lambda one=one: rd.estimate(one, l2=l2)) for one in traces]  # type: ignore[misc]
+    row: dict[str, Any] = {"median": statistics.median(times), "longest": max(times), "exact": None}
+    if rd.estimate(trace(), l2=l2).transactions <= patience:
+        whole = trace()
+        row["exact"] = milliseconds(lambda: rd.predict(whole, model_sms="all", threads=None, histogram=False, l2=l2))
+    return row
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="benchmarks/quick.py", description=__doc__)
+    parser.add_argument("--repeat", type=int, default=9)
+    parser.add_argument("--patience", type=float, default=1e7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rd.estimate(tracegen.affine_kernel("gemm", NI=64, NJ=64, NK=8))
+    rows = {
+        f"{name}{', L2' if l2 else ''}": measure(name, l2, options.repeat, options.patience)
+        for name in CASES
+        for l2 in (False, True)
+    }
+    if options.json:
+        print(json.dumps(rows, indent=2))
+        return
+    print(f"ms of processor time, medians of {options.repeat}, each with a trace of its own; wanted: {WANTED:g}")
+    print(f"{'kernel':30}{'median':>8}{'longest':>9}{'exact':>9}{'ratio':>7}")
+    for name, row in rows.items():
+        exact = "" if row["exact"] is None else f"{row['exact']:9.0f}{row['exact'] / row['median']:7.1f}"
+        print(f"{name:30}{row['median']:8.1f}{row['longest']:9.1f}{exact}")
+
+
+if __name__ == "__main__":
+    main()

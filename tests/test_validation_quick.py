@@ -1,0 +1,52 @@
+"""The committed record of quick estimates: complete, still so, and honest."""
+
+from __future__ import annotations
+
+import dataclasses
+from statistics import fmean
+
+import pytest
+
+from validation import record
+from validation.quick.__main__ import main
+from validation.quick.kernels import CASES
+from validation.quick.measure import GPUS, MEASURED, WANTED, WORKS, Row, moved
+from validation.quick.report import RESULTS, results
+
+ROWS = record.from_csv(Row, MEASURED.read_text())
+
+
+def test_the_record_has_every_kernel_on_every_gpu_and_reads_back():
+    assert {(row.gpu, row.kernel) for row in ROWS} == {(gpu, kernel) for gpu in GPUS for kernel in CASES}
+    assert {(row.way, row.work, row.count) for row in ROWS} == {
+        (way, work, count)
+        for way in ("l1", "l2")
+        for work in WORKS
+        for count in (WANTED if way == "l2" else WANTED[:3])
+    }
+    assert record.to_csv(Row, ROWS) == MEASURED.read_text()
+    assert results(ROWS) == RESULTS.read_text()
+
+
+def test_what_was_recorded_is_what_is_measured(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["program", "--check", "--jobs", "1", "--kernels", "atax.2", "transpose 32x8"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert "are as recorded" in capsys.readouterr().out
+    assert stop.value.code == 0
+
+
+def test_a_row_that_moved_is_named():
+    first = dataclasses.replace(ROWS[0], value=ROWS[0].value + 1)
+    assert moved([first], ROWS)[0].startswith(f"{first.kernel} on {first.gpu}: ")
+    assert moved([dataclasses.replace(ROWS[0], time=9.0)], ROWS) == []
+
+
+def test_where_everything_is_run_nothing_is_off():
+    assert all(row.error == 0 for row in ROWS if row.whole)
+
+
+@pytest.mark.parametrize("count", WANTED)
+def test_most_intervals_hold_the_exact_count(count):
+    some = [row.holds for row in ROWS if row.count == count and row.work == WORKS[1]]
+    assert fmean(some) > 0.8

@@ -1,0 +1,1 @@
+"""Whether quick estimates are near, and their intervals honest: against exact runs."""

@@ -1,0 +1,98 @@
+"""Quick estimates beside exact runs, kernel by kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from time import process_time
+
+from rdmodel import Prediction, estimate, predict
+from rdmodel.estimates import Estimate
+from validation.quick.kernels import trace_of
+
+FOLDER = Path(__file__).parent
+MEASURED = FOLDER / "results.csv"
+
+GPUS = ("gtx470-16k", "gtx480-khairy")
+WORKS = (50_000, 150_000, 600_000)
+WANTED = ("transactions", "misses", "steps", "l2_bytes", "dram_bytes")
+QUICK = ("atax.2", "gemm", "transpose 32x8", "stencil2d 32x4x4")
+"""Kernels that the tests run again."""
+
+DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A count of a kernel, exact and estimated; `way` is "l2" or "l1". The time is processor time, in milliseconds."""
+
+    gpu: str
+    kernel: str
+    way: str
+    work: int
+    count: str
+    exact: float
+    value: float
+    low: float
+    high: float
+    time: float
+
+    @property
+    def error(self) -> float:
+        """How far the estimate is off, relative to the exact count."""
+        return self.value / self.exact - 1 if self.exact else float(self.value != 0)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the interval holds the exact count."""
+        return self.exact in Estimate(value=self.value, standard_error=0.0, low=self.low, high=self.high, sampled="")
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything was run."""
+        return self.low == self.high
+
+
+def measured(task: tuple[str, str]) -> list[Row]:
+    """Return the rows of (GPU, kernel): one exact run, and estimates of each work with the L2 and without."""
+    gpu, kernel = task
+    exact = _counts(predict(trace_of(kernel), gpu, model_sms="all", threads=None, histogram=False, l2=True))
+    rows = []
+    for work in WORKS:
+        for way in ("l2", "l1"):
+            trace = trace_of(kernel)
+            started = process_time()
+            found = estimate(trace, gpu, l2=way == "l2", work=work)
+            time = 1000 * (process_time() - started)
+            for count in WANTED:
+                if count in found.estimates:
+                    one = found.estimates[count]
+                    true, value, low, high = map(_rounded, (exact[count], one.value, one.low, one.high))
+                    rows.append(Row(gpu, kernel, way, work, count, true, value, low, high, round(time, 1)))
+    return rows
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.{DIGITS}g}")
+
+
+def _counts(found: Prediction) -> dict[str, float]:
+    assert found.l2 is not None
+    return {
+        "transactions": found.transactions,
+        "misses": found.misses.total,
+        "steps": found.steps,
+        "l2_bytes": found.l2.bytes,
+        "dram_bytes": found.l2.dram_bytes,
+    }
+
+
+def moved(now: list[Row], recorded: list[Row]) -> list[str]:
+    """Return a line for every row that is not as recorded, times left aside; runs are deterministic."""
+    names = [field.name for field in fields(Row) if field.name != "time"]
+
+    def plain(row: Row) -> tuple[object, ...]:
+        return tuple(getattr(row, name) for name in names)
+
+    before = {plain(row) for row in recorded}
+    return [f"{row.kernel} on {row.gpu}: not as recorded: {row}" for row in now if plain(row) not in before]

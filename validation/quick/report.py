@@ -1,0 +1,77 @@
+"""The comparison as tables, and the committed record of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from validation import record
+from validation.quick.measure import FOLDER, GPUS, MEASURED, WANTED, WORKS, Row
+
+RESULTS = FOLDER / "RESULTS.md"
+
+FAR = 0.4
+"""The error of estimates that are listed one by one."""
+
+HEAD = """\
+# Quick estimates
+
+Written by `python -m validation.quick --record`.
+
+`rdmodel.estimate` beside exact runs of all blocks on all SMs: the kernels of PolyBench/GPU at the sizes of the suite,
+and products, transposes and stencils with tiles and block shapes (`kernels.py`). Errors are relative to the exact
+count, in percent, over the kernels of which not everything was run; `held` is the share of intervals that hold the
+exact count, `time` the median of an estimate's processor time in ms. "single" estimates are those without L2.
+"""
+
+WORST_HEAD = """\
+## The worst
+
+Estimates of 150,000 transactions that are off by more than 40 %, or whose interval does not hold the exact count.
+"""
+
+
+def write(rows: Sequence[Row]) -> None:
+    """Renew the committed record."""
+    MEASURED.write_text(record.to_csv(Row, rows))
+    RESULTS.write_text(results(rows))
+
+
+def results(rows: Sequence[Row]) -> str:
+    """Return all tables."""
+    parts = [HEAD]
+    for gpu in GPUS:
+        parts += [f"## {gpu}\n", summary([row for row in rows if row.gpu == gpu])]
+    return "\n".join([*parts, WORST_HEAD, worst(rows)])
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return errors and coverage by way, work and count."""
+    lines = [
+        "| SMs | work | count | kernels | median error | mean | largest | held | time |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for way, words in (("l2", "all, L2"), ("l1", "single")):
+        for work in WORKS:
+            for count in WANTED:
+                some = [row for row in rows if (row.way, row.work, row.count) == (way, work, count) and not row.whole]
+                if some:
+                    off = [100 * abs(row.error) for row in some]
+                    held = fmean(row.holds for row in some)
+                    lines.append(
+                        f"| {words} | {work:,} | {count} | {len(some)} | {median(off):.1f} | {fmean(off):.1f} "
+                        f"| {max(off):.0f} | {held:.2f} | {median(row.time for row in some):.0f} |"
+                    )
+    return "\n".join(lines) + "\n"
+
+
+def worst(rows: Sequence[Row]) -> str:
+    """Return the rows that are far off or outside their interval."""
+    lines = ["| GPU | kernel | SMs | count | exact | estimate | interval |", "|---|---|---|---|---:|---:|---:|"]
+    lines += [
+        f"| {row.gpu} | {row.kernel} | {'all, L2' if row.way == 'l2' else 'single'} | {row.count} "
+        f"| {row.exact:.4g} | {row.value:.4g} | {row.low:.4g} to {row.high:.4g} |"
+        for row in rows
+        if row.work == WORKS[1] and (abs(row.error) > FAR or not row.holds)
+    ]
+    return "\n".join(lines) + "\n"
