@@ -38,8 +38,10 @@ _HOMES = {
     "rdmodel.measurements": ("Measurement", "read_ncu"),
     "rdmodel.memory": ("CrossbarConfig", "DramConfig", "L2Config"),
     "rdmodel.model": ("predict",),
+    "rdmodel.objectives": ("Roofline", "roofline"),
     "rdmodel.options": ("Options", "SimulationOptions"),
     "rdmodel.quick": ("estimate",),
+    "rdmodel.ranking": ("InfeasibleTile", "RankedTile", "Ranking"),
     "rdmodel.result": ("Ablation", "L2Prediction", "MissCounts", "Prediction", "SmCounts"),
     "rdmodel.reuse": ("Histogram", "MissRatioCurve"),
     "rdmodel.sectors": ("SectorCounts",),
@@ -55,6 +57,7 @@ _HOMES = {
     ),
     "rdmodel.simulator": ("simulate",),
     "rdmodel.storage": ("load", "save"),
+    "rdmodel.tiling": ("rank_tiles",),
     "rdmodel.trace": ("ArrayInfo", "Columns", "Launch", "Op", "Segment", "Space", "Trace"),
     "rdmodel.version": ("__version__",),
 }

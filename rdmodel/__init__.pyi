@@ -40,9 +40,14 @@ from rdmodel.memory import CrossbarConfig as CrossbarConfig
 from rdmodel.memory import DramConfig as DramConfig
 from rdmodel.memory import L2Config as L2Config
 from rdmodel.model import predict as predict
+from rdmodel.objectives import Roofline as Roofline
+from rdmodel.objectives import roofline as roofline
 from rdmodel.options import Options as Options
 from rdmodel.options import SimulationOptions as SimulationOptions
 from rdmodel.quick import estimate as estimate
+from rdmodel.ranking import InfeasibleTile as InfeasibleTile
+from rdmodel.ranking import RankedTile as RankedTile
+from rdmodel.ranking import Ranking as Ranking
 from rdmodel.result import Ablation as Ablation
 from rdmodel.result import L2Prediction as L2Prediction
 from rdmodel.result import MissCounts as MissCounts
@@ -62,6 +67,7 @@ from rdmodel.simulation import Traffic as Traffic
 from rdmodel.simulator import simulate as simulate
 from rdmodel.storage import load as load
 from rdmodel.storage import save as save
+from rdmodel.tiling import rank_tiles as rank_tiles
 from rdmodel.trace import ArrayInfo as ArrayInfo
 from rdmodel.trace import Columns as Columns
 from rdmodel.trace import Launch as Launch

@@ -9,7 +9,7 @@ run for every step or transaction are inline here, what runs rarely is in `_core
 GIL and nothing raises; functions that allocate return -1, or NO_MEMORY, when out of memory.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memmove
 
 from rdmodel._calendar cimport NEVER, Calendar
@@ -126,6 +126,7 @@ cdef class Core:
     # Where warps stand: ready, in order; parked after a stall; waiting for an arrival. Effects or fills to come.
     cdef int32_t* ready               # the first of them; they walk through a room for twice as many as there are
     cdef int32_t* ready_room
+    cdef uint64_t* ready_bits         # the same warps as a set: a bit per slot
     cdef int64_t* parked
     cdef int64_t ready_size, parked_size
     cdef Calendar waiting
@@ -260,12 +261,14 @@ cdef class Core:
             self.ready = self.ready_room
         self.ready[self.ready_size] = <int32_t> warp
         self.ready_size += 1
+        self.ready_bits[warp >> 6] |= <uint64_t> 1 << (warp & 63)
 
     cdef inline int64_t _take_ready(self, int64_t index) noexcept nogil:
         # Remove one warp from the ready list; the others keep their order.
         cdef int32_t* place = self.ready + index
         cdef int64_t warp = place[0]
         self.ready_size -= 1
+        self.ready_bits[warp >> 6] &= ~(<uint64_t> 1 << (warp & 63))
         if index == 0:
             self.ready += 1
         else:

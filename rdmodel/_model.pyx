@@ -5,7 +5,8 @@
 from array import array
 
 cimport cython
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
 
 from rdmodel._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
 from rdmodel._core cimport IN_FLIGHT, IN_SET, NO_MEMORY, SEEN, SERVED, STALL_MSHR, STALL_WAYS
@@ -14,7 +15,7 @@ from rdmodel._core cimport Flight, Line, leave_way, raise_line, take_way
 from rdmodel._calendar cimport NEVER, calendar_put, calendar_take
 from rdmodel._heap cimport Event
 from rdmodel._lru cimport NONE, recency_touch
-from rdmodel._sched cimport MOST_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, sched_pick
+from rdmodel._sched cimport MOST_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, has_bit, sched_pick
 from rdmodel._warp cimport OP_LOAD, Arrival, Warp, put_off
 from rdmodel._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record
 
@@ -262,6 +263,8 @@ cdef class HardwareCore(Shared):
 
     cdef Scheduler sched[MOST_SCHEDULERS]
     cdef int64_t schedulers, turn     # how many, and which acts first in the next step
+    cdef uint64_t* own                # [schedulers x words]: the slots of each
+    cdef int64_t words
     cdef int64_t stores, stagger
     cdef bint head, bypass, whole, gaps
     cdef double first_touch_factor
@@ -280,8 +283,14 @@ cdef class HardwareCore(Shared):
         cdef int64_t i
         assert 1 <= schedulers <= MOST_SCHEDULERS
         self.schedulers = schedulers
+        self.words = self.warps + 63 >> 6
+        self.own = <uint64_t*> calloc(<size_t> (schedulers * self.words), sizeof(uint64_t))
+        if self.own == NULL:
+            raise MemoryError
+        for i in range(self.warps):
+            self.own[i % schedulers * self.words + (i >> 6)] |= <uint64_t> 1 << (i & 63)
         for i in range(schedulers):
-            self.sched[i] = Scheduler(sched if self.divergence else SCHED_FIFO, self.warps, NONE, 0)
+            self.sched[i] = Scheduler(sched if self.divergence else SCHED_FIFO, NONE, 0)
         self.stores = stores
         self.stagger = stagger
         self.head = head
@@ -292,6 +301,9 @@ cdef class HardwareCore(Shared):
         self.choice = array("d")
         self.port = NONE
         self.phase = AT_BLOCKS
+
+    def __dealloc__(self):
+        free(self.own)
 
     def put_choices(self, double[::1] draws):
         """Take over the next warp-choice draws; only called when the last batch is used up."""
@@ -538,10 +550,21 @@ cdef class HardwareCore(Shared):
 
     cdef int64_t _choose(self, int64_t number) noexcept nogil:
         """Return the index in the ready list of the warp that a scheduler chooses; -1 if none of its own is ready."""
+        cdef const uint64_t* own = self.own + number * self.words
+        cdef int64_t i, slot
         if self.sched[0].kind == SCHED_RANDOM:
             self.choice_at += 1
             return <int64_t> (self.choice[self.choice_at - 1] * <double> self.ready_size)
-        return sched_pick(&self.sched[number], number, self.schedulers, self.warp, self.ready, self.ready_size)
+        if self.sched[0].kind == SCHED_FIFO:
+            for i in range(self.ready_size):
+                if has_bit(own, self.ready[i]):
+                    return i
+            return -1
+        slot = sched_pick(&self.sched[number], self.ready_bits, own, self.words, self.warps, self.warp)
+        for i in range(self.ready_size):
+            if self.ready[i] == slot:
+                return i
+        return -1
 
     cdef int _access(self, int64_t id, Warp* w) noexcept nogil:
         cdef Line* l = &self.line[id]

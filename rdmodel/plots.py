@@ -58,7 +58,7 @@ def scatter(comparisons: Iterable[Comparison], path: str | os.PathLike[str]) -> 
     kernels = list(comparisons)
     if not kernels:
         raise ConfigError("comparisons: there is nothing to draw")
-    with _figure(path) as axes:
+    with figure(path) as axes:
         axes.plot([0, 100], [0, 100], color="0.7", linewidth=0.8, zorder=0)
         for number, definition in enumerate(kernels[0].predictions):
             points = [(100 * one.simulation.miss_rate, 100 * one.prediction(definition).miss_rate) for one in kernels]
@@ -90,7 +90,7 @@ def bars(contest: Contest, path: str | os.PathLike[str]) -> None:
         raise ConfigError("contest: there is nothing to draw")
     width = BARS / len(names)
     inches = max(4.5, 1.5 + 0.09 * len(groups) * (len(names) + 2))
-    with _figure(path, (inches, 3.5)) as axes:
+    with figure(path, (inches, 3.5)) as axes:
         axes.axhline(1, color="0.7", linewidth=0.8, zorder=0)
         for number, name in enumerate(names):
             drawn = [(at, height) for at, height in enumerate(heights[name]) if height is not None]
@@ -127,8 +127,11 @@ def _name(axes: Any, named: Sequence[tuple[str, Point]]) -> None:
 
 
 @contextmanager
-def _figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5)) -> Iterator[Any]:
-    """Yield the axes of a figure of a size in inches and save it afterwards, whatever the user's style is."""
+def figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5), panels: int = 1) -> Iterator[Any]:
+    """Yield the axes of a figure of a size in inches and save it afterwards, whatever the user's style is.
+
+    With several `panels`, which are side by side, an array of axes is yielded.
+    """
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
@@ -137,10 +140,10 @@ def _figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5)) -> Iterator[
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "rdmodel"})
-        figure = Figure(figsize=size, dpi=150, layout="constrained")
-        yield figure.subplots()
+        drawn = Figure(figsize=size, dpi=150, layout="constrained")
+        yield drawn.subplots(1, panels)
         try:
-            figure.savefig(path, format=suffix[1:], metadata=UNDATED[suffix])
+            drawn.savefig(path, format=suffix[1:], metadata=UNDATED[suffix])
         except OSError as error:
             raise ConfigError(f"plot={os.fspath(path)!r}: {error.strerror}") from None
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from jsonschema import Draft202012Validator
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMAND = [sys.executable, str(ROOT / "tests" / "serve_standin.py"), "serve"]
+COMMAND = [sys.executable, "-m", "rdmodel", "serve"]
 SCHEMA = json.loads(files("rdmodel.service").joinpath("schema.json").read_text())
 
 WALK = {"for": "j", "to": "N", "do": [{"load": "A", "at": ["x", "j"]}]}

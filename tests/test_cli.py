@@ -58,8 +58,8 @@ def test_every_common_option_reaches_the_model(run):
     options = (
         "--gpu gtx470-48k --set l1.ways=6 --l1 16K:4:128 --index bxor --mshr inf --mshr-per-warp 6 --mshr-merge 8 "
         "--latency 150:10 --hit-latency 7 --sched gto --schedulers 2 --sms 3 --model-sms 2 --threads 128 --cta waves "
-        "--blocks 5 --stores evict --stall head --full-set bypass --step instruction --stagger 5 --gap --first-touch-factor 2 "
-        "--no-divergence --seeds 2"
+        "--blocks 5 --stores evict --stall head --full-set bypass --step instruction --stagger 5 --gap "
+        "--first-touch-factor 2 --no-divergence --seeds 2"
     )
     sizes = ("--param", "NX=512", "--param", "NY=8", "--block", "64")
     status, out, err = run("predict", "atax.1", *sizes, *options.split(), "--json")

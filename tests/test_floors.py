@@ -24,7 +24,7 @@ FLOORS = {
     3: "assembly tally launch coalescing expansion pieces distance storage summary concentration sectors sharing "
     "threads sampling turns demand matching objectives questions answerfile answers excerpts planning scaling",
     4: "model simulator reference",
-    5: "calibration comparison contests localities measured plots tiling quick",
+    5: "calibration comparison contests localities measured plots tiling quick heatmap",
     6: "__init__ tracegen",
     7: "cli integrations __main__ service",
 }

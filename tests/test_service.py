@@ -12,7 +12,6 @@ from math import inf
 from typing import Any
 
 import pytest
-import serve_standin
 from hypothesis import given
 from hypothesis import strategies as st
 from serving import INPUT, OUTPUT, ROWS, SCHEMA
@@ -27,8 +26,6 @@ from rdmodel.service.questions import is_answer, question_of
 from rdmodel.service.recent import Recent
 from rdmodel.service.requests import FIELDS, REQUIRED, read_request
 from rdmodel.service.server import Service
-
-serve_standin.install()
 
 # ---- lines
 

@@ -23,6 +23,7 @@ from rdmodel.cli.groups import (
     add_service,
     add_simulator,
     add_source,
+    add_tiles,
 )
 from rdmodel.cli.parser import Parser, number, one_of, whole
 from rdmodel.errors import ConfigError, suggestion, unknown
@@ -168,6 +169,13 @@ def _mrc(parser: Parser) -> None:
     add_output(parser, csv=True)
 
 
+def _tiles(parser: Parser) -> None:
+    parser.add_argument("source", metavar="KERNEL_OR_FILE", help="a kernel's name, or a loop nest in a .json file")
+    add_tiles(parser)
+    add_machine(parser)
+    add_output(parser, csv=True, json="one JSON object")
+
+
 def _gpus(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a preset or a .toml file")
     add_assignments(parser)
@@ -189,6 +197,7 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "trace": (_trace, "Make a trace of a kernel, or convert one."),
     "info": (_info, "Show the launch, instructions, footprint and locality of a trace."),
     "mrc": (_mrc, "Show the reuse-distance histogram and the miss-ratio curve."),
+    "tiles": (_tiles, "Rank tile sizes or block shapes of a kernel by what the caches do."),
     "serve": (_serve, "Answer requests as JSON, one per line on stdin, with one line each on stdout."),
     "kernels": (add_output, "List the kernels that come with rdmodel."),
     "gpus": (_gpus, "List the GPUs, or show one fully expanded; the output can be loaded again."),

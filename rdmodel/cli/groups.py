@@ -23,6 +23,8 @@ DEFINITIONS = ("hardware", "paper")
 SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
 """The names of `tracegen.kernels.suites`, again: help does not wait for NumPy, which that loads."""
 
+TILE_OBJECTIVES = ("dram_bytes", "l2_bytes", "miss_rate", "misses", "time")
+
 
 def add_source(parser: Parser) -> None:
     """Add what makes the trace of a name or a file."""
@@ -346,6 +348,54 @@ def add_memory(parser: Parser, hint: str = "") -> None:
     )
 
 
+def add_tiles(parser: Parser) -> None:
+    """Add which tiles are ranked, by what, and where answers are kept."""
+    group = parser.add_argument_group("the tiles")
+    group.add_argument(
+        "--tile",
+        dest="tiles",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE,VALUE,...",
+        help="sizes to choose from: TI=8,16,32 or block=32x8,16x16 (repeatable; all combinations are tiles)",
+    )
+    group.add_argument(
+        "--param",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE",
+        help="a size, NI=1024 (repeatable)",
+    )
+    group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
+    group.add_argument(
+        "--objective",
+        type=one_of("objective", TILE_OBJECTIVES),
+        default="dram_bytes",
+        metavar="|".join(TILE_OBJECTIVES),
+        help="of which less is better (dram_bytes)",
+    )
+    group.add_argument(
+        "--effort",
+        type=one_of("effort", ("quick", "exact")),
+        default="quick",
+        metavar="quick|exact",
+        help="estimate tiles, the better the nearer to the best, or run everything of all (quick)",
+    )
+    group.add_argument("--top", type=whole, default=5, metavar="N", help="places that matter, and are shown (5)")
+    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
+    group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="threads; default: one for each core (-1)")
+    group.add_argument("--plot", metavar="FILE", help="draw a heat map: .svg, .png or .pdf")
+    _add_cache(parser)
+
+
+def _add_cache(parser: Parser) -> None:
+    cache = parser.add_mutually_exclusive_group()
+    cache.add_argument("--cache", metavar="FILE", help="where answers are kept; default: the user's cache folder")
+    cache.add_argument("--no-cache", action="store_true", help="keep no answers")
+
+
 def add_service(parser: Parser) -> None:
     """Add what the service may take, and where it keeps answers."""
     parser.add_argument("--jobs", type=whole, default=-1, metavar="N", help="requests at a time; -1: one per core (-1)")
@@ -360,9 +410,7 @@ def add_service(parser: Parser) -> None:
         "--queue", type=whole, default=1024, metavar="N", help="most requests under way; then reading stops (1024)"
     )
     parser.add_argument("--busy", action="store_true", help="refuse requests that find the queue full, and read on")
-    cache = parser.add_mutually_exclusive_group()
-    cache.add_argument("--cache", metavar="FILE", help="where answers are kept; default: the user's cache folder")
-    cache.add_argument("--no-cache", action="store_true", help="keep no answers")
+    _add_cache(parser)
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of requests and answers")
     parser.add_argument("--debug", action="store_true", help="trace internal errors on stderr")
 

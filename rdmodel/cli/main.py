@@ -16,9 +16,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         # Commands load NumPy and the cores; help and usage errors do without.
-        from rdmodel.cli import commands, comparing, contesting, serving
+        from rdmodel.cli import commands, comparing, contesting, serving, tiling
 
-        runs = {**commands.COMMANDS, **comparing.COMMANDS, **contesting.COMMANDS, **serving.COMMANDS}
+        modules = (commands, comparing, contesting, serving, tiling)
+        runs = {name: run for module in modules for name, run in module.COMMANDS.items()}
         runs[arguments.command](arguments)
         sys.stdout.flush()
     except SimulationError as error:

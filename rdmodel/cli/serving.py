@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from importlib import import_module
 from importlib.resources import files
-from typing import Any
 
+from rdmodel.answers import Answers
 from rdmodel.checks import check_int
 from rdmodel.cli.budget import budget_of
 from rdmodel.errors import ConfigError
 from rdmodel.service.server import Service
 from rdmodel.threads import check_jobs, cores
-
-rd: Any = import_module("rdmodel")
 
 
 def run_serve(arguments: argparse.Namespace) -> None:
@@ -27,7 +24,7 @@ def run_serve(arguments: argparse.Namespace) -> None:
     check_int("queue", arguments.queue, 1, 1 << 20)
     if not 0 < arguments.timeout <= 1e6:
         raise ConfigError(f"timeout={arguments.timeout:g}: must be seconds, more than 0 and at most 1e6")
-    store = None if arguments.no_cache else rd.Answers(arguments.cache)
+    store = None if arguments.no_cache else Answers(arguments.cache)
     with budget_of(arguments):
         service = Service(
             sys.stdin.fileno(),

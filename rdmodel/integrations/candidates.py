@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any
 
 from rdmodel.checks import check_int, check_number
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.ranking import RankedTile, Ranking
+from rdmodel.tiling import rank_tiles
 
 BLOCK = "block"
 BLOCK_SIZES = ("block_size_x", "block_size_y", "block_size_z")
@@ -17,44 +18,17 @@ Names = Mapping[str, str | Sequence[str]]
 """Names of a tuner by those in a tile; those of a block shape as a list, x first."""
 
 
-class RankedTile(Protocol):
-    """A tile, its rank (from 1; equal ones share it) and its value (lower is better)."""
-
-    @property
-    def rank(self) -> int: ...  # noqa: D102
-    @property
-    def tile(self) -> Any: ...  # noqa: D102
-    @property
-    def value(self) -> float: ...  # noqa: D102
-
-
-class InfeasibleTile(Protocol):
-    """A tile that cannot run, and why."""
-
-    @property
-    def tile(self) -> Any: ...  # noqa: D102
-    @property
-    def reason(self) -> str: ...  # noqa: D102
-
-
-class Ranking(Protocol):
-    """What `rdmodel.rank_tiles` returns."""
-
-    @property
-    def tiles(self) -> Sequence[RankedTile]: ...  # noqa: D102
-    @property
-    def infeasible(self) -> Sequence[InfeasibleTile]: ...  # noqa: D102
-
-
 Source = Ranking | Callable[[Any], Any]
 """A ranking, or what makes a trace of a tile, with the tiles to rank beside it."""
 
 Tiles = Iterable[Any] | Mapping[str, Iterable[Any]] | None
 
 
-def rank(make_trace: Callable[[Any], Any], tiles: Tiles, **options: Any) -> Ranking:
+def rank(
+    make_trace: Callable[[Any], Any], tiles: Iterable[Any] | Mapping[str, Iterable[Any]], **options: Any
+) -> Ranking:
     """Return ``rdmodel.rank_tiles(make_trace, tiles, **options)``."""
-    return cast(Ranking, import_module("rdmodel.tiling").rank_tiles(make_trace, tiles, **options))
+    return rank_tiles(make_trace, tiles, **options)
 
 
 def ranking_of(source: Source, tiles: Tiles, options: Mapping[str, Any]) -> Ranking:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import tracegen
@@ -13,15 +12,16 @@ from rdmodel import presets
 from rdmodel.config import GPU, gpu_from_dict
 from rdmodel.demand import prediction_bytes
 from rdmodel.errors import unknown
+from rdmodel.model import predict
 from rdmodel.overrides import override
 from rdmodel.progress import Progress
+from rdmodel.quick import estimate
 from rdmodel.service.protocol import Refusal, text_of
 from rdmodel.service.requests import EXACT_OPTIONS, MODEL_OPTIONS, QUICK_OPTIONS, Request
+from rdmodel.tiling import rank_tiles
 from rdmodel.trace import Trace
 from tracegen import affine
 from tracegen.kernels.registry import REGISTRY
-
-rd: Any = import_module("rdmodel")
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "predict": {"gpu": "gtx470-16k", "effort": "exact", "seed": 0},
@@ -89,10 +89,10 @@ def compute(request: Request, progress: Progress, threads: int) -> dict[str, Any
         return _rank(make, gpu, fields, options, progress, threads)
     trace = make(fields.get("params", {}), fields.get("block"))
     if fields["effort"] == "quick":
-        result = rd.estimate(trace, gpu, progress=progress, **options)
+        result = estimate(trace, gpu, progress=progress, **options)
     else:
-        result = rd.predict(trace, gpu, histogram=False, n_jobs=threads, progress=progress, **options)
-    return dict(result.to_dict())
+        result = predict(trace, gpu, histogram=False, n_jobs=threads, progress=progress, **options)
+    return result.to_dict()
 
 
 def _options(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,10 +118,10 @@ def _rank(
         return make({**fields.get("params", {}), **sizes}, tile.get("block", fields.get("block")))
 
     chosen = {name: fields[name] for name in ("objective", "effort", "top")}
-    ranking = rd.rank_tiles(make_trace, fields["tiles"], gpu, **chosen, n_jobs=threads, progress=progress, **options)
+    ranking = rank_tiles(make_trace, fields["tiles"], gpu, **chosen, n_jobs=threads, progress=progress, **options)
     # Raises a `ConfigError` with the first reason if no tile can run: then something is wrong with the request.
-    assert ranking.best is not None
-    return dict(ranking.to_dict())
+    assert ranking.best.rank == 1
+    return ranking.to_dict()
 
 
 def _check_size(gpu: GPU, options: Mapping[str, Any]) -> None:

@@ -53,10 +53,13 @@ class Shortened(Nest):
     def along(self, start: float) -> NDArray[np.int64]:
         """Return by how many bytes each instruction moves if `start` of all iterations come before those that are left.
 
-        Loops whose iterations differ in more than addresses, or differ in number, begin with their first one.
+        Loops whose iterations differ in more than addresses, or differ in number, begin with their first one. Where
+        strips are cut short by the end of an array, that is the last one, which is not reached.
         """
         total: NDArray[np.int64] = np.zeros(len(self.moves), dtype=np.int64)
         for loop, most in self.loops:
-            if loop.alike and isinstance(loop.distance, Affine) and not loop.distance.terms:
-                total += self.moves[:, loop.dimension] * min(int(start * loop.most), loop.most - most)
+            alike = loop.choices is not None and not any(choice.both for choice in loop.choices)
+            if alike and isinstance(loop.distance, Affine) and not loop.distance.terms:
+                last = loop.most - most - bool(loop.choices)
+                total += self.moves[:, loop.dimension] * max(0, min(int(start * loop.most), last))
         return total

@@ -11,8 +11,9 @@ from typing import Any
 from rdmodel.trace import Program, check_blocks, missing_block
 from tracegen.affine.binding import bind
 from tracegen.affine.form import load_affine
-from tracegen.affine.generation import Generator, moved
+from tracegen.affine.generation import Generator
 from tracegen.affine.kernel import AffineKernel
+from tracegen.affine.moving import moved
 from tracegen.affine.shortening import Shortened
 from tracegen.block import Geometry
 from tracegen.generated import GeneratedTrace

@@ -1,0 +1,299 @@
+"""`rank_tiles`: which tile (or block shape, or coarsening factor) is kindest to the caches.
+
+All tiles are estimated from little work at first. Those that cannot be among the best any more are given up, and so is
+the worse half of the others; the rest is estimated again from four times as much work, and so on: successive halving
+(Jamieson and Talwalkar, AISTATS 2016), with intervals (docs/tiles.md).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from threading import Event, get_ident
+from time import perf_counter
+from typing import Any, Literal
+
+from rdmodel import presets
+from rdmodel.checks import check_choice, check_int
+from rdmodel.config import GPU
+from rdmodel.errors import ConfigError, RdmodelError
+from rdmodel.launch import residency
+from rdmodel.objectives import Objective, Value, objective_named, told
+from rdmodel.progress import Progress
+from rdmodel.quick import estimate
+from rdmodel.ranking import InfeasibleTile, RankedTile, Ranking, Tile, tile_text
+from rdmodel.result import Prediction
+from rdmodel.threads import Stop, check_jobs, in_turn
+from rdmodel.trace import Trace
+
+Effort = Literal["quick", "exact"]
+
+MOST_TILES = 1 << 16
+"""Tiles of one ranking."""
+
+WORK = 150_000
+"""Transactions of a tile in the first round."""
+
+MORE = 4
+"""How many times the work of one round the next one does."""
+
+ROUNDS = 4
+"""Rounds of a quick ranking: the last one does 64 times the work of the first."""
+
+FEWEST = 4
+"""Tiles that are not given up for being in the worse half."""
+
+CLOSE = 0.01
+"""Tiles whose intervals together are not wider than this share are not worth telling apart."""
+
+
+def rank_tiles(
+    make_trace: Callable[[Tile], Any],
+    tiles: Iterable[Tile] | Mapping[str, Iterable[Any]],
+    gpu: str | GPU = "gtx470-16k",
+    *,
+    objective: str | Callable[[Prediction], float] = "dram_bytes",
+    effort: Effort = "quick",
+    top: int = 1,
+    n_jobs: int = -1,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Ranking:
+    """Rank tiles of a kernel by what the caches do, the best first.
+
+    `make_trace` is called with a tile and returns a `Trace`, or what has a method `trace` that does (an
+    `AffineKernel`). `tiles` are any values, by convention mappings of names to sizes; a mapping of names to sizes to
+    choose from stands for all combinations. `objective`, of which less is better: ``"miss_rate"`` and ``"misses"`` of
+    the L1, ``"l2_bytes"``, ``"dram_bytes"``, ``"time"`` (cycles, `rdmodel.objectives`), or a function of a `Prediction`
+    that is scaled to the whole grid. With ``effort="quick"`` tiles are estimated, and refined while they can still be
+    among the best `top`; ``"exact"`` runs everything of every tile. `options` are those of `predict`. Tiles are shared
+    out to `n_jobs` threads (-1: one for each core), with the same result for any number. `progress` is called with
+    (estimates made, estimates planned so far).
+
+    Tiles for which no trace can be made or that cannot be resident are reported in `Ranking.infeasible`. Raises
+    `ConfigError` for what is wrong for all tiles: an unknown objective or option, no tile at all.
+    """
+    machine = presets.gpu(gpu)
+    aim = objective_named(objective)
+    check_choice("effort", effort, Effort)
+    check_int("top", top, 1)
+    check_int("seed", seed, 0)
+    check_jobs(n_jobs)
+    started = perf_counter()
+    candidates = [_Candidate(at, tile) for at, tile in enumerate(all_tiles(tiles))]
+    race = _Race(machine, aim, told(machine, options), seed, n_jobs, progress)
+    runners = [one for one in candidates if race.prepare(one, make_trace)]
+    if effort == "exact":
+        race.run(runners, None)
+    else:
+        race.run_quickly(runners, top)
+    running = [one for one in runners if one.infeasible is None]
+    return Ranking(
+        kernel=next((one.trace.launch.kernel for one in runners if one.trace is not None), ""),
+        gpu=machine.name,
+        objective=aim.name,
+        effort=effort,
+        seed=seed,
+        top=top,
+        tiles=_ranked(running),
+        infeasible=tuple(
+            InfeasibleTile(tile=one.tile, reason=one.infeasible) for one in candidates if one.infeasible is not None
+        ),
+        seconds=perf_counter() - started,
+    )
+
+
+def all_tiles(tiles: Iterable[Tile] | Mapping[str, Iterable[Any]]) -> list[Tile]:
+    """Return the tiles as a list; a mapping of names to sizes is the product of the sizes, the last name fastest.
+
+    Raises `ConfigError` for none, for more than 2^16, and for what is no tile at all.
+    """
+    if isinstance(tiles, Mapping):
+        sizes = [_sizes(name, of) for name, of in tiles.items()]
+        if math.prod(map(len, sizes)) > MOST_TILES:
+            raise ConfigError(f"tiles: {math.prod(map(len, sizes))} combinations; at most {MOST_TILES} can be ranked")
+        found: list[Tile] = [dict(zip(tiles, choice, strict=True)) for choice in itertools.product(*sizes)]
+    elif isinstance(tiles, str) or not isinstance(tiles, Iterable):
+        raise ConfigError(f"tiles={tiles!r:.60}: must be tiles, or sizes by name")
+    else:
+        found = list(itertools.islice(tiles, MOST_TILES + 1))
+    if not found or found == [{}]:
+        raise ConfigError("tiles: there are none")
+    if len(found) > MOST_TILES:
+        raise ConfigError(f"tiles: more than {MOST_TILES}, which is as many as can be ranked")
+    return found
+
+
+def _sizes(name: Any, sizes: Any) -> list[Any]:
+    if isinstance(sizes, str) or not isinstance(sizes, Iterable):
+        raise ConfigError(f"tiles: {name}={sizes!r:.60}: must be the sizes to choose from")
+    found = list(itertools.islice(sizes, MOST_TILES + 1))
+    if not found:
+        raise ConfigError(f"tiles: {name} has no sizes to choose from")
+    return found
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A tile, what is known of it so far, and why nothing more will be."""
+
+    at: int
+    tile: Tile
+    trace: Trace | None = None
+    rounds: int = 0
+    infeasible: str | None = None
+    pruned: str | None = None
+    value: Value | None = None
+    prediction: Prediction | None = None
+
+    @property
+    def known(self) -> Value:
+        assert self.value is not None
+        return self.value
+
+
+class _Race:
+    """Estimates of tiles, round by round."""
+
+    def __init__(
+        self,
+        gpu: GPU,
+        objective: Objective,
+        options: Mapping[str, Any],
+        seed: int,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> None:
+        self._gpu, self._objective, self._options, self._seed = gpu, objective, options, seed
+        self._n_jobs, self._progress = n_jobs, progress
+        self._caller = get_ident()
+        self._done = self._planned = 0
+
+    def prepare(self, one: _Candidate, make_trace: Callable[[Tile], Any]) -> bool:
+        """Make the trace of a tile; False, with the reason noted, if there is none or it cannot run."""
+        try:
+            made = make_trace(one.tile)
+            trace = made if isinstance(made, Trace) else _of_kernel(made, one.tile)
+            residency(trace.launch, self._gpu)
+        except RdmodelError as error:
+            one.infeasible = str(error)
+            return False
+        one.trace = trace
+        return True
+
+    def run_quickly(self, runners: Sequence[_Candidate], top: int) -> None:
+        """Estimate all tiles, and those that can still be among the best again, from more work each time."""
+        left, work = list(runners), WORK
+        for number in range(ROUNDS):
+            self.run([one for one in left if one.value is None or not one.value.exact], work)
+            left = [one for one in left if one.infeasible is None]
+            for one in left:
+                one.rounds = number
+            if number + 1 < ROUNDS:
+                left = _survivors(left, top)
+            if all(one.known.exact for one in left):
+                return
+            work *= MORE
+
+    def run(self, runners: Sequence[_Candidate], work: int | None) -> None:
+        """Estimate tiles from so much work (None: everything), side by side."""
+        self._planned += len(runners)
+        alone = self._n_jobs == 1 or not all(one.trace is not None and one.trace.any_order for one in runners)
+        stop = Event()
+        pieces = [partial(self._estimate, one, work, stop) for one in runners]
+        with closing(in_turn(pieces, 1 if alone else self._n_jobs, stop, self._look)) as results:
+            for _ in results:
+                self._done += 1
+                self._look()
+
+    def _estimate(self, one: _Candidate, work: int | None, stop: Event) -> None:
+        assert one.trace is not None
+
+        def listen(_begun: int, _blocks: int) -> None:
+            if stop.is_set():
+                raise Stop
+            if get_ident() == self._caller:
+                self._look()
+
+        try:
+            one.prediction = estimate(
+                one.trace,
+                self._gpu,
+                l2=self._objective.l2,
+                work=work,
+                seed=self._seed,
+                progress=listen,
+                **self._options,
+            )
+        except ConfigError:
+            raise
+        except RdmodelError as error:
+            one.infeasible = str(error)
+        else:
+            one.value = self._objective.value(one.prediction, self._gpu)
+
+    def _look(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._planned)
+
+
+def _of_kernel(made: Any, tile: Tile) -> Trace:
+    trace = made.trace() if callable(getattr(made, "trace", None)) else made
+    if not isinstance(trace, Trace):
+        raise TypeError(f"make_trace({tile_text(tile)}) returned {made!r:.60}: must be a Trace or an AffineKernel")
+    return trace
+
+
+def _survivors(left: Sequence[_Candidate], top: int) -> list[_Candidate]:
+    """Return the tiles that more work is worth while for; note why it is not for the others.
+
+    All values are from the same work, so that those behind are so for the same reasons as they will be.
+    """
+    ordered = sorted(left, key=_order)
+    bar = sorted(one.known.high for one in ordered)[min(top, len(ordered)) - 1] if ordered else 0.0
+    room = max(top, FEWEST, -(-len(ordered) // 2))
+    able = [one for one in ordered if one.known.low <= bar]
+    going, behind = able[:room], able[room:]
+    for one in ordered:
+        if one.known.low > bar:
+            one.pruned = f"at least {one.known.low:,.6g}, and {top} of the others at most {bar:,.6g}"
+    for one in behind:
+        one.pruned = f"behind {len(going)} others from the same work"
+    return going if len(going) > top and not _close(going) else []
+
+
+def _order(one: _Candidate) -> tuple[float, int]:
+    return one.known.value, one.at
+
+
+def _close(going: Sequence[_Candidate]) -> bool:
+    """Tell whether tiles are so much alike that it does not matter which are the first."""
+    return max(one.known.high for one in going) <= (1 + CLOSE) * min(one.known.low for one in going)
+
+
+def _ranked(running: Sequence[_Candidate]) -> tuple[RankedTile, ...]:
+    """Return tiles in order of their values, those that were estimated from more work first."""
+    ordered = sorted(running, key=lambda one: (-one.rounds, *_order(one)))
+    found: list[RankedTile] = []
+    for number, one in enumerate(ordered, 1):
+        assert one.prediction is not None
+        value = one.known
+        equal = found and (found[-1].value, found[-1].pruned) == (value.value, one.pruned)
+        found.append(
+            RankedTile(
+                rank=found[-1].rank if equal else number,
+                tile=one.tile,
+                value=value.value,
+                low=value.low,
+                high=value.high,
+                tied=one.rounds == ordered[0].rounds and value.low <= ordered[0].known.high,
+                pruned=one.pruned,
+                prediction=one.prediction,
+            )
+        )
+    return tuple(found)
