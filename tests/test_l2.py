@@ -21,7 +21,7 @@ from rdmodel.options import Options
 from rdmodel.policies import Linear
 from rdmodel.trace import ALL_NEEDS, Op
 
-OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), st.fixed_dictionaries(HARDWARE))
+OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), HARDWARE)
 COUNTS = ("reads", "hits", "writes", "write_hits", "write_backs", "dirty")
 
 

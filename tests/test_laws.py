@@ -20,7 +20,7 @@ from rdmodel.policies import Linear
 from rdmodel.result import Prediction
 from rdmodel.trace import ALL_NEEDS, WARP, Op
 
-OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), st.fixed_dictionaries(HARDWARE))
+OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), HARDWARE)
 DEFINITIONS = st.sampled_from(["hardware", "paper"])
 AT_ONCE = {"lat_min": 0, "sigma": 0.0, "hit_latency": 0}
 """Latencies that let every request arrive before the next one is made."""
