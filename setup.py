@@ -37,9 +37,14 @@ extensions = [
     for name in MODULES
 ]
 
+# Modules do not wait for each other, neither when they are translated nor when they are compiled.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 setup(
+    options={"build_ext": {"parallel": CORES}},
     ext_modules=cythonize(
         extensions,
+        nthreads=CORES if CORES > 1 else 0,
         compiler_directives={
             "language_level": 3,
             "boundscheck": CHECKED,
