@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rdmodel import presets
 from rdmodel.checks import check_flag, check_int
 from rdmodel.config import GPU, index_to_dict
@@ -35,7 +37,7 @@ from rdmodel.progress import Progress
 from rdmodel.result import frame
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import make_options, simulate
-from rdmodel.trace import Trace
+from rdmodel.trace import Columns, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -324,7 +326,8 @@ def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
 def _sendable(trace: Trace) -> Trace:
     """Return a trace that other processes can have; one that they cannot, as of an emulated program, is written out."""
     if type(trace).block is Trace.block:
-        return trace
+        columns = [getattr(trace.columns, field.name) for field in fields(Columns)]
+        return trace if all(map(_has_name, columns)) else _written(trace)
     try:
         pickle.dumps(trace)
     except (AttributeError, TypeError, pickle.PicklingError):
@@ -332,6 +335,17 @@ def _sendable(trace: Trace) -> Trace:
         vars(written)["params"] = dict(getattr(trace, "params", {}))
         return written
     return trace
+
+
+def _has_name(column: Any) -> bool:
+    """Tell whether other processes can have a column: joblib gives them maps by the name of the file."""
+    return getattr(column.base, "filename", "") is not None
+
+
+def _written(trace: Trace) -> Trace:
+    """Return a trace with its columns in memory."""
+    columns = Columns(**{field.name: np.array(getattr(trace.columns, field.name)) for field in fields(Columns)})
+    return Trace(trace.launch, columns, trace.blocks, trusted=True)
 
 
 # ---- runs

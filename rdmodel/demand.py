@@ -9,6 +9,7 @@ Zanden and Taylor, ACM TODS 15(2), 1990).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from math import ceil, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,10 @@ _DISTANCE_COUNT = 16
 _HISTOGRAM, _MAKING_HISTOGRAM = 16, 64
 _SUMMARY = 48
 _STACK = 4096
+_PARTS = 16
+_COUNTS = 8 * _PARTS
+_LONG_TABLE_LINES = 1 << 26
+_LONG_TABLE = 72 * MB
 
 
 # ---- bytes
@@ -71,6 +76,22 @@ def simulation_bytes(lines: int, *, sms: int, warps: int) -> int:
 def summary_bytes(lines: int) -> int:
     """Return what `summarise` takes at most: one piece of a block, and all distinct lines several times."""
     return 32 * MB + _SUMMARY * lines
+
+
+def sampled_bytes(lines: int, rate: float, *, sms: int, warps: int) -> int:
+    """Return what `kernel_histogram` takes at most to follow the share `rate` of `lines` distinct lines on each SM.
+
+    Which lines are followed is drawn: four standard errors are on top of their mean number.
+    """
+    mean = rate * lines
+    followed = min(lines, ceil(mean + 4 * sqrt(mean * (1 - rate)) + (rate < 1)))
+    # Twice the counters, and those before while they grow; later a copy of each SM's, their sum and a copy of that.
+    counters = (3 * sms + sms + 2) * _COUNTS
+    stack = 3 * _POSITION * _power(2 * followed) // 2 + _STACK
+    each = _table(followed) + stack + 3 * 8 * followed
+    buffers = warps * 2 * (_INSTRUCTION * INSTRUCTIONS_PER_CHUNK + 8 * LINES_PER_CHUNK)
+    need = counters * followed + sms * each + buffers + 2 * MB
+    return max(need, _LONG_TABLE) if lines > _LONG_TABLE_LINES else need
 
 
 # ---- lines
@@ -126,7 +147,7 @@ class LineCounter:
 
     def __init__(self, expected: int = 0) -> None:
         # Up to eight lines per flag the error stays below half a percent.
-        bits = 23 if expected <= 1 << 26 else 26
+        bits = 23 if expected <= _LONG_TABLE_LINES else 26
         self._flags = np.zeros(1 << bits, np.bool_)
         self._shift = np.uint64(64 - bits)
 

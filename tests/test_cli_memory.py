@@ -142,6 +142,30 @@ def test_what_a_command_says_that_it_needs_is_enough_and_not_exceeded(request, t
 
 
 @LINUX
+@pytest.mark.parametrize("rate", ["1", "0.5"])
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_what_a_sample_says_that_it_needs_is_enough_and_not_exceeded(palindrome, rate, form):
+    """One warp, 409600 lines, of which each has a distance of its own: a sample of all or half of these."""
+    argv = ("mrc", palindrome, "--sms", "1", "--sample", rate, *form.split())
+    status, out, err, _ = child(*argv, "--memory", "150M")
+    assert (status, out) == (2, "")
+    needed = re.search(r"may need (\S+) for up to ([\d,]+) distinct lines; give that much, or follow fewer lines", err)
+    assert 409_600 <= int(needed[2].replace(",", "")) <= 1.02 * 409_600
+    status, _, err, peak = child(*argv, "--memory", needed[1])
+    assert (status, err) == (0, "")
+    assert size_of(needed[1]) / 3 < peak <= size_of(needed[1])
+
+
+@LINUX
+def test_a_small_sample_fits_where_a_large_one_does_not(palindrome):
+    argv = ("mrc", palindrome, "--sms", "1", "--memory", "150M")
+    assert child(*argv, "--sample", "0.9")[0] == 2
+    status, _, err, peak = child(*argv, "--sample", "0.01")
+    assert (status, err) == (0, "")
+    assert peak <= 150 * MB
+
+
+@LINUX
 @pytest.mark.parametrize("command", ["mrc", "predict", "simulate"])
 def test_a_need_that_was_judged_too_low_ends_in_one_line_instead_of_more_memory(wide, command):
     setup = "from rdmodel import demand\ndemand.transactions_within = lambda *_: True"

@@ -28,6 +28,8 @@ from rdmodel.contests import BASELINE, COMBINATIONS, combinations
 from rdmodel.errors import ConfigError, LaunchError, SimulationError, TraceError
 from rdmodel.policies import MRPB, PD, POLICIES, SWL, BypassAll, Fermi, PMod, Pric, StreamingBypass
 from tracegen import cuda
+from tracegen.formats import trc
+from tracegen.formats.trc import write_trc
 
 ROOT = Path(__file__).resolve().parents[1]
 ATAX = tracegen.kernel("atax.1", NX=64, NY=64, block=(32, 1, 1))
@@ -128,6 +130,17 @@ def test_a_kernel_within_a_function_is_run_by_other_processes_too():
     traces = [tracegen.trace(copy, grid=2, block=64, arrays={"A": 128, "B": 128})] * 2
     assert rd.contest(traces, ["pd"], n_jobs=1) == rd.contest(traces, ["pd"], n_jobs=2)
     assert rd.contest(traces, [], n_jobs=1).simulations[0][BASELINE] == rd.simulate(traces[0])
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_columns_that_are_mapped_from_files_without_names_are_run_by_other_processes_too(tmp_path, monkeypatch, named):
+    write_trc(tracegen.kernel("atax.1", NX=64, NY=200, block=(32, 1, 1)), tmp_path / "t.trc")
+    monkeypatch.setattr(trc, "_CHUNK", 1 << 10)
+    trace = trc.read_trc(tmp_path / "t.trc", memory=1 << 14)
+    assert isinstance(trace.columns.addresses.base, np.memmap)
+    if not named:
+        monkeypatch.setattr(trace.columns.addresses.base, "filename", None)
+    assert rd.contest(trace, ["pd"], n_jobs=2) == rd.contest(trace, ["pd"], n_jobs=1)
 
 
 @pytest.mark.parametrize("name", [*POLICIES, *COMBINATIONS])

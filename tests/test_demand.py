@@ -103,6 +103,8 @@ def test_more_lines_and_more_sms_never_need_less(a, b, sms, warps):
         lambda lines, sms=1: demand.prediction_bytes(lines, sms=sms, sets=32, warps=warps, runs=3),
         lambda lines, sms=1: demand.simulation_bytes(lines, sms=sms, warps=warps),
         lambda lines, sms=1: demand.summary_bytes(lines),
+        lambda lines, sms=1: demand.sampled_bytes(lines, 1.0, sms=sms, warps=warps),
+        lambda lines, sms=1: demand.sampled_bytes(lines, 0.01, sms=sms, warps=warps),
     ):
         assert need(low) <= need(high)
         assert need(high, 1) <= need(high, sms)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, Op
 from tracegen.formats import spilling
+from tracegen.formats._gather import pack, unpack
 from tracegen.formats.gathering import Gathering
-from tracegen.formats.rows import FIELDS
+from tracegen.formats.rows import FIELDS, ROW, Room
 
 relaxed = settings(deadline=None, max_examples=100)
 
@@ -64,7 +65,8 @@ def instruction(draw, blocks, warps):
     first, step = draw(st.integers(2**61, 2**62)), draw(st.sampled_from([0, 4, -8, 2**50]))
     addresses = [first + step * lane for lane in range(lanes)]
     if addresses and draw(st.booleans()):
-        addresses[draw(st.integers(0, lanes - 1))] = draw(st.integers(0, 2**62))
+        near = st.integers(first - 2**31 - 1, first + 2**31)
+        addresses[draw(st.integers(0, lanes - 1))] = draw(st.one_of(st.integers(0, 2**62), near))
     return (
         draw(blocks),
         draw(st.integers(0, warps - 1)),
@@ -90,6 +92,25 @@ def test_rows_come_out_by_block_and_warp_and_in_order_within_one(data, warps, me
         add(gathering, rows)
     columns, held = gathering.finish()
     assert by_warp(columns, held, warps) == gather_plainly([row for rows in parts for row in rows], warps)
+
+
+@relaxed
+@given(data=st.data())
+def test_packed_addresses_come_back_and_take_half_a_word_each_where_they_are_near(data):
+    """From -2^31 to 2^31 - 1 from the first one is near; 2^31 is not."""
+    edge = st.sampled_from([-(2**31) - 1, -(2**31), -1, 0, 1, 2**31 - 1, 2**31])
+    first = data.draw(st.integers(2**32, 2**63 - 2**32))
+    rest = data.draw(st.lists(st.one_of(edge, st.integers(-1000, 1000)), max_size=31))
+    addresses = np.array([first, *(first + difference for difference in rest)], np.int64)
+    words, packed, back = np.zeros_like(addresses), np.zeros(1, np.uint8), np.zeros_like(addresses)
+    lanes = np.array([len(addresses)])
+    used = pack(addresses, lanes, words, packed)
+    unpack(words[:used].copy(), lanes, packed, back)
+    assert back.tolist() == addresses.tolist()
+    even = len(set(np.diff(addresses).tolist())) == 1
+    near = all(-(2**31) <= difference < 2**31 for difference in rest)
+    n = len(addresses)
+    assert used == (n if n < 3 else 2 if even else 1 + n // 2 if near else n)
 
 
 def many_rows(n, blocks, warps, seed, lanes=3):
@@ -186,6 +207,37 @@ def test_a_full_disk_is_an_error_that_says_so(monkeypatch):
     small = Gathering(1, memory=0)
     with pytest.raises(TraceError, match="No space left on device"):
         add(small, many_rows(200, 5, 1, seed=3))
+
+
+@pytest.mark.parametrize("forgetting", [True, False])
+def test_the_space_of_what_was_merged_is_given_back_where_the_system_can(monkeypatch, forgetting):
+    monkeypatch.setattr(spilling, "_FORGET", 1)
+    if not forgetting:
+        monkeypatch.setattr(spilling, "_fallocate", lambda: None)
+    spill = spilling.Spill()
+    keys = np.random.default_rng(0).integers(0, 1000, (4, 5000))
+    for key in keys:
+        rows = np.zeros(len(key), ROW)
+        rows["key"], rows["mask"] = np.sort(key), 1
+        spill.append(rows, rows["key"] * 3)
+    spill.rows.flush()
+    before = os.fstat(spill.rows._file.fileno()).st_blocks
+    merged = [(rows["key"].copy(), words.copy()) for rows, words in spill.merged(500, Room())]
+    assert np.array_equal(np.concatenate([key for key, _ in merged]), np.sort(keys, axis=None))
+    assert all(np.array_equal(words, key * 3) for key, words in merged)
+    if forgetting and spilling._fallocate() is not None and before:
+        assert os.fstat(spill.rows._file.fileno()).st_blocks < before / 4
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="elsewhere columns are sent as they are")
+def test_other_processes_map_the_columns_too():
+    gathering = Gathering(1, memory=0)
+    add(gathering, many_rows(200, 5, 1, seed=3))
+    columns, _ = gathering.finish()
+    name = columns.addresses.base.filename
+    gc.collect()
+    read = f"import numpy; print(numpy.memmap({name!r}, 'i8', 'r').tolist() == {columns.addresses.tolist()})"
+    assert subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 GROWING = """

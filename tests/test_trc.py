@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Columns, Launch, Op, Space, Trace
 from tracegen import formats
 from tracegen.formats import trc
+from tracegen.formats._trc import sort
 from tracegen.formats.trc import read_trc, write_trc
 
 LOAD, STORE = 0, 1
@@ -166,6 +169,85 @@ def test_line_ends_blanks_and_a_missing_last_newline_do_not_matter(written, text
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trc, "_CHUNK", chunk)
         assert_same_columns(read_trc(written(odd.replace("\r\n", "\r\n \r\n"))), plain)
+
+
+@relaxed
+@given(text=files(), chunk=st.integers(1, 200), memory=st.sampled_from([0, 200, 1000, 4000]), rows=st.integers(1, 9))
+def test_how_much_fits_into_memory_does_not_matter(written, text, chunk, memory, rows):
+    whole = read_trc(written(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trc, "_CHUNK", chunk)
+        patch.setattr(trc, "_GROUP_ROWS", rows)
+        assert_same_columns(read_trc(written(text), memory=memory), whole)
+
+
+def shuffled(n, threads, seed):
+    """Return a file with n accesses of these threads in any order, every third one a store, of three widths."""
+    rng = np.random.default_rng(seed)
+    thread, address = rng.choice(threads, n), rng.integers(0, LAST_ADDRESS, n)
+    store, size = rng.integers(0, 3, n) == 0, rng.choice([4, 4, 4, 8, 16], n)
+    rows = zip(thread.tolist(), store.tolist(), address.tolist(), size.tolist(), strict=True)
+    return "blocksize: 70 1 1\n" + "".join(f"{t} {d:d} {a} {s}\n" for t, d, a, s in rows)
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 10, 1 << 14, 1 << 17])
+@pytest.mark.parametrize("threads", [[0], [5, 31], range(70), range(40, 1000), range(0, 70 * (2**31 - 1), 10**9)])
+def test_runs_in_temporary_files_are_merged_to_what_fits_into_memory(written, monkeypatch, memory, threads):
+    """Also warps that take more than there is, of which two lanes or one have all accesses."""
+    path = written(shuffled(5000, list(threads), memory))
+    whole = read_trc(path)
+    monkeypatch.setattr(trc, "_CHUNK", 1 << 10)
+    monkeypatch.setattr(trc, "_GROUP_ROWS", 100)
+    cut = read_trc(path, memory=memory)
+    assert isinstance(cut.columns.addresses.base, np.memmap) or memory == 1 << 17
+    assert_same_columns(cut, whole)
+
+
+@relaxed
+@given(
+    threads=st.lists(st.one_of(st.integers(0, 3), st.integers(0, 5000), st.integers(0, 2**41 - 1)), max_size=50),
+    seed=st.integers(0, 9),
+)
+def test_accesses_are_sorted_by_thread_and_else_stay_in_order(threads, seed):
+    kinds = np.random.default_rng(seed).integers(0, 256, len(threads)).tolist()
+    pairs = [(thread << 8 | kind, i) for i, (thread, kind) in enumerate(zip(threads, kinds, strict=True))]
+    accesses = np.array(pairs, np.int64).reshape(-1, 2)
+    room = np.empty_like(accesses)
+    found = room if sort(accesses, room) else accesses
+    assert list(map(tuple, found.tolist())) == sorted(pairs, key=lambda pair: pair[0] >> 8)
+
+
+GROWING = """
+import resource, sys
+import numpy as np
+from tracegen.formats._trc import render
+from tracegen.formats.trc import read_trc
+path, n, order = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+part = 100_000
+with open(path, "wb") as file:
+    file.write(b"blocksize: 64 1 1\\n")
+    for first in range(0, n, part):
+        i = np.arange(first, first + part)
+        thread = {"steps": i % 6400, "blocks": i * 640 // n, "lanes": i * 4 // n}[order]
+        store = (i * 8 // n % 2).astype(np.uint8)
+        out = np.empty(46 * part, np.uint8)
+        file.write(out[: render(thread, store, i << 20, np.full(part, 4, np.uint8), out)])
+trace = read_trc(path, memory=8 << 20)
+assert len(trace.columns.addresses) == n
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("order", ["steps", "blocks", "lanes"])
+def test_memory_does_not_grow_with_the_file(tmp_path, order):
+    """10 MB and 48 MB of accesses in 8 MB, all threads in turn, block after block, and one warp lane by lane."""
+    command = [sys.executable, "-c", GROWING, str(tmp_path / "large.trc")]
+    runs = [
+        subprocess.run([*command, n, order], check=True, capture_output=True, text=True) for n in ("600000", "3000000")
+    ]
+    peak = [int(run.stdout) for run in runs]
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert (peak[1] - peak[0]) * unit < 8 << 20
 
 
 def assert_same_columns(one, other, *, only=None):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,22 @@ class Budget:
         rule = StoreRule.MACHINE if options["stores"] else StoreRule.MACHINE_LOADS
         self._admit(trace, [range(blocks)], gpu.l1.line, rule, need, progress)
 
+    def admit_sample(
+        self, trace: Trace, gpu: GPU, options: Options, rate: float, progress: Progress, *, listed: bool = False
+    ) -> None:
+        """Raise `ConfigError` unless a sample of the lines fits, with resolved `options`; `listed`: all distances."""
+        if self.limit is None:
+            return
+        per_sm = deal(trace.launch, options)
+        warps = residency(trace.launch, gpu).blocks * trace.launch.block_warps
+
+        def need(lines: int) -> int:
+            run = demand.sampled_bytes(lines, rate, sms=len(per_sm), warps=warps)
+            return run + (demand.LISTED * ceil(rate * lines) if listed else 0)
+
+        advice = f"follow fewer lines (--sample), or {ADVICE['mrc']}"
+        self._admit(trace, per_sm, gpu.l1.line, StoreRule.DROP, need, progress, advice)
+
     def admit_summary(self, trace: Trace, line: int, progress: Progress) -> None:
         """Raise `ConfigError` unless a summary of the trace fits."""
         if self.limit is None:
@@ -107,27 +124,28 @@ class Budget:
         rule: StoreRule,
         need: Callable[[int], int],
         progress: Progress,
+        advice: str = "",
     ) -> None:
         """Refuse the run if `need` of the lines of the part that has most, blocks of one SM, is more than there is.
 
         The blocks are read once to see that, unless the run fits even if no line is requested twice.
         """
         if need(0) > self.room:
-            self._refuse(trace, "needs at least", need(0), "whatever its lines")
+            self._refuse(trace, "needs at least", need(0), "whatever its lines", advice)
         most = _largest(lambda lines: need(lines) <= self.room)
         if all(demand.transactions_within(trace, blocks, line, most) for blocks in parts):
             return
         lines = max(demand.count_lines(trace, blocks, line, rule, expected=most, progress=progress) for blocks in parts)
         if lines > most:
             each = " on each SM" if len(parts) > 1 else ""
-            self._refuse(trace, "may need", need(lines), f"for up to {lines:,} distinct lines{each}")
+            self._refuse(trace, "may need", need(lines), f"for up to {lines:,} distinct lines{each}", advice)
 
-    def _refuse(self, trace: Trace, needs: str, need: int, why: str) -> None:
+    def _refuse(self, trace: Trace, needs: str, need: int, why: str, advice: str) -> None:
         assert self.given is not None
         whole = need + self.given - self.room + MARGIN
         raise ConfigError(
             f"memory={bytes_text(self.given)}: {self.command} of {trace.launch.kernel} {needs} {bytes_text(whole)} "
-            f"{why}; give that much, or {ADVICE[self.command]}"
+            f"{why}; give that much, or {advice or ADVICE[self.command]}"
         )
 
 

@@ -23,6 +23,7 @@ from rdmodel.cli.text_locality import locality as locality_text
 from rdmodel.cli.text_simulation import simulation
 from rdmodel.config import GPU
 from rdmodel.errors import ConfigError
+from rdmodel.estimates import student
 from rdmodel.localities import Locality, locality
 from rdmodel.model import predict
 from rdmodel.options import Options
@@ -126,9 +127,11 @@ def run_mrc(arguments: argparse.Namespace) -> None:
     lines = None
     if arguments.sizes is not None:
         lines = [_lines(size, gpu.l1.line) for size in arguments.sizes.split(",")]
+    if arguments.sample is not None and arguments.memory is not None:
+        student(1)  # loads SciPy, which ends in an endless loop where it may not allocate what it likes
     with budget_of(arguments) as budget:
         if arguments.sample is not None:
-            _sampled_mrc(arguments, gpu, lines)
+            _sampled_mrc(arguments, gpu, lines, budget)
         else:
             _print_reuse(arguments, gpu, lines, budget)
 
@@ -169,7 +172,7 @@ def _print_reuse(arguments: argparse.Namespace, gpu: GPU, lines: list[int] | Non
         print(text.reuse(result, curve, l1.line, arguments.order))
 
 
-def _sampled_mrc(arguments: argparse.Namespace, gpu: GPU, lines: Sequence[int] | None) -> None:
+def _sampled_mrc(arguments: argparse.Namespace, gpu: GPU, lines: Sequence[int] | None, budget: Budget) -> None:
     """Show what a sample of the lines says of the miss-ratio curve."""
     if arguments.order != "round-robin":
         raise ConfigError(f"sample: the order {arguments.order!r} needs all lines, in a schedule; use round-robin")
@@ -178,6 +181,8 @@ def _sampled_mrc(arguments: argparse.Namespace, gpu: GPU, lines: Sequence[int] |
     trace = open_source(arguments.source, arguments)
     turns: dict[str, Any] = {"lat_min": 0, "sigma": 0.0, "hit_latency": 0, "divergence": False}
     options = Options(definition="paper", **turns, **extent_options(arguments)).resolve(gpu)
+    with Progress(f"{arguments.source}, counting lines") as progress:
+        budget.admit_sample(trace, gpu, options, rate, progress, listed=arguments.json)
     with Progress(arguments.source) as progress:
         found = kernel_histogram(trace, gpu, options, rate, arguments.seed, progress)
     curve = found.miss_ratio_curve(lines)

@@ -23,6 +23,9 @@ DEFINITIONS = ("hardware", "paper")
 SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
 """The names of `tracegen.kernels.suites`, again: help does not wait for NumPy, which that loads."""
 
+READ = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt")
+"""The names of `tracegen.formats.FORMATS`, again."""
+
 TILE_OBJECTIVES = ("dram_bytes", "l2_bytes", "miss_rate", "misses", "time")
 
 
@@ -39,6 +42,12 @@ def add_source(parser: Parser) -> None:
     )
     group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
     group.add_argument("--base", type=whole, metavar="ADDRESS", help="where the first array lies")
+    group.add_argument(
+        "--input-format",
+        type=one_of("input format", READ),
+        metavar="FORMAT",
+        help=f"read the file as a trace of this format ({', '.join(READ)}); default: by its content, then its ending",
+    )
     group.add_argument("--lenient", action="store_true", help="skip bad lines of a trace file, and say how many")
     add_program(parser)
 

@@ -31,7 +31,7 @@ AFFINE_FILE = ".json"
 KERNEL_OPTIONS = ["param", "base"]
 COMPILE_OPTIONS = ["define", "include", "architecture", "compiler"]
 PROGRAM_OPTIONS = ["kernel", "grid", "arg", "shared", *COMPILE_OPTIONS]
-SUITE_REFUSES = ["param", "block", "launch", *PROGRAM_OPTIONS]
+SUITE_REFUSES = ["param", "block", "launch", "input_format", *PROGRAM_OPTIONS]
 
 
 def machine(arguments: argparse.Namespace) -> GPU:
@@ -44,7 +44,9 @@ def machine(arguments: argparse.Namespace) -> GPU:
 def open_sources(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
     """Yield the traces of a kernel's name or a file, which may hold several launches."""
     path = Path(source)
-    if path.suffix == LAUNCH_FILE and path.exists():
+    if arguments.input_format is not None and path.exists():
+        yield _recorded(source, arguments)
+    elif path.suffix == LAUNCH_FILE and path.exists():
         yield from _launch_file(source, arguments)
     elif path.suffix in PROGRAMS and path.exists():
         yield _of_program(source, arguments)
@@ -55,7 +57,7 @@ def open_sources(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
     elif "/" in source or path.suffix in _suffixes():
         raise TraceError(f"{source}: no such file")
     else:
-        refuse(source, "a kernel that comes with rdmodel", arguments, ["launch", *PROGRAM_OPTIONS])
+        refuse(source, "a kernel that comes with rdmodel", arguments, ["launch", "input_format", *PROGRAM_OPTIONS])
         yield _of_name(source, arguments)
 
 
@@ -115,7 +117,8 @@ def _of_affine(source: str, arguments: argparse.Namespace) -> Trace:
 
 def _recorded(source: str, arguments: argparse.Namespace) -> Trace:
     """Return the trace in a file or folder."""
-    form = formats.recognise(source)
+    chosen = arguments.input_format
+    form = formats.recognise(source) if chosen is None else formats.FORMATS[chosen]
     options = [*KERNEL_OPTIONS, "block", "launch", *PROGRAM_OPTIONS]
     refuse(source, "a recorded trace", arguments, [option for option in options if option not in form.takes])
     trace = formats.read(

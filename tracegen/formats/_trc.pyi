@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,25 +9,25 @@ def parse(
     threads: int,
     last_address: int,
     longest: int,
-    thread: NDArray[np.int64],
-    address: NDArray[np.int64],
-    kind: NDArray[np.uint8],
+    accesses: NDArray[np.int64],
     n: int,
 ) -> tuple[int, int, int, int]: ...
-def group(
-    thread: NDArray[np.int64],
-    address: NDArray[np.int64],
-    kind: NDArray[np.uint8],
-    block_threads: int,
-    warp: NDArray[np.int64],
-    length: NDArray[np.int64],
-    pc: NDArray[np.int32],
-    op: NDArray[np.uint8],
-    size: NDArray[np.uint8],
-    mask: NDArray[np.uint32],
-    address_start: NDArray[np.int64],
-    addresses: NDArray[np.int64],
-) -> tuple[int, int]: ...
+def sort(accesses: NDArray[np.int64], room: NDArray[np.int64]) -> bool: ...
+
+class Grouper:
+    def __init__(
+        self, accesses: NDArray[np.int64], block_threads: int, give_back: Callable[[], None] | None = None
+    ) -> None: ...
+    def fill(
+        self,
+        warp: NDArray[np.int64],
+        pc: NDArray[np.int32],
+        op: NDArray[np.uint8],
+        size: NDArray[np.uint8],
+        mask: NDArray[np.uint32],
+        addresses: NDArray[np.int64],
+    ) -> tuple[int, int]: ...
+
 def render(
     thread: NDArray[np.int64],
     store: NDArray[np.uint8],

@@ -1,5 +1,10 @@
 # The compiled half of tracegen.formats.trc. Sizes of the arrays are the caller's business; text is not trusted.
-"""Lines of the Ocelot tracer to numbers, accesses to warp instructions, and accesses back to lines."""
+"""Lines of the Ocelot tracer to numbers, accesses to warp instructions, and accesses back to lines.
+
+An access is two numbers: its thread, times 256, and its kind (bytes, and `STORE`), in one, and its address.
+"""
+
+cimport cython
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -9,7 +14,10 @@ cdef extern from *:
 cdef enum:
     LANES = 32
     FIELDS = 4
-    STORE = 0x80            # in `kind`: the access is a store; the other bits are its width in bytes
+    KIND_BITS = 8
+    STORE = 0x80            # in the kind: the access is a store; the other bits are its width in bytes
+    WIDTH = 0x7f
+    OFTEN = (1 << 14) - 1   # how far to read before pages are given back
 
 # Why a line was refused: tracegen.formats.trc has the words.
 cdef enum:
@@ -75,16 +83,14 @@ def parse(
     int64_t threads,
     int64_t last_address,
     int64_t longest,
-    int64_t[::1] thread,
-    int64_t[::1] address,
-    uint8_t[::1] kind,
+    int64_t[:, ::1] accesses,
     int64_t n,
 ):
-    """Append the accesses of ``text[at:]`` to the arrays, of which `n` are used; stop before the first bad line.
+    """Append the accesses of ``text[at:]`` to `accesses`, of which `n` are used; stop before the first bad line.
 
     Thread numbers must be below `threads`, addresses at most `last_address`, lines at most `longest` bytes long.
     Returns (position, lines read, n, problem).
-    The arrays must have room for one access per 8 bytes of text, and one more.
+    There must be room for one access per 8 bytes of text, and one more.
     """
     cdef int64_t end = text.shape[0]
     cdef int64_t lines = 0
@@ -106,14 +112,68 @@ def parse(
             if problem > 0:
                 break
             if problem == FINE:
-                thread[n] = <int64_t>values[0]
-                address[n] = <int64_t>values[2]
-                kind[n] = <uint8_t>(values[3] | (STORE if values[1] else 0))
+                accesses[n, 0] = <int64_t>(values[0] << KIND_BITS | values[3] | (STORE if values[1] else 0))
+                accesses[n, 1] = <int64_t>values[2]
                 n += 1
             problem = FINE
             at += 1
             lines += 1
     return (start if problem else min(at, end)), lines, n, problem
+
+
+# ---- Accesses by thread
+
+cdef struct Access:
+    int64_t key
+    int64_t address
+
+cdef enum:
+    DIGIT_BITS = 11
+    DIGITS = 1 << DIGIT_BITS
+
+
+cdef inline void sort_by_digit(const Access* source, Access* target, int64_t n, int64_t least, int shift) noexcept nogil:
+    cdef int64_t[DIGITS] place
+    cdef int64_t i, count, before = 0
+    for i in range(DIGITS):
+        place[i] = 0
+    for i in range(n):
+        place[((source[i].key >> KIND_BITS) - least) >> shift & (DIGITS - 1)] += 1
+    for i in range(DIGITS):
+        count = place[i]
+        place[i] = before
+        before += count
+    for i in range(n):
+        count = ((source[i].key >> KIND_BITS) - least) >> shift & (DIGITS - 1)
+        target[place[count]] = source[i]
+        place[count] += 1
+
+
+def sort(int64_t[:, ::1] accesses, int64_t[:, ::1] room):
+    """Sort accesses by thread, stable, by counting digits; `room` is for as many. Return whether they are in `room`."""
+    cdef int64_t n = accesses.shape[0]
+    cdef int64_t i, thread, before = -1
+    cdef int64_t least = 0, most = 0
+    cdef int shift = 0
+    cdef bint ordered = True
+    cdef Access* source
+    cdef Access* target
+    if n == 0:
+        return False
+    source, target = <Access*>&accesses[0, 0], <Access*>&room[0, 0]
+    with nogil:
+        least = most = source[0].key >> KIND_BITS
+        for i in range(n):
+            thread = source[i].key >> KIND_BITS
+            ordered &= before <= thread
+            before = thread
+            least = min(least, thread)
+            most = max(most, thread)
+        while not ordered and most - least >> shift:
+            sort_by_digit(source, target, n, least, shift)
+            source, target = target, source
+            shift += DIGIT_BITS
+    return source == <Access*>&room[0, 0]
 
 
 # ---- Accesses to warp instructions
@@ -122,52 +182,138 @@ cdef struct Warp:
     int64_t[LANES] end          # one past the lane's last access
     int64_t[2][LANES] ahead     # by direction: the lane's first load, first store not yet issued, or its end
     uint32_t lanes              # which lanes have accesses left
+    uint32_t candidates         # those whose k-th load or store is to be issued still, ...
+    int stores                  # ... which of the two, ...
+    int64_t[2] ordinal          # ... and k, of both
 
 
-cdef inline int64_t following(const uint8_t* kind, int64_t at, int64_t end, int stores) noexcept nogil:
-    while at < end and (kind[at] >= STORE) != stores:
-        at += 1
-    return at
+@cython.final
+cdef class Grouper:
+    """Groups accesses, sorted by thread and in program order within one, into warp instructions.
 
+    `accesses` are two numbers each. `give_back` is called from time to time, for what was read to leave memory
+    if it is mapped; None: never.
+    """
 
-cdef int64_t open_warp(
-    Warp* w, const int64_t* thread, const uint8_t* kind, int64_t at, int64_t end, int64_t first, int64_t width
-) noexcept nogil:
-    """Take the accesses of the `width` threads from `first` on, which start at `at`; return where they end."""
-    cdef int64_t lane, last
-    w.lanes = 0
-    while at < end and thread[at] < first + width:
-        lane = thread[at] - first
-        last = at
-        while last < end and thread[last] == thread[at]:
-            last += 1
-        w.lanes |= <uint32_t>1 << lane
-        w.end[lane] = last
-        w.ahead[0][lane] = following(kind, at, last, 0)
-        w.ahead[1][lane] = following(kind, at, last, 1)
-        at = last
-    return at
+    cdef const int64_t[:, ::1] accesses
+    cdef const Access* p
+    cdef int64_t n, at, block_threads, block_warps, warp
+    cdef object give_back
+    cdef bint mapped
+    cdef Warp w
 
+    def __init__(self, const int64_t[:, ::1] accesses, int64_t block_threads, give_back=None):
+        self.accesses = accesses
+        self.n = accesses.shape[0]
+        self.p = <const Access*>&accesses[0, 0] if self.n else NULL
+        self.at = 0
+        self.block_threads = block_threads
+        self.block_warps = (block_threads + LANES - 1) // LANES
+        self.give_back = give_back
+        self.mapped = give_back is not None
+        self.w.lanes = self.w.candidates = 0
 
-cdef uint32_t take_part(
-    Warp* w, const uint8_t* kind, const int64_t* address, int stores, uint32_t candidates, int64_t* out, int64_t* used
-) noexcept nogil:
-    """Issue the next access of every candidate lane that is as wide as the first one's; return these lanes."""
-    cdef int64_t* position = &w.ahead[stores][0]
-    cdef uint8_t wanted = kind[position[lowest_bit(candidates)]]
-    cdef uint32_t taken = 0
-    cdef int lane
-    while candidates:
-        lane = lowest_bit(candidates)
-        candidates &= candidates - 1
-        if kind[position[lane]] == wanted:
-            out[used[0]] = address[position[lane]]
-            used[0] += 1
-            taken |= <uint32_t>1 << lane
-            position[lane] = following(kind, position[lane] + 1, w.end[lane], stores)
-            if w.ahead[0][lane] == w.end[lane] and w.ahead[1][lane] == w.end[lane]:
-                w.lanes &= ~(<uint32_t>1 << lane)
-    return taken
+    def fill(
+        self,
+        int64_t[::1] warp,
+        int32_t[::1] pc,
+        uint8_t[::1] op,
+        uint8_t[::1] size,
+        uint32_t[::1] mask,
+        int64_t[::1] addresses,
+    ):
+        """Write the next instructions, as many as there is room for, and their addresses; return how many of both.
+
+        `warp` is counted over the whole grid. There must be room for at least 32 addresses.
+        """
+        cdef int64_t room = warp.shape[0]
+        cdef int64_t lanes = addresses.shape[0] - LANES
+        cdef int64_t rows = 0, used = 0
+        cdef Warp* w = &self.w
+        cdef uint32_t taken
+        cdef int leader
+        with nogil:
+            while rows < room and used <= lanes:
+                if not w.candidates:
+                    if not w.lanes:
+                        if self.at == self.n:
+                            break
+                        self.open_warp()
+                    leader = lowest_bit(w.lanes)
+                    w.stores = w.ahead[1][leader] < w.ahead[0][leader]
+                    w.candidates = with_access(w, w.stores)
+                warp[rows] = self.warp
+                pc[rows] = <int32_t>((2 * w.ordinal[w.stores] + w.stores) & 0x7fffffff)
+                op[rows] = w.stores
+                size[rows] = <uint8_t>(self.p[w.ahead[w.stores][lowest_bit(w.candidates)]].key & WIDTH)
+                taken = self.take_part(&addresses[0], &used)
+                mask[rows] = taken
+                rows += 1
+                w.candidates &= ~taken
+                if not w.candidates:
+                    w.ordinal[w.stores] += 1
+        return rows, used
+
+    cdef void open_warp(self) noexcept nogil:
+        """Find the accesses of the next warp, by lane."""
+        cdef Warp* w = &self.w
+        cdef int64_t thread = self.p[self.at].key >> KIND_BITS
+        cdef int64_t block = thread // self.block_threads
+        cdef int64_t local = (thread % self.block_threads) // LANES
+        cdef int64_t first = block * self.block_threads + local * LANES
+        cdef int64_t beyond = first + min(<int64_t>LANES, self.block_threads - local * LANES)
+        cdef int64_t lane, last
+        self.warp = block * self.block_warps + local
+        w.ordinal[0] = w.ordinal[1] = 0
+        while self.at < self.n:
+            thread = self.p[self.at].key >> KIND_BITS
+            if thread >= beyond:
+                break
+            lane = thread - first
+            last = self.at
+            while last < self.n and self.p[last].key >> KIND_BITS == thread:
+                self.look(last)
+                last += 1
+            w.lanes |= <uint32_t>1 << lane
+            w.end[lane] = last
+            w.ahead[0][lane] = self.following(self.at, last, 0)
+            w.ahead[1][lane] = self.following(self.at, last, 1)
+            self.at = last
+
+    cdef inline void look(self, int64_t at) noexcept nogil:
+        if self.mapped and at & OFTEN == OFTEN:
+            with gil:
+                self.give_back()
+
+    cdef inline int64_t following(self, int64_t at, int64_t end, int stores) noexcept nogil:
+        while at < end and ((self.p[at].key & STORE) != 0) != stores:
+            self.look(at)
+            at += 1
+        return at
+
+    cdef uint32_t take_part(self, int64_t* out, int64_t* used) noexcept nogil:
+        """Issue the next access of every candidate lane that is as wide as the first one's; return these lanes."""
+        cdef Warp* w = &self.w
+        cdef int stores = w.stores
+        cdef int64_t* position = &w.ahead[stores][0]
+        cdef uint32_t candidates = w.candidates
+        cdef int64_t width = self.p[position[lowest_bit(candidates)]].key & WIDTH
+        cdef uint32_t taken = 0
+        cdef int lane
+        cdef int64_t at
+        while candidates:
+            lane = lowest_bit(candidates)
+            candidates &= candidates - 1
+            at = position[lane]
+            if self.p[at].key & WIDTH == width:
+                out[used[0]] = self.p[at].address
+                used[0] += 1
+                taken |= <uint32_t>1 << lane
+                self.look(at)
+                position[lane] = self.following(at + 1, w.end[lane], stores)
+                if w.ahead[0][lane] == w.end[lane] and w.ahead[1][lane] == w.end[lane]:
+                    w.lanes &= ~(<uint32_t>1 << lane)
+        return taken
 
 
 cdef inline uint32_t with_access(const Warp* w, int stores) noexcept nogil:
@@ -180,66 +326,6 @@ cdef inline uint32_t with_access(const Warp* w, int stores) noexcept nogil:
         if w.ahead[stores][lane] < w.end[lane]:
             found |= <uint32_t>1 << lane
     return found
-
-
-def group(
-    const int64_t[::1] thread,
-    const int64_t[::1] address,
-    const uint8_t[::1] kind,
-    int64_t block_threads,
-    int64_t[::1] warp,
-    int64_t[::1] length,
-    int32_t[::1] pc,
-    uint8_t[::1] op,
-    uint8_t[::1] size,
-    uint32_t[::1] mask,
-    int64_t[::1] address_start,
-    int64_t[::1] addresses,
-):
-    """Group accesses, sorted by thread and in program order within one, into warp instructions.
-
-    Writes the number of every warp that has accesses (`warp`, counted over the whole grid) with its instructions
-    (`length`), and the columns of `rdmodel.trace.Columns`. Every array must have room for one entry per access,
-    `address_start` for one more. Returns (warps, instructions).
-    """
-    cdef int64_t n = thread.shape[0]
-    cdef int64_t block_warps = (block_threads + LANES - 1) // LANES
-    cdef int64_t at = 0, warps = 0, rows = 0, used = 0, before, block, local, first
-    cdef int64_t[2] ordinal
-    cdef uint32_t candidates, taken
-    cdef uint8_t width
-    cdef int leader, stores
-    cdef Warp w
-    address_start[0] = 0
-    if n == 0:
-        return 0, 0
-    with nogil:
-        while at < n:
-            block = thread[at] // block_threads
-            local = (thread[at] % block_threads) // LANES
-            first = block * block_threads + local * LANES
-            at = open_warp(&w, &thread[0], &kind[0], at, n, first, min(<int64_t>LANES, block_threads - local * LANES))
-            before = rows
-            ordinal[0] = ordinal[1] = 0
-            while w.lanes:
-                leader = lowest_bit(w.lanes)
-                stores = w.ahead[1][leader] < w.ahead[0][leader]
-                candidates = with_access(&w, stores)
-                while candidates:
-                    width = kind[w.ahead[stores][lowest_bit(candidates)]] & ~STORE
-                    taken = take_part(&w, &kind[0], &address[0], stores, candidates, &addresses[0], &used)
-                    candidates &= ~taken
-                    pc[rows] = <int32_t>((2 * ordinal[stores] + stores) & 0x7fffffff)
-                    op[rows] = stores
-                    size[rows] = width
-                    mask[rows] = taken
-                    rows += 1
-                    address_start[rows] = used
-                ordinal[stores] += 1
-            warp[warps] = block * block_warps + local
-            length[warps] = rows - before
-            warps += 1
-    return warps, rows
 
 
 # ---- Accesses to text

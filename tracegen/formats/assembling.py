@@ -12,7 +12,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Columns
 from tracegen.formats._gather import unpack
 from tracegen.formats.opcodes import GAP
-from tracegen.formats.rows import LOOP_EXIT, PACKED, ROW, STORED, Room, Rows, Words, lanes_of, taken
+from tracegen.formats.rows import LOOP_EXIT, NARROW, PACKED, ROW, STORED, Room, Rows, Words, lanes_of, taken
 from tracegen.formats.spilling import TemporaryFile
 
 _BLOCKS_AT_ONCE = 1024
@@ -62,11 +62,11 @@ class Sink:
         self._lengths = np.zeros(slots, np.int64)  # instructions of the slots of the block that is not complete
 
     def append(self, rows: Rows, words: Words) -> None:
-        """Take the next rows; their keys must not be below those of earlier ones."""
+        """Take the next rows, for good; their keys must not be below those of earlier ones."""
         lanes = lanes_of(rows)
         count = int(lanes.sum())
         addresses = np.empty(count, np.int64) if self.in_memory else self._room.of(count)
-        unpack(words, lanes, np.ascontiguousarray(rows["flags"] & PACKED), addresses)
+        unpack(words, lanes, np.ascontiguousarray(rows["flags"] & (PACKED | NARROW)), addresses)
         every = rows
         rows = self._folded(rows)
         for name in STORED:

@@ -3,7 +3,8 @@
 A recorded trace has the instructions of all warps interleaved as they arrived. `Gathering` sorts them by block
 and warp, and keeps the order within a warp. Traces that are too large for its memory are sorted in runs, which go
 to temporary files and are merged from there (Knuth, *The Art of Computer Programming* 3, section 5.4). On the
-way, evenly spaced addresses are kept as the first one and the step.
+way, addresses are kept as the first one and the step where they are evenly spaced, and as 32-bit differences where they
+lie near each other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from tracegen.formats.rows import (
     ADDRESS,
     FULL_ROW,
     LOOP_EXIT,
-    PACKED,
     ROW,
     STORED,
     Room,
@@ -85,7 +85,7 @@ class Gathering:
             packed = np.empty(end - at, np.uint8)
             addresses = columns["addresses"][taken : int(ends[end - 1])]
             self._filled += pack(addresses, lanes[at:end], self._words[self._filled :], packed)
-            part["flags"] = LOOP_EXIT * columns["loop_exit"][at:end].astype(np.uint8) | PACKED * packed
+            part["flags"] = LOOP_EXIT * columns["loop_exit"][at:end].astype(np.uint8) | packed
             self._used += end - at
             self._lanes += len(addresses)
             at, taken = end, int(ends[end - 1])

@@ -26,7 +26,9 @@ ROW = np.dtype(
         ("flags", "u1"),
     ]
 )
-LOOP_EXIT, PACKED = 1, 2
+LOOP_EXIT, PACKED, NARROW = 1, 2, 4
+"""Flags: the latter two say how addresses are packed (`tracegen.formats._gather.pack`)."""
+
 PACKED_WORDS = 2
 STORED = tuple(name for name in FIELDS if name != "loop_exit")
 ADDRESS = 8
@@ -47,7 +49,10 @@ def lanes_of(rows: Rows) -> NDArray[np.int64]:
 
 def words_of(rows: Rows) -> NDArray[np.int64]:
     """Return how many words the addresses of rows take."""
-    return np.where(rows["flags"] & PACKED, PACKED_WORDS, lanes_of(rows))
+    lanes, flags = lanes_of(rows), rows["flags"]
+    words = np.where(flags & NARROW, 1 + lanes // 2, lanes)
+    words[flags & PACKED != 0] = PACKED_WORDS
+    return words
 
 
 class Room:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,8 +23,12 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.pieces import pieces
 from rdmodel.trace import ALL_NEEDS, ELSEWHERE, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
-from tracegen.formats._trc import group, parse, render
+from tracegen.formats._trc import Grouper, parse, render
+from tracegen.formats.accesses import ByThread
+from tracegen.formats.assembling import Sink
+from tracegen.formats.gathering import MEMORY
 from tracegen.formats.recorded import RecordedTrace, Skipped, quote
+from tracegen.formats.rows import ROW
 from tracegen.formats.streams import CHUNK as _CHUNK
 from tracegen.formats.streams import kernel_name, open_stream, whole_lines
 from tracegen.formats.writing import refuse_existing, replacing
@@ -38,6 +42,7 @@ _LINE_BYTES = 256
 _SHORTEST_LINE = 8
 _LONGEST_LINE = 46
 _RENDER_LANES = 1 << 17
+_GROUP_ROWS = 1 << 17
 _HEADER = re.compile(rb"blocksize:[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t\r]*\n?")
 _PROBLEMS = {
     1: "expected four decimal numbers 'thread direction address bytes'",
@@ -48,28 +53,25 @@ _PROBLEMS = {
     6: f"longer than {_LINE_BYTES} bytes",
 }
 
-Accesses = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]
-"""Thread, address, and kind (bytes, plus 128 for a store) of every access."""
 
-
-def read_trc(path: str | os.PathLike[str], *, lenient: bool = False) -> RecordedTrace:
+def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int = MEMORY) -> RecordedTrace:
     """Return the trace in a ``.trc`` file; its grid is one row of blocks, and it holds those that occur.
 
-    Dependences are unknown, so every instruction waits for all earlier loads. Memory is about 60 bytes per
-    access, whatever numbers the file claims; time O(n log n) in the number of accesses. Raises `TraceError`
+    Dependences are unknown, so every instruction waits for all earlier loads. Accesses that do not fit `memory`
+    bytes are sorted in temporary files, and columns that do not are mapped from there. Raises `TraceError`
     with file and line for anything malformed, and for a file without loads; `lenient` leaves bad lines out
     instead and accounts for them in ``skipped``, but still needs a sound first line.
     """
     name = os.fspath(path)
+    accesses = ByThread(memory)
     with open_stream(path) as file:
         block = _read_header(file, name)
-        block_threads = block[0] * block[1] * block[2]
-        accesses, skipped = _read_accesses(file, name, block_threads, lenient)
-    if not len(accesses[0]):
+        skipped = _read_accesses(file, name, block[0] * block[1] * block[2], lenient, accesses)
+    if not accesses.count:
         raise TraceError(f"{name}: no accesses follow the first line")
-    if int(accesses[2].min()) >= 128:
-        raise TraceError(f"{name}: a kernel without loads: all {len(accesses[0])} accesses are stores")
-    columns, blocks = _group(accesses, block_threads)
+    if not accesses.reads:
+        raise TraceError(f"{name}: a kernel without loads: all {accesses.count} accesses are stores")
+    columns, blocks = _group(accesses, block[0] * block[1] * block[2])
     launch = Launch(kernel=kernel_name(path), grid=(blocks[-1] + 1, 1, 1), block=block)
     return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped)
 
@@ -111,17 +113,15 @@ def _read_header(file: BinaryIO, name: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _read_accesses(file: BinaryIO, name: str, block_threads: int, lenient: bool) -> tuple[Accesses, Skipped]:
-    parts: list[Accesses] = []
+def _read_accesses(file: BinaryIO, name: str, block_threads: int, lenient: bool, accesses: ByThread) -> Skipped:
     skipped = Skipped()
     threads = MOST_BLOCKS * block_threads
     line = 2
     for text in whole_lines(file, _LINE_BYTES, _CHUNK):
-        room = len(text) // _SHORTEST_LINE + 1
-        arrays = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint8)
+        room = accesses.room(len(text) // _SHORTEST_LINE + 1)
         at = n = 0
         while at < len(text):
-            at, lines, n, problem = parse(text, at, threads, LAST_ADDRESS, _LINE_BYTES, *arrays, n)
+            at, lines, n, problem = parse(text, at, threads, LAST_ADDRESS, _LINE_BYTES, room, n)
             line += lines
             if problem:
                 end = text.find(b"\n", at)
@@ -132,51 +132,29 @@ def _read_accesses(file: BinaryIO, name: str, block_threads: int, lenient: bool)
                 skipped = skipped.add(message)
                 at = end + 1
                 line += 1
-        parts.append((arrays[0][:n].copy(), arrays[1][:n].copy(), arrays[2][:n].copy()))
-    return _joined(parts), skipped
+        accesses.take(n)
+    return skipped
 
 
-def _joined(parts: list[Accesses]) -> Accesses:
-    if not parts:
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8)
-    thread, address, kind = zip(*parts, strict=True)
-    return np.concatenate(thread), np.concatenate(address), np.concatenate(kind)
-
-
-def _group(accesses: Accesses, block_threads: int) -> tuple[Columns, list[int]]:
+def _group(accesses: ByThread, block_threads: int) -> tuple[Columns, Sequence[int]]:
     """Return the warp instructions of all accesses, and the ids of the blocks they belong to."""
-    order = np.argsort(accesses[0], kind="stable")
-    thread, address, kind = accesses[0][order], accesses[1][order], accesses[2][order]
-    del order
-    n = len(thread)
-    pc, mask = np.empty(n, np.int32), np.empty(n, np.uint32)
-    op, size = np.empty(n, np.uint8), np.empty(n, np.uint8)
-    warp, length = np.empty(n, np.int64), np.empty(n, np.int64)
-    start, addresses = np.empty(n + 1, np.int64), np.empty(n, np.int64)
-    warps, rows = group(thread, address, kind, block_threads, warp, length, pc, op, size, mask, start, addresses)
-    blocks, warp_start = _place(warp[:warps], length[:warps], -(-block_threads // WARP))
-    columns = Columns(
-        warp_start=warp_start,
-        pc=pc[:rows].copy(),
-        op=op[:rows].copy(),
-        space=np.full(rows, Space.GLOBAL, np.uint8),
-        size=size[:rows].copy(),
-        gap=np.zeros(rows, np.int32),
-        needs=np.full(rows, ALL_NEEDS, np.uint64),
-        loop_exit=np.zeros(rows, np.bool_),
-        mask=mask[:rows].copy(),
-        address_start=start[: rows + 1].copy(),
-        addresses=addresses,
-    )
-    return columns, blocks
-
-
-def _place(warp: NDArray[np.int64], length: NDArray[np.int64], block_warps: int) -> tuple[list[int], NDArray[np.int64]]:
-    """Return the blocks that occur, and the `warp_start` of all their warps, silent ones included."""
-    blocks, position = np.unique(warp // block_warps, return_inverse=True)
-    lengths = np.zeros(len(blocks) * block_warps, np.int64)
-    lengths[position * block_warps + warp % block_warps] = length
-    return blocks.tolist(), np.concatenate([[0], np.cumsum(lengths)])
+    warps = -(-block_threads // WARP)
+    sink = Sink(warps, warps, in_memory=not accesses.spilled)
+    fields = {name: np.empty(_GROUP_ROWS, ROW[name]) for name in ("key", "pc", "op", "size", "mask")}
+    addresses = np.empty(_GROUP_ROWS + WARP, np.int64)
+    room = [*fields.values(), addresses]
+    for part in accesses.finish(block_threads):
+        grouper = Grouper(part.accesses, block_threads, part.give_back)
+        while True:
+            count, used = grouper.fill(*room)
+            if not count:
+                break
+            rows = np.empty(count, ROW)
+            rows["needs"], rows["gap"], rows["space"], rows["flags"] = ALL_NEEDS, 0, Space.GLOBAL, 0
+            for name, values in fields.items():
+                rows[name] = values[:count]
+            sink.append(rows, addresses[:used])
+    return sink.finish()
 
 
 # ---- Writing

@@ -1,0 +1,67 @@
+"""``--input-format``: what a file is read as where its content or its ending says something else, or nothing."""
+
+import pytest
+
+from rdmodel.cli.groups import READ
+from tracegen import formats
+
+TRC = "blocksize: 32 1 1\n0 0 4096 4\n"
+LAUNCH = (
+    "MEMTRACE: CTX 0x1 - LAUNCH - Kernel pc 0x2 - Kernel name copy - grid launch id 0 - grid size 1,1,1 - "
+    "block size 32,1,1 - nregs 16 - shmem 0 - cuda stream id 0\n"
+)
+RECORD = f"MEMTRACE: CTX 0x1 - grid_launch_id 0 - CTA 0,0,0 - warp 0 - LDG.E - 0x80{' 0x0' * 31} \n"
+
+
+def test_the_names_are_those_of_all_formats():
+    assert set(READ) == set(formats.FORMATS)
+
+
+def test_a_log_whose_first_record_comes_late_is_read_as_what_one_says_it_is(tmp_path, run):
+    path = tmp_path / "app.log"
+    path.write_text("the program says a lot\n" * 100_000 + LAUNCH + RECORD)
+    status, _, err = run("info", str(path))
+    assert (status, "not a trace of a known format" in err) == (2, True)
+    status, out, err = run("info", str(path), "--input-format", "nvbit")
+    assert (status, err) == (0, "")
+    assert out.startswith("copy, a trace of warp instructions\n")
+
+
+def test_a_file_that_two_formats_would_take_is_read_as_the_one_that_is_meant(tmp_path, run):
+    """A program that prints a line of a .trc before its trace begins."""
+    path = tmp_path / "two"
+    path.write_text("blocksize: 32 1 1\n" + LAUNCH + RECORD)
+    assert formats.recognise(path).name == "trc"
+    assert run("info", str(path))[0] == 2
+    assert run("info", str(path), "--input-format", "nvbit")[0] == 0
+
+
+def test_an_ending_that_stands_for_something_else_does_not_matter(tmp_path, run):
+    path = tmp_path / "kernel.json"
+    path.write_text(TRC)
+    assert run("info", str(path))[0] == 2
+    assert run("info", str(path), "--input-format", "trc")[0] == 0
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_wrong_format_is_one_line_about_the_file(tmp_path, run, name):
+    path = tmp_path / "junk"
+    path.write_text("junk\n")
+    status, out, err = run("info", str(path), "--input-format", name)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"rdmodel: error: {path}")
+
+
+def test_what_is_no_file_takes_no_format(run):
+    status, _, err = run("info", "atax.1", "--input-format", "trc")
+    assert status != 0
+    assert "--input-format: atax.1 is a kernel that comes with rdmodel" in err
+    status, _, err = run("compare", "--suite", "polybench", "--input-format", "trc")
+    assert status != 0
+    assert "--input-format" in err
+
+
+def test_a_mistyped_format_is_told_from_the_real_ones(tmp_path, run):
+    status, _, err = run("info", str(tmp_path), "--input-format", "nvbti")
+    assert status == 2
+    assert "unknown input format 'nvbti'; did you mean 'nvbit'" in err
