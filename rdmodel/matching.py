@@ -36,6 +36,13 @@ def unloaded_latency(gpu: GPU) -> int:
     return gpu.l2.latency + math.ceil(crossbar) + 1
 
 
+def dram_latency(gpu: GPU) -> int:
+    """Return the cycles that a miss takes longer if the L2 has not got the line: of a bank with another row open."""
+    dram = gpu.dram
+    cycles = dram.trp + dram.trcd + dram.tcl + -(-gpu.l1.line // dram.width)
+    return math.ceil(cycles * gpu.clock / dram.clock) + dram.latency
+
+
 def flits_of(size: int, gpu: GPU) -> int:
     """Return the crossbar cycles for which a message of so many bytes occupies a port."""
     return -(-size // gpu.crossbar.width)

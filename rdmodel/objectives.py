@@ -12,7 +12,14 @@ from typing import Any
 
 from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.matching import HEADER_BYTES, READ_BYTES, flits_of, matching_options, unloaded_latency
+from rdmodel.matching import (
+    HEADER_BYTES,
+    READ_BYTES,
+    dram_latency,
+    flits_of,
+    matching_options,
+    unloaded_latency,
+)
 from rdmodel.result import L2Prediction, Prediction
 
 JITTER = 10.0
@@ -35,12 +42,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Cycles of the SMs that a kernel takes at least, by what it keeps busy (docs/tiles.md).
+    """Cycles of the SMs that a kernel takes, by what it keeps busy; the longest of them is the answer (docs/tiles.md).
 
     `sm` is the model's own time of the SM that ends last: instructions issue, transactions pass the L1's port one by
-    one, and warps wait for their data, which takes as long as on an empty machine. `l1`: transactions of loads and
-    stores through the ports of the L1s. `crossbar`, `l2` and `dram`: what leaves the SMs, through the ports of the
-    crossbar, the slices of the L2 and the buses of the DRAM, each evenly loaded.
+    one, and warps wait for their data, which takes as long as on an empty machine whose L2 holds everything; what is
+    neither issue nor port of that time is longer by as much as the mean miss is where it has to go to DRAM for its
+    share of lines. `l1`: transactions of loads and stores through the ports of the L1s. `crossbar`, `l2` and `dram`:
+    what leaves the SMs, through the ports of the crossbar, the slices of the L2 and the buses of the DRAM, each evenly
+    loaded.
     """
 
     sm: float
@@ -62,7 +71,7 @@ class Roofline:
 
 
 def roofline(prediction: Prediction, gpu: GPU) -> Roofline:
-    """Return the least cycles of a kernel; `prediction` is of the whole grid, with an L2.
+    """Return the cycles of a kernel; `prediction` is of the whole grid, with an L2.
 
     Raises `ConfigError` for a prediction without one.
     """
@@ -70,16 +79,25 @@ def roofline(prediction: Prediction, gpu: GPU) -> Roofline:
     if l2 is None:
         raise ConfigError("prediction: has no L2 (l2=True), whose traffic the roofline needs")
     sms = prediction.config["options"]["sms"]
+    port = (prediction.transactions + l2.writes) / sms
     down = l2.reads * flits_of(READ_BYTES, gpu) + l2.writes * flits_of(HEADER_BYTES + l2.line, gpu)
     up = l2.reads * flits_of(HEADER_BYTES + l2.line, gpu)
     ports = min(sms, gpu.l2.slices)
     return Roofline(
-        sm=prediction.steps,
-        l1=(prediction.transactions + l2.writes) / sms,
+        sm=_with_dram(prediction, gpu, port, l2.miss_rate),
+        l1=port,
         crossbar=max(down, up) / ports * gpu.clock / gpu.crossbar.clock,
         l2=(l2.reads + l2.writes) / gpu.l2.slices * gpu.clock / gpu.l2.clock,
         dram=l2.dram_bytes / (gpu.l2.slices * gpu.dram.width) * gpu.clock / gpu.dram.clock,
     )
+
+
+def _with_dram(prediction: Prediction, gpu: GPU, port: float, share: float) -> float:
+    """Return the time of the SM that ends last if that share of its misses goes to DRAM; `port`: cycles of its L1."""
+    sms, latency = (int(prediction.config["options"][name]) for name in ("sms", "lat_min"))
+    issue = (prediction.instructions or 0.0) / sms / gpu.core.schedulers
+    waiting = max(0.0, prediction.steps - max(port, issue))
+    return prediction.steps + waiting * share * dram_latency(gpu) / max(1, latency)
 
 
 def told(gpu: GPU, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,6 +170,10 @@ def _count(name: str, l2: bool, read: Callable[[Prediction], float]) -> Objectiv
 def _time(prediction: Prediction, gpu: GPU) -> Value:
     line = roofline(prediction, gpu)
     terms = [_bounded(cycles, _doubt(prediction, DOUBTS[term])) for term, cycles in asdict(line).items()]
+    # What waiting for DRAM adds to the first term is as uncertain as the misses of the L2.
+    added = max(0.0, line.sm - prediction.steps)
+    less, more = _doubt(prediction, DOUBTS["dram"])
+    terms[0] = Value(line.sm, terms[0].low - less * added, terms[0].high + more * added)
     return Value(line.cycles, max(term.low for term in terms), max(term.high for term in terms))
 
 

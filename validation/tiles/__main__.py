@@ -1,4 +1,4 @@
-"""``python -m validation.tiles``: simulate the tiles of tiled kernels, and keep or check the record of it."""
+"""``python -m validation.tiles``: simulate and rank the tiles of tiled kernels, and keep or check the record of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Sequence
 
 from validation.record import positive, run_all
 from validation.tiles.measure import BY_NAME, GPUS, Row, Task, measure, tasks
-from validation.tiles.report import QUICK, moved, read, table, write, write_page
+from validation.tiles.predict import Case, Exact, cases, exact_again, rank
+from validation.tiles.predict import Quick as QuickRow
+from validation.tiles.quality import Quality, tables
+from validation.tiles.report import QUICK, keep, moved, ranked_already, read, table, write, write_page
 
 
 def parse() -> argparse.Namespace:
@@ -17,6 +20,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--gpus", nargs="+", metavar="GPU", choices=GPUS, default=list(GPUS), help="only these")
     parser.add_argument("--kernels", nargs="+", metavar="KERNEL", choices=[*BY_NAME], default=[*BY_NAME])
     parser.add_argument("--quick", action="store_true", help="only the few tiles that the tests simulate again")
+    parser.add_argument("--only", choices=("simulated", "predicted"), help="only the simulator, or only rankings")
     parser.add_argument("--jobs", type=positive, default=2, help="processes (default 2)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--record", action="store_true", help="renew the rows of the committed record")
@@ -28,32 +32,66 @@ def parse() -> argparse.Namespace:
 
 def record(wanted: Sequence[Task], jobs: int) -> None:
     """Simulate, and write the record after every row: a run that is broken off is gone on with by ``--resume``."""
-    rows = {row.key: row for row in read()}
+    rows = {row.key: row for row in read(Row)}
     for row in run_all(measure, wanted, jobs):
         rows[row.key] = row
-        write(rows.values())
+        write(Row, rows.values())
     write_page()
+
+
+def record_rankings(wanted: Sequence[Case], jobs: int) -> None:
+    """Rank, and write the record after every case."""
+    for ranked in run_all(rank, wanted, jobs):
+        keep(ranked)
+    write_page()
+
+
+def check(wanted: Sequence[Task], ranked: Sequence[Case], options: argparse.Namespace) -> list[str]:
+    """Return a line for each row that is not as recorded; the quick check leaves quick rankings out."""
+    lines = []
+    if options.only != "predicted":
+        lines += moved(list(run_all(measure, wanted, options.jobs)), read(Row))
+    if options.only != "simulated" and options.quick:
+        lines += moved(list(run_all(exact_again, wanted, options.jobs)), read(Exact))
+    elif options.only != "simulated":
+        for exact, quick, _ in run_all(rank, ranked, options.jobs):
+            lines += moved(exact, read(Exact)) + moved(quick, read(QuickRow))
+    return lines
 
 
 def main() -> None:
     """Run the command."""
     options = parse()
     wanted = [task for task in tasks(options.gpus, options.kernels) if not options.quick or task in QUICK]
+    ranked = [] if options.quick and not options.check else cases(options.gpus, options.kernels)
     if options.recorded:
         write_page()
-    elif options.record:
-        record(wanted, options.jobs)
-    elif options.resume:
-        held = {row.key for row in read()}
-        record([task for task in wanted if task not in held], options.jobs)
-    else:
-        rows: list[Row] = list(run_all(measure, wanted, options.jobs))
-        if not options.check:
-            print(table(rows), end="")
-            return
-        lines = moved(rows, read())
-        print("\n".join(lines) or f"{len(rows)} rows are as recorded")
+    elif options.record or options.resume:
+        if options.resume:
+            held, done = {row.key for row in read(Row)}, ranked_already()
+            wanted = [task for task in wanted if task not in held]
+            ranked = [case for case in ranked if case not in done]
+        if options.only != "predicted":
+            record(wanted, options.jobs)
+        if options.only != "simulated":
+            record_rankings(ranked, options.jobs)
+    elif options.check:
+        lines = check(wanted, ranked, options)
+        print("\n".join(lines) or "all rows are as recorded")
         sys.exit(1 if lines else 0)
+    else:
+        show(wanted, ranked, options)
+
+
+def show(wanted: Sequence[Task], ranked: Sequence[Case], options: argparse.Namespace) -> None:
+    """Print the tables of new runs; rankings beside the recorded rows of the simulator."""
+    if options.only != "predicted":
+        print(table(list(run_all(measure, wanted, options.jobs))), end="")
+    if options.only != "simulated" and ranked:
+        exact, quick, seconds = (
+            [row for one in rows for row in one] for rows in zip(*run_all(rank, ranked, options.jobs), strict=True)
+        )
+        print(tables(Quality(read(Row), exact, quick), {row.key: row.seconds for row in seconds}), end="")
 
 
 if __name__ == "__main__":

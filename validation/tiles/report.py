@@ -1,15 +1,27 @@
-"""The committed record of simulated tiles, and its page."""
+"""The committed records of simulated and of ranked tiles, and their page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from validation.record import from_csv, to_csv
+from validation.tiles import predict
 from validation.tiles.measure import FOLDER, GPUS, STUDIES, Row, tasks
+from validation.tiles.predict import QUICK_OBJECTIVES, Case, Exact, Quick, Ranked, Seconds, cases
+from validation.tiles.quality import NEAR, Quality, tables
 
 SIMULATED = FOLDER / "simulated.csv"
 RESULTS = FOLDER / "RESULTS.md"
+FILES: Mapping[type[Any], Path] = {
+    Row: SIMULATED,
+    Exact: predict.EXACT,
+    Quick: predict.QUICK,
+    Seconds: predict.SECONDS,
+}
+"""The file of each kind of row."""
 
 QUICK = tuple(
     task
@@ -17,45 +29,89 @@ QUICK = tuple(
     if task[1:]
     in {("transpose.tiled", "TI=32 TJ=128"), ("2dconv.tiled", "TI=64 TJ=256"), ("3dconv.tiled", "TI=2 TJ=8 TK=32")}
 )
-"""Tiles that the tests simulate again."""
-
-NEAR = 1.05
-"""A tile is as good as the best one if it takes at most this factor of its time, or moves at most this of its bytes."""
+"""Tiles that the tests simulate and predict again."""
 
 OBJECTIVES = {"cycles": "cycles", "DRAM bytes": "dram_bytes", "L2 bytes": "l2_bytes", "L1 misses": "l1_misses"}
 """What tiles are compared by: names and fields of a row."""
 
 
-def read() -> list[Row]:
-    """Return the recorded rows; none if there is no record yet."""
-    return from_csv(Row, SIMULATED.read_text()) if SIMULATED.exists() else []
+class _Keyed(Protocol):
+    @property
+    def key(self) -> tuple[str, ...]: ...
 
 
-def write(rows: Iterable[Row]) -> None:
-    """Write the record, in the order of `tasks`; a file that is not whole never takes its place."""
-    order = {task: at for at, task in enumerate(tasks())}
+K = TypeVar("K", bound=_Keyed)
+
+
+def read(kind: type[K]) -> list[K]:
+    """Return the recorded rows of a kind; none if there is no record yet."""
+    path = FILES[kind]
+    return from_csv(kind, path.read_text()) if path.exists() else []
+
+
+def write(kind: type[K], rows: Iterable[K]) -> None:
+    """Write the record of a kind, in the order of `keys`; a file that is not whole never takes its place."""
+    order = {key: at for at, key in enumerate(keys(kind))}
     known = sorted((row for row in rows if row.key in order), key=lambda row: order[row.key])
-    part = SIMULATED.with_suffix(".part")
-    part.write_text(to_csv(Row, known))
-    part.replace(SIMULATED)
+    part = FILES[kind].with_suffix(".part")
+    part.write_text(to_csv(kind, known))
+    part.replace(FILES[kind])
+
+
+def keys(kind: type[Any]) -> Sequence[tuple[str, ...]]:
+    """Return what a complete record of a kind is of, in its order."""
+    if kind is Row or kind is Exact:
+        return tasks()
+    if kind is Quick:
+        tiles = {case: [task[2] for task in tasks([case[0]], [case[1]])] for case in cases()}
+        return [(*case, objective, tile) for case in cases() for objective in QUICK_OBJECTIVES for tile in tiles[case]]
+    efforts: list[tuple[str, str]] = [("time", "exact"), *((objective, "quick") for objective in QUICK_OBJECTIVES)]
+    return [(*case, *effort) for case in cases() for effort in efforts]
 
 
 def write_page() -> None:
     """Write the page of the record."""
-    RESULTS.write_text(results(read()))
+    RESULTS.write_text(page())
 
 
-def moved(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
+def page() -> str:
+    """Return the page of all that is recorded."""
+    parts = [results(read(Row))]
+    if exact := read(Exact):
+        seconds = {row.key: row.seconds for row in read(Seconds)}
+        parts.append(tables(Quality(read(Row), exact, read(Quick)), seconds))
+    return "\n".join(parts)
+
+
+def keep(ranked: Ranked) -> None:
+    """Put the rows of some rankings in the place of those that the records have of the same."""
+    exact, quick, seconds = ranked
+    _renew(Exact, exact)
+    _renew(Quick, quick)
+    _renew(Seconds, seconds)
+
+
+def _renew(kind: type[K], rows: Sequence[K]) -> None:
+    write(kind, {row.key: row for row in [*read(kind), *rows]}.values())
+
+
+def ranked_already() -> set[Case]:
+    """Return the cases of which all rankings are recorded."""
+    held = {row.key for row in read(Seconds)}
+    return {case for case in cases() if all(key in held for key in keys(Seconds) if key[:2] == case)}
+
+
+def moved(now: Sequence[K], recorded: Sequence[K]) -> list[str]:
     """Return a line for every row that is not what was recorded; runs are deterministic."""
     before = {row.key: row for row in recorded}
     return [f"{before.get(row.key, 'nothing')} -> {row}" for row in now if before.get(row.key) != row]
 
 
 def results(rows: Sequence[Row]) -> str:
-    """Return the page: per GPU and kernel, the best tile and how much the choice matters."""
+    """Return the simulator's part of the page: per GPU and kernel, the best tile and how much the choice matters."""
     parts = [HEAD, sizes()]
     for gpu in GPUS:
-        parts += [f"## {gpu}\n", table([row for row in rows if row.gpu == gpu])]
+        parts += [f"### {gpu}\n", table([row for row in rows if row.gpu == gpu])]
     return "\n".join(parts)
 
 
@@ -89,9 +145,11 @@ def table(rows: Sequence[Row]) -> str:
 
 
 HEAD = f"""\
-# Tiles in the simulator
+# Tiles in the simulator, and ranked
 
 Written by `python -m validation.tiles --record`.
+
+## What the simulator finds
 
 Every tile of every kernel, all blocks on all SMs, in the simulator: the truth that rankings are held against. `best
 tile` has the lowest value of all, the first of those that share it; `as good` are tiles within {NEAR - 1:.0%} of it;
