@@ -11,7 +11,8 @@ holes in the children after it. So a distance adds up one count per level, and a
 children before it: 16 neighbours, which the compiler adds to a few at a time. Most of that is saved. Up to 128 of
 the newest positions are `open`: their holes are bits in registers, not yet in memory or in the tree. And neighbours
 tend to move together: one closed word, `held_word`, keeps the holes that it got last out of the tree until another
-word gets one, and knows the holes in all words after it.
+word gets one, and knows the holes in all words after it. Lines that take effect in the order in which they did before
+have one distance, and leave their holes at once.
 
 When the time line is full, its user compacts it: every line moves to the position that is the number of lines
 before it. It grows to at least so many positions per line, so that memory is O(distinct lines) and an access
@@ -59,7 +60,6 @@ cdef extern from *:
     void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
 
 cdef enum:
-    LEVELS = 7          # of counts: 64 x 16^7 positions
     FULL = -2           # out of memory
 
 
@@ -73,7 +73,7 @@ cdef struct Timeline:
     uint32_t held
     int levels
     uint64_t* bits      # [capacity / 64 + 1] 1 = hole, of closed words; start of the one allocation
-    uint32_t* count[LEVELS]    # per word, per 16 words, ...: holes in those after it that share its parent
+    uint32_t** count    # [levels] per word, per 16 words, ...: holes in those after it that share its parent
     int64_t capacity    # positions: a power of two
     int64_t live        # lines
 
@@ -109,10 +109,11 @@ cdef void timeline_fill(Timeline* t, int64_t lines) noexcept nogil      # `lines
 cdef void timeline_count(uint32_t** count, int levels, int64_t word, uint32_t holes) noexcept nogil
 
 
-cdef inline int64_t timeline_open(const Timeline* t, int64_t i) noexcept nogil:
-    # Holes in the open words after the i-th open position. Without a jump, which could not be predicted.
-    cdef uint64_t rest = (t.older if i < 64 else t.newer) >> (i & 63) >> 1
-    return popcount_both(rest, t.newer if i < 64 else 0)
+cdef inline int64_t timeline_open(const Timeline* t, int64_t position) noexcept nogil:
+    # Holes in the open words after an open position, which is none itself.
+    if position >= t.fresh + 64:
+        return popcount(t.newer >> (position & 63))
+    return popcount_both(t.older >> (position & 63), t.newer)
 
 
 cdef inline int64_t timeline_beyond(const Timeline* t, int64_t word) noexcept nogil:
@@ -129,44 +130,74 @@ cdef inline int64_t timeline_after(const Timeline* t, int64_t position) noexcept
     # Distinct lines that took effect after `position`, where a line is.
     cdef int64_t holes
     if position >= t.fresh:
-        holes = timeline_open(t, position - t.fresh)
+        holes = timeline_open(t, position)
     else:
-        holes = popcount(t.bits[position >> 6] >> (position & 63) >> 1) + timeline_beyond(t, position >> 6)
+        holes = popcount(t.bits[position >> 6] >> (position & 63)) + timeline_beyond(t, position >> 6)
     return t.now - 1 - position - holes
+
+
+cdef inline void timeline_hold(Timeline* t, int64_t word) noexcept nogil:
+    # Keep the next holes of a closed word out of the tree, and no longer those of the word before it.
+    if t.held != 0:
+        timeline_count(t.count, t.levels, t.held_word, t.held)
+    t.held_word = word
+    t.held = 0
+    t.held_after = timeline_beyond(t, word)
 
 
 cdef inline int64_t timeline_leave(Timeline* t, int64_t position) noexcept nogil:
     # The line at `position` is about to take effect again: the same number, and there is a hole.
     cdef int64_t word = position >> 6, holes
     cdef uint64_t bits, bit = <uint64_t>1 << (position & 63)
-    if position >= t.fresh:
-        holes = timeline_open(t, position - t.fresh)
-        t.older |= bit if position < t.fresh + 64 else 0
-        t.newer |= bit if position >= t.fresh + 64 else 0
+    if position >= t.fresh + 64:
+        holes = popcount(t.newer >> (position & 63))
+        t.newer |= bit
+        t.held_after += 1
+    elif position >= t.fresh:
+        holes = popcount_both(t.older >> (position & 63), t.newer)
+        t.older |= bit
         t.held_after += 1
     else:
         if word != t.held_word:
-            if t.held != 0:
-                timeline_count(t.count, t.levels, t.held_word, t.held)
-            t.held_word = word
-            t.held = 0
-            t.held_after = timeline_beyond(t, word)
+            timeline_hold(t, word)
         bits = t.bits[word]
-        holes = popcount(bits >> (position & 63) >> 1) + t.held_after
+        holes = popcount(bits >> (position & 63)) + t.held_after
         t.bits[word] = bits | bit
         t.held += 1
     return t.now - 1 - position - holes
+
+
+cdef inline void timeline_punch(Timeline* t, int64_t position, int64_t many) noexcept nogil:
+    # As `timeline_leave` for the lines at so many positions of one word, at most 63, from `position` on. The line just
+    # before them was the last to leave, so that a closed word is the held one.
+    cdef uint64_t holes = ((<uint64_t>1 << many) - 1) << (position & 63)
+    if position >= t.fresh + 64:
+        t.newer |= holes
+        t.held_after += many
+    elif position >= t.fresh:
+        t.older |= holes
+        t.held_after += many
+    else:
+        t.bits[position >> 6] |= holes
+        t.held += <uint32_t>many
+
+
+cdef inline void timeline_close(Timeline* t) noexcept nogil:
+    # Both open words are full: the older one goes to memory and to the tree.
+    cdef uint32_t holes = <uint32_t>popcount(t.older)
+    t.bits[t.fresh >> 6] = t.older
+    if holes != 0:
+        timeline_count(t.count, t.levels, t.fresh >> 6, holes)
+    t.older = t.newer
+    t.newer = 0
+    t.fresh += 64
 
 
 cdef inline void timeline_advance(Timeline* t) noexcept nogil:
     # A line takes effect at `now`, which must not be the capacity.
     t.now += 1
     if t.now - t.fresh == 128:
-        t.bits[t.fresh >> 6] = t.older
-        timeline_count(t.count, t.levels, t.fresh >> 6, <uint32_t>popcount(t.older))
-        t.older = t.newer
-        t.newer = 0
-        t.fresh += 64
+        timeline_close(t)
 
 
 # ---- Stack

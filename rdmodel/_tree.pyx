@@ -33,7 +33,9 @@ cdef int64_t LARGEST = <int64_t>1 << 56    # slots: beyond any memory, and far f
 cdef enum:
     SPREAD = 16         # positions per line, at least, when a time line has grown: a position takes 0.2 bytes
     STACK_SPREAD = 4    # and on a stack, which also has an owner for each
-    AHEAD = 16          # accesses between a prefetch and its use
+    AHEAD = 16          # lines between a prefetch and its use
+    FAR_AHEAD = 40      # and in a loop that does nothing but look up
+    PIECE = 1024        # accesses that are looked up before they are measured: few enough for the nearest cache
     NEAR = 1 << 15      # slots of a table that need none: the processor's caches hold them
 
 
@@ -53,10 +55,10 @@ cdef int levels_of(int64_t capacity) noexcept nogil:
 
 
 cdef int64_t timeline_bytes(int64_t capacity) noexcept nogil:
-    # Bits, with room for both open words at the end, and counts.
-    cdef int64_t size = 8 * ((capacity >> 6) + 1)
-    cdef int level
-    for level in range(levels_of(capacity)):
+    # Bits, with room for both open words at the end, where counts are, and counts.
+    cdef int level, levels = levels_of(capacity)
+    cdef int64_t size = 8 * ((capacity >> 6) + 1 + levels)
+    for level in range(levels):
         size += 4 * counts_on(capacity, level)
     return size
 
@@ -71,7 +73,8 @@ cdef int timeline_init(Timeline* t, int64_t capacity) noexcept nogil:
     t.capacity = capacity
     t.levels = levels_of(capacity)
     t.bits = <uint64_t*>memory
-    memory += 8 * ((capacity >> 6) + 1)
+    t.count = <uint32_t**>(memory + 8 * ((capacity >> 6) + 1))
+    memory = <char*>(t.count + t.levels)
     for level in range(t.levels):
         t.count[level] = <uint32_t*>memory
         memory += 4 * counts_on(capacity, level)
@@ -96,7 +99,9 @@ cdef void timeline_settle(Timeline* t) noexcept nogil:
 
 
 cdef void timeline_fill(Timeline* t, int64_t lines) noexcept nogil:
-    memset(t.bits, 0, timeline_bytes(t.capacity))
+    cdef char* counts = <char*>t.count[0]
+    memset(t.bits, 0, 8 * ((t.capacity >> 6) + 1))
+    memset(counts, 0, <char*>t.bits + timeline_bytes(t.capacity) - counts)
     t.now = t.live = lines
     t.fresh = max((lines >> 6) - 1, <int64_t>0) << 6
     t.older = t.newer = 0
@@ -314,64 +319,111 @@ cdef class Distances:
         require(self.table.capacity >= 2 * self.table.count, "table at most half full")
 
     cdef int _feed(self, const int64_t* lines, int64_t n, int64_t* distances) noexcept nogil:
-        # What an access reads and writes of the structs is in local copies: no store through a pointer changes those.
-        cdef Timeline t = self.time
-        cdef LineTable table = self.table
-        cdef int64_t i, at, position, last = n - AHEAD if table.capacity > NEAR else 0
-        for i in range(n):
-            if i < last:
-                prefetch(table.slots + table_home(&table, lines[i + AHEAD]))
-            at = table_slot(&table, lines[i])
-            position = table.slots[at].rank - 1
-            if position < 0 or t.now == t.capacity:
-                self.time = t
-                at = self._admit(lines[i], at)
-                if at < 0:
-                    return -1
-                t = self.time
-                table = self.table
-                last = n - AHEAD if table.capacity > NEAR else 0
-                position = table.slots[at].rank - 1
-            if position < 0:
-                distances[i] = -1
-                t.live += 1
-            elif position == t.now - 1:
-                distances[i] = 0
-                continue
-            else:
-                distances[i] = timeline_leave(&t, position)
-            table.slots[at].rank = t.now + 1
-            timeline_advance(&t)
-        self.time = t
+        # All look-ups of a piece come first. They wait for no distance, so that many are under way at a time.
+        cdef int64_t i = 0, piece, placed
+        while i < n:
+            if self.time.now == self.time.capacity and self._compact() < 0:
+                return -1
+            piece = min(n - i, <int64_t>PIECE, self.time.capacity - self.time.now)
+            placed = self._place(lines + i, piece, n - i, distances + i)
+            self._measure(distances + i, placed)
+            if placed < piece:
+                return -1
+            i += piece
         return 0
 
+    cdef int64_t _place(self, const int64_t* lines, int64_t n, int64_t known, int64_t* positions) noexcept nogil:
+        # Note that `n` lines take the next positions, and write where each was before, -1 if nowhere. Return how many
+        # did: fewer if out of memory. `known` lines can be read, for what comes after the `n` is fetched as well.
+        # The table is a local copy: no store through a pointer changes that.
+        cdef LineTable table = self.table
+        cdef int64_t i, at, rank = self.time.now, last = known - FAR_AHEAD if table.capacity > NEAR else 0
+        for i in range(n):
+            if i < last:
+                prefetch(table.slots + table_home(&table, lines[i + FAR_AHEAD]))
+            at = table_slot(&table, lines[i])
+            if table.slots[at].rank == 0:
+                at = self._admit(lines[i], at)
+                if at < 0:
+                    return i
+                table = self.table
+                last = known - FAR_AHEAD if table.capacity > NEAR else 0
+            positions[i] = table.slots[at].rank - 1
+            rank += 1
+            table.slots[at].rank = rank
+        return n
+
     cdef int64_t _admit(self, int64_t line, int64_t at) noexcept nogil:
-        # Make room on the time line, and in the table if slot `at` is empty; return the slot, which is the line's.
-        if self.time.now == self.time.capacity and self._compact() < 0:
-            return -1
-        if self.table.slots[at].rank == 0:
-            if 2 * (self.table.count + 1) > self.table.capacity:
-                if table_grow(&self.table) < 0:
-                    return -1
-                at = table_slot(&self.table, line)
-            self.table.count += 1
-            self.table.slots[at].line = line
+        # Put `line`, which belongs in the empty slot `at`, in a slot, and return that; -1: out of memory.
+        if 2 * (self.table.count + 1) > self.table.capacity:
+            if table_grow(&self.table) < 0:
+                return -1
+            at = table_slot(&self.table, line)
+        self.table.count += 1
+        self.table.slots[at].line = line
         return at
 
+    cdef void _measure(self, int64_t* positions, int64_t n) noexcept nogil:
+        # Replace the positions that `_place` wrote by distances, and let the lines take effect: up to the end of the
+        # newest word at a time. The loop holds what it changes of the time line in registers.
+        cdef Timeline t = self.time
+        cdef int64_t i = 0, end
+        while i < n:
+            end = min(n, i + t.fresh + 128 - t.now)
+            while i < end:
+                i += measure_run(&t, positions + i, end - i)
+            if t.now - t.fresh == 128:
+                timeline_close(&t)
+        self.time = t
+
     cdef int _compact(self) noexcept nogil:
+        timeline_settle(&self.time)
         cdef Timeline old = self.time
-        cdef int64_t i, rank, capacity = timeline_room(&old, SPREAD)
+        cdef int64_t i, at, rank, capacity = timeline_room(&old, SPREAD)
+        cdef uint32_t* before = old.count[0]
         if capacity == old.live or capacity > old.capacity and timeline_init(&self.time, capacity) < 0:
             self.time = old
             return -1
+        count_lines(&old, before)
         for i in range(self.table.capacity):
             rank = self.table.slots[i].rank
-            if rank != 0:
-                self.table.slots[i].rank = old.live - timeline_after(&old, rank - 1)
+            at = rank - (rank != 0)
+            at = before[at >> 6] + (at & 63) - popcount(old.bits[at >> 6] & ((<uint64_t>1 << (at & 63)) - 1))
+            self.table.slots[i].rank = at + 1 if rank != 0 else 0
         if capacity > old.capacity:
             timeline_free(&old)
         timeline_fill(&self.time, old.live)
         return 0
+
+
+cdef void count_lines(const Timeline* t, uint32_t* before) noexcept nogil:
+    # How many lines are before each word of a settled time line.
+    cdef int64_t word, lines = 0
+    for word in range(t.capacity >> 6):
+        before[word] = <uint32_t>lines
+        lines += 64 - popcount(t.bits[word])
+
+
+cdef inline int64_t measure_run(Timeline* t, int64_t* positions, int64_t most) noexcept nogil:
+    # Replace a position by the distance, and so the next ones if they follow it in its word; return how many. They fit
+    # the newest word if they are at most `most`. In such a run the distances are one: from access to access the stretch
+    # that counts loses the line that is next, and gains the line that was just met.
+    cdef int64_t first = positions[0], run = 1, distance
+    if first < 0:   # a line that never took effect: -1 is its distance, too
+        t.live += 1
+        t.now += 1
+        return 1
+    distance = positions[0] = timeline_leave(t, first)
+    t.now += 1
+    if most > 1 and positions[1] == first + 1:
+        most = min(most, 64 - (first & 63))
+        while run < most and positions[run] == first + run:
+            positions[run] = distance
+            run += 1
+        if run > 1:
+            timeline_punch(t, first + 1, run - 1)
+            t.now += run - 1
+    return run
 
 
 def unique_pass(const int64_t[::1] lines not None):

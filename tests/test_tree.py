@@ -113,7 +113,38 @@ def test_a_sawtooth_over_a_deep_stack_leaves_old_lines_in_place():
     assert checked(lines) == by_sorted_list(lines.tolist())
 
 
-def test_a_repeated_line_has_distance_zero_and_uses_no_time():
+@st.composite
+def runs(draw):
+    """Lines in ascending stretches that repeat one another, shifted and cut, with single lines between them."""
+    stretches = st.tuples(st.integers(0, 300), st.integers(1, 200), st.sampled_from([1, 1, 1, 2, -1]))
+    lines = []
+    for start, length, step in draw(st.lists(stretches, min_size=1, max_size=30)):
+        lines += range(start, start + step * length, step)
+        lines += draw(st.lists(st.integers(0, 300), max_size=3))
+    return lines
+
+
+@settings(max_examples=150, deadline=None)
+@given(lines=runs(), laps=st.integers(1, 3))
+def test_lines_that_return_in_order_agree_with_the_sorted_list(lines, laps):
+    assert checked(lines * laps) == by_sorted_list(lines * laps)
+
+
+@pytest.mark.parametrize("period", [1, 2, 3, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 191, 192, 193])
+@pytest.mark.parametrize("interrupt", [5, 64, 97])
+def test_a_cycle_with_interruptions_agrees_with_the_sorted_list(period, interrupt):
+    # A line from outside, now and then, cuts the runs at other places than the words of the time line do.
+    lines = [-1 - i // interrupt % 3 if i % interrupt == 0 else i % period for i in range(3000)]
+    assert checked(lines) == by_sorted_list(lines)
+
+
+def test_two_streams_in_turn_keep_each_other_from_running():
+    # As in a matrix product: one line that returns at once, between lines that return in order.
+    lines = [k // 32 if i % 2 == 0 else 1000 + 16 * (k % 40) + i // 2 % 16 for k in range(400) for i in range(96)]
+    assert checked(lines) == by_sorted_list(lines)
+
+
+def test_a_repeated_line_has_distance_zero_and_keeps_the_time_line_short():
     stack = Distances()
     assert feed(stack, [5] * 100_000)[1:] == [0] * 99_999
     assert stack.capacity == SMALLEST
