@@ -60,8 +60,14 @@ def pages() -> list[Path]:
 def refresh(text: str) -> str:
     """Return a page with every session run and every generated part made anew."""
     text = REGION.sub(lambda m: m[1] + GENERATED[m[2]]() + m[3], text)
-    # A page may declare kernels; they are gone when it ends.
-    with tempfile.TemporaryDirectory() as folder, chdir(folder), patch.dict(REGISTRY):
+    # A page may declare kernels; they are gone when it ends. Answers that the user has kept are not those of the page.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as cache,
+        patch.dict(os.environ, RDMODEL_CACHE=cache),
+        chdir(folder),
+        patch.dict(REGISTRY),
+    ):
         names: dict[str, Any] = {"__name__": "__main__"}
 
         def run(fence: re.Match[str]) -> str:

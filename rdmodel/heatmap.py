@@ -38,7 +38,10 @@ def heat_map(ranking: Ranking | Mapping[str, Any], path: str | os.PathLike[str])
     tiles = [one["tile"] for one in (*ran, *could_not)]
     if not ran or not all(isinstance(tile, Mapping) and tile for tile in tiles):
         raise ConfigError("ranking: there is nothing to draw; a heat map is of sizes by name")
-    grid = _Grid.of(tiles)
+    try:
+        grid = _Grid.of(tiles)
+    except TypeError:
+        raise ConfigError("ranking: sizes have to be numbers, texts, or shapes such as [32, 8]") from None
     if len(grid.panels) > MOST_PANELS:
         raise ConfigError(f"ranking: has {len(grid.panels)} panels; a heat map has at most {MOST_PANELS}")
     least = ran[0]["value"]

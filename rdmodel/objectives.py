@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any
 
 from rdmodel.config import GPU
@@ -33,11 +34,6 @@ class Value:
     value: float
     low: float
     high: float
-
-    @property
-    def exact(self) -> bool:
-        """Whether there is nothing left to find out."""
-        return self.low == self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +124,7 @@ class Objective:
 
     def value(self, prediction: Prediction, gpu: GPU) -> Value:
         """Return the number and its bounds; raises `ConfigError` for what is no finite number."""
-        found = self.of(prediction, gpu)
-        if isinstance(found.value, bool) or not isinstance(found.value, int | float) or not math.isfinite(found.value):
-            raise ConfigError(f"objective {self.name}: returned {found.value!r:.60}: must be a finite number")
-        return found
+        return self.of(prediction, gpu)
 
 
 def _doubt(prediction: Prediction, *names: str) -> tuple[float, float]:
@@ -164,7 +157,11 @@ DOUBTS = {"sm": "steps", "l1": "transactions", "crossbar": "l2_bytes", "l2": "l2
 
 
 def _count(name: str, l2: bool, read: Callable[[Prediction], float]) -> Objective:
-    return Objective(name, l2, lambda prediction, _: _bounded(read(prediction), _doubt(prediction, name)))
+    def of(prediction: Prediction, _gpu: GPU) -> Value:
+        value, one = float(read(prediction)), prediction.estimates.get(name)
+        return Value(value, one.low, one.high) if one is not None else Value(value, value, value)
+
+    return Objective(name, l2, of)
 
 
 def _time(prediction: Prediction, gpu: GPU) -> Value:
@@ -192,15 +189,27 @@ def objective_named(objective: str | Callable[[Prediction], float]) -> Objective
         function = objective
 
         def own(prediction: Prediction, _gpu: GPU) -> Value:
-            return _of_function(function(prediction), prediction)
+            value = _finite(name, function(prediction))
+            return _bounded(value, _doubt(prediction, *prediction.estimates))
 
-        return Objective(getattr(objective, "__name__", type(objective).__name__), True, own)
+        name = getattr(objective, "__name__", type(objective).__name__)
+        return Objective(name, True, own)
     if not isinstance(objective, str) or objective not in OBJECTIVES:
         raise ConfigError(unknown("objective", objective, OBJECTIVES))
     return OBJECTIVES[objective]
 
 
-def _of_function(value: Any, prediction: Prediction) -> Value:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return Value(value, 0.0, 0.0)
-    return _bounded(float(value), _doubt(prediction, *prediction.estimates))
+def _finite(name: str, value: Any) -> float:
+    """Return what a function made of a prediction as a float; numbers of NumPy are numbers."""
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ConfigError(f"objective {name}: returned {_shown(value)}: must be a finite number")
+    return number
+
+
+def _shown(value: Any) -> str:
+    # Python refuses to print a whole number of thousands of digits.
+    return "a number beyond 10^308" if isinstance(value, int) and not isinstance(value, bool) else f"{value!r:.60}"

@@ -11,14 +11,15 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from threading import Event, get_ident
 from time import perf_counter
 from typing import Any, Literal
 
 from rdmodel import presets
-from rdmodel.checks import check_choice, check_int
+from rdmodel.checks import check_choice, check_flag, check_int
 from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, RdmodelError
 from rdmodel.launch import residency
@@ -71,12 +72,15 @@ def rank_tiles(
     choose from stands for all combinations. `objective`, of which less is better: ``"miss_rate"`` and ``"misses"`` of
     the L1, ``"l2_bytes"``, ``"dram_bytes"``, ``"time"`` (cycles, `rdmodel.objectives`), or a function of a `Prediction`
     that is scaled to the whole grid. With ``effort="quick"`` tiles are estimated, and refined while they can still be
-    among the best `top`; ``"exact"`` runs everything of every tile. `options` are those of `predict`. Tiles are shared
-    out to `n_jobs` threads (-1: one for each core), with the same result for any number. `progress` is called with
-    (estimates made, estimates planned so far).
+    among the best `top`, or their order among themselves is open; ``"exact"`` runs everything of every tile. `options`
+    are those of `predict`; those that describe the machine have other defaults (`rdmodel.objectives.told`). Tiles are
+    shared out to `n_jobs` threads (-1: one for each core), with the same result for any number. `progress` is called
+    with (estimates made, estimates planned so far); what it raises ends the ranking.
 
     Tiles for which no trace can be made or that cannot be resident are reported in `Ranking.infeasible`. Raises
-    `ConfigError` for what is wrong for all tiles: an unknown objective or option, no tile at all.
+    `ConfigError` for what is wrong for all tiles: an unknown objective or option, no tile at all, a `make_trace` that
+    returns something else, an objective that is no finite number; and what `make_trace` and `objective` raise, unless
+    it is an `RdmodelError` of `make_trace`.
     """
     machine = presets.gpu(gpu)
     aim = objective_named(objective)
@@ -84,10 +88,17 @@ def rank_tiles(
     check_int("top", top, 1)
     check_int("seed", seed, 0)
     check_jobs(n_jobs)
+    if not callable(make_trace):
+        raise ConfigError(f"make_trace={make_trace!r:.60}: must be a function of a tile")
+    if "work" in options:
+        raise ConfigError("work: is not for a ranking, which chooses the work of each tile itself")
+    with_l2 = options.pop("l2", False)
+    check_flag("l2", with_l2)
+    aim = replace(aim, l2=aim.l2 or with_l2)
     started = perf_counter()
     candidates = [_Candidate(at, tile) for at, tile in enumerate(all_tiles(tiles))]
     race = _Race(machine, aim, told(machine, options), seed, n_jobs, progress)
-    runners = [one for one in candidates if race.prepare(one, make_trace)]
+    runners = race.prepare(candidates, make_trace)
     if effort == "exact":
         race.run(runners, None)
     else:
@@ -116,13 +127,14 @@ def all_tiles(tiles: Iterable[Tile] | Mapping[str, Iterable[Any]]) -> list[Tile]
     if isinstance(tiles, Mapping):
         sizes = [_sizes(name, of) for name, of in tiles.items()]
         if math.prod(map(len, sizes)) > MOST_TILES:
-            raise ConfigError(f"tiles: {math.prod(map(len, sizes))} combinations; at most {MOST_TILES} can be ranked")
+            # As many as a product can be, they may have more digits than Python prints.
+            raise ConfigError(f"tiles: more than {MOST_TILES} combinations, which is as many as can be ranked")
         found: list[Tile] = [dict(zip(tiles, choice, strict=True)) for choice in itertools.product(*sizes)]
     elif isinstance(tiles, str) or not isinstance(tiles, Iterable):
         raise ConfigError(f"tiles={tiles!r:.60}: must be tiles, or sizes by name")
     else:
         found = list(itertools.islice(tiles, MOST_TILES + 1))
-    if not found or found == [{}]:
+    if not found or (isinstance(tiles, Mapping) and not tiles):
         raise ConfigError("tiles: there are none")
     if len(found) > MOST_TILES:
         raise ConfigError(f"tiles: more than {MOST_TILES}, which is as many as can be ranked")
@@ -146,6 +158,7 @@ class _Candidate:
     tile: Tile
     trace: Trace | None = None
     rounds: int = 0
+    exact: bool = False
     infeasible: str | None = None
     pruned: str | None = None
     value: Value | None = None
@@ -174,29 +187,37 @@ class _Race:
         self._caller = get_ident()
         self._done = self._planned = 0
 
-    def prepare(self, one: _Candidate, make_trace: Callable[[Tile], Any]) -> bool:
-        """Make the trace of a tile; False, with the reason noted, if there is none or it cannot run."""
-        try:
-            made = make_trace(one.tile)
-            trace = made if isinstance(made, Trace) else _of_kernel(made, one.tile)
-            residency(trace.launch, self._gpu)
-        except RdmodelError as error:
-            one.infeasible = str(error)
-            return False
-        one.trace = trace
-        return True
+    def prepare(self, candidates: Sequence[_Candidate], make_trace: Callable[[Tile], Any]) -> list[_Candidate]:
+        """Make the traces of tiles; return those that can run, and note the reasons of the others."""
+        for one in candidates:
+            if self._progress is not None:
+                self._progress(0, len(candidates))
+            try:
+                trace = make_trace(one.tile)
+                trace = trace if isinstance(trace, Trace) or not _is_kernel(trace) else trace.trace()
+                if isinstance(trace, Trace):
+                    residency(trace.launch, self._gpu)
+            except RdmodelError as error:
+                one.infeasible = str(error)
+                continue
+            if not isinstance(trace, Trace):
+                raise ConfigError(
+                    f"make_trace({tile_text(one.tile)}) returned {trace!r:.60}: must be a Trace or an AffineKernel"
+                )
+            one.trace = trace
+        return [one for one in candidates if one.trace is not None]
 
     def run_quickly(self, runners: Sequence[_Candidate], top: int) -> None:
         """Estimate all tiles, and those that can still be among the best again, from more work each time."""
         left, work = list(runners), WORK
         for number in range(ROUNDS):
-            self.run([one for one in left if one.value is None or not one.value.exact], work)
+            self.run([one for one in left if not one.exact], work)
             left = [one for one in left if one.infeasible is None]
             for one in left:
                 one.rounds = number
             if number + 1 < ROUNDS:
                 left = _survivors(left, top)
-            if all(one.known.exact for one in left):
+            if all(one.exact for one in left):
                 return
             work *= MORE
 
@@ -236,17 +257,15 @@ class _Race:
             one.infeasible = str(error)
         else:
             one.value = self._objective.value(one.prediction, self._gpu)
+            one.exact = not any(count.standard_error for count in one.prediction.estimates.values())
 
     def _look(self) -> None:
         if self._progress is not None:
             self._progress(self._done, self._planned)
 
 
-def _of_kernel(made: Any, tile: Tile) -> Trace:
-    trace = made.trace() if callable(getattr(made, "trace", None)) else made
-    if not isinstance(trace, Trace):
-        raise TypeError(f"make_trace({tile_text(tile)}) returned {made!r:.60}: must be a Trace or an AffineKernel")
-    return trace
+def _is_kernel(made: Any) -> bool:
+    return callable(getattr(made, "trace", None))
 
 
 def _survivors(left: Sequence[_Candidate], top: int) -> list[_Candidate]:
@@ -264,7 +283,13 @@ def _survivors(left: Sequence[_Candidate], top: int) -> list[_Candidate]:
             one.pruned = f"at least {one.known.low:,.6g}, and {top} of the others at most {bar:,.6g}"
     for one in behind:
         one.pruned = f"behind {len(going)} others from the same work"
-    return going if len(going) > top and not _close(going) else []
+    settled = len(going) <= top and all(one.known.high < after.known.low for one, after in pairwise(going))
+    return [] if settled or _close(going) else going
+
+
+def _standing(one: _Candidate) -> tuple[int, bool]:
+    """Return what comes before the value: who was given up comes after those that were not."""
+    return -one.rounds, one.pruned is not None
 
 
 def _order(one: _Candidate) -> tuple[float, int]:
@@ -278,12 +303,12 @@ def _close(going: Sequence[_Candidate]) -> bool:
 
 def _ranked(running: Sequence[_Candidate]) -> tuple[RankedTile, ...]:
     """Return tiles in order of their values, those that were estimated from more work first."""
-    ordered = sorted(running, key=lambda one: (-one.rounds, *_order(one)))
+    ordered = sorted(running, key=lambda one: (*_standing(one), *_order(one)))
     found: list[RankedTile] = []
     for number, one in enumerate(ordered, 1):
         assert one.prediction is not None
-        value = one.known
-        equal = found and (found[-1].value, found[-1].pruned) == (value.value, one.pruned)
+        value, before = one.known, ordered[number - 2]
+        equal = found and (*_standing(before), before.known.value) == (*_standing(one), value.value)
         found.append(
             RankedTile(
                 rank=found[-1].rank if equal else number,

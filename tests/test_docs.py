@@ -138,8 +138,10 @@ def definitions_of(name: str) -> str:
     """Return which definitions take an option, as the table says it."""
     takes = []
     for definition in ("hardware", "paper"):
+        # Several schedulers do not choose at random, which is what a single one does by default.
+        more = {"sched": "lrr"} if (name, definition) == ("schedulers", "hardware") else {}
         try:
-            Options(**{"definition": definition, name: other_value(name)})
+            Options(**{"definition": definition, name: other_value(name), **more})
         except ConfigError:
             continue
         takes.append(definition)
@@ -190,6 +192,18 @@ def test_the_reference_has_every_public_name():
     documented = set(re.findall(r"^\.\. auto\w+:: ([\w.]+)$", text, re.M))
     public = {f"{module.__name__}.{name}" for module in (rdmodel, tracegen) for name in module.__all__}
     assert public - {"rdmodel.__version__"} <= documented
+
+
+def test_the_heat_map_of_the_page_on_tiles_is_what_its_command_draws(tmp_path, monkeypatch, run):
+    pytest.importorskip("matplotlib")
+    text = (DOCS / "tiles.md").read_text()
+    nest, _, _ = text.partition("cat > product.json << 'END'\n")[2].partition("> END\n")
+    monkeypatch.chdir(tmp_path)
+    Path("product.json").write_text("".join(line[2:] + "\n" for line in nest.splitlines()))
+    (command,) = re.findall(r"^\$ rdmodel (tiles .* --plot tiles.svg)$", text, re.M)
+    assert run(*command.split())[0] == 0
+    written = [re.findall(r">([^<>]+)</text>", (folder / "tiles.svg").read_text()) for folder in (DOCS, tmp_path)]
+    assert written[0] == written[1], f"if the new one is right, copy it: rdmodel {command}"
 
 
 def test_the_noise_of_the_measured_rows_is_as_stated():

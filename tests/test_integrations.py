@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import math
 import subprocess
@@ -17,10 +16,8 @@ from hypothesis import strategies as st
 
 import rdmodel as rd
 import tracegen
-from rdmodel.errors import ConfigError, LaunchError, RdmodelError, TraceError
+from rdmodel.errors import ConfigError, LaunchError, RdmodelError
 from rdmodel.integrations import candidates, kernel_tuner, optuna, ppcg, triton
-
-HAS_TILING = importlib.util.find_spec("rdmodel.tiling") is not None
 
 
 @dataclass(frozen=True)
@@ -40,31 +37,6 @@ def ranking(*tiles: tuple[object, float]) -> Ranking:
     """Return tiles, in order, with the ranks that their values give them."""
     values = [value for _, value in tiles]
     return Ranking(tuple(Ranked(1 + values.index(value), tile, value) for tile, value in tiles))
-
-
-def stand_in(make_trace, tiles, gpu="gtx470-16k", *, objective="dram_bytes", n_jobs=-1, **options):
-    """Rank tiles by plain predictions, as `rdmodel.rank_tiles` does with more care."""
-    found, infeasible = [], []
-    for tile in tiles if isinstance(tiles, list) else map(dict, _product(tiles)):
-        try:
-            prediction = rd.predict(make_trace(tile), gpu, l2=True, **options)
-        except (LaunchError, TraceError) as error:
-            infeasible.append(SimpleNamespace(tile=tile, reason=str(error)))
-            continue
-        value = prediction.l2.dram_bytes if objective == "dram_bytes" else prediction.steps
-        found.append((tile, value if isinstance(objective, str) else objective(prediction)))
-    return Ranking(ranking(*sorted(found, key=lambda one: one[1])).tiles, tuple(infeasible))
-
-
-def _product(tiles):
-    return ([*zip(tiles, sizes, strict=True)] for sizes in itertools.product(*tiles.values()))
-
-
-@pytest.fixture(autouse=True)
-def rank_tiles(monkeypatch):
-    if not HAS_TILING:
-        monkeypatch.setattr(candidates, "rank", stand_in)
-    return candidates.rank
 
 
 SIX = ranking(
@@ -514,7 +486,7 @@ def test_every_integration_ranks_tiles_itself():
     options = {"gpu": "gtx470-16k", "objective": misses}
 
     def make(tile):
-        return tracegen.affine_kernel(GEMM, N=256, **tile)
+        return tracegen.affine_kernel(GEMM, N=96, **tile)
 
     ranked = candidates.rank(make, tiles, **options)
     order = [one.tile["T"] for one in ranked.tiles]

@@ -28,7 +28,7 @@ def ranking(plain: Plain, top: int) -> str:
     rows = [head, *(_row(one, plain["objective"]) for one in shown)]
     right = range(len(head) - 1)
     lines = [
-        f"{plain['kernel']} on {plain['gpu']}: {len(tiles)} tiles by {unit}, least first ({plain['effort']})",
+        f"{plain['kernel']} on {plain['gpu']}: {_tiles(len(tiles))} by {unit}, least first ({plain['effort']})",
         "",
         table(rows, right),
     ]
@@ -50,11 +50,16 @@ def _number(value: float, objective: str) -> str:
     return f"{100 * value:.2f} %" if objective == "miss_rate" else f"{value:,.0f}"
 
 
+def _tiles(count: int, more: str = "") -> str:
+    return f"{count:,} {more}{'tile' if count == 1 else 'tiles'}"
+
+
 def _rest(plain: Plain, hidden: int) -> list[str]:
     """Return lines about tiles that are not in the table."""
     lines = []
     pruned = sum(one["pruned"] is not None for one in plain["tiles"])
     if hidden:
-        lines.append(f"{hidden} more tiles" + (f"; {pruned} were given up early" if pruned else ""))
+        given_up = f"; {pruned} {'was' if pruned == 1 else 'were'} given up early" if pruned else ""
+        lines.append(f"{_tiles(hidden, 'more ')}{given_up}")
     lines += [f"cannot run: {tile_text(one['tile'])}: {one['reason']}" for one in plain["infeasible"]]
     return ["", *lines] if lines else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,6 @@ def _request(arguments: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError("--tile: is missing; name sizes to choose from: --tile TI=8,16,32")
     fields: dict[str, Any] = {
         "kernel": _kernel(arguments.source),
-        "params": {name: _size(name, value) for name, value in arguments.param},
         "tiles": _tiles(arguments.tiles),
         "gpu": arguments.gpu,
         "objective": arguments.objective,
@@ -56,9 +55,12 @@ def _request(arguments: argparse.Namespace) -> dict[str, Any]:
         "top": arguments.top,
         "seed": arguments.seed,
     }
+    if arguments.param:
+        fields["params"] = _params(arguments.param, fields["tiles"])
     if machine_assignments(arguments) or arguments.gpu.endswith(".toml"):
         fields["gpu"] = _plain(machine(arguments))
     if arguments.block is not None:
+        _refuse_both(BLOCK, fields["tiles"], "--block")
         fields["block"] = list(arguments.block)
     return {"id": None, "op": "rank", **fields}
 
@@ -69,7 +71,9 @@ def _kernel(source: str) -> str | dict[str, Any]:
     if path.suffix == AFFINE_FILE and path.is_file():
         tracegen.load_affine(path)
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    if path.exists() or "/" in source:
+    if not path.exists() and ("/" in source or path.suffix == AFFINE_FILE):
+        raise ConfigError(f"{source}: no such file")
+    if path.exists():
         raise ConfigError(f"{source}: tiles are of a kernel's name or a loop nest in a .json file")
     return source
 
@@ -83,6 +87,21 @@ def _tiles(given: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
     return found
 
 
+def _params(given: Iterable[tuple[str, str]], tiles: Container[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, value in given:
+        _refuse_both(name, tiles, f"--param {name}")
+        if name in found:
+            raise ConfigError(f"--param {name}: is given twice")
+        found[name] = _size(name, value)
+    return found
+
+
+def _refuse_both(name: str, tiles: Container[str], option: str) -> None:
+    if name in tiles:
+        raise ConfigError(f"{option}: is a size of the tiles already: --tile {name}")
+
+
 def _size(name: str, text: str) -> int:
     try:
         return int(text)
@@ -91,7 +110,10 @@ def _size(name: str, text: str) -> int:
 
 
 def _shape(text: str) -> list[int]:
-    return [_size(BLOCK, part) for part in text.split("x")]
+    try:
+        return [int(part) for part in text.split("x")]
+    except ValueError:
+        raise ConfigError(f"{BLOCK}={text}: must be a shape, such as 32x8") from None
 
 
 def _plain(gpu: GPU) -> dict[str, Any]:
