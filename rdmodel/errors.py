@@ -7,11 +7,24 @@ A message names the field, the value and what is allowed; for files, the line. `
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
+
+LONGEST = 2000
+"""Characters of a message."""
 
 
 class RdmodelError(Exception):
-    """Base of all errors that rdmodel raises on purpose."""
+    """Base of all errors that rdmodel raises on purpose.
+
+    A message may quote a file: it is one line that a terminal can show whatever the file holds, of at most
+    `LONGEST` characters, unless a subclass sets `verbatim`.
+    """
+
+    verbatim = False
+
+    def __init__(self, message: object = "", *more: object) -> None:
+        super().__init__(str(message) if self.verbatim else shown(str(message)), *more)
 
 
 class ConfigError(RdmodelError, ValueError):
@@ -28,6 +41,20 @@ class LaunchError(RdmodelError, ValueError):
 
 class SimulationError(RdmodelError, RuntimeError):
     """A run that could not go on."""
+
+
+def visible(text: str) -> str:
+    """Return a text with escapes for what is no visible character nor a blank: line breaks, half surrogate pairs."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else ascii(c)[1:-1] for c in text)
+
+
+def shown(text: str) -> str:
+    """Return a text on one line, as `visible` does, without the middle of a long one."""
+    plain = visible(text if len(text) <= 2 * LONGEST else text[:LONGEST] + text[-LONGEST:])
+    half = LONGEST // 2
+    return plain if len(plain) <= LONGEST else f"{plain[: half - 5]} ... {plain[-half:]}"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
-from rdmodel.errors import ConfigError, TraceError
+from rdmodel.errors import ConfigError, TraceError, visible
 
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
 OPERATIONS = ("ld", "st", "red", "atom")
@@ -40,7 +40,7 @@ _COUNTERS = (".sum", "_lookup_hit.sum", "_lookup_miss.sum")
 _LINE = 1 << 20
 _SLACK = 1.01
 _SCALES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_SHAPE = re.compile(r"\(?\s*(\d+)\s*[,x ]\s*(\d+)\s*[,x ]\s*(\d+)\s*\)?")
+_SHAPE = re.compile(r"\(?\s*(\d{1,18})\s*[,x ]\s*(\d{1,18})\s*[,x ]\s*(\d{1,18})\s*\)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class _Launch:
 
     def __init__(self, kernel: str, launch: str, grid: str, block: str) -> None:
         self.metrics: dict[str, float] = {}
-        self._head = (kernel, launch, _shape(grid), _shape(block))
+        self._head = (visible(kernel), launch, _shape(grid), _shape(block))
 
     def put(self, metric: str, unit: str, text: str, where: str) -> None:
         value = number(text)

@@ -21,6 +21,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel import npy
 from rdmodel.errors import LaunchError, TraceError
 from rdmodel.paging import Pages
 from rdmodel.pieces import pieces
@@ -289,19 +290,7 @@ def _map_column(folder: Path, name: str, counts: Any) -> NDArray[Any]:
     where = folder / f"{name}.npy"
     if not isinstance(counts, dict) or not _is_count(counts.get(name)):
         raise TraceError(f"{folder / META}: columns: the length of {name} is missing")
-    try:
-        column = np.lib.format.open_memmap(where, mode="r")
-    except OSError as error:
-        raise TraceError(f"{where}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, TypeError, OverflowError, SyntaxError) as error:
-        raise TraceError(f"{where}: is truncated or not a column: {error}") from None
-    if column.dtype.str != DTYPES[name] or column.shape != (counts[name],):
-        found = f"{column.dtype.str} of shape {column.shape}"
-        raise TraceError(f"{where}: holds {found}, not {DTYPES[name]} of shape ({counts[name]},)")
-    excess = where.stat().st_size - column.offset - column.nbytes
-    if excess:
-        raise TraceError(f"{where}: {excess} bytes follow the last value")
-    return column
+    return npy.mapped(where, DTYPES[name], counts[name])
 
 
 def _compact(blocks: NDArray[np.int64]) -> range | list[int]:

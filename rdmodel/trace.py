@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.errors import LaunchError, TraceError
+from rdmodel.errors import LaunchError, TraceError, visible
 from rdmodel.paging import Pages
 
 WARP = 32
@@ -66,13 +66,18 @@ class ArrayInfo:
     base: int
     bytes: int
 
+    def __post_init__(self) -> None:
+        """Have a name that can be shown."""
+        object.__setattr__(self, "name", visible(self.name))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One kernel launch: its name, shape and what a block occupies on an SM.
 
     `grid` and `block` are (x, y, z). `registers` is per thread and `shared_memory` in bytes per block; 0 =
-    unknown, which limits nothing. Raises `LaunchError` for what is no whole number, an empty or a negative one.
+    unknown, which limits nothing. Names are one line that can be shown: other characters become escapes. Raises
+    `LaunchError` for what is no whole number, an empty or a negative one.
     """
 
     kernel: str
@@ -84,6 +89,7 @@ class Launch:
 
     def __post_init__(self) -> None:
         """Refuse shapes that no launch can have."""
+        object.__setattr__(self, "kernel", visible(self.kernel))
         for name in ("grid", "block"):
             shape = getattr(self, name)
             if np.size(shape) != 3 or not all(_is_whole(n, least=1) for n in shape):

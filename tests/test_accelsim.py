@@ -702,6 +702,16 @@ def test_a_list_of_one_kernel_needs_no_choice(folder):
     assert len(formats.read(folder / "kernelslist.g")) == 2
 
 
+@pytest.mark.parametrize("name", ["kernel\x1b[2J.traceg", "kernel-1\u2028.traceg", "kernel\0.traceg"])
+def test_a_list_that_names_a_file_with_control_characters_is_refused_with_them_escaped(folder, name):
+    (folder / "kernelslist.g").write_text(f"kernel-1.traceg\n{name}\n")
+    with pytest.raises(TraceError, match=r"kernelslist\.g:2: expected a kernel's file") as refused:
+        formats.read(folder / "kernelslist.g")
+    assert str(refused.value).isprintable()
+    trace = formats.read(folder / "kernelslist.g", lenient=True)
+    assert trace.skipped.lines == 1
+
+
 @pytest.mark.parametrize("kernel", [None, "*gemm*"])
 def test_several_kernels_want_a_choice(folder, kernel):
     with pytest.raises(TraceError, match=r"kernelslist\.g: .*2 \(void gemm_128.*7 \(void gemm_64.*--kernel"):

@@ -197,6 +197,7 @@ WRONG = [
     (kernel(DEEP), "statements are nested deeper than 24"),
     (kernel(*[{"gap": 1}] * 5000), "body: has more than 4096 statements"),
     (kernel(body={}), "body: must be a list of statements, not {}"),
+    (kernel({"gap": 1}, block=None), "block: None: must be a list"),
     (
         kernel(arrays={"A": {"shape": [4], "type": "float31"}}),
         "array A: unknown type 'float31'; did you mean 'float32'",

@@ -1,12 +1,13 @@
 """Configurations that cannot exist are refused with the field, the value and what is allowed."""
 
 import math
+import pickle
 
 import pytest
 
 from rdmodel import policies
 from rdmodel.config import GPU, CacheConfig, CoreConfig, LatencyConfig, gpu_from_dict, replace
-from rdmodel.errors import ConfigError, RdmodelError
+from rdmodel.errors import LONGEST, ConfigError, RdmodelError, TraceError
 from rdmodel.memory import CrossbarConfig, DramConfig, L2Config
 from rdmodel.options import Options
 
@@ -288,6 +289,24 @@ def test_options_take_what_they_leave_open_from_the_gpu():
 def test_no_more_sms_are_modelled_than_there_are():
     with pytest.raises(ConfigError, match="model_sms=15: there are 14 SMs"):
         Options(model_sms=15).resolve(gpu())
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("ä b\u00a0c", "ä b\u00a0c"),
+        ("two\nlines\r\n", r"two\nlines\r\n"),
+        ("\x1b[2J\u2028\x85", r"\x1b[2J\u2028\x85"),
+        ("half \ud800 a pair", r"half \ud800 a pair"),
+        ("x" * 9000 + "y", "x" * (LONGEST // 2 - 5) + " ... " + "x" * (LONGEST // 2 - 1) + "y"),
+        ("\n" * LONGEST, (r"\n" * LONGEST)[: LONGEST // 2 - 5] + " ... " + (r"\n" * LONGEST)[: LONGEST // 2]),
+        (ValueError("a\nb"), r"a\nb"),
+    ],
+)
+def test_a_message_is_one_line_that_can_be_shown_whatever_it_quotes(message, shown):
+    assert str(ConfigError(message)) == shown
+    assert str(pickle.loads(pickle.dumps(TraceError(message)))) == shown
+    shown.encode()
 
 
 def test_errors_are_value_errors_too():

@@ -105,6 +105,13 @@ def test_whole_numbers_given_may_stand_in_sizes_whatever_the_order():
         ("float[4]:nan", "fill 'nan' must be"),
         ("int[4]:1.5", "fill '1.5' does not fit int32"),
         ("uchar[4]:256", "fill '256' does not fit uint8"),
+        ("int[4]:2949672970", "fill '2949672970' does not fit int32"),
+        ("long[4]:9223372036854775808", "fill '9223372036854775808' does not fit int64"),
+        ("float[4]:1e300", "fill '1e300' does not fit float32"),
+        ("int[4]:random:" + "9" * 5000, "must be zeros, iota, random:SEED"),
+        ("int[4]:random:1:" + "9" * 5000, "must be zeros, iota, random:SEED"),
+        ("int[" + "9" * 5000 + "]", "must be below 2^63"),
+        ("int[" + "9*" * 5000 + "9]", "must be below 2^63"),
         ("float[99999999999]", f"399999999996 bytes, an array may have {LARGEST}"),
         ("@data.txt", "data.txt: must be a .npy file, or part of a .mtx file"),
     ],
@@ -154,6 +161,8 @@ def broken_files(folder):
     (folder / "junk.npy").write_bytes(b"\x93NUMPY\x01\x00junk")
     (folder / "junk.mtx").write_text("not a matrix\n1 2\n")
     header = "{'descr': '<f4', 'fortran_order': False, 'shape': (9000000000000,), }".ljust(117) + "\n"
+    for name, text in (("open", header.replace("}", "}(")), ("deep", "(" * 9000)):
+        (folder / f"{name}.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode())
     (folder / "claims.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.encode())
 
 
@@ -163,6 +172,8 @@ def broken_files(folder):
         ("@none.npy", TraceError, "none.npy: No such file"),
         ("@junk.npy", TraceError, "junk.npy: is no .npy file of numbers"),
         ("@claims.npy", TraceError, "claims.npy: is no .npy file of numbers"),
+        ("@open.npy", TraceError, "open.npy: is no .npy file of numbers"),
+        ("@deep.npy", TraceError, "deep.npy: is no .npy file of numbers"),
         ("@complex.npy", TraceError, "complex.npy: holds complex128"),
         ("@empty.npy", TraceError, "empty.npy"),
         ("int@big.npy", TraceError, "big.npy: holds int64 that do not fit int32"),
@@ -306,6 +317,8 @@ def test_a_file_without_launches_is_one(tmp_path):
         ('source = "a.cu"\n[args]\nx = [1]', ConfigError, "argument x=[1]: must be a number, an array or a text"),
         ('source = "a.cu"\n[args]\nx = "flot[1]"', ConfigError, "unknown type 'flot'"),
         ("source = ", ConfigError, "launch.toml: "),
+        ("grid = " + "9" * 5000, ConfigError, "launch.toml: Exceeds the limit"),
+        ("a = " + "[" * 5000, ConfigError, "launch.toml: maximum recursion depth"),
     ],
 )
 def test_a_bad_launch_file_is_refused_by_name_and_field(text, error, message, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdmodel.errors import ConfigError, TraceError
+from rdmodel.errors import ConfigError, TraceError, visible
 from rdmodel.measurements import (
     COLLECTED,
     COMMAND,
@@ -83,6 +83,18 @@ def test_the_default_pages_have_rates_under_other_names():
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12)
 
 
+def test_a_grid_of_thousands_of_digits_is_none_that_the_report_says(tmp_path):
+    head = '"ID","Kernel Name","Grid Size","Metric Name","Metric Unit","Metric Value"'
+    for digits, grid in ((18, (int("9" * 18), 1, 1)), (19, None), (5000, None)):
+        path = report(tmp_path, head, f'"0","k","({"9" * digits}, 1, 1)","{LD}","sector","1"')
+        assert read_ncu(path)[0].grid == grid
+
+
+def test_names_with_control_characters_are_read_with_escapes(tmp_path):
+    path = report(tmp_path, HEAD, f'"0","k\x1b[2J\u2028","{LD}","sector","1"')
+    assert read_ncu(path)[0].kernel == r"k\x1b[2J\u2028"
+
+
 @settings(max_examples=60)
 @given(
     launches=st.lists(
@@ -107,7 +119,7 @@ def test_any_report_reads_the_same_in_both_forms(tmp_path_factory, launches, noi
             csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
         found.append(read_ncu(folder / form))
     assert found[0] == found[1]
-    assert [one.kernel for one in found[0]] == [kernel for kernel, _ in launches]
+    assert [one.kernel for one in found[0]] == [visible(kernel) for kernel, _ in launches]
     assert [list(one.metrics.values()) for one in found[0]] == [values for _, values in launches]
 
 

@@ -250,6 +250,8 @@ def test_a_bad_file_is_refused_with_one_line_that_says_where(run, text, where, p
         ("kernel_1 = __import__('os').system('false')", "is not a configuration"),
         ("\0", "is not a configuration"),
         ("kernel_1 = " + "(" * 5000, "is not a configuration"),
+        (config(kernel_1=("scale", 1, "9" * 400 + "+1j")), "is not a configuration of PPT-GPU: OverflowError"),
+        (config(kernel_1=("scale", 1, "9" * 5000)), "is not a configuration of PPT-GPU: SyntaxError"),
         (config(kernel_1=("scale", 0, 32)), "grid_size must be 1 to"),
         (config(kernel_1=("scale", 1, -32)), "block_size must be 1 to 1024"),
         (config(kernel_1=("scale", 1, 2048)), "block_size must be 1 to 1024"),

@@ -291,6 +291,8 @@ GOOD = presets.dumps(presets.gpu("gtx470-16k"))
         (b'name = "x"\nl1 = { size = 1', ":2: Unclosed inline table"),
         (b'name = "x"\n\n\xff\xfe', ":3: must be UTF-8 text"),
         (b"", ": l1: is missing or not a table"),
+        (b"sms = " + b"9" * 5000, ": Exceeds the limit"),
+        (b"a = " + b"[" * 5000, ": maximum recursion depth exceeded"),
         (
             GOOD.replace("ways = 4", "ways = 5").encode(),
             ": l1.size=16384: is not a multiple of line",

@@ -305,6 +305,69 @@ def test_a_column_of_another_type_or_shape_is_refused(folder, other):
     assert refusal(folder).startswith("/addresses.npy: ")
 
 
+def test_names_that_cannot_be_shown_are_read_with_escapes(folder):
+    launch = json.loads((folder / "meta.json").read_text())["launch"]
+    array = {"name": "A\ud800", "base": 0, "bytes": 8}
+    edit_meta(folder, launch={**launch, "kernel": "two\nlines \x1b[2J", "arrays": [array]})
+    trace = load(folder)
+    assert trace.launch.kernel == r"two\nlines \x1b[2J"
+    assert trace.launch.arrays[0].name == r"A\ud800"
+    save(trace, folder, overwrite=True)
+    assert load(folder).launch == trace.launch
+
+
+DESCRIBED = "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        DESCRIBED + "(",
+        DESCRIBED.replace("shape", "shape" + "-" * 3000),
+        DESCRIBED.replace("(3,)", "(3L,)"),
+        DESCRIBED.replace("(3,)", f"({1 << 62},)"),
+        DESCRIBED.replace("(3,)", f"({1 << 64},)"),
+        DESCRIBED.replace("(3,)", "(-3,)"),
+        DESCRIBED.replace("(3,)", "()"),
+        DESCRIBED.replace("<i8", "\\d"),
+        DESCRIBED.replace("'<i8'", "[('a', '<i8')]"),
+        "(" * 3000,
+        "\0" * 60,
+        "",
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_a_header_that_only_python_could_read_is_refused_in_one_short_line(folder, header, version):
+    raw = header.encode() + b"\n"
+    length = len(raw).to_bytes(2 if version == 1 else 4, "little")
+    (folder / "pc.npy").write_bytes(b"\x93NUMPY" + bytes([version, 0]) + length + raw + bytes(24))
+    message = refusal(folder)
+    assert message.startswith("/pc.npy: ")
+    assert len(message.splitlines()) == 1
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_columns_that_numpy_wrote_in_any_version_are_read(folder, version):
+    with (folder / "addresses.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.array([1, 2, 3]), version)
+    assert load(folder).columns.addresses.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr':'<i8','fortran_order':False,'shape':(3,)}\n",
+        b"{'descr': '<i8', 'fortran_order': True, 'shape': (3,), }       \n",
+        b"{ 'descr': '<i8', 'fortran_order': False, 'shape': (3, ), }",
+    ],
+)
+def test_columns_of_other_writers_are_read(folder, header):
+    values = np.array([1, 2, 3], "<i8").tobytes()
+    (folder / "addresses.npy").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + values)
+    assert load(folder).columns.addresses.tolist() == [1, 2, 3]
+
+
 def test_columns_of_different_lengths_are_refused(folder):
     counts = json.loads((folder / "meta.json").read_text())["columns"]
     np.save(folder / "gap.npy", np.zeros(2, np.int32))

@@ -84,6 +84,8 @@ def _parse(content: bytes, where: str) -> GPU:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where}:{_line_of(error, text)}: {error}") from None
+    except (ValueError, RecursionError) as error:  # of numbers with thousands of digits, and of lists within lists
+        raise ConfigError(f"{where}: {error}") from None
     try:
         return gpu_from_dict(plain)
     except ConfigError as error:

@@ -209,7 +209,7 @@ class AffineKernel:
             raise TraceError("grid, threads: needs one of them, and not both")
         for name in ("block", "grid", "threads"):
             given = getattr(self, name)
-            if given is not None:
+            if given is not None or name == "block":
                 given = (given,) if isinstance(given, int | str) else given
                 object.__setattr__(self, name, expressions(name, given))
         for name in ("shared_memory", "registers"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from math import isfinite, prod
@@ -15,6 +16,9 @@ from rdmodel.errors import ConfigError, TraceError, unknown
 
 LARGEST = 1 << 32
 """Bytes that an array of an argument may have."""
+
+_DIGITS = 19
+"""Of numbers below 2^63: Python refuses to read those of some thousand digits, and to write them."""
 
 _SCALARS: dict[str, Any] = {
     "float": np.float32,
@@ -68,7 +72,9 @@ def _size(name: str, text: str, sizes: Mapping[str, int]) -> int:
             if not word.isidentifier():
                 raise ConfigError(f"argument {name}: size {text!r} must be whole numbers and names, multiplied by *")
             raise ConfigError(f"argument {name}: size {text!r}: " + unknown("name", word, sizes))
-        size *= int(word) if word.isdecimal() else sizes[word]
+        size *= int(word[: _DIGITS + 1]) if word.isdecimal() else sizes[word]
+        if abs(size) >= 1 << 63:
+            raise ConfigError(f"argument {name}: size {text!r:.60}: must be below 2^63")
     if size < 1:
         raise ConfigError(f"argument {name}: size {text!r} is {size}, must be at least 1")
     return size
@@ -81,20 +87,30 @@ def _fill(name: str, array: NDArray[Any], fill: str | None) -> NDArray[Any]:
     if kind == "iota" and not options:
         array[...] = np.arange(array.size).reshape(array.shape).astype(array.dtype)
         return array
-    if kind == "random" and len(options) <= 2 and all(option.isdecimal() for option in options):
+    if (
+        kind == "random"
+        and len(options) <= 2
+        and all(option.isdecimal() and len(option) <= _DIGITS for option in options)
+    ):
         return _randomise(array, *map(int, options))
     number = _number(kind) if not options else None
     if number is None:
         raise ConfigError(
             f"argument {name}: fill {fill!r} must be zeros, iota, random:SEED, random:SEED:BELOW or a number"
         )
-    with np.errstate(over="ignore"):
-        if array.dtype.kind != "f" and (
-            number != int(number) or int(number) != int(np.array(number).astype(array.dtype))
-        ):
-            raise ConfigError(f"argument {name}: fill {fill!r} does not fit {array.dtype}")
+    least, most = _range(array.dtype)
+    if not least <= number <= most or (array.dtype.kind != "f" and number != int(number)):
+        raise ConfigError(f"argument {name}: fill {fill!r} does not fit {array.dtype}")
     array[...] = number
     return array
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind == "f":
+        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
 def _number(text: str) -> float | None:
@@ -149,8 +165,10 @@ def _converted(path: Path, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray
 
 def _saved(path: Path) -> NDArray[Any]:
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # NumPy reads the header as Python, and raises nearly anything for a bad one
         raise TraceError(f"{path}: is no .npy file of numbers ({_line(error)})") from None
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf" or array.itemsize > 8:
         raise TraceError(f"{path}: holds {getattr(array, 'dtype', 'no array')}, numbers of 1 to 8 bytes are needed")

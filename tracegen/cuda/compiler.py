@@ -31,6 +31,8 @@ Defines = Mapping[str, object] | Sequence[str]
 class CompileError(TraceError):
     """The compiler refused the source; the message is what it wrote, as it wrote it."""
 
+    verbatim = True
+
 
 @dataclass(frozen=True, slots=True)
 class Program:

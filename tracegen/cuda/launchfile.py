@@ -84,9 +84,10 @@ def read_launch_file(path: str | Path) -> LaunchFile:
     allowed, and `TraceError` where a file cannot be read.
     """
     path = Path(path)
+    text = read_text(path)
     try:
-        table = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of numbers with thousands of digits, and of lists within lists, too
         raise ConfigError(f"{path}: {error}") from None
     try:
         return _launch_file(path, table)

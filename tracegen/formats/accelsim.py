@@ -139,7 +139,7 @@ def _choose(path: Path, lenient: bool, choice: Choice) -> tuple[Path, Skipped]:
     meant: list[tuple[int, str]] = []
     chosen = path
     for line, text in _list_lines(path):
-        if not text.startswith("kernel") or "\0" in text:
+        if not text.startswith("kernel") or not text.isprintable():
             if not _OTHER_COMMAND.fullmatch(text):
                 message = f"{path}:{line}: expected a kernel's file or a Memcpy command, found {_quote(text)}"
                 if not lenient:

@@ -51,6 +51,7 @@ _LINE_BYTES = 1 << 12
 _CONFIG_BYTES = 1 << 24
 _NAME = re.compile(r"kernel_(\d{1,9})_block_(\d{1,10})\.mem")
 _RECORDS = re.compile(rb"\s*(?:=+\s+)*[A-Z][A-Z0-9]*(?:\.\w+)*(?: +0x[0-9a-fA-F]+)+ *\r?\n")
+_TOO_DEEP = (RecursionError, MemoryError)
 _NEW_OPCODE = 2
 _SHORTEST_RECORD = len("LD\n")
 _SHORTEST_ADDRESS = len(" 0x1")
@@ -177,7 +178,7 @@ def _read_config(path: Path) -> dict[int, _Described]:
                 found = re.fullmatch(r"kernel_(\d{1,9})", node.targets[0].id)
                 if found:
                     result[int(found[1])] = _describe(ast.literal_eval(node.value))
-    except (SyntaxError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+    except (SyntaxError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, *_TOO_DEEP) as error:
         raise TraceError(f"{path}: is not a configuration of PPT-GPU: {type(error).__name__}: {error}") from None
     return result
 

@@ -1,0 +1,134 @@
+"""``python -m validation.fuzzing``: give the readers files that nobody would write."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from validation.fuzzing.build import ROOT, build, preload
+from validation.fuzzing.readers import TARGETS
+from validation.fuzzing.report import RESULTS, RUNS, Run, from_csv, merged, results, table, to_csv
+from validation.fuzzing.worker import Now, Options, Tally, save
+from validation.record import positive
+
+PATIENCE = 20.0
+"""Seconds after which an input that has not ended counts as endless."""
+
+RESTARTS = 5
+MEMORY = Path("/dev/shm")
+
+
+def run(options: Options, *, preloaded: str = "") -> Tally:
+    """Run a worker to its end, and another one behind every input that one cannot survive."""
+    total = Tally()
+    for restart in range(RESTARTS):
+        left = options.inputs - total.inputs
+        tally = _attempt(
+            Options(**{**asdict(options), "inputs": left, "seed": options.seed + 1000 * restart}), preloaded
+        )
+        for name in ("inputs", "read", "refused", "seconds"):
+            setattr(total, name, getattr(total, name) + getattr(tally, name))
+        for name in ("corpus", "edges", "lines", "slowest", "growth"):
+            setattr(total, name, max(getattr(total, name), getattr(tally, name)))
+        for problem, times in tally.findings.items():
+            total.findings[problem] = total.findings.get(problem, 0) + times
+        if total.inputs >= options.inputs:
+            break
+    return total
+
+
+def _attempt(options: Options, preloaded: str) -> Tally:
+    base = MEMORY if MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="fuzzing-", dir=base) as scratch:
+        now = Now(Path(scratch) / "now", create=True)
+        options.scratch = scratch
+        with subprocess.Popen(
+            worker_command(options), stdout=subprocess.PIPE, env=_environment(preloaded), cwd=ROOT
+        ) as process:
+            begin = time.perf_counter()
+            ended = _watched(process, now)
+            assert process.stdout is not None
+            if not ended:
+                process.kill()
+            out = process.stdout.read()
+        if ended and process.returncode == 0:
+            tally = json.loads(out)
+            return Tally(**tally)
+        # An input that was never read is not one: the worker itself has failed.
+        problem = f"ended with status {process.returncode}" if ended else f"no end after {PATIENCE:g} s"
+        if now.number == 0:
+            raise SystemExit(f"the worker of {options.reader} {problem} before its first input")
+        case, way = now.get()
+        asked = TARGETS[options.reader].ways[way]
+        save(Path(options.findings), f"{options.reader}-end-{options.seed}", problem, case, asked)
+        return Tally(inputs=now.number, seconds=time.perf_counter() - begin, findings={problem: 1})
+
+
+def worker_command(options: Options) -> list[str]:
+    """Return what starts a worker."""
+    return [sys.executable, "-m", "validation.fuzzing.worker", json.dumps(asdict(options))]
+
+
+def _watched(process: subprocess.Popen[bytes], now: Now) -> bool:
+    """Wait for the end of a worker; return false if it stays at one input."""
+    turn, since = -1, time.monotonic()
+    while True:
+        try:
+            process.wait(0.5)
+            return True
+        except subprocess.TimeoutExpired:
+            pass
+        if now.turn != turn:
+            turn, since = now.turn, time.monotonic()
+        elif time.monotonic() - since > PATIENCE and turn > 0:
+            return False
+
+
+def _environment(preloaded: str) -> dict[str, str]:
+    plain = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    if not preloaded:
+        return plain
+    asan = "detect_leaks=0:quarantine_size_mb=16:max_allocation_size_mb=2048:allocator_may_return_null=1"
+    return {**plain, "LD_PRELOAD": preloaded, "ASAN_OPTIONS": asan, "UBSAN_OPTIONS": "print_stacktrace=1"}
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m validation.fuzzing", description=__doc__)
+    parser.add_argument("--reader", nargs="+", choices=TARGETS, default=list(TARGETS), metavar="READER")
+    parser.add_argument("--inputs", type=positive, default=10_000, help="for each reader (default: 10,000)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UndefinedBehaviorSanitizer")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "fuzzing", help="folder of instrumented modules")
+    parser.add_argument("--findings", type=Path, default=Path("findings"), help="folder for inputs that break a law")
+    parser.add_argument("--record", action="store_true", help="put the runs into the committed record")
+    options = parser.parse_args()
+    folder = options.build / ("sanitized" if options.sanitize else "plain")
+    build(folder, sanitize=options.sanitize)
+    runs = []
+    for reader in options.reader:
+        asked = Options(
+            *(reader, options.inputs, options.seed, "", str(options.findings.absolute()), str(folder.absolute())),
+            sanitized=options.sanitize,
+        )
+        tally = run(asked, preloaded=preload() if options.sanitize else "")
+        runs.append(Run.of(reader, options.seed, options.sanitize, tally))
+        print("\n".join(table([runs[-1]]) if len(runs) == 1 else table([runs[-1]])[2:]), flush=True)
+        for problem, times in tally.findings.items():
+            print(f"{reader}: {times} times: {problem}", file=sys.stderr, flush=True)
+        if options.record:
+            every = merged(from_csv(RUNS.read_text()) if RUNS.exists() else [], [runs[-1]])
+            RUNS.write_text(to_csv(every))
+            RESULTS.write_text(results(every))
+    sys.exit(1 if any(one.findings for one in runs) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Every reader that is fuzzed: those of traces and packed files, and those of what else a user hands over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rdmodel import measurements, presets, storage
+from rdmodel.errors import TraceError
+from rdmodel.trace import Trace
+from tracegen.affine.form import load_affine, to_json
+from tracegen.cuda import arrays
+from tracegen.cuda.launchfile import read_launch_file
+from tracegen.formats import parquet
+from tracegen.ptx.parser import parse
+from validation.fuzzing import seeds, shaping, tables
+from validation.fuzzing.laws import hold, kept, plain, same
+from validation.fuzzing.recorded import PACKED, TEXTS
+from validation.fuzzing.target import SMALL, Target, Way, nothing
+from validation.fuzzing.words import AFFINE, GPU, LAUNCH, NATIVE, NCU, PARQUET, PTX, words
+
+# ---- Binary forms
+
+
+def _kept(found: Trace, way: Way, path: Path) -> None:
+    kept(found, path)
+
+
+def _written_alike(found: Trace, way: Way, path: Path) -> None:
+    """Hold a trace to come back from Parquet and from the native form."""
+    kept(found, path.parent)
+    again = path.with_name("again.parquet")
+    again.unlink(missing_ok=True)
+    parquet.write_parquet(found, again)
+    same(found, parquet.read_parquet(again), "written and read back")
+
+
+BINARY = (
+    Target(
+        name="native",
+        file=".",
+        read=lambda path, way: storage.load(path),
+        seeds=seeds.native,
+        deeply=_kept,
+        watched=("/rdmodel/storage.py", "/rdmodel/trace.py"),
+        words=(*words(NATIVE), b"\x93NUMPY\1\0"),
+        shapers=(shaping.column, shaping.column, shaping.json_file("meta.json"), shaping.missing),
+        most=8000,
+    ),
+    Target(
+        name="parquet",
+        file="trace.parquet",
+        read=lambda path, way: parquet.read_parquet(path, memory=way.memory),
+        seeds=seeds.parquet,
+        deeply=_written_alike,
+        watched=("/tracegen/formats/", "/rdmodel/storage.py", "/rdmodel/trace.py"),
+        words=words(PARQUET),
+        shapers=(tables.table,),
+        ways=SMALL,
+        most=1 << 16,
+    ),
+)
+
+
+# ---- Reports
+
+
+def _measured(found: tuple[measurements.Measurement, ...]) -> None:
+    """Hold launches to have finite numbers, rates of 0 to 1, and a form that JSON takes."""
+    for one in found:
+        hold(len(one.launches) == 1, "a launch of several")
+        hold(plain(one.kernel), "a kernel's name with line breaks or control characters")
+        hold(all(abs(value) < float("inf") for value in one.metrics.values()), "no finite number")
+    for one in (*found, measurements.together(found)):
+        try:
+            rates = [rate for rate in (one.l1_loads, one.l1, one.l2) if rate is not None]
+        except TraceError as error:
+            hold(plain(str(error)), "a message with line breaks or control characters")
+            continue
+        hold(all(0 <= rate.hit_rate <= 1 for rate in rates), "a hit rate beyond 0 to 1")
+        json.dumps(one.to_dict(), allow_nan=False)
+        hold(isinstance(one.name, str), "no name")
+
+
+# ---- Programs
+
+
+def _affine_alike(found: Any, way: Way, path: Path) -> None:
+    again = load_affine(json.loads(json.dumps(to_json(found))))
+    hold(to_json(again) == to_json(found), "written and read back: another kernel")
+
+
+def _launch(path: Path, way: Way) -> Any:
+    arrays.LARGEST = 1 << 20  # a file may ask for as much memory as it likes below the limit
+    return read_launch_file(path)
+
+
+OTHERS = (
+    Target(
+        name="ncu",
+        file="report.csv",
+        read=lambda path, way: measurements.read_ncu(path),
+        seeds=seeds.ncu,
+        check=_measured,
+        watched=("/rdmodel/measurements.py",),
+        words=words(NCU),
+        most=8000,
+    ),
+    Target(
+        name="affine",
+        file="kernel.json",
+        read=lambda path, way: load_affine(path),
+        seeds=seeds.affine,
+        check=nothing,
+        deeply=_affine_alike,
+        watched=("/tracegen/affine/",),
+        words=words(AFFINE),
+        shapers=(shaping.json_file("kernel.json"),),
+        most=8000,
+    ),
+    Target(
+        name="ptx",
+        file="kernel.ptx",
+        read=lambda path, way: parse(path.read_bytes().decode("utf-8", "replace"), path.name),
+        seeds=seeds.ptx,
+        check=nothing,
+        watched=("/tracegen/ptx/",),
+        words=words(PTX),
+    ),
+    Target(
+        name="launch",
+        file="launch.toml",
+        read=_launch,
+        seeds=seeds.launch,
+        check=nothing,
+        watched=("/tracegen/cuda/",),
+        words=words(LAUNCH),
+        most=8000,
+    ),
+    Target(
+        name="gpu",
+        file="gpu.toml",
+        read=lambda path, way: presets.load(path),
+        seeds=seeds.gpu,
+        check=nothing,
+        watched=("/rdmodel/config.py", "/rdmodel/presets/", "/rdmodel/options.py"),
+        words=words(GPU),
+        most=8000,
+    ),
+)
+
+TARGETS = {target.name: target for target in (*TEXTS, *PACKED, *BINARY, *OTHERS)}
+"""Every reader by name."""

@@ -1,0 +1,197 @@
+"""The readers of other tools' traces, and of packed files, as targets."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rdmodel.errors import TraceError
+from rdmodel.trace import Trace
+from tracegen.formats import accelsim, nvbit, ppt, streams, trc
+from tracegen.formats.recorded import RecordedTrace
+from validation.fuzzing import seeds, shaping
+from validation.fuzzing.laws import BrokenLaw, hold, kept, plain, same, sound
+from validation.fuzzing.mutation import Shaper
+from validation.fuzzing.target import NAMED, WAYS, Target, Way
+from validation.fuzzing.words import CONFIG, KERNELSLIST, NVBIT, OPCODES, PPT, TRACEG, TRC, words
+
+WATCHED = ("/tracegen/formats/",)
+
+Read = Callable[[Path, Way], RecordedTrace]
+
+
+def _nvbit(path: Path, way: Way) -> RecordedTrace:
+    nvbit._CHUNK = way.chunk
+    return nvbit.read_nvbit(path, kernel=way.kernel, lenient=way.lenient, memory=way.memory)
+
+
+def _ppt(path: Path, way: Way) -> RecordedTrace:
+    ppt._CHUNK = way.chunk
+    block = (64, 1, 1) if path.is_file() else None
+    return ppt.read_ppt(path, kernel=way.kernel, block=block, lenient=way.lenient, memory=way.memory)
+
+
+def _accelsim(path: Path, way: Way) -> RecordedTrace:
+    accelsim._CHUNK = way.chunk
+    return accelsim.read_accelsim(path, kernel=way.kernel, lenient=way.lenient, memory=way.memory)
+
+
+def _trc(path: Path, way: Way) -> RecordedTrace:
+    vars(trc)["_CHUNK"] = way.chunk
+    return trc.read_trc(path, lenient=way.lenient)
+
+
+def _alike(found: RecordedTrace, way: Way, path: Path, read: Read) -> None:
+    """Hold a recorded trace to what buffers and leniency must not change, and to come back when it is written."""
+    hold(way.lenient or not found.skipped.lines, "strict, but lines were skipped")
+    hold(all(plain(text) for text in found.skipped.examples), "an account of a skipped line that is not one line")
+    for lenient in (False, True):
+        try:
+            again = read(path, Way(lenient, way.kernel, 1 << 14, 1000))
+        except TraceError as error:
+            if not (way.lenient and found.skipped.lines and not lenient):
+                raise BrokenLaw(f"read, but with another buffer refused: {error}") from None
+            continue
+        same(found, again, "with another buffer")
+        expected = found.skipped.lines if way.lenient else 0
+        hold(again.skipped.lines == expected, "another number of lines skipped")
+    kept(found, path if path.is_dir() else path.parent)
+
+
+def _target(name: str, file: str, read: Read, *texts: bytes, **more: Any) -> Target:
+    return Target(
+        name=name,
+        file=file,
+        read=read,
+        deeply=partial(_alike, read=read),
+        watched=WATCHED,
+        words=words(*texts),
+        **{"ways": WAYS, **more},
+    )
+
+
+_PPT_NAMES = (
+    *("kernel_1_block_1.mem", "kernel_1_block_0.mem.gz", "kernel_2_block_0.mem", "app_config.py"),
+    *("kernel_1_block_2147483646.mem", "kernel_1_block_9999999999.mem", "memory_traces/app_config.py"),
+    *("memory_traces/kernel_1_block_0.mem", "kernel_01_block_01.mem", "kernel_1_block_3.mem.zst"),
+)
+_TRACE_NAMES = ("kernel-1.traceg", "kernel-2.traceg.xz", "kernel-2.traceg")
+_RENAMED: dict[str, tuple[Shaper, ...]] = {
+    name: (shaping.missing, shaping.renamed(names)) for name, names in (("ppt", _PPT_NAMES), ("list", _TRACE_NAMES))
+}
+
+TEXTS = (
+    _target("nvbit", "run.txt", _nvbit, OPCODES, NVBIT, seeds=seeds.nvbit, ways=NAMED, most=6000),
+    _target("accelsim", "kernel-1.traceg", _accelsim, OPCODES, TRACEG, seeds=seeds.accelsim),
+    _target("trc", "run.trc", _trc, TRC, seeds=seeds.trc),
+    _target("ppt", "kernel_1_block_0.mem", _ppt, OPCODES, PPT, seeds=seeds.ppt),
+    _target(
+        *("ppt-folder", ".", _ppt, OPCODES, PPT, CONFIG),
+        seeds=seeds.ppt_folder,
+        ways=NAMED,
+        shapers=_RENAMED["ppt"],
+        most=8000,
+    ),
+    _target(
+        *("kernelslist", ".", _accelsim, OPCODES, TRACEG, KERNELSLIST),
+        seeds=seeds.kernelslist,
+        ways=NAMED,
+        shapers=_RENAMED["list"],
+    ),
+)
+
+
+# ---- Packed files
+
+_MOST_READ = 1 << 24
+_SKIPPABLE = tuple(bytes([n]) + b"\x2a\x4d\x18" for n in range(0x50, 0x60))
+MAGICS = (b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", *_SKIPPABLE)
+
+
+def _unpack(path: Path, way: Way) -> tuple[bytes, RecordedTrace | TraceError]:
+    """Return what is in a packed file, at most 16 MiB, and the trace, or why it is none."""
+    with streams.open_stream(path) as stream:
+        text = bytearray()
+        while len(text) < _MOST_READ and (piece := stream.read(min(way.chunk, 1 << 16))):
+            text += piece
+    try:
+        return bytes(text), _trc(path, way)
+    except TraceError as error:
+        return bytes(text), error
+
+
+def _unpacked_soundly(found: tuple[bytes, Any]) -> None:
+    if isinstance(found[1], Trace):
+        sound(found[1])
+
+
+def _unpacked_alike(
+    found: tuple[bytes, Any], way: Way, path: Path, *, plainly: Callable[[bytes], bytes | None]
+) -> None:
+    """Hold a file to be read as the standard library reads it, and its trace to be that of the text in it."""
+    text, trace = found
+    data = path.read_bytes()
+    expected = plainly(data) if data.startswith(MAGICS) else data
+    hold(len(text) >= _MOST_READ or text == expected, "read otherwise than by the standard library")
+    path.write_bytes(text)
+    if text.startswith(MAGICS):
+        return
+    try:
+        same(_trc(path, way), trace, "unpacked")
+    except TraceError as error:
+        hold(str(error) == str(trace), "unpacked, refused for another reason")
+
+
+def _gunzip(data: bytes) -> bytes | None:
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, ValueError):
+        return None
+
+
+def _unxz(data: bytes) -> bytes | None:
+    return _streams(data, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ))
+
+
+def _unzstd(data: bytes) -> bytes | None:
+    from backports import zstd
+
+    return _streams(data, zstd.ZstdDecompressor)
+
+
+def _streams(data: bytes, new: Callable[[], Any]) -> bytes | None:
+    """Return what streams hold that follow each other, zero bytes between them; None if one does not end."""
+    text = b""
+    while data:
+        decoder = new()
+        text += decoder.decompress(data)
+        if not decoder.eof:
+            return None
+        data = decoder.unused_data.lstrip(b"\0")
+    return text
+
+
+def _packed(name: str, plainly: Callable[[bytes], bytes | None], more: list[bytes]) -> Target:
+    return Target(
+        name=name,
+        file="run.trc",
+        read=_unpack,
+        seeds=seeds.packed(name),
+        watched=WATCHED,
+        check=_unpacked_soundly,
+        deeply=partial(_unpacked_alike, plainly=plainly),
+        words=tuple(more),
+        shapers=(shaping.repacked(words(TRC), (name,)),),
+        ways=(Way(), Way(lenient=True, chunk=61), Way(chunk=1000)),
+    )
+
+
+PACKED = (
+    _packed("gzip", _gunzip, [b"\x1f\x8b\x08", b"\x1f\x8b\x08\0\0\0\0\0\0\xff", b"\x1f\x8b\x08\x1f", b"\x03\0"]),
+    _packed("xz", _unxz, [b"\xfd7zXZ\0", b"\xfd7zXZ\0\0\4", b"YZ", b"\x21\1", b"\0\0\0\0"]),
+    _packed("zstd", _unzstd, [*MAGICS[2:], b"\x50\x2a\x4d\x18\3\0\0\0", b"\x50\x2a\x4d\x18\xff\xff\xff\xff"]),
+)

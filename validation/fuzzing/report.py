@@ -1,0 +1,111 @@
+"""The record of runs: a row for each reader, plain and sanitized."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from validation import record
+from validation.fuzzing.build import FOLDER
+from validation.fuzzing.worker import Tally
+
+RUNS = FOLDER / "runs.csv"
+RESULTS = FOLDER / "RESULTS.md"
+
+HEAD = """\
+# Fuzzing of the readers
+
+Written by `python -m validation.fuzzing --record`, with `runs.csv`; the laws that every input is held to are in the
+docstring of `validation/fuzzing/__init__.py`. An input is what a reader is given: a file, or a folder of files.
+"Edges" are those of compiled code and of lines of Python that inputs have reached; "kept" are the inputs that reached
+new ones. "Slowest" is the longest that reading an input took, "growth" what the memory of the process grew by after
+the first 2,000. The speed is of one process, with all laws, beside other work on the machine.
+
+Faults that were found are mended. `tests/data/fuzzing` has the inputs that must be refused, by reader; the tests of the
+readers have all.
+
+* native: NumPy reads the header of a column as Python, and raised `TokenError`, `MemoryError` or warnings, took 0.4 s
+  for 9,000 minus signs, or quoted all of it; names of kernels and arrays with line breaks or half surrogate pairs.
+* kernelslist: names of files with control characters came out in messages as they were.
+* parquet: control characters in what pyarrow says. Now every message of rdmodel is one line, by construction.
+* ppt-folder: `OverflowError` from a complex number of 400 digits in `app_config.py`.
+* ncu: `ValueError` from a grid of 5,000 digits; control characters in names of kernels.
+* affine: half surrogate pairs in messages; `"block": null` was taken.
+* launch: `ValueError` and `RecursionError` from numbers of 5,000 digits and lists within lists (gpu: likewise), a
+  warning for a fill beyond the type, messages as long as the file.
+
+nvbit, accelsim, trc, ppt and the packed files: none.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of one reader; seconds, milliseconds and MiB."""
+
+    reader: str
+    sanitizers: str
+    seed: int
+    inputs: int
+    read: int
+    edges: int
+    lines: int
+    kept: int
+    rate: float
+    slowest: float
+    growth: float
+    findings: int
+
+    @classmethod
+    def of(cls, reader: str, seed: int, sanitized: bool, tally: Tally) -> Run:
+        """Return what is recorded of a run."""
+        return cls(
+            reader=reader,
+            sanitizers="yes" if sanitized else "no",
+            seed=seed,
+            inputs=tally.inputs,
+            read=tally.read,
+            edges=tally.edges,
+            lines=tally.lines,
+            kept=tally.corpus,
+            rate=round(tally.inputs / tally.seconds if tally.seconds else 0.0),
+            slowest=round(1000 * tally.slowest, 1),
+            growth=round(tally.growth, 1),
+            findings=len(tally.findings),
+        )
+
+
+def to_csv(runs: Sequence[Run]) -> str:
+    """Return runs as CSV."""
+    return record.to_csv(Run, runs)
+
+
+def from_csv(text: str) -> list[Run]:
+    """Return the runs that `to_csv` wrote."""
+    return record.from_csv(Run, text)
+
+
+def merged(old: Sequence[Run], new: Sequence[Run]) -> list[Run]:
+    """Return old runs with new ones in the place of those of the same reader and build."""
+    runs = {(run.sanitizers, run.reader): run for run in old} | {(run.sanitizers, run.reader): run for run in new}
+    return list(runs.values())
+
+
+def table(runs: Sequence[Run]) -> list[str]:
+    """Return runs as lines of a table."""
+    head = "reader | inputs | read | edges | of lines | kept | inputs/s | slowest | growth | findings"
+    lines = [f"| {head} |", "|---|" + "---:|" * 9]
+    for run in runs:
+        reached = f"{run.edges:,} | {run.lines:,} | {run.kept:,}"
+        cost = f"{run.rate:,.0f} | {run.slowest:g} ms | {run.growth:g} MiB"
+        lines.append(f"| {run.reader} | {run.inputs:,} | {run.read:,} | {reached} | {cost} | {run.findings} |")
+    return lines
+
+
+def results(runs: Sequence[Run]) -> str:
+    """Return the record's page."""
+    lines = [HEAD]
+    for title, kind in (("Plain", "no"), ("With AddressSanitizer and UndefinedBehaviorSanitizer", "yes")):
+        own = [run for run in runs if run.sanitizers == kind]
+        if own:
+            lines += [f"## {title}", "", *table(own), ""]
+    return "\n".join(lines)

@@ -1,0 +1,322 @@
+"""Where fuzzing starts: sound files of every format, small, and the bad ones that the tests keep."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from rdmodel import storage
+from rdmodel.trace import ArrayInfo, Columns, Launch, Trace
+from tracegen.formats.parquet import write_parquet
+from validation.fuzzing.mutation import Case
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+LONGEST = 12_000
+
+_OPCODES = (
+    "LDG.E.SYS",
+    "LDG.E.64",
+    "STG.E.U8",
+    "ATOMG.E.ADD.GPU",
+    "RED.E",
+    "LDS.U.32",
+    "LDGSTS.E.128",
+    "LDL",
+    "LDC.64",
+)
+
+
+def _committed(pattern: str, name: str) -> list[Case]:
+    """Return the files of the tests' corpora as cases in which they are called `name`."""
+    files = [path.read_bytes() for path in sorted(DATA.glob(pattern))]
+    return [{name: data} for data in files if len(data) <= LONGEST]
+
+
+def _gzip(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
+def _xz(data: bytes) -> bytes:
+    return lzma.compress(data, preset=0)
+
+
+def _zstd(data: bytes) -> bytes:
+    from backports import zstd
+
+    return bytes(zstd.compress(data))
+
+
+_PACKERS: dict[str, Callable[[bytes], bytes]] = {"gzip": _gzip, "xz": _xz, "zstd": _zstd}
+
+
+# ---- Text
+
+
+def _lanes(first: int, step: int, count: int = 32) -> list[int]:
+    return [first + step * lane if lane < count else 0 for lane in range(32)]
+
+
+def nvbit() -> list[Case]:
+    """Return output of NVBit's mem_trace."""
+    context = "MEMTRACE: CTX 0x000055d0c0de0000"
+    launch = (
+        context + " - LAUNCH - Kernel pc 0x00007f1234567800 - Kernel name {} - grid launch id {} - grid size 4,2,1 "
+        "- block size 64,1,1 - nregs 16 - shmem 0 - cuda stream id 0\n"
+    )
+    line = context + " - grid_launch_id {} - CTA {} - warp {} - {} - {} \n"
+
+    def record(opcode: str, values: Iterable[int], number: int = 0, cta: str = "0,0,0", warp: int = 0) -> str:
+        return line.format(number, cta, warp, opcode, " ".join(f"0x{value:016x}" for value in values))
+
+    first = launch.format("scale(float*, int)", 0)
+    every = "".join(record(opcode, _lanes(4096, 4, 31)) for opcode in _OPCODES)
+    slots = "".join(record("LDG.E", _lanes(1 << 40, 128), 0, f"{n % 4},{n % 2},0", 8 + 3 * (n % 2)) for n in range(5))
+    two = first + launch.format("gemm", 1) + record("LDG.E", _lanes(64, -1)) + record("STG.E", _lanes(8, 8), 1)
+    texts = [first + every, "Hello\n" + first + slots, two, context + "\nMEMTRACE: STARTING CONTEXT 0x5\n" + two]
+    return [{"run.txt": text.encode()} for text in texts] + _committed("formats/nvbit-*", "run.txt")
+
+
+PPT_CONFIG = """kernel_1 = {
+\t"kernel_name" : "scale", "num_registers" : 18, "shared_mem_bytes" : 96, "grid_size" : 2, "block_size" : 64,
+\t"cuda_stream_id" : 0
+}
+app_kernels_id = [1]
+"""
+
+
+def ppt() -> list[Case]:
+    """Return files of one block of PPT-GPU's tracing tool."""
+    text = "\n=====\n".join(f"{opcode} 0x1000 0x{1 << 40:x} 0x1008 " for opcode in _OPCODES) + "\n"
+    full = "LDG.E " + " ".join(f"0x{4096 + 4 * lane:x}" for lane in range(32)) + "\n"
+    name = "kernel_1_block_0.mem"
+    return [{name: text.encode()}, {name: (full * 5).encode()}, *_committed("formats/ppt-*", name)]
+
+
+def ppt_folder() -> list[Case]:
+    """Return runs of that tool, with its configuration."""
+    record = b"LDG.E 0x1000 0x1004 \n=====\nSTG.E 0x2000 \n"
+    two = PPT_CONFIG + PPT_CONFIG.replace("kernel_1", "kernel_2")
+    return [
+        {"app_config.py": PPT_CONFIG.encode(), "kernel_1_block_0.mem": record, "kernel_1_block_1.mem": record * 2},
+        {"app_config.py": PPT_CONFIG.encode(), "memory_traces/kernel_1_block_1.mem.gz": gzip.compress(record)},
+        {"app_config.py": two.encode(), "memory_traces/kernel_2_block_0.mem": record},
+    ]
+
+
+def _traceg(version: int, *, places: bool = False, tail: str = "") -> str:
+    place = "0 0 0 0 " if places else ""
+    lines = [
+        "0000 ffffffff 1 R2 LDG.E.64 1 R4 8 1 0x7f0000001000 8",
+        "0010 0000ffff 1 R8 LD.E 1 R2 4 2 0x7f0000001000 4 4 -8 4 4 4 4 4 4 4 4 4 4 4 4",
+        "0020 00000003 0 STG.E.U8 2 R4 R8 1 0 0x1000 0x2000",
+        "0030 ffffffff 0 BAR.SYNC 0 0",
+        "0040 00000001 1 R0 ATOMG.E.ADD 3 P0 R4 R2 4 0 0x40",
+        "0050 ffffffff 1 R3 FFMA 3 R2 UR4 R8 0",
+        "0060 00000001 0 LDGSTS.E.128 2 R4 R2 16 0 0x7f0000000000",
+        "0070 ffffffff 0 DEPBAR.LE 1 R1 0",
+        "0080 00000001 1 R9 LDS 1 R4 4 0 0x10",
+    ]
+    head = f"""-kernel name = _Z5scalePfi
+-kernel id = 1
+-grid dim = (2,1,1)
+-block dim = (64,1,1)
+-shmem = 64
+-nregs = 7
+-binary version = 70
+-shmem base_addr = 0x00007efeb0000000
+-local mem base_addr = 0x00007efeb2000000
+-nvbit version = 1.5
+-accelsim tracer version = {version}
+
+#traces format = PC mask dest_num [reg_dests] opcode src_num [reg_srcs] mem_width [adrrescompress?] [mem_addresses]
+
+"""
+    body = "".join(f"{place}{line}{tail}\n" for line in lines)
+    blocks = f"#BEGIN_TB\n\nthread block = 0,0,0\n\nwarp = 0\ninsts = {len(lines)}\n{body}\n#END_TB\n\n"
+    # The second block has its place in old files, too.
+    more = body.replace("0 0 0 0 ", "1 0 0 1 ") if places else body
+    return head + blocks + f"#BEGIN_TB\n\nthread block = 1,0,0\n\nwarp = 1\ninsts = {len(lines)}\n{more}\n#END_TB\n"
+
+
+def accelsim() -> list[Case]:
+    """Return traces of Accel-Sim of several versions."""
+    name = "kernel-1.traceg"
+    texts = [_traceg(4), _traceg(2, places=True), _traceg(5, tail=" 0"), _traceg(5, tail=" 16 0")]
+    lined = _traceg(4).replace("\n\n#traces", "\n-enable lineinfo = 1\n\n#traces", 1).replace("\n00", "\n12 00")
+    return [{name: text.encode()} for text in (*texts, lined)] + _committed("accelsim/*.traceg", name)
+
+
+def kernelslist() -> list[Case]:
+    """Return lists of Accel-Sim with the traces that they name."""
+    small = _traceg(4).encode()
+    other = small.replace(b"scale", b"gemm").replace(b"-kernel id = 1", b"-kernel id = 2")
+    commands = b"MemcpyHtoD,0x00007f0000001000,4096\n"
+    return [
+        {"kernelslist.g": commands + b"kernel-1.traceg\n", "kernel-1.traceg": small},
+        {
+            "kernelslist.g": commands + b"kernel-1.traceg\nkernel-2.traceg.xz\n",
+            "kernel-1.traceg": small,
+            "kernel-2.traceg.xz": lzma.compress(other, preset=0),
+        },
+    ]
+
+
+def trc() -> list[Case]:
+    """Return traces of the Ocelot tracer."""
+    lines = [
+        f"{thread} {way} {4096 + 4 * thread} {size}" for way, size in ((0, 4), (1, 8)) for thread in range(0, 70, 3)
+    ]
+    texts = ["blocksize: 32 1 1\n" + "\n".join(lines) + "\n", "blocksize: 3 2 1\n0 0 0 4\n7 1 16 16\n7 0 1 1"]
+    return [{"run.trc": text.encode()} for text in texts]
+
+
+def packed(kind: str) -> Callable[[], list[Case]]:
+    """Return what returns such traces as files packed with gzip, xz or zstd."""
+    pack = _PACKERS[kind]
+
+    def cases() -> list[Case]:
+        text, short = (case["run.trc"] for case in trc())
+        return [{"run.trc": data} for data in (pack(text), pack(short), pack(short) + pack(b"\n0 0 4 4\n"), pack(b""))]
+
+    return cases
+
+
+def ncu() -> list[Case]:
+    """Return reports of Nsight Compute."""
+    return _committed("ncu/*.csv", "report.csv")
+
+
+# ---- Binary
+
+
+def traces() -> list[Trace]:
+    """Return small traces of several shapes."""
+    return [_trace(3, 1, 2), _trace(1, 2, 5), _trace(2, 3, 0)]
+
+
+def _trace(blocks: int, warps: int, rows: int) -> Trace:
+    count = blocks * warps * rows
+    rng = np.random.default_rng(count)
+    op = rng.choice([0, 1, 2, 3], count, p=[0.6, 0.2, 0.1, 0.1])
+    mask = rng.choice([1, 0xFFFFFFFF, 0x80000001], count)
+    lanes = np.where(op == 3, 0, np.bitwise_count(mask.astype(np.uint32)).astype(np.int64))
+    columns = Columns(
+        warp_start=np.arange(blocks * warps + 1) * rows,
+        pc=rng.integers(0, 99, count, np.int32),
+        op=op,
+        space=rng.integers(0, 4, count, np.uint8),
+        size=rng.choice([1, 4, 16], count),
+        gap=rng.integers(0, 9, count, np.int32),
+        needs=rng.integers(0, 1 << 63, count, np.uint64),
+        loop_exit=rng.integers(0, 2, count).astype(np.bool_),
+        mask=mask,
+        address_start=np.concatenate([[0], np.cumsum(lanes)]),
+        addresses=rng.integers(0, 1 << 40, int(lanes.sum())),
+    )
+    launch = Launch(
+        kernel="scale", grid=(blocks + 2, 1, 1), block=(32 * warps, 1, 1), registers=16, arrays=(ArrayInfo("A", 0, 64),)
+    )
+    return Trace(launch, columns, [0, *range(2, blocks + 1)][:blocks])
+
+
+def native() -> list[Case]:
+    """Return folders of the native form."""
+    cases = []
+    for trace in traces():
+        with TemporaryDirectory() as folder:
+            where = Path(folder) / "trace"
+            storage.save(trace, where, source={"kernel": "scale"})
+            cases.append({path.name: path.read_bytes() for path in sorted(where.iterdir())})
+    return cases
+
+
+def parquet() -> list[Case]:
+    """Return Parquet files."""
+    cases = []
+    for trace in traces():
+        with TemporaryDirectory() as folder:
+            where = Path(folder) / "trace.parquet"
+            write_parquet(trace, where)
+            cases.append({where.name: where.read_bytes()})
+    return cases
+
+
+def npy(array: Any) -> bytes:
+    """Return an array as the bytes of a ``.npy`` file."""
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+# ---- Programs
+
+
+def affine() -> list[Case]:
+    """Return affine kernels: those that come with rdmodel, and one with everything in it."""
+    whole = {
+        "name": "all",
+        "description": "d",
+        "parameters": {"N": 64, "M": 4},
+        "arrays": {"A": ["N", "M"], "B": {"shape": ["N"], "type": "float64", "space": "constant"}},
+        "grid": ["N // 32", 1, 1],
+        "block": [32, 1],
+        "shared_memory": 16,
+        "registers": 20,
+        "body": [
+            {
+                "if": ["x < N", "x % 2 == 0"],
+                "do": [{"for": "i", "from": "M - 1", "to": -1, "step": -1, "do": ["barrier"]}],
+            },
+            {"gap": 3},
+            "wait",
+            {"load": "A", "at": ["x", "min(x, M - 1)"]},
+            {"atomic": "B", "at": ["(x * 3 + 1) // 4"]},
+        ],
+    }
+    files = sorted((ROOT / "tracegen" / "kernels" / "affine").glob("*.json"))[::3]
+    return [{"kernel.json": json.dumps(whole).encode()}, *({"kernel.json": path.read_bytes()} for path in files)]
+
+
+def ptx() -> list[Case]:
+    """Return the PTX of the tests that is small."""
+    return _committed("ptx/*.ptx", "kernel.ptx")
+
+
+LAUNCH = """source = "scan.cu"
+defines = { TILE = 32 }
+includes = ["."]
+block = 256
+[args]
+n = 100
+in = "int[n]:random:1:10"
+out = "int[n]"
+f = "double[4]:zeros"
+[[launch]]
+kernel = "scan_blocks"
+grid = [4, 2]
+shared = 1024
+[[launch]]
+kernel = "scan_add"
+grid = 391
+args = { n = 1000, in = "out", x = 0.5 }
+"""
+
+
+def launch() -> list[Case]:
+    """Return launch files."""
+    return [{"launch.toml": LAUNCH.encode(), "scan.cu": b"__global__ void scan_blocks(int n) {}\n"}]
+
+
+def gpu() -> list[Case]:
+    """Return descriptions of GPUs."""
+    files = sorted((ROOT / "rdmodel" / "presets").glob("*.toml"))
+    return [{"gpu.toml": path.read_bytes()} for path in files if path.stat().st_size <= LONGEST]
