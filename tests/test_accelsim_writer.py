@@ -268,7 +268,7 @@ def test_what_the_format_cannot_hold_is_said(tmp_path):
         {"gap": 2_000_000},
     ]
     trace = make_trace([rows], grid=(2, 1, 1), blocks=[1])
-    trace.launch = replace(trace.launch, kernel="two\nlines")
+    trace.launch = replace(trace.launch, kernel="two\u00a0words")
     said = write_accelsim(trace, tmp_path / "a.traceg")
     assert [text.split(" ")[:2] for text in said] == [
         ["1", "barriers"],
@@ -280,7 +280,7 @@ def test_what_the_format_cannot_hold_is_said(tmp_path):
         ["1", "of"],
     ]
     back = read_accelsim(tmp_path / "a.traceg")
-    assert back.launch.kernel == "two_lines"
+    assert back.launch.kernel == "two_words"
     assert back.columns.gap.tolist() == [0, 0, 0, 0, 1_000_000]
     assert back.columns.size.tolist() == [12, 0, 4, 4, 4]
     assert back.columns.space.tolist() == [0, 0, Space.GLOBAL, Space.TEXTURE, 0]

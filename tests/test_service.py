@@ -453,7 +453,7 @@ def test_room_is_bounded_by_requests_and_by_bytes_and_comes_back():
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (TraceError("array\nB"), "bad_input", "array B"),
+        (TraceError("array\nB"), "bad_input", r"array\nB"),
         (Refusal("too_large", "much"), "too_large", "much"),
         (MemoryError(), "too_large", "needs more memory than there is"),
         (ZeroDivisionError("by zero"), "internal", "ZeroDivisionError: by zero"),

@@ -247,7 +247,7 @@ COMMANDS = {
     "kernels": run_kernels,
     "gpus": run_gpus,
 }
-"""What runs each command; `comparing`, `contesting` and `serving` have the others."""
+"""What runs each of these commands; `main` knows which modules have the others."""
 
 
 # ---- output

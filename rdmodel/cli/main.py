@@ -5,9 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from rdmodel.cli.arguments import parse
 from rdmodel.errors import RdmodelError, SimulationError
+
+MODULES = {
+    "compare": "comparing",
+    "calibrate": "comparing",
+    "policies": "contesting",
+    "serve": "serving",
+    "tiles": "tiling",
+}
+"""The modules that run commands, but for `commands`, which runs all others."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -15,12 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = None
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
-        # Commands load NumPy and the cores; help and usage errors do without.
-        from rdmodel.cli import commands, comparing, contesting, serving, tiling
-
-        modules = (commands, comparing, contesting, serving, tiling)
-        runs = {name: run for module in modules for name, run in module.COMMANDS.items()}
-        runs[arguments.command](arguments)
+        # Commands load NumPy and the cores; help and usage errors do without, and each command without the others'.
+        module = import_module(f"rdmodel.cli.{MODULES.get(arguments.command, 'commands')}")
+        module.COMMANDS[arguments.command](arguments)
         sys.stdout.flush()
     except SimulationError as error:
         return _fail(str(error), 1)
