@@ -32,15 +32,7 @@ TILE_OBJECTIVES = ("dram_bytes", "l2_bytes", "miss_rate", "misses", "time")
 def add_source(parser: Parser) -> None:
     """Add what makes the trace of a name or a file."""
     group = parser.add_argument_group("the kernel")
-    group.add_argument(
-        "--param",
-        action="append",
-        type=assignment,
-        default=[],
-        metavar="NAME=VALUE",
-        help="a size, NX=512, or an input that is a file, matrix=a.mtx (repeatable)",
-    )
-    group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
+    _add_sizes(group, "a size, NX=512, or an input that is a file, matrix=a.mtx (repeatable)")
     group.add_argument("--base", type=whole, metavar="ADDRESS", help="where the first array lies")
     group.add_argument(
         "--input-format",
@@ -50,6 +42,12 @@ def add_source(parser: Parser) -> None:
     )
     group.add_argument("--lenient", action="store_true", help="skip bad lines of a trace file, and say how many")
     add_program(parser)
+
+
+def _add_sizes(group: argparse._ArgumentGroup, text: str) -> None:
+    """Add the sizes of a kernel, with what `text` says of them, and the shape of its block."""
+    group.add_argument("--param", action="append", type=assignment, default=[], metavar="NAME=VALUE", help=text)
+    group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
 
 
 def add_program(parser: Parser) -> None:
@@ -369,15 +367,7 @@ def add_tiles(parser: Parser) -> None:
         metavar="NAME=VALUE,VALUE,...",
         help="sizes to choose from: TI=8,16,32 or block=32x8,16x16 (repeatable; all combinations are tiles)",
     )
-    group.add_argument(
-        "--param",
-        action="append",
-        type=assignment,
-        default=[],
-        metavar="NAME=VALUE",
-        help="a size, NI=1024 (repeatable)",
-    )
-    group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
+    _add_sizes(group, "a size, NI=1024 (repeatable)")
     group.add_argument(
         "--objective",
         type=one_of("objective", TILE_OBJECTIVES),

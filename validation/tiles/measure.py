@@ -10,6 +10,7 @@ from typing import Any
 
 import tracegen
 from rdmodel import presets
+from rdmodel.ranking import tile_text
 from rdmodel.simulator import simulate
 
 FOLDER = Path(__file__).parent
@@ -86,11 +87,6 @@ class Row:
 
 Task = tuple[str, str, str]
 """GPU, kernel and tile: the key of a row."""
-
-
-def tile_text(tile: Sizes) -> str:
-    """Return a tile as rows hold it."""
-    return " ".join(f"{name}={value}" for name, value in tile.items())
 
 
 def tasks(gpus: Sequence[str] = GPUS, kernels: Sequence[str] = tuple(BY_NAME)) -> list[Task]:

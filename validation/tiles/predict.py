@@ -12,7 +12,8 @@ import rdmodel as rd
 import tracegen
 from rdmodel import Prediction, RankedTile, Ranking, presets
 from rdmodel.objectives import objective_named, told
-from validation.tiles.measure import BY_NAME, FOLDER, GPUS, STUDIES, Sizes, Study, Task, tile_text
+from rdmodel.ranking import tile_text
+from validation.tiles.measure import BY_NAME, FOLDER, GPUS, STUDIES, Sizes, Study, Task
 
 EXACT = FOLDER / "predicted.csv"
 QUICK = FOLDER / "quick.csv"
