@@ -15,7 +15,7 @@ from rdmodel.checks import check_int
 
 R = TypeVar("R")
 
-HEAD_START = 0.2
+HEAD_START = 0.05
 """Seconds in which one thread works alone: work that ends in them would only be slowed down by others."""
 
 LOOK = 0.05
