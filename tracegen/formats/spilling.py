@@ -166,13 +166,14 @@ class Spill:
         return int(rows["key"][row]) & ~self._ignored
 
     def merged(self, window: int, room: Room) -> Iterator[tuple[Rows, Words]]:
-        """Yield all rows and words in order; about `window` rows are in memory at a time.
+        """Yield all rows and words in order, once; about `window` rows are in memory at a time.
 
         What was yielded is no longer valid when the next is.
         """
         self.rows.flush()
         self.words.flush()
         waiting = sorted(enumerate(self._runs), key=lambda run: run[1].first_key, reverse=True)
+        self._runs = []  # a run that is read to its end keeps its last window
         opened: list[tuple[int, _Run]] = []
         while opened or waiting:
             # Runs whose turn has not come have no window, so that the others can have large ones.
