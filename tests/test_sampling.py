@@ -237,8 +237,9 @@ def test_all_blocks_are_exact_and_the_intervals_have_no_width(definition):
 @BOTH
 def test_stretches_of_one_run_add_up_to_the_run(definition):
     from rdmodel.launch import deal, residency
-    from rdmodel.model import _BlocksRun, _Watch
     from rdmodel.options import Options
+    from rdmodel.runs import BlocksRun
+    from rdmodel.watch import Watch
 
     options = Options(definition=definition).resolve(SMALL)
     blocks = len(deal(MANY.launch, options)[0])
@@ -247,9 +248,9 @@ def test_stretches_of_one_run_add_up_to_the_run(definition):
     assert residency(MANY.launch, SMALL).blocks == 2
     found = []
     for one in plans:
-        run = _BlocksRun(MANY, SMALL, options, False, 0, (one,))
+        run = BlocksRun(MANY, SMALL, options, False, 0, (one,))
         [part] = run.parts()
-        found.append(part(_Watch(1, None).clock()).counts[0])
+        found.append(part(Watch(1, None).clock()).counts[0])
     exact = predict(MANY, SMALL, definition=definition).per_sm[0]
     for name in ("transactions", "hits", "latency_misses", "stalls_mshr", "steps", "blocks"):
         assert sum(getattr(sm, name) for sm in found) == getattr(exact, name)

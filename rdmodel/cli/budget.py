@@ -16,9 +16,9 @@ from rdmodel import demand
 from rdmodel.cli.text import bytes_text
 from rdmodel.coalescing import StoreRule
 from rdmodel.config import GPU
+from rdmodel.cores import store_rule
 from rdmodel.errors import ConfigError
 from rdmodel.launch import deal, residency
-from rdmodel.model import store_rule
 from rdmodel.options import Options
 from rdmodel.paging import WINDOW
 from rdmodel.progress import Progress

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 import tracegen
 from rdmodel import presets, storage
 from rdmodel.checks import check_int
+from rdmodel.classification import locality
 from rdmodel.cli import text
 from rdmodel.cli.arguments import extent_options, jobs, model_options, simulation_options
 from rdmodel.cli.budget import Budget, budget_of
@@ -24,7 +25,7 @@ from rdmodel.cli.text_simulation import simulation
 from rdmodel.config import GPU
 from rdmodel.errors import ConfigError
 from rdmodel.estimates import student
-from rdmodel.localities import Locality, locality
+from rdmodel.localities import Locality
 from rdmodel.model import predict
 from rdmodel.options import Options
 from rdmodel.overrides import override, parse_size

@@ -14,7 +14,8 @@ from rdmodel.cli import text_comparison, text_measured
 from rdmodel.cli.arguments import comparison_options, machine_assignments
 from rdmodel.cli.commands import Progress, print_csv, print_json
 from rdmodel.cli.sources import machine, open_sources, open_suite
-from rdmodel.comparison import Comparison, agreement, compare, latency_for
+from rdmodel.comparing import compare, latency_for
+from rdmodel.comparison import Comparison, agreement
 from rdmodel.config import GPU, LatencyConfig
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.measured import MeasuredComparison, compare_measured, measured_l1, pick
