@@ -45,6 +45,8 @@ _HOMES = {
     "rdmodel.options": ("Options", "SimulationOptions"),
     "rdmodel.quick": ("estimate",),
     "rdmodel.ranking": ("InfeasibleTile", "RankedTile", "Ranking"),
+    "rdmodel.reports.making": ("report",),
+    "rdmodel.reports.values": ("KernelReport", "Report"),
     "rdmodel.result": ("Ablation", "L2Prediction", "MissCounts", "Prediction", "SmCounts"),
     "rdmodel.reuse": ("Histogram", "MissRatioCurve"),
     "rdmodel.sectors": ("SectorCounts",),

@@ -48,6 +48,9 @@ from rdmodel.quick import estimate as estimate
 from rdmodel.ranking import InfeasibleTile as InfeasibleTile
 from rdmodel.ranking import RankedTile as RankedTile
 from rdmodel.ranking import Ranking as Ranking
+from rdmodel.reports.making import report as report
+from rdmodel.reports.values import KernelReport as KernelReport
+from rdmodel.reports.values import Report as Report
 from rdmodel.result import Ablation as Ablation
 from rdmodel.result import L2Prediction as L2Prediction
 from rdmodel.result import MissCounts as MissCounts

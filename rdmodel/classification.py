@@ -51,9 +51,14 @@ def locality(
     assert sms is not None
     accesses = Accesses(sms)
     result = simulate(trace, machine, seed=seed, check=check, progress=progress, observe=accesses.feed, **options)
+    return locality_of(accesses, result, trace, machine.l1)
+
+
+def locality_of(accesses: Accesses, result: Simulation, trace: Trace, l1: CacheConfig) -> Locality:
+    """Return the locality of a simulation of `trace`, all accesses of it observed; `TraceError` without loads."""
     if not result.loads:
         raise TraceError(f"the simulated blocks of {result.kernel} load nothing")
-    l1, blocks = machine.l1, result.config["options"]["blocks"]
+    blocks = result.config["options"]["blocks"]
     concentrations = concentration_by_load(_first_blocks(trace, blocks), l1.index, l1.sets, l1.line)
     return summarise_accesses(accesses, result, l1, concentrations)
 

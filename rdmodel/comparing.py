@@ -19,7 +19,7 @@ from rdmodel.model import L1_OPTIONS, predict
 from rdmodel.options import Definition, Options, SimulationOptions
 from rdmodel.progress import Progress, stage
 from rdmodel.sectors import SectorCounter
-from rdmodel.simulator import check_sectors, simulate
+from rdmodel.simulator import Observer, check_sectors, simulate
 from rdmodel.trace import Trace
 
 DEFINITIONS: tuple[Definition, ...] = ("hardware", "paper")
@@ -27,7 +27,7 @@ DEFINITIONS: tuple[Definition, ...] = ("hardware", "paper")
 NAMED = ("definition", "sms", "blocks", "sched")
 """Fields of `Options` that `compare` has parameters of its own for."""
 
-PARAMETERS = ("definitions", "sms", "blocks", "sched", "latency", "seed", "seeds", "check", "sectors")
+PARAMETERS = ("definitions", "sms", "blocks", "sched", "latency", "seed", "seeds", "check", "sectors", "observe")
 LATENCIES = tuple(f.name for f in fields(LatencyConfig))
 
 
@@ -44,6 +44,7 @@ def compare(
     definitions: Sequence[Definition] = DEFINITIONS,
     check: bool = False,
     sectors: bool = False,
+    observe: Observer | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
@@ -53,7 +54,8 @@ def compare(
     served holds up those behind it (``stall="head"``), that stores evict, and latencies: `latency`, else those of
     `latency_for`. `options` are fields of `Options` and go before these; one that only one definition has goes to
     that one only. `seed` and `seeds` are the model's; `sms`, `blocks`, `sched` and `check` are as in `simulate`.
-    `sectors` counts the simulated loads by 32-byte sector too. `progress` is called with (blocks begun, blocks in all),
+    `sectors` counts the simulated loads by 32-byte sector too; `observe` is as in `simulate`, and not together with
+    `sectors`, which observes by itself. `progress` is called with (blocks begun, blocks in all),
     the runs of the model and of the simulator together.
 
     All options are checked before the first run. Raises what `predict` and `simulate` raise; a kernel without loads
@@ -66,8 +68,10 @@ def compare(
     check_flag("sectors", sectors)
     if sectors:
         check_sectors(machine)
+    if sectors and observe is not None:
+        raise ConfigError("observe: not together with sectors, which observes by itself")
     SimulationOptions(sms=sms, blocks=blocks, sched=sched)
-    wanted = _definitions(definitions)
+    wanted = check_definitions(definitions)
     given = _given(options)
     own = _own_options(given, wanted)
     told = _latency(machine, sms, latency, given)
@@ -99,7 +103,7 @@ def compare(
         blocks=blocks,
         sched=sched,
         check=check,
-        observe=counter,
+        observe=observe if counter is None else counter,
         sectors=sectors,
         progress=parts[-1],
     )
@@ -124,8 +128,8 @@ def latency_for(
 # ---- what the model is told
 
 
-def _definitions(definitions: Sequence[Definition]) -> tuple[Definition, ...]:
-    """Return the definitions in their order, each once."""
+def check_definitions(definitions: Sequence[Definition]) -> tuple[Definition, ...]:
+    """Return the definitions in their order, each once; raise `ConfigError` for another, or for none."""
     if isinstance(definitions, str) or not definitions:
         raise ConfigError(f"definitions={definitions!r}: must be a list of {' and '.join(DEFINITIONS)}, or one of them")
     for definition in definitions:

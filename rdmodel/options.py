@@ -84,8 +84,7 @@ class Options:
         check_number("first_touch_factor", self.first_touch_factor, 0)
         for name in ("l2", "divergence", "clip", "gap"):
             check_flag(name, getattr(self, name))
-        foreign = _PAPER_ONLY if self.definition == "hardware" else _HARDWARE_ONLY
-        for name in foreign:
+        for name in FOREIGN[self.definition]:
             default = Options.__dataclass_fields__[name].default
             if getattr(self, name) != default:
                 other = "paper" if self.definition == "hardware" else "hardware"
@@ -122,8 +121,11 @@ _CHOICES = {
     "full_set": FullSet,
     "step": Step,
 }
-_PAPER_ONLY = ("effects", "clip")
-_HARDWARE_ONLY = ("sched", "schedulers", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor")
+FOREIGN: dict[Definition, tuple[str, ...]] = {
+    "hardware": ("effects", "clip"),
+    "paper": ("sched", "schedulers", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor"),
+}
+"""Options that a definition does not have: they are the other one's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

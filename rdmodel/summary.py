@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ class ArrayUse:
 class Summary:
     """A trace in numbers.
 
-    `threads` and `blocks` are the grid's; `blocks_held` is how many blocks the trace has, and everything
+    `threads` and `blocks` are the grid's; `blocks_held` is how many blocks of the trace were looked at, and everything
     below is about these. `instructions` counts warp instructions by operation. `lane_accesses` are accesses
     of single lanes, `bytes_requested` their bytes. `lines` are the distinct lines of `line` bytes that are
     requested, by stores too. `load_transactions` are what coalescing makes of the loads. `elsewhere` counts
@@ -81,18 +82,19 @@ class Summary:
         return plain
 
 
-def summarise(trace: Trace, line: int = 128) -> Summary:
+def summarise(trace: Trace, line: int = 128, blocks: Sequence[int] | None = None) -> Summary:
     """Count what a trace asks of memory, in lines of `line` bytes (a power of two, else `ConfigError`).
 
-    Reads the trace once, a piece of a block at a time; memory is proportional to the number of distinct
-    lines.
+    `blocks` are the ids of those that are looked at; None: all that the trace holds. Reads the trace once, a piece
+    of a block at a time; memory is proportional to the number of distinct lines.
     """
     if line < 1 or line & (line - 1):
         raise ConfigError(f"line={line}: must be a power of two")
     assert trace.blocks is not None
     launch = trace.launch
     tally = _Tally(sorted(launch.arrays, key=lambda array: array.base), line)
-    for block in trace.blocks:
+    chosen = trace.blocks if blocks is None else blocks
+    for block in chosen:
         for _, columns in pieces(trace, int(block)):
             tally.add(columns)
     return Summary(
@@ -101,7 +103,7 @@ def summarise(trace: Trace, line: int = 128) -> Summary:
         block=launch.block,
         blocks=launch.blocks,
         threads=launch.threads,
-        blocks_held=len(trace.blocks),
+        blocks_held=len(chosen),
         instructions={op.name.lower(): int(tally.instructions[op]) for op in Op},
         lane_accesses=tally.lane_accesses,
         bytes_requested=tally.bytes_requested,

@@ -1,4 +1,4 @@
-"""Reuse distances of a sample of a kernel's lines, its warps taking turns: what `rdmodel mrc --sample` shows."""
+"""Reuse distances of a kernel's lines, its warps taking turns: what `rdmodel mrc` shows, of all lines or a sample."""
 
 from __future__ import annotations
 
@@ -10,16 +10,31 @@ import numpy as np
 
 from rdmodel._shards import DONE, WANT_BLOCK, WANT_CHUNK, Shards, Turns
 from rdmodel.coalescing import Chunk, StoreRule, WarpStream, open_block
-from rdmodel.config import GPU
+from rdmodel.config import GPU, replace
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.estimates import SampledHistogram
 from rdmodel.launch import deal, residency
 from rdmodel.options import Options
+from rdmodel.policies import Linear
 from rdmodel.progress import Progress
 from rdmodel.trace import Trace
 
 HASHES = 1 << 53
 """A line's hash is one of so many."""
+
+
+TURNS: dict[str, Any] = {"lat_min": 0, "sigma": 0.0, "hit_latency": 0, "divergence": False}
+"""Options of the `paper` definition with which warps take turns, an instruction each, and never wait."""
+
+
+def in_turns(gpu: GPU) -> tuple[GPU, dict[str, Any]]:
+    """Return the machine and the options with which `predict` finds the reuse distances of warps that take turns.
+
+    The cache is fully associative, and no latency and no limit on MSHRs has a say: the order depends on the launch
+    alone.
+    """
+    l1 = replace(gpu.l1, ways=gpu.l1.lines, index=Linear(), mshrs=None, mshr_per_warp=None, mshr_merge=None)
+    return gpu.replace(l1=l1), {"definition": "paper", **TURNS}
 
 
 def check_sample(sample: Any) -> float:

@@ -206,6 +206,14 @@ def test_the_heat_map_of_the_page_on_tiles_is_what_its_command_draws(tmp_path, m
     assert written[0] == written[1], f"if the new one is right, copy it: rdmodel {command}"
 
 
+def test_the_report_of_the_docs_is_what_its_command_writes(tmp_path, run):
+    (command,) = re.findall(r"^\$ rdmodel (report .*) -o report.html$", (DOCS / "report.md").read_text(), re.M)
+    assert run(*command.split(), "-o", str(tmp_path / "report.html"))[0] == 0
+    page = DOCS / "examples/report.html"
+    same = page.read_bytes() == (tmp_path / "report.html").read_bytes()
+    assert same, f"if the new one is right: rdmodel {command} -o {page.relative_to(ROOT)} --overwrite"
+
+
 def test_the_noise_of_the_measured_rows_is_as_stated():
     with (ROOT / "validation/hardware/gtx570.csv").open() as file:
         runs = [(row["miss_rate_run1"], row["miss_rate_run2"]) for row in csv.DictReader(file)]

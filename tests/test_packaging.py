@@ -53,6 +53,7 @@ def test_the_wheel_holds_compiled_modules_types_and_presets_and_no_generated_cod
         "tracegen/py.typed",
         "rdmodel/presets/gtx570-16k.toml",
         "rdmodel/service/schema.json",
+        "rdmodel/reports/style.css",
     } <= set(names)
     assert not [name for name in names if name.endswith(".c") or name.startswith("tests/")]
 

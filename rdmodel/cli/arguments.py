@@ -19,6 +19,7 @@ from rdmodel.cli.groups import (
     add_model,
     add_output,
     add_policies,
+    add_report,
     add_runs,
     add_service,
     add_simulator,
@@ -46,6 +47,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         hint = suggestion(rest[0].split("=")[0], command.options()) if rest[0].startswith("-") else ""
         command.error(f"unknown argument {rest[0]!r}{hint}")
     return arguments
+
+
+def command_parser(name: str) -> Parser:
+    """Return the parser of one command."""
+    return _build()[1][name]
 
 
 def _build() -> tuple[Parser, dict[str, Parser]]:
@@ -169,6 +175,19 @@ def _mrc(parser: Parser) -> None:
     add_output(parser, csv=True)
 
 
+def _report(parser: Parser) -> None:
+    parser.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help=SOURCE)
+    parser.add_argument("-o", "--output", metavar="PAGE.html", help="the page; without --json it has to be named")
+    parser.add_argument("--overwrite", action="store_true", help="replace an older file")
+    add_report(parser)
+    add_source(parser)
+    add_machine(parser)
+    add_extent(parser)
+    add_model(parser, several=True)
+    add_memory(parser)
+    add_output(parser, json="print everything as one JSON object")
+
+
 def _tiles(parser: Parser) -> None:
     parser.add_argument("source", metavar="KERNEL_OR_FILE", help="a kernel's name, or a loop nest in a .json file")
     add_tiles(parser)
@@ -197,6 +216,7 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "trace": (_trace, "Make a trace of a kernel, or convert one."),
     "info": (_info, "Show the launch, instructions, footprint and locality of a trace."),
     "mrc": (_mrc, "Show the reuse-distance histogram and the miss-ratio curve."),
+    "report": (_report, "Make one page of what the caches do with kernels or traces, why, and what would help."),
     "tiles": (_tiles, "Rank tile sizes or block shapes of a kernel by what the caches do."),
     "serve": (_serve, "Answer requests as JSON, one per line on stdin, with one line each on stdout."),
     "kernels": (add_output, "List the kernels that come with rdmodel."),
@@ -233,12 +253,18 @@ def extent_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all options of `predict` that are on the command line."""
-    names = (
-        "definition cta stores divergence effects clip sched schedulers stall full_set step stagger gap "
-        "first_touch_factor hit_latency seed seeds l2 ablation breakdown sample_sms sample_blocks"
-    )
+    names = "definition seed seeds l2 ablation breakdown sample_sms sample_blocks"
     options = {name: getattr(arguments, name) for name in names.split()} | extent_options(arguments)
-    options["n_jobs"] = jobs(arguments)
+    return options | rule_options(arguments) | {"n_jobs": jobs(arguments)}
+
+
+def rule_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `predict` that say by which rules a definition goes."""
+    names = (
+        "cta stores divergence effects clip sched schedulers stall full_set step stagger gap first_touch_factor "
+        "hit_latency"
+    )
+    options = {name: getattr(arguments, name) for name in names.split()}
     if arguments.latency is not None:
         options["lat_min"], options["sigma"] = arguments.latency
     return options

@@ -35,6 +35,7 @@ ADVICE = {
     "mrc": "look at fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",
     "simulate": "simulate fewer blocks (--blocks) or SMs (--sms)",
     "info": "make a trace of fewer blocks",
+    "report": "report on fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",
 }
 
 
@@ -109,12 +110,13 @@ class Budget:
         advice = f"follow fewer lines (--sample), or {ADVICE['mrc']}"
         self._admit(trace, per_sm, gpu.l1.line, StoreRule.DROP, need, progress, advice)
 
-    def admit_summary(self, trace: Trace, line: int, progress: Progress) -> None:
-        """Raise `ConfigError` unless a summary of the trace fits."""
+    def admit_summary(self, trace: Trace, line: int, progress: Progress, blocks: Sequence[int] | None = None) -> None:
+        """Raise `ConfigError` unless a summary of the trace fits; `blocks`: of these only."""
         if self.limit is None:
             return
-        assert trace.blocks is not None
-        self._admit(trace, [trace.blocks], line, StoreRule.LINES, demand.summary_bytes, progress)
+        chosen = trace.blocks if blocks is None else blocks
+        assert chosen is not None
+        self._admit(trace, [chosen], line, StoreRule.LINES, demand.summary_bytes, progress)
 
     def _admit(
         self,

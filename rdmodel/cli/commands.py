@@ -35,7 +35,7 @@ from rdmodel.reuse import INFINITE, Histogram
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import simulate
 from rdmodel.summary import summarise
-from rdmodel.turns import check_sample, kernel_histogram
+from rdmodel.turns import TURNS, check_sample, in_turns, kernel_histogram
 from tracegen import formats
 
 R = TypeVar("R", Prediction, Simulation, Locality)
@@ -139,15 +139,14 @@ def run_mrc(arguments: argparse.Namespace) -> None:
 
 def _print_reuse(arguments: argparse.Namespace, gpu: GPU, lines: list[int] | None, budget: Budget) -> None:
     trace = open_source(arguments.source, arguments)
-    options = extent_options(arguments) | {"definition": "paper", "seed": arguments.seed, "n_jobs": jobs(arguments)}
-    l1 = dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear())
+    options = extent_options(arguments) | {"seed": arguments.seed, "n_jobs": jobs(arguments)}
+    line = gpu.l1.line
     if arguments.order == "round-robin":
-        # No latency and no MSHR limit: the order depends on the launch alone, not on any cache.
-        l1 = dataclasses.replace(l1, mshrs=None, mshr_per_warp=None, mshr_merge=None)
-        options |= {"lat_min": 0, "sigma": 0.0, "hit_latency": 0, "divergence": False}
+        gpu, turns = in_turns(gpu)
+        options |= turns
     else:
+        gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear()))
         options["definition"] = arguments.order
-    gpu = gpu.replace(l1=l1)
     with Progress(f"{arguments.source}, counting lines") as progress:
         budget.admit_prediction(trace, gpu, options, progress, listed=arguments.json)
     with Progress(arguments.source) as progress:
@@ -155,11 +154,11 @@ def _print_reuse(arguments: argparse.Namespace, gpu: GPU, lines: list[int] | Non
     assert result.histogram is not None
     curve = result.histogram.miss_ratio_curve(lines)
     if arguments.json:
-        points = [{"lines": n, "bytes": n * l1.line, "miss_ratio": ratio} for n, ratio in curve]
+        points = [{"lines": n, "bytes": n * line, "miss_ratio": ratio} for n, ratio in curve]
         print_json(
             {
                 "kernel": result.kernel,
-                "line": l1.line,
+                "line": line,
                 "order": arguments.order,
                 "transactions": result.transactions,
                 "histogram": _histogram(result.histogram),
@@ -168,9 +167,9 @@ def _print_reuse(arguments: argparse.Namespace, gpu: GPU, lines: list[int] | Non
             }
         )
     elif arguments.csv:
-        print_csv({"lines": n, "bytes": n * l1.line, "miss_ratio": ratio} for n, ratio in curve)
+        print_csv({"lines": n, "bytes": n * line, "miss_ratio": ratio} for n, ratio in curve)
     else:
-        print(text.reuse(result, curve, l1.line, arguments.order))
+        print(text.reuse(result, curve, line, arguments.order))
 
 
 def _sampled_mrc(arguments: argparse.Namespace, gpu: GPU, lines: Sequence[int] | None, budget: Budget) -> None:
@@ -180,8 +179,7 @@ def _sampled_mrc(arguments: argparse.Namespace, gpu: GPU, lines: Sequence[int] |
     rate = check_sample(arguments.sample)
     check_int("seed", arguments.seed, 0)
     trace = open_source(arguments.source, arguments)
-    turns: dict[str, Any] = {"lat_min": 0, "sigma": 0.0, "hit_latency": 0, "divergence": False}
-    options = Options(definition="paper", **turns, **extent_options(arguments)).resolve(gpu)
+    options = Options(definition="paper", **TURNS, **extent_options(arguments)).resolve(gpu)
     with Progress(f"{arguments.source}, counting lines") as progress:
         budget.admit_sample(trace, gpu, options, rate, progress, listed=arguments.json)
     with Progress(arguments.source) as progress:

@@ -120,16 +120,17 @@ def add_extent(parser: Parser) -> None:
     group.add_argument("--blocks", type=whole, metavar="N", help="only the first N blocks of the grid")
 
 
-def add_model(parser: Parser) -> None:
-    """Add the options of both definitions of the model."""
+def add_model(parser: Parser, several: bool = False) -> None:
+    """Add the options of both definitions of the model, of which one is chosen, or `several`."""
     group = parser.add_argument_group("the model")
-    group.add_argument(
-        "--definition",
-        type=one_of("definition", DEFINITIONS),
-        default="hardware",
-        metavar="|".join(DEFINITIONS),
-        help="which model (hardware)",
-    )
+    kind = one_of("definition", DEFINITIONS)
+    names = "|".join(DEFINITIONS)
+    if several:
+        text = "which model (repeatable); default: hardware"
+        group.add_argument("--definition", dest="definitions", action="append", type=kind, metavar=names, help=text)
+    else:
+        text = "which model (hardware)"
+        group.add_argument("--definition", type=kind, default="hardware", metavar=names, help=text)
     group.add_argument("--latency", type=latency, metavar="MIN:SIGMA", help="of a miss, in steps; default: the GPU's")
     group.add_argument("--hit-latency", type=whole, metavar="N", help="of a hit, in steps; default: the GPU's")
     group.add_argument(
@@ -343,6 +344,29 @@ def add_runs(parser: Parser) -> None:
     group.add_argument(
         "--sample-blocks", type=number, metavar="SHARE", help="run only that share of the blocks, and estimate: 0.1"
     )
+
+
+def add_report(parser: Parser) -> None:
+    """Add what a report runs."""
+    group = parser.add_argument_group("the report")
+    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
+    group.add_argument("--seeds", type=whole, default=1, metavar="N", help="runs; mean and 95 %% interval (1)")
+    group.add_argument("--l2", action="store_true", help="what leaves the SMs goes on to the L2 that they share")
+    group.add_argument("--no-ablation", dest="ablation", action="store_false", help="leave out what components do")
+    group.add_argument(
+        "--what-if",
+        dest="what_ifs",
+        action="append",
+        type=assignment,
+        metavar="KEY=VALUE[,KEY=VALUE...]",
+        help="predict with other fields of the GPU, too: l1.size=48K,l1.ways=6 (repeatable); "
+        "default: half, two and four times the L1's ways, and fully associative",
+    )
+    group.add_argument("--no-what-if", action="store_true", help="leave out what other machines would do")
+    group.add_argument(
+        "--simulate", action="store_true", help="simulate the whole grid as well: cycles, the model beside it, locality"
+    )
+    group.add_argument("--jobs", type=whole, metavar="N", help="threads; default: one for each core (-1)")
 
 
 def add_memory(parser: Parser, hint: str = "") -> None:

@@ -14,6 +14,7 @@ MODULES = {
     "compare": "comparing",
     "calibrate": "comparing",
     "policies": "contesting",
+    "report": "reporting",
     "serve": "serving",
     "tiles": "tiling",
 }

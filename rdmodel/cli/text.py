@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from rdmodel.config import GPU
 from rdmodel.estimates import Estimate, SampledCurve, SampledHistogram
 from rdmodel.result import L2Prediction, Prediction
 from rdmodel.reuse import Histogram, MissRatioCurve
 from rdmodel.summary import Summary
+from rdmodel.wording import by_powers, range_text, shape_text
+from rdmodel.wording import count as count
+from rdmodel.wording import percent as percent
+from rdmodel.wording import size_text as size_text
 
 WIDTH = 24
 """Characters of the longest bar."""
@@ -27,16 +29,6 @@ def table(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
         for row in cells
     ]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def count(value: float) -> str:
-    """Return a count with separators; means over seeds keep one decimal."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
-
-
-def percent(part: float, whole: float) -> str:
-    """Return a share in percent."""
-    return f"{100 * part / whole:.2f} %" if whole else "-"
 
 
 def prediction(result: Prediction) -> str:
@@ -210,23 +202,8 @@ def _bar(share: float) -> str:
 
 
 def _by_powers(histogram: Histogram) -> list[tuple[str, int]]:
-    rows = []
-    end = int(histogram.distances[-1]).bit_length() + 1 if len(histogram.distances) else 0
-    for bits in range(end):
-        low, high = (0, 0) if bits == 0 else (1 << (bits - 1), (1 << bits) - 1)
-        first, last = np.searchsorted(histogram.distances, [low, high + 1])
-        if first < last:
-            name = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-            rows.append((name, int(histogram.counts[first:last].sum())))
+    rows = [(range_text(low, high), n) for low, high, n in by_powers(histogram)]
     return [*rows, ("first touch", histogram.infinite)]
-
-
-def size_text(size: int) -> str:
-    """Return a number of bytes as a person writes it."""
-    for unit, bits in (("MB", 20), ("KB", 10)):
-        if size >= 1 << bits and size % (1 << bits) == 0:
-            return f"{size >> bits:,} {unit}"
-    return f"{size:,} B"
 
 
 def bytes_text(size: int) -> str:
@@ -241,7 +218,7 @@ def bytes_text(size: int) -> str:
 def summary(result: Summary) -> str:
     """Return what a trace holds."""
     rows = [
-        ("grid, block", f"{_shape(result.grid)}, {_shape(result.block)} threads"),
+        ("grid, block", f"{shape_text(result.grid)}, {shape_text(result.block)} threads"),
         ("blocks held", f"{result.blocks_held:,} of {result.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in result.instructions.items() if n),
         ("lane accesses", f"{result.lane_accesses:,} ({result.active_lanes:.1f} active lanes an instruction)"),
@@ -260,17 +237,13 @@ def summary(result: Summary) -> str:
     return "\n\n".join(parts)
 
 
-def _shape(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape))
-
-
 def kernels(specs: Iterable[Any]) -> str:
     """Return the list of kernels with sizes and blocks."""
     rows = [("kernel", "sizes", "block", "what it does")]
     for spec in specs:
         files = (f"[{name}=FILE]" for name in spec.inputs)
         sizes = " ".join([*(f"{name}={value}" for name, value in spec.sizes.items()), *files])
-        rows.append((spec.name, sizes, _shape(spec.block), spec.description))
+        rows.append((spec.name, sizes, shape_text(spec.block), spec.description))
     return table(rows)
 
 

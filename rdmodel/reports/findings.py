@@ -1,0 +1,124 @@
+"""What the numbers of a kernel come to, in a few sentences: each says one thing, and follows from numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rdmodel.config import GPU
+from rdmodel.reports.simulated import CLASSES
+from rdmodel.reports.values import KernelReport
+from rdmodel.wording import count, percent, size_text
+
+MEANINGS = {
+    "compulsory": "first requests to a line, which no L1 avoids",
+    "capacity": "more other lines came in between than the L1 holds",
+    "associativity": "too many lines fell into the same set",
+}
+
+WORTH = 0.01
+"""Share of the transactions from which on a component of the model is worth a sentence."""
+
+
+def findings(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
+    """Yield the sentences."""
+    yield from _misses(kernel)
+    yield from _coalescing(kernel)
+    yield from _curve(kernel, gpu)
+    yield from _components(kernel)
+    yield from _changes(kernel)
+    yield from _traffic(kernel)
+    yield from _simulated(kernel)
+    yield from _reuse(kernel)
+
+
+def _misses(kernel: KernelReport) -> Iterator[str]:
+    one = kernel.prediction
+    if not one.misses.total:
+        yield f"No load request leaves the SM; {percent(one.latency_miss_rate, 1)} wait for lines in flight."
+        return
+    causes = {name: getattr(one.misses, name) for name in MEANINGS}
+    most = max(causes, key=lambda name: causes[name])
+    yield (
+        f"{percent(one.miss_rate, 1)} of the load transactions leave the SM. "
+        f"{percent(causes[most], one.misses.total)} of these misses are {most} misses: {MEANINGS[most]}."
+    )
+
+
+def _coalescing(kernel: KernelReport) -> Iterator[str]:
+    found = kernel.summary
+    if found.instructions["load"]:
+        yield (
+            f"A warp's load makes {found.transactions_per_load:.2f} transactions on average; "
+            f"it would make 1 if the data of its threads lay in one {found.line}-byte line."
+        )
+
+
+def _curve(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
+    histogram, l1 = kernel.histogram, gpu.l1
+    here = histogram.miss_ratio(l1.lines)
+    larger = [(n, ratio) for n, ratio in kernel.curve() if n > l1.lines and ratio <= here / 2]
+    ideal = f"A fully associative LRU cache of the L1's {size_text(l1.size)} would miss {percent(here, 1)}"
+    if larger:
+        n, ratio = larger[0]
+        yield f"{ideal}, with warps that take turns; from {size_text(n * l1.line)} on at most {percent(ratio, 1)}."
+    elif here:
+        yield f"{ideal}, with warps that take turns; no larger one would miss half as many."
+
+
+def _components(kernel: KernelReport) -> Iterator[str]:
+    one = kernel.prediction
+    if one.ablation:
+        most = max(one.ablation, key=lambda row: row.difference)
+        if most.difference > WORTH * one.transactions:
+            yield (
+                f"Of the components of the model, {most.component} accounts for most misses: without it there are "
+                f"{count(round(most.difference))} fewer ({percent(most.difference, one.transactions)} of the "
+                "transactions)."
+            )
+        else:
+            yield (
+                "No single component of the model (associativity, latency, MSHRs, divergence, the order of blocks) "
+                f"accounts for misses of more than {percent(WORTH, 1)} of the transactions."
+            )
+
+
+def _changes(kernel: KernelReport) -> Iterator[str]:
+    if kernel.what_ifs:
+        best = min(kernel.what_ifs, key=lambda name: kernel.what_ifs[name].miss_rate)
+        rate, now = kernel.what_ifs[best].miss_rate, kernel.prediction.miss_rate
+        if rate < now:
+            yield f"Of the changed machines, “{best}” misses least: {percent(rate, 1)} instead of {percent(now, 1)}."
+        else:
+            yield "None of the changed machines misses less."
+
+
+def _traffic(kernel: KernelReport) -> Iterator[str]:
+    l2 = kernel.prediction.l2
+    if l2 is not None:
+        yield (
+            f"The L2 serves {percent(l2.hits, l2.reads)} of what the L1 misses; "
+            f"{count(l2.dram_bytes)} bytes move between L2 and DRAM."
+        )
+
+
+def _simulated(kernel: KernelReport) -> Iterator[str]:
+    if kernel.comparison is not None:
+        run = kernel.comparison.simulation
+        blocks = sum(sm.blocks for sm in run.per_sm)
+        part = "the whole launch" if blocks == kernel.summary.blocks else f"the first {blocks:,} blocks"
+        yield (
+            f"Simulated on {run.sms} SMs: {part} in {count(run.cycles)} cycles, at an IPC of {run.ipc:,.2f}; "
+            f"{percent(run.miss_rate, 1)} of the load transactions miss in the L1s."
+        )
+
+
+def _reuse(kernel: KernelReport) -> Iterator[str]:
+    found = kernel.locality
+    if found is not None and found.unbounded.total:
+        classes = found.unbounded.to_dict()
+        most = max(classes, key=lambda name: classes[name])
+        yield (
+            f"Of the simulated re-references, {percent(classes[most], found.unbounded.total)} are to lines last "
+            f"touched by {CLASSES[most]}; the L1s serve {percent(found.bounded.total, found.accesses)} of all load "
+            "transactions."
+        )
