@@ -18,13 +18,14 @@ PACKAGES = ("rdmodel", "tracegen")
 FLOORS = {
     0: "errors version",
     1: "checks progress policies polynomials reuse memory config options overrides presets randomness trace "
-    "result simulation measurements estimates ranking paging",
+    "result simulation measurements estimates ranking paging grids outcomes records",
     2: "_heap _calendar _index _lru _tree _shards _warp _sched _coalesce _core _model _l2 _locality "
     "_ring _clock _period _patterns _victims _cache _dram _issue _machine _network _loadstore _reorder _engine",
     3: "assembly tally launch coalescing expansion pieces distance storage summary concentration sectors sharing "
-    "threads sampling turns demand matching objectives questions answerfile answers excerpts planning scaling npy",
+    "threads sampling turns demand matching objectives questions answerfile answers excerpts planning scaling npy "
+    "repeats sending",
     4: "model simulator reference",
-    5: "calibration comparison contests localities measured plots tiling quick heatmap",
+    5: "calibration comparison contests localities measured plots tiling quick heatmap engines sweeps",
     6: "__init__ tracegen",
     7: "cli integrations __main__ service",
 }

@@ -23,6 +23,7 @@ from rdmodel.cli.groups import (
     add_service,
     add_simulator,
     add_source,
+    add_sweep,
     add_tiles,
 )
 from rdmodel.cli.parser import Parser, number, one_of, whole
@@ -176,6 +177,16 @@ def _tiles(parser: Parser) -> None:
     add_output(parser, csv=True, json="one JSON object")
 
 
+def _sweep(parser: Parser) -> None:
+    parser.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help=SOURCE)
+    add_source(parser)
+    add_machine(parser)
+    add_extent(parser)
+    add_model(parser)
+    add_sweep(parser)
+    add_output(parser, csv=True, json="one JSON object")
+
+
 def _gpus(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a preset or a .toml file")
     add_assignments(parser)
@@ -198,6 +209,7 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "info": (_info, "Show the launch, instructions, footprint and locality of a trace."),
     "mrc": (_mrc, "Show the reuse-distance histogram and the miss-ratio curve."),
     "tiles": (_tiles, "Rank tile sizes or block shapes of a kernel by what the caches do."),
+    "sweep": (_sweep, "Run kernels under every point of a grid of configurations; go on where it was interrupted."),
     "serve": (_serve, "Answer requests as JSON, one per line on stdin, with one line each on stdout."),
     "kernels": (add_output, "List the kernels that come with rdmodel."),
     "gpus": (_gpus, "List the GPUs, or show one fully expanded; the output can be loaded again."),

@@ -15,6 +15,7 @@ MODULES = {
     "calibrate": "comparing",
     "policies": "contesting",
     "serve": "serving",
+    "sweep": "sweeping",
     "tiles": "tiling",
 }
 """The modules that run commands, but for `commands`, which runs all others."""
