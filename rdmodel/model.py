@@ -36,19 +36,8 @@ from rdmodel.progress import Progress
 from rdmodel.randomness import Draws
 from rdmodel.result import Ablation, L2Prediction, MissCounts, Prediction, SmCounts, describe, mean_l2
 from rdmodel.reuse import Histogram
-from rdmodel.sampling import (
-    Group,
-    Plan,
-    Sampled,
-    Stretch,
-    check_sampling,
-    choose_sms,
-    estimates_of_blocks,
-    estimates_of_sms,
-    minus,
-    plan,
-    strata,
-)
+from rdmodel.sampling import Group, check_sampling, choose_sms, estimates_of_sms, strata
+from rdmodel.stretches import Plan, Sampled, Stretch, estimates_of_blocks, minus, plan
 from rdmodel.threads import Stop, check_jobs, in_turn
 from rdmodel.trace import Trace
 
@@ -369,10 +358,10 @@ class _Run:
         sharing.run_side_by_side(sms, supplies, cap, l2)
         return dataclasses.replace(self._part(sms, clock, started), l2=l2.prediction())
 
-    def _sm(self, sm: int, clock: _Clock, stretch: int = 0) -> _Sm:
+    def _sm(self, sm: int, clock: _Clock) -> _Sm:
         launch = self.trace.launch
         core = _make_core(self.gpu, self.options, residency(launch, self.gpu).blocks, launch.block_warps, self.track)
-        return _Sm(self.trace, core, self.gpu, self.options, self.seed, sm, clock, stretch)
+        return _Sm(self.trace, core, self.gpu, self.options, self.seed, sm, clock)
 
     def _part(self, sms: Sequence[_Sm], clock: _Clock, started: float) -> _Part:
         seconds = perf_counter() - started - clock.trace_seconds - clock.waited
@@ -421,37 +410,32 @@ class _SmsRun(_Run):
 
 @dataclass(frozen=True, slots=True)
 class _BlocksRun(_Run):
-    """A run of some stretches of the SMs' blocks, each by itself; `plans` has one plan per modelled SM."""
+    """A run of some stretches of the SMs' blocks; `plans` has one plan per modelled SM."""
 
     plans: tuple[Plan, ...]
 
     @property
     def blocks(self) -> int:
         """How many blocks are run, over all SMs; those before a stretch too."""
-        return sum(part.last - part.begin for one in self.plans for part in one.parts)
+        return sum(one.run for one in self.plans)
 
     def parts(self) -> list[Callable[[_Clock], _Part]]:
-        """Return the stretches."""
+        """Return the SMs: the stretches of one follow each other on it."""
         return [
-            partial(self._run_stretch, sm, blocks, number, stretch)
+            partial(self._run_stretches, sm, blocks, one)
             for (sm, blocks), one in zip(self._dealt, self.plans, strict=True)
-            for number, stretch in enumerate(one.parts)
         ]
 
-    def _run_stretch(self, sm: int, blocks: Sequence[int], number: int, stretch: Stretch, clock: _Clock) -> _Part:
+    def _run_stretches(self, sm: int, blocks: Sequence[int], one: Plan, clock: _Clock) -> _Part:
         started = perf_counter()
-        one = self._sm(sm, clock, number)
-        resident = residency(self.trace.launch, self.gpu).blocks
-        counts = one.run_stretch(blocks, stretch, resident)
-        return _Part(
-            list(counts), [], clock.trace_seconds, perf_counter() - started - clock.trace_seconds - clock.waited
-        )
+        counts = self._sm(sm, clock).run_stretches(blocks, one.parts, residency(self.trace.launch, self.gpu).blocks)
+        return _Part(counts, [], clock.trace_seconds, perf_counter() - started - clock.trace_seconds - clock.waited)
 
     def result(self, parts: Sequence[_Part]) -> Prediction:
         """Return what the stretches say of all blocks of their SMs."""
-        counts = iter([sm for part in parts for sm in part.counts])
         sms = [
-            Sampled(one, *zip(*((next(counts), next(counts)) for _ in one.parts), strict=True)) for one in self.plans
+            Sampled(one, tuple(part.counts[::2]), tuple(part.counts[1::2]))
+            for one, part in zip(self.plans, parts, strict=True)
         ]
         part = _Part([sm.total() for sm in sms], [], sum(p.trace_seconds for p in parts), sum(p.seconds for p in parts))
         return dataclasses.replace(_Run.result(self, [part]), estimates=estimates_of_blocks(sms))
@@ -572,7 +556,6 @@ class _Sm:
         seed: int,
         sm: int,
         clock: _Clock,
-        stretch: int = 0,
     ) -> None:
         assert options.sigma is not None
         self.sm = sm
@@ -581,8 +564,7 @@ class _Sm:
         self._trace = trace
         self._line = gpu.l1.line
         self._rule = store_rule(options)
-        # Stretches of one SM are runs of their own; the first begins as the SM does.
-        self._make_draws = partial(Draws, seed, sm + (stretch << 32), options.sigma)
+        self._make_draws = partial(Draws, seed, sm, options.sigma)
         self._batch = FIRST_BATCH
         self._left = np.empty(0, np.int64)
         self._streams: dict[int, WarpStream] = {}
@@ -594,20 +576,27 @@ class _Sm:
         while self.run_to_block():
             self.give(next(blocks, None))
 
-    def run_stretch(self, blocks: Sequence[int], stretch: Stretch, resident: int) -> tuple[SmCounts, SmCounts]:
-        """Run from the first block of a stretch on; return what it counted, and the wave of blocks before it."""
-        at, earlier = stretch.begin, self.counts()
-        before = earlier
-        while self.run_to_block():
-            if at == stretch.first - resident:
-                earlier = self.counts()
-            if at == stretch.first:
-                before = self.counts()
-            if at == stretch.last < len(blocks):
-                break
-            self.give(blocks[at] if at < stretch.last else None)
-            at += 1
-        return minus(self.counts(), before), minus(before, earlier)
+    def run_stretches(self, blocks: Sequence[int], parts: Sequence[Stretch], resident: int) -> list[SmCounts]:
+        """Run the SM through parts of its blocks, in order, without emptying it in between.
+
+        Returns for each part two counts: of the blocks that are counted, and of the wave before them.
+        """
+        found: list[SmCounts] = []
+        asks = self.run_to_block()
+        for part in parts:
+            earlier = before = self.counts()
+            for at in range(part.begin, part.last):
+                if at == part.first - resident:
+                    earlier = self.counts()
+                if at == part.first:
+                    before = self.counts()
+                self.give(blocks[at])
+                asks = self.run_to_block()
+            while asks and part is parts[-1]:
+                self.give(None)
+                asks = self.run_to_block()
+            found += [minus(self.counts(), before), minus(before, earlier)]
+        return found
 
     def run_to_block(self) -> bool:
         """Run until a slot is free and asks for a block (``core.now`` says when); False: the SM is done."""

@@ -22,7 +22,8 @@ FLOORS = {
     2: "_heap _calendar _index _lru _tree _shards _warp _sched _coalesce _core _model _l2 _locality "
     "_ring _clock _period _patterns _victims _cache _dram _issue _machine _network _loadstore _reorder _engine",
     3: "assembly tally launch coalescing expansion pieces distance storage summary concentration sectors sharing "
-    "threads sampling turns demand matching objectives questions answerfile answers excerpts planning scaling npy",
+    "threads sampling stretches turns demand matching objectives questions answerfile answers excerpts planning "
+    "scaling npy",
     4: "model simulator reference",
     5: "calibration comparison contests localities measured plots tiling quick heatmap",
     6: "__init__ tracegen",
