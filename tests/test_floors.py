@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("rdmodel", "tracegen")
 
 FLOORS = {
-    0: "errors version",
+    0: "errors naming version",
     1: "checks progress policies polynomials reuse memory config options overrides presets randomness trace "
     "result simulation measurements estimates ranking paging combinations localities",
     2: "_heap _calendar _index _lru _tree _shards _warp _sched _coalesce _core _model _l2 _locality "
