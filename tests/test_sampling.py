@@ -17,9 +17,9 @@ from rdmodel import predict
 from rdmodel.errors import ConfigError
 from rdmodel.estimates import Estimate, estimate, student
 from rdmodel.launch import deal
-from rdmodel.model import _BlocksRun, _Run, _Watch
 from rdmodel.options import Options
 from rdmodel.result import MissCounts, SmCounts
+from rdmodel.runs import BlocksRun, Run
 from rdmodel.sampling import Group, choose_sms, estimates_of_sms, strata
 from rdmodel.stretches import (
     BEFORE,
@@ -35,6 +35,7 @@ from rdmodel.stretches import (
     minus,
     plan,
 )
+from rdmodel.watch import Watch
 
 SMALL = make_gpu()
 BOTH = pytest.mark.parametrize("definition", ["hardware", "paper"])
@@ -247,14 +248,14 @@ def run_in_parts(definition: str, *parts: Stretch) -> tuple[SmCounts, ...]:
     """Return what each part of `MANY` counted, and what the wave before it did, on one SM with 2 resident blocks."""
     options = Options(definition=definition, threads=None, sms=1).resolve(SMALL)
     one = Plan((parts[0], parts[-1]), parts[1:-1], 0, 120)
-    [part] = _BlocksRun(MANY, SMALL, options, False, 0, (one,)).parts()
-    return tuple(part(_Watch(1, None).clock()).counts)
+    [part] = BlocksRun(MANY, SMALL, options, False, 0, (one,)).parts()
+    return tuple(part(Watch(1, None).clock()).counts)
 
 
 def counts_when_blocks_begin(definition: str, blocks: list[int]) -> list[SmCounts]:
     """Return what one SM with just these blocks has counted when each begins, and at the end."""
     options = Options(definition=definition, threads=None, sms=1).resolve(SMALL)
-    sm = _Run(MANY, SMALL, options, False, 0)._sm(0, _Watch(1, None).clock())
+    sm = Run(MANY, SMALL, options, False, 0)._sm(0, Watch(1, None).clock())
     found = []
     for block in (*blocks, None, None):
         assert sm.run_to_block()
