@@ -18,7 +18,7 @@ import numpy as np
 
 import tracegen
 from rdmodel.coalescing import Chunk, StoreRule, open_block
-from rdmodel.trace import WARP, Program
+from rdmodel.trace import ELSEWHERE, WARP, Op, Program
 from tracegen import KernelTrace
 
 LINE = 128
@@ -57,7 +57,8 @@ def coalesce_plainly(program: Program, warps: int, limit: int) -> Iterator[tuple
     done = 0
     for warp in range(warps):
         for segment in program:
-            masks, steps = segment.mask[warp].tolist(), segment.step.tolist()
+            cached = (segment.op != Op.BARRIER) & (segment.space < ELSEWHERE)
+            masks, steps = (segment.mask[warp] * cached).tolist(), segment.step.tolist()
             bases = segment.base[warp].tolist()
             for trip in range(segment.trips):
                 for mask, step, base in zip(masks, steps, bases, strict=True):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
-import time
+
+from children import measure
 
 TARGET = 400
 """The highest peak in MB that counts as small enough."""
@@ -25,22 +25,6 @@ def kernels() -> list[str]:
     return [kernel["name"] for kernel in json.loads(listed.stdout)]
 
 
-def measure(kernel: str, definition: str) -> dict[str, float]:
-    """Return the peak resident set in MB and the wall time in seconds of one prediction; exits if it fails."""
-    start = time.perf_counter()
-    arguments = [*RDMODEL, "predict", kernel, "--definition", definition, "--json"]
-    child = os.posix_spawn(
-        sys.executable,
-        arguments,
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)],
-    )
-    _, status, usage = os.wait4(child, 0)
-    if code := os.waitstatus_to_exitcode(status):
-        sys.exit(f"{' '.join(arguments)}: exit status {code}")
-    return {"peak_mb": usage.ru_maxrss * 1024 / 1e6, "seconds": time.perf_counter() - start}
-
-
 def main() -> None:
     """Measure every kernel and print a table as it goes, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -52,7 +36,7 @@ def main() -> None:
         print(f"peak memory in MB, wall time in s; wanted: at most {TARGET} MB")
     rows = {}
     for kernel in options.kernels or kernels():
-        row = rows[kernel] = measure(kernel, options.definition)
+        row = rows[kernel] = measure(["-m", "rdmodel", "predict", kernel, "--definition", options.definition, "--json"])
         if not options.json:
             print(f"{kernel:16}{row['peak_mb']:>8.0f}{row['seconds']:>8.1f}", flush=True)
     peak = max(row["peak_mb"] for row in rows.values())

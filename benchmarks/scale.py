@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from children import measure
 
 SIZES = (10**7, 10**8, 10**9)
 COMMANDS = ("mrc", "predict")
@@ -81,22 +82,10 @@ def segments(block: int) -> Iterator[object]:
     )
 
 
-def measure(command: str, path: Path, memory: str) -> dict[str, float]:
-    """Return wall and CPU seconds and the peak resident set in MB of a command on a trace; exits if it fails."""
-    arguments = [sys.executable, "-m", "rdmodel", command, str(path), *EXTENT, "--memory", memory, "--json"]
-    if command == "mrc":
-        arguments[-1] = "--csv"
-    start = time.perf_counter()
-    silence = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-    child = os.posix_spawn(sys.executable, arguments, os.environ, file_actions=silence)
-    _, status, usage = os.wait4(child, 0)
-    if code := os.waitstatus_to_exitcode(status):
-        sys.exit(f"{' '.join(arguments)}: exit status {code}")
-    return {
-        "seconds": time.perf_counter() - start,
-        "cpu_seconds": usage.ru_utime + usage.ru_stime,
-        "peak_mb": usage.ru_maxrss * 1024 / 1e6,
-    }
+def run(command: str, path: Path, memory: str) -> dict[str, float]:
+    """Return what a command on a trace took."""
+    output = "--csv" if command == "mrc" else "--json"
+    return measure(["-m", "rdmodel", command, str(path), *EXTENT, "--memory", memory, output])
 
 
 def measure_length(transactions: int, folder: Path, memory: str) -> dict[str, dict[str, float]]:
@@ -110,7 +99,7 @@ def measure_length(transactions: int, folder: Path, memory: str) -> dict[str, di
         )
         size = sum(file.stat().st_size for file in path.iterdir())
         rows = {"write": {"seconds": time.perf_counter() - started, "disk_mb": size / 1e6}}
-        return rows | {command: measure(command, path, memory) for command in COMMANDS}
+        return rows | {command: run(command, path, memory) for command in COMMANDS}
     finally:
         shutil.rmtree(path, ignore_errors=True)
 

@@ -3,10 +3,13 @@ from rdmodel import presets as presets
 from rdmodel.answers import Answers as Answers
 from rdmodel.calibration import Calibration as Calibration
 from rdmodel.calibration import calibrate as calibrate
+from rdmodel.classification import locality as locality
+from rdmodel.combinations import Combination as Combination
+from rdmodel.combinations import combination as combination
+from rdmodel.comparing import compare as compare
 from rdmodel.comparison import Agreement as Agreement
 from rdmodel.comparison import Comparison as Comparison
 from rdmodel.comparison import agreement as agreement
-from rdmodel.comparison import compare as compare
 from rdmodel.concentration import balance as balance
 from rdmodel.concentration import concentration_by_load as concentration_by_load
 from rdmodel.concentration import intra_warp_concentration as intra_warp_concentration
@@ -14,9 +17,7 @@ from rdmodel.config import GPU as GPU
 from rdmodel.config import CacheConfig as CacheConfig
 from rdmodel.config import CoreConfig as CoreConfig
 from rdmodel.config import LatencyConfig as LatencyConfig
-from rdmodel.contests import Combination as Combination
 from rdmodel.contests import Contest as Contest
-from rdmodel.contests import combination as combination
 from rdmodel.contests import contest as contest
 from rdmodel.distance import DistanceStream as DistanceStream
 from rdmodel.distance import histogram as histogram
@@ -31,7 +32,6 @@ from rdmodel.estimates import Estimate as Estimate
 from rdmodel.estimates import SampledCurve as SampledCurve
 from rdmodel.estimates import SampledHistogram as SampledHistogram
 from rdmodel.localities import Locality as Locality
-from rdmodel.localities import locality as locality
 from rdmodel.measured import MeasuredComparison as MeasuredComparison
 from rdmodel.measured import compare_measured as compare_measured
 from rdmodel.measurements import Measurement as Measurement

@@ -1,6 +1,6 @@
 # See _core.pxd for what a core is made of. A core runs until it needs something from outside (instructions of a
-# warp, random numbers, a block), says what, is given it, and goes on. rdmodel.model validates everything and
-# drives the cores.
+# warp, random numbers, a block), says what, is given it, and goes on. rdmodel.model validates everything,
+# rdmodel.feeding drives the cores.
 """The part of the compiled model that both definitions share: `Core`, one object per SM."""
 
 from array import array

@@ -1,4 +1,4 @@
-# What happens per access is here; what is asked of every line at the end, rdmodel.localities asks with NumPy.
+# What happens per access is here; what is asked of every line at the end, rdmodel.classification asks with NumPy.
 """Who uses a line again: the memory of all load transactions of a run, as if no cache ever forgot a line."""
 
 cimport cython

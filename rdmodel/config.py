@@ -117,6 +117,10 @@ class CoreConfig:
         check_int("hit_latency", self.hit_latency, 0)
 
 
+UNSIMULATED = ("name", "latency", "paper_latency", "calibrated", "sources")
+"""Fields of a `GPU` that the simulator does not know: they make no other machine."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPU:
     """A GPU: its SMs, what limits residency on one, its caches, memory and latencies.
@@ -175,9 +179,22 @@ class GPU:
             raise ConfigError(f"dram.row={self.dram.row}: is not a multiple of l1.line = {self.l1.line}")
 
     def replace(self, **changes: Any) -> GPU:
-        """Return a copy with fields changed, checked anew; raise `ConfigError` for an unknown one."""
+        """Return a copy with fields changed, checked anew; raise `ConfigError` for an unknown one.
+
+        `calibrated` was fitted to the machine as it is: where a change makes another machine of it, none is left,
+        unless one is given.
+        """
         changed: GPU = replace(self, **changes)
-        return changed
+        return changed if "calibrated" in changes else changed.fitted_to(self)
+
+    def fitted_to(self, other: GPU) -> GPU:
+        """Return this GPU with `calibrated`, which was fitted to `other`, only if both are one machine."""
+        simulated = [f.name for f in dataclasses.fields(self) if f.name not in UNSIMULATED]
+        if self.calibrated is None or all(getattr(self, name) == getattr(other, name) for name in simulated):
+            return self
+        sources = {name: source for name, source in self.sources.items() if name.partition(".")[0] != "calibrated"}
+        fresh: GPU = replace(self, calibrated=None, sources=sources)
+        return fresh
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings and dicts: `gpu_from_dict` reads it back."""

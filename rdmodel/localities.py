@@ -1,8 +1,7 @@
-"""`locality`: who uses a kernel's lines again, how far apart, and what of it an L1 keeps."""
+"""What a locality says, as frozen values: who uses a kernel's lines again, and how far apart."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -10,20 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel._locality import Accesses
-from rdmodel.concentration import balance, concentration_by_load
-from rdmodel.config import GPU, CacheConfig
-from rdmodel.errors import TraceError
-from rdmodel.presets import gpu as find_gpu
-from rdmodel.progress import Progress
 from rdmodel.simulation import Simulation
-from rdmodel.simulator import make_options, simulate
-from rdmodel.trace import Trace
 
 TYPES = ("streaming", "inter_warp", "intra_warp", "inter_intra_warp")
 """Types of lines, in the order of Koo et al., table 2; `Locality.reuse_distances` has them as keys."""
-
-BUCKETS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +122,7 @@ class AccessCounts:
 
     def by_power(self) -> dict[str, int]:
         """Return how many lines have 1, 2, 3-4, 5-8, ... accesses, by those names, up to the most."""
-        return _ranges(_sums(_bit_lengths(self.counts - 1), self.lines), lambda k: ((1 << k) // 2 + 1, 1 << k))
+        return _ranges(sums(_bit_lengths(self.counts - 1), self.lines), lambda k: ((1 << k) // 2 + 1, 1 << k))
 
     def __eq__(self, other: object) -> bool:
         """Two are equal if all their numbers are."""
@@ -245,122 +234,10 @@ class Locality:
         return row
 
 
-def locality(
-    trace: Trace,
-    gpu: str | GPU = "gtx470-16k",
-    *,
-    seed: int = 0,
-    check: bool = False,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Locality:
-    """Simulate a kernel launch and classify every load transaction of its L1s.
-
-    Arguments and errors are those of `simulate`, with `TraceError` also where nothing is loaded. Besides what the
-    simulation needs, time O(transactions log distinct lines) and memory O(distinct lines x SMs).
-    """
-    machine = find_gpu(gpu)
-    sms = make_options(options).resolve(machine).sms
-    assert sms is not None
-    accesses = Accesses(sms)
-    result = simulate(trace, machine, seed=seed, check=check, progress=progress, observe=accesses.feed, **options)
-    if not result.loads:
-        raise TraceError(f"the simulated blocks of {result.kernel} load nothing")
-    l1, blocks = machine.l1, result.config["options"]["blocks"]
-    concentrations = concentration_by_load(_first_blocks(trace, blocks), l1.index, l1.sets, l1.line)
-    return summarise_accesses(accesses, result, l1, concentrations)
+# ---- numbers
 
 
-def _first_blocks(trace: Trace, blocks: int | None) -> Trace:
-    assert trace.blocks is not None
-    if blocks is None:
-        return trace
-    part = copy.copy(trace)
-    part.blocks = trace.blocks[:blocks]
-    return part
-
-
-def summarise_accesses(
-    accesses: Accesses, result: Simulation, l1: CacheConfig, concentrations: Mapping[int, float]
-) -> Locality:
-    """Return the locality that all `accesses` of a simulation show, which are at least one."""
-    loads = accesses.program_counters()
-    lines = _Lines(accesses, result.sms, len(loads), l1)
-    (first, *unbounded), (_, *bounded) = accesses.classes().tolist()
-    order = np.argsort(loads[:, 0])
-    return Locality(
-        accesses=int(loads[:, 1].sum()),
-        first_touches=first,
-        unbounded=ReReferences(*unbounded),
-        bounded=ReReferences(*bounded),
-        lines=LineTypes(*lines.by_load.sum(axis=0).tolist()),
-        loads=tuple(
-            LoadLocality(pc, times, hits, LineTypes(*lines.by_load[i].tolist()), concentrations[pc])
-            for i, (pc, times, hits) in zip(order.tolist(), loads[order].tolist(), strict=True)
-        ),
-        accesses_per_line=_merge(lines.per_line),
-        accesses_per_stay=_merge([*lines.per_stay, accesses.residences()]),
-        reuse_distances={
-            name: _distances(buckets, int(total))
-            for name, buckets, total in zip(TYPES, lines.buckets, lines.distances, strict=True)
-        },
-        balance=sum(lines.balances) / result.loads,
-        simulation=result,
-    )
-
-
-class _Lines:
-    """What the lines of all SMs say together."""
-
-    def __init__(self, accesses: Accesses, sms: int, loads: int, l1: CacheConfig) -> None:
-        self.by_load = np.zeros((loads, len(TYPES)), np.int64)
-        self.buckets = np.zeros((len(TYPES), BUCKETS), np.int64)
-        self.distances = np.zeros(len(TYPES), np.int64)
-        self.per_line: list[NDArray[np.int64]] = []
-        self.per_stay: list[NDArray[np.int64]] = []
-        self.balances: list[float] = []
-        for sm in range(sms):
-            rows = accesses.lines(sm)
-            if len(rows):
-                self._add(rows, accesses.distances(sm), l1)
-
-    def _add(self, rows: NDArray[np.int64], uses: NDArray[np.int64], l1: CacheConfig) -> None:
-        line, load, times, own, since_miss, distances = rows.T
-        kind = _types(times, own)
-        np.add.at(self.by_load, (load, kind), 1)
-        np.add.at(self.distances, kind, distances)
-        np.add.at(self.buckets, (kind[uses[:, 0]], uses[:, 1]), uses[:, 2])
-        self.per_line.append(_tally(times))
-        self.per_stay.append(_tally(since_miss))
-        in_sets = _sums(l1.index.set_of(line, l1.sets, l1.line), times, l1.sets)
-        self.balances.append(balance(in_sets) * int(times.sum()))
-
-
-def _types(times: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return each line's type, as a place in `TYPES`: table 2 of Koo et al."""
-    return np.select([times == 1, own == 1, own == times], [0, 1, 2], 3)
-
-
-# ---- histograms
-
-
-def _tally(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows of (value, how often it occurs)."""
-    return np.stack(np.unique(values, return_counts=True), axis=1)
-
-
-def _merge(tallies: list[NDArray[np.int64]]) -> AccessCounts:
-    values, counts = np.concatenate(tallies).T
-    distinct, at = np.unique(values, return_inverse=True)
-    return AccessCounts(distinct, _sums(at, counts, len(distinct)))
-
-
-def _distances(buckets: NDArray[np.int64], total: int) -> ReuseDistances:
-    count = int(buckets.sum())
-    return ReuseDistances(tuple(np.trim_zeros(buckets, "b").tolist()), total / count if count else 0.0)
-
-
-def _sums(at: NDArray[np.int64], values: NDArray[np.int64], length: int = 0) -> NDArray[np.int64]:
+def sums(at: NDArray[np.int64], values: NDArray[np.int64], length: int = 0) -> NDArray[np.int64]:
     """Return the sums of the values at 0, 1, 2, ..."""
     sums = np.zeros(max(length, int(at.max(initial=-1)) + 1), np.int64)
     np.add.at(sums, at, values)

@@ -34,7 +34,8 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
 
     `assignments` maps dotted keys (see `keys`) to values, texts as `parse_number` reads them or values of the
     field's own type; ``inf`` means unlimited for the MSHR fields. A new ``l1.index`` drops the old function's
-    parameters, ``l1.index.polynomial`` and its like change one. Raises `ConfigError` that names the key.
+    parameters, ``l1.index.polynomial`` and its like change one. Of another machine than `gpu`, `calibrated` is left
+    only if it is given. Raises `ConfigError` that names the key.
     """
     plain = gpu.to_dict()
     known = keys()
@@ -48,7 +49,8 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
             table = table.setdefault(name, {})
         table[last] = _parse(key, assignments[key])
         plain["sources"][key] = SOURCE
-    return gpu_from_dict(plain)
+    changed = gpu_from_dict(plain)
+    return changed if any(key.startswith("calibrated.") for key in assignments) else changed.fitted_to(gpu)
 
 
 def parse_number(text: str, name: str = "value") -> int | float:

@@ -316,6 +316,27 @@ class Segment:
         """Warp instructions in the segment, over all warps."""
         return self.trips * int(np.count_nonzero(self.mask))
 
+    def with_lanes(
+        self,
+        base: NDArray[np.int64],
+        needs: NDArray[np.uint64] | None = None,
+        mask: NDArray[np.uint32] | None = None,
+    ) -> Segment:
+        """Return the segment with other addresses (`base`), and with other `needs` and `mask` if they are given."""
+        return Segment(
+            trips=self.trips,
+            pc=self.pc,
+            op=self.op,
+            space=self.space,
+            size=self.size,
+            gap=self.gap,
+            loop_exit=self.loop_exit,
+            needs=self.needs if needs is None else needs,
+            mask=self.mask if mask is None else mask,
+            base=base,
+            step=self.step,
+        )
+
 
 Program = Sequence[Segment]
 """One block's memory instructions in program order, as segments."""

@@ -19,7 +19,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel import presets
 from rdmodel.cli import commands, comparing
-from rdmodel.comparison import DEFINITIONS
+from rdmodel.comparing import DEFINITIONS
 from rdmodel.config import LatencyConfig
 from rdmodel.errors import SimulationError
 from rdmodel.progress import stage
@@ -178,7 +178,7 @@ def test_latencies_are_fitted_once_where_the_machine_is_not_the_calibrated_one(r
         latency = LatencyConfig(lat_min=77, sigma=8, hit_latency=9)
         return rd.Calibration(gpu=gpu.name, latency=latency, misses=1, error=0, patterns={})
 
-    monkeypatch.setattr("rdmodel.comparison.calibrate", fit)
+    monkeypatch.setattr("rdmodel.comparing.calibrate", fit)
     status, out, _ = run("compare", *NAMES, *SMALL, *options.split(), "--json")
     assert status == 0
     assert seen == ([] if fitted is None else [fitted])
@@ -284,8 +284,8 @@ def test_a_mistake_gives_status_2_and_one_clear_line_before_the_work(run, monkey
     def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("rdmodel.comparison.simulate", never)
-    monkeypatch.setattr("rdmodel.comparison.predict", never)
+    monkeypatch.setattr("rdmodel.comparing.simulate", never)
+    monkeypatch.setattr("rdmodel.comparing.predict", never)
     monkeypatch.setattr("rdmodel.calibration.simulate", never)
     status, out, err = run(*line.split())
     assert (status, out) == (2, "")

@@ -19,7 +19,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel import contests
 from rdmodel.cli import commands, contesting
-from rdmodel.contests import COMBINATIONS
+from rdmodel.combinations import COMBINATIONS
 from rdmodel.errors import SimulationError
 from rdmodel.policies import INDEX_FUNCTIONS, PD, POLICIES, parse_policy
 from tracegen.kernels.suites import SUITES

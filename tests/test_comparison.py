@@ -11,8 +11,9 @@ from test_model import make_gpu, make_trace
 
 import rdmodel as rd
 import tracegen
-from rdmodel import comparison
-from rdmodel.comparison import DEFINITIONS, SHARES
+from rdmodel import comparing
+from rdmodel.comparing import DEFINITIONS
+from rdmodel.comparison import SHARES
 from rdmodel.config import LatencyConfig
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.matching import SCHEDULERS
@@ -207,7 +208,7 @@ def test_the_latencies_are_those_given_else_the_gpus_else_fitted(monkeypatch):
         fits.append(gpu.sms)
         return rd.Calibration(gpu=gpu.name, latency=LATENCY, misses=1, error=0, patterns={})
 
-    monkeypatch.setattr(comparison, "calibrate", fit)
+    monkeypatch.setattr(comparing, "calibrate", fit)
     gpu = rd.presets.gpu("gtx470-16k")
     assert rd.compare(ATAX, gpu).latency == gpu.calibrated
     assert rd.compare(ATAX, gpu, sms=14).latency == gpu.calibrated
@@ -316,7 +317,7 @@ def test_a_mistake_is_refused_before_anything_runs(case, monkeypatch):
         raise AssertionError
 
     for name in ("predict", "simulate", "calibrate"):
-        monkeypatch.setattr(comparison, name, never)
+        monkeypatch.setattr(comparing, name, never)
     options, message = BAD[case]
     with pytest.raises(ConfigError, match=message):
         rd.compare(ATAX, **options)

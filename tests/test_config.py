@@ -1,11 +1,12 @@
 """Configurations that cannot exist are refused with the field, the value and what is allowed."""
 
+import dataclasses
 import math
 import pickle
 
 import pytest
 
-from rdmodel import policies
+from rdmodel import policies, presets
 from rdmodel.config import GPU, CacheConfig, CoreConfig, LatencyConfig, gpu_from_dict, replace
 from rdmodel.errors import LONGEST, ConfigError, RdmodelError, TraceError
 from rdmodel.memory import CrossbarConfig, DramConfig, L2Config
@@ -177,6 +178,28 @@ def test_a_gpu_may_have_no_shared_memory():
     assert gpu(shared_memory=0).shared_memory == 0
     with pytest.raises(ConfigError, match="shared_memory=-1: must be at least 0"):
         gpu(shared_memory=-1)
+
+
+FITTED = presets.gpu("gtx470-16k")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({}, True),
+        ({"name": "mine"}, True),
+        ({"latency": LatencyConfig(lat_min=1, sigma=2, hit_latency=3)}, True),
+        ({"sms": FITTED.sms, "l2": FITTED.l2}, True),
+        ({"sms": 2}, False),
+        ({"l1": dataclasses.replace(FITTED.l1, mshrs=8)}, False),
+        ({"sms": 2, "calibrated": FITTED.calibrated}, True),
+    ],
+)
+def test_latencies_fitted_to_a_machine_are_not_those_of_another(changes, kept):
+    changed = FITTED.replace(**changes)
+    assert changed.calibrated == (FITTED.calibrated if kept else None)
+    assert ("calibrated" in changed.sources) == kept
+    assert gpu_from_dict(changed.to_dict()) == changed
 
 
 def test_numbers_that_no_64_bit_engine_can_hold_are_refused():

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -227,6 +228,22 @@ def test_the_space_of_what_was_merged_is_given_back_where_the_system_can(monkeyp
     assert all(np.array_equal(words, key * 3) for key, words in merged)
     if forgetting and spilling._fallocate() is not None and before:
         assert os.fstat(spill.rows._file.fileno()).st_blocks < before / 4
+
+
+def test_merging_takes_no_more_memory_the_more_runs_there_are():
+    def peak(runs, size):
+        spill = spilling.Spill()
+        for run in range(runs):
+            rows = np.zeros(size, ROW)
+            rows["key"], rows["mask"] = np.arange(size * run, size * (run + 1)), 1
+            spill.append(rows, rows["key"])
+        tracemalloc.start()
+        assert sum(len(rows) for rows, _ in spill.merged(2000, Room())) == runs * size
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    assert peak(64, 1000) < 1.5 * peak(4, 1000)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="elsewhere columns are sent as they are")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_launch import deal_one_by_one
 from test_model import HARDWARE, LINE, PAPER, Instructions, machines, make_gpu, make_trace, programs
 
-from rdmodel import model, predict
+from rdmodel import feeding, predict
 from rdmodel.coalescing import Chunk
 from rdmodel.config import GPU
 from rdmodel.options import Options
@@ -130,7 +130,7 @@ def test_moving_all_data_by_whole_caches_changes_nothing(case, gpu, options, see
 def test_it_does_not_matter_in_what_portions_the_core_is_fed(case, gpu, options, seed, draws, instructions):
     found, _ = run(case, gpu, seed, **options)
     small_chunk = partial(Chunk, instructions, WARP * 2)
-    with patch.multiple(model, DRAWS_PER_BATCH=draws, Chunk=small_chunk):
+    with patch.multiple(feeding, DRAWS_PER_BATCH=draws, Chunk=small_chunk):
         assert run(case, gpu, seed, **options)[0] == found
 
 

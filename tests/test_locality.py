@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import rdmodel as rd
 import tracegen
-from rdmodel import localities, simulator
+from rdmodel import classification, simulator
 from rdmodel._locality import Accesses
 from rdmodel.coalescing import Chunk, StoreRule, open_block
 from rdmodel.concentration import balance, concentration_by_load
@@ -38,7 +38,7 @@ def classify(rows: Iterable[Row], sms: int = 3, pieces: Iterable[int] = ()) -> L
     for part in np.split(array, sorted(min(at, len(array)) for at in pieces)):
         accesses.feed(np.ascontiguousarray(part))
     result = SimpleNamespace(sms=sms, loads=len(array))
-    return localities.summarise_accesses(accesses, result, GPU.l1, defaultdict(lambda: 1.0))
+    return classification.summarise_accesses(accesses, result, GPU.l1, defaultdict(lambda: 1.0))
 
 
 # ---- the oracle: every access looks back at all before it

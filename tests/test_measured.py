@@ -206,7 +206,7 @@ def test_mistakes_are_one_line(run, arguments, message):
 
 
 def test_a_report_without_the_metrics_is_refused_before_anything_runs(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["rdmodel.comparison"], "predict", None)
+    monkeypatch.setattr(sys.modules["rdmodel.comparing"], "predict", None)
     (tmp_path / "r.csv").write_text('"ID","Kernel Name","dram__bytes.sum"\n"0","k","5"\n')
     status, _, err = run("compare", "atax.2", *SMALL, "--ncu", str(tmp_path / "r.csv"))
     assert status == 2

@@ -12,6 +12,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.overrides import SOURCE, keys, override, parse_number, parse_size
 
 GPU = presets.gpu("gtx470-16k")
+UNFITTED = GPU.replace(calibrated=None)
 
 
 def test_size_and_ways_change_together():
@@ -62,8 +63,8 @@ def test_neither_alone_is_a_cache_that_exists():
     ],
 )
 def test_a_key_changes_its_field_and_nothing_else(key, text, value):
-    changed = override(GPU, {key: text})
-    before, after = GPU.to_dict(), changed.to_dict()
+    changed = override(UNFITTED, {key: text})
+    before, after = UNFITTED.to_dict(), changed.to_dict()
     found = changed
     for name in key.split("."):
         found = getattr(found, name)
@@ -117,6 +118,20 @@ def test_a_changed_number_no_longer_claims_its_old_source():
     assert changed.sources["sms"] == changed.sources["latency.sigma"] == SOURCE
     assert changed.sources["l1.size"] == GPU.sources["l1.size"]
     assert GPU.sources["sms"] != SOURCE
+
+
+@pytest.mark.parametrize(
+    ("assignments", "kept"),
+    [
+        ({"name": "mine", "latency.sigma": "3"}, True),
+        ({"l2.slices": "4"}, False),
+        ({"l2.slices": "4", "calibrated.sigma": "7"}, True),
+    ],
+)
+def test_fitted_latencies_go_when_the_machine_changes(assignments, kept):
+    changed = override(GPU, assignments)
+    assert (changed.calibrated is not None) == kept
+    assert ("calibrated" in changed.sources) == kept
 
 
 def test_no_assignment_changes_nothing():

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import rdmodel as rd
 import tracegen
-from rdmodel import tiling
+from rdmodel import race, tiling
 from rdmodel.errors import ConfigError, LaunchError, TraceError
+from rdmodel.objectives import Value
 
 GEMM = tracegen.load_affine("gemm.tiled")
 SHARED = tracegen.load_affine("gemm.shared")
@@ -66,7 +67,7 @@ def said(ranking: rd.Ranking) -> dict[str, object]:
 @pytest.fixture
 def little_work(monkeypatch):
     """Let the first round do so little that all later ones have something to do."""
-    monkeypatch.setattr(tiling, "WORK", WORK)
+    monkeypatch.setattr(race, "WORK", WORK)
 
 
 def check_places(ranking: rd.Ranking) -> None:
@@ -185,14 +186,14 @@ def test_equal_tiles_share_a_rank():
 
 def test_tiles_that_were_given_up_come_last_even_with_a_lower_value():
     def candidate(at, value, low, high):
-        one = tiling._Candidate(at, at, prediction=rd.predict(gemm(ALL[0])))
-        one.value = tiling.Value(value, low, high)
+        one = race.Candidate(at, at, prediction=rd.predict(gemm(ALL[0])))
+        one.value = Value(value, low, high)
         return one
 
     # The second cannot be the best any more, the third can, though it seems worse.
     found = [candidate(0, 1.0, 0.0, 2.0), candidate(1, 3.0, 2.5, 3.5), candidate(2, 4.0, 1.0, 9.0)]
-    assert [one.at for one in tiling._survivors(found, 1)] == [0, 2]
-    assert [one.tile for one in tiling._ranked(found)] == [0, 2, 1]
+    assert [one.at for one in race._survivors(found, 1)] == [0, 2]
+    assert [one.tile for one in race.ranked(found)] == [0, 2, 1]
 
 
 def test_a_zero_that_was_estimated_is_not_taken_for_exact(little_work):
@@ -383,8 +384,8 @@ class Enough(Exception):
 @pytest.mark.parametrize("after", [1, 12, 25])
 def test_progress_may_raise_and_then_everything_stops(monkeypatch, little_work, jobs, after):
     calls, begun = [], []
-    estimate = tiling.estimate
-    monkeypatch.setattr(tiling, "estimate", lambda *given, **options: begun.append(1) or estimate(*given, **options))
+    estimate = race.estimate
+    monkeypatch.setattr(race, "estimate", lambda *given, **options: begun.append(1) or estimate(*given, **options))
 
     def progress(done, total):
         assert 0 <= done <= total

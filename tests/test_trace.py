@@ -277,3 +277,21 @@ def test_a_segment_counts_its_instructions_over_trips_and_active_warps():
         needs=mask, mask=mask, base=base,
     )  # fmt: skip
     assert segment.instructions == 15
+
+
+def test_a_segment_of_other_lanes_is_the_same_but_for_what_is_given():
+    columns = {
+        name: np.arange(2) + i for i, name in enumerate(("pc", "op", "space", "size", "gap", "loop_exit", "step"))
+    }
+    lanes = {
+        "base": np.zeros((1, 2, 32), np.int64),
+        "needs": np.ones((1, 2), np.uint64),
+        "mask": np.ones((1, 2), np.uint32),
+    }
+    other = {name: column + 1 for name, column in lanes.items()}
+    segment = Segment(trips=5, **columns, **lanes)
+    for changed in ({"base"}, {"base", "needs"}, {"base", "mask"}, set(lanes)):
+        found = segment.with_lanes(**{name: other[name] for name in changed})
+        assert found.trips == 5
+        assert all(getattr(found, name) is column for name, column in columns.items())
+        assert all(getattr(found, name) is (other if name in changed else lanes)[name] for name in lanes)

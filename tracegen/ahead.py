@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rdmodel.trace import Launch, Program, Segment
+from rdmodel.trace import Launch, Program
 from tracegen.block import Block, Geometry
 from tracegen.recorder import TOGETHER
 
@@ -85,19 +85,4 @@ class Runner:
 def _part(whole: Program, at: int, warps: int) -> Program:
     """Return the program of block number `at` of those that ran as one; a copy, since others may be kept longer."""
     rows = slice(at * warps, (at + 1) * warps)
-    return [
-        Segment(
-            trips=one.trips,
-            pc=one.pc,
-            op=one.op,
-            space=one.space,
-            size=one.size,
-            gap=one.gap,
-            loop_exit=one.loop_exit,
-            needs=one.needs[rows].copy(),
-            mask=one.mask[rows].copy(),
-            base=one.base[rows].copy(),
-            step=one.step,
-        )
-        for one in whole
-    ]
+    return [one.with_lanes(one.base[rows].copy(), one.needs[rows].copy(), one.mask[rows].copy()) for one in whole]

@@ -11,19 +11,17 @@ from rdmodel import plots, presets
 from rdmodel.calibration import calibrate
 from rdmodel.checks import MOST
 from rdmodel.cli import text_comparison, text_measured
-from rdmodel.cli.arguments import comparison_options, machine_assignments
+from rdmodel.cli.arguments import comparison_options
 from rdmodel.cli.commands import Progress, print_csv, print_json
 from rdmodel.cli.sources import machine, open_sources, open_suite
-from rdmodel.comparison import Comparison, agreement, compare, latency_for
+from rdmodel.comparing import compare, latency_for
+from rdmodel.comparison import Comparison, agreement
 from rdmodel.config import GPU, LatencyConfig
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.measured import MeasuredComparison, compare_measured, measured_l1, pick
 from rdmodel.measurements import read_ncu
 from rdmodel.overrides import override
 from rdmodel.trace import Trace
-
-HARMLESS = {"name", "latency", "paper_latency"}
-"""Fields of the GPU that leave its `calibrated` latencies as true as they were, with all that is in them."""
 
 BAR = 24
 """Characters of the progress bar."""
@@ -119,12 +117,8 @@ def _latency(arguments: argparse.Namespace, gpu: GPU, bar: Bar) -> LatencyConfig
     lat_min, sigma = arguments.latency or (None, None)
     if lat_min is not None and sigma is not None:
         return LatencyConfig(lat_min=lat_min, sigma=sigma, hit_latency=gpu.core.hit_latency)
-    changed = {key.split(".")[0] for key in machine_assignments(arguments)}
-    if "calibrated" in changed and gpu.calibrated is not None:
-        fitted = gpu.calibrated
-    else:
-        bar.name = "latencies"
-        fitted = latency_for(gpu if changed <= HARMLESS else gpu.replace(calibrated=None), arguments.sms, bar)
+    bar.name = "latencies"
+    fitted = latency_for(gpu, arguments.sms, bar)
     if lat_min is None:
         return fitted
     return LatencyConfig(lat_min=lat_min, sigma=fitted.sigma, hit_latency=fitted.hit_latency)

@@ -10,7 +10,8 @@ from rdmodel.cli import text_contest
 from rdmodel.cli.arguments import simulation_options
 from rdmodel.cli.commands import Progress, print_csv, print_json
 from rdmodel.cli.sources import machine, open_sources, open_suite
-from rdmodel.contests import COMBINATIONS, Combination, Contest, combination, combinations, contest
+from rdmodel.combinations import COMBINATIONS, Combination, combination, combinations
+from rdmodel.contests import Contest, contest
 from rdmodel.errors import ConfigError
 from rdmodel.policies import POLICIES
 from rdmodel.trace import Trace

@@ -41,7 +41,11 @@ def add_source(parser: Parser) -> None:
         metavar="FORMAT",
         help=f"read the file as a trace of this format ({', '.join(READ)}); default: by its content, then its ending",
     )
-    group.add_argument("--lenient", action="store_true", help="skip bad lines of a trace file, and say how many")
+    group.add_argument(
+        "--lenient",
+        action="store_true",
+        help="skip bad lines of a trace file, take blocks without records for silent ones, and say how many",
+    )
     add_program(parser)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,10 @@ MODULES = {
 """The modules that run commands, but for `commands`, which runs all others."""
 
 
+FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What ends a run whatever it was given: no more room for what it writes, or a broken disk."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv` (default: the program's arguments) and return the exit status."""
     arguments = None
@@ -33,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SimulationError as error:
         return _fail(str(error), 1)
     except RdmodelError as error:
-        return _fail(str(error), 2)
+        return _fail(str(error), 1 if getattr(error.__cause__, "errno", None) in FAILURES else 2)
     except MemoryError:
         given = getattr(arguments, "memory", None)
         why = "out of memory" if given is None else f"the run needs more than --memory {given >> 20}M"

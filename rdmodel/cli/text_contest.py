@@ -10,7 +10,8 @@ from typing import Any
 
 from rdmodel.cli.text import count, percent, subject, table
 from rdmodel.cli.text_simulation import found
-from rdmodel.contests import BASELINE, COMBINATIONS, Contest
+from rdmodel.combinations import BASELINE, COMBINATIONS
+from rdmodel.contests import Contest
 from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
 from rdmodel.simulation import Simulation
 

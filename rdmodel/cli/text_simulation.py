@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rdmodel.cli.text import blocks_of_grid, count, percent, subject, table
-from rdmodel.contests import policy_text
+from rdmodel.combinations import policy_text
 from rdmodel.options import SimulationOptions
 from rdmodel.simulation import DramCounts, L2Counts, MissLatencies, Simulation, Traffic
 

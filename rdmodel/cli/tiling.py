@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import tracegen
 from rdmodel.answers import Answers
 from rdmodel.cli import text_tiles
 from rdmodel.cli.arguments import machine_assignments
@@ -22,6 +20,7 @@ from rdmodel.plots import check_path
 from rdmodel.service.protocol import Refusal
 from rdmodel.service.questions import compute, is_answer, question_of
 from rdmodel.service.requests import Request, read_request
+from tracegen.affine.form import read_object
 
 BLOCK = "block"
 """The name of a tile that is a block's shape: ``block=32x8,16x16``."""
@@ -69,8 +68,7 @@ def _kernel(source: str) -> str | dict[str, Any]:
     """Return a kernel's name, or the loop nest in a JSON file."""
     path = Path(source)
     if path.suffix == AFFINE_FILE and path.is_file():
-        tracegen.load_affine(path)
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return read_object(path)
     if not path.exists() and ("/" in source or path.suffix == AFFINE_FILE):
         raise ConfigError(f"{source}: no such file")
     if path.exists():

@@ -49,8 +49,19 @@ def load_affine(source: str | os.PathLike[str] | Mapping[str, Any]) -> AffineKer
         if source not in names():
             raise TraceError(unknown("affine kernel", source[:60], names()))
         return from_json(_parsed(read(source)))
+    return _from_file(path)[0]
+
+
+def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the JSON object in a file as it is there; raise `TraceError` where `load_affine` does."""
+    return _from_file(Path(path))[1]
+
+
+def _from_file(path: Path) -> tuple[AffineKernel, dict[str, Any]]:
+    """Return the affine kernel in a file, and the object that it was made of."""
     with within(str(path)):
-        return from_json(_parsed(_content(path)))
+        value = _parsed(_content(path))
+        return from_json(value), value
 
 
 def from_json(value: Any) -> AffineKernel:

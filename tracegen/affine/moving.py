@@ -20,7 +20,7 @@ MOST_WRITTEN_OUT = 1024
 
 def moved(program: Sequence[Segment], along: NDArray[np.int64]) -> list[Segment]:
     """Return a program with the addresses of instruction `pc` moved by ``along[pc]`` bytes."""
-    return [_with_base(one, one.base + along[one.pc][:, None]) for one in program]
+    return [one.with_lanes(one.base + along[one.pc][:, None]) for one in program]
 
 
 def moved_on(program: Sequence[Segment], along: NDArray[np.int64], times: range) -> list[Segment]:
@@ -35,9 +35,7 @@ def moved_on(program: Sequence[Segment], along: NDArray[np.int64], times: range)
     for first in range(times.start, times.stop, TOGETHER):
         steps = np.arange(first, min(first + TOGETHER, times.stop))[:, None, None, None]
         bases = [one.base + steps * along[one.pc][:, None] for one in program]
-        copies += [
-            _with_base(one, base[i]) for i in range(len(steps)) for one, base in zip(program, bases, strict=True)
-        ]
+        copies += [one.with_lanes(base[i]) for i in range(len(steps)) for one, base in zip(program, bases, strict=True)]
     return copies
 
 
@@ -82,19 +80,3 @@ def _written_out(shape: tuple[tuple[int, int], ...]) -> tuple[NDArray[np.int64],
         last.append(trips[-1] == n - 1)
         first += body
     return np.concatenate(rows), np.concatenate(trips), np.concatenate(last)
-
-
-def _with_base(one: Segment, base: NDArray[np.int64]) -> Segment:
-    return Segment(
-        trips=one.trips,
-        pc=one.pc,
-        op=one.op,
-        space=one.space,
-        size=one.size,
-        gap=one.gap,
-        loop_exit=one.loop_exit,
-        needs=one.needs,
-        mask=one.mask,
-        base=base,
-        step=one.step,
-    )

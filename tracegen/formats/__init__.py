@@ -13,9 +13,10 @@ from pathlib import Path
 from rdmodel import storage
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Trace
-from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, ppt, trc
+from tracegen.formats import accelsim, accelsim_writer, archived, nvbit, parquet, ppt, trc
+from tracegen.formats.gathering import MEMORY
 from tracegen.formats.recorded import Reading, RecordedTrace, Skipped
-from tracegen.formats.streams import first_bytes, unpacked_name
+from tracegen.formats.streams import PACKED, first_bytes, unpacked_name
 
 __all__ = ["FORMATS", "Format", "Reading", "RecordedTrace", "Skipped", "by_extension", "read", "recognise", "write"]
 
@@ -29,7 +30,7 @@ class Format:
     ``starts(head)`` tells a file by its first bytes, unpacked; ``folder(path)`` a folder by what is in it; then
     `extension` does. ``read(path, reading)`` returns a trace and may rely on `reading` having no options set but
     those in `takes`; ``write(trace, path, overwrite)`` returns what the format could not hold, one line of
-    text each.
+    text each. Reading a file takes up to `memory` bytes, and what unpacking it takes.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Format:
     starts: Callable[[bytes], bool] = lambda head: False
     folder: Callable[[Path], bool] = lambda path: False
     takes: frozenset[str] = frozenset()
+    memory: int = MEMORY + (24 << 20)
     write: Callable[[Trace, Path, bool], tuple[str, ...]] | None = None
 
 
@@ -56,6 +58,7 @@ NATIVE = Format(
     extension="",
     read=lambda path, reading: storage.load(path),
     folder=lambda path: (path / storage.META).exists(),
+    memory=0,
     write=_write_native,
 )
 TRC = Format(
@@ -103,6 +106,7 @@ PARQUET = Format(
     extension=".parquet",
     read=lambda path, reading: parquet.read_parquet(path),
     starts=lambda head: head.startswith(parquet.MAGIC),
+    memory=2 * archived.MEMORY + (64 << 20),
     write=_write_parquet,
 )
 FORMATS: dict[str, Format] = {
@@ -165,6 +169,8 @@ def recognise(path: str | os.PathLike[str]) -> Format:
                 return form
         raise TraceError(f"{path}: a folder without {storage.META} or the files of another tool is not a trace")
     head = first_bytes(where, _HEAD_BYTES)
+    if not head:
+        raise TraceError(f"{path}: is empty")
     for form in FORMATS.values():
         if form.starts(head):
             return form
@@ -176,7 +182,12 @@ def recognise(path: str | os.PathLike[str]) -> Format:
 
 
 def by_extension(path: str | os.PathLike[str]) -> Format:
-    """Return the format that a file of this name is written in: that of its extension, or the native one."""
+    """Return the format that a file of this name is written in: that of its extension, or the native one.
+
+    Raises `TraceError` for the extension of a compressed file: these are only read.
+    """
+    if Path(path).suffix.lower() in PACKED:
+        raise TraceError(f"{path}: compressed files are read, not written; write {unpacked_name(path)} and pack it")
     extensions = {form.extension: form for form in FORMATS.values()}
     return extensions.get(Path(path).suffix.lower(), NATIVE)
 

@@ -35,6 +35,7 @@ from tracegen.formats.instructions import Instructions
 from tracegen.formats.launches import LISTED, Choice
 from tracegen.formats.opcodes import OpcodeTable
 from tracegen.formats.recorded import RecordedTrace, Skipped, quote
+from tracegen.formats.silent import whole_grid
 from tracegen.formats.streams import open_stream, whole_lines
 
 SLOTS = 64
@@ -86,6 +87,8 @@ _PROBLEMS = {
     14: f"addresses must be at most {LAST_ADDRESS:#x}",
     15: f"longer than {_LINE_BYTES} bytes",
 }
+_OF_ADDRESSES = (13, 14)
+_ADDRESS = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +109,8 @@ def read_nvbit(
 
     `kernel` says which launch if there are several: its number, its name, or a pattern of it. Instructions that
     do not fit `memory` bytes are kept in temporary files. Raises `TraceError` with file and line for anything
-    malformed, and for a launch without loads and atomics; `lenient` leaves bad lines out instead and accounts
-    for them in ``skipped``.
+    malformed, and for a launch without loads and atomics; `lenient` leaves bad lines out instead, takes blocks that
+    do not occur to access nothing, and accounts for both in ``skipped``.
     """
     reader = _Reader(os.fspath(path), kernel, lenient, memory)
     with open_stream(path) as stream:
@@ -137,8 +140,11 @@ class _Reader:
     def finish(self) -> RecordedTrace:
         if self._chosen is None:
             raise self._choice.none([(a.number, a.launch.kernel) for a in self._announced])
+        launch, skipped = self._chosen.launch, self._skipped
         columns, blocks = self._instructions.finish(f"{self._name}: launch {self._chosen.number}")
-        return RecordedTrace(self._chosen.launch, columns, blocks, trusted=True, skipped=self._skipped)
+        if self._lenient:
+            columns, blocks, skipped = whole_grid(launch, columns, blocks, skipped)
+        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
 
     # ---- Lines
 
@@ -174,7 +180,7 @@ class _Reader:
         if event == _LAUNCH:
             return self._announce(line), False
         if event in _PROBLEMS:
-            return _PROBLEMS[event], False
+            return _PROBLEMS[event] + (_bad_address(line) if event in _OF_ADDRESSES else ""), False
         found = _RECORD.match(line)
         assert found is not None
         if event == _NEW_OPCODE:
@@ -182,7 +188,8 @@ class _Reader:
         return self._meet(int(found[1])), True
 
     def _skip(self, problem: str, line: bytes) -> None:
-        message = f"{self._name}:{self._line}: {problem}, found {quote(line)}"
+        told = line[max(line.find(b"CTA "), 0) :]  # what comes before is the same in all records
+        message = f"{self._name}:{self._line}: {problem}, found {quote(told)}"
         if not self._lenient:
             raise TraceError(message)
         self._skipped = self._skipped.add(message)
@@ -226,7 +233,8 @@ class _Reader:
         self._numbers.add(announced.number)
         if self._choice.accepts(announced.number, announced.launch.kernel):
             if self._chosen is not None:
-                raise self._choice.several([(a.number, a.launch.kernel) for a in (self._chosen, announced)])
+                meant = [(a.number, a.launch.kernel) for a in (self._chosen, announced)]
+                raise self._choice.several(meant, more=True)  # the rest of the file has not been read
             self._chosen = announced
             block_warps = announced.launch.block_warps
             self._instructions.gathering = Gathering(block_warps, slots=SLOTS, memory=self._memory)
@@ -239,6 +247,15 @@ class _Reader:
             if self._shift is not None:
                 return None
         return f"launch {number} has not been announced"
+
+
+def _bad_address(line: bytes) -> str:
+    """Return which address of a record is none, or how many there are."""
+    words = line.rpartition(b" - ")[2].split()
+    for word in words:
+        if not _ADDRESS.fullmatch(word) or int(word, 16) > LAST_ADDRESS:
+            return f", not {quote(word)}"
+    return f", not {len(words)}"
 
 
 class _Numbers:

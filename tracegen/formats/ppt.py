@@ -39,6 +39,7 @@ from tracegen.formats.instructions import Instructions
 from tracegen.formats.launches import Choice
 from tracegen.formats.opcodes import OpcodeTable
 from tracegen.formats.recorded import RecordedTrace, Skipped, quote
+from tracegen.formats.silent import fits, with_silent
 from tracegen.formats.streams import PACKED, open_stream, whole_lines
 
 CONFIG = "app_config.py"
@@ -97,7 +98,7 @@ def read_ppt(
     `kernel` says which launch if there are several: its number, its name, or a pattern of it. `block` is the
     shape of a block, which is needed if there is no ``app_config.py``. Raises `TraceError` with file and line
     for anything malformed, for a block without a file, and for a launch without loads and atomics. `lenient`
-    leaves bad lines and missing blocks out instead and accounts for them in ``skipped``.
+    leaves bad lines out instead, takes missing blocks to access nothing, and accounts for both in ``skipped``.
     """
     where = Path(path)
     files = _chosen(where, kernel)
@@ -231,6 +232,8 @@ class _Reader:
         self._opcodes = OpcodeTable()
         self._instructions = Instructions(Gathering(launch.block_warps, memory=memory))
         self._skipped = Skipped()
+        self._seen: list[int] = []
+        self._whole = False
 
     def miss(self, name: str, blocks: set[int]) -> None:
         """Complain of the blocks of the grid that have no file."""
@@ -239,9 +242,11 @@ class _Reader:
             first = next(n for n in range(self._launch.blocks) if n not in blocks)
             self._bad(f"{name}: {missing} of {self._launch.blocks} blocks have no file, block {first} is the first")
             self._skipped = Skipped(missing, self._skipped.examples)
+            self._whole = True
 
     def read(self, path: Path, block: int) -> None:
         """Read the file of a block."""
+        self._seen.append(block)
         turns = np.zeros(len(self._opcodes.lengths), np.int64)
         line = 1
         with open_stream(path) as stream:
@@ -279,4 +284,7 @@ class _Reader:
     def finish(self, which: str) -> RecordedTrace:
         """Return the trace of everything read."""
         columns, blocks = self._instructions.finish(which)
-        return RecordedTrace(self._launch, columns, blocks, trusted=True, skipped=self._skipped)
+        seen = range(self._launch.blocks) if self._whole and fits(self._launch, len(columns)) else self._seen
+        if len(blocks) < len(seen):
+            columns, blocks = with_silent(columns, blocks, seen, self._launch.block_warps), seen
+        return RecordedTrace(self._launch, columns, blocks, trusted=True, skipped=self._skipped, mentions_all=False)

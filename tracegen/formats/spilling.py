@@ -30,7 +30,7 @@ class TemporaryFile:
         try:
             self._file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
         except OSError as error:
-            raise no_room(error) from None
+            raise no_room(error) from error
         weakref.finalize(self, self._file.close)
 
     def write(self, values: NDArray[Any]) -> None:
@@ -38,14 +38,14 @@ class TemporaryFile:
         try:
             self._file.write(np.ascontiguousarray(values).data)
         except OSError as error:
-            raise no_room(error) from None
+            raise no_room(error) from error
 
     def flush(self) -> None:
         """Have everything written that was; raise `TraceError` if there is no room."""
         try:
             self._file.flush()
         except OSError as error:
-            raise no_room(error) from None
+            raise no_room(error) from error
 
     def read(self, dtype: Any, first: int, count: int) -> NDArray[Any]:
         """Return `count` values of a flushed file from the one numbered `first`."""
@@ -166,13 +166,14 @@ class Spill:
         return int(rows["key"][row]) & ~self._ignored
 
     def merged(self, window: int, room: Room) -> Iterator[tuple[Rows, Words]]:
-        """Yield all rows and words in order; about `window` rows are in memory at a time.
+        """Yield all rows and words in order, once; about `window` rows are in memory at a time.
 
         What was yielded is no longer valid when the next is.
         """
         self.rows.flush()
         self.words.flush()
         waiting = sorted(enumerate(self._runs), key=lambda run: run[1].first_key, reverse=True)
+        self._runs = []  # a run that is read to its end keeps its last window
         opened: list[tuple[int, _Run]] = []
         while opened or waiting:
             # Runs whose turn has not come have no window, so that the others can have large ones.

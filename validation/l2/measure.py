@@ -11,7 +11,7 @@ from typing import Any
 
 import tracegen
 from rdmodel import presets
-from rdmodel.comparison import compare, latency_for
+from rdmodel.comparing import compare, latency_for
 from rdmodel.config import GPU, LatencyConfig
 from rdmodel.model import predict
 from rdmodel.result import L2Prediction, Prediction

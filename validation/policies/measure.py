@@ -11,8 +11,8 @@ from typing import Any
 
 import tracegen
 from rdmodel import presets
+from rdmodel.combinations import Combination, combination
 from rdmodel.config import GPU
-from rdmodel.contests import Combination, combination
 from rdmodel.overrides import override
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import simulate

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rdmodel.contests import combination
-from rdmodel.localities import AccessCounts, Locality, ReuseDistances, locality
+from rdmodel.classification import locality
+from rdmodel.combinations import combination
+from rdmodel.localities import AccessCounts, Locality, ReuseDistances
 from validation import record
 from validation.policies.measure import FOLDER, Case, cases, make_gpu, make_trace, run_options
 

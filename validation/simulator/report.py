@@ -7,7 +7,8 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import StatisticsError, correlation, fmean
 
-from rdmodel.comparison import DEFINITIONS, SHARES
+from rdmodel.comparing import DEFINITIONS
+from rdmodel.comparison import SHARES
 from rdmodel.options import Definition
 from validation.simulator.scenarios import DIGITS, FOLDER, Row, Scenario, scenarios, settings, suite
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import tracegen
 from rdmodel import presets
-from rdmodel.comparison import DEFINITIONS, SHARES, compare
+from rdmodel.comparing import DEFINITIONS, compare
+from rdmodel.comparison import SHARES
 from rdmodel.config import GPU
 from rdmodel.options import Definition
 from rdmodel.overrides import override

@@ -1,0 +1,26 @@
+"""Commands run in processes of their own, with the time and the memory that they took; no benchmark itself.
+
+Whoever uses it should import nothing large: a child's peak starts from that of its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+
+def measure(arguments: Sequence[str]) -> dict[str, float]:
+    """Return wall and CPU seconds and the peak resident set in MB of ``python ARGUMENTS``; exits if it fails."""
+    start = time.perf_counter()
+    silence = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    child = os.posix_spawn(sys.executable, [sys.executable, *arguments], os.environ, file_actions=silence)
+    _, status, usage = os.wait4(child, 0)
+    if code := os.waitstatus_to_exitcode(status):
+        sys.exit(f"{' '.join(arguments)}: exit status {code}")
+    return {
+        "seconds": time.perf_counter() - start,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_mb": usage.ru_maxrss * 1024 / 1e6,
+    }
