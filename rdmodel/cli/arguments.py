@@ -142,6 +142,9 @@ def _trace(parser: Parser) -> None:
 
 def _info(parser: Parser) -> None:
     parser.add_argument("source", metavar="FILE_OR_KERNEL", help=SOURCE)
+    parser.add_argument(
+        "--launches", action="store_true", help="list the launches that a file holds (with --kernel: those that match)"
+    )
     add_source(parser)
     add_machine(parser)
     add_extent(parser)

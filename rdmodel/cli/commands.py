@@ -19,7 +19,7 @@ from rdmodel.classification import locality
 from rdmodel.cli import text
 from rdmodel.cli.arguments import extent_options, jobs, model_options, simulation_options
 from rdmodel.cli.budget import UNBOUNDED, Budget, budget_of
-from rdmodel.cli.sources import machine, open_modelled, open_source, open_sources
+from rdmodel.cli.sources import machine, open_launches, open_modelled, open_source, open_sources
 from rdmodel.cli.text_locality import locality as locality_text
 from rdmodel.cli.text_simulation import simulation
 from rdmodel.config import GPU
@@ -109,7 +109,10 @@ def run_trace(arguments: argparse.Namespace) -> None:
 
 
 def run_info(arguments: argparse.Namespace) -> None:
-    """Summarise a trace."""
+    """Summarise a trace, or list the launches that its file holds."""
+    if arguments.launches:
+        _print_launches(arguments)
+        return
     line = machine(arguments).l1.line
     with budget_of(arguments) as budget:
         trace = open_modelled(arguments.source, arguments, budget)
@@ -120,6 +123,14 @@ def run_info(arguments: argparse.Namespace) -> None:
         print_json(summary.to_dict())
     else:
         print(text.summary(summary))
+
+
+def _print_launches(arguments: argparse.Namespace) -> None:
+    form, found = open_launches(arguments.source, arguments)
+    if arguments.json:
+        print_json({"format": form, "launches": [one.to_dict() for one in found]})
+    else:
+        print(text.launches(arguments.source, form, found))
 
 
 def run_mrc(arguments: argparse.Namespace) -> None:

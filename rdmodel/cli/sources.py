@@ -11,7 +11,7 @@ from typing import Any
 import tracegen
 from rdmodel import presets
 from rdmodel.cli.arguments import extent_options, kernel_parameters, machine_assignments
-from rdmodel.cli.budget import UNBOUNDED, Budget
+from rdmodel.cli.budget import UNBOUNDED, Budget, budget_of
 from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
 from rdmodel.launch import modelled_blocks
@@ -19,6 +19,7 @@ from rdmodel.options import Options
 from rdmodel.overrides import override
 from rdmodel.trace import Trace
 from tracegen import formats
+from tracegen.formats import Listed
 from tracegen.formats.streams import PACKED
 from tracegen.generated import GeneratedTrace
 from tracegen.kernels.registry import REGISTRY, spec_of
@@ -125,10 +126,18 @@ def _of_affine(source: str, arguments: argparse.Namespace) -> Trace:
     return tracegen.AffineTrace(kernel, params, block=arguments.block, base=arguments.base)
 
 
+def open_launches(source: str, arguments: argparse.Namespace) -> tuple[str, tuple[Listed, ...]]:
+    """Return the format of a file of another tool, and the launches that it holds."""
+    if not Path(source).exists():
+        raise TraceError(f"{source}: no such file; --launches lists what a file holds")
+    form = _format(source, arguments)
+    with budget_of(arguments):
+        return form.name, formats.launches(source, format=form.name, kernel=arguments.kernel, block=arguments.block)
+
+
 def _recorded(source: str, arguments: argparse.Namespace, budget: Budget) -> Trace:
     """Return the trace in a file or folder."""
-    chosen = arguments.input_format
-    form = formats.recognise(source) if chosen is None else formats.FORMATS[chosen]
+    form = _format(source, arguments)
     options = [*KERNEL_OPTIONS, "block", "launch", *PROGRAM_OPTIONS]
     refuse(source, "a recorded trace", arguments, [option for option in options if option not in form.takes])
     budget.admit_reading(Path(source), form.memory)
@@ -137,6 +146,11 @@ def _recorded(source: str, arguments: argparse.Namespace, budget: Budget) -> Tra
     )
     _tell_skipped(trace)
     return trace
+
+
+def _format(source: str, arguments: argparse.Namespace) -> formats.Format:
+    chosen = arguments.input_format
+    return formats.recognise(source) if chosen is None else formats.FORMATS[chosen]
 
 
 def _of_program(source: str, arguments: argparse.Namespace) -> Trace:

@@ -12,9 +12,14 @@ from rdmodel.estimates import Estimate, SampledCurve, SampledHistogram
 from rdmodel.result import L2Prediction, Prediction
 from rdmodel.reuse import Histogram, MissRatioCurve
 from rdmodel.summary import Summary
+from tracegen.formats import Listed
 
 WIDTH = 24
 """Characters of the longest bar."""
+
+
+LONGEST_NAME = 60
+"""Characters of a kernel's name in a table; those of C++ may be pages long."""
 
 
 def table(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
@@ -258,6 +263,23 @@ def summary(result: Summary) -> str:
         ]
         parts.append(table(uses, right=(1, 2, 3, 4)))
     return "\n\n".join(parts)
+
+
+def launches(source: str, form: str, found: Sequence[Listed]) -> str:
+    """Return the launches that a file holds as a table."""
+    rows = [("  id", "kernel", "grid", "block", "threads")]
+    rows += [
+        (str(one.number), _cut(one.launch.kernel), _shape(one.launch.grid), _shape(one.launch.block), f"{threads:,}")
+        for one in found
+        for threads in [one.launch.blocks * one.launch.block_threads]
+    ]
+    what = f"{len(found):,} launch" + ("es" if len(found) != 1 else "")
+    return f"{source}: {what} (format {form})\n\n{table(rows, right=(0, 4))}"
+
+
+def _cut(name: str) -> str:
+    """Return a name that leaves room for what stands beside it."""
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 3] + "..."
 
 
 def _shape(shape: Sequence[int]) -> str:

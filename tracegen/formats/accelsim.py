@@ -36,7 +36,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch, Op
 from tracegen.formats._accelsim import Event, Reader
 from tracegen.formats.gathering import MEMORY, Gathering
-from tracegen.formats.launches import LISTED, Choice
+from tracegen.formats.launches import LISTED, Choice, Listed
 from tracegen.formats.recorded import RecordedTrace, Skipped
 from tracegen.formats.silent import with_silent
 from tracegen.formats.streams import CHUNK, first_bytes, kernel_name, open_stream, whole_lines
@@ -134,6 +134,36 @@ def read_accelsim(
     return _TraceFile(os.fspath(file), lenient, memory, skipped).read()
 
 
+def list_accelsim(path: str | os.PathLike[str]) -> Iterator[Listed]:
+    """Yield the launches in a ``kernelslist.g`` or its folder, or that of a ``.traceg``, by the headers of the files.
+
+    A file that is named twice is one launch. Raises `TraceError` with file and line for what is malformed.
+    """
+    file = Path(path) / LIST_NAME if Path(path).is_dir() else Path(path)
+    if not (file.suffix == LIST_SUFFIX or is_list(first_bytes(file, _HEADER_BYTES))):
+        yield _listed(file)
+        return
+    seen: set[Path] = set()
+    for line, text in _list_lines(file):
+        if _OTHER_COMMAND.fullmatch(text):
+            continue
+        try:
+            one = _named_file(file, text)
+            listed = None if one in seen else _listed(one)
+        except TraceError as error:
+            raise TraceError(f"{file}:{line}: {error}") from None
+        seen.add(one)
+        if listed is not None:
+            yield listed
+
+
+def _listed(file: Path) -> Listed:
+    header = _header_of(file)
+    if (key := header.missing()) is not None:
+        raise TraceError(f"{file}: no sound line '-{key} = (x,y,z)' before the first block")
+    return Listed(header.number, header.launch())
+
+
 # ---- kernelslist.g
 
 
@@ -145,10 +175,8 @@ def _choose(path: Path, lenient: bool, choice: Choice) -> tuple[Path, Skipped]:
     for line, text in _list_lines(path):
         if _OTHER_COMMAND.fullmatch(text):
             continue
-        file = path.parent / text
         try:
-            if not _KERNEL_FILE.fullmatch(text) or not text.isprintable():
-                raise TraceError(f"expected a kernel's file or a Memcpy command, found {_quote(text)}")
+            file = _named_file(path, text)
             launch = _identity(file)
         except TraceError as error:
             message = f"{path}:{line}: {error}"
@@ -180,14 +208,26 @@ def _list_lines(path: Path) -> Iterator[tuple[int, str]]:
                     yield line, command
 
 
+def _named_file(path: Path, text: str) -> Path:
+    """Return the file that a line of a list names."""
+    if not _KERNEL_FILE.fullmatch(text) or not text.isprintable():
+        raise TraceError(f"expected a kernel's file or a Memcpy command, found {_quote(text)}")
+    return path.parent / text
+
+
 def _identity(file: Path) -> tuple[int, str]:
     """Return the number and the name of a kernel by the header of its file."""
+    header = _header_of(file)
+    return header.number, header.name
+
+
+def _header_of(file: Path) -> _Header:
     header = _Header(kernel_name(file))
     for raw in first_bytes(file, _HEADER_BYTES).split(b"\n"):
         if raw.lstrip().startswith(b"#BEGIN_TB"):
             break
         header.take(raw)
-    return header.numbers.get("kernel id", 0), header.name
+    return header
 
 
 # ---- .traceg
@@ -223,8 +263,17 @@ class _Header:
             self.numbers[key] = int(number[1], 10 if key in _NUMBERS else 16)
         return None
 
+    @property
+    def number(self) -> int:
+        """The number of the launch, 0 where the header has none."""
+        return self.numbers.get("kernel id", 0)
+
+    def missing(self) -> str | None:
+        """Return what of the shapes the header does not say."""
+        return next((key for key in ("grid dim", "block dim") if key not in self.shapes), None)
+
     def launch(self) -> Launch:
-        """Return the launch that the header describes."""
+        """Return the launch that the header describes; nothing may be missing."""
         return Launch(
             kernel=self.name,
             grid=self.shapes["grid dim"],
@@ -371,9 +420,8 @@ class _TraceFile:
 
     def _begin_blocks(self) -> None:
         """Draw the conclusions from the header."""
-        for key in ("grid dim", "block dim"):
-            if key not in self._header.shapes:
-                raise TraceError(f"{self._name}:{self._line}: no sound line '-{key} = (x,y,z)' before the first block")
+        if (key := self._header.missing()) is not None:
+            raise TraceError(f"{self._name}:{self._line}: no sound line '-{key} = (x,y,z)' before the first block")
         numbers = self._header.numbers
         version = numbers.get("accelsim tracer version", 0)
         warps = self._header.launch().block_warps

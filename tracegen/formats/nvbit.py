@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -32,7 +32,7 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._nvbit import parse
 from tracegen.formats.gathering import MEMORY, Gathering
 from tracegen.formats.instructions import Instructions
-from tracegen.formats.launches import LISTED, Choice
+from tracegen.formats.launches import LISTED, Choice, Listed
 from tracegen.formats.opcodes import OpcodeTable
 from tracegen.formats.recorded import RecordedTrace, Skipped, quote
 from tracegen.formats.silent import whole_grid
@@ -64,9 +64,7 @@ _HEADER = re.compile(
     + _NUMBER
     + rb"(?: - cuda stream id -?\d+)?\s*"
 )
-_HEADER_FIELDS = (
-    "Kernel pc .. - Kernel name .. - grid launch id .. - grid size .. - block size .. - nregs .. - shmem .."
-)
+_ANNOUNCEMENT = re.compile(_PREFIX + rb"CTX 0[xX][0-9a-fA-F]+ - LAUNCH - [^\n]*")
 _RECORD = re.compile(_PREFIX + rb"CTX 0[xX][0-9a-fA-F]+ - grid_launch_id (\d+) - CTA [\d,]+ - warp \d+ - ([\w.]+)")
 _BOUNDS = (
     ("grid x", 1, (1 << 31) - 1),
@@ -91,12 +89,6 @@ _OF_ADDRESSES = (13, 14)
 _ADDRESS = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Announced:
-    number: int
-    launch: Launch
-
-
 def is_nvbit(head: bytes) -> bool:
     """Tell whether a file that begins so is one of ``mem_trace``: a line with its prefix is in it."""
     return re.search(rb"MEMTRACE: (CTX 0x|STARTING CONTEXT)", head) is not None
@@ -118,15 +110,37 @@ def read_nvbit(
     return reader.finish()
 
 
+def list_nvbit(path: str | os.PathLike[str]) -> Iterator[Listed]:
+    """Yield the launches that a file of ``mem_trace`` announces, in its order; records are passed over unread.
+
+    Raises `TraceError` with file and line for a malformed announcement, and for a number that comes twice.
+    """
+    name, line, numbers = os.fspath(path), 1, _Numbers()
+    with open_stream(path) as stream:
+        for text in whole_lines(stream, _LINE_BYTES, _CHUNK):
+            done = 0
+            for found in _ANNOUNCEMENT.finditer(text):
+                line += text.count(b"\n", done, found.start())
+                done = found.start()
+                announced = _announced(found[0])
+                if isinstance(announced, Listed) and announced.number in numbers:
+                    announced = f"launch {announced.number} was announced before"
+                if isinstance(announced, str):
+                    raise TraceError(f"{name}:{line}: {announced}, found {quote(found[0])}")
+                numbers.add(announced.number)
+                yield announced
+            line += text.count(b"\n", done)
+
+
 class _Reader:
     """Reads a file: compiled code takes the records of the chosen launch, everything else is decided here."""
 
     def __init__(self, name: str, kernel: str | None, lenient: bool, memory: int) -> None:
         self._name, self._lenient, self._memory = name, lenient, memory
         self._choice = Choice(name, kernel)
-        self._announced: list[_Announced] = []  # the first few, the chosen one included
+        self._announced: list[Listed] = []  # the first few, the chosen one included
         self._numbers = _Numbers()
-        self._chosen: _Announced | None = None
+        self._chosen: Listed | None = None
         self._shift: int | None = None  # how much less than announced the numbers in records are
         self._opcodes = OpcodeTable()
         self._instructions = Instructions()
@@ -203,31 +217,15 @@ class _Reader:
         return -1 if self._chosen is None else self._chosen.number, self._shift, self._numbers.array
 
     def _announce(self, line: bytes) -> str | None:
-        found = _HEADER.fullmatch(line)
-        if found is None:
-            return (
-                "expected 'LAUNCH - Kernel pc .. - Kernel name .. - grid launch id .. - grid size .. - block size ..'"
-            )
-        number, *shape = (int(group) for group in found.groups()[1:])
-        for (what, least, most), value in zip(_BOUNDS, shape, strict=True):
-            if not least <= value <= most:
-                return f"{what} must be {least} to {most}"
-        blocks, threads = shape[0] * shape[1] * shape[2], shape[3] * shape[4] * shape[5]
-        if blocks > MOST_BLOCKS or threads > MOST_BLOCK_THREADS:
-            return f"a grid has at most {MOST_BLOCKS} blocks, a block {MOST_BLOCK_THREADS} threads"
-        if number in self._numbers:
-            return f"launch {number} was announced before"
-        launch = Launch(
-            kernel=found[1].decode("utf-8", "replace"),
-            grid=(shape[0], shape[1], shape[2]),
-            block=(shape[3], shape[4], shape[5]),
-            registers=shape[6],
-            shared_memory=shape[7],
-        )
-        self._take_up(_Announced(number, launch))
+        announced = _announced(line)
+        if isinstance(announced, str):
+            return announced
+        if announced.number in self._numbers:
+            return f"launch {announced.number} was announced before"
+        self._take_up(announced)
         return None
 
-    def _take_up(self, announced: _Announced) -> None:
+    def _take_up(self, announced: Listed) -> None:
         if len(self._announced) <= LISTED:
             self._announced.append(announced)
         self._numbers.add(announced.number)
@@ -247,6 +245,28 @@ class _Reader:
             if self._shift is not None:
                 return None
         return f"launch {number} has not been announced"
+
+
+def _announced(line: bytes) -> Listed | str:
+    """Return the launch that a line announces, or what is wrong with it."""
+    found = _HEADER.fullmatch(line)
+    if found is None:
+        return "expected 'LAUNCH - Kernel pc .. - Kernel name .. - grid launch id .. - grid size .. - block size ..'"
+    number, *shape = (int(group) for group in found.groups()[1:])
+    for (what, least, most), value in zip(_BOUNDS, shape, strict=True):
+        if not least <= value <= most:
+            return f"{what} must be {least} to {most}"
+    blocks, threads = shape[0] * shape[1] * shape[2], shape[3] * shape[4] * shape[5]
+    if blocks > MOST_BLOCKS or threads > MOST_BLOCK_THREADS:
+        return f"a grid has at most {MOST_BLOCKS} blocks, a block {MOST_BLOCK_THREADS} threads"
+    launch = Launch(
+        kernel=found[1].decode("utf-8", "replace"),
+        grid=(shape[0], shape[1], shape[2]),
+        block=(shape[3], shape[4], shape[5]),
+        registers=shape[6],
+        shared_memory=shape[7],
+    )
+    return Listed(number, launch)
 
 
 def _bad_address(line: bytes) -> str:

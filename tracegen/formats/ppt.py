@@ -24,7 +24,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._ppt import parse
 from tracegen.formats.gathering import MEMORY, Gathering
 from tracegen.formats.instructions import Instructions
-from tracegen.formats.launches import Choice
+from tracegen.formats.launches import Choice, Listed
 from tracegen.formats.opcodes import OpcodeTable
 from tracegen.formats.recorded import RecordedTrace, Skipped, quote
 from tracegen.formats.silent import fits, with_silent
@@ -113,6 +113,15 @@ def read_ppt(
     return reader.finish(f"{where}: kernel {number}")
 
 
+def list_ppt(path: str | os.PathLike[str], *, block: tuple[int, int, int] | None = None) -> Iterator[Listed]:
+    """Yield the launches of which there are ``.mem`` files in a folder; `block` as in `read_ppt`."""
+    where = Path(path)
+    described = _described(where)
+    for number, files in groupby(_there(where), key=lambda file: file[0]):
+        said = described.get(number, _Described(f"kernel_{number}"))
+        yield Listed(number, _launch(where, said, block, [n for _, n, _ in files]))
+
+
 # ---- Files and launches
 
 
@@ -133,14 +142,18 @@ def _files(folder: Path) -> Iterator[tuple[int, int, Path]]:
         raise TraceError(f"{folder}: cannot be read: {error.strerror or error}") from None
 
 
+def _there(where: Path) -> list[tuple[int, int, Path]]:
+    """Return the files of a folder, or the single one, by launch and block."""
+    if where.is_dir():
+        return sorted(_files(where)) or sorted(_files(where / TRACES))
+    stem = where.name[: -len(where.suffix)] if where.suffix in PACKED else where.name
+    found = _NAME.fullmatch(stem)
+    return [(int(found[1]), int(found[2]), where) if found else (1, 0, where)]
+
+
 def _chosen(where: Path, kernel: str | None) -> list[tuple[int, int, Path]]:
     """Return the files of the launch that is meant, by block."""
-    if where.is_dir():
-        files = sorted(_files(where)) or sorted(_files(where / TRACES))
-    else:
-        stem = where.name[: -len(where.suffix)] if where.suffix in PACKED else where.name
-        found = _NAME.fullmatch(stem)
-        files = [(int(found[1]), int(found[2]), where) if found else (1, 0, where)]
+    files = _there(where)
     names = {number: d.name for number, d in _described(where).items()}
     there = [(number, names.get(number, f"kernel_{number}")) for number in dict.fromkeys(n for n, _, _ in files)]
     choice = Choice(str(where), kernel)
