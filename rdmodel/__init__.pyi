@@ -44,6 +44,8 @@ from rdmodel.objectives import Roofline as Roofline
 from rdmodel.objectives import roofline as roofline
 from rdmodel.options import Options as Options
 from rdmodel.options import SimulationOptions as SimulationOptions
+from rdmodel.outcomes import Sweep as Sweep
+from rdmodel.outcomes import SweepRow as SweepRow
 from rdmodel.quick import estimate as estimate
 from rdmodel.ranking import InfeasibleTile as InfeasibleTile
 from rdmodel.ranking import RankedTile as RankedTile
@@ -70,6 +72,7 @@ from rdmodel.simulation import Traffic as Traffic
 from rdmodel.simulator import simulate as simulate
 from rdmodel.storage import load as load
 from rdmodel.storage import save as save
+from rdmodel.sweeps import sweep as sweep
 from rdmodel.tiling import rank_tiles as rank_tiles
 from rdmodel.trace import ArrayInfo as ArrayInfo
 from rdmodel.trace import Columns as Columns

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
-import signal
 import statistics
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from rdmodel import presets
 from rdmodel.checks import check_flag, check_int
 from rdmodel.combinations import BASELINE, Combination, Wanted, combination
 from rdmodel.config import GPU
-from rdmodel.errors import ConfigError, SimulationError, TraceError, suggestion
+from rdmodel.errors import ConfigError, TraceError, suggestion
 from rdmodel.launch import residency
 from rdmodel.policies import SWL, IndexFunction, Policy, policy_of_kind
 from rdmodel.progress import Progress
 from rdmodel.result import frame
+from rdmodel.sending import in_processes, sendable
 from rdmodel.simulation import Simulation
 from rdmodel.simulator import make_options, simulate
-from rdmodel.trace import Columns, Trace
+from rdmodel.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,35 +187,10 @@ def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
         if not isinstance(trace, Trace):
             raise TraceError(f"traces: {trace!r} must be a Trace (tracegen.kernel, rdmodel.load)")
         residency(trace.launch, gpu)
-        kernels.append(_sendable(trace))
+        kernels.append(sendable(trace))
     if not kernels:
         raise ConfigError("traces: there is nothing to run")
     return kernels
-
-
-def _sendable(trace: Trace) -> Trace:
-    """Return a trace that other processes can have; one that they cannot, as of an emulated program, is written out."""
-    if type(trace).block is Trace.block:
-        columns = [getattr(trace.columns, field.name) for field in fields(Columns)]
-        return trace if all(map(_has_name, columns)) else _written(trace)
-    try:
-        pickle.dumps(trace)
-    except (AttributeError, TypeError, pickle.PicklingError):
-        written = Trace(trace.launch, trace.columns, trace.blocks, trusted=True)
-        vars(written)["params"] = dict(getattr(trace, "params", {}))
-        return written
-    return trace
-
-
-def _has_name(column: Any) -> bool:
-    """Tell whether other processes can have a column: joblib gives them maps by the name of the file."""
-    return getattr(column.base, "filename", "") is not None
-
-
-def _written(trace: Trace) -> Trace:
-    """Return a trace with its columns in memory."""
-    columns = Columns(**{field.name: np.array(getattr(trace.columns, field.name)) for field in fields(Columns)})
-    return Trace(trace.launch, columns, trace.blocks, trusted=True)
 
 
 # ---- runs
@@ -245,32 +214,9 @@ def _in_order(found: Iterable[Mapping[str, Simulation]], names: Iterable[str]) -
     return tuple({name: runs[name] for name in wanted if name in runs} for runs in found if runs)
 
 
-def _run_all(runs: Sequence[Run], n_jobs: int) -> Generator[tuple[int, str, Simulation]]:
+def _run_all(runs: Sequence[Run], n_jobs: int) -> Generator[tuple[int, str, Simulation], None, None]:
     """Yield the runs' kernels, combinations and simulations as they are finished, in any order."""
-    # Fetched here: all other commands do without.
-    from joblib import Parallel, delayed
-
-    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
-    with _deaf():
-        simulations = parallel(delayed(_run)(*run) for run in runs)
-    try:
-        yield from simulations
-    except BrokenExecutor:
-        raise SimulationError("a process was ended from outside, perhaps for want of memory; try fewer jobs") from None
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Ignore interruptions, as processes do for good that begin meanwhile: this process is to answer, and ends them."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return in_processes(_run, runs, n_jobs)
 
 
 def _run(kernel: int, name: str, arguments: Arguments) -> tuple[int, str, Simulation]:

@@ -17,7 +17,7 @@ from rdmodel.options import Options
 from rdmodel.randomness import Draws
 from rdmodel.result import MissCounts, SmCounts
 from rdmodel.reuse import Histogram
-from rdmodel.sampling import Stretch, minus
+from rdmodel.stretches import Stretch, minus
 from rdmodel.trace import Trace
 from rdmodel.watch import Clock
 
@@ -38,7 +38,6 @@ class Sm:
         seed: int,
         sm: int,
         clock: Clock,
-        stretch: int = 0,
     ) -> None:
         assert options.sigma is not None
         self.sm = sm
@@ -47,8 +46,7 @@ class Sm:
         self._trace = trace
         self._line = gpu.l1.line
         self._rule = store_rule(options)
-        # Stretches of one SM are runs of their own; the first begins as the SM does.
-        self._make_draws = partial(Draws, seed, sm + (stretch << 32), options.sigma)
+        self._make_draws = partial(Draws, seed, sm, options.sigma)
         self._batch = FIRST_BATCH
         self._left = np.empty(0, np.int64)
         self._streams: dict[int, WarpStream] = {}
@@ -60,20 +58,27 @@ class Sm:
         while self.run_to_block():
             self.give(next(blocks, None))
 
-    def run_stretch(self, blocks: Sequence[int], stretch: Stretch, resident: int) -> tuple[SmCounts, SmCounts]:
-        """Run from the first block of a stretch on; return what it counted, and the wave of blocks before it."""
-        at, earlier = stretch.begin, self.counts()
-        before = earlier
-        while self.run_to_block():
-            if at == stretch.first - resident:
-                earlier = self.counts()
-            if at == stretch.first:
-                before = self.counts()
-            if at == stretch.last < len(blocks):
-                break
-            self.give(blocks[at] if at < stretch.last else None)
-            at += 1
-        return minus(self.counts(), before), minus(before, earlier)
+    def run_stretches(self, blocks: Sequence[int], parts: Sequence[Stretch], resident: int) -> list[SmCounts]:
+        """Run the SM through parts of its blocks, in order, without emptying it in between.
+
+        Returns for each part two counts: of the blocks that are counted, and of the wave before them.
+        """
+        found: list[SmCounts] = []
+        asks = self.run_to_block()
+        for part in parts:
+            earlier = before = self.counts()
+            for at in range(part.begin, part.last):
+                if at == part.first - resident:
+                    earlier = self.counts()
+                if at == part.first:
+                    before = self.counts()
+                self.give(blocks[at])
+                asks = self.run_to_block()
+            while asks and part is parts[-1]:
+                self.give(None)
+                asks = self.run_to_block()
+            found += [minus(self.counts(), before), minus(before, earlier)]
+        return found
 
     def run_to_block(self) -> bool:
         """Run until a slot is free and asks for a block (``core.now`` says when); False: the SM is done."""

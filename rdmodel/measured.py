@@ -11,7 +11,8 @@ from rdmodel.comparing import compare
 from rdmodel.comparison import Comparison, Unit
 from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, TraceError
-from rdmodel.measurements import COMMAND, SECTORS, Measurement, Rate, base_name, together
+from rdmodel.measurements import COMMAND, SECTORS, Measurement, Rate, together
+from rdmodel.naming import base_name
 from rdmodel.result import frame
 from rdmodel.trace import Launch, Trace
 

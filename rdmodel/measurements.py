@@ -13,12 +13,14 @@ from __future__ import annotations
 import csv
 import os
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
 from rdmodel.errors import ConfigError, TraceError, visible
+from rdmodel.naming import base_name
 
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
 OPERATIONS = ("ld", "st", "red", "atom")
@@ -190,17 +192,6 @@ def together(measurements: Iterable[Measurement]) -> Measurement:
     )
 
 
-def base_name(kernel: str) -> str:
-    """Return a kernel's name without return type, namespaces, template arguments and parameters."""
-    depth, plain = 0, ""
-    for character in kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", ""):
-        if character == "(" and not depth:
-            break
-        depth += (character == "<") - (character == ">")
-        plain += "" if depth or character == ">" else character
-    return (plain.split() or [kernel])[-1].split("::")[-1]
-
-
 # ---- reading
 
 
@@ -268,7 +259,7 @@ class _Table:
 def _rows(name: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the lines of a file as cells, with their numbers; a quote that a program left open ends with its line."""
     try:
-        with open(name, encoding="utf-8-sig", errors="replace", newline=None) as file:
+        with open(name, encoding=_encoding(name), errors="replace", newline=None) as file:
             for number, line in enumerate(iter(lambda: file.readline(_LINE), ""), 1):
                 try:
                     yield number, next(csv.reader([line.rstrip("\n")]), [])
@@ -276,6 +267,12 @@ def _rows(name: str) -> Iterator[tuple[int, list[str]]]:
                     continue
     except OSError as error:
         raise TraceError(f"{name}: cannot be read: {error.strerror or error}") from None
+
+
+def _encoding(name: str) -> str:
+    """Return how a file is encoded: Windows' PowerShell writes what a program prints as UTF-16."""
+    with open(name, "rb") as file:
+        return "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
 
 
 def number(text: str) -> float | None:

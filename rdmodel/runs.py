@@ -18,7 +18,7 @@ from rdmodel.launch import cap_blocks, deal, residency
 from rdmodel.options import Options
 from rdmodel.result import L2Prediction, Prediction, SmCounts, describe
 from rdmodel.reuse import Histogram
-from rdmodel.sampling import Plan, Sampled, Stretch, estimates_of_blocks
+from rdmodel.stretches import Plan, Sampled, estimates_of_blocks
 from rdmodel.trace import Trace
 from rdmodel.watch import Clock
 
@@ -83,10 +83,10 @@ class Run:
         sharing.run_side_by_side(sms, supplies, cap, l2)
         return dataclasses.replace(self._part(sms, clock, started), l2=l2.prediction())
 
-    def _sm(self, sm: int, clock: Clock, stretch: int = 0) -> Sm:
+    def _sm(self, sm: int, clock: Clock) -> Sm:
         launch = self.trace.launch
         core = make_core(self.gpu, self.options, residency(launch, self.gpu).blocks, launch.block_warps, self.track)
-        return Sm(self.trace, core, self.gpu, self.options, self.seed, sm, clock, stretch)
+        return Sm(self.trace, core, self.gpu, self.options, self.seed, sm, clock)
 
     def _part(self, sms: Sequence[Sm], clock: Clock, started: float) -> Part:
         seconds = perf_counter() - started - clock.trace_seconds - clock.waited
@@ -135,37 +135,32 @@ class SmsRun(Run):
 
 @dataclass(frozen=True, slots=True)
 class BlocksRun(Run):
-    """A run of some stretches of the SMs' blocks, each by itself; `plans` has one plan per modelled SM."""
+    """A run of some stretches of the SMs' blocks; `plans` has one plan per modelled SM."""
 
     plans: tuple[Plan, ...]
 
     @property
     def blocks(self) -> int:
         """How many blocks are run, over all SMs; those before a stretch too."""
-        return sum(part.last - part.begin for one in self.plans for part in one.parts)
+        return sum(one.run for one in self.plans)
 
     def parts(self) -> list[Callable[[Clock], Part]]:
-        """Return the stretches."""
+        """Return the SMs: the stretches of one follow each other on it."""
         return [
-            partial(self._run_stretch, sm, blocks, number, stretch)
+            partial(self._run_stretches, sm, blocks, one)
             for (sm, blocks), one in zip(self._dealt, self.plans, strict=True)
-            for number, stretch in enumerate(one.parts)
         ]
 
-    def _run_stretch(self, sm: int, blocks: Sequence[int], number: int, stretch: Stretch, clock: Clock) -> Part:
+    def _run_stretches(self, sm: int, blocks: Sequence[int], one: Plan, clock: Clock) -> Part:
         started = perf_counter()
-        one = self._sm(sm, clock, number)
-        resident = residency(self.trace.launch, self.gpu).blocks
-        counts = one.run_stretch(blocks, stretch, resident)
-        return Part(
-            list(counts), [], clock.trace_seconds, perf_counter() - started - clock.trace_seconds - clock.waited
-        )
+        counts = self._sm(sm, clock).run_stretches(blocks, one.parts, residency(self.trace.launch, self.gpu).blocks)
+        return Part(counts, [], clock.trace_seconds, perf_counter() - started - clock.trace_seconds - clock.waited)
 
     def result(self, parts: Sequence[Part]) -> Prediction:
         """Return what the stretches say of all blocks of their SMs."""
-        counts = iter([sm for part in parts for sm in part.counts])
         sms = [
-            Sampled(one, *zip(*((next(counts), next(counts)) for _ in one.parts), strict=True)) for one in self.plans
+            Sampled(one, tuple(part.counts[::2]), tuple(part.counts[1::2]))
+            for one, part in zip(self.plans, parts, strict=True)
         ]
         part = Part([sm.total() for sm in sms], [], sum(p.trace_seconds for p in parts), sum(p.seconds for p in parts))
         return dataclasses.replace(Run.result(self, [part]), estimates=estimates_of_blocks(sms))

@@ -1,10 +1,7 @@
-"""Which SMs and which blocks a sampled `predict` runs, and what they say of the whole (docs/sampling.md).
+"""Which SMs a sampled `predict` runs, and what they say of the whole (docs/sampling.md).
 
 SMs are a random sample, apart for SMs with more and with fewer blocks where that matters; totals and rates are ratio
-estimates with the finite population correction. Blocks of
-an SM are sampled in stretches: two waves of consecutive blocks, after two waves that fill the cache and are not
-counted. How the SM begins and ends is always among them. Where the second of those waves differs from what follows it,
-the stretches began too cold; that difference is part of the error.
+estimates with the finite population correction. `rdmodel.stretches` samples the blocks of an SM.
 """
 
 from __future__ import annotations
@@ -19,19 +16,13 @@ import numpy as np
 from rdmodel.checks import check_int
 from rdmodel.errors import ConfigError
 from rdmodel.estimates import Estimate, estimate
-from rdmodel.result import MissCounts, SmCounts
-
-WAVES = 2
-"""Waves of resident blocks in a stretch, and before it."""
+from rdmodel.result import SmCounts
 
 FEWEST_SMS = 2
 """The error cannot be estimated from less."""
 
 ALIKE = 9
 """Blocks of an SM from which on one more does not make it another kind of SM."""
-
-FEWEST_STRETCHES = 4
-"""Of an SM: from less, intervals become too wide to be of use."""
 
 SALT = 0x5A3D
 """Keeps the choice of a sample apart from the draws of the model."""
@@ -56,8 +47,6 @@ LEAST = 1.0
 Those in a small sample often agree to the unit where one in ten is different; no interval is to be of no width then.
 """
 
-SUMMED = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
-
 
 def check_sampling(sample_sms: Any, sample_blocks: Any) -> None:
     """Raise `ConfigError` for what is no number of SMs or no share of blocks, and for both."""
@@ -71,12 +60,9 @@ def check_sampling(sample_sms: Any, sample_blocks: Any) -> None:
             raise ConfigError(f"sample_blocks={sample_blocks!r}: not together with sample_sms, one sample at a time")
 
 
-def _chosen(count: int, size: int, *seed: int) -> list[int]:
+def choose(count: int, size: int, *seed: int) -> list[int]:
     """Return `size` of `count` numbers, ascending, each choice as likely."""
     return sorted(np.random.default_rng([SALT, *seed]).choice(count, size, replace=False).tolist())
-
-
-# ---- SMs
 
 
 def strata(blocks: Mapping[int, int]) -> list[list[int]]:
@@ -102,7 +88,7 @@ def choose_sms(groups: Sequence[Sequence[int]], size: int, seed: int) -> list[li
         wanted = [0 if got == len(group) else len(group) / got for got, group in zip(least, groups, strict=True)]
         least[wanted.index(max(wanted))] += 1
     return [
-        [group[at] for at in _chosen(len(group), got, seed, number)]
+        [group[at] for at in choose(len(group), got, seed, number)]
         for number, (got, group) in enumerate(zip(least, groups, strict=True))
     ]
 
@@ -148,127 +134,3 @@ def estimates_of_sms(groups: Sequence[Group]) -> dict[str, Estimate]:
 
     rates = {name: rate(part) for name, part in RATES.items()}
     return rates | {name: about(one, value[name], 1.0) for name, one in (TOTALS | CAUSES).items()}
-
-
-# ---- blocks
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Consecutive blocks of an SM, by their place in its order: run from `begin` on, counted from `first` to `last`."""
-
-    begin: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is run of an SM's blocks: how it begins, how it ends, and a sample of the `stretches` in between.
-
-    `ends` has the beginning and the end, or all blocks where nothing is left out.
-    """
-
-    ends: tuple[Stretch, ...]
-    chosen: tuple[Stretch, ...]
-    stretches: int
-    blocks: int
-
-    @property
-    def parts(self) -> tuple[Stretch, ...]:
-        """All that is run."""
-        return (*self.ends, *self.chosen)
-
-
-def plan(blocks: int, resident: int, share: float, seed: int, sm: int) -> Plan:
-    """Return what is run of an SM with so many `blocks`, of which so many are `resident` at a time."""
-    long = WAVES * resident
-    stretches = max(0, blocks - 2 * long) // long
-    size = max(FEWEST_STRETCHES, round(share * stretches))
-    # A stretch and the end cost as much again before them: where that saves nothing, all blocks are run.
-    if 2 * size + 1 >= stretches:
-        return Plan((Stretch(0, 0, blocks),), (), 0, blocks)
-    end = long * (1 + stretches)
-    ends = (Stretch(0, 0, long), Stretch(end - long, end, blocks))
-    starts = [long * (1 + at) for at in _chosen(stretches, size, seed, sm)]
-    return Plan(ends, tuple(Stretch(start - long, start, start + long) for start in starts), stretches, blocks)
-
-
-def minus(after: SmCounts, before: SmCounts) -> SmCounts:
-    """Return what was counted in between."""
-    return _combined([after, before], [1, -1])
-
-
-def _combined(counts: Sequence[SmCounts], factors: Sequence[float]) -> SmCounts:
-    def total(one: Callable[[SmCounts], float]) -> float:
-        return sum(factor * one(sm) for sm, factor in zip(counts, factors, strict=True))
-
-    return SmCounts(
-        sm=counts[0].sm,
-        blocks=round(total(lambda sm: sm.blocks)),
-        misses=MissCounts(*(total(one) for one in CAUSES.values())),
-        **{name: total(lambda sm, name=name: getattr(sm, name)) for name in SUMMED},  # type: ignore[misc]
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """An SM that was run in parts: its plan, what each part counted, and the wave before each, in the plan's order."""
-
-    plan: Plan
-    counts: tuple[SmCounts, ...]
-    before: tuple[SmCounts, ...]
-
-    @property
-    def _chosen(self) -> tuple[SmCounts, ...]:
-        return self.counts[len(self.plan.ends) :]
-
-    def total(self) -> SmCounts:
-        """Return the estimated counts of all of the SM's blocks."""
-        size = len(self._chosen)
-        factors = [1.0] * len(self.plan.ends) + [self.plan.stretches / size if size else 0.0] * size
-        return _combined(self.counts, factors if size else [1] * len(factors))
-
-    def variance(self, one: Callable[[SmCounts], float], least: float = 0.0) -> float:
-        """Return the variance of the estimated total of a count: other stretches could have been chosen."""
-        size, of = len(self._chosen), self.plan.stretches
-        if size == 0:
-            return 0.0
-        return of * (of - size) / size * max(least, float(np.var([one(sm) for sm in self._chosen], ddof=1)))
-
-    def drift(self, one: Callable[[SmCounts], float]) -> float:
-        """Return how much more the total would be, were the stretches like the waves before them."""
-        if not self._chosen:
-            return 0.0
-        counted, earlier = (
-            sum(one(sm) for sm in sms) / sum(sm.blocks for sm in sms)
-            for sms in (self._chosen, self.before[len(self.plan.ends) :])
-        )
-        first, last = self.plan.ends
-        return (earlier - counted) * (last.first - first.last)
-
-    @property
-    def freedom(self) -> int:
-        """How many numbers the variance is made of, less one."""
-        return max(0, len(self._chosen) - 1)
-
-
-def estimates_of_blocks(sms: Sequence[Sampled]) -> dict[str, Estimate]:
-    """Return what the parts that were run say of all blocks of the SMs that are modelled."""
-    totals = [sm.total() for sm in sms]
-    run = sum(part.last - part.first for sm in sms for part in sm.plan.parts)
-    sampled = f"{run:,} of {sum(sm.plan.blocks for sm in sms):,} blocks"
-    freedom = max(1, sum(sm.freedom for sm in sms))
-    value = {name: sum(one(sm) for sm in totals) for name, one in TOTALS.items()}
-
-    def error(one: Callable[[SmCounts], float]) -> float:
-        least = 0.0 if one is TOTALS["transactions"] else LEAST
-        return sum(sm.variance(one, least) for sm in sms) + sum(sm.drift(one) for sm in sms) ** 2
-
-    def rate(name: str) -> Estimate:
-        share = value[name] / value["transactions"]
-        variance = error(lambda one: TOTALS[name](one) - share * one.transactions)
-        return estimate(share, variance / value["transactions"] ** 2, freedom, sampled, most=1.0)
-
-    rates = {name: rate(part) for name, part in RATES.items()}
-    return rates | {name: estimate(value[name], error(one), freedom, sampled) for name, one in TOTALS.items()}

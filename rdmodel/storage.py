@@ -113,7 +113,7 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
     blocks = columns.pop("blocks")
     try:
         held = Columns(**columns)
-        return Trace(launch, held, _compact(blocks), trusted, mapped_pages(held))
+        return Trace(launch, held, compact(blocks), trusted, mapped_pages(held))
     except TraceError as error:
         raise TraceError(f"{folder}: {error}") from None
 
@@ -144,7 +144,7 @@ def _refuse_foreign(target: Path, overwrite: bool) -> None:
     if not is_trace(target) or not {entry.name for entry in target.iterdir()} <= ours:
         raise TraceError(f"{target}: exists and is not just a trace folder; it is never overwritten")
     if not overwrite:
-        raise TraceError(f"{target}: exists already; overwrite=True replaces it")
+        raise TraceError(f"{target}: exists already; overwrite=True (--overwrite) replaces it")
 
 
 @contextmanager
@@ -293,7 +293,7 @@ def _map_column(folder: Path, name: str, counts: Any) -> NDArray[Any]:
     return npy.mapped(where, DTYPES[name], counts[name])
 
 
-def _compact(blocks: NDArray[np.int64]) -> range | list[int]:
+def compact(blocks: NDArray[np.int64]) -> range | list[int]:
     """Return block ids as a range if they are evenly spaced, as those of one SM or of a whole grid are."""
     if len(blocks) < 2 or blocks[0] >= blocks[1]:
         return blocks.tolist()  # type: ignore[no-any-return]

@@ -15,7 +15,8 @@ from rdmodel.options import Options
 from rdmodel.progress import Progress
 from rdmodel.result import Prediction
 from rdmodel.runs import BlocksRun, Run, SmsRun
-from rdmodel.sampling import Group, choose_sms, estimates_of_sms, plan, strata
+from rdmodel.sampling import Group, choose_sms, estimates_of_sms, strata
+from rdmodel.stretches import plan
 from rdmodel.threads import in_turn
 from rdmodel.trace import Trace
 from rdmodel.watch import Watch

@@ -751,6 +751,31 @@ def test_a_bad_list_is_refused_with_the_line(folder):
         formats.read(path)
 
 
+@pytest.mark.parametrize("place", ["kernel-7.traceg", "./kernel-7.traceg", "sub/kernel-7.traceg", "{}/kernel-7.traceg"])
+def test_a_list_names_files_from_its_own_folder_or_from_the_root(folder, place):
+    (folder / "sub").mkdir()
+    if "sub" in place:
+        (folder / "kernel-7.traceg").rename(folder / "sub" / "kernel-7.traceg")
+    list_ = folder / "list"
+    list_.write_text("# only one of them\n" + place.format(folder.absolute()) + "\n")
+    assert formats.recognise(list_).name == "kernelslist"
+    list_.rename(folder / "kernelslist.g")
+    assert len(formats.read(folder)) == 8
+
+
+def test_a_file_that_a_list_names_twice_is_one_kernel(folder):
+    (folder / "kernelslist.g").write_text("kernel-7.traceg\nMemcpyDtoH,0x0,4\nkernel-7.traceg\n")
+    assert len(formats.read(folder)) == 8
+
+
+def test_a_file_that_is_gone_is_told_with_the_line_of_the_list(folder):
+    (folder / "kernelslist.g").write_text("kernel-7.traceg\nkernel-9.traceg\n")
+    with pytest.raises(TraceError, match=r"kernelslist\.g:2: .*kernel-9\.traceg: cannot be read: No such file"):
+        formats.read(folder, kernel="7")
+    trace = formats.read(folder, kernel="7", lenient=True)
+    assert (len(trace), trace.skipped.lines) == (8, 1)
+
+
 def test_formats_are_recognised_by_content_then_by_extension(written):
     assert formats.recognise(written(GOOD, "no-extension")).name == "accelsim"
     assert formats.recognise(written("kernel-1.traceg\n", "no-extension")).name == "kernelslist"

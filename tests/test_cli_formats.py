@@ -1,5 +1,9 @@
 """``--input-format``: what a file is read as where its content or its ending says something else, or nothing."""
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 
 from rdmodel.cli.groups import READ
@@ -65,3 +69,53 @@ def test_a_mistyped_format_is_told_from_the_real_ones(tmp_path, run):
     status, _, err = run("info", str(tmp_path), "--input-format", "nvbti")
     assert status == 2
     assert "unknown input format 'nvbti'; did you mean 'nvbit'" in err
+
+
+# ---- what people mistype, or have
+
+
+@pytest.mark.parametrize("source", ["app.log", "my-app", "-"])
+@pytest.mark.parametrize("more", [(), ("--kernel", "1")])
+def test_a_file_that_is_not_there_is_said_not_to_be_there(run, source, more):
+    status, _, err = run("info", source, *more)
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"{source}: no such file, nor a kernel that comes with rdmodel" in err
+
+
+def test_a_mistyped_kernel_is_told_from_the_real_ones_whatever_its_options(run):
+    assert "unknown kernel 'atax.3'; did you mean 'atax." in run("info", "atax.3", "--kernel", "1")[2]
+
+
+def test_an_empty_file_is_said_to_be_empty(tmp_path, run):
+    for path in (tmp_path / "log", tmp_path / "a.g", tmp_path / "a.parquet"):
+        path.write_text("")
+        assert run("info", str(path)) == (2, "", f"rdmodel: error: {path}: is empty\n")
+
+
+@pytest.mark.parametrize("name", ["a.trc.gz", "a.traceg.xz", "a.zst"])
+def test_compressed_files_are_not_written(tmp_path, run, name):
+    status, out, err = run("trace", "vectoradd", "--param", "N=256", "-o", str(tmp_path / name))
+    assert (status, out) == (2, "")
+    assert "compressed files are read, not written" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_file_is_never_replaced(tmp_path, run):
+    (tmp_path / "a.trc").mkdir()
+    status, _, err = run("trace", "vectoradd", "--param", "N=256", "-o", str(tmp_path / "a.trc"), "--overwrite")
+    assert (status, "exists already and is no file; it is never overwritten" in err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["folder", "a.trc", "a.traceg", "a.g", "a.parquet"])
+def test_a_full_disk_is_a_run_that_failed(tmp_path, run, monkeypatch, name):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "open", full)
+    status, out, err = run("trace", "vectoradd", "--param", "N=256", "-o", str(tmp_path / name))
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "cannot be written: No space left on device" in err
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,6 +28,14 @@ peak = next(row.split()[1] for row in open("/proc/self/status") if row.startswit
 print(f"peak {{int(peak) << 10}}", file=sys.stderr)
 sys.exit(status)
 """
+
+LOG = (
+    b"""MEMTRACE: CTX 0x1 - LAUNCH - Kernel pc 0x2 - Kernel name copy - grid launch id 0 - grid size 1,1,1 - \
+block size 32,1,1 - nregs 16 - shmem 0 - cuda stream id 0
+MEMTRACE: CTX 0x1 - grid_launch_id 0 - CTA 0,0,0 - warp 0 - LDG.E - 0x80"""
+    + 31 * b" 0x0"
+    + b"\n"
+)
 
 ALL = ("--sms", "1", "--threads", "all")
 MB = 1 << 20
@@ -227,6 +236,22 @@ def test_a_size_without_a_unit_or_sense_is_bad_usage(run, command, size):
     assert (status, out) == (2, "")
     assert f"{size!r} is not a size with its unit: 512M, 2G" in err
     assert err.count("\n") == 1
+
+
+@LINUX
+@pytest.mark.parametrize("ending", ["log", "parquet"])
+@pytest.mark.parametrize("command", ["info", "mrc", "predict", "simulate", "trace"])
+def test_a_file_that_may_not_fit_while_it_is_read_is_refused_before(tmp_path, command, ending):
+    path = tmp_path / f"large.{ending}"
+    path.write_bytes(b"PAR1" if ending == "parquet" else LOG)
+    os.truncate(path, 17 << 20)
+    extra = ("-o", str(tmp_path / "t")) if command == "trace" else ()
+    least = float(re.search(r"takes (\S+)M", child("info", str(path), "--memory", "10M")[2])[1])
+    status, out, err, _ = child(command, str(path), *extra, "--memory", f"{int(least) + 20}M")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    found = re.search(r"memory=\S+: reading \S+ may need (\S+)M; give that much, or make a native trace", err)
+    status, _, err, _ = child(command, str(path), *extra, "--memory", f"{float(found[1]) + 8:.0f}M")
+    assert "reading" not in err
 
 
 @pytest.mark.parametrize("command", ["compare", "policies", "locality", "kernels", "gpus"])

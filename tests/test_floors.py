@@ -16,16 +16,18 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("rdmodel", "tracegen")
 
 FLOORS = {
-    0: "errors version",
+    0: "errors naming version",
     1: "checks progress policies polynomials reuse memory config options overrides presets randomness trace "
-    "result simulation measurements estimates ranking paging combinations localities wording",
+    "result simulation measurements estimates ranking paging combinations localities "
+    "grids outcomes records wording",
     2: "_heap _calendar _index _lru _tree _shards _warp _sched _coalesce _core _model _l2 _locality "
     "_ring _clock _period _patterns _victims _cache _dram _issue _machine _network _loadstore _reorder _engine",
     3: "assembly tally launch coalescing expansion pieces distance storage summary concentration sectors sharing "
-    "threads sampling turns demand matching objectives questions answerfile answers excerpts planning scaling npy "
-    "cores feeding watch averages",
+    "threads sampling stretches turns demand matching objectives questions answerfile answers excerpts planning "
+    "scaling npy cores feeding watch averages repeats sending",
     4: "model studies runs simulator reference",
-    5: "calibration comparing comparison contests classification measured plots tiling race quick heatmap reports",
+    5: "calibration comparing comparison contests classification measured plots tiling race quick heatmap "
+    "engines sweeps reports",
     6: "__init__ tracegen",
     7: "cli integrations __main__ service",
 }

@@ -123,6 +123,14 @@ def test_any_report_reads_the_same_in_both_forms(tmp_path_factory, launches, noi
     assert [list(one.metrics.values()) for one in found[0]] == [values for _, values in launches]
 
 
+def test_a_report_that_powershell_wrote_is_read(tmp_path):
+    for encoding in ("utf-16", "utf-16-be"):
+        text = (DATA / "wide.csv").read_text()
+        path = tmp_path / "report.csv"
+        path.write_bytes((b"\xfe\xff" if encoding == "utf-16-be" else b"") + text.encode(encoding))
+        assert read_ncu(path) == read_ncu(DATA / "wide.csv")
+
+
 def test_columns_are_found_by_name_wherever_they_stand(tmp_path):
     path = report(tmp_path, f'"{LD_HIT}","Kernel Name","other","{LD}","ID"', '"50","k(int)","x","100","12"')
     (one,) = read_ncu(path)
@@ -201,7 +209,6 @@ def test_any_text_is_a_number_or_none(text):
         ("void ns::inner<a::b<int>>::run<float>(int)", "run"),
         ("void <unnamed>::kernel(int)", "kernel"),
         ("(anonymous namespace)::kernel(int)", "kernel"),
-        ("_Z4gemmPf", "_Z4gemmPf"),
         ("", ""),
         ("<<>>", "<<>>"),
     ],

@@ -278,9 +278,11 @@ def test_a_launch_is_picked_by_number_or_pattern(written, kernel, address):
 
 def test_several_launches_are_listed(written):
     text = "".join(header(n, f"kernel{n}") for n in range(9)) + record(lanes())
-    with pytest.raises(TraceError, match=r"holds several launches: 0 \(kernel0\), 1 \(kernel1\); --kernel"):
+    with pytest.raises(
+        TraceError, match=r"holds several launches, the first are 0 \(kernel0\), 1 \(kernel1\); --kernel"
+    ):
         read_nvbit(written(text))
-    with pytest.raises(TraceError, match=r"several launches that 'ker\*' matches: 0 \(kernel0\)"):
+    with pytest.raises(TraceError, match=r"several launches that 'ker\*' matches, the first are 0 \(kernel0\)"):
         read_nvbit(written(text), kernel="ker*")
     with pytest.raises(TraceError, match=r"no launch matches kernel='12'; there are 0 \(kernel0\), .*, \.\.\.$"):
         read_nvbit(written(text), kernel="12")
@@ -404,11 +406,32 @@ def test_lenient_reading_counts_bad_lines_and_keeps_the_rest(written, text, data
     trace = read_nvbit(written("".join([first, second, *mixed])), kernel="0", lenient=True)
     clean = read_nvbit(written(text), kernel="0")
     assert trace.skipped.lines == len(chosen)
+    assert trace.skipped.blocks == trace.launch.blocks - len(clean.blocks)
+    assert list(trace.blocks) == list(range(trace.launch.blocks))
     assert without_pc(trace) == without_pc(clean)  # opcodes are counted on bad lines, too
 
 
 def without_pc(trace):
-    return {place: [row[1:] for row in rows] for place, rows in rows_of(trace).items()}
+    return {place: [row[1:] for row in rows] for place, rows in rows_of(trace).items() if rows}
+
+
+def test_a_block_that_no_line_mentions_is_missing_unless_read_leniently(written, capsys):
+    path = str(written(header() + record(lanes(), cta=(1, 0, 0))))
+    assert main(["simulate", path]) == 2
+    message = "block 0 is not in the trace of {}: it holds 1 of {} blocks; --lenient takes blocks without records"
+    launch = read_nvbit(path).launch
+    assert message.format(launch.kernel, launch.blocks) in capsys.readouterr().err
+    assert main(["simulate", path, "--lenient"]) == 0
+    assert f"taken to access nothing: {launch.blocks - 1}\n" in capsys.readouterr().err
+    trace = read_nvbit(path, lenient=True)
+    assert (list(trace.blocks), trace.skipped.lines) == (list(range(launch.blocks)), 0)
+    assert [block for block in trace.blocks if len(trace.block(block))] == [1]
+
+
+def test_a_grid_that_would_not_fit_memory_is_not_filled_up(written):
+    text = header(grid=(2**31 - 1, 1, 1)) + record(lanes(), cta=(1, 0, 0))
+    trace = read_nvbit(written(text), lenient=True)
+    assert (list(trace.blocks), trace.skipped.blocks) == ([1], 0)
 
 
 def test_a_corpus_of_bad_files_is_refused():
@@ -444,3 +467,14 @@ def test_on_the_command_line_kernel_picks_the_launch(written, capsys):
     assert capsys.readouterr().out.startswith("gemm(int), a trace")
     assert main(["info", path, "--block", "32,1,1"]) != 0
     assert "--block" in capsys.readouterr().err
+
+
+def test_a_bad_record_is_told_with_its_block_and_the_address_that_is_wrong(written):
+    for bad, told in (
+        (record(lanes()[:31]), r"not 31, found 'CTA 0,0,0 - warp 0 - LDG"),
+        (record(lanes())[:-3] + "zz \n", "not '0x000000000000107zz', found"),
+        (record([*lanes()[:31], 1 << 63]), "not '0x8000000000000000', found 'CTA"),
+        (record(lanes(), cta=(9, 0, 0)), "the CTA lies outside of the grid, found 'CTA 9,0,0 - warp 0"),
+    ):
+        with pytest.raises(TraceError, match=":2: .*" + told):
+            read_nvbit(written(header() + bad))

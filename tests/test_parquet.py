@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -217,14 +218,31 @@ def test_a_write_that_is_killed_leaves_the_old_file(tmp_path):
     assert write_out(read_parquet(path)) == write_out(small_trace())
 
 
+def test_too_little_memory_is_not_taken_for_a_bad_file(tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 4288 failed")
+
+    monkeypatch.setattr(pq, "ParquetFile", refuse)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MemoryError):
+        formats.read(tmp_path / "t.parquet")
+
+
+def test_a_parquet_file_in_another_compression_is_refused_as_that(tmp_path):
+    path = tmp_path / "t.parquet.gz"
+    path.write_bytes(gzip.compress(b"PAR1 and so on PAR1"))
+    with pytest.raises(TraceError, match=r"t\.parquet\.gz: a Parquet file is compressed inside; unpack what is around"):
+        formats.read(path)
+
+
 def test_what_exists_is_replaced_only_if_that_is_wanted(tmp_path):
     path = tmp_path / "t.parquet"
     write_parquet(small_trace(), path)
-    with pytest.raises(TraceError, match="exists already; overwrite=True replaces it"):
+    with pytest.raises(TraceError, match=r"exists already; overwrite=True \(--overwrite\) replaces it"):
         write_parquet(small_trace(), path)
     write_parquet(many_rows(), path, overwrite=True)
     assert read_parquet(path).launch.kernel == "many"
-    with pytest.raises(TraceError, match=r"exists already$"):
+    with pytest.raises(TraceError, match="exists already and is no file"):
         write_parquet(small_trace(), tmp_path, overwrite=True)
     with pytest.raises(TraceError, match="cannot be written: No such file"):
         write_parquet(small_trace(), tmp_path / "no" / "t.parquet")

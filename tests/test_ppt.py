@@ -199,6 +199,20 @@ def test_blocks_without_a_file_are_said(run):
     assert list(trace.blocks) == [0, 2, 3]
 
 
+def test_a_missing_block_accesses_nothing_if_read_leniently(run):
+    folder = run({f"kernel_1_block_{n}.mem": record() for n in (0, 2)}, config(kernel_1=("scale", 5, 32)))
+    trace = read_ppt(folder, lenient=True)
+    assert [len(trace.block(block)) for block in range(5)] == [1, 0, 1, 0, 0]
+    with pytest.raises(TraceError, match="3 of 5 blocks have no file, block 1 is the first"):
+        read_ppt(folder)
+
+
+def test_a_block_whose_file_is_empty_is_held_and_accesses_nothing(run):
+    files = {"kernel_1_block_0.mem": record(), "kernel_1_block_1.mem": "", "kernel_1_block_2.mem": record()}
+    trace = read_ppt(run(files, config(kernel_1=("scale", 3, 64))))
+    assert [len(trace.block(block)) for block in trace.blocks] == [1, 0, 1]
+
+
 def test_a_file_is_told_by_its_first_record(tmp_path):
     (tmp_path / "trace").write_text("\n=====\n" + record() + "\n=====\n" + record())
     assert formats.recognise(tmp_path / "trace").name == "ppt"

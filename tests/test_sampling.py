@@ -16,20 +16,26 @@ from test_predict import BUSY, load
 from rdmodel import predict
 from rdmodel.errors import ConfigError
 from rdmodel.estimates import Estimate, estimate, student
+from rdmodel.launch import deal
+from rdmodel.options import Options
 from rdmodel.result import MissCounts, SmCounts
-from rdmodel.sampling import (
+from rdmodel.runs import BlocksRun, Run
+from rdmodel.sampling import Group, choose_sms, estimates_of_sms, strata
+from rdmodel.stretches import (
+    BEFORE,
+    BEGINNING,
+    DRIFT,
+    MOST,
+    UNSEEN,
     WAVES,
-    Group,
     Plan,
     Sampled,
     Stretch,
-    choose_sms,
     estimates_of_blocks,
-    estimates_of_sms,
     minus,
     plan,
-    strata,
 )
+from rdmodel.watch import Watch
 
 SMALL = make_gpu()
 BOTH = pytest.mark.parametrize("definition", ["hardware", "paper"])
@@ -48,6 +54,7 @@ def many_blocks(blocks: int, seed: int = 0):
 
 
 MANY = many_blocks(120)
+MORE = many_blocks(200)
 
 
 def counts(sm: int, transactions: int, hits: int, misses: tuple[int, int, int], blocks: int = 1) -> SmCounts:
@@ -200,27 +207,30 @@ def test_the_rate_is_estimated_as_by_hand():
 # ---- blocks
 
 
-@given(st.integers(0, 400), st.integers(1, 8), st.floats(0.01, 1), st.integers(0, 3))
+@given(st.integers(0, 3000), st.integers(1, 8), st.floats(0.01, 1), st.integers(0, 3))
 def test_a_plan_has_both_ends_and_whole_stretches_in_between(blocks, resident, share, seed):
     found = plan(blocks, resident, share, seed, 0)
     if not found.chosen:
-        assert found.ends == (Stretch(0, 0, blocks),)
+        assert found.parts == (Stretch(0, 0, blocks),)
         return
-    long = WAVES * resident
     head, tail = found.ends
-    assert (head.begin, head.first, head.last) == (0, 0, long)
-    assert tail.last == blocks
-    assert tail.first == long * (1 + found.stretches)
-    assert tail.last - tail.first >= long
-    grid = [long * (1 + at) for at in range(found.stretches)]
-    starts = [stretch.first for stretch in found.chosen]
-    assert starts == sorted(set(starts))
-    assert set(starts) <= set(grid)
-    assert 4 <= len(starts) < found.stretches
-    for stretch in (*found.chosen, tail):
-        assert stretch.first - stretch.begin == long
+    waves = min(BEGINNING, blocks // resident // 4)
+    long = resident * (WAVES if waves == BEGINNING else WAVES // 2)
+    assert (head.begin, head.first, head.last) == (0, 0, waves * resident)
+    assert (tail.first, tail.last) == (head.last + long * found.stretches, blocks)
+    assert tail.last - tail.first >= BEFORE * resident
+    assert 4 <= len(found.chosen) < found.stretches
     assert all(stretch.last - stretch.first == long for stretch in found.chosen)
-    assert sum(part.last - part.begin for part in found.parts) < blocks
+    assert all((stretch.first - head.last) % long == 0 for stretch in found.chosen)
+    for earlier, part in itertools.pairwise(found.parts):
+        assert earlier.last <= part.begin <= part.first < part.last  # no block is run twice
+        assert part.first - part.begin == (0 if earlier.last == part.first else BEFORE * resident)
+    assert found.run <= MOST * blocks
+
+
+def test_whether_there_is_a_sample_does_not_depend_on_what_is_chosen():
+    for blocks in range(150, 400, 10):
+        assert len({bool(plan(blocks, 6, 0.3, seed, 0).chosen) for seed in range(30)}) == 1
 
 
 @BOTH
@@ -234,27 +244,55 @@ def test_all_blocks_are_exact_and_the_intervals_have_no_width(definition):
     assert found.estimates["miss_rate"].value == exact.miss_rate
 
 
-@BOTH
-def test_stretches_of_one_run_add_up_to_the_run(definition):
-    from rdmodel.launch import deal, residency
-    from rdmodel.options import Options
-    from rdmodel.runs import BlocksRun
-    from rdmodel.watch import Watch
+def run_in_parts(definition: str, *parts: Stretch) -> tuple[SmCounts, ...]:
+    """Return what each part of `MANY` counted, and what the wave before it did, on one SM with 2 resident blocks."""
+    options = Options(definition=definition, threads=None, sms=1).resolve(SMALL)
+    one = Plan((parts[0], parts[-1]), parts[1:-1], 0, 120)
+    [part] = BlocksRun(MANY, SMALL, options, False, 0, (one,)).parts()
+    return tuple(part(Watch(1, None).clock()).counts)
 
-    options = Options(definition=definition).resolve(SMALL)
-    blocks = len(deal(MANY.launch, options)[0])
-    stretches = [Stretch(0, first, last) for first, last in ((0, 7), (7, 30), (30, blocks))]
-    plans = tuple(Plan((stretch,), (), 0, blocks) for stretch in stretches)
-    assert residency(MANY.launch, SMALL).blocks == 2
+
+def counts_when_blocks_begin(definition: str, blocks: list[int]) -> list[SmCounts]:
+    """Return what one SM with just these blocks has counted when each begins, and at the end."""
+    options = Options(definition=definition, threads=None, sms=1).resolve(SMALL)
+    sm = Run(MANY, SMALL, options, False, 0)._sm(0, Watch(1, None).clock())
     found = []
-    for one in plans:
-        run = BlocksRun(MANY, SMALL, options, False, 0, (one,))
-        [part] = run.parts()
-        found.append(part(Watch(1, None).clock()).counts[0])
-    exact = predict(MANY, SMALL, definition=definition).per_sm[0]
-    for name in ("transactions", "hits", "latency_misses", "stalls_mshr", "steps", "blocks"):
-        assert sum(getattr(sm, name) for sm in found) == getattr(exact, name)
-    assert sum(sm.misses.total for sm in found) == exact.misses.total
+    for block in (*blocks, None, None):
+        assert sm.run_to_block()
+        found.append(sm.counts())
+        sm.give(block)
+    assert not sm.run_to_block()
+    return [*found[: len(blocks)], sm.counts()]
+
+
+def sum_of(sms) -> dict[str, float]:
+    names = ("blocks", "transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
+    causes = ("compulsory", "capacity", "associativity")
+    totals = {name: sum(getattr(sm, name) for sm in sms) for name in names}
+    return totals | {cause: sum(getattr(sm.misses, cause) for sm in sms) for cause in causes}
+
+
+@BOTH
+def test_stretches_without_a_gap_add_up_to_the_run(definition):
+    found = run_in_parts(definition, *(Stretch(a, a, b) for a, b in itertools.pairwise((0, 7, 30, 31, 90, 120))))
+    exact = predict(MANY, SMALL, definition=definition, threads=None, sms=1, histogram=False).per_sm
+    assert sum_of(found[::2]) == sum_of(exact)
+    assert not any(sum_of(found[1::2]).values())  # nothing was skipped, so nothing stands before a part
+
+
+@BOTH
+def test_parts_count_what_an_sm_counts_that_has_only_their_blocks(definition):
+    parts = (Stretch(0, 0, 20), Stretch(36, 40, 48), Stretch(48, 48, 56), Stretch(70, 74, 82), Stretch(100, 104, 120))
+    found = run_in_parts(definition, *parts)
+    order = [block for part in parts for block in range(part.begin, part.last)]
+    seen = counts_when_blocks_begin(definition, order)
+    at = {block: place for place, block in enumerate(order)}
+    for number, part in enumerate(parts):
+        counted, before = found[2 * number : 2 * number + 2]
+        first, last = seen[at[part.first]], seen[at[part.last - 1] + 1]
+        assert counted == minus(last, first)
+        assert before == minus(first, seen[at[part.first - 2]] if part.begin < part.first else first)
+    assert deal(MANY.launch, Options(threads=None, sms=1).resolve(SMALL))[0] == range(120)
 
 
 def test_what_lies_between_two_counts_is_their_difference():
@@ -262,53 +300,70 @@ def test_what_lies_between_two_counts_is_their_difference():
     assert minus(after, before) == counts(1, 40, 20, (0, 15, 5), blocks=5)
 
 
-def test_over_all_choices_of_stretches_totals_and_variances_are_right_on_average():
-    whole = random_counts(8, same_work=False)
-    ends = random_counts(2, same_work=False)
-    totals, variances = [], []
-    for sample in itertools.combinations(whole, 3):
-        stretches = tuple(Stretch(0, 0, 4) for _ in range(5))
-        # The waves before are as what follows them: nothing drifts.
-        one = Sampled(Plan(stretches[:2], stretches[2:], 8, 40), (*ends, *sample), (*ends, *sample))
-        found = estimates_of_blocks([one])["misses"]
-        totals.append(found.value)
-        variances.append(found.standard_error**2)
-    assert np.mean(totals) == pytest.approx(sum(sm.misses.total for sm in (*whole, *ends)))
-    assert np.mean(variances) == pytest.approx(np.var(totals))
+def sampled(head: SmCounts, chosen, tail: SmCounts, before=None) -> Sampled:
+    """Return an SM of 8 stretches of 4 blocks, some of them chosen; what stands before each is like it by default."""
+    ends = (Stretch(0, 0, 4), Stretch(36, 36, 40))
+    counted = (head, *chosen, tail)
+    return Sampled(Plan(ends, (Stretch(4, 4, 8),) * len(chosen), 8, 40), counted, before or counted)
 
 
-def test_stretches_that_begin_too_cold_have_a_wider_interval():
-    stretches = (Stretch(0, 0, 4), Stretch(36, 36, 40), *(Stretch(0, 0, 4) for _ in range(4)))
-    one = Plan(stretches[:2], stretches[2:], 8, 40)
+def test_over_all_choices_of_stretches_totals_are_right_and_variances_not_too_small_on_average(monkeypatch):
+    monkeypatch.setattr("rdmodel.stretches.UNSEEN", 0.0)
+    whole, (head, tail) = random_counts(8, same_work=False), random_counts(2, same_work=False)
+    found = [estimates_of_blocks([sampled(head, some, tail)])["misses"] for some in itertools.combinations(whole, 3)]
+    totals = [one.value for one in found]
+    assert np.mean(totals) == pytest.approx(sum(sm.misses.total for sm in (*whole, head, tail)))
+    # As for draws from without end: the same stretches of another run would count something else.
+    assert np.mean([one.standard_error**2 for one in found]) * (1 - 3 / 8) == pytest.approx(np.var(totals))
+
+
+def test_what_a_skip_leaves_and_what_no_stretch_shows_make_intervals_wider():
     warm, cold = counts(0, 100, 90, (10, 0, 0), blocks=4), counts(0, 100, 50, (50, 0, 0), blocks=4)
-    same = estimates_of_blocks([Sampled(one, (warm,) * 6, (warm,) * 6)])
-    drifted = estimates_of_blocks([Sampled(one, (warm,) * 6, (cold,) * 6)])
-    least = (8 * (8 - 4) / 4) ** 0.5  # stretches that agree are taken to vary by a request
-    assert same["misses"].standard_error == pytest.approx(least)
+    same = estimates_of_blocks([sampled(warm, (warm,) * 4, warm)])
+    drifted = estimates_of_blocks([sampled(warm, (warm,) * 4, warm, before=(cold,) * 6)])
+    least = 8 / 4**0.5  # stretches that agree are taken to vary by a request
+    unseen = UNSEEN / 4**0.5 * 10 * 8
+    assert same["misses"].standard_error == pytest.approx((least**2 + unseen**2) ** 0.5)
+    assert same["hits"].standard_error == same["misses"].standard_error
     assert same["transactions"].standard_error == 0
     assert drifted["miss_rate"].value == same["miss_rate"].value == 0.1
-    assert drifted["miss_rate"].standard_error == pytest.approx(((0.4 * 800) ** 2 + least**2) ** 0.5 / 1000)
-    assert drifted["misses"].standard_error == pytest.approx(((40 * 8) ** 2 + least**2) ** 0.5)
+    left = DRIFT * 40 * 8
+    assert drifted["misses"].standard_error == pytest.approx((left**2 + least**2 + unseen**2) ** 0.5)
+    assert drifted["miss_rate"].standard_error == pytest.approx(drifted["misses"].standard_error / 1000)
+
+
+def test_what_several_sms_have_in_common_does_not_average_out():
+    warm, cold = counts(0, 100, 90, (10, 0, 0), blocks=4), counts(0, 100, 50, (50, 0, 0), blocks=4)
+    one = sampled(warm, (warm,) * 4, warm, before=(cold,) * 6)
+    alone, both = (estimates_of_blocks([one] * number)["misses"].standard_error for number in (1, 2))
+    least = 8 / 4**0.5
+    assert both**2 - 2 * least**2 == pytest.approx(4 * (alone**2 - least**2))
+
+
+def test_where_nothing_was_skipped_nothing_drifts():
+    warm, none = counts(0, 100, 90, (10, 0, 0), blocks=4), counts(0, 0, 0, (0, 0, 0), blocks=0)
+    close = sampled(warm, (warm,) * 4, warm, before=(none,) * 6)
+    assert estimates_of_blocks([close]) == estimates_of_blocks([sampled(warm, (warm,) * 4, warm)])
 
 
 @BOTH
 def test_intervals_of_blocks_hold_where_blocks_are_alike(definition):
     held = []
     for seed in range(25):
-        exact = predict(MANY, SMALL, definition=definition, sms=1, seed=seed, histogram=False).miss_rate
-        held.append(
-            exact
-            in predict(MANY, SMALL, definition=definition, sms=1, seed=seed, sample_blocks=0.1).estimates["miss_rate"]
-        )
-    assert np.mean(held) > 0.7
+        options = {"definition": definition, "threads": None, "sms": 1, "seed": seed, "histogram": False}
+        one = predict(MORE, SMALL, sample_blocks=0.1, **options).estimates["miss_rate"]
+        assert one.standard_error > 0
+        held.append(predict(MORE, SMALL, **options).miss_rate in one)
+    assert np.mean(held) >= 0.9
 
 
 @BOTH
 def test_a_sample_of_blocks_adds_up_and_is_the_same_in_threads(definition):
-    one, other = (
-        predict(MANY, SMALL, definition=definition, model_sms=2, sample_blocks=0.1, n_jobs=jobs) for jobs in (1, 3)
-    )
+    options = {"definition": definition, "threads": None, "model_sms": 2, "sample_blocks": 0.1}
+    one, other = (predict(MORE, SMALL, n_jobs=jobs, **options) for jobs in (1, 3))
     assert one == other
+    assert one.estimates["miss_rate"].standard_error > 0
+    assert one.estimates["miss_rate"].sampled.endswith(" of 200 blocks")
     assert one.transactions == pytest.approx(one.hits + one.latency_misses + one.misses.total)
     assert one.histogram is None
     assert one.estimates["transactions"].value == pytest.approx(one.transactions)
@@ -362,6 +417,8 @@ def test_the_command_shows_estimates(run):
     assert "estimated (95 % interval" in out
     status, out, _ = run("predict", *size, "--sample-blocks", "0.1", "--sms", "1", "--threads", "all", "--json")
     assert status == 0
-    assert json.loads(out)["estimates"]["miss_rate"]["sampled"].endswith(" of 256 blocks")
+    found = json.loads(out)["estimates"]["miss_rate"]
+    assert found["sampled"].endswith(" of 256 blocks")
+    assert found["standard_error"] > 0
     status, _, err = run("predict", *size, "--sample-sms", "1")
     assert (status, err.count("\n")) == (2, 1)

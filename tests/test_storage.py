@@ -216,7 +216,7 @@ def test_a_trace_can_be_saved_over_the_folder_it_is_mapped_from(folder):
 
 
 def test_an_existing_trace_is_replaced_only_on_request(folder):
-    with pytest.raises(TraceError, match="exists already; overwrite=True replaces it"):
+    with pytest.raises(TraceError, match=r"exists already; overwrite=True \(--overwrite\) replaces it"):
         save(small(7), folder)
     save(small(7), folder, overwrite=True)
     assert load(folder).columns.addresses.tolist() == [7, 7, 7]

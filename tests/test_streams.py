@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import importlib
 import lzma
+import os
 import subprocess
 import sys
 
@@ -107,6 +108,17 @@ def test_what_cannot_be_opened_is_named(tmp_path):
         open_stream(tmp_path / "gone")
     with pytest.raises(TraceError, match="cannot be read: Is a directory"):
         open_stream(tmp_path)
+
+
+def test_a_pipe_is_refused_as_one(tmp_path):
+    read, write = os.pipe()
+    os.write(write, b"blocksize: 32 1 1\n")
+    os.close(write)
+    try:
+        with pytest.raises(TraceError, match="is a pipe; a trace is read from a file"):
+            open_stream(f"/dev/fd/{read}")
+    finally:
+        os.close(read)
 
 
 def test_other_compressions_are_left_as_they_are(written):

@@ -24,6 +24,7 @@ from rdmodel.cli.groups import (
     add_service,
     add_simulator,
     add_source,
+    add_sweep,
     add_tiles,
 )
 from rdmodel.cli.parser import Parser, number, one_of, whole
@@ -147,6 +148,9 @@ def _trace(parser: Parser) -> None:
 
 def _info(parser: Parser) -> None:
     parser.add_argument("source", metavar="FILE_OR_KERNEL", help=SOURCE)
+    parser.add_argument(
+        "--launches", action="store_true", help="list the launches that a file holds (with --kernel: those that match)"
+    )
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
@@ -195,6 +199,16 @@ def _tiles(parser: Parser) -> None:
     add_output(parser, csv=True, json="one JSON object")
 
 
+def _sweep(parser: Parser) -> None:
+    parser.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help=SOURCE)
+    add_source(parser)
+    add_machine(parser)
+    add_extent(parser)
+    add_model(parser)
+    add_sweep(parser)
+    add_output(parser, csv=True, json="one JSON object")
+
+
 def _gpus(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a preset or a .toml file")
     add_assignments(parser)
@@ -218,6 +232,7 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "mrc": (_mrc, "Show the reuse-distance histogram and the miss-ratio curve."),
     "report": (_report, "Make one page of what the caches do with kernels or traces, why, and what would help."),
     "tiles": (_tiles, "Rank tile sizes or block shapes of a kernel by what the caches do."),
+    "sweep": (_sweep, "Run kernels under every point of a grid of configurations; go on where it was interrupted."),
     "serve": (_serve, "Answer requests as JSON, one per line on stdin, with one line each on stdout."),
     "kernels": (add_output, "List the kernels that come with rdmodel."),
     "gpus": (_gpus, "List the GPUs, or show one fully expanded; the output can be loaded again."),

@@ -23,6 +23,8 @@ from rdmodel.options import Options
 from rdmodel.paging import WINDOW
 from rdmodel.progress import Progress
 from rdmodel.trace import Trace
+from tracegen.formats.accelsim import LIST_SUFFIX
+from tracegen.formats.streams import PACKED
 
 SPARE = 24 << 20
 """Bytes for what is neither data nor known before: libraries' pages, and the last piece read of a trace."""
@@ -30,6 +32,11 @@ SPARE = 24 << 20
 MARGIN = 2 << 20
 """Bytes on top of a need that a message tells: what is known may differ by less from one run to the next."""
 
+SMALL_FILE = 16 << 20
+SMALL_NEED = 48 << 20
+"""What reading a file of up to `SMALL_FILE` bytes takes at most, if it is not packed."""
+
+NATIVE_ADVICE = "rdmodel trace FILE --all -o FOLDER"
 ADVICE = {
     "predict": "model fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",
     "mrc": "look at fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",
@@ -52,6 +59,16 @@ class Budget:
         """Bytes that may still be allocated."""
         assert self.limit is not None
         return max(0, self.limit - _status("VmData"))
+
+    def admit_reading(self, source: Path, need: int) -> None:
+        """Raise `ConfigError` unless there is room to read a file of another tool, which takes up to `need` bytes."""
+        if self.limit is None:
+            return
+        need = min(need, SMALL_NEED) if _is_small(source) else need
+        if need > self.room:
+            given, whole = bytes_text(self.given or 0), bytes_text(self._whole(need))
+            advice = f"give that much, or make a native trace of it before ({NATIVE_ADVICE})"
+            raise ConfigError(f"memory={given}: reading {source} may need {whole}; {advice}")
 
     def admit_prediction(
         self, trace: Trace, gpu: GPU, options: Mapping[str, Any], progress: Progress, *, listed: bool = False
@@ -142,13 +159,20 @@ class Budget:
             each = " on each SM" if len(parts) > 1 else ""
             self._refuse(trace, "may need", need(lines), f"for up to {lines:,} distinct lines{each}", advice)
 
+    def _whole(self, need: int) -> int:
+        """Return what to give so that there is room for `need`."""
+        return need + (self.given or 0) - self.room + MARGIN
+
     def _refuse(self, trace: Trace, needs: str, need: int, why: str, advice: str) -> None:
-        assert self.given is not None
-        whole = need + self.given - self.room + MARGIN
         raise ConfigError(
-            f"memory={bytes_text(self.given)}: {self.command} of {trace.launch.kernel} {needs} {bytes_text(whole)} "
+            f"memory={bytes_text(self.given or 0)}: {self.command} of {trace.launch.kernel} {needs} "
+            f"{bytes_text(self._whole(need))} "
             f"{why}; give that much, or {advice or ADVICE[self.command]}"
         )
+
+
+UNBOUNDED = Budget("", None)
+"""As much memory as there is."""
 
 
 @contextmanager
@@ -184,6 +208,12 @@ def _limited(limit: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _is_small(source: Path) -> bool:
+    """Tell whether all that is read of a file is small: it neither names other files nor has to be unpacked."""
+    listed = source.suffix.lower() in (*PACKED, LIST_SUFFIX)
+    return not listed and source.is_file() and source.stat().st_size <= SMALL_FILE
 
 
 def _largest(fits: Callable[[int], bool]) -> int:

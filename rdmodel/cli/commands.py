@@ -18,8 +18,8 @@ from rdmodel.checks import check_int
 from rdmodel.classification import locality
 from rdmodel.cli import text
 from rdmodel.cli.arguments import extent_options, jobs, model_options, simulation_options
-from rdmodel.cli.budget import Budget, budget_of
-from rdmodel.cli.sources import machine, open_modelled, open_source, open_sources
+from rdmodel.cli.budget import UNBOUNDED, Budget, budget_of
+from rdmodel.cli.sources import machine, open_launches, open_modelled, open_source, open_sources
 from rdmodel.cli.text_locality import locality as locality_text
 from rdmodel.cli.text_simulation import simulation
 from rdmodel.config import GPU
@@ -48,7 +48,7 @@ def run_predict(arguments: argparse.Namespace) -> None:
     results = []
     with budget_of(arguments) as budget:
         for source in arguments.sources:
-            for trace in open_sources(source, arguments):
+            for trace in open_sources(source, arguments, budget):
                 with Progress(f"{source}, counting lines") as progress:
                     budget.admit_prediction(trace, gpu, options, progress)
                 with Progress(source) as progress:
@@ -72,7 +72,7 @@ def _run_launches(
     arguments: argparse.Namespace,
     run: Callable[..., R],
     simulated: Callable[[R], Simulation],
-    budget: Budget | None = None,
+    budget: Budget = UNBOUNDED,
 ) -> list[R]:
     """Run everything given; what policies found out about a kernel holds for its later launches of the same file."""
     gpu = machine(arguments)
@@ -80,9 +80,9 @@ def _run_launches(
     results = []
     for source in arguments.sources:
         learnt: dict[str, Sequence[Policy | str]] = {}
-        for trace in open_sources(source, arguments):
+        for trace in open_sources(source, arguments, budget):
             policies = learnt.get(trace.launch.kernel, arguments.policies)
-            if budget is not None:
+            if budget.limit is not None:
                 with Progress(f"{source}, counting lines") as progress:
                     budget.admit_simulation(trace, gpu, options, progress)
             with Progress(source) as progress:
@@ -95,8 +95,8 @@ def run_trace(arguments: argparse.Namespace) -> None:
     """Write a kernel's trace, or convert a trace."""
     form = arguments.format or formats.by_extension(arguments.output).name
     lost: tuple[str, ...] = ()
-    with budget_of(arguments), Progress(arguments.source) as progress:
-        trace = open_modelled(arguments.source, arguments, everything=arguments.all)
+    with budget_of(arguments) as budget, Progress(arguments.source) as progress:
+        trace = open_modelled(arguments.source, arguments, budget, everything=arguments.all)
         if form == "native":
             source = {"from": Path(arguments.source).name, "params": dict(getattr(trace, "params", {}))}
             storage.save(trace, arguments.output, source=source, overwrite=arguments.overwrite, progress=progress)
@@ -109,10 +109,13 @@ def run_trace(arguments: argparse.Namespace) -> None:
 
 
 def run_info(arguments: argparse.Namespace) -> None:
-    """Summarise a trace."""
+    """Summarise a trace, or list the launches that its file holds."""
+    if arguments.launches:
+        _print_launches(arguments)
+        return
     line = machine(arguments).l1.line
     with budget_of(arguments) as budget:
-        trace = open_modelled(arguments.source, arguments)
+        trace = open_modelled(arguments.source, arguments, budget)
         with Progress(f"{arguments.source}, counting lines") as progress:
             budget.admit_summary(trace, line, progress)
         summary = summarise(trace, line=line)
@@ -120,6 +123,14 @@ def run_info(arguments: argparse.Namespace) -> None:
         print_json(summary.to_dict())
     else:
         print(text.summary(summary))
+
+
+def _print_launches(arguments: argparse.Namespace) -> None:
+    form, found = open_launches(arguments.source, arguments)
+    if arguments.json:
+        print_json({"format": form, "launches": [one.to_dict() for one in found]})
+    else:
+        print(text.launches(arguments.source, form, found))
 
 
 def run_mrc(arguments: argparse.Namespace) -> None:
@@ -138,7 +149,7 @@ def run_mrc(arguments: argparse.Namespace) -> None:
 
 
 def _print_reuse(arguments: argparse.Namespace, gpu: GPU, lines: list[int] | None, budget: Budget) -> None:
-    trace = open_source(arguments.source, arguments)
+    trace = open_source(arguments.source, arguments, budget)
     options = extent_options(arguments) | {"seed": arguments.seed, "n_jobs": jobs(arguments)}
     line = gpu.l1.line
     if arguments.order == "round-robin":
@@ -178,7 +189,7 @@ def _sampled_mrc(arguments: argparse.Namespace, gpu: GPU, lines: Sequence[int] |
         raise ConfigError(f"sample: the order {arguments.order!r} needs all lines, in a schedule; use round-robin")
     rate = check_sample(arguments.sample)
     check_int("seed", arguments.seed, 0)
-    trace = open_source(arguments.source, arguments)
+    trace = open_source(arguments.source, arguments, budget)
     options = Options(definition="paper", **TURNS, **extent_options(arguments)).resolve(gpu)
     with Progress(f"{arguments.source}, counting lines") as progress:
         budget.admit_sample(trace, gpu, options, rate, progress, listed=arguments.json)

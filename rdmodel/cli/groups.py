@@ -26,6 +26,7 @@ SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", 
 READ = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt")
 """The names of `tracegen.formats.FORMATS`, again."""
 
+ENGINES = ("predict", "estimate", "simulate")
 TILE_OBJECTIVES = ("dram_bytes", "l2_bytes", "miss_rate", "misses", "time")
 
 
@@ -40,7 +41,11 @@ def add_source(parser: Parser) -> None:
         metavar="FORMAT",
         help=f"read the file as a trace of this format ({', '.join(READ)}); default: by its content, then its ending",
     )
-    group.add_argument("--lenient", action="store_true", help="skip bad lines of a trace file, and say how many")
+    group.add_argument(
+        "--lenient",
+        action="store_true",
+        help="skip bad lines of a trace file, take blocks without records for silent ones, and say how many",
+    )
     add_program(parser)
 
 
@@ -410,6 +415,34 @@ def add_tiles(parser: Parser) -> None:
     group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
     group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="threads; default: one for each core (-1)")
     group.add_argument("--plot", metavar="FILE", help="draw a heat map: .svg, .png or .pdf")
+    _add_cache(parser)
+
+
+def add_sweep(parser: Parser) -> None:
+    """Add what a sweep varies, what runs, and where answers are kept."""
+    group = parser.add_argument_group("the sweep")
+    group.add_argument(
+        "--vary",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE,VALUE,...",
+        help="values to choose from: ways=1,2,4, l1_size=16K,48K, or an option of the engine, sched=random,gto "
+        "(repeatable; all combinations are points)",
+    )
+    group.add_argument(
+        "--engine",
+        type=one_of("engine", ENGINES),
+        default="predict",
+        metavar="|".join(ENGINES),
+        help="what runs every point (predict)",
+    )
+    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
+    group.add_argument(
+        "--seeds", type=whole, default=1, metavar="N", help="runs of predict, of which the mean counts (1)"
+    )
+    group.add_argument("--l2", action="store_true", help="what leaves the SMs goes on to the L2 that they share")
+    group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="processes; default: one for each core (-1)")
     _add_cache(parser)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -16,9 +17,14 @@ MODULES = {
     "policies": "contesting",
     "report": "reporting",
     "serve": "serving",
+    "sweep": "sweeping",
     "tiles": "tiling",
 }
 """The modules that run commands, but for `commands`, which runs all others."""
+
+
+FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What ends a run whatever it was given: no more room for what it writes, or a broken disk."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SimulationError as error:
         return _fail(str(error), 1)
     except RdmodelError as error:
-        return _fail(str(error), 2)
+        return _fail(str(error), 1 if getattr(error.__cause__, "errno", None) in FAILURES else 2)
     except MemoryError:
         given = getattr(arguments, "memory", None)
         why = "out of memory" if given is None else f"the run needs more than --memory {given >> 20}M"

@@ -49,7 +49,7 @@ def run_report(arguments: argparse.Namespace) -> None:
         kernels = [
             asked.report_on(source, trace, number, budget)
             for source in arguments.sources
-            for number, trace in enumerate(open_sources(source, arguments), 1)
+            for number, trace in enumerate(open_sources(source, arguments, budget), 1)
         ]
         result = Report(gpu=asked.gpu, kernels=tuple(kernels))
         if arguments.output is not None:

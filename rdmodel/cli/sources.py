@@ -11,17 +11,19 @@ from typing import Any
 import tracegen
 from rdmodel import presets
 from rdmodel.cli.arguments import extent_options, kernel_parameters, machine_assignments
+from rdmodel.cli.budget import UNBOUNDED, Budget, budget_of
 from rdmodel.config import GPU
-from rdmodel.errors import ConfigError, TraceError, unknown
+from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
 from rdmodel.launch import modelled_blocks
 from rdmodel.options import Options
 from rdmodel.overrides import override
 from rdmodel.trace import Trace
 from tracegen import formats
+from tracegen.formats import Listed
 from tracegen.formats.streams import PACKED
 from tracegen.generated import GeneratedTrace
-from tracegen.kernels.registry import spec_of
-from tracegen.kernels.suites import SUITES
+from tracegen.kernels.registry import REGISTRY, spec_of
+from tracegen.kernels.suites import SUITES, TILED
 
 PROGRAMS = (".cu", ".ptx")
 """Endings of files that hold kernels, not traces."""
@@ -41,11 +43,11 @@ def machine(arguments: argparse.Namespace) -> GPU:
     return override(gpu, changes) if changes else gpu
 
 
-def open_sources(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
-    """Yield the traces of a kernel's name or a file, which may hold several launches."""
+def open_sources(source: str, arguments: argparse.Namespace, budget: Budget = UNBOUNDED) -> Iterator[Trace]:
+    """Yield the traces of a kernel's name or a file, which may hold several launches; reading it keeps to `budget`."""
     path = Path(source)
     if arguments.input_format is not None and path.exists():
-        yield _recorded(source, arguments)
+        yield _recorded(source, arguments, budget)
     elif path.suffix == LAUNCH_FILE and path.exists():
         yield from _launch_file(source, arguments)
     elif path.suffix in PROGRAMS and path.exists():
@@ -53,10 +55,11 @@ def open_sources(source: str, arguments: argparse.Namespace) -> Iterator[Trace]:
     elif path.suffix == AFFINE_FILE and path.is_file():
         yield _of_affine(source, arguments)
     elif path.exists():
-        yield _recorded(source, arguments)
+        yield _recorded(source, arguments, budget)
     elif "/" in source or path.suffix in _suffixes():
         raise TraceError(f"{source}: no such file")
     else:
+        _check_name(source)
         refuse(source, "a kernel that comes with rdmodel", arguments, ["launch", "input_format", *PROGRAM_OPTIONS])
         yield _of_name(source, arguments)
 
@@ -72,17 +75,17 @@ def open_suite(suite: str, names: Sequence[str], arguments: argparse.Namespace) 
     return [tracegen.kernel(name, base=arguments.base, **sizes[name]) for name in sizes]
 
 
-def open_source(source: str, arguments: argparse.Namespace) -> Trace:
+def open_source(source: str, arguments: argparse.Namespace, budget: Budget = UNBOUNDED) -> Trace:
     """Return the one trace of a kernel's name or a file; raise `ConfigError` if there are several."""
-    traces = list(open_sources(source, arguments))
+    traces = list(open_sources(source, arguments, budget))
     if len(traces) > 1:
         raise ConfigError(f"{source}: holds {len(traces)} launches; --launch N picks one")
     return traces[0]
 
 
-def open_modelled(source: str, arguments: argparse.Namespace, everything: bool = False) -> Trace:
+def open_modelled(source: str, arguments: argparse.Namespace, budget: Budget, everything: bool = False) -> Trace:
     """Return the trace of a file as it is, that of a kernel cut to the blocks that predict would model."""
-    trace = open_source(source, arguments)
+    trace = open_source(source, arguments, budget)
     if everything or isinstance(trace, formats.RecordedTrace) or type(trace) is Trace:
         return trace
     options = Options(**extent_options(arguments)).resolve(machine(arguments))
@@ -101,6 +104,14 @@ def _cut(trace: Trace, blocks: Sequence[int]) -> Trace:
     return cut
 
 
+def _check_name(source: str) -> None:
+    """Raise `ConfigError` for what is neither a file nor a kernel's name."""
+    known = [*REGISTRY, *TILED]
+    if source not in known and not suggestion(source, known):
+        raise ConfigError(f"{source}: no such file, nor a kernel that comes with rdmodel (rdmodel kernels lists them)")
+    spec_of(source)
+
+
 def _of_name(name: str, arguments: argparse.Namespace) -> Trace:
     """Return the trace of a kernel that comes with rdmodel."""
     params: dict[str, Any] = kernel_parameters(arguments.param, spec_of(name).sizes)
@@ -115,17 +126,31 @@ def _of_affine(source: str, arguments: argparse.Namespace) -> Trace:
     return tracegen.AffineTrace(kernel, params, block=arguments.block, base=arguments.base)
 
 
-def _recorded(source: str, arguments: argparse.Namespace) -> Trace:
+def open_launches(source: str, arguments: argparse.Namespace) -> tuple[str, tuple[Listed, ...]]:
+    """Return the format of a file of another tool, and the launches that it holds."""
+    if not Path(source).exists():
+        raise TraceError(f"{source}: no such file; --launches lists what a file holds")
+    form = _format(source, arguments)
+    with budget_of(arguments):
+        return form.name, formats.launches(source, format=form.name, kernel=arguments.kernel, block=arguments.block)
+
+
+def _recorded(source: str, arguments: argparse.Namespace, budget: Budget) -> Trace:
     """Return the trace in a file or folder."""
-    chosen = arguments.input_format
-    form = formats.recognise(source) if chosen is None else formats.FORMATS[chosen]
+    form = _format(source, arguments)
     options = [*KERNEL_OPTIONS, "block", "launch", *PROGRAM_OPTIONS]
     refuse(source, "a recorded trace", arguments, [option for option in options if option not in form.takes])
+    budget.admit_reading(Path(source), form.memory)
     trace = formats.read(
         source, format=form.name, lenient=arguments.lenient, kernel=arguments.kernel, block=arguments.block
     )
     _tell_skipped(trace)
     return trace
+
+
+def _format(source: str, arguments: argparse.Namespace) -> formats.Format:
+    chosen = arguments.input_format
+    return formats.recognise(source) if chosen is None else formats.FORMATS[chosen]
 
 
 def _of_program(source: str, arguments: argparse.Namespace) -> Trace:
@@ -184,3 +209,5 @@ def _tell_skipped(trace: Trace) -> None:
         print(f"rdmodel: skipped: {example}", file=sys.stderr)
     if skipped.lines:
         print(f"rdmodel: bad lines skipped: {skipped.lines:,}", file=sys.stderr)
+    if skipped.blocks:
+        print(f"rdmodel: blocks without records, taken to access nothing: {skipped.blocks:,}", file=sys.stderr)

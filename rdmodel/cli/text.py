@@ -14,9 +14,14 @@ from rdmodel.wording import by_powers, range_text, shape_text
 from rdmodel.wording import count as count
 from rdmodel.wording import percent as percent
 from rdmodel.wording import size_text as size_text
+from tracegen.formats import Listed
 
 WIDTH = 24
 """Characters of the longest bar."""
+
+
+LONGEST_NAME = 60
+"""Characters of a kernel's name in a table; those of C++ may be pages long."""
 
 
 def table(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
@@ -235,6 +240,29 @@ def summary(result: Summary) -> str:
         ]
         parts.append(table(uses, right=(1, 2, 3, 4)))
     return "\n\n".join(parts)
+
+
+def launches(source: str, form: str, found: Sequence[Listed]) -> str:
+    """Return the launches that a file holds as a table."""
+    rows = [("  id", "kernel", "grid", "block", "threads")]
+    rows += [
+        (
+            str(one.number),
+            _cut(one.launch.kernel),
+            shape_text(one.launch.grid),
+            shape_text(one.launch.block),
+            f"{threads:,}",
+        )
+        for one in found
+        for threads in [one.launch.blocks * one.launch.block_threads]
+    ]
+    what = f"{len(found):,} launch" + ("es" if len(found) != 1 else "")
+    return f"{source}: {what} (format {form})\n\n{table(rows, right=(0, 4))}"
+
+
+def _cut(name: str) -> str:
+    """Return a name that leaves room for what stands beside it."""
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 3] + "..."
 
 
 def kernels(specs: Iterable[Any]) -> str:

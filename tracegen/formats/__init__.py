@@ -6,18 +6,32 @@ Compressed files (gzip, xz, zstd) are read as what they hold, by every reader.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rdmodel import storage
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Trace
-from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, ppt, trc
+from tracegen.formats import accelsim, accelsim_writer, archived, nvbit, parquet, ppt, trc
+from tracegen.formats.gathering import MEMORY
+from tracegen.formats.launches import Choice, Listed
 from tracegen.formats.recorded import Reading, RecordedTrace, Skipped
-from tracegen.formats.streams import first_bytes, unpacked_name
+from tracegen.formats.streams import PACKED, first_bytes, unpacked_name
 
-__all__ = ["FORMATS", "Format", "Reading", "RecordedTrace", "Skipped", "by_extension", "read", "recognise", "write"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Listed",
+    "Reading",
+    "RecordedTrace",
+    "Skipped",
+    "by_extension",
+    "launches",
+    "read",
+    "recognise",
+    "write",
+]
 
 _HEAD_BYTES = 1 << 20
 
@@ -29,7 +43,8 @@ class Format:
     ``starts(head)`` tells a file by its first bytes, unpacked; ``folder(path)`` a folder by what is in it; then
     `extension` does. ``read(path, reading)`` returns a trace and may rely on `reading` having no options set but
     those in `takes`; ``write(trace, path, overwrite)`` returns what the format could not hold, one line of
-    text each.
+    text each. ``launches(path, reading)`` yields the launches of a file, if it may hold several. Reading a file takes
+    up to `memory` bytes, and what unpacking it takes.
     """
 
     name: str
@@ -38,6 +53,8 @@ class Format:
     starts: Callable[[bytes], bool] = lambda head: False
     folder: Callable[[Path], bool] = lambda path: False
     takes: frozenset[str] = frozenset()
+    memory: int = MEMORY + (24 << 20)
+    launches: Callable[[Path, Reading], Iterator[Listed]] | None = None
     write: Callable[[Trace, Path, bool], tuple[str, ...]] | None = None
 
 
@@ -56,6 +73,7 @@ NATIVE = Format(
     extension="",
     read=lambda path, reading: storage.load(path),
     folder=lambda path: (path / storage.META).exists(),
+    memory=0,
     write=_write_native,
 )
 TRC = Format(
@@ -73,6 +91,7 @@ ACCELSIM = Format(
     starts=accelsim.is_trace,
     folder=accelsim.is_folder,
     takes=frozenset({"lenient", "kernel"}),
+    launches=lambda path, reading: accelsim.list_accelsim(path),
     write=lambda trace, path, overwrite: accelsim_writer.write_accelsim(trace, path, overwrite=overwrite),
 )
 KERNELSLIST = Format(
@@ -81,6 +100,7 @@ KERNELSLIST = Format(
     read=ACCELSIM.read,
     starts=accelsim.is_list,
     takes=ACCELSIM.takes,
+    launches=ACCELSIM.launches,
     write=ACCELSIM.write,
 )
 NVBIT = Format(
@@ -89,6 +109,7 @@ NVBIT = Format(
     read=lambda path, reading: nvbit.read_nvbit(path, kernel=reading.kernel, lenient=reading.lenient),
     starts=nvbit.is_nvbit,
     takes=frozenset({"lenient", "kernel"}),
+    launches=lambda path, reading: nvbit.list_nvbit(path),
 )
 PPT = Format(
     name="ppt",
@@ -97,12 +118,14 @@ PPT = Format(
     starts=ppt.is_ppt,
     folder=ppt.is_folder,
     takes=frozenset({"lenient", "kernel", "block"}),
+    launches=lambda path, reading: ppt.list_ppt(path, block=reading.block),
 )
 PARQUET = Format(
     name="parquet",
     extension=".parquet",
     read=lambda path, reading: parquet.read_parquet(path),
     starts=lambda head: head.startswith(parquet.MAGIC),
+    memory=2 * archived.MEMORY + (64 << 20),
     write=_write_parquet,
 )
 FORMATS: dict[str, Format] = {
@@ -142,6 +165,31 @@ def read(
     return chosen.read(Path(path), Reading(lenient=lenient, kernel=kernel, block=block))
 
 
+def launches(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    kernel: str | None = None,
+    block: tuple[int, int, int] | None = None,
+) -> tuple[Listed, ...]:
+    """Return the launches in a file or folder of another tool, in its order, without reading what they access.
+
+    `format`, `kernel` and `block` are those of `read`; `kernel` may match any number of launches. Raises `TraceError`
+    for a format whose files hold one launch, for malformed content, and if `kernel` matches none.
+    """
+    chosen = recognise(path) if format is None else _named(format)
+    if chosen.launches is None:
+        raise TraceError(f"{path}: a trace of the format {chosen.name!r} is one launch")
+    if block is not None and "block" not in chosen.takes:
+        raise TraceError(f"{path}: the format {chosen.name!r} takes no option block")
+    found = tuple(chosen.launches(Path(path), Reading(block=block)))
+    choice = Choice(os.fspath(path), kernel)
+    meant = tuple(one for one in found if choice.accepts(one.number, one.launch.kernel))
+    if not meant:
+        raise choice.none([(one.number, one.launch.kernel) for one in found])
+    return meant
+
+
 def write(
     trace: Trace, path: str | os.PathLike[str], *, format: str | None = None, overwrite: bool = False
 ) -> tuple[str, ...]:
@@ -165,6 +213,8 @@ def recognise(path: str | os.PathLike[str]) -> Format:
                 return form
         raise TraceError(f"{path}: a folder without {storage.META} or the files of another tool is not a trace")
     head = first_bytes(where, _HEAD_BYTES)
+    if not head:
+        raise TraceError(f"{path}: is empty")
     for form in FORMATS.values():
         if form.starts(head):
             return form
@@ -176,7 +226,12 @@ def recognise(path: str | os.PathLike[str]) -> Format:
 
 
 def by_extension(path: str | os.PathLike[str]) -> Format:
-    """Return the format that a file of this name is written in: that of its extension, or the native one."""
+    """Return the format that a file of this name is written in: that of its extension, or the native one.
+
+    Raises `TraceError` for the extension of a compressed file: these are only read.
+    """
+    if Path(path).suffix.lower() in PACKED:
+        raise TraceError(f"{path}: compressed files are read, not written; write {unpacked_name(path)} and pack it")
     extensions = {form.extension: form for form in FORMATS.values()}
     return extensions.get(Path(path).suffix.lower(), NATIVE)
 

@@ -26,18 +26,19 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import LAST_ADDRESS, WARP, Columns, Launch, Op
+from rdmodel.trace import LAST_ADDRESS, WARP, Launch, Op
 from tracegen.formats._accelsim import Event, Reader
 from tracegen.formats.gathering import MEMORY, Gathering
-from tracegen.formats.launches import LISTED, Choice
+from tracegen.formats.launches import LISTED, Choice, Listed
 from tracegen.formats.recorded import RecordedTrace, Skipped
+from tracegen.formats.silent import with_silent
 from tracegen.formats.streams import CHUNK, first_bytes, kernel_name, open_stream, whole_lines
 
 LIST_NAME = "kernelslist.g"
@@ -52,7 +53,11 @@ _QUOTED = 60
 _MOST = (1 << 63) - 1
 
 _TRACE_START = re.compile(rb"(?:\s|#[^\n]*\n)*-(?:kernel|grid|block|shmem|nregs|binary|cuda|local|nvbit|accelsim) ")
-_LIST_START = re.compile(rb"\s*(?:Memcpy\w+,0x[0-9a-fA-F]+,\d+|kernel[^\s,]*\.traceg(?:\.\w+)?)[ \t\r]*(?:\n|$)")
+_LIST_START = re.compile(
+    rb"\s*(?:#[^\n]*\n\s*)*"
+    rb"(?:Memcpy\w+,0x[0-9a-fA-F]+,\d+|(?:[^\n,]{0,4096}/)?kernel[^\s,/]*\.traceg(?:\.\w+)?)[ \t\r]*(?:\n|$)"
+)
+_KERNEL_FILE = re.compile(r"(?:.*/)?kernel[^/]*")
 _OTHER_COMMAND = re.compile(r"(?:Mem(?:cpy|set)|nccl|cuda)\w*(?:,.*)?")
 _FIELD = re.compile(r"-([a-z][\w ]*?) *=[ \t]?(.*)")
 _SHAPE = re.compile(r"\s*\(\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\).*")
@@ -80,7 +85,7 @@ _PROBLEMS = {
     Event.MIXED: "generic addresses of global, local and shared memory in one instruction",
     Event.BAD_PLACE: "does not begin with its block and warp, or the line of the source, as the header says",
     Event.TOO_LONG: f"longer than {_LINE_BYTES} bytes",
-    Event.NO_BEGIN: "#BEGIN_TB is missing before this line",
+    Event.NO_BEGIN: "#BEGIN_TB is missing before this line (raw traces go through post-traces-processing first)",
     Event.NO_BLOCK: "'thread block = x,y,z' is missing before this line",
     Event.NO_WARP: "'warp = W' is missing before this line",
     Event.NO_COUNT: "'insts = N' is missing before this line",
@@ -129,6 +134,36 @@ def read_accelsim(
     return _TraceFile(os.fspath(file), lenient, memory, skipped).read()
 
 
+def list_accelsim(path: str | os.PathLike[str]) -> Iterator[Listed]:
+    """Yield the launches in a ``kernelslist.g`` or its folder, or that of a ``.traceg``, by the headers of the files.
+
+    A file that is named twice is one launch. Raises `TraceError` with file and line for what is malformed.
+    """
+    file = Path(path) / LIST_NAME if Path(path).is_dir() else Path(path)
+    if not (file.suffix == LIST_SUFFIX or is_list(first_bytes(file, _HEADER_BYTES))):
+        yield _listed(file)
+        return
+    seen: set[Path] = set()
+    for line, text in _list_lines(file):
+        if _OTHER_COMMAND.fullmatch(text):
+            continue
+        try:
+            one = _named_file(file, text)
+            listed = None if one in seen else _listed(one)
+        except TraceError as error:
+            raise TraceError(f"{file}:{line}: {error}") from None
+        seen.add(one)
+        if listed is not None:
+            yield listed
+
+
+def _listed(file: Path) -> Listed:
+    header = _header_of(file)
+    if (key := header.missing()) is not None:
+        raise TraceError(f"{file}: no sound line '-{key} = (x,y,z)' before the first block")
+    return Listed(header.number, header.launch())
+
+
 # ---- kernelslist.g
 
 
@@ -136,51 +171,63 @@ def _choose(path: Path, lenient: bool, choice: Choice) -> tuple[Path, Skipped]:
     """Return the file of the kernel that is meant, and the account of bad lines in the list."""
     skipped = Skipped()
     found: list[tuple[int, str]] = []
-    meant: list[tuple[int, str]] = []
-    chosen = path
+    meant: dict[Path, tuple[int, str]] = {}
     for line, text in _list_lines(path):
-        if not text.startswith("kernel") or not text.isprintable():
-            if not _OTHER_COMMAND.fullmatch(text):
-                message = f"{path}:{line}: expected a kernel's file or a Memcpy command, found {_quote(text)}"
-                if not lenient:
-                    raise TraceError(message)
-                skipped = skipped.add(message)
+        if _OTHER_COMMAND.fullmatch(text):
             continue
-        file = path.parent / text
-        launch = _identity(file)
+        try:
+            file = _named_file(path, text)
+            launch = _identity(file)
+        except TraceError as error:
+            message = f"{path}:{line}: {error}"
+            if not lenient:
+                raise TraceError(message) from None
+            skipped = skipped.add(message)
+            continue
         found = [*found, launch][: LISTED + 1]
         if choice.accepts(*launch):
-            chosen = chosen if meant else file
-            meant.append(launch)
+            meant[file] = launch
         if len(meant) > LISTED:
             break
     if len(meant) > 1:
-        raise choice.several(meant)
+        raise choice.several(list(meant.values()))
     if not meant:
         raise choice.none(found)
-    return chosen, skipped
+    return next(iter(meant)), skipped
 
 
 def _list_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the commands in a list with their line numbers."""
+    """Yield the commands in a list with their line numbers; comments, which begin with #, are none."""
     line = 0
     with open_stream(path) as stream:
         for text in whole_lines(stream, _LINE_BYTES, _CHUNK):
             for raw in text.split(b"\n")[: text.count(b"\n") + (not text.endswith(b"\n"))]:
                 line += 1
                 command = raw.decode("utf-8", "replace").strip()
-                if command:
+                if command and not command.startswith("#"):
                     yield line, command
+
+
+def _named_file(path: Path, text: str) -> Path:
+    """Return the file that a line of a list names."""
+    if not _KERNEL_FILE.fullmatch(text) or not text.isprintable():
+        raise TraceError(f"expected a kernel's file or a Memcpy command, found {_quote(text)}")
+    return path.parent / text
 
 
 def _identity(file: Path) -> tuple[int, str]:
     """Return the number and the name of a kernel by the header of its file."""
+    header = _header_of(file)
+    return header.number, header.name
+
+
+def _header_of(file: Path) -> _Header:
     header = _Header(kernel_name(file))
     for raw in first_bytes(file, _HEADER_BYTES).split(b"\n"):
         if raw.lstrip().startswith(b"#BEGIN_TB"):
             break
         header.take(raw)
-    return header.numbers.get("kernel id", 0), header.name
+    return header
 
 
 # ---- .traceg
@@ -216,8 +263,17 @@ class _Header:
             self.numbers[key] = int(number[1], 10 if key in _NUMBERS else 16)
         return None
 
+    @property
+    def number(self) -> int:
+        """The number of the launch, 0 where the header has none."""
+        return self.numbers.get("kernel id", 0)
+
+    def missing(self) -> str | None:
+        """Return what of the shapes the header does not say."""
+        return next((key for key in ("grid dim", "block dim") if key not in self.shapes), None)
+
     def launch(self) -> Launch:
-        """Return the launch that the header describes."""
+        """Return the launch that the header describes; nothing may be missing."""
         return Launch(
             kernel=self.name,
             grid=self.shapes["grid dim"],
@@ -297,7 +353,8 @@ class _TraceFile:
         launch = self._header.launch()
         columns, blocks = self._gathering.finish()
         if len(blocks) < self._blocks.count:
-            columns, blocks = _with_silent(columns, np.asarray(blocks), self._blocks.ids(), launch.block_warps)
+            seen = self._blocks.ids()
+            columns, blocks = with_silent(columns, blocks, seen, launch.block_warps), seen.tolist()
         return RecordedTrace(launch, columns, blocks, trusted=True, skipped=self._skipped)
 
     def _read_text(self, text: bytes) -> None:
@@ -363,9 +420,8 @@ class _TraceFile:
 
     def _begin_blocks(self) -> None:
         """Draw the conclusions from the header."""
-        for key in ("grid dim", "block dim"):
-            if key not in self._header.shapes:
-                raise TraceError(f"{self._name}:{self._line}: no sound line '-{key} = (x,y,z)' before the first block")
+        if (key := self._header.missing()) is not None:
+            raise TraceError(f"{self._name}:{self._line}: no sound line '-{key} = (x,y,z)' before the first block")
         numbers = self._header.numbers
         version = numbers.get("accelsim tracer version", 0)
         warps = self._header.launch().block_warps
@@ -389,15 +445,6 @@ class _TraceFile:
         self._loads += int(np.count_nonzero(rows["op"] == Op.LOAD))
         rows["loop_exit"] = np.zeros(count, np.bool_)
         self._gathering.add(rows["block"], rows["warp"], rows)
-
-
-def _with_silent(
-    columns: Columns, blocks: NDArray[np.int64], seen: NDArray[np.int64], block_warps: int
-) -> tuple[Columns, list[int]]:
-    """Return the columns with empty warps for the blocks that were seen but have no instructions."""
-    lengths = np.zeros((len(seen), block_warps), np.int64)
-    lengths[np.searchsorted(seen, blocks)] = np.diff(columns.warp_start).reshape(-1, block_warps)
-    return replace(columns, warp_start=np.concatenate([[0], np.cumsum(lengths)])), seen.tolist()
 
 
 def _quote(text: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
+from rdmodel.storage import compact
 from rdmodel.trace import Columns
 from tracegen.formats._gather import unpack
 from tracegen.formats.opcodes import GAP
@@ -142,10 +143,4 @@ class Sink:
         self._close_blocks(np.array([self._block]), self._lengths[None, :])
         columns = {name: column.finish() for name, column in self._columns.items()}
         blocks = columns.pop("blocks")
-        return Columns(**columns), _compact(blocks)
-
-
-def _compact(blocks: NDArray[np.int64]) -> Sequence[int]:
-    if len(blocks) and int(blocks[-1]) - int(blocks[0]) == len(blocks) - 1:
-        return range(int(blocks[0]), int(blocks[0]) + len(blocks))
-    return blocks.tolist()  # type: ignore[no-any-return]
+        return Columns(**columns), compact(blocks)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -32,9 +32,10 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._nvbit import parse
 from tracegen.formats.gathering import MEMORY, Gathering
 from tracegen.formats.instructions import Instructions
-from tracegen.formats.launches import LISTED, Choice
+from tracegen.formats.launches import LISTED, Choice, Listed
 from tracegen.formats.opcodes import OpcodeTable
 from tracegen.formats.recorded import RecordedTrace, Skipped, quote
+from tracegen.formats.silent import whole_grid
 from tracegen.formats.streams import open_stream, whole_lines
 
 SLOTS = 64
@@ -63,9 +64,7 @@ _HEADER = re.compile(
     + _NUMBER
     + rb"(?: - cuda stream id -?\d+)?\s*"
 )
-_HEADER_FIELDS = (
-    "Kernel pc .. - Kernel name .. - grid launch id .. - grid size .. - block size .. - nregs .. - shmem .."
-)
+_ANNOUNCEMENT = re.compile(_PREFIX + rb"CTX 0[xX][0-9a-fA-F]+ - LAUNCH - [^\n]*")
 _RECORD = re.compile(_PREFIX + rb"CTX 0[xX][0-9a-fA-F]+ - grid_launch_id (\d+) - CTA [\d,]+ - warp \d+ - ([\w.]+)")
 _BOUNDS = (
     ("grid x", 1, (1 << 31) - 1),
@@ -86,12 +85,8 @@ _PROBLEMS = {
     14: f"addresses must be at most {LAST_ADDRESS:#x}",
     15: f"longer than {_LINE_BYTES} bytes",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Announced:
-    number: int
-    launch: Launch
+_OF_ADDRESSES = (13, 14)
+_ADDRESS = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
 
 
 def is_nvbit(head: bytes) -> bool:
@@ -106,13 +101,35 @@ def read_nvbit(
 
     `kernel` says which launch if there are several: its number, its name, or a pattern of it. Instructions that
     do not fit `memory` bytes are kept in temporary files. Raises `TraceError` with file and line for anything
-    malformed, and for a launch without loads and atomics; `lenient` leaves bad lines out instead and accounts
-    for them in ``skipped``.
+    malformed, and for a launch without loads and atomics; `lenient` leaves bad lines out instead, takes blocks that
+    do not occur to access nothing, and accounts for both in ``skipped``.
     """
     reader = _Reader(os.fspath(path), kernel, lenient, memory)
     with open_stream(path) as stream:
         reader.read(stream)
     return reader.finish()
+
+
+def list_nvbit(path: str | os.PathLike[str]) -> Iterator[Listed]:
+    """Yield the launches that a file of ``mem_trace`` announces, in its order; records are passed over unread.
+
+    Raises `TraceError` with file and line for a malformed announcement, and for a number that comes twice.
+    """
+    name, line, numbers = os.fspath(path), 1, _Numbers()
+    with open_stream(path) as stream:
+        for text in whole_lines(stream, _LINE_BYTES, _CHUNK):
+            done = 0
+            for found in _ANNOUNCEMENT.finditer(text):
+                line += text.count(b"\n", done, found.start())
+                done = found.start()
+                announced = _announced(found[0])
+                if isinstance(announced, Listed) and announced.number in numbers:
+                    announced = f"launch {announced.number} was announced before"
+                if isinstance(announced, str):
+                    raise TraceError(f"{name}:{line}: {announced}, found {quote(found[0])}")
+                numbers.add(announced.number)
+                yield announced
+            line += text.count(b"\n", done)
 
 
 class _Reader:
@@ -121,9 +138,9 @@ class _Reader:
     def __init__(self, name: str, kernel: str | None, lenient: bool, memory: int) -> None:
         self._name, self._lenient, self._memory = name, lenient, memory
         self._choice = Choice(name, kernel)
-        self._announced: list[_Announced] = []  # the first few, the chosen one included
+        self._announced: list[Listed] = []  # the first few, the chosen one included
         self._numbers = _Numbers()
-        self._chosen: _Announced | None = None
+        self._chosen: Listed | None = None
         self._shift: int | None = None  # how much less than announced the numbers in records are
         self._opcodes = OpcodeTable()
         self._instructions = Instructions()
@@ -137,8 +154,11 @@ class _Reader:
     def finish(self) -> RecordedTrace:
         if self._chosen is None:
             raise self._choice.none([(a.number, a.launch.kernel) for a in self._announced])
+        launch, skipped = self._chosen.launch, self._skipped
         columns, blocks = self._instructions.finish(f"{self._name}: launch {self._chosen.number}")
-        return RecordedTrace(self._chosen.launch, columns, blocks, trusted=True, skipped=self._skipped)
+        if self._lenient:
+            columns, blocks, skipped = whole_grid(launch, columns, blocks, skipped)
+        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
 
     # ---- Lines
 
@@ -174,7 +194,7 @@ class _Reader:
         if event == _LAUNCH:
             return self._announce(line), False
         if event in _PROBLEMS:
-            return _PROBLEMS[event], False
+            return _PROBLEMS[event] + (_bad_address(line) if event in _OF_ADDRESSES else ""), False
         found = _RECORD.match(line)
         assert found is not None
         if event == _NEW_OPCODE:
@@ -182,7 +202,8 @@ class _Reader:
         return self._meet(int(found[1])), True
 
     def _skip(self, problem: str, line: bytes) -> None:
-        message = f"{self._name}:{self._line}: {problem}, found {quote(line)}"
+        told = line[max(line.find(b"CTA "), 0) :]  # what comes before is the same in all records
+        message = f"{self._name}:{self._line}: {problem}, found {quote(told)}"
         if not self._lenient:
             raise TraceError(message)
         self._skipped = self._skipped.add(message)
@@ -196,37 +217,22 @@ class _Reader:
         return -1 if self._chosen is None else self._chosen.number, self._shift, self._numbers.array
 
     def _announce(self, line: bytes) -> str | None:
-        found = _HEADER.fullmatch(line)
-        if found is None:
-            return (
-                "expected 'LAUNCH - Kernel pc .. - Kernel name .. - grid launch id .. - grid size .. - block size ..'"
-            )
-        number, *shape = (int(group) for group in found.groups()[1:])
-        for (what, least, most), value in zip(_BOUNDS, shape, strict=True):
-            if not least <= value <= most:
-                return f"{what} must be {least} to {most}"
-        blocks, threads = shape[0] * shape[1] * shape[2], shape[3] * shape[4] * shape[5]
-        if blocks > MOST_BLOCKS or threads > MOST_BLOCK_THREADS:
-            return f"a grid has at most {MOST_BLOCKS} blocks, a block {MOST_BLOCK_THREADS} threads"
-        if number in self._numbers:
-            return f"launch {number} was announced before"
-        launch = Launch(
-            kernel=found[1].decode("utf-8", "replace"),
-            grid=(shape[0], shape[1], shape[2]),
-            block=(shape[3], shape[4], shape[5]),
-            registers=shape[6],
-            shared_memory=shape[7],
-        )
-        self._take_up(_Announced(number, launch))
+        announced = _announced(line)
+        if isinstance(announced, str):
+            return announced
+        if announced.number in self._numbers:
+            return f"launch {announced.number} was announced before"
+        self._take_up(announced)
         return None
 
-    def _take_up(self, announced: _Announced) -> None:
+    def _take_up(self, announced: Listed) -> None:
         if len(self._announced) <= LISTED:
             self._announced.append(announced)
         self._numbers.add(announced.number)
         if self._choice.accepts(announced.number, announced.launch.kernel):
             if self._chosen is not None:
-                raise self._choice.several([(a.number, a.launch.kernel) for a in (self._chosen, announced)])
+                meant = [(a.number, a.launch.kernel) for a in (self._chosen, announced)]
+                raise self._choice.several(meant, more=True)  # the rest of the file has not been read
             self._chosen = announced
             block_warps = announced.launch.block_warps
             self._instructions.gathering = Gathering(block_warps, slots=SLOTS, memory=self._memory)
@@ -239,6 +245,37 @@ class _Reader:
             if self._shift is not None:
                 return None
         return f"launch {number} has not been announced"
+
+
+def _announced(line: bytes) -> Listed | str:
+    """Return the launch that a line announces, or what is wrong with it."""
+    found = _HEADER.fullmatch(line)
+    if found is None:
+        return "expected 'LAUNCH - Kernel pc .. - Kernel name .. - grid launch id .. - grid size .. - block size ..'"
+    number, *shape = (int(group) for group in found.groups()[1:])
+    for (what, least, most), value in zip(_BOUNDS, shape, strict=True):
+        if not least <= value <= most:
+            return f"{what} must be {least} to {most}"
+    blocks, threads = shape[0] * shape[1] * shape[2], shape[3] * shape[4] * shape[5]
+    if blocks > MOST_BLOCKS or threads > MOST_BLOCK_THREADS:
+        return f"a grid has at most {MOST_BLOCKS} blocks, a block {MOST_BLOCK_THREADS} threads"
+    launch = Launch(
+        kernel=found[1].decode("utf-8", "replace"),
+        grid=(shape[0], shape[1], shape[2]),
+        block=(shape[3], shape[4], shape[5]),
+        registers=shape[6],
+        shared_memory=shape[7],
+    )
+    return Listed(number, launch)
+
+
+def _bad_address(line: bytes) -> str:
+    """Return which address of a record is none, or how many there are."""
+    words = line.rpartition(b" - ")[2].split()
+    for word in words:
+        if not _ADDRESS.fullmatch(word) or int(word, 16) > LAST_ADDRESS:
+            return f", not {quote(word)}"
+    return f", not {len(words)}"
 
 
 class _Numbers:

@@ -28,6 +28,7 @@ from rdmodel.pieces import pieces
 from rdmodel.storage import launch_from, mapped_pages
 from rdmodel.trace import Columns, Launch, Trace
 from tracegen.formats.archived import INSTRUCTION, MEMORY, PLAIN, TYPES, Growing
+from tracegen.formats.streams import is_packed
 from tracegen.formats.writing import reason, refuse_existing, replacing
 
 MAGIC = b"PAR1"
@@ -97,6 +98,8 @@ def read_parquet(path: str | os.PathLike[str], *, memory: int = MEMORY) -> Trace
     """
     name = os.fspath(path)
     arrow, parquet = _pyarrow()
+    if is_packed(name):
+        raise TraceError(f"{name}: a Parquet file is compressed inside; unpack what is around it")
     with _refusing(arrow, name):
         file = parquet.ParquetFile(name, page_checksum_verification=True)
     with file:
@@ -132,7 +135,7 @@ def _refusing(arrow: ModuleType, name: str) -> Iterator[None]:
     """Turn what pyarrow raises for a file that it cannot read into a `TraceError`."""
     try:
         yield
-    except TraceError:
+    except (TraceError, MemoryError):
         raise
     except (OSError, ValueError, OverflowError, arrow.ArrowException) as error:
         raise TraceError(f"{name}: cannot be read: {reason(error)}") from None

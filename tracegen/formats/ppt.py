@@ -24,7 +24,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,10 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._ppt import parse
 from tracegen.formats.gathering import MEMORY, Gathering
 from tracegen.formats.instructions import Instructions
-from tracegen.formats.launches import Choice
+from tracegen.formats.launches import Choice, Listed
 from tracegen.formats.opcodes import OpcodeTable
 from tracegen.formats.recorded import RecordedTrace, Skipped, quote
+from tracegen.formats.silent import fits, with_silent
 from tracegen.formats.streams import PACKED, open_stream, whole_lines
 
 CONFIG = "app_config.py"
@@ -97,7 +98,7 @@ def read_ppt(
     `kernel` says which launch if there are several: its number, its name, or a pattern of it. `block` is the
     shape of a block, which is needed if there is no ``app_config.py``. Raises `TraceError` with file and line
     for anything malformed, for a block without a file, and for a launch without loads and atomics. `lenient`
-    leaves bad lines and missing blocks out instead and accounts for them in ``skipped``.
+    leaves bad lines out instead, takes missing blocks to access nothing, and accounts for both in ``skipped``.
     """
     where = Path(path)
     files = _chosen(where, kernel)
@@ -110,6 +111,15 @@ def read_ppt(
     for _, n, file in files:
         reader.read(file, n)
     return reader.finish(f"{where}: kernel {number}")
+
+
+def list_ppt(path: str | os.PathLike[str], *, block: tuple[int, int, int] | None = None) -> Iterator[Listed]:
+    """Yield the launches of which there are ``.mem`` files in a folder; `block` as in `read_ppt`."""
+    where = Path(path)
+    described = _described(where)
+    for number, files in groupby(_there(where), key=lambda file: file[0]):
+        said = described.get(number, _Described(f"kernel_{number}"))
+        yield Listed(number, _launch(where, said, block, [n for _, n, _ in files]))
 
 
 # ---- Files and launches
@@ -132,14 +142,18 @@ def _files(folder: Path) -> Iterator[tuple[int, int, Path]]:
         raise TraceError(f"{folder}: cannot be read: {error.strerror or error}") from None
 
 
+def _there(where: Path) -> list[tuple[int, int, Path]]:
+    """Return the files of a folder, or the single one, by launch and block."""
+    if where.is_dir():
+        return sorted(_files(where)) or sorted(_files(where / TRACES))
+    stem = where.name[: -len(where.suffix)] if where.suffix in PACKED else where.name
+    found = _NAME.fullmatch(stem)
+    return [(int(found[1]), int(found[2]), where) if found else (1, 0, where)]
+
+
 def _chosen(where: Path, kernel: str | None) -> list[tuple[int, int, Path]]:
     """Return the files of the launch that is meant, by block."""
-    if where.is_dir():
-        files = sorted(_files(where)) or sorted(_files(where / TRACES))
-    else:
-        stem = where.name[: -len(where.suffix)] if where.suffix in PACKED else where.name
-        found = _NAME.fullmatch(stem)
-        files = [(int(found[1]), int(found[2]), where) if found else (1, 0, where)]
+    files = _there(where)
     names = {number: d.name for number, d in _described(where).items()}
     there = [(number, names.get(number, f"kernel_{number}")) for number in dict.fromkeys(n for n, _, _ in files)]
     choice = Choice(str(where), kernel)
@@ -231,6 +245,8 @@ class _Reader:
         self._opcodes = OpcodeTable()
         self._instructions = Instructions(Gathering(launch.block_warps, memory=memory))
         self._skipped = Skipped()
+        self._seen: list[int] = []
+        self._whole = False
 
     def miss(self, name: str, blocks: set[int]) -> None:
         """Complain of the blocks of the grid that have no file."""
@@ -239,9 +255,11 @@ class _Reader:
             first = next(n for n in range(self._launch.blocks) if n not in blocks)
             self._bad(f"{name}: {missing} of {self._launch.blocks} blocks have no file, block {first} is the first")
             self._skipped = Skipped(missing, self._skipped.examples)
+            self._whole = True
 
     def read(self, path: Path, block: int) -> None:
         """Read the file of a block."""
+        self._seen.append(block)
         turns = np.zeros(len(self._opcodes.lengths), np.int64)
         line = 1
         with open_stream(path) as stream:
@@ -279,4 +297,7 @@ class _Reader:
     def finish(self, which: str) -> RecordedTrace:
         """Return the trace of everything read."""
         columns, blocks = self._instructions.finish(which)
-        return RecordedTrace(self._launch, columns, blocks, trusted=True, skipped=self._skipped)
+        seen = range(self._launch.blocks) if self._whole and fits(self._launch, len(columns)) else self._seen
+        if len(blocks) < len(seen):
+            columns, blocks = with_silent(columns, blocks, seen, self._launch.block_warps), seen
+        return RecordedTrace(self._launch, columns, blocks, trusted=True, skipped=self._skipped, mentions_all=False)

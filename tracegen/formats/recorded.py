@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from rdmodel.errors import TraceError
 from rdmodel.storage import mapped_pages
 from rdmodel.trace import Trace
 
@@ -22,15 +23,19 @@ def quote(line: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The lines that a lenient reader left out: how many, and messages about the first few."""
+    """The lines that a lenient reader left out: how many, and messages about the first few.
+
+    `blocks` is how many blocks of the grid the file does not mention, which were taken to access nothing.
+    """
 
     lines: int = 0
     examples: tuple[str, ...] = ()
+    blocks: int = 0
 
     def add(self, message: str) -> Skipped:
         """Return the account with one more line in it."""
         kept = self.examples if len(self.examples) >= EXAMPLES else (*self.examples, message)
-        return Skipped(self.lines + 1, kept)
+        return replace(self, lines=self.lines + 1, examples=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,22 @@ class Reading:
 class RecordedTrace(Trace):
     """A `Trace` that another tool recorded; `skipped` is empty unless it was read leniently.
 
+    `mentions_all`: the format names blocks that access nothing, too, so that one that is not there was lost.
     Where its columns went through temporary files, pages of these are given back as those of native traces are.
     """
 
     skipped: Skipped = Skipped()
+    mentions_all: bool = True
 
     def __post_init__(self) -> None:
         """Find out which columns are mapped."""
         super().__post_init__()
         self.pages = mapped_pages(self.columns)
+
+    def _first_warp(self, block: int) -> int:
+        try:
+            return super()._first_warp(block)
+        except TraceError as error:
+            if self.mentions_all:
+                raise
+            raise TraceError(f"{error}; --lenient takes blocks without records to access nothing") from None

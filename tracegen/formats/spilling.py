@@ -30,7 +30,7 @@ class TemporaryFile:
         try:
             self._file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
         except OSError as error:
-            raise no_room(error) from None
+            raise no_room(error) from error
         weakref.finalize(self, self._file.close)
 
     def write(self, values: NDArray[Any]) -> None:
@@ -38,14 +38,14 @@ class TemporaryFile:
         try:
             self._file.write(np.ascontiguousarray(values).data)
         except OSError as error:
-            raise no_room(error) from None
+            raise no_room(error) from error
 
     def flush(self) -> None:
         """Have everything written that was; raise `TraceError` if there is no room."""
         try:
             self._file.flush()
         except OSError as error:
-            raise no_room(error) from None
+            raise no_room(error) from error
 
     def read(self, dtype: Any, first: int, count: int) -> NDArray[Any]:
         """Return `count` values of a flushed file from the one numbered `first`."""

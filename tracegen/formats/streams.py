@@ -60,6 +60,12 @@ def whole_lines(stream: BinaryIO, longest: int, chunk: int = CHUNK) -> Iterator[
         yield tail
 
 
+def is_packed(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file is compressed, by its first bytes; raise `TraceError` as `open_stream`."""
+    with _Guarded(os.fspath(path)) as file:
+        return file.packed
+
+
 def kernel_name(path: str | os.PathLike[str]) -> str:
     """Return what a trace is called whose file does not say it: the file's name without its extensions."""
     return Path(unpacked_name(path)).stem
@@ -93,6 +99,10 @@ class _Guarded(io.RawIOBase):
             raise
 
     def _unpacked(self, file: BinaryIO) -> Any:
+        if not file.seekable():
+            raise TraceError(
+                f"{self._name}: is a pipe; a trace is read from a file, which may be packed: {', '.join(PACKED)}"
+            )
         try:
             head = file.read(6)
             file.seek(0)
@@ -120,6 +130,11 @@ class _Guarded(io.RawIOBase):
         options = {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
         return lambda: zstd.ZstdDecompressor(options=options)
 
+    @property
+    def packed(self) -> bool:
+        """Whether the file is compressed."""
+        return self._source is not self._file
+
     def readable(self) -> bool:
         return True
 
@@ -129,8 +144,7 @@ class _Guarded(io.RawIOBase):
                 return self._file.readinto(buffer)  # type: ignore[no-any-return]
             data = self._source.read(min(len(buffer), CHUNK))
         except self._failures as error:
-            packed = self._source is not self._file
-            why = "is damaged or ends early" if packed else "cannot be read"
+            why = "is damaged or ends early" if self.packed else "cannot be read"
             raise TraceError(f"{self._name}: {why}: {getattr(error, 'strerror', None) or error}") from None
         buffer[: len(data)] = data
         return len(data)

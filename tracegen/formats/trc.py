@@ -29,6 +29,7 @@ from tracegen.formats.assembling import Sink
 from tracegen.formats.gathering import MEMORY
 from tracegen.formats.recorded import RecordedTrace, Skipped, quote
 from tracegen.formats.rows import ROW
+from tracegen.formats.silent import whole_grid
 from tracegen.formats.streams import CHUNK as _CHUNK
 from tracegen.formats.streams import kernel_name, open_stream, whole_lines
 from tracegen.formats.writing import refuse_existing, replacing
@@ -60,7 +61,8 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int
     Dependences are unknown, so every instruction waits for all earlier loads. Accesses that do not fit `memory`
     bytes are sorted in temporary files, and columns that do not are mapped from there. Raises `TraceError`
     with file and line for anything malformed, and for a file without loads; `lenient` leaves bad lines out
-    instead and accounts for them in ``skipped``, but still needs a sound first line.
+    instead, takes blocks that do not occur to access nothing, and accounts for both in ``skipped``, but still
+    needs a sound first line.
     """
     name = os.fspath(path)
     accesses = ByThread(memory)
@@ -73,7 +75,9 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int
         raise TraceError(f"{name}: a kernel without loads: all {accesses.count} accesses are stores")
     columns, blocks = _group(accesses, block[0] * block[1] * block[2])
     launch = Launch(kernel=kernel_name(path), grid=(blocks[-1] + 1, 1, 1), block=block)
-    return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped)
+    if lenient:
+        columns, blocks, skipped = whole_grid(launch, columns, blocks, skipped)
+    return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
 
 
 def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> tuple[str, ...]:

@@ -12,8 +12,12 @@ from rdmodel.errors import TraceError
 
 def refuse_existing(target: Path, *, overwrite: bool) -> None:
     """Raise `TraceError` if `target` exists, unless it is a file and `overwrite` is set."""
-    if target.exists() and not (overwrite and target.is_file()):
-        raise TraceError(f"{target}: exists already" + ("; overwrite=True replaces it" if target.is_file() else ""))
+    if not target.exists():
+        return
+    if not target.is_file():
+        raise TraceError(f"{target}: exists already and is no file; it is never overwritten")
+    if not overwrite:
+        raise TraceError(f"{target}: exists already; overwrite=True (--overwrite) replaces it")
 
 
 @contextmanager

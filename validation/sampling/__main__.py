@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from tracegen.kernels.suites import POLYBENCH
+from validation.sampling import elsewhere
 from validation.sampling.measure import MEASURED, Row, from_csv, measure, moved, to_csv
 from validation.sampling.reasons import NOTES
 from validation.sampling.report import RESULTS, coverage, results
@@ -19,11 +20,15 @@ def main() -> None:
     output.add_argument("--record", action="store_true", help="renew the committed record; needs all kernels")
     output.add_argument("--check", action="store_true", help="compare with the committed record; fail where it moved")
     output.add_argument("--recorded", action="store_true", help="write the page of the record again, without any run")
+    output.add_argument("--elsewhere", action="store_true", help="samples of blocks on other kernels and GPUs")
     options = parser.parse_args()
     if options.record and options.kernels != list(POLYBENCH):
         parser.error("--record needs all kernels")
     if options.recorded:
         RESULTS.write_text(results(from_csv(MEASURED.read_text()), NOTES))
+        return
+    if options.elsewhere:
+        print("\n".join(coverage(list(elsewhere.measure()))))
         return
     rows: list[Row] = []
     for kernel in options.kernels:

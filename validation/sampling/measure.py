@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any, TypeVar
 
 import tracegen
@@ -42,7 +42,7 @@ R = TypeVar("R")
 class Row:
     """One kernel sampled in one way: the sample of seed 0 and its exact value, and how many of all samples held theirs.
 
-    `time` is that of the sampled run by that of the exact one.
+    `time` is the processor time of the sampled run by that of the exact one.
     """
 
     kernel: str
@@ -84,14 +84,14 @@ def measure(kernel: str) -> Iterator[Row]:
     sizes: Mapping[str, Any] = POLYBENCH[kernel]
     trace = tracegen.kernel(kernel, **sizes)
     yield _sms(kernel, trace)
-    yield _blocks(kernel, trace)
+    yield blocks(kernel, "blocks", trace)
     yield from _lines(kernel, trace)
 
 
 def _timed(run: Callable[[], R]) -> tuple[R, float]:
-    started = perf_counter()
+    started = process_time()
     result = run()
-    return result, perf_counter() - started
+    return result, process_time() - started
 
 
 def _row(kernel: str, way: str, exact: float, one: Estimate, held: Iterable[bool], time: float) -> Row:
@@ -111,8 +111,8 @@ def _row(kernel: str, way: str, exact: float, one: Estimate, held: Iterable[bool
     )
 
 
-def _predict(trace: Trace, **options: Any) -> Prediction:
-    return predict(trace, MACHINE, threads=None, histogram=False, n_jobs=1, **options)
+def _predict(trace: Trace, gpu: str = MACHINE, **options: Any) -> Prediction:
+    return predict(trace, gpu, threads=None, histogram=False, n_jobs=1, **options)
 
 
 def _sms(kernel: str, trace: Trace) -> Row:
@@ -136,17 +136,17 @@ def _sms(kernel: str, trace: Trace) -> Row:
     return _row(kernel, "sms", exact.miss_rate, found.estimates["miss_rate"], held, short / long)
 
 
-def _blocks(kernel: str, trace: Trace) -> Row:
+def blocks(kernel: str, way: str, trace: Trace, gpu: str = MACHINE, seeds: int = BLOCK_SEEDS) -> Row:
     """Compare stretches of the grid with all of it, on one SM; each seed has an exact run of its own."""
-    exact, long = _timed(lambda: _predict(trace, sms=1))
-    found, short = _timed(lambda: _predict(trace, sms=1, sample_blocks=SHARE))
+    exact, long = _timed(lambda: _predict(trace, gpu, sms=1))
+    found, short = _timed(lambda: _predict(trace, gpu, sms=1, sample_blocks=SHARE))
     one = found.estimates["miss_rate"]
     held = [exact.miss_rate in one]
     if one.standard_error > 0:
-        for seed in range(1, BLOCK_SEEDS):
-            truth = _predict(trace, sms=1, seed=seed).miss_rate
-            held.append(truth in _predict(trace, sms=1, seed=seed, sample_blocks=SHARE).estimates["miss_rate"])
-    return _row(kernel, "blocks", exact.miss_rate, one, held, short / long)
+        for seed in range(1, seeds):
+            truth = _predict(trace, gpu, sms=1, seed=seed).miss_rate
+            held.append(truth in _predict(trace, gpu, sms=1, seed=seed, sample_blocks=SHARE).estimates["miss_rate"])
+    return _row(kernel, way, exact.miss_rate, one, held, short / long)
 
 
 def _lines(kernel: str, trace: Trace) -> Iterator[Row]:

@@ -36,7 +36,7 @@ value in 95 % of all samples.
 * **lines**: miss ratio of a fully associative cache with `--sample` {" and ".join(f"{rate:g}" for rate in RATES)},
   the grid on one SM, warps taking turns; {LINE_SEEDS} seeds, at {", ".join(SIZES)}.
 
-The time is that of one sampled run by that of the exact run, on a machine with other work on it.
+The time is the processor time of one sampled run by that of the exact run.
 Kernels that have too few blocks or SMs are not sampled but run as a whole; they are counted apart,
 since their intervals cannot fail.
 """
@@ -63,7 +63,7 @@ def coverage(rows: Sequence[Row]) -> list[str]:
         share = f"{100 * held / samples:.1f} %" if samples else "-"
         errors = [abs(row.value - row.exact) for row in real] or [0.0]
         width = statistics.median([row.high - row.low for row in real] or [0.0])
-        time = statistics.median([row.time for row in own])
+        time = statistics.median([row.time for row in real or own])
         lines.append(
             (
                 way,
