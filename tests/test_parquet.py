@@ -22,6 +22,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch, Trace
 from tracegen import formats
 from tracegen.formats import archived, parquet
+from tracegen.formats import silent as silent_blocks
 from tracegen.formats.parquet import VERSION, read_parquet, write_parquet
 
 pa = pytest.importorskip("pyarrow")
@@ -332,7 +333,7 @@ def test_a_file_that_claims_more_warps_than_it_has_instructions_for_is_refused(t
 
 
 def test_nearly_silent_traces_that_could_not_be_read_are_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_SILENT_WARPS", 2)
+    monkeypatch.setattr(silent_blocks, "_MOST_WARPS", 2)
     silent = ProgramTrace(Launch(kernel="k", grid=(3, 1, 1), block=(32, 1, 1)), {0: [], 1: [], 2: []})
     with pytest.raises(TraceError, match="cannot be written: only 0 instructions in 3 blocks"):
         write_parquet(silent, tmp_path / "t.parquet")

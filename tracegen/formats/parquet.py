@@ -28,6 +28,7 @@ from rdmodel.pieces import pieces
 from rdmodel.storage import launch_from, mapped_pages
 from rdmodel.trace import Columns, Launch, Trace
 from tracegen.formats.archived import INSTRUCTION, MEMORY, PLAIN, TYPES, Growing
+from tracegen.formats.silent import most_warps
 from tracegen.formats.streams import is_packed
 from tracegen.formats.writing import reason, refuse_existing, replacing
 
@@ -42,7 +43,6 @@ GROUP_ROWS = 1 << 17
 BATCH_ROWS = 1 << 15
 MOST_GROUP_BYTES = 1 << 30
 _LEVEL = 3
-_SILENT_WARPS = 1 << 22
 
 
 def write_parquet(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -242,11 +242,6 @@ def _blocks(ranges: Any, launch: Launch, rows: int, name: str) -> Sequence[int]:
     if len(ranges) == 1:
         return range(*ranges[0])
     return [block for pair in ranges for block in range(*pair)]
-
-
-def most_warps(rows: int) -> int:
-    """Return how many warps a file with so many instructions may claim: memory is bounded by what is there."""
-    return _SILENT_WARPS + 8 * rows
 
 
 def _check_schema(arrow: ModuleType, file: Any, name: str) -> None:

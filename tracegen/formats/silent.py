@@ -14,9 +14,14 @@ from tracegen.formats.recorded import Skipped
 _MOST_WARPS = 1 << 20
 
 
+def most_warps(instructions: int) -> int:
+    """Return how many warps a file with so many instructions may claim: memory is bounded by what is there."""
+    return _MOST_WARPS + 8 * instructions
+
+
 def fits(launch: Launch, instructions: int) -> bool:
-    """Tell whether a grid may be filled up: memory is bounded by what is there, whatever grid a file claims."""
-    return launch.blocks * launch.block_warps <= _MOST_WARPS + 8 * instructions
+    """Tell whether a grid may be filled up, whatever grid a file claims."""
+    return launch.blocks * launch.block_warps <= most_warps(instructions)
 
 
 def with_silent(
