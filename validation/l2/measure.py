@@ -157,9 +157,10 @@ def compared(task: tuple[str, str]) -> Row:
 
 
 def with_one_set(gpu: GPU) -> GPU:
-    """Return the GPU with an L2 of as many lines, in a single set."""
+    """Return the GPU with an L2 of as many lines, in a single set, and with the latencies that it had."""
     lines = gpu.l2.slices * gpu.l2.size // gpu.l1.line
-    return gpu.replace(l2=dataclasses.replace(gpu.l2, slices=1, size=lines * gpu.l1.line, ways=lines))
+    l2 = dataclasses.replace(gpu.l2, slices=1, size=lines * gpu.l1.line, ways=lines)
+    return gpu.replace(l2=l2, calibrated=gpu.calibrated)
 
 
 def one_set(task: tuple[str, str]) -> OneSet:
@@ -210,7 +211,8 @@ def _modelled(trace: Trace, gpu: GPU, sms: int | str) -> Prediction:
 
 def _with_share(gpu: GPU, share: float) -> GPU:
     sets = max(1, round(gpu.l2.sets(gpu.l1.line) * share))
-    return gpu.replace(l2=dataclasses.replace(gpu.l2, size=sets * gpu.l2.ways * gpu.l1.line))
+    l2 = dataclasses.replace(gpu.l2, size=sets * gpu.l2.ways * gpu.l1.line)
+    return gpu.replace(l2=l2, calibrated=gpu.calibrated)  # the rest of the machine is still there
 
 
 def _hits(prediction: Prediction) -> float:
