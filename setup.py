@@ -11,14 +11,19 @@ from setuptools import Extension, setup
 CHECKED = os.environ.get("RDMODEL_CHECKED", "0") not in ("", "0")
 SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
 
-MODULES = ["rdmodel._tree", "rdmodel._shards", "rdmodel._coalesce", "rdmodel._core", "rdmodel._model", "rdmodel._l2"]
-MODULES += [f"rdmodel.{name}" for name in ("_network", "_loadstore", "_reorder", "_engine")]
-MODULES += ["rdmodel._locality"]
-MODULES += [f"tracegen.formats.{name}" for name in ("_trc", "_gather", "_nvbit", "_ppt", "_accelsim", "_accelsim_out")]
-MODULES += [
-    f"tracegen.ptx.{name}"
-    for name in ("_code", "_integers", "_floats", "_access", "_places", "_log", "_warp", "_emulator")
-]
+MODULES = ["rdmodel._tree"]
+for package, names in {
+    "rdmodel.trace": ("_coalesce",),
+    "rdmodel.reuse": ("_shards",),
+    "rdmodel.model": ("_core", "_model", "_l2"),
+    "rdmodel.simulator": ("_network", "_loadstore", "_reorder", "_engine"),
+    "rdmodel.locality_analysis": ("_locality",),
+    "tracegen.formats": ("_trc", "_nvbit", "_ppt", "_accelsim", "_accelsim_out"),
+    "tracegen.formats.ordering": ("_gather",),
+    "tracegen.ptx.isa": ("_code",),
+    "tracegen.ptx.emulator": ("_integers", "_floats", "_access", "_places", "_log", "_warp", "_emulator"),
+}.items():
+    MODULES += [f"{package}.{name}" for name in names]
 
 compile_args = ["-O3", "-fno-strict-aliasing"]
 link_args = []

@@ -18,7 +18,7 @@ from typing import Any
 
 import rdmodel as rd
 import tracegen
-from rdmodel.threads import cores
+from rdmodel.execution.threads import cores
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("gemm", {"model_sms": 4}),

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import tracegen
-from rdmodel.coalescing import Chunk, StoreRule, open_block
 from rdmodel.trace import ELSEWHERE, WARP, Op, Program
+from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
 from tracegen import KernelTrace
 
 LINE = 128

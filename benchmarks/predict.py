@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 import rdmodel as rd
 import tracegen
 from rdmodel._tree import unique_pass
-from rdmodel.coalescing import Chunk, StoreRule, open_block
-from rdmodel.launch import modelled_blocks
+from rdmodel.model.dealing import modelled_blocks
+from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
 
 TARGET = 10.0
 """Millions of transactions per second of `predict` on gemm that count as fast enough."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from rdmodel.trace import Trace
 from tracegen import formats
-from tracegen.formats import gathering
+from tracegen.formats.ordering import gathering
 
 BLOCKS = 256
 WARPS = 8

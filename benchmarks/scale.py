@@ -37,8 +37,7 @@ EXTENT = ("--sms", "1", "--threads", "all")
 
 def write(path: Path, transactions: int) -> None:
     """Write a trace of `transactions`, rounded up to whole blocks."""
-    from rdmodel import storage
-    from rdmodel.trace import ArrayInfo, Launch, Program, Trace
+    from rdmodel.trace import ArrayInfo, Launch, Program, Trace, storage
 
     class Mixture(Trace):
         """A trace whose blocks are made when they are asked for."""

@@ -99,7 +99,7 @@ def grow(factor: int) -> dict[str, float]:
 
 TIMED = """
 import sys, time, rdmodel as rd, tracegen
-from tracegen.kernels.suites import POLYBENCH
+from tracegen.kernel_library.suites import POLYBENCH
 trace = tracegen.kernel(sys.argv[1], **POLYBENCH[sys.argv[1]])
 start = time.process_time()
 cycles = rd.simulate(trace, sys.argv[2]).cycles
@@ -145,7 +145,7 @@ def measure_policies(kernel: str, repeat: int) -> dict[str, dict[str, float]]:
     """Return median seconds and cycles with each policy, and their ratios to those without any."""
     import rdmodel as rd
     import tracegen
-    from tracegen.kernels.suites import POLYBENCH
+    from tracegen.kernel_library.suites import POLYBENCH
 
     trace = tracegen.kernel(kernel, **POLYBENCH[kernel])
     rows: dict[str, dict[str, float]] = {}
@@ -209,7 +209,7 @@ def print_result(what: str, measured: Any, repeat: int) -> None:
 
 def measured_suite(kernels: Sequence[str], repeat: int) -> dict[str, Any]:
     """Return what the suite gives, and what is wanted."""
-    from tracegen.kernels.suites import POLYBENCH
+    from tracegen.kernel_library.suites import POLYBENCH
 
     rows = {name: measure(name, POLYBENCH[name], repeat) for name in kernels or POLYBENCH}
     return {"target": TARGET, "ratio": RATIO, "kernels": rows}

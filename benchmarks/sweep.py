@@ -18,8 +18,8 @@ from typing import Any
 
 import rdmodel as rd
 import tracegen
-from rdmodel.grids import points, read_axes
-from rdmodel.threads import cores
+from rdmodel.execution.threads import cores
+from rdmodel.sweeps.grid import points, read_axes
 
 GRID = {"index": "linear", "ways": [2, 4, 8], "l1_size": ["16K", "32K", "64K"], "sched": ["random", "gto"]}
 CASES: list[tuple[str, dict[str, Any]]] = [

@@ -1,7 +1,7 @@
 """The sessions in the documentation, run: what the pages print is what the program prints.
 
-`python docs/refresh.py` writes every page anew and names those that changed; tests/test_docs.py fails where that
-would change anything. In a page,
+`python docs/refresh.py` writes every page anew and names those that changed; tests/project/test_docs.py fails where
+that would change anything. In a page,
 
 * a fence ``python`` holds examples after ``>>>``, which share one namespace per page;
 * a fence ``console`` holds commands after ``$``, which run in one empty folder per page (Python too);
@@ -37,7 +37,7 @@ if __name__ == "__main__":
 from rdmodel.cli import main
 from rdmodel.cli.arguments import _build
 from rdmodel.cli.parser import Parser
-from tracegen.kernels.registry import REGISTRY
+from tracegen.kernel_library.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```(python|console)\n(.*?)^```$", re.M | re.S)

@@ -7,8 +7,8 @@
 
 import tracegen.patterns as patterns
 from tracegen.affine import AffineKernel, AffineTrace, affine_kernel, load_affine
-from tracegen.kernels import KernelSpec, TiledSpec, kernel, kernels
-from tracegen.simt import Array, Block, Buffer, KernelTrace, trace
+from tracegen.kernel_library import KernelSpec, TiledSpec, kernel, kernels
+from tracegen.simt.kernel_trace import Array, Block, Buffer, KernelTrace, trace
 
 __all__ = [
     "AffineKernel",

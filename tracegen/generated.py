@@ -7,8 +7,8 @@ from copy import copy
 from functools import cached_property
 from typing import Any, Self
 
-from rdmodel.expansion import concatenate, expand
 from rdmodel.trace import Columns, Program, Trace, check_blocks
+from rdmodel.trace.expansion import concatenate, expand
 
 
 class GeneratedTrace(Trace):

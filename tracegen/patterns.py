@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError
-from tracegen.simt import Array, Block, KernelTrace, trace
+from tracegen.simt.kernel_trace import Array, Block, KernelTrace, trace
 
 BLOCK = 256
 

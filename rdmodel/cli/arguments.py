@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
-from rdmodel.cli.groups import (
+from rdmodel.cli.option_groups import (
     DEFAULT_GPU,
     DEFINITIONS,
     add_assignments,

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
-import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import monotonic
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import tracegen
-from rdmodel import presets, storage
-from rdmodel.checks import check_int
-from rdmodel.classification import locality
+from rdmodel import presets
 from rdmodel.cli import text
 from rdmodel.cli.arguments import extent_options, jobs, model_options, simulation_options
-from rdmodel.cli.budget import UNBOUNDED, Budget, budget_of
+from rdmodel.cli.memory_limit import UNBOUNDED, Budget, budget_of
+from rdmodel.cli.output import R, print_csv, print_json, print_results
+from rdmodel.cli.progress_line import Progress
 from rdmodel.cli.sources import machine, open_launches, open_modelled, open_source, open_sources
 from rdmodel.cli.text_locality import locality as locality_text
 from rdmodel.cli.text_simulation import simulation
-from rdmodel.config import GPU
+from rdmodel.common.checks import check_int
+from rdmodel.common.estimate import student
 from rdmodel.errors import ConfigError
-from rdmodel.estimates import student
-from rdmodel.localities import Locality
-from rdmodel.model import predict
-from rdmodel.options import Options
-from rdmodel.overrides import override, parse_size
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.overrides import override, parse_size
+from rdmodel.locality_analysis.classify import locality
+from rdmodel.model.options import Options
+from rdmodel.model.predict import predict
+from rdmodel.model.round_robin import TURNS, in_turns, kernel_histogram
 from rdmodel.policies import Linear, Policy, remember
-from rdmodel.result import Prediction, describe
-from rdmodel.reuse import INFINITE, Histogram
-from rdmodel.simulation import Simulation
-from rdmodel.simulator import simulate
-from rdmodel.summary import summarise
-from rdmodel.turns import TURNS, check_sample, in_turns, kernel_histogram
+from rdmodel.results.describe import describe
+from rdmodel.results.simulation import Simulation
+from rdmodel.reuse.histogram import INFINITE, Histogram
+from rdmodel.reuse.shards import check_sample
+from rdmodel.simulator.simulate import simulate
+from rdmodel.trace import storage
+from rdmodel.trace.summary import summarise
 from tracegen import formats
-
-R = TypeVar("R", Prediction, Simulation, Locality)
 
 
 def run_predict(arguments: argparse.Namespace) -> None:
@@ -268,61 +266,3 @@ def _lines(size: str, line: int) -> int:
     if parsed < 0 or parsed % line:
         raise ConfigError(f"sizes={size!r}: must be a multiple of the line size, {line} bytes")
     return parsed // line
-
-
-def print_results(arguments: argparse.Namespace, results: Sequence[R], as_text: Callable[[R], str]) -> None:
-    """Print results in the form that is asked for; JSON has a list where there are several."""
-    if arguments.json:
-        plain = [result.to_dict() for result in results]
-        print_json(plain[0] if len(plain) == 1 else plain)
-    elif arguments.csv:
-        print_csv(result.to_row() for result in results)
-    else:
-        print("\n\n".join(map(as_text, results)))
-
-
-def print_json(value: Any) -> None:
-    """Print a value as indented JSON; NaN cannot occur."""
-    json.dump(value, sys.stdout, indent=2, allow_nan=False)
-    print()
-
-
-def print_csv(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print rows as CSV, all their keys as the header; what a row lacks stays empty."""
-    table = list(rows)
-    names = dict.fromkeys(name for row in table for name in row)
-    writer = csv.DictWriter(sys.stdout, fieldnames=names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table)
-
-
-class Progress:
-    """One line of progress on stderr, redrawn at most five times a second; silent where stderr is no terminal."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._begun = monotonic()
-        self._next = self._begun + 0.5
-        self._drawn = False
-
-    def __enter__(self) -> Self:
-        """Begin; nothing is drawn in the first half second."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Wipe the line, so that results stand alone."""
-        if self._drawn:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def __call__(self, done: int, total: int) -> None:
-        """Take note that block `done` of `total` is under way."""
-        if not sys.stderr.isatty() or monotonic() < self._next:
-            return
-        self._next = monotonic() + 0.2
-        self._drawn = True
-        line = f"{self.describe(done, total)}, {monotonic() - self._begun:.0f} s"
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-
-    def describe(self, done: int, total: int) -> str:
-        """Return what is under way."""
-        return f"{self._what}: block {done:,} of {total:,}"

@@ -7,20 +7,22 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from rdmodel import plots, presets
-from rdmodel.calibration import calibrate
-from rdmodel.checks import MOST
+from rdmodel import presets
 from rdmodel.cli import text_comparison, text_measured
 from rdmodel.cli.arguments import comparison_options
-from rdmodel.cli.commands import Progress, print_csv, print_json
+from rdmodel.cli.output import print_csv, print_json
+from rdmodel.cli.progress_line import Progress
 from rdmodel.cli.sources import machine, open_sources, open_suite
-from rdmodel.comparing import compare, latency_for
-from rdmodel.comparison import Comparison, agreement
-from rdmodel.config import GPU, LatencyConfig
+from rdmodel.common.checks import MOST
+from rdmodel.comparison.calibrate import calibrate
+from rdmodel.comparison.compare import compare, latency_for
+from rdmodel.comparison.measured import MeasuredComparison, compare_measured, measured_l1, pick
+from rdmodel.comparison.nsight import read_ncu
+from rdmodel.comparison.values import Comparison, agreement
 from rdmodel.errors import ConfigError, TraceError
-from rdmodel.measured import MeasuredComparison, compare_measured, measured_l1, pick
-from rdmodel.measurements import read_ncu
-from rdmodel.overrides import override
+from rdmodel.gpu.config import GPU, LatencyConfig
+from rdmodel.gpu.overrides import override
+from rdmodel.plots import charts
 from rdmodel.trace import Trace
 
 BAR = 24
@@ -39,7 +41,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
         if given:
             raise ConfigError(f"{option}: picks from a report; --ncu FILE names it")
     if arguments.plot is not None:
-        plots.check_path(arguments.plot)
+        charts.check_path(arguments.plot)
     gpu = machine(arguments)
     sources = _sources(arguments)
     options = comparison_options(arguments)
@@ -139,7 +141,7 @@ def _print(arguments: argparse.Namespace, finished: Sequence[Comparison], severa
     else:
         print(text_comparison.comparison(finished[0]))
     if arguments.plot is not None:
-        plots.scatter(finished, arguments.plot)
+        charts.scatter(finished, arguments.plot)
 
 
 class Bar(Progress):

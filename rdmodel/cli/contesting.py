@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from rdmodel import plots
 from rdmodel.cli import text_contest
 from rdmodel.cli.arguments import simulation_options
-from rdmodel.cli.commands import Progress, print_csv, print_json
+from rdmodel.cli.output import print_csv, print_json
+from rdmodel.cli.progress_line import Progress
 from rdmodel.cli.sources import machine, open_sources, open_suite
-from rdmodel.combinations import COMBINATIONS, Combination, combination, combinations
-from rdmodel.contests import Contest, contest
+from rdmodel.contests.combinations import COMBINATIONS, Combination, combination, combinations
+from rdmodel.contests.contest import Contest, contest
 from rdmodel.errors import ConfigError
+from rdmodel.plots import charts
 from rdmodel.policies import POLICIES
 from rdmodel.trace import Trace
 
@@ -40,7 +41,7 @@ def run_policies(arguments: argparse.Namespace) -> None:
 def _contest(arguments: argparse.Namespace) -> None:
     """Run a contest; what is finished is printed even if the rest cannot be."""
     if arguments.plot is not None:
-        plots.check_path(arguments.plot)
+        charts.check_path(arguments.plot)
     wanted = _wanted(arguments.combinations)
     gpu = machine(arguments)
     finished: list[Contest] = []
@@ -82,7 +83,7 @@ def _print(arguments: argparse.Namespace, result: Contest) -> None:
     else:
         print(text_contest.contest(result))
     if arguments.plot is not None:
-        plots.bars(result, arguments.plot)
+        charts.bars(result, arguments.plot)
 
 
 class Bar(Progress):

@@ -10,21 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel.cli.arguments import extent_options, jobs, rule_options
-from rdmodel.cli.budget import Budget, budget_of
-from rdmodel.cli.commands import Progress, print_json
-from rdmodel.cli.groups import DEFINITIONS
-from rdmodel.cli.repeating import command_line
+from rdmodel.cli.command_lines import command_line
+from rdmodel.cli.memory_limit import Budget, budget_of
+from rdmodel.cli.option_groups import DEFINITIONS
+from rdmodel.cli.output import print_json
+from rdmodel.cli.progress_line import Progress
 from rdmodel.cli.sources import LAUNCH_FILE, machine, open_sources
-from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, TraceError
-from rdmodel.launch import modelled_blocks
-from rdmodel.options import FOREIGN, Definition, Options
-from rdmodel.overrides import override
-from rdmodel.reports.making import report, usual_what_ifs
-from rdmodel.reports.values import KernelReport, Report
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.overrides import override
+from rdmodel.model.dealing import modelled_blocks
+from rdmodel.model.options import FOREIGN, Definition, Options
+from rdmodel.reports.kernel_report import KernelReport
+from rdmodel.reports.report import Report
+from rdmodel.reports.run import report, usual_what_ifs
 from rdmodel.trace import Trace
 from tracegen.formats import RecordedTrace
-from tracegen.formats.writing import refuse_existing, replacing
+from tracegen.formats.atomic_write import refuse_existing, replacing
 
 SOURCE = ("the kernel", "a CUDA program", "the GPU")
 MODELLED = (*SOURCE, "what is modelled")

@@ -7,12 +7,12 @@ import os
 import sys
 from importlib.resources import files
 
-from rdmodel.answers import Answers
-from rdmodel.checks import check_int
-from rdmodel.cli.budget import budget_of
+from rdmodel.answers.store import Answers
+from rdmodel.cli.memory_limit import budget_of
+from rdmodel.common.checks import check_int
 from rdmodel.errors import ConfigError
+from rdmodel.execution.threads import check_jobs, cores
 from rdmodel.service.server import Service
-from rdmodel.threads import check_jobs, cores
 
 
 def run_serve(arguments: argparse.Namespace) -> None:

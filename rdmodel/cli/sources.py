@@ -11,19 +11,19 @@ from typing import Any
 import tracegen
 from rdmodel import presets
 from rdmodel.cli.arguments import extent_options, kernel_parameters, machine_assignments
-from rdmodel.cli.budget import UNBOUNDED, Budget, budget_of
-from rdmodel.config import GPU
+from rdmodel.cli.memory_limit import UNBOUNDED, Budget, budget_of
 from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
-from rdmodel.launch import modelled_blocks
-from rdmodel.options import Options
-from rdmodel.overrides import override
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.overrides import override
+from rdmodel.model.dealing import modelled_blocks
+from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from tracegen import formats
 from tracegen.formats import Listed
-from tracegen.formats.streams import PACKED
+from tracegen.formats.compressed import PACKED
 from tracegen.generated import GeneratedTrace
-from tracegen.kernels.registry import REGISTRY, spec_of
-from tracegen.kernels.suites import SUITES, TILED
+from tracegen.kernel_library.registry import REGISTRY, spec_of
+from tracegen.kernel_library.suites import SUITES, TILED
 
 PROGRAMS = (".cu", ".ptx")
 """Endings of files that hold kernels, not traces."""

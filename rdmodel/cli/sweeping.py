@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel import presets
-from rdmodel.answers import Answers
+from rdmodel.answers.store import Answers
 from rdmodel.cli import text_sweep
 from rdmodel.cli.arguments import machine_assignments
-from rdmodel.cli.commands import Progress, print_csv, print_json
 from rdmodel.cli.contesting import BAR
-from rdmodel.cli.groups import DEFAULT_GPU
+from rdmodel.cli.option_groups import DEFAULT_GPU
+from rdmodel.cli.output import print_csv, print_json
+from rdmodel.cli.progress_line import Progress
 from rdmodel.cli.sources import open_sources
-from rdmodel.config import GPU
 from rdmodel.errors import ConfigError
-from rdmodel.options import Options
-from rdmodel.overrides import override
-from rdmodel.sweeps import sweep
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.overrides import override
+from rdmodel.model.options import Options
+from rdmodel.sweeps.sweep import sweep
 from rdmodel.trace import Trace
 
 MASKS = "l1.index.masks"

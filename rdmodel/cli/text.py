@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rdmodel.config import GPU
-from rdmodel.estimates import Estimate, SampledCurve, SampledHistogram
-from rdmodel.result import L2Prediction, Prediction
-from rdmodel.reuse import Histogram, MissRatioCurve
-from rdmodel.summary import Summary
-from rdmodel.wording import by_powers, range_text, shape_text
-from rdmodel.wording import count as count
-from rdmodel.wording import percent as percent
-from rdmodel.wording import size_text as size_text
+from rdmodel.common.estimate import Estimate
+from rdmodel.common.text import count as count
+from rdmodel.common.text import percent as percent
+from rdmodel.common.text import range_text, shape_text
+from rdmodel.common.text import size_text as size_text
+from rdmodel.gpu.config import GPU
+from rdmodel.results.prediction import L2Prediction, Prediction
+from rdmodel.reuse.histogram import Histogram, MissRatioCurve, by_powers
+from rdmodel.reuse.sampled import SampledCurve, SampledHistogram
+from rdmodel.trace.summary import Summary
 from tracegen.formats import Listed
 
 WIDTH = 24

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rdmodel.calibration import Calibration
 from rdmodel.cli.text import blocks_of_grid, count, subject, table
-from rdmodel.comparison import SHARES, Agreement, Comparison
-from rdmodel.config import LatencyConfig
-from rdmodel.options import Definition
+from rdmodel.comparison.calibrate import Calibration
+from rdmodel.comparison.values import SHARES, Agreement, Comparison
+from rdmodel.gpu.config import LatencyConfig
+from rdmodel.model.options import Definition
 
 LABELS = dict(
     zip(SHARES, ("hits", "pending hits", "misses", "  compulsory", "  capacity", "  associativity"), strict=True)

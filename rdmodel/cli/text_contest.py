@@ -10,10 +10,10 @@ from typing import Any
 
 from rdmodel.cli.text import count, percent, subject, table
 from rdmodel.cli.text_simulation import found
-from rdmodel.combinations import BASELINE, COMBINATIONS
-from rdmodel.contests import Contest
+from rdmodel.contests.combinations import BASELINE, COMBINATIONS
+from rdmodel.contests.contest import Contest
 from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
-from rdmodel.simulation import Simulation
+from rdmodel.results.simulation import Simulation
 
 SOURCE = re.compile(r"^(.*) \((.*)\)\.$")
 """The first line of a policy's docstring: what it does, and where it is from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rdmodel.cli.text import blocks_of_grid, count, percent, subject, table
 from rdmodel.cli.text_simulation import policies
-from rdmodel.localities import TYPES, LoadLocality, Locality
+from rdmodel.locality_analysis.values import TYPES, LoadLocality, Locality
 
 CLASSES = {
     "intra_thread": "  intra-thread",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rdmodel.cli.text import count
 from rdmodel.cli.text_comparison import aligned, heading, machine, percent, points, told
-from rdmodel.measured import UNITS, MeasuredComparison
+from rdmodel.comparison.measured import UNITS, MeasuredComparison
 
 
 def measured(result: MeasuredComparison) -> str:

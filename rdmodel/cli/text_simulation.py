@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from rdmodel.cli.text import blocks_of_grid, count, percent, subject, table
-from rdmodel.combinations import policy_text
-from rdmodel.options import SimulationOptions
-from rdmodel.simulation import DramCounts, L2Counts, MissLatencies, Simulation, Traffic
+from rdmodel.contests.combinations import policy_text
+from rdmodel.results.simulation import DramCounts, L2Counts, MissLatencies, Simulation, Traffic
+from rdmodel.simulator.options import SimulationOptions
 
 Row = tuple[str, str, str]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rdmodel.cli.text import count, percent, subject, table
-from rdmodel.outcomes import Result, Sweep, SweepRow
-from rdmodel.result import Prediction
-from rdmodel.simulation import Simulation
+from rdmodel.results.prediction import Prediction
+from rdmodel.results.simulation import Simulation
+from rdmodel.sweeps.values import Result, Sweep, SweepRow
 
 REASONS = 12
 """Points that cannot be run of which the reasons are shown."""

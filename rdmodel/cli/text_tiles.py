@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdmodel.cli.text import table
-from rdmodel.ranking import size_text, tile_text
+from rdmodel.tiling.values import size_text, tile_text
 
 UNITS: Mapping[str, str] = {
     "dram_bytes": "DRAM bytes",

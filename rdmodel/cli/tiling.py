@@ -8,19 +8,20 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rdmodel.answers import Answers
+from rdmodel.answers.store import Answers
 from rdmodel.cli import text_tiles
 from rdmodel.cli.arguments import machine_assignments
-from rdmodel.cli.commands import Progress, print_csv, print_json
+from rdmodel.cli.output import print_csv, print_json
+from rdmodel.cli.progress_line import Progress
 from rdmodel.cli.sources import AFFINE_FILE, machine
-from rdmodel.config import GPU
 from rdmodel.errors import ConfigError
-from rdmodel.heatmap import heat_map
-from rdmodel.plots import check_path
+from rdmodel.gpu.config import GPU
+from rdmodel.plots.charts import check_path
+from rdmodel.plots.heatmap import heat_map
+from rdmodel.service.operations import compute, is_answer, question_of
 from rdmodel.service.protocol import Refusal
-from rdmodel.service.questions import compute, is_answer, question_of
 from rdmodel.service.requests import Request, read_request
-from tracegen.affine.form import read_object
+from tracegen.affine.json_form import read_object
 
 BLOCK = "block"
 """The name of a tile that is a block's shape: ``block=32x8,16x16``."""

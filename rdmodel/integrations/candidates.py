@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rdmodel.checks import check_int, check_number
+from rdmodel.common.checks import check_int, check_number
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.ranking import RankedTile, Ranking
-from rdmodel.tiling import rank_tiles
+from rdmodel.tiling.rank import rank_tiles
+from rdmodel.tiling.values import RankedTile, Ranking
 
 BLOCK = "block"
 BLOCK_SIZES = ("block_size_x", "block_size_y", "block_size_z")

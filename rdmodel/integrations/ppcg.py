@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rdmodel.checks import check_int
+from rdmodel.common.checks import check_int
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.integrations.candidates import BLOCK, Source, Tiles, kept, ranking_of
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rdmodel import presets
-from rdmodel.config import GPU
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.occupancy import residency
 from rdmodel.integrations import candidates
-from rdmodel.launch import residency
 from rdmodel.trace import Trace
 
 Arguments = Mapping[str, Any]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.polynomials import is_irreducible, remainder, smallest_irreducible
+from rdmodel.policies.polynomials import is_irreducible, remainder, smallest_irreducible
 
 ADDRESS_BITS = 63
 """Byte addresses are non-negative signed 64-bit integers."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rdmodel.checks import check_choice, check_flag, check_int
+from rdmodel.common.checks import check_choice, check_flag, check_int
 from rdmodel.policies.admission import Stalls
 from rdmodel.policies.base import Kind, Policy
 

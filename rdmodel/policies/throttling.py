@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rdmodel.checks import check_int, check_number
+from rdmodel.common.checks import check_int, check_number
 from rdmodel.errors import ConfigError
 from rdmodel.policies.base import Kind, Policy
 

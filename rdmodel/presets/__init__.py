@@ -1,6 +1,6 @@
 """Named GPUs as data: one TOML file each, every number with its source, read and written here.
 
-A file holds the fields of `rdmodel.config.GPU` under their own names, a table for each nested one (``l1``,
+A file holds the fields of `rdmodel.gpu.config.GPU` under their own names, a table for each nested one (``l1``,
 ``latency``, ``dram``, ...) and ``sources`` from dotted field name to where the number comes from.
 ``inf`` stands for unlimited, and ``l1.index`` is a name or a table with a name and parameters.
 """
@@ -18,8 +18,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rdmodel.config import GPU, gpu_from_dict
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.gpu.config import GPU, gpu_from_dict
 
 SUFFIX = ".toml"
 

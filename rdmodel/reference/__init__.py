@@ -3,8 +3,8 @@
 `paper` and `hardware` each model one SM as a generator. It yields the time whenever a slot is free, is sent a
 `Block` (or None: no more), and returns its `Counts`. `run` drives one SM, `run_all` several at once.
 
->>> from rdmodel.config import CacheConfig
->>> from rdmodel.options import Options
+>>> from rdmodel.gpu.config import CacheConfig
+>>> from rdmodel.model.options import Options
 >>> from rdmodel.policies import Linear
 >>> cache = CacheConfig(size=1024, ways=2, index=Linear())
 >>> options = Options(definition="paper", lat_min=100, sigma=0.0, hit_latency=0)
@@ -14,12 +14,12 @@
 (4, 2, 2)
 """
 
-from rdmodel.reference.blocks import SM, Block, Instruction, run, run_all
-from rdmodel.reference.hardware import hardware
-from rdmodel.reference.l2 import L2Counts, shared_l2
-from rdmodel.reference.paper import paper
-from rdmodel.reference.record import Counts, Effect, Log, Request, Try
-from rdmodel.reference.stack import INFINITE, ReuseStack
+from rdmodel.reference.model.blocks import SM, Block, Instruction, run, run_all
+from rdmodel.reference.model.hardware import hardware
+from rdmodel.reference.model.l2 import L2Counts, shared_l2
+from rdmodel.reference.model.paper import paper
+from rdmodel.reference.model.record import Counts, Effect, Log, Request, Try
+from rdmodel.reference.model.stack import INFINITE, ReuseStack
 
 __all__ = [
     "INFINITE",

@@ -8,9 +8,9 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from rdmodel.common.text import percent, size_text
 from rdmodel.reports.drawing import LETTER, WIDTH, Point, box, drawing, label, line, mark, path
-from rdmodel.reuse import Histogram
-from rdmodel.wording import by_powers, percent, size_text
+from rdmodel.reuse.histogram import Histogram, by_powers
 
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 14.0, 44.0, 44.0
 """Margins of the plane between two axes."""

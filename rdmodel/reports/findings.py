@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rdmodel.config import GPU
-from rdmodel.reports.simulated import CLASSES
-from rdmodel.reports.values import KernelReport
-from rdmodel.wording import count, percent, size_text
+from rdmodel.common.text import count, percent, size_text
+from rdmodel.gpu.config import GPU
+from rdmodel.reports.kernel_report import KernelReport
+from rdmodel.reports.labels import CLASSES
 
 MEANINGS = {
     "compulsory": "first requests to a line, which no L1 avoids",

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from rdmodel.config import GPU
+from rdmodel.common.text import count, percent, size_text
+from rdmodel.gpu.config import GPU
 from rdmodel.reports import sections, simulated
 from rdmodel.reports.findings import findings
+from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.markup import Node, details, element, paragraph, table, written
-from rdmodel.reports.values import KernelReport, Report
 from rdmodel.version import __version__
-from rdmodel.wording import count, percent, size_text
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """What a browser may load for the page: nothing; a name that looks like a script is not one here either."""
@@ -30,20 +30,20 @@ WORDS = {
 }
 
 
-def page(report: Report) -> str:
-    """Return a report as a page: what was asked, the findings, each kernel with its sections, and the machine."""
-    kernels = [(f"k{number}", one) for number, one in enumerate(report.kernels, 1)]
-    parts = {ident: list(_sections(one, report.gpu, ident)) for ident, one in kernels}
-    names = ", ".join(dict.fromkeys(one.kernel for one in report.kernels))
-    title = f"{names}: caches of {report.gpu.name}"
+def page(gpu: GPU, kernels: Sequence[KernelReport]) -> str:
+    """Return the page of some kernels on one GPU: its title, the findings, each kernel's sections, and the machine."""
+    numbered = [(f"k{number}", one) for number, one in enumerate(kernels, 1)]
+    parts = {ident: list(_sections(one, gpu, ident)) for ident, one in numbered}
+    names = ", ".join(dict.fromkeys(one.kernel for one in kernels))
+    title = f"{names}: caches of {gpu.name}"
     body = element(
         "main",
-        element("h1", _title(report)),
-        *_head(report),
-        _contents(kernels, parts),
-        *(_summary(kernels) if len(kernels) > 1 else ()),
-        *(_kernel(one, report.gpu, ident, parts[ident]) for ident, one in kernels),
-        _machine(report.gpu),
+        element("h1", _title(gpu, kernels)),
+        *_head(gpu),
+        _contents(numbered, parts),
+        *(_summary(numbered) if len(numbered) > 1 else ()),
+        *(_kernel(one, gpu, ident, parts[ident]) for ident, one in numbered),
+        _machine(gpu),
         _words(),
     )
     head = element(
@@ -61,17 +61,17 @@ def page(report: Report) -> str:
 # ---- the top
 
 
-def _title(report: Report) -> str:
-    if len(report.kernels) == 1:
-        return f"What the caches of {report.gpu.name} do with {report.kernels[0].kernel}"
-    return f"What the caches of {report.gpu.name} do with {len(report.kernels)} kernels"
+def _title(gpu: GPU, kernels: Sequence[KernelReport]) -> str:
+    if len(kernels) == 1:
+        return f"What the caches of {gpu.name} do with {kernels[0].kernel}"
+    return f"What the caches of {gpu.name} do with {len(kernels)} kernels"
 
 
-def _head(report: Report) -> Iterator[Element]:
-    l1, l2 = report.gpu.l1, report.gpu.l2
+def _head(gpu: GPU) -> Iterator[Element]:
+    l1, l2 = gpu.l1, gpu.l2
     index = f"{l1.sets} sets, index function {l1.index.name}"
     yield paragraph(
-        f"{report.gpu.sms} SMs, each with an L1 of {size_text(l1.size)} ({l1.ways} ways, {index}, lines of {l1.line} "
+        f"{gpu.sms} SMs, each with an L1 of {size_text(l1.size)} ({l1.ways} ways, {index}, lines of {l1.line} "
         f"bytes), and an L2 of {size_text(l2.slices * l2.size)} that they share. "
         f"Computed by rdmodel {__version__} without a GPU."
     )

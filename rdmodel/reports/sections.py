@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from rdmodel.config import GPU
+from rdmodel.common.text import count, percent, range_text, shape_text, size_text
+from rdmodel.gpu.config import GPU
 from rdmodel.reports import figures
+from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.markup import Node, details, element, paragraph, table
-from rdmodel.reports.values import KernelReport
-from rdmodel.result import L2Prediction, Prediction
-from rdmodel.wording import by_powers, count, percent, range_text, shape_text, size_text
+from rdmodel.results.prediction import L2Prediction, Prediction
+from rdmodel.reuse.histogram import by_powers
 
 SWITCHED_OFF = (
     "Without associativity the L1 is fully associative; without latency misses are served at once; without mshrs there "

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from rdmodel.comparison import SHARES, Comparison
-from rdmodel.localities import TYPES, Locality
+from rdmodel.common.text import count, percent
+from rdmodel.comparison.values import SHARES, Comparison
+from rdmodel.locality_analysis.values import TYPES, Locality
 from rdmodel.reports import figures
+from rdmodel.reports.kernel_report import KernelReport
+from rdmodel.reports.labels import CAUSES, CLASSES
 from rdmodel.reports.markup import Node, paragraph, table
 from rdmodel.reports.sections import inner, section
-from rdmodel.reports.values import KernelReport
-from rdmodel.simulation import Simulation
-from rdmodel.wording import count, percent
-
-CAUSES = ("compulsory", "capacity", "associativity")
+from rdmodel.results.simulation import Simulation
 
 LACKS = {
     "line_alloc": "no way",
@@ -29,14 +28,6 @@ EVICTORS = {
     "cross_block": "by another block",
 }
 
-CLASSES = {
-    "intra_thread": "the same thread",
-    "inter_thread": "other threads of the same warp",
-    "intra_block": "another warp of the block",
-    "intra_core": "another block on the SM",
-    "inter_core": "another SM only",
-}
-"""Classes of re-references, by who touched the line before."""
 
 LINES = dict(zip(TYPES, ("streaming", "inter-warp", "intra-warp", "inter+intra-warp"), strict=True))
 

@@ -9,8 +9,8 @@ from math import prod
 from typing import Any
 
 from rdmodel.errors import unknown
-from rdmodel.model import CALL_OPTIONS, L1_OPTIONS
-from rdmodel.options import Options
+from rdmodel.model.options import Options
+from rdmodel.model.predict import CALL_OPTIONS, L1_OPTIONS
 from rdmodel.service.protocol import Refusal, text_of
 
 MOST_TILES = 4096

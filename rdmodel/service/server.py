@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from math import ceil, inf
 from typing import Any
 
-from rdmodel.service.desk import Desk, Reply, Store
-from rdmodel.service.lines import Lines
+from rdmodel.service.line_buffer import Lines
+from rdmodel.service.operations import compute, gpus, kernels
 from rdmodel.service.protocol import (
     MOST_BATCH,
     MOST_BYTES,
@@ -25,8 +25,8 @@ from rdmodel.service.protocol import (
     result_text,
     text_of,
 )
-from rdmodel.service.questions import compute, gpus, kernels
 from rdmodel.service.requests import Request, read_request
+from rdmodel.service.scheduler import Desk, Reply, Store
 from rdmodel.version import __version__
 
 CHUNK = 1 << 16

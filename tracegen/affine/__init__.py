@@ -4,21 +4,12 @@ Floors within: `forms` - `expression` - `kernel` - `form` | `nest` - `bounds`, `
 `binding`, `generation` - `trace`.
 """
 
-from tracegen.affine.form import from_json, load_affine, to_json
-from tracegen.affine.kernel import (
-    AffineArray,
-    AffineKernel,
-    Atomic,
-    Barrier,
-    Gap,
-    Guard,
-    Load,
-    Loop,
-    Store,
-    Wait,
-)
-from tracegen.affine.library import names
-from tracegen.affine.trace import AffineTrace, affine_kernel
+from tracegen.affine.build_trace import affine_kernel
+from tracegen.affine.bundled import names
+from tracegen.affine.json_form import from_json, load_affine, to_json
+from tracegen.affine.kernel import AffineKernel
+from tracegen.affine.statements import AffineArray, Atomic, Barrier, Gap, Guard, Load, Loop, Store, Wait
+from tracegen.affine.trace import AffineTrace
 
 __all__ = [
     "AffineArray",

@@ -1,4 +1,4 @@
-"""From an `AffineKernel` and the values of its parameters to a `Nest`, checked."""
+"""From an `KernelForm` and the values of its parameters to a `Nest`, checked."""
 
 from __future__ import annotations
 
@@ -12,24 +12,9 @@ import numpy as np
 
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
 from rdmodel.trace import Launch, Space
+from tracegen.affine.affine_form import Affine, Bound, Extreme, leaves, map_affine
 from tracegen.affine.bounds import Effort, outside, stays_inside
 from tracegen.affine.expression import MOST, affine, bound, condition, known
-from tracegen.affine.forms import Affine, Bound, Extreme, leaves, map_affine
-from tracegen.affine.kernel import (
-    BLOCK_IDS,
-    BLOCK_SIZES,
-    GLOBAL_IDS,
-    THREAD_IDS,
-    Access,
-    AffineKernel,
-    Barrier,
-    Gap,
-    Guard,
-    Loop,
-    Statement,
-    is_whole,
-    within,
-)
 from tracegen.affine.nest import (
     BLOCK,
     THREAD,
@@ -42,8 +27,23 @@ from tracegen.affine.nest import (
     NestNode,
     NestWait,
 )
+from tracegen.affine.statements import (
+    BLOCK_IDS,
+    BLOCK_SIZES,
+    GLOBAL_IDS,
+    THREAD_IDS,
+    Access,
+    Barrier,
+    Gap,
+    Guard,
+    KernelForm,
+    Loop,
+    Statement,
+    is_whole,
+    within,
+)
 from tracegen.arrays import BASE, Array, Buffer, allocate, info
-from tracegen.simt import MAX_BLOCK, shape
+from tracegen.simt.kernel_trace import MAX_BLOCK, shape
 
 MOST_ITERATIONS = 1 << 32
 """Iterations of a loop in all loops around it, for one thread: more could not be modelled in a day."""
@@ -70,7 +70,7 @@ class Binding:
 
 
 def bind(
-    kernel: AffineKernel, given: Mapping[str, Any], *, block: Sequence[int] | None = None, base: int | None = None
+    kernel: KernelForm, given: Mapping[str, Any], *, block: Sequence[int] | None = None, base: int | None = None
 ) -> Binding:
     """Return a kernel with `given` values for parameters, the others as it says itself, and checked subscripts.
 
@@ -88,7 +88,7 @@ def bind(
     return Binding(replace(launch, arrays=info(arrays)), nest, values)
 
 
-def parameters(kernel: AffineKernel, given: Mapping[str, Any]) -> dict[str, int]:
+def parameters(kernel: KernelForm, given: Mapping[str, Any]) -> dict[str, int]:
     """Return the values of all parameters; raises `ConfigError` for an unknown one or what is no whole number."""
     given = {name: int(value) if isinstance(value, np.integer) else value for name, value in given.items()}
     for name, value in given.items():
@@ -99,7 +99,7 @@ def parameters(kernel: AffineKernel, given: Mapping[str, Any]) -> dict[str, int]
     return {**kernel.parameters, **given}
 
 
-def _check_requires(kernel: AffineKernel, values: Mapping[str, int]) -> None:
+def _check_requires(kernel: KernelForm, values: Mapping[str, int]) -> None:
     """Raise `ConfigError`, with the values, for a condition on parameters that does not hold."""
     scope = {name: Affine(value) for name, value in values.items()}
     for text in kernel.requires:
@@ -113,7 +113,7 @@ def _check_requires(kernel: AffineKernel, values: Mapping[str, int]) -> None:
 # ---- the launch and the arrays
 
 
-def _launch(kernel: AffineKernel, values: Mapping[str, int], block: Sequence[int] | None) -> Launch:
+def _launch(kernel: KernelForm, values: Mapping[str, int], block: Sequence[int] | None) -> Launch:
     scope = {name: Affine(value) for name, value in values.items()}
     threads = shape("block", _sizes("block", kernel.block, scope) if block is None else block, limit=MAX_BLOCK)
     scope |= {name: Affine(size) for name, size in zip(BLOCK_SIZES, threads, strict=True)}
@@ -136,7 +136,7 @@ def _sizes(name: str, expressions: Sequence[Any], scope: Scope) -> list[int]:
         return [known(expression, scope) for expression in expressions]
 
 
-def _declared(kernel: AffineKernel, values: Mapping[str, int]) -> dict[str, Buffer]:
+def _declared(kernel: KernelForm, values: Mapping[str, int]) -> dict[str, Buffer]:
     scope = {name: Affine(value) for name, value in values.items()}
     declared = {}
     for name, array in kernel.arrays.items():

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import Launch
-from tracegen.affine.forms import Affine, Box, leaves
+from tracegen.affine.affine_form import Affine, Box, leaves
 from tracegen.affine.nest import BLOCK, NestAccess, NestLoop
 from tracegen.arrays import Place
-from tracegen.block import Geometry
+from tracegen.simt.block import Geometry
 
 STEPS = 150
 TRIALS = 256

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rdmodel.errors import TraceError, unknown
-from tracegen.affine.forms import Affine, Bound, Extreme, map_affine
+from tracegen.affine.affine_form import Affine, Bound, Extreme, map_affine
 
 Expression = int | str
 """A number, or text to parse."""

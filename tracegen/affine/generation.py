@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Op, Program, Segment
+from tracegen.affine.affine_form import Affine
 from tracegen.affine.bounds import complaint
-from tracegen.affine.forms import Affine
-from tracegen.affine.moving import moved, moved_on
 from tracegen.affine.nest import (
     BLOCK,
     Nest,
@@ -29,10 +28,11 @@ from tracegen.affine.nest import (
     walk,
 )
 from tracegen.affine.recording import LoopBody, Recorded, Recorder, State
-from tracegen.affine.stretches import stretches
-from tracegen.block import Geometry
-from tracegen.scoreboard import Mask
-from tracegen.symbolic import NOTHING
+from tracegen.affine.shifting import moved, moved_on
+from tracegen.affine.uniform_ranges import stretches
+from tracegen.simt.block import Geometry
+from tracegen.simt.scoreboard import Mask
+from tracegen.simt.symbolic import NOTHING
 
 MOST_KEPT = 1 << 24
 """Bytes of addresses that recorded blocks may take, to be moved instead of being recorded again."""

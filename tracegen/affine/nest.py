@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import Op
-from tracegen.affine.forms import Affine, Bound, Extreme, leaves
+from tracegen.affine.affine_form import Affine, Bound, Extreme, leaves
 from tracegen.arrays import Array
 
 BLOCK = (0, 1, 2)

@@ -1,7 +1,7 @@
 """From the instructions of a block to `Segment`s: who waits for which loads, and loops that repeat.
 
-The rules are those of `tracegen.scoreboard`; addresses never come from loads here, so that one register per warp says
-it all: which of its last 64 memory instructions are loads that it has not waited for.
+The rules are those of `tracegen.simt.scoreboard`; addresses never come from loads here, so that one register per warp
+says it all: which of its last 64 memory instructions are loads that it has not waited for.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Op, Segment, Space
-from tracegen.recorder import shared_columns
-from tracegen.scoreboard import Mask
+from tracegen.simt.recorder import shared_columns
+from tracegen.simt.scoreboard import Mask
 
 MOST_GAP = (1 << 31) - 1
 """What a gap holds at most."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.affine.forms import Affine, Extreme
+from tracegen.affine.affine_form import Affine, Extreme
 from tracegen.affine.nest import Nest, NestGuard, NestLoop, NestNode
 
 FEWEST = 2

@@ -1,8 +1,7 @@
-"""The trace of an affine kernel, and where to get one."""
+"""Generate the trace of an affine kernel, block by block."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -10,37 +9,12 @@ from typing import Any
 
 from rdmodel.trace import Program, check_blocks, missing_block
 from tracegen.affine.binding import bind
-from tracegen.affine.form import load_affine
 from tracegen.affine.generation import Generator
-from tracegen.affine.kernel import AffineKernel
-from tracegen.affine.moving import moved
+from tracegen.affine.shifting import moved
 from tracegen.affine.shortening import Shortened
-from tracegen.block import Geometry
+from tracegen.affine.statements import KernelForm
 from tracegen.generated import GeneratedTrace
-
-
-def affine_kernel(
-    kernel: AffineKernel | str | os.PathLike[str] | Mapping[str, Any],
-    *,
-    block: Sequence[int] | None = None,
-    blocks: Sequence[int] | None = None,
-    base: int | None = None,
-    **params: int,
-) -> AffineTrace:
-    """Return the trace of an affine kernel, for `params` instead of the values of its own.
-
-    `kernel` is an `AffineKernel`, or what `load_affine` takes: the name of one that comes with rdmodel, a JSON file, or
-    its content. `block` overrides the shape of a block (x, y, z), `blocks` are the ids of the blocks that the trace
-    holds (None: all), `base` is the address of the first array (default 2^28; a multiple of 256). Raises
-    `TraceError` that says which part of the kernel is malformed, not affine or outside an array, `ConfigError` for
-    a parameter that cannot be, and `LaunchError` for a launch that cannot be.
-
-    >>> affine_kernel("gemm", NI=64)
-    AffineTrace('gemm', grid=(16, 8, 1), block=(32, 8, 1), NI=64, NJ=512, NK=512)
-    """
-    if not isinstance(kernel, AffineKernel):
-        kernel = load_affine(kernel)
-    return AffineTrace(kernel, params, block=block, blocks=blocks, base=base)
+from tracegen.simt.block import Geometry
 
 
 class AffineTrace(GeneratedTrace):
@@ -49,11 +23,11 @@ class AffineTrace(GeneratedTrace):
     `kernel` is the kernel, `params` the values of its parameters; `launch` and `blocks` as in `Trace`.
     """
 
-    kernel: AffineKernel
+    kernel: KernelForm
 
     def __init__(
         self,
-        kernel: AffineKernel,
+        kernel: KernelForm,
         params: Mapping[str, int],
         *,
         block: Sequence[int] | None = None,

@@ -19,7 +19,7 @@ from tracegen.cuda.arguments import parse_argument, parse_arguments
 from tracegen.cuda.compiler import CompileError, Defines, compile
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, Call, Session, Shape
-from tracegen.ptx.machine import EmulatedTrace
+from tracegen.ptx.emulator.machine import EmulatedTrace
 
 __all__ = ["CompileError", "EmulatedTrace", "compile", "launches", "parse_argument", "parse_arguments", "trace"]
 

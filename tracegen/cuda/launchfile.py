@@ -36,7 +36,7 @@ from typing import Any
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from tracegen.cuda.arguments import Parameter, Value, parse_argument, parse_arguments, position
 from tracegen.cuda.source import read_text
-from tracegen.simt import MAX_BLOCK, shape
+from tracegen.simt.kernel_trace import MAX_BLOCK, shape
 
 _LAUNCH = ("kernel", "grid", "block", "shared")
 _FILE = ("source", "defines", "includes", "args", "launch")

@@ -17,7 +17,7 @@ from tracegen.cuda.compiler import Defines, compile_program
 from tracegen.cuda.names import demangle
 from tracegen.cuda.source import read_source
 from tracegen.ptx import Function, parse
-from tracegen.ptx.machine import Buffer, EmulatedTrace, Launched, Machine
+from tracegen.ptx.emulator.machine import Buffer, EmulatedTrace, Launched, Machine
 
 Shape = int | Sequence[int]
 Arguments = Mapping[str, Any] | Sequence[Any]

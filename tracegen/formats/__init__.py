@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rdmodel import storage
 from rdmodel.errors import TraceError, unknown
-from rdmodel.trace import Trace
-from tracegen.formats import accelsim, accelsim_writer, archived, nvbit, parquet, ppt, trc
-from tracegen.formats.gathering import MEMORY
+from rdmodel.trace import Trace, storage
+from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, parquet_columns, ppt, trc
+from tracegen.formats.compressed import PACKED, first_bytes, unpacked_name
 from tracegen.formats.launches import Choice, Listed
-from tracegen.formats.recorded import Reading, RecordedTrace, Skipped
-from tracegen.formats.streams import PACKED, first_bytes, unpacked_name
+from tracegen.formats.ordering.gathering import MEMORY
+from tracegen.formats.recorded_trace import Reading, RecordedTrace, Skipped
 
 __all__ = [
     "FORMATS",
@@ -125,7 +124,7 @@ PARQUET = Format(
     extension=".parquet",
     read=lambda path, reading: parquet.read_parquet(path),
     starts=lambda head: head.startswith(parquet.MAGIC),
-    memory=2 * archived.MEMORY + (64 << 20),
+    memory=2 * parquet_columns.MEMORY + (64 << 20),
     write=_write_parquet,
 )
 FORMATS: dict[str, Format] = {
@@ -140,7 +139,7 @@ FORMATS: dict[str, Format] = {
         PPT,
     )
 }
-"""Every format by name; `native` is the folder of `rdmodel.storage`."""
+"""Every format by name; `native` is the folder of `rdmodel.trace.storage`."""
 
 
 def read(

@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch, Op
 from tracegen.formats._accelsim import Event, Reader
-from tracegen.formats.gathering import MEMORY, Gathering
+from tracegen.formats.compressed import CHUNK, first_bytes, kernel_name, open_stream, whole_lines
+from tracegen.formats.empty_blocks import with_silent
 from tracegen.formats.launches import LISTED, Choice, Listed
-from tracegen.formats.recorded import RecordedTrace, Skipped
-from tracegen.formats.silent import with_silent
-from tracegen.formats.streams import CHUNK, first_bytes, kernel_name, open_stream, whole_lines
+from tracegen.formats.ordering.gathering import MEMORY, Gathering
+from tracegen.formats.recorded_trace import RecordedTrace, Skipped
 
 LIST_NAME = "kernelslist.g"
 LIST_SUFFIX = ".g"

@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from rdmodel.errors import TraceError
-from rdmodel.pieces import pieces
 from rdmodel.trace import WARP, Columns, Launch, Op, Space, Trace
+from rdmodel.trace.splitting import pieces
 from tracegen.formats._accelsim_out import Renderer
 from tracegen.formats.accelsim import LIST_NAME, LIST_SUFFIX, MOST_BLOCK_THREADS
-from tracegen.formats.writing import refuse_existing, replacing
+from tracegen.formats.atomic_write import refuse_existing, replacing
 
 TRACE_NAME = "kernel-1.traceg"
 LONGEST_GAP = 1_000_000
@@ -39,7 +39,7 @@ def write_accelsim(trace: Trace, path: str | os.PathLike[str], *, overwrite: boo
 
     A `path` that ends in ``.g``, or a folder, means a list: ``kernel-1.traceg`` is written beside it or into it.
     The format never holds loop exits and arrays; these are not mentioned. Every file appears under its name only when
-    complete, the list last; memory stays within a few pieces (`rdmodel.pieces`). Raises `TraceError` if a file
+    complete, the list last; memory stays within a few pieces (`rdmodel.trace.splitting`). Raises `TraceError` if a file
     exists and `overwrite` is not set, if one cannot be written, or if the block has more than 1024 threads.
     """
     target = Path(path)

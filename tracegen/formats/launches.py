@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from rdmodel.common.kernel_names import base_name, without_parameters
 from rdmodel.errors import TraceError
-from rdmodel.naming import base_name, without_parameters
 from rdmodel.trace import Launch
 
 LISTED = 5

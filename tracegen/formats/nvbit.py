@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._nvbit import parse
-from tracegen.formats.gathering import MEMORY, Gathering
-from tracegen.formats.instructions import Instructions
+from tracegen.formats.compressed import open_stream, whole_lines
+from tracegen.formats.empty_blocks import whole_grid
 from tracegen.formats.launches import LISTED, Choice, Listed
-from tracegen.formats.opcodes import OpcodeTable
-from tracegen.formats.recorded import RecordedTrace, Skipped, quote
-from tracegen.formats.silent import whole_grid
-from tracegen.formats.streams import open_stream, whole_lines
+from tracegen.formats.ordering.gathering import MEMORY, Gathering
+from tracegen.formats.parsed_instructions import Instructions
+from tracegen.formats.recorded_trace import RecordedTrace, Skipped, quote
+from tracegen.formats.sass_opcodes import OpcodeTable
 
 SLOTS = 64
 """Warps that an SM holds at most."""

@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from rdmodel.pieces import pieces
-from rdmodel.storage import launch_from, mapped_pages
 from rdmodel.trace import Columns, Launch, Trace
-from tracegen.formats.archived import INSTRUCTION, MEMORY, PLAIN, TYPES, Growing
-from tracegen.formats.silent import most_warps
-from tracegen.formats.streams import is_packed
-from tracegen.formats.writing import reason, refuse_existing, replacing
+from rdmodel.trace.splitting import pieces
+from rdmodel.trace.storage import launch_from, mapped_pages
+from tracegen.formats.atomic_write import reason, refuse_existing, replacing
+from tracegen.formats.compressed import is_packed
+from tracegen.formats.empty_blocks import most_warps
+from tracegen.formats.parquet_columns import INSTRUCTION, MEMORY, PLAIN, TYPES, Growing
 
 MAGIC = b"PAR1"
 FORMAT = "rdmodel-trace"

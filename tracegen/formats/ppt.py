@@ -34,13 +34,13 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._ppt import parse
-from tracegen.formats.gathering import MEMORY, Gathering
-from tracegen.formats.instructions import Instructions
+from tracegen.formats.compressed import PACKED, open_stream, whole_lines
+from tracegen.formats.empty_blocks import fits, with_silent
 from tracegen.formats.launches import Choice, Listed
-from tracegen.formats.opcodes import OpcodeTable
-from tracegen.formats.recorded import RecordedTrace, Skipped, quote
-from tracegen.formats.silent import fits, with_silent
-from tracegen.formats.streams import PACKED, open_stream, whole_lines
+from tracegen.formats.ordering.gathering import MEMORY, Gathering
+from tracegen.formats.parsed_instructions import Instructions
+from tracegen.formats.recorded_trace import RecordedTrace, Skipped, quote
+from tracegen.formats.sass_opcodes import OpcodeTable
 
 CONFIG = "app_config.py"
 TRACES = "memory_traces"

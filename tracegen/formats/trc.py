@@ -21,18 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from rdmodel.pieces import pieces
 from rdmodel.trace import ALL_NEEDS, ELSEWHERE, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
+from rdmodel.trace.splitting import pieces
 from tracegen.formats._trc import Grouper, parse, render
-from tracegen.formats.accesses import ByThread
-from tracegen.formats.assembling import Sink
-from tracegen.formats.gathering import MEMORY
-from tracegen.formats.recorded import RecordedTrace, Skipped, quote
-from tracegen.formats.rows import ROW
-from tracegen.formats.silent import whole_grid
-from tracegen.formats.streams import CHUNK as _CHUNK
-from tracegen.formats.streams import kernel_name, open_stream, whole_lines
-from tracegen.formats.writing import refuse_existing, replacing
+from tracegen.formats.atomic_write import refuse_existing, replacing
+from tracegen.formats.compressed import CHUNK as _CHUNK
+from tracegen.formats.compressed import kernel_name, open_stream, whole_lines
+from tracegen.formats.empty_blocks import whole_grid
+from tracegen.formats.ordering.columns import Sink
+from tracegen.formats.ordering.gathering import MEMORY
+from tracegen.formats.ordering.rows import ROW
+from tracegen.formats.recorded_trace import RecordedTrace, Skipped, quote
+from tracegen.formats.thread_accesses import ByThread
 
 MAGIC = b"blocksize:"
 MOST_BLOCKS = (1 << 31) - 1

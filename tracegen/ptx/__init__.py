@@ -6,9 +6,7 @@
 ['idle']
 """
 
-from tracegen.ptx.lexer import PtxError
-from tracegen.ptx.parser import parse
-from tracegen.ptx.syntax import (
+from tracegen.ptx.syntax.ast import (
     Address,
     Float,
     Function,
@@ -23,6 +21,8 @@ from tracegen.ptx.syntax import (
     Variable,
     Vector,
 )
+from tracegen.ptx.syntax.lexer import PtxError
+from tracegen.ptx.syntax.parser import parse
 
 __all__ = [
     "Address",

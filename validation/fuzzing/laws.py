@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rdmodel import storage
 from rdmodel.errors import LONGEST, RdmodelError
-from rdmodel.trace import Columns, Op, Trace
+from rdmodel.trace import Columns, Op, Trace, storage
 
 
 class BrokenLaw(Exception):  # noqa: N818 - it is not an error of the program but what is looked for

@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rdmodel import measurements, presets, storage
+from rdmodel import presets
+from rdmodel.comparison import nsight
 from rdmodel.errors import TraceError
-from rdmodel.trace import Trace
-from tracegen.affine.form import load_affine, to_json
+from rdmodel.trace import Trace, storage
+from tracegen.affine.json_form import load_affine, to_json
 from tracegen.cuda import arrays
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.formats import parquet
-from tracegen.ptx.parser import parse
+from tracegen.ptx.syntax.parser import parse
 from validation.fuzzing import seeds, shaping, tables
 from validation.fuzzing.laws import hold, kept, plain, same
 from validation.fuzzing.recorded import PACKED, TEXTS
@@ -66,13 +67,13 @@ BINARY = (
 # ---- Reports
 
 
-def _measured(found: tuple[measurements.Measurement, ...]) -> None:
+def _measured(found: tuple[nsight.Measurement, ...]) -> None:
     """Hold launches to have finite numbers, rates of 0 to 1, and a form that JSON takes."""
     for one in found:
         hold(len(one.launches) == 1, "a launch of several")
         hold(plain(one.kernel), "a kernel's name with line breaks or control characters")
         hold(all(abs(value) < float("inf") for value in one.metrics.values()), "no finite number")
-    for one in (*found, measurements.together(found)):
+    for one in (*found, nsight.together(found)):
         try:
             rates = [rate for rate in (one.l1_loads, one.l1, one.l2) if rate is not None]
         except TraceError as error:
@@ -100,7 +101,7 @@ OTHERS = (
     Target(
         name="ncu",
         file="report.csv",
-        read=lambda path, way: measurements.read_ncu(path),
+        read=lambda path, way: nsight.read_ncu(path),
         seeds=seeds.ncu,
         check=_measured,
         watched=("/rdmodel/measurements.py",),

@@ -14,8 +14,8 @@ import numpy as np
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Trace
-from tracegen.formats import accelsim, nvbit, ppt, streams, trc
-from tracegen.formats.recorded import RecordedTrace
+from tracegen.formats import accelsim, compressed, nvbit, ppt, trc
+from tracegen.formats.recorded_trace import RecordedTrace
 from validation.fuzzing import seeds, shaping
 from validation.fuzzing.laws import BrokenLaw, hold, kept, plain, same, sound
 from validation.fuzzing.mutation import Shaper
@@ -129,7 +129,7 @@ def _unpack(path: Path, way: Way) -> tuple[bytes, RecordedTrace | str]:
 
     The error itself would hold this frame, which holds it: its stream would live until the collector comes by.
     """
-    with streams.open_stream(path) as stream:
+    with compressed.open_stream(path) as stream:
         text = bytearray()
         while len(text) < _MOST_READ and (piece := stream.read(min(way.chunk, 1 << 16))):
             text += piece

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rdmodel import storage
-from rdmodel.trace import ArrayInfo, Columns, Launch, Trace
+from rdmodel.trace import ArrayInfo, Columns, Launch, Trace, storage
 from tracegen.formats.parquet import write_parquet
 from validation.fuzzing.mutation import Case
 
@@ -282,7 +281,7 @@ def affine() -> list[Case]:
             {"atomic": "B", "at": ["(x * 3 + 1) // 4"]},
         ],
     }
-    files = sorted((ROOT / "tracegen" / "kernels" / "affine").glob("*.json"))[::3]
+    files = sorted((ROOT / "tracegen" / "kernel_library" / "affine").glob("*.json"))[::3]
     return [{"kernel.json": json.dumps(whole).encode()}, *({"kernel.json": path.read_bytes()} for path in files)]
 
 

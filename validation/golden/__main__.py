@@ -1,4 +1,4 @@
-"""``python -m validation.golden``: compare the results of all kernels under both engines with recorded ones, bit for bit."""
+"""``python -m validation.golden``: compare the results of both engines with recorded ones, bit for bit."""
 
 from __future__ import annotations
 

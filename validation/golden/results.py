@@ -12,7 +12,7 @@ import numpy as np
 
 import rdmodel as rd
 import tracegen
-from tracegen.kernels.suites import SUITES
+from tracegen.kernel_library.suites import SUITES
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / "digests.csv"

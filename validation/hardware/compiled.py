@@ -18,7 +18,7 @@ from tracegen.arrays import BASE
 from tracegen.cuda import sources
 from tracegen.cuda.signatures import signatures
 from tracegen.ptx import Module, parse
-from tracegen.ptx.machine import Buffer, EmulatedTrace, Machine
+from tracegen.ptx.emulator.machine import Buffer, EmulatedTrace, Machine
 from validation.hardware import launches as python
 from validation.hardware.launches import Pad, Plan
 from validation.hardware.rows import FOLDER, Row

@@ -11,12 +11,12 @@ from typing import Any
 
 import tracegen
 from rdmodel import presets
-from rdmodel.comparing import compare, latency_for
-from rdmodel.config import GPU, LatencyConfig
-from rdmodel.model import predict
-from rdmodel.result import L2Prediction, Prediction
+from rdmodel.comparison.compare import compare, latency_for
+from rdmodel.gpu.config import GPU, LatencyConfig
+from rdmodel.model.predict import predict
+from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.trace import Trace
-from tracegen.kernels.suites import SUITES
+from tracegen.kernel_library.suites import SUITES
 from validation.hardware.launches import launches
 from validation.hardware.rows import read_rows
 from validation.simulator.causes import matched

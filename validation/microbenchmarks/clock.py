@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import rdmodel as rd
-from rdmodel.config import GPU
+from rdmodel.gpu.config import GPU
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Space, Trace
 
 Addresses = Sequence[int]

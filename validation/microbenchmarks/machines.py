@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rdmodel import presets
-from rdmodel.config import GPU, replace
+from rdmodel.gpu.config import GPU, replace
 from rdmodel.policies import KIND_LINEAR, KIND_MODULO, BXor, Masks, PMod, Pric
 from validation.microbenchmarks.gf2 import reduced
 from validation.microbenchmarks.mshr import Mshrs

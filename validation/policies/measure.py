@@ -11,11 +11,11 @@ from typing import Any
 
 import tracegen
 from rdmodel import presets
-from rdmodel.combinations import Combination, combination
-from rdmodel.config import GPU
-from rdmodel.overrides import override
-from rdmodel.simulation import Simulation
-from rdmodel.simulator import simulate
+from rdmodel.contests.combinations import Combination, combination
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.overrides import override
+from rdmodel.results.simulation import Simulation
+from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
 from validation import record
 

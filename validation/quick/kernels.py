@@ -7,7 +7,7 @@ from typing import Any
 
 import tracegen
 from rdmodel import Trace
-from tracegen.kernels.suites import POLYBENCH
+from tracegen.kernel_library.suites import POLYBENCH
 
 
 def _product(second: str, at: list[str], arrays: dict[str, list[str]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tracegen.kernels.suites import POLYBENCH
+from tracegen.kernel_library.suites import POLYBENCH
 from validation.sampling import elsewhere
 from validation.sampling.measure import MEASURED, Row, from_csv, measure, moved, to_csv
 from validation.sampling.reasons import NOTES

@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 
 import tracegen
 from rdmodel import GPU, Prediction, Trace, predict, presets
-from rdmodel.estimates import Estimate, SampledHistogram
-from rdmodel.options import Options
+from rdmodel.common.estimate import Estimate
+from rdmodel.model.options import Options
+from rdmodel.model.round_robin import kernel_histogram
+from rdmodel.model.sample_sms import Group, choose_sms, estimates_of_sms, strata
 from rdmodel.policies import Linear
-from rdmodel.sampling import Group, choose_sms, estimates_of_sms, strata
-from rdmodel.turns import kernel_histogram
-from tracegen.kernels.suites import POLYBENCH
+from rdmodel.reuse.sampled import SampledHistogram
+from tracegen.kernel_library.suites import POLYBENCH
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "results.csv"

@@ -12,12 +12,12 @@ from math import pi, sqrt
 from typing import Any
 
 import tracegen
-from rdmodel.config import GPU
-from rdmodel.matching import matching_options
-from rdmodel.model import predict
-from rdmodel.overrides import override
-from rdmodel.simulation import MissLatencies
-from rdmodel.simulator import simulate
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.overrides import override
+from rdmodel.model.machine_options import matching_options
+from rdmodel.model.predict import predict
+from rdmodel.results.simulation import MissLatencies
+from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
 from validation import record
 from validation.simulator.scenarios import DIGITS, FOLDER, scenarios, settings, suite

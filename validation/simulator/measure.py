@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import tracegen
-from rdmodel.simulator import simulate
+from rdmodel.simulator.simulate import simulate
 from validation import record
 from validation.simulator.scenarios import FOLDER, make_gpu, settings, suite
 

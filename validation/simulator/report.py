@@ -7,9 +7,9 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import StatisticsError, correlation, fmean
 
-from rdmodel.comparing import DEFINITIONS
-from rdmodel.comparison import SHARES
-from rdmodel.options import Definition
+from rdmodel.comparison.compare import DEFINITIONS
+from rdmodel.comparison.values import SHARES
+from rdmodel.model.options import Definition
 from validation.simulator.scenarios import DIGITS, FOLDER, Row, Scenario, scenarios, settings, suite
 
 REFERENCE = FOLDER / "reference.csv"

@@ -11,12 +11,12 @@ from typing import Any
 
 import tracegen
 from rdmodel import presets
-from rdmodel.comparing import DEFINITIONS, compare
-from rdmodel.comparison import SHARES
-from rdmodel.config import GPU
-from rdmodel.options import Definition
-from rdmodel.overrides import override
-from tracegen.kernels.suites import SUITES
+from rdmodel.comparison.compare import DEFINITIONS, compare
+from rdmodel.comparison.values import SHARES
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.overrides import override
+from rdmodel.model.options import Definition
+from tracegen.kernel_library.suites import SUITES
 
 FOLDER = Path(__file__).parent
 SCENARIOS = FOLDER.parent / "scenarios.toml"

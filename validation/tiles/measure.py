@@ -10,8 +10,8 @@ from typing import Any
 
 import tracegen
 from rdmodel import presets
-from rdmodel.ranking import tile_text
-from rdmodel.simulator import simulate
+from rdmodel.simulator.simulate import simulate
+from rdmodel.tiling.values import tile_text
 
 FOLDER = Path(__file__).parent
 GPUS = ("gtx470-16k", "gtx480-khairy")

@@ -11,8 +11,8 @@ from typing import Any
 import rdmodel as rd
 import tracegen
 from rdmodel import Prediction, RankedTile, Ranking, presets
-from rdmodel.objectives import objective_named, told
-from rdmodel.ranking import tile_text
+from rdmodel.tiling.objectives import objective_named, told
+from rdmodel.tiling.values import tile_text
 from validation.tiles.measure import BY_NAME, FOLDER, GPUS, STUDIES, Sizes, Study, Task
 
 EXACT = FOLDER / "predicted.csv"

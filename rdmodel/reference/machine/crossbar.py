@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rdmodel.memory import CrossbarConfig
+from rdmodel.gpu.memory import CrossbarConfig
 from rdmodel.reference.machine.clocks import Domain
 
 

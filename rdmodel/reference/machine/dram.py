@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rdmodel.config import GPU
+from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.messages import Reader
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, Log, counters

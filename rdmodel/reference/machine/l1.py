@@ -9,7 +9,7 @@ from typing import Literal, TypeGuard
 
 import numpy as np
 
-from rdmodel.config import CacheConfig
+from rdmodel.gpu.config import CacheConfig
 from rdmodel.reference.machine.instruction import MachineInstruction, Owner
 from rdmodel.reference.machine.messages import Message, Transaction
 from rdmodel.reference.machine.record import Counters

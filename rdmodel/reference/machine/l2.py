@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rdmodel.config import GPU
+from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.dram import Channel
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.messages import Message, Reader

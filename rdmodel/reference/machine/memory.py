@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from rdmodel.config import GPU
+from rdmodel.gpu.config import GPU
 from rdmodel.policies import Policy
 from rdmodel.reference.machine.choice import slice_gate
 from rdmodel.reference.machine.clocks import Domain

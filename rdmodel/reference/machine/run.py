@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rdmodel.config import GPU
 from rdmodel.errors import SimulationError
-from rdmodel.options import SimulationOptions
+from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.choice import throttle
 from rdmodel.reference.machine.instruction import MachineBlock
 from rdmodel.reference.machine.memory import IdealMemory, Memory, Partitions
 from rdmodel.reference.machine.record import Counters, Entry, Log
 from rdmodel.reference.machine.sm import SM
+from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import Op
 
 PATIENCE = 1_000_000

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from rdmodel.config import GPU
-from rdmodel.options import SimulationOptions
+from rdmodel.gpu.config import GPU
 from rdmodel.policies import MRPB, policy_of_kind
 from rdmodel.reference.machine.choice import admission
 from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction, Owner
@@ -17,6 +16,7 @@ from rdmodel.reference.machine.mrpb import PrioritizationBuffer
 from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COUNTERS, Log, counters
 from rdmodel.reference.machine.throttling import Permit, Throttle
 from rdmodel.reference.machine.warps import Scheduler, Warp
+from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import Op
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rdmodel.config import CoreSched
+from rdmodel.gpu.config import CoreSched
 from rdmodel.reference.machine.instruction import MachineInstruction, Owner
 from rdmodel.trace import Op
 

@@ -1,3 +1,0 @@
-from rdmodel._loadstore import LoadStore
-
-class Reordering(LoadStore): ...

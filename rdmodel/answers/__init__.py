@@ -1,0 +1,1 @@
+"""Cache results on disk, in a SQLite file that several processes may share."""

@@ -1,0 +1,60 @@
+"""Represent estimated numbers: a value, its standard error and its confidence interval."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+CONFIDENCE = 0.95
+"""How often an interval is to hold the true value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A number that was not counted but estimated, from what was `sampled` ("4 of 14 SMs").
+
+    `standard_error` is the estimated standard deviation of `value`. The interval from `low` to `high` is meant to hold
+    the exact number with probability `confidence`, over the random choice of the sample. A sample of everything has
+    the exact value and an interval of no width.
+    """
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+    sampled: str
+    confidence: float = CONFIDENCE
+
+    def __contains__(self, value: float) -> bool:
+        """Tell whether the interval holds a number; one that is off by rounding alone counts as held."""
+        slack = 1e-12 * max(1.0, abs(value))
+        return self.low - slack <= value <= self.high + slack
+
+    def __str__(self) -> str:
+        """Return value, interval and sample in one line."""
+        share = 100 * self.confidence
+        return f"{self.value:.6g} ({share:g} % interval {self.low:.6g} to {self.high:.6g}, {self.sampled})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a plain dict."""
+        return asdict(self)
+
+
+def student(freedom: float) -> float:
+    """Return how many standard errors the half of an interval is wide, at so many degrees of freedom."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+
+
+def estimate(value: float, variance: float, freedom: float, sampled: str, *, most: float = float("inf")) -> Estimate:
+    """Return an `Estimate` by Student's t, of a number from 0 to `most`."""
+    error = max(0.0, variance) ** 0.5
+    half = student(freedom) * error if error else 0.0
+    return Estimate(
+        value=value,
+        standard_error=error,
+        low=min(value, max(0.0, value - half)),
+        high=max(value, min(most, value + half)),
+        sampled=sampled,
+    )

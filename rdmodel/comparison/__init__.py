@@ -1,0 +1,1 @@
+"""Compare the model with the simulator, and both with counters that were measured on a GPU."""

@@ -1,0 +1,197 @@
+"""What the model next to the simulator says, as frozen values: one kernel, and several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rdmodel.common.checks import check_choice, check_int
+from rdmodel.errors import ConfigError
+from rdmodel.gpu.config import LatencyConfig
+from rdmodel.model.options import Definition
+from rdmodel.results.describe import frame
+from rdmodel.results.prediction import MissCounts, Prediction
+from rdmodel.results.simulation import Simulation
+from rdmodel.simulator.sectors import SectorCounts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Unit = Literal["line", "sector"]
+"""What hit rates are counted in."""
+
+SHARES = ("hits", "pending_hits", "misses", "compulsory", "capacity", "associativity")
+"""What is compared, each as a share of the load transactions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One kernel: what the simulator counted, and what every definition of the model predicts.
+
+    `latency` is what the model was told of misses (and `hardware` of hits). `sectors` are the 32-byte sectors of the
+    simulated loads, if they were asked for. Methods that take a `definition` raise `ConfigError` for one that was not
+    compared.
+    """
+
+    simulation: Simulation
+    predictions: Mapping[Definition, Prediction]
+    latency: LatencyConfig = field(repr=False)
+    sectors: SectorCounts | None = None
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self.simulation.kernel
+
+    @property
+    def simulated(self) -> dict[str, float]:
+        """The simulator's `SHARES` of the load transactions, 0 to 1."""
+        return _shares(self.simulation.hits, self.simulation.pending_hits, self.simulation.misses)
+
+    def prediction(self, definition: Definition = "hardware") -> Prediction:
+        """Return what one definition predicts."""
+        if definition not in self.predictions:
+            raise ConfigError(f"definition={definition!r}: was not compared; {', '.join(self.predictions)} was")
+        return self.predictions[definition]
+
+    def predicted(self, definition: Definition = "hardware") -> dict[str, float]:
+        """Return the model's `SHARES` of the transactions, 0 to 1."""
+        prediction = self.prediction(definition)
+        return _shares(prediction.hits, prediction.latency_misses, prediction.misses)
+
+    def errors(self, definition: Definition = "hardware") -> dict[str, float]:
+        """Return predicted minus simulated, in points (percent of the transactions), for each of `SHARES`."""
+        simulated = self.simulated
+        return {name: 100 * (share - simulated[name]) for name, share in self.predicted(definition).items()}
+
+    def error(self, definition: Definition = "hardware") -> float:
+        """Return the error of the miss rate in points, signed."""
+        return self.errors(definition)["misses"]
+
+    def hit_rates(self, unit: Unit = "line") -> dict[str, float]:
+        """Return the hit rates, 0 to 1, of the simulator ("simulated") and of every definition; pending hits are hits.
+
+        By line, they are one minus the miss rates. By sector, the simulator's are counted
+        (`rdmodel.simulator.sectors`); each line that the model misses costs as many sectors as one costs in the
+        simulator, which is an estimate. Raises `ConfigError` for sectors that were not asked for.
+        """
+        check_choice("unit", unit, Unit)
+        if unit == "line":
+            rates = {"simulated": self.simulation.miss_rate}
+            rates |= {name: prediction.miss_rate for name, prediction in self.predictions.items()}
+            return {name: 1 - rate for name, rate in rates.items()}
+        if self.sectors is None:
+            raise ConfigError("unit='sector': sectors were not counted; compare(..., sectors=True) counts them")
+        each = self.sectors.per_line_miss / max(self.sectors.sectors, 1)
+        estimates = {name: one.misses.total * each for name, one in self.predictions.items()}
+        return {"simulated": self.sectors.hit_rate} | {name: max(0.0, 1 - rate) for name, rate in estimates.items()}
+
+    def __str__(self) -> str:
+        """Return the comparison in one line."""
+        rates = ", ".join(
+            f"{definition} {100 * prediction.miss_rate:.2f} ({self.error(definition):+.2f})"
+            for definition, prediction in self.predictions.items()
+        )
+        return f"{self.kernel} on {self.simulation.gpu}: miss rate {100 * self.simulation.miss_rate:.2f} %, {rates}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain numbers, strings and dicts, ready for JSON."""
+        return {
+            "kernel": self.kernel,
+            "gpu": self.simulation.gpu,
+            "seed": self.simulation.seed,
+            "latency": asdict(self.latency),
+            "simulated": self.simulated,
+            "predicted": {definition: self.predicted(definition) for definition in self.predictions},
+            "errors": {definition: self.errors(definition) for definition in self.predictions},
+            **({} if self.sectors is None else {"sectors": self.sectors.to_dict()}),
+            "simulation": self.simulation.to_dict(),
+            "predictions": {name: prediction.to_dict() for name, prediction in self.predictions.items()},
+        }
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the comparison as one flat row, rates in percent and errors in points: for CSV and data frames."""
+        row: dict[str, Any] = {
+            "kernel": self.kernel,
+            "gpu": self.simulation.gpu,
+            "seed": self.simulation.seed,
+            "lat_min": self.latency.lat_min,
+            "sigma": self.latency.sigma,
+            "transactions": self.simulation.loads,
+            "cycles": self.simulation.cycles,
+        }
+        row |= {f"simulated_{name}": 100 * share for name, share in self.simulated.items()}
+        for definition in self.predictions:
+            row |= {f"{definition}_{name}": 100 * share for name, share in self.predicted(definition).items()}
+            row[f"{definition}_error"] = self.error(definition)
+        seconds = {name: prediction.seconds for name, prediction in self.predictions.items()}
+        return row | {"simulated_seconds": self.simulation.seconds} | {f"{k}_seconds": v for k, v in seconds.items()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the comparison as a data frame of one row; needs pandas (extra ``frame``)."""
+        return frame([self.to_row()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How well one definition agrees with the simulator over several kernels; errors in points of the miss rate.
+
+    `worst` holds (kernel, signed error), the largest first; `correlation` is Pearson's between predicted and
+    simulated miss rates, None for fewer than three kernels or where one side does not vary.
+    """
+
+    definition: Definition
+    kernels: int
+    mean_absolute_error: float
+    correlation: float | None
+    worst: tuple[tuple[str, float], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as a plain dict."""
+        return {
+            "definition": self.definition,
+            "kernels": self.kernels,
+            "mean_absolute_error": self.mean_absolute_error,
+            "correlation": self.correlation,
+            "worst": [{"kernel": kernel, "error": error} for kernel, error in self.worst],
+        }
+
+
+def agreement(comparisons: Iterable[Comparison], definition: Definition = "hardware", worst: int = 5) -> Agreement:
+    """Summarise one definition over several kernels, with the `worst` so many of them.
+
+    Raises `ConfigError` for no kernels at all, or for a definition that was not compared.
+    """
+    check_int("worst", worst, 0)
+    kernels = list(comparisons)
+    if not kernels:
+        raise ConfigError("comparisons: there is nothing to summarise")
+    errors = [(one.kernel, one.error(definition)) for one in kernels]
+    ordered = sorted(errors, key=lambda item: -abs(item[1]))
+    return Agreement(
+        definition=definition,
+        kernels=len(kernels),
+        mean_absolute_error=sum(abs(error) for _, error in errors) / len(errors),
+        correlation=_correlation(
+            [one.prediction(definition).miss_rate for one in kernels], [one.simulation.miss_rate for one in kernels]
+        ),
+        worst=tuple(ordered[:worst]),
+    )
+
+
+# ---- numbers
+
+
+def _shares(hits: float, pending_hits: float, misses: MissCounts) -> dict[str, float]:
+    whole = hits + pending_hits + misses.total
+    counts = (hits, pending_hits, misses.total, misses.compulsory, misses.capacity, misses.associativity)
+    return {name: count / whole if whole else 0.0 for name, count in zip(SHARES, counts, strict=True)}
+
+
+def _correlation(predicted: Sequence[float], simulated: Sequence[float]) -> float | None:
+    if len(predicted) < 3 or min(len(set(predicted)), len(set(simulated))) < 2:
+        return None
+    return float(np.corrcoef(predicted, simulated)[0, 1])

@@ -1,0 +1,1 @@
+"""Simulate a kernel under several cache-management policies and compare the outcomes."""

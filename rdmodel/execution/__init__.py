@@ -1,0 +1,1 @@
+"""Run work in threads and processes, and bound the memory that a run may need."""

@@ -1,0 +1,92 @@
+"""What lies behind the L1s, as frozen values: crossbar, L2 and DRAM; only the simulator looks at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rdmodel.common.checks import check_int
+
+MOST_CLOCK = 100_000
+"""The highest clock in MHz: products with cycle counts stay within 64 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossbarConfig:
+    """The network between SMs and L2, one crossbar per direction, at `clock` MHz.
+
+    A message takes `latency` crossbar cycles, and occupies the port that it leaves and the one that it enters for
+    its bytes / `width` cycles, rounded up.
+    """
+
+    clock: int = 1400
+    width: int = 32
+    latency: int = 8
+
+    def __post_init__(self) -> None:
+        """Refuse impossible numbers."""
+        check_int("clock", self.clock, 1, MOST_CLOCK)
+        check_int("width", self.width, 1)
+        check_int("latency", self.latency, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class L2Config:
+    """The L2: `slices` of `size` bytes each, lines dealt over them; MSHRs per slice (None = unlimited).
+
+    A slice handles one request per cycle of its `clock` (MHz), `latency` SM cycles after the request has come, and
+    holds at most `queue` requests that it has not handled. Lines are as long as the L1's.
+    """
+
+    clock: int = 700
+    slices: int = 6
+    size: int = 131072
+    ways: int = 16
+    mshrs: int | None = 32
+    mshr_merge: int | None = None
+    queue: int = 256
+    latency: int = 120
+
+    def __post_init__(self) -> None:
+        """Refuse impossible numbers; `GPU` checks the geometry, which needs the line size."""
+        check_int("clock", self.clock, 1, MOST_CLOCK)
+        for name in ("slices", "size", "ways", "queue"):
+            check_int(name, getattr(self, name), 1)
+        for name in ("mshrs", "mshr_merge"):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name), 1)
+        check_int("latency", self.latency, 0)
+
+    def sets(self, line: int) -> int:
+        """Return the number of sets of one slice, for lines of `line` bytes."""
+        return self.size // (line * self.ways)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DramConfig:
+    """One DRAM channel per L2 slice, scheduled first-ready, first-come first-served.
+
+    Timings `tcl`, `trp`, `trc`, `tras`, `trcd`, `trrd` are in cycles of `clock` (MHz). A channel has `banks` with
+    one open row of `row` bytes each, moves `width` bytes per cycle and holds `queue` requests; read data take
+    another `latency` SM cycles to the L2.
+    """
+
+    clock: int = 924
+    banks: int = 16
+    row: int = 4096
+    queue: int = 16
+    width: int = 32
+    latency: int = 100
+    tcl: int = 12
+    trp: int = 12
+    trc: int = 40
+    tras: int = 28
+    trcd: int = 12
+    trrd: int = 6
+
+    def __post_init__(self) -> None:
+        """Refuse impossible numbers."""
+        check_int("clock", self.clock, 1, MOST_CLOCK)
+        for name in ("banks", "row", "queue", "width"):
+            check_int(name, getattr(self, name), 1)
+        for name in ("latency", "tcl", "trp", "trc", "tras", "trcd", "trrd"):
+            check_int(name, getattr(self, name), 0)

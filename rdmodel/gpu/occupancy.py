@@ -1,0 +1,45 @@
+"""Compute the occupancy of an SM: how many blocks of a launch are resident, and which resource limits them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rdmodel.errors import LaunchError
+from rdmodel.gpu.config import GPU
+from rdmodel.trace import WARP, Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """How many `blocks` are resident on one SM, and the limit (`limiter`) that says so."""
+
+    blocks: int
+    limiter: str
+
+
+def residency(launch: Launch, gpu: GPU) -> Residency:
+    """Return how many blocks of a launch fit on one SM at a time.
+
+    The minimum over the limits on blocks, threads, warps, registers and shared memory; registers are allocated per
+    warp in multiples of ``gpu.register_unit``. Raises `LaunchError`, naming the limit, if not even one block fits.
+    """
+    threads, warps = launch.block_threads, launch.block_warps
+    if threads > gpu.max_block_threads:
+        raise LaunchError(
+            f"block={launch.block}: {threads} threads, {gpu.name} allows at most {gpu.max_block_threads} per block"
+        )
+    unit = gpu.register_unit
+    registers = warps * (-(-launch.registers * WARP // unit) * unit)
+    needs = {
+        "blocks": (1, gpu.max_blocks),
+        "threads": (threads, gpu.max_threads),
+        "warps": (warps, gpu.max_warps),
+        "registers": (registers, gpu.registers),
+        "shared memory": (launch.shared_memory, gpu.shared_memory),
+    }
+    fits = {name: has // need for name, (need, has) in needs.items() if need}
+    limiter = min(fits, key=lambda name: fits[name])
+    if fits[limiter] == 0:
+        need, has = needs[limiter]
+        raise LaunchError(f"a block cannot be resident: it needs {need} {limiter}, an SM of {gpu.name} has {has}")
+    return Residency(fits[limiter], limiter)

@@ -1,0 +1,86 @@
+"""How an index function spreads accesses over the sets: two measures of Wang et al., DATE 2015."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rdmodel.errors import TraceError
+from rdmodel.policies import IndexFunction
+from rdmodel.trace import ELSEWHERE, Columns, Op, Trace
+from rdmodel.trace.coalescing import StoreRule, coalesce
+from rdmodel.trace.splitting import pieces
+
+
+def intra_warp_concentration(
+    loads: NDArray[np.int64] | Sequence[ArrayLike], index: IndexFunction, sets: int, line: int = 128
+) -> float:
+    """Return the transactions of a load divided by the sets they touch, averaged over the loads (equation 1).
+
+    `loads` holds the line numbers (byte address // `line`) of one warp's load per row, after coalescing: an
+    array of shape (loads, transactions), or a sequence of 1-D arrays where their lengths differ. Loads
+    without transactions do not count. 1 is ideal; a load of k transactions has k where all fall in one set.
+    O(n log n) for n transactions. Raises `TraceError` where a load is not 1-D or there is no transaction at
+    all, `ConfigError` where `index` is not defined for the geometry.
+    """
+    rows = [np.asarray(load, dtype=np.int64) for load in loads]
+    if any(row.ndim != 1 for row in rows):
+        raise TraceError("loads: must hold one row of line numbers for each load")
+    lengths = np.array([len(row) for row in rows if len(row)], dtype=np.int64)
+    if not len(lengths):
+        raise TraceError("loads: must hold at least one transaction")
+    return float(np.mean(_concentrations(np.concatenate(rows), lengths, index, sets, line)))
+
+
+def concentration_by_load(trace: Trace, index: IndexFunction, sets: int, line: int = 128) -> dict[int, float]:
+    """Return the mean intra-warp concentration of every load of a trace, by its pc, ascending.
+
+    Reads all blocks that the trace holds, a piece at a time, in bounded memory. Raises `ConfigError` where
+    `index` is not defined for `sets` sets of `line` bytes.
+    """
+    assert trace.blocks is not None
+    totals: dict[int, float] = {}
+    counts: dict[int, int] = {}
+    for block in trace.blocks:
+        for _, columns in pieces(trace, int(block)):
+            for pc, value in zip(*_loads_of(columns, index, sets, line), strict=True):
+                totals[pc] = totals.get(pc, 0.0) + value
+                counts[pc] = counts.get(pc, 0) + 1
+    return {pc: totals[pc] / counts[pc] for pc in sorted(totals)}
+
+
+def _loads_of(columns: Columns, index: IndexFunction, sets: int, line: int) -> tuple[list[int], list[float]]:
+    """Return the pc and the concentration of every load instruction."""
+    values: list[float] = []
+    for chunk in coalesce(columns, line, StoreRule.DROP):
+        lengths = chunk.count[: chunk.n].astype(np.int64)
+        values += _concentrations(chunk.lines[: chunk.used], lengths, index, sets, line).tolist()
+    return columns.pc[(columns.op == Op.LOAD) & (columns.space < ELSEWHERE)].tolist(), values
+
+
+def _concentrations(
+    lines: NDArray[np.int64], lengths: NDArray[np.int64], index: IndexFunction, sets: int, line: int
+) -> NDArray[np.float64]:
+    """Return transactions over sets touched for loads of `lengths` transactions, none 0, one after the other."""
+    load = np.repeat(np.arange(len(lengths)), lengths)
+    touched = np.unique(load * sets + index.set_of(lines, sets, line))
+    return lengths / np.bincount(touched // sets, minlength=len(lengths))
+
+
+def balance(set_counts: ArrayLike) -> float:
+    """Return how evenly accesses fall on the sets over a whole run (equation 2, after Kharbutli et al.).
+
+    `set_counts` is a 1-D array with the number of accesses of every set, untouched sets included. 1 is what a
+    perfectly random distribution has on average, more is worse, and an even one has slightly less than 1.
+    Raises `TraceError` for negative counts, or where there is no access at all.
+    """
+    counts = np.asarray(set_counts, dtype=np.float64)
+    if counts.ndim != 1 or not np.all(counts >= 0):
+        raise TraceError("set_counts: must be one number of at least 0 for each set")
+    accesses, sets = float(counts.sum()), len(counts)
+    if not accesses:
+        raise TraceError("set_counts: must hold at least one access")
+    weight = float((counts * (counts + 1) / 2).sum())
+    return weight / (accesses / (2 * sets) * (accesses + 2 * sets - 1))

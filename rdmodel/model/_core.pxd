@@ -1,0 +1,305 @@
+"""What both definitions of the model share, for the compiled classes that add their rules to it.
+
+`Core` is one SM: its lines and sets, the fully associative shadow, exact distances, block and warp slots, the
+lists that warps stand in, random draws and counters. A definition adds `start_block` and `_run`, which goes
+through the phases of a step.
+
+Lines and warps are dense numbers. A warp's number is its slot: slots are used again, ages are not. Methods that
+run for every step or transaction are inline here, what runs rarely is in `_core.pyx`. Nothing below needs the
+GIL and nothing raises; functions that allocate return -1, or NO_MEMORY, when out of memory.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memmove
+
+from rdmodel._tree cimport FULL, LineTable, Stack, prefetch, stack_distance, stack_move, stack_touch
+from rdmodel.model._warp cimport Warp
+from rdmodel.structures._calendar cimport NEVER, Calendar
+from rdmodel.structures._index cimport Index
+from rdmodel.structures._lru cimport NONE, Link, Recency, recency_push, recency_remove, recency_touch
+from rdmodel.structures._memory cimport grow
+
+# What `_run` returns: why it stopped.
+cdef enum:
+    C_DONE = 0
+    C_CHUNK = 1           # `subject` is the warp whose buffer is empty
+    C_LATENCIES = 2
+    C_CHOICES = 3
+    C_BLOCK = 4           # `subject` is the block slot that is free
+    C_LOG = 5             # the log wants to be taken away
+    C_MEMORY = -1
+    C_GO = -3             # of parts of a step: run on
+
+# Line flags.
+cdef enum:
+    SEEN = 1              # a miss was issued for it on this SM
+    IN_SHADOW = 2         # among the most recent lines of the fully associative shadow
+    IN_SET = 4            # paper: d < ways; hardware: it owns a way
+    IN_FLIGHT = 8
+
+# Outcomes of one transaction.
+cdef enum:
+    SERVED = 0
+    STALL_MSHR = 1
+    STALL_WAYS = 2
+    NO_MEMORY = 3
+
+# What a block slot is.
+cdef enum:
+    OCCUPIED = 0
+    ASKING = 1            # its block has ended, or never was
+    CLOSED = 2            # there are no more blocks
+
+
+cdef struct Line:
+    # As long as a line of the processor's cache.
+    Link in_set
+    Link in_shadow
+    int64_t set
+    int64_t due           # when the request in flight arrives
+    int64_t merged        # transactions that share its MSHR
+    int64_t flags
+
+
+cdef struct Flight:
+    # More about the request in flight for a line, where effects move lines.
+    int64_t pending       # transactions whose effect is outstanding
+    int64_t owner         # warp that allocated the MSHR, and that warp's age
+    int64_t owner_age
+
+
+cdef struct Request:
+    # What leaves the SM.
+    int64_t time
+    int64_t line
+    bint write
+
+
+cdef inline void raise_line(Recency* r, int64_t size, Line* line, Link* link, int64_t flag, int64_t id) noexcept nogil:
+    # Move a line to the top of the `size` most recent ones. `link` is the list's Link of line 0; `flag` marks
+    # the lines in it.
+    cdef int64_t old
+    if line[id].flags & flag:
+        recency_touch(r, link, id, sizeof(Line))
+        return
+    if r.size == size:
+        old = r.oldest
+        recency_remove(r, link, old, sizeof(Line))
+        line[old].flags &= ~flag
+    recency_push(r, link, id, sizeof(Line))
+    line[id].flags |= flag
+
+
+cdef inline void leave_way(Recency* r, Line* line, int64_t id) noexcept nogil:
+    recency_remove(r, &line[0].in_set, id, sizeof(Line))
+    line[id].flags &= ~IN_SET
+
+
+cdef inline bint take_way(Recency* r, int64_t ways, Line* line, int64_t id) noexcept nogil:
+    # Give a line an empty way of its set, or that of the least recently used line that is not in flight; False if
+    # there is none.
+    cdef int64_t victim
+    if r.size == ways:
+        victim = r.oldest
+        while victim != NONE and line[victim].flags & IN_FLIGHT:
+            victim = line[victim].in_set.newer
+        if victim == NONE:
+            return False
+        leave_way(r, line, victim)
+    recency_push(r, &line[0].in_set, id, sizeof(Line))
+    line[id].flags |= IN_SET
+    return True
+
+
+cdef class Core:
+    # Time, and for whom `_run` wants something.
+    cdef public int64_t now
+    cdef public int64_t subject
+    cdef int64_t order                # of the next transaction
+    # Warps and blocks.
+    cdef Warp* warp                   # [slots x block_warps]
+    cdef int64_t slots, block_warps, warps
+    cdef int64_t* alive               # warps of the slot's block still running
+    cdef uint8_t* state               # of block slots
+    cdef int64_t resident, started, asking
+    cdef bint waves, filling
+    cdef bint divergence
+    # Where warps stand: ready, in order; parked after a stall; waiting for an arrival. Effects or fills to come.
+    cdef int32_t* ready               # the first of them; they walk through a room for twice as many as there are
+    cdef int32_t* ready_room
+    cdef uint64_t* ready_bits         # the same warps as a set: a bit per slot
+    cdef int64_t* parked
+    cdef int64_t ready_size, parked_size
+    cdef Calendar waiting
+    cdef Calendar events
+    # Lines: `known` of them have a record and a `position` in their set's stack.
+    cdef Line* line
+    cdef Flight* flight               # as many, if there are `flights`
+    cdef bint flights
+    cdef int64_t* position
+    cdef int64_t known, line_capacity
+    cdef LineTable table
+    cdef Index index
+    # Sets, the shadow, and exact distances if `track`.
+    cdef Recency* recency             # [sets]
+    cdef Recency shadow
+    cdef int64_t sets, ways, shadow_lines
+    cdef bint track
+    cdef Stack* stack                 # [sets]
+    cdef int64_t* distance_count
+    cdef int64_t distance_capacity, distance_end
+    # MSHRs; -1 = unlimited.
+    cdef int64_t mshrs, mshr_merge, mshr_per_warp, mshrs_used
+    # Latencies.
+    cdef int64_t lat_min, hit_latency
+    cdef int64_t[::1] latency
+    cdef int64_t latency_at
+    # Counters.
+    cdef public int64_t transactions, hits, latency_misses, compulsory, capacity, associativity
+    cdef public int64_t stalls_mshr, stalls_ways, bypassed
+    cdef public int64_t infinite
+    # What leaves the SM, in order, if it `logs`; `number`: the lines by id. No step begins with `log_full` in the log.
+    cdef bint logs
+    cdef Request* log
+    cdef int64_t* number
+    cdef readonly int64_t logged
+    cdef int64_t log_capacity, log_full
+    cdef bint log_lost                # for want of memory
+
+    cdef int _run(self) noexcept nogil            # runs on until something is wanted; a definition overrides it
+    cdef int _meet(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil
+    cdef int _count_far(self, int64_t distance) noexcept nogil
+    cdef void _end_block(self, int64_t slot) noexcept nogil
+    cdef bint _find_asking(self) noexcept nogil
+
+    # ---- lines
+
+    cdef inline int _observe(self, int64_t id) noexcept nogil:
+        # Count the distance that a transaction sees in its set's stack.
+        cdef int64_t d
+        if self.position[id] < 0:
+            self.infinite += 1
+            return 0
+        d = stack_distance(&self.stack[self.line[id].set], self.position[id])
+        if d >= self.distance_end:
+            return self._count_far(d)
+        self.distance_count[d] += 1
+        return 0
+
+    cdef inline int _remember(self, int64_t id) noexcept nogil:
+        # Move a line to the top of the shadow and, if distances are tracked, of its set's stack.
+        raise_line(&self.shadow, self.shadow_lines, self.line, &self.line[0].in_shadow, IN_SHADOW, id)
+        if self.track:
+            return stack_touch(&self.stack[self.line[id].set], id, self.position)
+        return 0
+
+    cdef inline int _observe_and_remember(self, int64_t id) noexcept nogil:
+        # Both at once, where lines move as they are asked for.
+        cdef int64_t d
+        raise_line(&self.shadow, self.shadow_lines, self.line, &self.line[0].in_shadow, IN_SHADOW, id)
+        if not self.track:
+            return 0
+        d = stack_move(&self.stack[self.line[id].set], id, self.position)
+        if d < 0:
+            self.infinite += 1
+            return -1 if d == FULL else 0
+        if d >= self.distance_end:
+            return self._count_far(d)
+        self.distance_count[d] += 1
+        return 0
+
+    cdef inline void _fetch(self, int64_t id) noexcept nogil:
+        # Ask the processor for what a transaction will look at.
+        prefetch(&self.line[id])
+        if self.track:
+            prefetch(&self.position[id])
+
+    cdef inline void _count_miss(self, Line* l) noexcept nogil:
+        if not l.flags & SEEN:
+            self.compulsory += 1
+        elif l.flags & IN_SHADOW:
+            self.associativity += 1
+        else:
+            self.capacity += 1
+        l.flags |= SEEN
+
+    cdef inline bint _mshr_free(self, const Warp* w) noexcept nogil:
+        if self.mshrs >= 0 and self.mshrs_used >= self.mshrs:
+            return False
+        return self.mshr_per_warp < 0 or w.held < self.mshr_per_warp
+
+    # ---- the log
+
+    cdef inline void _log(self, int64_t id, bint write) noexcept nogil:
+        if self.logged == self.log_capacity:
+            if grow(<void**> &self.log, 2 * self.log_capacity + 64, sizeof(Request)) < 0:
+                self.log_lost = True
+                return
+            self.log_capacity = 2 * self.log_capacity + 64
+        self.log[self.logged] = Request(self.now, self.number[id], write)
+        self.logged += 1
+
+    cdef inline void _log_stores(self, const Warp* w, int64_t first, int64_t end) noexcept nogil:
+        # Log a warp's lines from `first` to `end`, which are those of stores.
+        cdef int64_t i
+        for i in range(first, end):
+            self._log(w.ids[i], True)
+
+    # ---- draws
+
+    cdef inline bint _draws_suffice(self, int64_t wanted) noexcept nogil:
+        return self.latency_at + wanted <= self.latency.shape[0]
+
+    cdef inline int64_t _draw(self) noexcept nogil:
+        self.latency_at += 1
+        return self.latency[self.latency_at - 1]
+
+    # ---- warps and blocks
+
+    cdef inline void _make_ready(self, int64_t warp) noexcept nogil:
+        if self.ready + self.ready_size == self.ready_room + 2 * self.warps:
+            memmove(self.ready_room, self.ready, <size_t> self.ready_size * sizeof(int32_t))
+            self.ready = self.ready_room
+        self.ready[self.ready_size] = <int32_t> warp
+        self.ready_size += 1
+        self.ready_bits[warp >> 6] |= <uint64_t> 1 << (warp & 63)
+
+    cdef inline int64_t _take_ready(self, int64_t index) noexcept nogil:
+        # Remove one warp from the ready list; the others keep their order.
+        cdef int32_t* place = self.ready + index
+        cdef int64_t warp = place[0]
+        self.ready_size -= 1
+        self.ready_bits[warp >> 6] &= ~(<uint64_t> 1 << (warp & 63))
+        if index == 0:
+            self.ready += 1
+        else:
+            memmove(place, place + 1, <size_t> (self.ready_size - index) * sizeof(int32_t))
+        return warp
+
+    cdef inline void _park(self, int64_t warp) noexcept nogil:
+        self.parked[self.parked_size] = warp
+        self.parked_size += 1
+
+    cdef inline void _unpark(self) noexcept nogil:
+        cdef int64_t i
+        for i in range(self.parked_size):
+            self._make_ready(self.parked[i])
+        self.parked_size = 0
+
+    cdef inline void _end_warp(self, int64_t warp) noexcept nogil:
+        cdef int64_t slot = warp // self.block_warps
+        self.alive[slot] -= 1
+        if self.alive[slot] == 0:
+            self._end_block(slot)
+
+    cdef inline bint _wants_block(self) noexcept nogil:
+        # Point `subject` at the next slot that asks for a block; in waves all blocks must have ended first.
+        if self.asking == 0:
+            self.filling = False
+            return False
+        return self._find_asking()
+
+    cdef inline int64_t _next_event(self) noexcept nogil:
+        # When the next effect, fill or arrival is due; -1 if none is.
+        cdef int64_t time = min(self.events.first, self.waiting.first)
+        return -1 if time == NEVER else time

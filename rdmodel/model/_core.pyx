@@ -1,0 +1,274 @@
+# See _core.pxd for what a core is made of. A core runs until it needs something from outside (instructions of a
+# warp, random numbers, a block), says what, is given it, and goes on. rdmodel.model.predict validates everything,
+# rdmodel.model.sm drives the cores.
+"""The part of the compiled model that both definitions share: `Core`, one object per SM."""
+
+from array import array
+
+import numpy as np
+
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from rdmodel._tree cimport stack_free, stack_init, table_free, table_init, table_intern_many
+from rdmodel.model._warp cimport (
+    warp_append,
+    warp_begin,
+    warp_free,
+    warp_make_room,
+    warp_primed,
+)
+from rdmodel.structures._calendar cimport calendar_free, calendar_init
+from rdmodel.structures._index cimport index_read, set_of
+from rdmodel.structures._lru cimport recency_init
+from rdmodel.structures._memory cimport grow
+
+DONE = C_DONE
+WANT_CHUNK = C_CHUNK
+WANT_LATENCIES = C_LATENCIES
+WANT_CHOICES = C_CHOICES
+WANT_BLOCK = C_BLOCK
+WANT_LOG = C_LOG
+
+
+cdef class Core:
+    """What both definitions share; `PaperCore` and `HardwareCore` are what can be run."""
+
+    def __cinit__(self):
+        # All other pointers begin as NULL.
+        calendar_init(&self.events)
+        calendar_init(&self.waiting)
+        if table_init(&self.table, 1024) < 0:
+            raise MemoryError
+
+    def __init__(
+        self, *, int64_t sets, int64_t ways, index, int64_t mshrs, int64_t mshr_merge, int64_t mshr_per_warp,
+        int64_t slots, int64_t block_warps, bint waves, int64_t lat_min, int64_t hit_latency, bint divergence,
+        bint track, int64_t log_full,
+    ):
+        assert self.warp == NULL, "a core is set up once"
+        index_read(&self.index, index)
+        self.sets = sets
+        self.ways = ways
+        self.shadow_lines = sets * ways
+        self.mshrs = mshrs
+        self.mshr_merge = mshr_merge
+        self.mshr_per_warp = mshr_per_warp
+        self.slots = self.asking = slots
+        self.block_warps = block_warps
+        self.warps = slots * block_warps
+        self.waves = waves
+        self.filling = True
+        self.lat_min = lat_min
+        self.hit_latency = hit_latency
+        self.latency = array("q")
+        self.divergence = divergence
+        self.track = track
+        self.logs = log_full > 0
+        self.log_full = log_full if self.logs else INT64_MAX
+        self._allocate_warps()
+        self._allocate_sets()
+
+    def _allocate_warps(self):
+        self.warp = <Warp*> calloc(<size_t> self.warps, sizeof(Warp))
+        self.alive = <int64_t*> calloc(<size_t> self.slots, sizeof(int64_t))
+        self.state = <uint8_t*> malloc(<size_t> self.slots)
+        self.ready = self.ready_room = <int32_t*> malloc(<size_t> (2 * self.warps) * sizeof(int32_t))
+        self.ready_bits = <uint64_t*> calloc(<size_t> (self.warps + 63 >> 6), sizeof(uint64_t))
+        self.parked = <int64_t*> malloc(<size_t> self.warps * sizeof(int64_t))
+        if not (self.warp and self.alive and self.state and self.ready_room and self.ready_bits and self.parked):
+            raise MemoryError
+        memset(self.state, ASKING, <size_t> self.slots)
+
+    def _allocate_sets(self):
+        cdef int64_t i
+        self.recency = <Recency*> malloc(<size_t> self.sets * sizeof(Recency))
+        if self.recency == NULL:
+            raise MemoryError
+        for i in range(self.sets):
+            recency_init(&self.recency[i])
+        recency_init(&self.shadow)
+        if self.track:
+            self.stack = <Stack*> calloc(<size_t> self.sets, sizeof(Stack))
+            if self.stack == NULL:
+                raise MemoryError
+            for i in range(self.sets):
+                if stack_init(&self.stack[i]) < 0:
+                    raise MemoryError
+
+    def __dealloc__(self):
+        cdef int64_t i
+        if self.stack != NULL:
+            for i in range(self.sets):
+                stack_free(&self.stack[i])
+        if self.warp != NULL:
+            for i in range(self.warps):
+                warp_free(&self.warp[i])
+        free(self.stack)
+        free(self.warp)
+        free(self.line)
+        free(self.flight)
+        free(self.position)
+        free(self.number)
+        free(self.log)
+        free(self.recency)
+        free(self.alive)
+        free(self.state)
+        free(self.ready_room)
+        free(self.ready_bits)
+        free(self.parked)
+        free(self.distance_count)
+        calendar_free(&self.events)
+        calendar_free(&self.waiting)
+        table_free(&self.table)
+
+    # ---- what comes from outside
+
+    def put_latencies(self, int64_t[::1] draws):
+        """Take over the next latency draws; what is left of the last batch goes first, so pass it on."""
+        self.latency = draws
+        self.latency_at = 0
+
+    def latencies_left(self):
+        """Return how many draws of the current batch are unused."""
+        return self.latency.shape[0] - self.latency_at
+
+    def begin_block(self, int64_t slot):
+        """Reset the warps of a block slot; `put_chunk` each warp until `primed`, then call `start_block`."""
+        cdef int64_t i, first = slot * self.block_warps
+        for i in range(self.block_warps):
+            warp_begin(&self.warp[first + i], self.started * self.block_warps + i)
+        self.state[slot] = OCCUPIED
+        self.asking -= 1
+        self.started += 1
+        self.resident += 1
+
+    def decline_block(self, int64_t slot):
+        """Leave a block slot empty for good: there are no more blocks."""
+        self.state[slot] = CLOSED
+        self.asking -= 1
+
+    def put_chunk(
+        self, int64_t warp, const uint8_t[::1] op, const uint64_t[::1] needs, const int32_t[::1] gap,
+        const int32_t[::1] count, const int64_t[::1] lines, int64_t n, int64_t used, bint more,
+    ):
+        """Append `n` instructions with `used` lines in all to a warp's buffer; `more`: further ones may follow."""
+        cdef Warp* w = &self.warp[warp]
+        cdef int64_t* ids
+        cdef bint failed
+        assert 0 <= n <= op.shape[0] and 0 <= used <= lines.shape[0]
+        if warp_make_room(w, n, used) < 0:
+            raise MemoryError
+        if n > 0:
+            warp_append(w, &op[0], &count[0], &needs[0], &gap[0], n)
+        if used > 0:
+            ids = w.ids + w.used
+            with nogil:
+                failed = (
+                    table_intern_many(&self.table, &lines[0], used, ids) < 0 or self._meet(&lines[0], used, ids) < 0
+                )
+            if failed:
+                raise MemoryError
+            w.used += used
+        w.more = more
+
+    def primed(self, int64_t warp):
+        """Tell whether a warp's buffer shows how it begins: it holds a load, or all there is."""
+        return warp_primed(&self.warp[warp])
+
+    def take_log(self, int64_t[::1] times, int64_t[::1] lines, uint8_t[::1] writes):
+        """Move the `logged` requests, in the order in which they left the SM, to arrays with room for all of them."""
+        cdef int64_t i
+        assert times.shape[0] == lines.shape[0] == writes.shape[0] == self.logged
+        for i in range(self.logged):
+            times[i] = self.log[i].time
+            lines[i] = self.log[i].line
+            writes[i] = self.log[i].write
+        self.logged = 0
+
+    # ---- running
+
+    def run(self):
+        """Run on; return why it stopped: DONE, or what it wants (`subject` says for whom)."""
+        cdef int code
+        with nogil:
+            code = self._run()
+        if code == C_MEMORY or self.log_lost:
+            raise MemoryError
+        return code
+
+    cdef int _run(self) noexcept nogil:
+        return C_DONE
+
+    def histogram(self):
+        """Return how often each finite distance occurred, indexed by the distance."""
+        counts = np.zeros(self.distance_end, np.int64)
+        cdef int64_t[::1] into = counts
+        if self.distance_end > 0:
+            memcpy(&into[0], self.distance_count, <size_t> self.distance_end * sizeof(int64_t))
+        return counts
+
+    # ---- what runs rarely
+
+    cdef int _meet(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil:
+        """Set up the records of the lines that the table has just seen for the first time."""
+        cdef int64_t i, capacity
+        cdef Line* l
+        if self.table.count == self.known:
+            return 0
+        if self.table.count > self.line_capacity:
+            capacity = 2 * self.table.count
+            if (
+                grow(<void**> &self.line, capacity, sizeof(Line)) < 0
+                or grow(<void**> &self.position, capacity, sizeof(int64_t)) < 0
+                or (self.logs and grow(<void**> &self.number, capacity, sizeof(int64_t)) < 0)
+                or (self.flights and grow(<void**> &self.flight, capacity, sizeof(Flight)) < 0)
+            ):
+                return -1
+            self.line_capacity = capacity
+        for i in range(used):
+            if ids[i] == self.known:
+                self.position[self.known] = -1
+                if self.logs:
+                    self.number[self.known] = lines[i]
+                l = &self.line[self.known]
+                l.flags = 0
+                l.due = -1
+                l.set = set_of(&self.index, lines[i])
+                self.known += 1
+        return 0
+
+    cdef int _count_far(self, int64_t distance) noexcept nogil:
+        """Count a distance beyond all that were seen before."""
+        cdef int64_t capacity
+        if distance >= self.distance_capacity:
+            capacity = 2 * distance + 64
+            if grow(<void**> &self.distance_count, capacity, sizeof(int64_t)) < 0:
+                return -1
+            memset(
+                self.distance_count + self.distance_capacity, 0,
+                <size_t> (capacity - self.distance_capacity) * sizeof(int64_t),
+            )
+            self.distance_capacity = capacity
+        self.distance_end = distance + 1
+        self.distance_count[distance] += 1
+        return 0
+
+    cdef void _end_block(self, int64_t slot) noexcept nogil:
+        self.resident -= 1
+        self.state[slot] = ASKING
+        self.asking += 1
+
+    cdef bint _find_asking(self) noexcept nogil:
+        """Do the rest of `_wants_block`: some slot asks."""
+        cdef int64_t slot
+        if self.waves and self.resident == 0:
+            self.filling = True
+        if self.waves and not self.filling:
+            return False
+        for slot in range(self.slots):
+            if self.state[slot] == ASKING:
+                self.subject = slot
+                return True
+        return False

@@ -1,0 +1,616 @@
+# The two definitions of the analytical model of one SM, on top of `Core` (_core.pxd): what a step is, and what a
+# transaction does. rdmodel.reference is the readable form of the same rules.
+"""Compiled cores of the analytical model: `PaperCore` and `HardwareCore`, one object per SM."""
+
+from array import array
+
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
+from rdmodel.model._core cimport IN_FLIGHT, IN_SET, NO_MEMORY, SEEN, SERVED, STALL_MSHR, STALL_WAYS
+from rdmodel.model._core cimport Core as Shared
+from rdmodel.model._core cimport Flight, Line, leave_way, raise_line, take_way
+from rdmodel.model._sched cimport MOST_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, has_bit, sched_pick
+from rdmodel.model._warp cimport OP_LOAD, Arrival, Warp, put_off
+from rdmodel.model._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record
+from rdmodel.structures._calendar cimport NEVER, calendar_put, calendar_take
+from rdmodel.structures._heap cimport Event
+from rdmodel.structures._lru cimport NONE, recency_touch
+
+# A name that is cimported is the compiler's alone: callers of this module need one in Python.
+from rdmodel.model._core import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core
+
+# What stores do, where they are not loads; STORES_FREE: nothing.
+cdef enum:
+    STORES_FREE = 0
+    STORES_STEP = 1
+    STORES_EVICT = 2
+
+# Phases of a step: where `_run` takes up again.
+cdef enum:
+    AT_EFFECTS, AT_ISSUE, AT_ADVANCE, AT_CLOCK
+    AT_GO_ON, AT_ARRIVALS, AT_STALLED      # paper only
+    AT_BLOCKS                              # hardware only
+
+
+@cython.final
+cdef class PaperCore(Shared):
+    """The definition `paper`: effects move lines, a step is an instruction (docs/model.md sections 4 to 6)."""
+
+    cdef bint before, clip
+    cdef bint freed                   # an MSHR was, in this step
+    cdef int phase
+    cdef int64_t current              # the warp of this step, until it goes on
+
+    def __init__(self, *, bint before, bint clip, **common):
+        super().__init__(**common)
+        self.before = before
+        self.clip = clip
+        self.flights = True
+        self.current = NONE
+        self.phase = AT_EFFECTS if before else AT_ISSUE
+
+    def start_block(self, int64_t slot):
+        """Let the warps of a primed block join the back of the queue; an empty one ends at once."""
+        cdef int64_t i
+        self.alive[slot] = 0
+        for i in range(slot * self.block_warps, (slot + 1) * self.block_warps):
+            self._pass_stores(&self.warp[i])
+            if self.warp[i].at < self.warp[i].n:
+                self.alive[slot] += 1
+                self._make_ready(i)
+        if self.alive[slot] == 0:
+            self._end_block(slot)
+
+    cdef int _run(self) noexcept nogil:
+        cdef int code
+        while True:
+            if self._wants_block():
+                return C_BLOCK
+            if self.phase == AT_ISSUE:
+                if self.logged >= self.log_full:
+                    return C_LOG
+                code = self._issue_step()
+            elif self.phase == AT_ADVANCE:
+                code = self._advance()
+            elif self.phase == AT_EFFECTS:
+                code = self._apply_effects()
+                self.phase = AT_ARRIVALS if self.before else AT_GO_ON
+            elif self.phase == AT_GO_ON:
+                code = self._go_on_or_wait()
+                self.phase = AT_CLOCK if self.before else AT_ARRIVALS
+            elif self.phase == AT_ARRIVALS:
+                code = self._admit_arrival()
+            elif self.phase == AT_STALLED:
+                if self.freed:
+                    self._unpark()
+                    self.freed = False
+                self.phase = AT_ISSUE if self.before else AT_CLOCK
+                code = C_GO
+            else:
+                code = self._tick()
+            if code != C_GO:
+                return code
+
+    cdef int _tick(self) noexcept nogil:
+        if self.ready_size > 0 or self.before and (self.waiting.first != NEVER or self.parked_size > 0):
+            self.now += 1
+            self.phase = AT_EFFECTS if self.before else AT_ISSUE
+            return C_GO
+        return self._leap()
+
+    cdef int _leap(self) noexcept nogil:
+        """Jump to the next effect or arrival: no warp is ready."""
+        if self.waiting.first == NEVER and self.parked_size == 0:
+            return C_DONE
+        self.now = self._next_event()
+        self.phase = AT_EFFECTS
+        return C_GO
+
+    cdef int _issue_step(self) noexcept nogil:
+        cdef int64_t warp
+        cdef int outcome
+        cdef Warp* w
+        if self.ready_size == 0:
+            return self._leap()
+        w = &self.warp[self.ready[0]]
+        if not self._draws_suffice(w.program[w.at].count if w.left < 0 else w.left):
+            return C_LATENCIES
+        warp = self._take_ready(0)
+        outcome = self._issue(warp)
+        if outcome == NO_MEMORY:
+            return C_MEMORY
+        if outcome == SERVED:
+            self.current = warp
+            w.at += 1
+            w.left = -1
+            warp_fetch_ahead(w)
+            if w.id_at < w.used:
+                self._fetch(w.ids[w.id_at])
+            self.phase = AT_ADVANCE
+            return C_GO
+        self.stalls_mshr += 1
+        if self.divergence:
+            self._park(warp)
+        else:
+            self.current = warp
+        self.phase = AT_GO_ON if self.before else AT_EFFECTS
+        return C_GO
+
+    cdef int _issue(self, int64_t warp) noexcept nogil:
+        """Let the instruction's remaining transactions look, in order, until one stalls."""
+        cdef Warp* w = &self.warp[warp]
+        cdef int outcome
+        if w.left < 0:
+            w.left = w.program[w.at].count
+            w.latest = Arrival(-1, -1)
+        while w.left > 0:
+            outcome = self._access(w.ids[w.id_at], warp)
+            if outcome != SERVED:
+                return outcome
+            w.id_at += 1
+            w.left -= 1
+        return SERVED
+
+    cdef int _access(self, int64_t id, int64_t warp) noexcept nogil:
+        cdef Line* l = &self.line[id]
+        cdef Warp* w = &self.warp[warp]
+        cdef Event effect = Event(0, self.order, id, NONE)
+        if l.flags & IN_SET:
+            self.hits += 1
+            effect.time = self.now + self.hit_latency
+        elif l.flags & IN_FLIGHT:
+            if self.mshr_merge >= 0 and l.merged >= self.mshr_merge:
+                return STALL_MSHR
+            self.latency_misses += 1
+            effect.time = l.due if self.clip else self.now + self.lat_min + self._draw()
+            effect.warp = self.flight[id].owner
+            self.flight[id].pending += 1
+            l.merged += 1
+        else:
+            if not self._mshr_free(w):
+                return STALL_MSHR
+            if self.logs:
+                self._log(id, False)
+            self._count_miss(l)
+            effect.time = l.due = self.now + self.lat_min + self._draw()
+            effect.warp = warp
+            self.flight[id] = Flight(pending=1, owner=warp, owner_age=w.age)
+            l.merged = 1
+            l.flags |= IN_FLIGHT
+            self.mshrs_used += 1
+            w.held += 1
+        if self.track and self._observe(id) < 0:
+            return NO_MEMORY
+        self.order += 1
+        self.transactions += 1
+        put_off(&w.latest, Arrival(effect.time, effect.order))
+        return NO_MEMORY if calendar_put(&self.events, effect) < 0 else SERVED
+
+    cdef int _advance(self) noexcept nogil:
+        """Make sure that the buffer shows whether the warp goes on after this instruction."""
+        if not warp_primed(&self.warp[self.current]):
+            self.subject = self.current
+            return C_CHUNK
+        self.phase = AT_GO_ON if self.before else AT_EFFECTS
+        return C_GO
+
+    cdef int _apply_effects(self) noexcept nogil:
+        cdef Event effect
+        cdef Line* l
+        while calendar_take(&self.events, self.now, &effect):
+            l = &self.line[effect.what]
+            if self._remember(effect.what) < 0:
+                return C_MEMORY
+            # The `ways` most recent lines of a set are those with d < ways.
+            raise_line(&self.recency[l.set], self.ways, self.line, &self.line[0].in_set, IN_SET, effect.what)
+            if effect.warp != NONE:
+                self.flight[effect.what].pending -= 1
+                if self.flight[effect.what].pending == 0:
+                    self._free_mshr(effect.what)
+        return C_GO
+
+    cdef void _free_mshr(self, int64_t id) noexcept nogil:
+        cdef Flight* flight = &self.flight[id]
+        self.line[id].flags &= ~IN_FLIGHT
+        self.mshrs_used -= 1
+        self.freed = True
+        # The owner may have ended, and its slot have passed to another warp: the age tells.
+        if self.warp[flight.owner].age == flight.owner_age:
+            self.warp[flight.owner].held -= 1
+
+    cdef int _go_on_or_wait(self) noexcept nogil:
+        cdef int64_t warp = self.current
+        cdef Event arrival
+        self.current = NONE
+        if warp == NONE:
+            return C_GO
+        arrival = Event(self.warp[warp].latest.time, self.warp[warp].latest.order, warp, warp)
+        if self.divergence and arrival.time > self.now:
+            return C_MEMORY if calendar_put(&self.waiting, arrival) < 0 else C_GO
+        self._go_on(warp)
+        return C_GO
+
+    cdef void _go_on(self, int64_t warp) noexcept nogil:
+        self._pass_stores(&self.warp[warp])
+        if self.warp[warp].at < self.warp[warp].n:
+            self._make_ready(warp)
+        else:
+            self._end_warp(warp)
+
+    cdef void _pass_stores(self, Warp* w) noexcept nogil:
+        """Let the stores before the warp's next load leave the SM."""
+        while w.at < w.n and w.program[w.at].op != OP_LOAD:
+            self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
+            w.id_at += w.program[w.at].count
+            w.at += 1
+
+    cdef int _admit_arrival(self) noexcept nogil:
+        """Let one arrived warp go on: one at a time, because a block that ends with it gives way right then."""
+        cdef Event arrival
+        if calendar_take(&self.waiting, self.now, &arrival):
+            self._go_on(arrival.what)
+        else:
+            self.phase = AT_STALLED
+        return C_GO
+
+
+@cython.final
+cdef class HardwareCore(Shared):
+    """The definition `hardware`: lines are allocated at issue, a step is a transaction (docs/model.md section 11)."""
+
+    cdef Scheduler sched[MOST_SCHEDULERS]
+    cdef int64_t schedulers, turn     # how many, and which acts first in the next step
+    cdef uint64_t* own                # [schedulers x words]: the slots of each
+    cdef int64_t words
+    cdef int64_t stores, stagger
+    cdef bint head, bypass, whole, gaps
+    cdef double first_touch_factor
+    cdef int phase
+    cdef bint filled                  # data came in this step: stalled ones may try again
+    cdef int64_t port                 # the warp whose instruction holds the port; NONE = it is free
+    cdef bint port_waits              # that instruction has stalled there
+    cdef double[::1] choice
+    cdef int64_t choice_at
+
+    def __init__(
+        self, *, int64_t sched, int64_t schedulers, int64_t stores, int64_t stagger, bint head, bint bypass, bint whole, bint gaps,
+        double first_touch_factor, **common,
+    ):
+        super().__init__(**common)
+        cdef int64_t i
+        assert 1 <= schedulers <= MOST_SCHEDULERS
+        self.schedulers = schedulers
+        self.words = self.warps + 63 >> 6
+        self.own = <uint64_t*> calloc(<size_t> (schedulers * self.words), sizeof(uint64_t))
+        if self.own == NULL:
+            raise MemoryError
+        for i in range(self.warps):
+            self.own[i % schedulers * self.words + (i >> 6)] |= <uint64_t> 1 << (i & 63)
+        for i in range(schedulers):
+            self.sched[i] = Scheduler(sched if self.divergence else SCHED_FIFO, NONE, 0)
+        self.stores = stores
+        self.stagger = stagger
+        self.head = head
+        self.bypass = bypass
+        self.whole = whole
+        self.gaps = gaps
+        self.first_touch_factor = first_touch_factor
+        self.choice = array("d")
+        self.port = NONE
+        self.phase = AT_BLOCKS
+
+    def __dealloc__(self):
+        free(self.own)
+
+    def put_choices(self, double[::1] draws):
+        """Take over the next warp-choice draws; only called when the last batch is used up."""
+        self.choice = draws
+        self.choice_at = 0
+
+    def start_block(self, int64_t slot):
+        """Start the warps of a primed block: they join the ready list, wait for their stagger, or end at once."""
+        cdef int64_t i, first = slot * self.block_warps
+        cdef int64_t order = self.started - 1
+        cdef Event turn
+        cdef bint late = self.stagger > 0 and order > 0 and self.now == 0
+        self.alive[slot] = self.block_warps
+        for i in range(first, first + self.block_warps):
+            if not self._look_ahead(i):
+                raise RuntimeError("a warp was started before it was primed")
+            if late and not self.warp[i].ending:
+                # Before anything that was issued: real orders are not negative.
+                turn = Event(order * self.stagger, self.warp[i].age - (<int64_t> 1 << 62), i, i)
+                if calendar_put(&self.waiting, turn) < 0:
+                    raise MemoryError
+            else:
+                self._admit(i)
+
+    cdef int _run(self) noexcept nogil:
+        cdef int code
+        while True:
+            if self.phase == AT_EFFECTS:
+                self._apply_fills()
+                self._admit_arrivals()
+                self.phase = AT_BLOCKS
+            if self.phase == AT_BLOCKS:
+                if self._wants_block():
+                    return C_BLOCK
+                self.phase = AT_ISSUE
+            if self.phase == AT_ISSUE:
+                if self.logged >= self.log_full:
+                    return C_LOG
+                code = self._issue_step()
+                if code != C_GO:
+                    return code
+            if self.phase == AT_ADVANCE:
+                code = self._advance()
+                if code != C_GO:
+                    return code
+            if self.phase == AT_CLOCK:
+                self.now += 1
+                self.phase = AT_EFFECTS
+
+    cdef void _apply_fills(self) noexcept nogil:
+        cdef Event fill
+        self.filled = False
+        while calendar_take(&self.events, self.now, &fill):
+            self.line[fill.what].flags &= ~IN_FLIGHT
+            self.mshrs_used -= 1
+            self.warp[fill.warp].held -= 1
+            self.filled = True
+        if self.filled:
+            self._unpark()
+
+    cdef void _admit_arrivals(self) noexcept nogil:
+        cdef Event turn
+        while calendar_take(&self.waiting, self.now, &turn):
+            self._admit(turn.what)
+
+    cdef void _admit(self, int64_t warp) noexcept nogil:
+        """Let a warp join the ready list, or end, now that what it waited for is there."""
+        cdef Warp* w = &self.warp[warp]
+        if w.passed_from >= 0:
+            self._let_stores_act(w)
+        if w.ending:
+            self._end_warp(warp)
+        else:
+            self._make_ready(warp)
+
+    cdef void _let_stores_act(self, Warp* w) noexcept nogil:
+        """Let the stores that a warp has passed since its last instruction leave the SM, or evict their lines."""
+        if self.logs:
+            self._log_stores(w, w.passed_from, w.id_at)
+        if self.stores == STORES_EVICT:
+            self._evict(w)
+        w.passed_from = NONE
+
+    cdef void _evict(self, const Warp* w) noexcept nogil:
+        cdef int64_t i
+        cdef Line* l
+        for i in range(w.passed_from, w.id_at):
+            l = &self.line[w.ids[i]]
+            if l.flags & (IN_SET | IN_FLIGHT) == IN_SET:
+                leave_way(&self.recency[l.set], self.line, w.ids[i])
+
+    cdef int _issue_step(self) noexcept nogil:
+        if self.port != NONE and self.port_waits:
+            if not self.filled:
+                return self._leap()
+            self.port_waits = False
+        if self.port == NONE:
+            if self.ready_size == 0:
+                return self._leap()
+            if self.sched[0].kind == SCHED_RANDOM and self.choice_at == self.choice.shape[0]:
+                return C_CHOICES
+        # Draws are asked for before the choice is made: a step that has begun is not interrupted.
+        if not self._draws_suffice(self._most_transactions()):
+            return C_LATENCIES
+        self.phase = AT_CLOCK
+        if self.port == NONE:
+            if self._issue() == C_MEMORY:
+                return C_MEMORY
+            if self.port == NONE:
+                return C_GO
+        return self._use_port()
+
+    cdef int _issue(self) noexcept nogil:
+        """Let each scheduler issue one instruction, the one behind that which had the port last first.
+
+        Any number of them may be no memory instructions; the first that is one takes the port.
+        """
+        cdef int64_t i, at, warp, number = self.turn
+        cdef Warp* w
+        for i in range(self.schedulers):
+            at = self._choose(number)
+            if at >= 0:
+                w = &self.warp[self.ready[at]]
+                if w.gap_left > 0 or self.port == NONE:
+                    warp = self._take_ready(at)
+                    self.sched[number].last = warp
+                    self.sched[number].last_age = w.age
+                    if w.gap_left == 0:
+                        self.port = warp
+                        self.turn = number + 1 if number + 1 < self.schedulers else 0
+                    elif self._issue_other(warp) == C_MEMORY:
+                        return C_MEMORY
+            number = number + 1 if number + 1 < self.schedulers else 0
+        return C_GO
+
+    cdef int _issue_other(self, int64_t warp) noexcept nogil:
+        """Issue an instruction that does not access memory: the warp joins the ready list again in the next step."""
+        cdef Warp* w = &self.warp[warp]
+        cdef Event turn = Event(self.now, self.order, warp, warp)
+        w.gap_left -= 1
+        w.key = Arrival(self.now, self.order)
+        self.order += 1
+        return C_MEMORY if calendar_put(&self.waiting, turn) < 0 else C_GO
+
+    cdef int64_t _most_transactions(self) noexcept nogil:
+        """Return an upper bound on the draws that the next step may use."""
+        cdef int64_t i, most = 1
+        cdef Warp* w
+        if self.whole:
+            if self.port != NONE:
+                w = &self.warp[self.port]
+                return w.program[w.at].count
+            for i in range(self.ready_size):
+                w = &self.warp[self.ready[i]]
+                most = max(most, <int64_t> w.program[w.at].count)
+        return most
+
+    cdef int _wait_for_turn(self, Warp* w) noexcept nogil:
+        """Send the warp at the port to wait until its key; it re-joins in a later step."""
+        cdef Event turn = Event(w.key.time, w.key.order, self.port, self.port)
+        self.port = NONE
+        self.phase = AT_CLOCK
+        return C_MEMORY if calendar_put(&self.waiting, turn) < 0 else C_GO
+
+    cdef int _use_port(self) noexcept nogil:
+        """Let the instruction at the port try its next transaction, or all that are left."""
+        cdef Warp* w = &self.warp[self.port]
+        cdef bint load = w.program[w.at].op == OP_LOAD
+        cdef int outcome
+        if w.left < 0:
+            w.left = w.program[w.at].count if load else 0
+            w.latest = Arrival(-1, -1)
+        while w.left > 0:
+            outcome = self._access(w.ids[w.id_at], w)
+            if outcome == NO_MEMORY:
+                return C_MEMORY
+            if outcome != SERVED:
+                self._stall(outcome)
+                return C_GO
+            w.id_at += 1
+            w.left -= 1
+            if w.id_at < w.used:
+                self._fetch(w.ids[w.id_at])
+            if not self.whole:
+                break
+        if w.left == 0:
+            if not load:
+                if self.logs:
+                    self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
+                w.id_at += w.program[w.at].count
+            warp_record(w, w.latest)
+            warp_fetch_ahead(w)
+            w.left = -1
+            w.key = Arrival(-1, -1)
+            self.phase = AT_ADVANCE
+        return C_GO
+
+    cdef void _stall(self, int outcome) noexcept nogil:
+        if outcome == STALL_MSHR:
+            self.stalls_mshr += 1
+        else:
+            self.stalls_ways += 1
+        if self.head:
+            self.port_waits = True
+        else:
+            self._park(self.port)
+            self.port = NONE
+
+    cdef int _advance(self) noexcept nogil:
+        cdef Warp* w = &self.warp[self.port]
+        if not self._look_ahead(self.port):
+            self.subject = self.port
+            return C_CHUNK
+        if w.ending:
+            w.key = w.everything
+        if w.key.time < 0 or not self.divergence and not w.ending:
+            w.key = Arrival(self.now, self.order - 1)
+        return self._wait_for_turn(w)
+
+    cdef bint _look_ahead(self, int64_t warp) noexcept nogil:
+        """Pass stores that use no step and gather what the next instruction needs; False: more must be read."""
+        cdef Warp* w = &self.warp[warp]
+        while w.at < w.n:
+            warp_gather_needs(w)
+            if self.gaps:
+                w.gap_left += w.program[w.at].gap
+            if w.program[w.at].op == OP_LOAD or self.stores == STORES_STEP:
+                return True
+            if (self.logs or self.stores == STORES_EVICT) and w.passed_from < 0:
+                w.passed_from = w.id_at
+            w.id_at += w.program[w.at].count
+            warp_record(w, Arrival(-1, -1))
+        w.ending = not w.more
+        return w.ending
+
+    cdef int _leap(self) noexcept nogil:
+        """Jump to the next fill or arrival: there is nothing to issue."""
+        cdef int64_t time = self._next_event()
+        if time < 0 or (self.waiting.first == NEVER and self.parked_size == 0 and self.port == NONE):
+            return C_DONE
+        self.now = time
+        self.phase = AT_EFFECTS
+        return C_GO
+
+    cdef int64_t _choose(self, int64_t number) noexcept nogil:
+        """Return the index in the ready list of the warp that a scheduler chooses; -1 if none of its own is ready."""
+        cdef const uint64_t* own = self.own + number * self.words
+        cdef int64_t i, slot
+        if self.sched[0].kind == SCHED_RANDOM:
+            self.choice_at += 1
+            return <int64_t> (self.choice[self.choice_at - 1] * <double> self.ready_size)
+        if self.sched[0].kind == SCHED_FIFO:
+            for i in range(self.ready_size):
+                if has_bit(own, self.ready[i]):
+                    return i
+            return -1
+        slot = sched_pick(&self.sched[number], self.ready_bits, own, self.words, self.warps, self.warp)
+        for i in range(self.ready_size):
+            if self.ready[i] == slot:
+                return i
+        return -1
+
+    cdef int _access(self, int64_t id, Warp* w) noexcept nogil:
+        cdef Line* l = &self.line[id]
+        cdef int64_t arrival = self.now + self.hit_latency
+        cdef int outcome
+        if l.flags & IN_FLIGHT:
+            if self.mshr_merge >= 0 and l.merged >= self.mshr_merge:
+                return STALL_MSHR
+            l.merged += 1
+            self.latency_misses += 1
+            arrival = max(arrival, l.due)
+        elif l.flags & IN_SET:
+            self.hits += 1
+        else:
+            outcome = self._miss(id, w)
+            if outcome != SERVED:
+                return outcome
+            arrival = l.due
+        if self._observe_and_remember(id) < 0:
+            return NO_MEMORY
+        if l.flags & IN_SET:
+            recency_touch(&self.recency[l.set], &self.line[0].in_set, id, sizeof(Line))
+        put_off(&w.latest, Arrival(arrival, self.order))
+        self.order += 1
+        self.transactions += 1
+        return SERVED
+
+    cdef int _miss(self, int64_t id, Warp* w) noexcept nogil:
+        cdef Line* l = &self.line[id]
+        cdef int64_t latency
+        cdef bint first = not l.flags & SEEN
+        if not self._mshr_free(w):
+            return STALL_MSHR
+        if not take_way(&self.recency[l.set], self.ways, self.line, id):
+            if not self.bypass:
+                return STALL_WAYS
+            self.bypassed += 1
+        if self.logs:
+            self._log(id, False)
+        self._count_miss(l)
+        latency = self.lat_min + self._draw()
+        if first and self.first_touch_factor != 1.0:
+            latency = <int64_t> (self.first_touch_factor * <double> latency + 0.5)
+        l.due = self.now + latency
+        l.merged = 1
+        l.flags |= IN_FLIGHT
+        self.mshrs_used += 1
+        w.held += 1
+        return NO_MEMORY if calendar_put(&self.events, Event(l.due, self.order, id, self.port)) < 0 else SERVED

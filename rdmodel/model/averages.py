@@ -1,0 +1,62 @@
+"""Counters of several SMs or runs, combined: sums, and means over seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from rdmodel.results.prediction import MissCounts, Prediction, SmCounts, mean_l2
+from rdmodel.reuse.histogram import Histogram
+
+COUNTERS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
+CAUSES = ("compulsory", "capacity", "associativity")
+
+
+def average(runs: Sequence[Prediction]) -> Prediction:
+    """Return the mean of runs over seeds; times are summed, the histogram holds all runs."""
+    histograms = [run.histogram for run in runs if run.histogram is not None]
+    return dataclasses.replace(
+        runs[0],
+        **_means(runs),
+        histogram=sum_histograms(histograms) if histograms else None,
+        l2=mean_l2([run.l2 for run in runs if run.l2 is not None]) if runs[0].l2 is not None else None,
+        trace_seconds=sum(run.trace_seconds for run in runs),
+        seconds=sum(run.seconds for run in runs),
+        config={**runs[0].config, "seeds": len(runs)},
+        per_sm=tuple(
+            dataclasses.replace(sms[0], **_means(sms)) for sms in zip(*(run.per_sm for run in runs), strict=True)
+        ),
+        runs=tuple(runs),
+    )
+
+
+def _means(counts: Sequence[Prediction] | Sequence[SmCounts]) -> dict[str, Any]:
+    """Return the mean of every counter."""
+    return each_counter(lambda values: float(sum(values) / len(values)), counts)
+
+
+def each_counter(
+    combine: Callable[[Sequence[float]], float], counts: Sequence[Prediction] | Sequence[SmCounts]
+) -> dict[str, Any]:
+    """Return what `combine` makes of the values of every counter, by the counter's name."""
+
+    def combined(name: str) -> float:
+        return combine([attrgetter(name)(one) for one in counts])
+
+    misses = MissCounts(*(combined(f"misses.{cause}") for cause in CAUSES))
+    return {"misses": misses, **{name: combined(name) for name in COUNTERS}}
+
+
+def sum_histograms(histograms: Sequence[Histogram]) -> Histogram:
+    """Return the histogram of all distances of several, which are at least one."""
+    if len(histograms) == 1:
+        return histograms[0]
+    ends = [int(histogram.distances[-1]) + 1 for histogram in histograms if len(histogram.distances)]
+    counts = np.zeros(max(ends, default=0), np.int64)
+    for histogram in histograms:
+        counts[histogram.distances] += histogram.counts
+    return Histogram.from_dense(counts, sum(histogram.infinite for histogram in histograms))

@@ -1,0 +1,66 @@
+"""From a machine and options to a compiled core of the model, and what it has to be told of stores."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from rdmodel.gpu.config import GPU
+from rdmodel.model import shared_l2
+from rdmodel.model._model import Core, HardwareCore, PaperCore
+from rdmodel.model.options import Options, Sched
+from rdmodel.trace.coalescing import StoreRule
+
+SCHEDULERS = get_args(Sched)
+STORE_MODES = {"free": 0, "step": 1, "evict": 2, "allocate": 0}
+
+
+def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: bool) -> Core:
+    """Return the core of one SM with room for `slots` blocks; with `track` it counts reuse distances.
+
+    `options` must be resolved.
+    """
+    l1 = gpu.l1
+
+    def limit(value: int | None) -> int:
+        return -1 if value is None else value
+
+    assert options.lat_min is not None and options.hit_latency is not None
+    common: dict[str, Any] = {
+        "sets": l1.sets,
+        "ways": l1.ways,
+        "index": l1.index_code(),
+        "mshrs": limit(l1.mshrs),
+        "mshr_merge": limit(l1.mshr_merge),
+        "mshr_per_warp": limit(l1.mshr_per_warp),
+        "slots": slots,
+        "block_warps": block_warps,
+        "waves": options.cta == "waves",
+        "lat_min": options.lat_min,
+        "hit_latency": options.hit_latency,
+        "divergence": options.divergence,
+        "track": track,
+        "log_full": shared_l2.LOG_FULL if options.l2 else 0,
+    }
+    if options.definition == "paper":
+        return PaperCore(before=options.effects == "before", clip=options.clip, **common)
+    return HardwareCore(
+        sched=SCHEDULERS.index(options.sched),
+        schedulers=options.schedulers,
+        stores=STORE_MODES[options.stores],
+        stagger=options.stagger,
+        head=options.stall == "head",
+        bypass=options.full_set == "bypass",
+        whole=options.step == "instruction",
+        gaps=options.gap,
+        first_touch_factor=float(options.first_touch_factor),
+        **common,
+    )
+
+
+def store_rule(options: Options) -> StoreRule:
+    """Return what the model wants to see of stores under the given options."""
+    if options.stores == "allocate":
+        return StoreRule.AS_LOAD
+    if options.l2 or options.stores == "evict":
+        return StoreRule.LINES
+    return StoreRule.DROP if options.definition == "paper" else StoreRule.KEEP

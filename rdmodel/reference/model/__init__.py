@@ -1,0 +1,1 @@
+"""Restate the analytical model in plain Python, as the oracle of the compiled cores."""

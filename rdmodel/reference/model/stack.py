@@ -1,0 +1,75 @@
+"""Reuse stacks: one per set, and the fully associative shadow that tells capacity from associativity."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Literal
+
+import numpy as np
+from sortedcontainers import SortedList
+
+from rdmodel.gpu.config import CacheConfig
+
+INFINITE = -1
+"""The reuse distance of a line that is not in the stack."""
+
+Cause = Literal["compulsory", "capacity", "associativity"]
+
+
+class ReuseStack:
+    """Lines in the order of their last touch; rank queries take O(log n) for n distinct lines."""
+
+    def __init__(self) -> None:
+        self._clock = 0
+        self._last: dict[int, int] = {}
+        self._times = SortedList()
+
+    def distance(self, line: int) -> int:
+        """Return how many distinct other lines were touched since `line` was, or `INFINITE`."""
+        if line not in self._last:
+            return INFINITE
+        return len(self._times) - int(self._times.bisect_right(self._last[line]))
+
+    def touch(self, line: int) -> None:
+        """Move `line` to the top."""
+        if line in self._last:
+            self._times.remove(self._last[line])
+        self._last[line] = self._clock
+        self._times.add(self._clock)
+        self._clock += 1
+
+
+class Stacks:
+    """The stack of every set of a cache, its shadow, and the lines that missed (docs/model.md sections 5 and 8)."""
+
+    def __init__(self, cache: CacheConfig) -> None:
+        self._cache = cache
+        self._sets: defaultdict[int, ReuseStack] = defaultdict(ReuseStack)
+        self._shadow = ReuseStack()
+        self._set_of: dict[int, int] = {}
+        self._missed: set[int] = set()
+
+    def set_of(self, line: int) -> int:
+        """Return the set of `line` under the cache's index function."""
+        if line not in self._set_of:
+            cache = self._cache
+            sets = cache.index.set_of(np.array([line], dtype=np.int64), cache.sets, cache.line)
+            self._set_of[line] = int(sets[0])
+        return self._set_of[line]
+
+    def distance(self, line: int) -> int:
+        """Return the reuse distance of `line` within its set."""
+        return self._sets[self.set_of(line)].distance(line)
+
+    def cause(self, line: int) -> Cause:
+        """Return why `line` misses now, and remember that it missed; call once per miss, before `touch`."""
+        if line not in self._missed:
+            self._missed.add(line)
+            return "compulsory"
+        distance = self._shadow.distance(line)
+        return "associativity" if INFINITE < distance < self._cache.lines else "capacity"
+
+    def touch(self, line: int) -> None:
+        """Move `line` to the top of its set's stack and of the shadow."""
+        self._sets[self.set_of(line)].touch(line)
+        self._shadow.touch(line)

@@ -1,0 +1,209 @@
+"""`Histogram` of reuse distances and the `MissRatioCurve` read from it, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rdmodel.errors import ConfigError, TraceError
+
+INFINITE = -1
+"""The reuse distance of a line that never took effect before: its access is a compulsory miss."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MissRatioCurve:
+    """Miss ratio of a fully associative LRU cache at some sizes (Mattson et al., 1970).
+
+    `sizes` (int64, lines) and `miss_ratios` (float64, compulsory misses included) are read-only and equally
+    long. Iterates over pairs (size, miss ratio). Raises `ConfigError` if lengths differ or a value is out of
+    range.
+
+    >>> curve = MissRatioCurve([1, 2, 4], [0.8, 0.4, 0.4])
+    >>> curve.at(2)
+    0.4
+    """
+
+    sizes: NDArray[np.int64]
+    miss_ratios: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        """Freeze the columns and refuse those that no cache can have."""
+        sizes = integer_column("sizes", self.sizes)
+        try:
+            ratios = frozen(np.array(self.miss_ratios, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise ConfigError("miss_ratios: must be numbers") from None
+        if ratios.shape != sizes.shape:
+            raise ConfigError(f"miss_ratios: shape {ratios.shape}, expected {sizes.shape} as sizes")
+        wrong = ~((ratios >= 0) & (ratios <= 1))
+        if wrong.any():
+            raise ConfigError(f"miss_ratios={ratios[wrong][0]}: must be 0 to 1")
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "miss_ratios", ratios)
+
+    def __len__(self) -> int:
+        """Return the number of sizes."""
+        return len(self.sizes)
+
+    def __iter__(self) -> Iterator[tuple[int, float]]:
+        """Yield (size, miss ratio) in the order of `sizes`."""
+        return zip(self.sizes.tolist(), self.miss_ratios.tolist(), strict=True)
+
+    def __eq__(self, other: object) -> bool:
+        """Two curves are equal if all their points are."""
+        return list(self) == list(other) if isinstance(other, MissRatioCurve) else NotImplemented
+
+    def __repr__(self) -> str:
+        """Return one line: how many points, and the last."""
+        end = f", {self.miss_ratios[-1]:.4f} at {self.sizes[-1]} lines" if len(self) else ""
+        return f"MissRatioCurve({len(self)} sizes{end})"
+
+    def at(self, size: int) -> float:
+        """Return the miss ratio at `size` lines; raise `ConfigError` if the curve has no such point."""
+        found = np.flatnonzero(self.sizes == size)
+        if len(found) == 0:
+            raise ConfigError(f"size={size}: not on the curve; its sizes are {_shown(self.sizes)}")
+        return float(self.miss_ratios[found[0]])
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return ``{"sizes": [...], "miss_ratios": [...]}``, ready for JSON."""
+        return {"sizes": self.sizes.tolist(), "miss_ratios": self.miss_ratios.tolist()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram(Mapping[int, int]):
+    """How often each reuse distance occurred: a mapping from distance to count, -1 = infinite.
+
+    `distances` (int64, ascending, at least 0) and `counts` (int64, at least 1) are read-only and equally
+    long; `infinite` counts accesses to lines never seen before. Equal to any mapping with the same items.
+    Raises `ConfigError` for columns that are no histogram.
+
+    >>> histogram = Histogram([0, 1, 2], [1, 2, 1], infinite=3)
+    >>> histogram[1], histogram[-1], histogram.total
+    (2, 3, 7)
+    """
+
+    distances: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    infinite: int
+
+    def __post_init__(self) -> None:
+        """Freeze the columns and refuse those that are no histogram."""
+        distances = integer_column("distances", self.distances)
+        counts = integer_column("counts", self.counts)
+        if len(distances) != len(counts):
+            raise ConfigError(f"counts: {len(counts)} of them for {len(distances)} distances")
+        if (distances[1:] <= distances[:-1]).any():
+            raise ConfigError("distances: must be ascending, each once")
+        if (counts == 0).any():
+            raise ConfigError("counts=0: leave out distances that never occurred")
+        infinite = int(integer_column("infinite", [self.infinite])[0])
+        object.__setattr__(self, "distances", distances)
+        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "infinite", infinite)
+
+    @classmethod
+    def from_dense(cls, counts: ArrayLike, infinite: int) -> Histogram:
+        """Return the histogram with ``counts[d]`` accesses of distance d, zeros allowed; O(len(counts))."""
+        dense = integer_column("counts", counts)
+        distances = np.flatnonzero(dense)
+        return cls(distances, dense[distances], infinite)
+
+    @property
+    def total(self) -> int:
+        """All accesses, infinite distances included."""
+        return int(self.counts.sum()) + self.infinite
+
+    def __len__(self) -> int:
+        """Return the number of different distances, the infinite one included if it occurred."""
+        return len(self.distances) + (self.infinite > 0)
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the distances that occurred, ascending (-1 = infinite is the first)."""
+        if self.infinite:
+            yield INFINITE
+        yield from self.distances.tolist()
+
+    def __getitem__(self, distance: int) -> int:
+        """Return how often `distance` occurred; `KeyError` if never. O(log distances)."""
+        if distance == INFINITE and self.infinite:
+            return self.infinite
+        at = int(np.searchsorted(self.distances, distance))
+        if at == len(self.distances) or self.distances[at] != distance:
+            raise KeyError(distance)
+        return int(self.counts[at])
+
+    def __repr__(self) -> str:
+        """Return one line: accesses, how many of them infinite, and the largest distance."""
+        end = f", largest {self.distances[-1]}" if len(self.distances) else ""
+        return f"Histogram({self.total} accesses, {self.infinite} infinite{end})"
+
+    def to_dict(self) -> dict[int, int]:
+        """Return the items as a plain dict, ascending, -1 = infinite first."""
+        return dict(self)
+
+    def miss_ratio(self, size: int) -> float:
+        """Return the miss ratio of a fully associative LRU cache of `size` lines; see `miss_ratio_curve`."""
+        return float(self.miss_ratio_curve([size]).miss_ratios[0])
+
+    def miss_ratio_curve(self, sizes: ArrayLike | None = None) -> MissRatioCurve:
+        """Return the miss ratios of fully associative LRU caches of `sizes` lines (at least 0).
+
+        Such a cache misses exactly the accesses with distance >= size (Mattson et al., 1970); infinite ones
+        always miss. Default sizes: powers of two, and at their end the size beyond which nothing is gained:
+        the number of distinct lines, for the histogram of one stream. O(distances + sizes log distances).
+
+        Raises `ConfigError` for sizes that are no integers of at least 0, `TraceError` if there is no access.
+        """
+        if self.total == 0:
+            raise TraceError("histogram: empty, a miss ratio needs at least one access")
+        wanted = self._default_sizes() if sizes is None else integer_column("sizes", sizes)
+        hits = np.concatenate(([0], np.cumsum(self.counts)))
+        missed = self.total - hits[np.searchsorted(self.distances, wanted, side="left")]
+        return MissRatioCurve(wanted, missed / self.total)
+
+    def _default_sizes(self) -> NDArray[np.int64]:
+        largest = int(self.distances[-1]) if len(self.distances) else 0
+        end = max(self.infinite, largest + 1)
+        return np.array([*(1 << i for i in range((end - 1).bit_length())), end], dtype=np.int64)
+
+
+def integer_column(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """Return `values` as a read-only int64 copy if 1-D and not negative; else `ConfigError` with `name`."""
+    column = np.asarray(values)
+    if column.ndim != 1:
+        raise ConfigError(f"{name}: shape {column.shape}, must be one-dimensional")
+    if len(column) and column.dtype.kind not in "iu":
+        raise ConfigError(f"{name}: must be integers, not {column.dtype}")
+    for bound in (column.min(), column.max()) if len(column) else ():
+        if not 0 <= int(bound) < 1 << 63:
+            raise ConfigError(f"{name}={int(bound)}: must be 0 to 2^63 - 1")
+    return frozen(column.astype(np.int64))
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return `array` made read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def _shown(sizes: NDArray[np.int64]) -> str:
+    shown = ", ".join(str(size) for size in sizes[:12].tolist())
+    return shown + (", ..." if len(sizes) > 12 else "")
+
+
+def by_powers(histogram: Histogram) -> list[tuple[int, int, int]]:
+    """Return (least, most, count) for the distances 0, 1, 2 to 3, 4 to 7, ..., those that occurred."""
+    rows = []
+    end = int(histogram.distances[-1]).bit_length() + 1 if len(histogram.distances) else 0
+    for bits in range(end):
+        low, high = (0, 0) if bits == 0 else (1 << (bits - 1), (1 << bits) - 1)
+        first, last = np.searchsorted(histogram.distances, [low, high + 1])
+        if first < last:
+            rows.append((low, high, int(histogram.counts[first:last].sum())))
+    return rows

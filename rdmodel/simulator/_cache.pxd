@@ -1,0 +1,322 @@
+# A cache as the simulator sees it, L1 and L2 alike: which lines own a way of which set, in which state, and the MSHRs.
+#
+# Lines are dense numbers (ids), so that finding one costs nothing however many ways there are. Which of its ways a
+# line has is not recorded: with LRU replacement it makes no difference. `Mshrs` keeps who waits for which line.
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
+
+from rdmodel._tree cimport LineTable, table_free, table_init, table_intern_many
+from rdmodel.structures._index cimport Index, modulo, set_of
+from rdmodel.structures._lru cimport NONE, Link, Recency, recency_init, recency_push, recency_remove, recency_touch
+from rdmodel.structures._memory cimport grow
+
+# Flags of a line.
+cdef enum:
+    VALID = 1         # it owns a way, and its data are there
+    RESERVED = 2      # it owns a way, and its data are not there
+    DIRTY = 4
+    IN_SHADOW = 8     # among the most recent lines of the fully associative shadow
+    MISSED = 16       # it has missed before
+    GHOST = 32        # it owns a way, but as a tag only: a closed cache keeps score
+
+
+cdef struct CacheLine:
+    Link in_set
+    Link in_shadow
+    int64_t line
+    int64_t set
+    int64_t mshr          # NONE: not in flight
+    int64_t block         # who brought it: block of the grid, and warp of the block
+    int32_t warp
+    int32_t flags
+
+
+cdef struct Note:
+    # What policies remember of a line.
+    int64_t used          # what `accesses` of the set was when the line was touched last
+    int64_t uses          # load transactions that brought or found it since it was brought
+    int64_t mark          # abyp: the counter of the load that brought it; apcm: its protection; or NONE
+    int64_t owner         # apcm: the warp slot that protects it
+
+
+cdef struct Cache:
+    LineTable table
+    CacheLine* line       # `known` of them
+    Note* note            # of each line, if `noted`
+    bint noted
+    int64_t known, capacity
+    Recency* set          # lines that own a way, most recent first
+    int64_t* accesses     # loads that were served in a set; NULL unless somebody wants to know
+    int64_t sets, ways
+    Index index
+    int64_t interleave    # lines are dealt over so many caches: their number here is line / interleave
+    Recency shadow
+    int64_t shadow_lines
+
+
+cdef struct Waiter:
+    int64_t who
+    int64_t id
+    int64_t next
+
+
+cdef struct Mshr:
+    int64_t id            # the line
+    int64_t first, last   # waiters, in the order in which they merged
+    int64_t merged
+    int64_t owner         # warp slot that holds it
+    int64_t block, warp   # that warp's block in the grid, and its number there
+    int64_t since         # when it was taken
+    bint dirty            # a store has written to the line that is under way
+    int64_t next          # of the free ones
+
+
+cdef struct Mshrs:
+    Mshr* item
+    int64_t free, size, used
+    int64_t limit, merge  # -1 = unlimited
+    Waiter* waiter
+    int64_t free_waiter, waiters
+
+
+# ---- the cache
+
+cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_lines) noexcept nogil:
+    # `index` and `interleave` are the caller's to set. -1: out of memory.
+    cdef int64_t i
+    c.sets = sets
+    c.ways = ways
+    c.shadow_lines = shadow_lines
+    c.line = NULL
+    c.note = NULL
+    c.known = c.capacity = 0
+    recency_init(&c.shadow)
+    c.set = <Recency*> malloc(<size_t> sets * sizeof(Recency))
+    if c.set == NULL:
+        return -1
+    for i in range(sets):
+        recency_init(&c.set[i])
+    return table_init(&c.table, 1024)
+
+
+cdef inline void cache_free(Cache* c) noexcept nogil:
+    free(c.line)
+    free(c.note)
+    free(c.set)
+    free(c.accesses)
+    table_free(&c.table)
+    c.line = NULL
+    c.note = NULL
+    c.set = NULL
+
+
+cdef inline int cache_make_room(Cache* c) noexcept nogil:
+    # Room for the records of all lines that the table knows; -1: out of memory.
+    cdef int64_t capacity
+    if c.table.count <= c.capacity:
+        return 0
+    capacity = 2 * c.table.count
+    if c.noted:
+        if grow(<void**> &c.note, capacity, sizeof(Note)) < 0:
+            return -1
+    if grow(<void**> &c.line, capacity, sizeof(CacheLine)) < 0:
+        return -1
+    c.capacity = capacity
+    return 0
+
+
+cdef inline int64_t deal_number(int64_t line, int64_t dealt) noexcept nogil:
+    # The number that a line has where it is dealt to, one of `dealt` places: line / dealt, rounded down.
+    return line if dealt == 1 else (line - modulo(line, dealt)) // dealt
+
+
+cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t* ids) noexcept nogil:
+    # Number lines, and set up the records of those that are new; -1: out of memory.
+    cdef int64_t i
+    cdef CacheLine* l
+    if table_intern_many(&c.table, lines, n, ids) < 0:
+        return -1
+    if c.table.count == c.known:
+        return 0
+    if cache_make_room(c) < 0:
+        return -1
+    for i in range(n):
+        if ids[i] == c.known:
+            l = &c.line[c.known]
+            l.line = lines[i]
+            l.set = set_of(&c.index, deal_number(lines[i], c.interleave))
+            l.mshr = NONE
+            l.block = l.warp = NONE
+            l.flags = 0
+            if c.noted:
+                c.note[c.known] = Note(0, 0, NONE, NONE)
+            c.known += 1
+    return 0
+
+
+cdef inline void cache_touch(Cache* c, int64_t id) noexcept nogil:
+    # Make a line that owns a way the most recent of its set.
+    if c.accesses != NULL:
+        c.note[id].used = c.accesses[c.line[id].set]
+    recency_touch(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
+
+
+cdef inline void cache_drop(Cache* c, int64_t id) noexcept nogil:
+    # Take its way from a line.
+    recency_remove(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
+    c.line[id].flags &= ~(VALID | RESERVED | DIRTY | GHOST)
+
+
+cdef inline void cache_drop_ghosts(Cache* c) noexcept nogil:
+    # Forget the lines of which only the tag is there.
+    cdef int64_t set, id, older
+    for set in range(c.sets):
+        id = c.set[set].newest
+        while id != NONE:
+            older = c.line[id].in_set.older
+            if c.line[id].flags & GHOST:
+                cache_drop(c, id)
+            id = older
+
+
+cdef inline bint cache_victim(const Cache* c, int64_t set, int64_t* victim) noexcept nogil:
+    # Whether the set can give a way; `victim`: the line that would lose it, NONE if one is empty.
+    cdef const Recency* r = &c.set[set]
+    victim[0] = NONE
+    if r.size < c.ways:
+        return True
+    victim[0] = r.oldest
+    while victim[0] != NONE and c.line[victim[0]].flags & RESERVED:
+        victim[0] = c.line[victim[0]].in_set.newer
+    return victim[0] != NONE
+
+
+cdef inline void cache_give(Cache* c, int64_t id, int64_t flags) noexcept nogil:
+    # Give an empty way to a line, which becomes the most recent of its set.
+    recency_push(&c.set[c.line[id].set], &c.line[0].in_set, id, sizeof(CacheLine))
+    c.line[id].flags |= flags
+    if c.accesses != NULL:
+        c.note[id].used = c.accesses[c.line[id].set]
+
+
+cdef inline void shadow_raise(Cache* c, int64_t id) noexcept nogil:
+    # Move a line to the top of the fully associative shadow.
+    cdef int64_t old
+    if c.line[id].flags & IN_SHADOW:
+        recency_touch(&c.shadow, &c.line[0].in_shadow, id, sizeof(CacheLine))
+        return
+    if c.shadow.size == c.shadow_lines:
+        old = c.shadow.oldest
+        recency_remove(&c.shadow, &c.line[0].in_shadow, old, sizeof(CacheLine))
+        c.line[old].flags &= ~IN_SHADOW
+    recency_push(&c.shadow, &c.line[0].in_shadow, id, sizeof(CacheLine))
+    c.line[id].flags |= IN_SHADOW
+
+
+cdef inline list cache_violations(const Cache* c, int64_t* reserved):
+    """Walk through all sets; count the reserved lines on the way."""
+    cdef int64_t set, id, owned
+    cdef const CacheLine* l
+    wrong = []
+    for set in range(c.sets):
+        owned = 0
+        id = c.set[set].newest
+        while id != NONE:
+            l = &c.line[id]
+            owned += 1
+            reserved[0] += l.flags & RESERVED != 0
+            if l.set != set or (l.flags & VALID != 0) == (l.flags & RESERVED != 0):
+                wrong.append(f"line {l.line} is in set {set} and should not be")
+            if (l.flags & RESERVED != 0) != (l.mshr != NONE):
+                wrong.append(f"line {l.line} is reserved without an MSHR, or has one and is not")
+            id = l.in_set.older
+        if owned != c.set[set].size or owned > c.ways:
+            wrong.append(f"set {set} owns {owned} ways, counts {c.set[set].size} and has {c.ways}")
+    return wrong
+
+
+# ---- MSHRs
+
+cdef inline void mshrs_init(Mshrs* m, int64_t limit, int64_t merge) noexcept nogil:
+    m.item = NULL
+    m.waiter = NULL
+    m.size = m.used = m.waiters = 0
+    m.free = m.free_waiter = NONE
+    m.limit = limit
+    m.merge = merge
+
+
+cdef inline void mshrs_free(Mshrs* m) noexcept nogil:
+    free(m.item)
+    free(m.waiter)
+    m.item = NULL
+    m.waiter = NULL
+
+
+cdef inline bint mshr_available(const Mshrs* m) noexcept nogil:
+    return m.limit < 0 or m.used < m.limit
+
+
+cdef inline bint mshr_mergeable(const Mshrs* m, int64_t mshr) noexcept nogil:
+    return m.merge < 0 or m.item[mshr].merged < m.merge
+
+
+cdef inline int64_t mshr_take(Mshrs* m, int64_t id) noexcept nogil:
+    # Allocate an entry for a line, without waiters; NONE: out of memory.
+    cdef int64_t i, size
+    if m.free == NONE:
+        size = 16 if m.size == 0 else 2 * m.size
+        if grow(<void**> &m.item, size, sizeof(Mshr)) < 0:
+            return NONE
+        for i in range(size - 1, m.size - 1, -1):
+            m.item[i].next = m.free
+            m.free = i
+        m.size = size
+    i = m.free
+    m.free = m.item[i].next
+    m.used += 1
+    m.item[i] = Mshr(id, NONE, NONE, 0, NONE, NONE, NONE, 0, False, NONE)
+    return i
+
+
+cdef inline int mshr_merge(Mshrs* m, int64_t mshr, int64_t who, int64_t id) noexcept nogil:
+    # Let one more wait for the line; -1: out of memory.
+    cdef int64_t i, size
+    cdef Mshr* entry = &m.item[mshr]
+    if m.free_waiter == NONE:
+        size = 64 if m.waiters == 0 else 2 * m.waiters
+        if grow(<void**> &m.waiter, size, sizeof(Waiter)) < 0:
+            return -1
+        for i in range(size - 1, m.waiters - 1, -1):
+            m.waiter[i].next = m.free_waiter
+            m.free_waiter = i
+        m.waiters = size
+    i = m.free_waiter
+    m.free_waiter = m.waiter[i].next
+    m.waiter[i] = Waiter(who, id, NONE)
+    if entry.last == NONE:
+        entry.first = i
+    else:
+        m.waiter[entry.last].next = i
+    entry.last = i
+    entry.merged += 1
+    return 0
+
+
+cdef inline int64_t mshr_next_waiter(Mshrs* m, int64_t mshr, Waiter* out) noexcept nogil:
+    # Take the first waiter out; False: there is none.
+    cdef int64_t i = m.item[mshr].first
+    if i == NONE:
+        return False
+    out[0] = m.waiter[i]
+    m.item[mshr].first = out[0].next
+    m.waiter[i].next = m.free_waiter
+    m.free_waiter = i
+    return True
+
+
+cdef inline void mshr_release(Mshrs* m, int64_t mshr) noexcept nogil:
+    # Free an entry whose waiters have all been taken.
+    m.item[mshr].next = m.free
+    m.free = mshr
+    m.used -= 1

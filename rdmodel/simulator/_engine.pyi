@@ -1,0 +1,70 @@
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.policies import IndexCode
+from rdmodel.simulator._loadstore import ROW_WIDTH as ROW_WIDTH
+from rdmodel.simulator._reorder import Reordering
+
+DONE: int
+WANT_CHUNK: int
+WANT_BLOCK: int
+PAUSE: int
+WANT_DRAIN: int
+STUCK: int
+REQUEST_BYTES: int
+FAIL_NAMES: tuple[str, ...]
+SLICE_FAIL_NAMES: tuple[str, ...]
+
+class Machine(Reordering):
+    last_end: int
+    subject_sm: int
+    subject: int
+    limit: int
+
+    def __init__(
+        self,
+        *,
+        sms: int | None,
+        slots: int,
+        block_warps: int,
+        most_lines: int,
+        core: Mapping[str, int],
+        l1: Mapping[str, int],
+        index: IndexCode,
+        crossbar: Mapping[str, int],
+        l2: Mapping[str, int],
+        dram: Mapping[str, int],
+        clock: int,
+        ideal: int,
+        log: bool,
+        policies: Mapping[str, float],
+    ) -> None: ...
+    def begin_block(self, sm: int, slot: int, block: int) -> None: ...
+    def start_block(self, sm: int, slot: int) -> None: ...
+    def decline_block(self, sm: int, slot: int) -> None: ...
+    def starving(self, sm: int, warp: int) -> bool: ...
+    def put_chunk(
+        self,
+        sm: int,
+        warp: int,
+        op: NDArray[np.uint8],
+        needs: NDArray[np.uint64],
+        gap: NDArray[np.int32],
+        count: NDArray[np.int32],
+        lines: NDArray[np.int64],
+        pc: NDArray[np.int32],
+        lanes: NDArray[np.uint8],
+        flags: NDArray[np.uint8],
+        n: int,
+        used: int,
+        more: bool,
+        masks: NDArray[np.uint32] | None = None,
+    ) -> None: ...
+    def run(self, cycles: int) -> int: ...
+    def sm_counters(self, i: int) -> dict[str, Any]: ...
+    def violations(self) -> list[str]: ...
+    def under_way(self) -> list[str]: ...
+    def waiting_for(self) -> list[str]: ...

@@ -1,0 +1,272 @@
+# The warps of a simulated SM: what each will issue, what it waits for, and which of them a scheduler picks.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memmove
+
+from rdmodel.structures._memory cimport grow
+
+cdef extern from *:
+    int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
+
+cdef enum:
+    LOAD = 0
+    STORE = 1
+    ATOMIC = 2
+    BARRIER = 3
+    LOCAL_FLAG = 1
+    LEAVES_FLAG = 2
+    SCHEDULER_WARPS = 64     # bits in a mask
+
+# Schedulers, in the order of rdmodel.gpu.config.CoreSched.
+cdef enum:
+    LRR = 0
+    GTO = 1
+    TWO_LEVEL = 2
+    OLD = 3
+
+# How a warp stands with its scheduler.
+cdef enum:
+    CANNOT = 0
+    FREELY = 1           # its next instruction needs nothing but an issue slot
+    WITH_ROOM = 2        # its next instruction needs room in the load/store unit
+    AS_ACTIVE = 3        # ... and is a load, which a throttled warp may not issue
+
+
+cdef struct Warp:
+    # Columns of the buffer: instructions `at` to `n` have not been issued; ids from `id_at` on are theirs.
+    uint8_t* op
+    uint8_t* lanes
+    uint8_t* flags
+    int32_t* count
+    int32_t* gap
+    int32_t* pc
+    uint64_t* needs
+    int64_t* ids
+    uint32_t* masks          # the lanes that asked for each line, if `masked`
+    bint masked
+    int64_t at, n, id_at, used, capacity, id_capacity
+    bint more                # the stream may hold further instructions
+    int64_t gap_left
+    # What is under way. Bit i of `pending`: the (i + 1)-th last memory instruction is a load that is not complete.
+    uint64_t pending
+    int64_t ancient          # loads further back that are not complete
+    int64_t loads            # all loads that are not complete
+    int64_t issued           # memory instructions
+    int64_t in_unit          # instructions in the load/store unit
+    int64_t held             # MSHRs
+    # Who it is.
+    bint alive, at_barrier
+    int64_t age, block, index
+    int standing
+
+
+cdef struct Scheduler:
+    int64_t last, last_age   # who issued last: its place among the scheduler's warps, and its age
+    int64_t group            # two-level: the current one
+    uint64_t freely, with_room, as_active
+    # Throttling: who may issue loads, and of those, whose loads may allocate. `stale`: to be found out again.
+    uint64_t active, allocating
+    bint stale
+
+
+# ---- the buffer
+
+cdef inline void warp_free(Warp* w) noexcept nogil:
+    free(w.op)
+    free(w.lanes)
+    free(w.flags)
+    free(w.count)
+    free(w.gap)
+    free(w.pc)
+    free(w.needs)
+    free(w.ids)
+    free(w.masks)
+
+
+cdef inline void warp_begin(Warp* w, int64_t age, int64_t block, int64_t index) noexcept nogil:
+    # Empty the buffer, which stays allocated, and forget everything.
+    w.at = w.n = w.id_at = w.used = 0
+    w.more = True
+    w.gap_left = 0
+    w.pending = 0
+    w.ancient = w.loads = w.issued = w.in_unit = w.held = 0
+    w.alive = True
+    w.at_barrier = False
+    w.age = age
+    w.block = block
+    w.index = index
+    w.standing = CANNOT
+
+
+cdef inline void warp_drop_issued(Warp* w) noexcept nogil:
+    w.n -= w.at
+    w.used -= w.id_at
+    if w.at > 0 and w.n > 0:
+        memmove(w.op, w.op + w.at, <size_t> w.n * sizeof(uint8_t))
+        memmove(w.lanes, w.lanes + w.at, <size_t> w.n * sizeof(uint8_t))
+        memmove(w.flags, w.flags + w.at, <size_t> w.n * sizeof(uint8_t))
+        memmove(w.count, w.count + w.at, <size_t> w.n * sizeof(int32_t))
+        memmove(w.gap, w.gap + w.at, <size_t> w.n * sizeof(int32_t))
+        memmove(w.pc, w.pc + w.at, <size_t> w.n * sizeof(int32_t))
+        memmove(w.needs, w.needs + w.at, <size_t> w.n * sizeof(uint64_t))
+    if w.id_at > 0 and w.used > 0:
+        memmove(w.ids, w.ids + w.id_at, <size_t> w.used * sizeof(int64_t))
+        if w.masked:
+            memmove(w.masks, w.masks + w.id_at, <size_t> w.used * sizeof(uint32_t))
+    w.at = w.id_at = 0
+
+
+cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
+    # Drop what has been issued and make room for `n` more instructions with `used` lines; -1: out of memory.
+    cdef int64_t capacity
+    warp_drop_issued(w)
+    if w.n + n > w.capacity:
+        capacity = max(w.n + n, 2 * w.capacity)
+        if (
+            grow(<void**> &w.op, capacity, sizeof(uint8_t)) < 0
+            or grow(<void**> &w.lanes, capacity, sizeof(uint8_t)) < 0
+            or grow(<void**> &w.flags, capacity, sizeof(uint8_t)) < 0
+            or grow(<void**> &w.count, capacity, sizeof(int32_t)) < 0
+            or grow(<void**> &w.gap, capacity, sizeof(int32_t)) < 0
+            or grow(<void**> &w.pc, capacity, sizeof(int32_t)) < 0
+            or grow(<void**> &w.needs, capacity, sizeof(uint64_t)) < 0
+        ):
+            return -1
+        w.capacity = capacity
+    if w.used + used > w.id_capacity:
+        capacity = max(w.used + used, 2 * w.id_capacity)
+        if grow(<void**> &w.ids, capacity, sizeof(int64_t)) < 0:
+            return -1
+        if w.masked and grow(<void**> &w.masks, capacity, sizeof(uint32_t)) < 0:
+            return -1
+        w.id_capacity = capacity
+    return 0
+
+
+cdef inline bint warp_starved(const Warp* w) noexcept nogil:
+    return w.at == w.n and w.more
+
+
+cdef inline bint warp_done(const Warp* w) noexcept nogil:
+    # Whether it has nothing left to do or to wait for.
+    return w.at == w.n and not w.more and w.in_unit == 0 and w.loads == 0 and not w.at_barrier
+
+
+# ---- issue
+
+cdef inline bint warp_satisfied(const Warp* w) noexcept nogil:
+    # Whether what the next instruction needs is complete.
+    return w.ancient == 0 and w.needs[w.at] & w.pending == 0
+
+
+cdef inline int warp_stand(const Warp* w) noexcept nogil:
+    # What the warp needs to issue its next instruction.
+    if not w.alive or w.at_barrier or w.at == w.n:
+        return CANNOT
+    if w.gap_left > 0 or w.op[w.at] == BARRIER:
+        return FREELY
+    if not warp_satisfied(w):
+        return CANNOT
+    if w.count[w.at] == 0:
+        return FREELY
+    return AS_ACTIVE if w.op[w.at] == LOAD else WITH_ROOM
+
+
+cdef inline void warp_advance(Warp* w) noexcept nogil:
+    # Step past the next instruction, which has been issued.
+    w.id_at += w.count[w.at]
+    w.at += 1
+    if w.at < w.n:
+        w.gap_left = w.gap[w.at]
+
+
+cdef inline void warp_remember(Warp* w, bint load) noexcept nogil:
+    # Take note of a memory instruction that is being issued.
+    if w.pending >> 63:
+        w.ancient += 1
+    w.pending = w.pending << 1 | (1 if load else 0)
+    w.issued += 1
+    if load:
+        w.loads += 1
+
+
+cdef inline void warp_complete(Warp* w, int64_t number) noexcept nogil:
+    # The data of load `number`, counted by `issued`, are all there.
+    cdef int64_t back = w.issued - 1 - number
+    if back < 64:
+        w.pending &= ~(<uint64_t> 1 << back)
+    else:
+        w.ancient -= 1
+    w.loads -= 1
+
+
+# ---- choice: warps are numbered by their place among the scheduler's, their bits say who may issue
+
+cdef inline uint64_t bits_above(int64_t place) noexcept nogil:
+    # All places after `place`, which may be -1.
+    return ~(<uint64_t> 0) << (place + 1) if place < 63 else 0
+
+
+cdef inline int64_t pick_next(uint64_t candidates, int64_t last) noexcept nogil:
+    # The first candidate after `last`, in a circle.
+    cdef uint64_t later = candidates & bits_above(last)
+    return lowest_bit(later if later != 0 else candidates)
+
+
+cdef inline int64_t pick_oldest(
+    uint64_t candidates, const Warp* warp, int64_t first, int64_t stride
+) noexcept nogil:
+    cdef int64_t place, best = lowest_bit(candidates)
+    candidates &= candidates - 1
+    while candidates != 0:
+        place = lowest_bit(candidates)
+        if warp[first + place * stride].age < warp[first + best * stride].age:
+            best = place
+        candidates &= candidates - 1
+    return best
+
+
+cdef inline uint64_t oldest_bits(
+    const Warp* warp, int64_t first, int64_t stride, int64_t places, int64_t limit
+) noexcept nogil:
+    # The places of the `limit` oldest warps that are alive and do not wait at a barrier; -1: of all.
+    cdef uint64_t left = 0, chosen = 0
+    cdef int64_t place
+    for place in range(places):
+        if warp[first + place * stride].alive and not warp[first + place * stride].at_barrier:
+            left |= <uint64_t> 1 << place
+    if limit < 0:
+        return left
+    while left != 0 and limit > 0:
+        place = pick_oldest(left, warp, first, stride)
+        chosen |= <uint64_t> 1 << place
+        left &= ~(<uint64_t> 1 << place)
+        limit -= 1
+    return chosen
+
+
+cdef inline uint64_t group_bits(int64_t group, int64_t size) noexcept nogil:
+    cdef uint64_t bits = ~(<uint64_t> 0) if size >= 64 else (<uint64_t> 1 << size) - 1
+    return bits << (group * size)
+
+
+cdef inline int64_t pick_grouped(Scheduler* s, uint64_t candidates, int64_t size) noexcept nogil:
+    cdef int64_t group = s.group
+    cdef int64_t groups = (SCHEDULER_WARPS + size - 1) // size
+    while candidates & group_bits(group, size) == 0:
+        group = (group + 1) % groups
+    s.group = group
+    return pick_next(candidates & group_bits(group, size), s.last if s.last // size == group else -1)
+
+
+cdef inline int64_t scheduler_pick(
+    Scheduler* s, int kind, uint64_t candidates, const Warp* warp, int64_t first, int64_t stride, int64_t group
+) noexcept nogil:
+    # Return the place of the warp that issues; there are candidates. Place p is warp `first` + p x `stride`.
+    if kind == LRR:
+        return pick_next(candidates, s.last)
+    if kind == TWO_LEVEL:
+        return pick_grouped(s, candidates, group)
+    if kind == GTO and s.last >= 0 and candidates >> s.last & 1 and warp[first + s.last * stride].age == s.last_age:
+        return s.last
+    return pick_oldest(candidates, warp, first, stride)

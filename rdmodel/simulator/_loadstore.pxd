@@ -1,0 +1,96 @@
+# `LoadStore`: the load/store units and L1s of the SMs: phases S1 to S3 of docs/machine.md, and what admission
+# policies decide in them.
+cimport cython
+from libc.stdint cimport int64_t, uint32_t
+
+from rdmodel.simulator._machine cimport Entry, Sm
+from rdmodel.simulator._network cimport Network
+from rdmodel.structures._ring cimport Item
+
+# Policies of admission, as rdmodel.simulator.machine numbers them.
+cdef enum:
+    ADMIT_ALL = 0
+    ADMIT_NONE = 1
+    ADMIT_UNLESS_CLOSED = 2
+    ADMIT_UNPROTECTED = 3
+    ADMIT_USED = 4
+    ADMIT_BY_PATTERN = 5
+
+cdef enum:
+    STALL = 0                 # what becomes of a load that cannot get what it needs
+    BYPASS_LINE = 1           # it bypasses if it is a way
+    BYPASS_ANY = 2
+
+# Whether a set can give a way.
+cdef enum:
+    WAY = 0
+    NO_WAY = 1                # all are reserved
+    KEPT = 2                  # those that are not are protected
+
+
+cdef class LoadStore(Network):
+    cdef int64_t slots, block_warps
+    cdef bint any_check
+    # Configuration: see rdmodel.gpu.config.
+    cdef int64_t schedulers, fetch_group, ldst_queue, hit_latency, most_lines
+    cdef int sched
+    cdef bint fill                    # allocate="fill"
+    cdef int64_t miss_queue, mshr_per_warp
+    cdef int admission, on_stall
+    cdef bint admitting               # what becomes of a load is not the L1's alone to say
+    cdef double most_missed
+    cdef int64_t distance             # of protection
+    cdef int64_t counters, most_unused, unused_threshold    # abyp
+    cdef bint scoring                 # lost lines raise the scores of warps
+    cdef int64_t score_base, score_throttle
+    # What is counted besides each SM's counters, and recorded.
+    cdef int64_t* latency             # how many misses were filled after so many cycles
+    cdef int64_t latencies, latency_capacity
+    cdef bint recording
+    cdef int64_t[:, ::1] rows         # of the record
+    cdef public int64_t recorded
+
+    cdef int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil
+    @cython.final
+    cdef int _count_latency(self, int64_t latency) noexcept nogil
+    cdef void _arrive(self, Sm* sm, int64_t load) noexcept nogil
+    cdef void _stand(self, Sm* sm, int64_t warp) noexcept nogil
+    cdef int _access(self, int64_t i, int64_t t) noexcept nogil
+    cdef int _next_transaction(self, Sm* sm, int64_t t) noexcept nogil
+    cdef void _leave_unit(self, Sm* sm, Entry* e) noexcept nogil
+    cdef int _all_served(self, Sm* sm, int64_t load, int64_t t) noexcept nogil
+    cdef int _load(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
+    @cython.final
+    cdef bint _streams(self, const Sm* sm, int64_t load) noexcept nogil
+    @cython.final
+    cdef int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil
+    @cython.final
+    cdef int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil
+    @cython.final
+    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil
+    @cython.final
+    cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil
+    @cython.final
+    cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil
+    @cython.final
+    cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil
+    @cython.final
+    cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome) noexcept nogil
+    @cython.final
+    cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil
+    @cython.final
+    cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _look_up(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _miss(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _take_way(
+        self, Sm* sm, int64_t id, int64_t victim, int64_t flags, int64_t block, int64_t warp
+    ) noexcept nogil
+    cdef int _store(self, Sm* sm, int64_t id) noexcept nogil
+    cdef int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
+    cdef void _record(self, int64_t i, int64_t load, int64_t id, uint32_t mask, int outcome) noexcept nogil
+    cdef void _open_or_close(self) noexcept nogil

@@ -1,0 +1,12 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.simulator._network import Network
+
+ROW_WIDTH: int
+
+class LoadStore(Network):
+    recorded: int
+
+    def set_record(self, rows: NDArray[np.int64]) -> None: ...
+    def miss_latencies(self) -> list[int]: ...

@@ -1,0 +1,525 @@
+# See _loadstore.pxd for what belongs here.
+"""Load/store units and L1s of the compiled simulator: `LoadStore`, on top of `Network`."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport malloc
+from libc.string cimport memset
+
+from rdmodel.simulator._cache cimport (
+    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Note, Waiter, cache_drop, cache_drop_ghosts,
+    cache_give, cache_touch, cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, shadow_raise,
+)
+from rdmodel.simulator._issue cimport (
+    AS_ACTIVE, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
+)
+from rdmodel.simulator._machine cimport (
+    BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, MISS, NO_MEMORY, PENDING_HIT, READ,
+    WRITE, WRITTEN, Entry, Load, Sm,
+)
+from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL, Network
+from rdmodel.simulator._patterns cimport STREAMING, patterns_protect, patterns_see, patterns_served
+from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
+from rdmodel.structures._index cimport modulo
+from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._memory cimport grow
+from rdmodel.structures._ring cimport Item, ring_push, ring_push_by_time
+
+cdef enum:
+    C_ROW_WIDTH = 7
+    MOST_LATENCY = 1048576    # longer ones are counted as this long
+
+ROW_WIDTH = C_ROW_WIDTH
+
+
+cdef class LoadStore(Network):
+    """What happens to loads and stores within an SM."""
+
+    def _read_core(self, core, l1):
+        self.schedulers = core["schedulers"]
+        self.sched = core["sched"]
+        self.fetch_group = min(core["fetch_group"], 64)
+        self.ldst_queue = core["ldst_queue"]
+        self.hit_latency = core["hit_latency"]
+        self.fill = l1["fill"]
+        self.miss_queue = l1["miss_queue"]
+        self.mshr_per_warp = l1["mshr_per_warp"]
+
+    cdef int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil:
+        """S1: the data of a line have come, or, if they bypass the L1, those of one transaction (~id is its load)."""
+        cdef Sm* sm = &self.sm[i]
+        cdef CacheLine* l
+        cdef int64_t mshr, victim
+        cdef Mshr entry
+        cdef Waiter waiter
+        cdef int way
+        if item.id < 0:
+            self._arrive(sm, ~item.id)
+            return C_GO
+        l = &sm.cache.line[item.id]
+        mshr = l.mshr
+        entry = sm.mshrs.item[mshr]
+        self._log(LOG_FILL, t, i, item.line, 0, 0)
+        if self._count_latency(t - entry.since) < 0:
+            return C_MEMORY
+        l.mshr = NONE
+        if self.fill:
+            way = self._find_way(sm, l.set, &victim)
+            if entry.dirty and way == KEPT:
+                # What a store has written meanwhile must not be lost.
+                cache_victim(&sm.cache, l.set, &victim)
+                way = WAY
+            if way == WAY and self._take_way(
+                sm, item.id, victim, VALID | (DIRTY if entry.dirty else 0), entry.block, entry.warp
+            ) < 0:
+                return C_MEMORY
+        else:
+            l.flags = (l.flags & ~RESERVED) | VALID
+        sm.warp[entry.owner].held -= 1
+        while mshr_next_waiter(&sm.mshrs, mshr, &waiter):
+            self._arrive(sm, waiter.who)
+        mshr_release(&sm.mshrs, mshr)
+        sm.retry = True
+        return C_GO
+
+    cdef int _count_latency(self, int64_t latency) noexcept nogil:
+        cdef int64_t capacity
+        latency = min(latency, <int64_t> MOST_LATENCY)
+        if latency >= self.latency_capacity:
+            capacity = 2 * latency + 1024
+            if grow(<void**> &self.latency, capacity, sizeof(int64_t)) < 0:
+                return C_MEMORY
+            memset(
+                self.latency + self.latency_capacity, 0,
+                <size_t> (capacity - self.latency_capacity) * sizeof(int64_t),
+            )
+            self.latency_capacity = capacity
+        self.latencies = max(self.latencies, latency + 1)
+        self.latency[latency] += 1
+        return C_GO
+
+    cdef void _arrive(self, Sm* sm, int64_t load) noexcept nogil:
+        """One of the things that a load waits for has come."""
+        cdef Load* l = &sm.load[load]
+        l.waits -= 1
+        if l.waits == 0:
+            warp_complete(&sm.warp[l.warp], l.number)
+            self._stand(sm, l.warp)
+            l.next = sm.free_load
+            sm.free_load = load
+
+    cdef void _stand(self, Sm* sm, int64_t warp) noexcept nogil:
+        """Tell the warp's scheduler how it stands, and look whether it may have ended."""
+        cdef Warp* w = &sm.warp[warp]
+        cdef Scheduler* s = &sm.scheduler[warp % self.schedulers]
+        cdef uint64_t bit = <uint64_t> 1 << (warp // self.schedulers)
+        cdef int standing = warp_stand(w)
+        if standing != w.standing:
+            w.standing = standing
+            s.freely &= ~bit
+            s.with_room &= ~bit
+            s.as_active &= ~bit
+            if standing == FREELY:
+                s.freely |= bit
+            elif standing == WITH_ROOM:
+                s.with_room |= bit
+            elif standing == AS_ACTIVE:
+                s.as_active |= bit
+        if w.alive and warp_done(w):
+            sm.check = self.any_check = True
+
+    cdef int _access(self, int64_t i, int64_t t) noexcept nogil:
+        cdef Sm* sm = &self.sm[i]
+        cdef Entry* e = &sm.entry[sm.entry_head]
+        cdef int outcome
+        if sm.stalled:
+            if not sm.retry:
+                return C_GO
+            sm.n.fails[sm.reason - FAILED] += t - sm.since
+            sm.stalled = False
+        sm.retry = False
+        if e.op == LOAD:
+            outcome = self._load(sm, e.load, e.ids[e.at], t)
+        elif e.local and e.op == STORE:
+            outcome = self._store_local(sm, e, e.ids[e.at])
+        else:
+            outcome = self._store(sm, e.ids[e.at])
+        if outcome == NO_MEMORY:
+            return C_MEMORY
+        if outcome >= FAILED:
+            sm.stalled = True
+            sm.reason = outcome
+            sm.since = t
+            return C_GO
+        self._log(LOG_ACCESS, t, i, sm.cache.line[e.ids[e.at]].line, outcome, 0)
+        if self.recording and outcome != WRITTEN:
+            self._record(i, e.load, e.ids[e.at], e.masks[e.at], outcome)
+        return self._next_transaction(sm, t)
+
+    cdef int _next_transaction(self, Sm* sm, int64_t t) noexcept nogil:
+        """Step past a transaction of the first instruction in the unit that has been served."""
+        cdef Entry* e = &sm.entry[sm.entry_head]
+        e.at += 1
+        if e.at < e.count:
+            return C_GO
+        self._leave_unit(sm, e)
+        return C_GO if e.load == NONE else self._all_served(sm, e.load, t)
+
+    cdef void _leave_unit(self, Sm* sm, Entry* e) noexcept nogil:
+        sm.warp[e.warp].in_unit -= 1
+        sm.entry_head = (sm.entry_head + 1) % self.ldst_queue
+        sm.entries -= 1
+        if e.load == NONE:
+            self._stand(sm, e.warp)
+
+    cdef int _all_served(self, Sm* sm, int64_t load, int64_t t) noexcept nogil:
+        """The transactions of a load have been served: only data can be missing."""
+        cdef int64_t returns = sm.load[load].hit + self.hit_latency
+        if self.admission == ADMIT_BY_PATTERN and sm.load[load].pattern != NONE:
+            patterns_served(&sm.patterns, sm.load[load].warp, sm.load[load].pattern, sm.load[load].leaves)
+        if sm.load[load].hit >= 0 and returns > t:
+            # Loads are done with the L1 in the order of their hits, unless a buffer has mixed them.
+            return C_MEMORY if ring_push_by_time(&sm.hits, Item(returns, 0, load, 0)) < 0 else C_GO
+        self._arrive(sm, load)
+        return C_GO
+
+    cdef int _load(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        """Serve one transaction of a load, as the policies will have it, or say what is missing."""
+        return self._admit(sm, load, id, t) if self.admitting else self._look_up(sm, load, id, t)
+
+    cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef bint absent = l.mshr == NONE and not l.flags & (VALID | RESERVED)
+        cdef bint closed = sm.closed
+        cdef int outcome
+        if self.admission == ADMIT_NONE or closed or self._streams(sm, load):
+            outcome = self._bypass(sm, load, id)
+            if outcome == BYPASSED and closed and self._keep_tag(sm, load, id) < 0:
+                return NO_MEMORY
+        else:
+            outcome = self._look_up(sm, load, id, t)
+            if outcome == FAIL_LINE and self.on_stall != STALL or outcome >= FAILED and self.on_stall == BYPASS_ANY:
+                outcome = self._bypass(sm, load, id)
+        if outcome >= FAILED or outcome == NO_MEMORY:
+            return outcome
+        sm.looked += 1
+        sm.not_found += absent
+        if sm.cache.accesses != NULL:
+            sm.cache.accesses[l.set] += 1
+        if sm.cache.noted:
+            self._note(sm, load, id, outcome)
+        if self.scoring and absent:
+            self._score(sm, load, id, t)
+        sm.load[load].served += 1
+        return outcome
+
+    cdef bint _streams(self, const Sm* sm, int64_t load) noexcept nogil:
+        """Tell whether the load is one of those that APCM lets bypass."""
+        return (
+            self.admission == ADMIT_BY_PATTERN and sm.patterns.bypassing and sm.load[load].pattern != NONE
+            and sm.patterns.known[sm.load[load].pattern].kind == STREAMING
+        )
+
+    cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome) noexcept nogil:
+        """Note what a load transaction, which has been served, did with a line."""
+        cdef Note* n = &sm.cache.note[id]
+        cdef int64_t pattern = sm.load[load].pattern, warp = sm.load[load].warp
+        if outcome == MISS:
+            n.uses = 1
+            n.mark = NONE
+            if self.admission == ADMIT_USED:
+                n.mark = modulo(sm.load[load].pc, self.counters)
+            elif self.admission == ADMIT_BY_PATTERN:
+                n.mark = patterns_protect(&sm.patterns, warp, pattern)
+                n.owner = warp
+        elif outcome != BYPASSED:
+            n.uses += 1
+            if self.admission == ADMIT_USED and n.mark != NONE and sm.unused[n.mark] > 0:
+                sm.unused[n.mark] -= 1
+        if self.admission == ADMIT_BY_PATTERN and pattern != NONE and not sm.patterns.over:
+            patterns_see(
+                &sm.patterns, sm.cache.line[id].line, pattern, warp == sm.patterns.monitored, sm.load[load].served < 2,
+                1 if outcome == BYPASSED else n.uses,
+            )
+
+    cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil:
+        """Tell the policies that a valid line is replaced."""
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef Note* n
+        cdef int64_t k
+        if self.admission == ADMIT_USED:
+            n = &sm.cache.note[id]
+            if n.mark != NONE and n.uses == 1:
+                sm.unused[n.mark] = min(sm.unused[n.mark] + 1, self.most_unused)
+        if self.scoring:
+            for k in range(self.slots):
+                if sm.slot[k].occupied and sm.slot[k].block == l.block:
+                    k = k * self.block_warps + l.warp
+                    if sm.warp[k].alive:
+                        victims_put(&sm.victims, k, l.line)
+                    break
+
+    cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        """CCWS: raise the score of a warp that has lost the line that it loads now."""
+        cdef int64_t warp = sm.load[load].warp
+        cdef int64_t i, warps = 0
+        cdef double score
+        if not victims_take(&sm.victims, warp, sm.cache.line[id].line):
+            return
+        sm.victims.hits += 1
+        for i in range(self.slots * self.block_warps):
+            warps += sm.warp[i].alive and not sm.warp[i].at_barrier
+        score = <double> (self.score_throttle * self.score_base * warps)
+        score = score * <double> sm.victims.hits / <double> sm.n.warp_instructions
+        victims_raise(&sm.victims, warp, <int64_t> score, t)
+
+    cdef int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
+        """Ask for the data of one transaction alone: nothing is allocated."""
+        if sm.misses.size >= self.miss_queue:
+            return FAIL_QUEUE
+        sm.n.bypassed += 1
+        sm.load[load].waits += 1
+        if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, ~load, BYPASS)) < 0:
+            return NO_MEMORY
+        return BYPASSED
+
+    cdef int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
+        """Look at, and update, the tags of a closed L1."""
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef Warp* w = &sm.warp[sm.load[load].warp]
+        cdef int64_t victim
+        if l.flags & (VALID | RESERVED):
+            cache_touch(&sm.cache, id)
+        elif l.mshr == NONE:
+            if cache_victim(&sm.cache, l.set, &victim):
+                if victim != NONE:
+                    if sm.cache.line[victim].flags & DIRTY and ring_push(
+                        &sm.misses, Item(0, sm.cache.line[victim].line, victim, WRITE)
+                    ) < 0:
+                        return C_MEMORY
+                    cache_drop(&sm.cache, victim)
+                cache_give(&sm.cache, id, VALID | GHOST)
+                l.block = w.block
+                l.warp = w.index
+        return C_GO
+
+    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
+        """Find the line that a load may replace; NONE: a way is empty."""
+        if self.admission == ADMIT_BY_PATTERN:
+            return self._find_unguarded(sm, set, victim)
+        if not cache_victim(&sm.cache, set, victim):
+            return NO_WAY
+        if self.admission == ADMIT_UNPROTECTED and victim[0] != NONE:
+            # The least recently used line is the first to lose its protection.
+            if sm.cache.accesses[set] - sm.cache.note[victim[0]].used < self.distance:
+                return KEPT
+        return WAY
+
+    cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
+        """Find the least recently used line that APCM does not protect."""
+        cdef int64_t id = sm.cache.set[set].oldest
+        cdef bint kept = False
+        victim[0] = NONE
+        if sm.cache.set[set].size < sm.cache.ways:
+            return WAY
+        while id != NONE:
+            if self._guarded(sm, id):
+                kept = True
+            elif not sm.cache.line[id].flags & RESERVED:
+                victim[0] = id
+                return WAY
+            id = sm.cache.line[id].in_set.newer
+        return KEPT if kept else NO_WAY
+
+    cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil:
+        cdef const Note* n = &sm.cache.note[id]
+        return n.mark != NONE and sm.patterns.guard[n.owner].number == n.mark
+
+    cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil:
+        """Tell whether a load must not bring a line."""
+        if sm.load[load].reads_only:
+            return True
+        return self.admission == ADMIT_USED and (
+            sm.unused[modulo(sm.load[load].pc, self.counters)] >= self.unused_threshold
+        )
+
+    cdef int _look_up(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef int outcome
+        if l.mshr != NONE:
+            if not mshr_mergeable(&sm.mshrs, l.mshr):
+                return FAIL_MERGE
+            outcome = PENDING_HIT
+            sm.n.pending_hits += 1
+            sm.load[load].hit = t
+        elif l.flags & VALID:
+            outcome = HIT
+            sm.n.hits += 1
+            sm.load[load].hit = t
+        elif self.admitting and self._unwanted(sm, load):
+            return self._bypass(sm, load, id)
+        else:
+            outcome = self._miss(sm, load, id, t)
+            if outcome != MISS:
+                return outcome
+        if outcome != HIT:
+            if mshr_merge(&sm.mshrs, l.mshr, load, 0) < 0:
+                return NO_MEMORY
+            sm.load[load].waits += 1
+        if l.flags & (VALID | RESERVED):
+            cache_touch(&sm.cache, id)
+        shadow_raise(&sm.cache, id)
+        return outcome
+
+    cdef int _miss(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        """Ask for an absent line: way, MSHR and room in the miss queue, or nothing at all."""
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef Warp* w = &sm.warp[sm.load[load].warp]
+        cdef Mshr* entry
+        cdef int64_t victim = NONE
+        cdef int way = WAY
+        if self.admission >= ADMIT_UNPROTECTED and not self.fill:
+            way = self._find_way(sm, l.set, &victim)
+        elif not self.fill and not cache_victim(&sm.cache, l.set, &victim):
+            way = NO_WAY
+        if way == KEPT:
+            return self._bypass(sm, load, id)
+        if way == NO_WAY:
+            return FAIL_LINE
+        if not mshr_available(&sm.mshrs) or 0 <= self.mshr_per_warp <= w.held:
+            return FAIL_MSHR
+        if sm.misses.size >= self.miss_queue:
+            return FAIL_QUEUE
+        if l.flags & MISSED == 0:
+            sm.n.compulsory += 1
+        elif l.flags & IN_SHADOW:
+            sm.n.associativity += 1
+        else:
+            sm.n.capacity += 1
+        l.flags |= MISSED
+        l.mshr = mshr_take(&sm.mshrs, id)
+        if l.mshr == NONE:
+            return NO_MEMORY
+        entry = &sm.mshrs.item[l.mshr]
+        entry.owner = sm.load[load].warp
+        entry.block = w.block
+        entry.warp = w.index
+        entry.since = t
+        w.held += 1
+        if not self.fill and self._take_way(sm, id, victim, RESERVED, w.block, w.index) < 0:
+            return NO_MEMORY
+        return NO_MEMORY if ring_push(&sm.misses, Item(0, l.line, id, READ)) < 0 else MISS
+
+    cdef int _take_way(
+        self, Sm* sm, int64_t id, int64_t victim, int64_t flags, int64_t block, int64_t warp
+    ) noexcept nogil:
+        """Give a line the way of a victim, or an empty one; what was there goes, written back if it is dirty."""
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef CacheLine* old
+        if victim != NONE:
+            old = &sm.cache.line[victim]
+            if old.flags & DIRTY and ring_push(&sm.misses, Item(0, old.line, victim, WRITE)) < 0:
+                return C_MEMORY
+            if old.flags & GHOST:
+                pass
+            elif old.block != block:
+                sm.n.cross_block += 1
+            elif old.warp != warp:
+                sm.n.cross_warp += 1
+            else:
+                sm.n.intra_warp += 1
+            if self.admitting and not old.flags & GHOST:
+                self._lose(sm, victim)
+            cache_drop(&sm.cache, victim)
+        cache_give(&sm.cache, id, flags)
+        l.block = block
+        l.warp = warp
+        return C_GO
+
+    cdef int _store(self, Sm* sm, int64_t id) noexcept nogil:
+        """Write through: a valid copy goes, one under way stays."""
+        if sm.misses.size >= self.miss_queue:
+            return FAIL_QUEUE
+        if sm.cache.line[id].flags & VALID:
+            cache_drop(&sm.cache, id)
+        sm.n.writes += 1
+        return NO_MEMORY if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, id, WRITE)) < 0 else WRITTEN
+
+    cdef int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
+        """Write back: the line becomes dirty, an absent one without being fetched."""
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef int64_t victim
+        if l.mshr != NONE:
+            sm.mshrs.item[l.mshr].dirty = True
+        if l.flags & (VALID | RESERVED):
+            if l.flags & GHOST:
+                l.block = sm.warp[e.warp].block
+                l.warp = sm.warp[e.warp].index
+            l.flags = (l.flags & ~GHOST) | DIRTY
+            cache_touch(&sm.cache, id)
+        elif l.mshr == NONE:
+            if not cache_victim(&sm.cache, l.set, &victim):
+                return FAIL_LINE
+            if victim != NONE and sm.cache.line[victim].flags & DIRTY and sm.misses.size >= self.miss_queue:
+                return FAIL_QUEUE
+            if self._take_way(sm, id, victim, VALID | DIRTY, sm.warp[e.warp].block, sm.warp[e.warp].index) < 0:
+                return NO_MEMORY
+            if sm.cache.noted:
+                sm.cache.note[id].uses = 0
+                sm.cache.note[id].mark = NONE
+        sm.n.writes += 1
+        return WRITTEN
+
+    cdef void _record(self, int64_t i, int64_t load, int64_t id, uint32_t mask, int outcome) noexcept nogil:
+        cdef Warp* w = &self.sm[i].warp[self.sm[i].load[load].warp]
+        cdef int64_t* row = &self.rows[self.recorded, 0]
+        row[0], row[1], row[2], row[3] = i, w.block, w.index, self.sm[i].load[load].pc
+        row[4], row[5], row[6] = self.sm[i].cache.line[id].line, 3 if outcome == BYPASSED else outcome, mask
+        self.recorded += 1
+
+    def miss_latencies(self):
+        """Return how many misses were filled after 0, 1, 2, ... cycles, as a list."""
+        return [self.latency[i] for i in range(self.latencies)]
+
+    def set_record(self, int64_t[:, ::1] rows):
+        """Record every served load transaction as (SM, block, warp, pc, line, outcome, lanes) in `rows`.
+
+        To be called before the first block begins.
+        """
+        cdef int64_t i, k
+        cdef Sm* sm
+        assert self.now < 0 and not self.recording and rows.shape[1] == C_ROW_WIDTH
+        for i in range(self.sms):
+            sm = &self.sm[i]
+            sm.entry_masks = <uint32_t*> malloc(<size_t> (self.ldst_queue * self.most_lines) * sizeof(uint32_t))
+            if sm.entry_masks == NULL:
+                raise MemoryError
+            for k in range(self.ldst_queue):
+                sm.entry[k].masks = sm.entry_masks + k * self.most_lines
+            for k in range(self.slots * self.block_warps):
+                sm.warp[k].masked = True
+        self.rows = rows
+        self.recording = True
+        self.recorded = 0
+
+    cdef void _open_or_close(self) noexcept nogil:
+        """Streaming bypass: close the caches that did not find enough, and open the others."""
+        cdef int64_t i
+        cdef Sm* sm
+        cdef bint closed
+        if self.closing_slices:
+            for i in range(self.slices):
+                self._open_or_close_slice(&self.slice[i], self.most_missed)
+        if self.admission != ADMIT_UNLESS_CLOSED:
+            return
+        for i in range(self.sms):
+            sm = &self.sm[i]
+            if sm.looked > 0:
+                closed = <double> sm.not_found / <double> sm.looked > self.most_missed
+                if sm.closed and not closed:
+                    cache_drop_ghosts(&sm.cache)
+                if sm.closed != closed:
+                    # What was stalled may find it otherwise now.
+                    sm.retry = True
+                    sm.wake[0] = min(sm.wake[0], self.now + 1)
+                sm.closed = closed
+            sm.looked = sm.not_found = 0

@@ -1,0 +1,152 @@
+# The parts of the simulated machine as structs: what an SM, a slice of the L2 and the whole are made of.
+# docs/machine.md says what happens in a cycle; the functions are in _engine.pyx.
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from rdmodel.simulator._cache cimport Cache, Mshrs
+from rdmodel.simulator._dram cimport Channel
+from rdmodel.simulator._issue cimport Scheduler, Warp
+from rdmodel.simulator._patterns cimport Patterns
+from rdmodel.simulator._victims cimport Victims
+from rdmodel.structures._ring cimport Ring
+
+# Messages to the slices.
+cdef enum:
+    READ = 0
+    WRITE = 1
+    BYPASS = 2        # a read whose data go to the warp and not into the L1
+    KINDS = 4
+
+# Outcomes of an access to a cache, and reasons why one had to wait, in the order in which they are looked for.
+cdef enum:
+    HIT = 0
+    PENDING_HIT = 1
+    MISS = 2
+    WRITTEN = 3
+    WRITE_MISS = 4    # of a slice
+    BYPASSED = 4      # of an L1
+    PASSED = 5        # of a slice
+    NO_MEMORY = 7
+    FAILED = 8
+    FAIL_LINE = 8
+    FAIL_MSHR = 9
+    FAIL_MERGE = 10
+    FAIL_QUEUE = 11
+    FAILS = 4
+
+
+cdef struct Load:
+    # A load instruction whose data are not complete.
+    int64_t warp          # its slot
+    int64_t number        # among the warp's memory instructions
+    int64_t waits         # fills outstanding, and one for the load/store unit or for the last hit
+    int64_t hit           # when its last hit or pending hit was; -1 = none
+    int64_t left          # transactions that have not come out of the buffer, where there is one
+    int64_t pc
+    bint reads_only       # it may hit, but brings nothing into the L1
+    int64_t pattern       # its number for apcm, or NONE
+    bint leaves           # the warp leaves its loop after it
+    int64_t served        # transactions
+    int64_t next          # of the free ones
+
+
+cdef struct Entry:
+    # An instruction in the load/store unit.
+    int64_t warp
+    int64_t load          # NONE for what is not a load
+    int64_t at, count     # transactions served, and all
+    int64_t pc
+    uint8_t op
+    bint local
+    int64_t* ids
+    uint32_t* masks       # the lanes that asked for each line, while accesses are recorded
+
+
+cdef struct BlockSlot:
+    bint occupied, closed
+    int64_t block
+    int64_t alive         # warps that have not ended
+    int64_t waiting       # of them, at the barrier
+
+
+cdef struct Buffer:
+    # MRPB's queues of (time of entry, id of the line, load, warp slot).
+    Ring* queue
+    int64_t queues
+    int64_t last          # the queue drained last; -1 = none
+    int64_t flushed       # the queue that is being flushed; -1 = none
+    int64_t stuck         # the queue whose head could not be served; -1 = none
+    int64_t held          # transactions in all queues
+    bint blocked          # nothing can enter before something has been drained
+
+
+cdef struct SmCounters:
+    int64_t blocks
+    int64_t hits, pending_hits, compulsory, capacity, associativity, writes, bypassed
+    int64_t warp_instructions, thread_instructions
+    int64_t[4] fails
+    int64_t intra_warp, cross_warp, cross_block
+    int64_t read_messages, write_messages
+
+
+cdef struct Sm:
+    Warp* warp            # [slots x block_warps]
+    BlockSlot* slot
+    int64_t begun         # warps
+    Scheduler[4] scheduler
+    int64_t first_scheduler   # the one behind that which filled the load/store unit last: it issues first
+    int64_t limit         # active warps per scheduler; -1 = all
+    bint check            # some warp may have ended, some barrier may open
+    # The load/store unit: a ring of instructions. `stalled`: the first cannot go on since `since`.
+    Entry* entry
+    int64_t* entry_ids
+    uint32_t* entry_masks
+    int64_t entry_head, entries
+    bint stalled, retry
+    int reason
+    int64_t since
+    Load* load
+    int64_t free_load, loads
+    Ring hits             # loads whose last hit returns at `time`
+    # The L1, and what lies between it and the crossbar.
+    Cache cache
+    Mshrs mshrs
+    Ring misses           # the miss queue
+    Ring responses
+    int64_t request_port, response_port    # crossbar cycles from which they are free
+    bint waiting          # for a slice with a full input
+    # Policies: what a period has seen, whether the L1 is closed, and the buffer before it.
+    int64_t period_misses, period_instructions, sampled
+    int64_t misses_before, instructions_before
+    int64_t looked, not_found
+    bint closed
+    Buffer buffer
+    Victims victims
+    Patterns patterns
+    int64_t* unused       # abyp's counters
+    int64_t* wake         # when it can next do something: its place among those of all parts
+    SmCounters n
+
+
+cdef struct SliceCounters:
+    int64_t reads, hits, pending_hits, misses, bypassed, writes, write_hits
+    int64_t[4] fails
+
+
+cdef struct Slice:
+    Cache cache
+    Mshrs mshrs
+    Ring input
+    int64_t occupancy     # messages on their way or in the input
+    Ring waiting          # SMs, in `what`
+    int64_t request_port, response_port
+    bint stalled, retry
+    int reason
+    int64_t since         # L2 cycle
+    Channel channel
+    Ring returns
+    # Streaming bypass: reads that pass by, whether they do, and what the period has seen.
+    Mshrs passing
+    bint closed
+    int64_t looked, not_found
+    int64_t* wake
+    SliceCounters n

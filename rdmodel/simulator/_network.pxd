@@ -1,0 +1,86 @@
+# `Network`: the crossbar, the slices of the L2 and the DRAM channels: phases S5 and P1 to P3 of docs/machine.md.
+# Base of the machine's other parts; what all of them return and log is named here.
+cimport cython
+from libc.stdint cimport int64_t
+
+from rdmodel.simulator._clock cimport Clock
+from rdmodel.simulator._machine cimport Slice, Sm
+from rdmodel.structures._ring cimport Item
+
+cdef enum:
+    NEVER = 0x3fffffffffffffff
+    REQUEST_BYTES = 8
+
+# What parts of a cycle return.
+cdef enum:
+    C_MEMORY = -1         # out of memory
+    C_GO = 6              # run on
+
+# Kinds of log entries; the columns are in docs/machine.md.
+cdef enum:
+    LOG_ISSUE = 0
+    LOG_ACCESS = 1
+    LOG_FILL = 2
+    LOG_SLICE = 3
+    LOG_DRAM = 4
+    LOG_BEGIN = 5
+    LOG_END = 6
+
+
+cdef class Network:
+    cdef Sm* sm
+    cdef Slice* slice
+    cdef int64_t sms, slices
+    cdef int64_t* wakes               # of all SMs, then of all slices: side by side, since every cycle looks at them
+    cdef public int64_t now           # the SM cycle
+    # Configuration: see rdmodel.gpu.memory.
+    cdef int64_t ideal                # latency of an ideal memory; -1: none
+    cdef Clock x_clock, l_clock, d_clock
+    cdef int64_t x_latency, read_flits, write_flits, answer_flits
+    cdef int64_t l_queue, l_latency, d_latency
+    cdef bint closing_slices          # they watch what their reads find, and may close
+    cdef bint logging, log_lost
+    cdef int64_t* log
+    cdef int64_t log_size, log_capacity
+
+    cdef int _send(self, int64_t i, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _send_ideal(self, Sm* sm, int64_t t) noexcept nogil
+    @cython.final
+    cdef int64_t _travel(self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t t) noexcept nogil
+    cdef int _partition_cycle(self, int64_t p, int64_t t) noexcept nogil
+    @cython.final
+    cdef int64_t _partition_wake(self, Slice* s, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil
+    @cython.final
+    cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _serve(self, int64_t p, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _grant(self, Slice* s, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _handle(self, Slice* s, Item item, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _read_slice(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _pass_slice(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil
+    cdef void _open_or_close_slice(self, Slice* s, double most_missed) noexcept nogil
+    @cython.final
+    cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil
+    @cython.final
+    cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil
+    @cython.final
+    cdef int _evict(self, Slice* s, int64_t victim) noexcept nogil
+    @cython.final
+    cdef int _command(self, int64_t p, int64_t t) noexcept nogil
+    cdef void _append_log(
+        self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c
+    ) noexcept nogil
+    cdef list _slice_violations(self, Slice* s)
+
+    cdef inline void _log(
+        self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c
+    ) noexcept nogil:
+        if self.logging:
+            self._append_log(kind, time, where, a, b, c)

@@ -1,0 +1,391 @@
+# See _network.pxd for what belongs here. A message books the ports that it leaves and enters when it sets off, so the
+# crossbar needs no events of its own.
+"""The memory side of the compiled simulator: `Network`, the base of `rdmodel.simulator._engine.Machine`."""
+
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc
+
+from rdmodel.simulator._cache cimport (
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Waiter, cache_drop, cache_drop_ghosts, cache_give, cache_init,
+    cache_intern, cache_touch, cache_victim, cache_violations, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release,
+    mshr_take, mshrs_init,
+)
+from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
+from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
+from rdmodel.simulator._machine cimport (
+    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KINDS, MISS, NO_MEMORY, PASSED, PENDING_HIT, WRITE, WRITE_MISS,
+    WRITTEN, Slice, Sm,
+)
+from rdmodel.structures._index cimport modulo
+from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._memory cimport grow
+from rdmodel.structures._ring cimport Item, ring_first, ring_pop, ring_push
+
+cdef enum:
+    LOG_WIDTH = 6
+
+
+cdef class Network:
+    """Crossbar, L2 slices and DRAM channels; the SMs belong to who inherits it."""
+
+    def _read_memory(self, crossbar, l2, dram, clock, line):
+        self.x_clock = Clock(crossbar["clock"], clock)
+        self.l_clock = Clock(l2["clock"], clock)
+        self.d_clock = Clock(dram["clock"], clock)
+        self.x_latency = crossbar["latency"]
+        self.read_flits = -(-REQUEST_BYTES // crossbar["width"])
+        self.write_flits = self.answer_flits = -(-(REQUEST_BYTES + line) // crossbar["width"])
+        self.l_queue = l2["queue"]
+        self.l_latency = l2["latency"]
+        self.d_latency = dram["latency"]
+
+    def _allocate_slices(self, line, l2, dram):
+        cdef int64_t i
+        cdef Slice* s
+        if self.slices == 0:
+            return
+        self.slice = <Slice*> calloc(<size_t> self.slices, sizeof(Slice))
+        if self.slice == NULL:
+            raise MemoryError
+        for i in range(self.slices):
+            s = &self.slice[i]
+            mshrs_init(&s.mshrs, l2["mshrs"], l2["mshr_merge"])
+            mshrs_init(&s.passing, -1, -1)
+            if cache_init(&s.cache, l2["sets"], l2["ways"], 0) < 0:
+                raise MemoryError
+            s.cache.index.kind = 1
+            s.cache.index.modulus = l2["sets"]
+            s.cache.interleave = self.slices
+            s.wake = self.wakes + self.sms + i
+            s.wake[0] = NEVER
+            if channel_init(&s.channel, dram["banks"]) < 0:
+                raise MemoryError
+            s.channel.lines_per_row = dram["row"] // line
+            s.channel.limit = dram["queue"]
+            s.channel.timing = Timing(
+                dram["tcl"], dram["trp"], dram["trc"], dram["tras"], dram["trcd"], dram["trrd"],
+                -(-line // dram["width"]),
+            )
+
+    cdef int _send(self, int64_t i, int64_t t) noexcept nogil:
+        cdef Sm* sm = &self.sm[i]
+        cdef Slice* s
+        cdef Item item
+        if self.ideal >= 0:
+            return self._send_ideal(sm, t)
+        while not sm.waiting and sm.misses.size > 0 and sm.request_port < first_cycle(&self.x_clock, t + 1):
+            s = &self.slice[modulo(ring_first(&sm.misses).line, self.slices)]
+            if s.occupancy >= self.l_queue:
+                sm.waiting = True
+                return C_MEMORY if ring_push(&s.waiting, Item(t, 0, 0, i)) < 0 else C_GO
+            item = ring_pop(&sm.misses)
+            sm.retry = True
+            if item.what == WRITE:
+                sm.n.write_messages += 1
+            else:
+                sm.n.read_messages += 1
+            item.time = self._travel(
+                &sm.request_port, &s.request_port, self.write_flits if item.what == WRITE else self.read_flits, t
+            ) + self.l_latency
+            item.what = KINDS * i + item.what
+            s.occupancy += 1
+            s.wake[0] = min(s.wake[0], item.time)
+            if ring_push(&s.input, item) < 0:
+                return C_MEMORY
+        return C_GO
+
+    cdef int _send_ideal(self, Sm* sm, int64_t t) noexcept nogil:
+        """Answer every miss after the ideal memory's latency."""
+        cdef Item item
+        while sm.misses.size > 0:
+            item = ring_pop(&sm.misses)
+            sm.retry = True
+            if item.what == WRITE:
+                sm.n.write_messages += 1
+                continue
+            sm.n.read_messages += 1
+            item.time = t + self.ideal
+            if ring_push(&sm.responses, item) < 0:
+                return C_MEMORY
+        return C_GO
+
+    cdef inline int64_t _travel(self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t t) noexcept nogil:
+        """Book both ports for a message that sets off at `t`; return the SM cycle in which it has arrived."""
+        cdef int64_t out = max(leaves[0], first_cycle(&self.x_clock, t))
+        cdef int64_t into = max(out + self.x_latency, enters[0])
+        leaves[0] = out + flits
+        enters[0] = into + flits
+        return max(sm_cycle(&self.x_clock, into + flits), t + 1)
+
+    cdef int _partition_cycle(self, int64_t p, int64_t t) noexcept nogil:
+        cdef Slice* s = &self.slice[p]
+        while s.returns.size > 0 and ring_first(&s.returns).time <= t:
+            if self._fill_slice(s, t, ring_pop(&s.returns)) < 0:
+                return C_MEMORY
+        if s.input.size > 0 and self._serve(p, t) < 0:
+            return C_MEMORY
+        if s.channel.queued > 0 and self._command(p, t) < 0:
+            return C_MEMORY
+        s.wake[0] = self._partition_wake(s, t)
+        return C_GO
+
+    cdef int64_t _partition_wake(self, Slice* s, int64_t t) noexcept nogil:
+        cdef int64_t wake = NEVER
+        if s.returns.size > 0:
+            wake = ring_first(&s.returns).time
+        if s.channel.queued > 0:
+            wake = min(wake, sm_cycle_of(&self.d_clock, s.channel.next))
+        if s.input.size > 0 and (not s.stalled or s.retry):
+            wake = min(wake, max(ring_first(&s.input).time, t + 1))
+        return max(wake, t + 1)
+
+    cdef int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil:
+        """P1: the data of a line have come from the DRAM, or of a read that passes the L2 by (~id is its entry)."""
+        cdef CacheLine* l
+        cdef int64_t mshr
+        cdef Waiter waiter
+        if item.id < 0:
+            while mshr_next_waiter(&s.passing, ~item.id, &waiter):
+                if self._answer(s, waiter.who, waiter.id, item.line, t) < 0:
+                    return C_MEMORY
+            mshr_release(&s.passing, ~item.id)
+            return C_GO
+        l = &s.cache.line[item.id]
+        mshr = l.mshr
+        l.mshr = NONE
+        l.flags = (l.flags & ~RESERVED) | VALID
+        while mshr_next_waiter(&s.mshrs, mshr, &waiter):
+            if self._answer(s, waiter.who, waiter.id, item.line, t) < 0:
+                return C_MEMORY
+        mshr_release(&s.mshrs, mshr)
+        s.retry = True
+        return C_GO
+
+    cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t t) noexcept nogil:
+        cdef Sm* m = &self.sm[sm]
+        cdef int64_t time = self._travel(&s.response_port, &m.response_port, self.answer_flits, t)
+        m.wake[0] = min(m.wake[0], time)
+        return C_MEMORY if ring_push(&m.responses, Item(time, line, id, 0)) < 0 else C_GO
+
+    cdef int _serve(self, int64_t p, int64_t t) noexcept nogil:
+        """P2: handle one request per L2 cycle."""
+        cdef Slice* s = &self.slice[p]
+        cdef int64_t cycle = first_cycle(&self.l_clock, t), end = first_cycle(&self.l_clock, t + 1)
+        cdef Item item
+        cdef int outcome
+        while cycle < end and s.input.size > 0 and ring_first(&s.input).time <= t and (not s.stalled or s.retry):
+            if s.stalled:
+                s.n.fails[s.reason - FAILED] += cycle - s.since
+                s.stalled = False
+            s.retry = False
+            outcome = self._handle(s, ring_first(&s.input)[0], t)
+            if outcome == NO_MEMORY:
+                return C_MEMORY
+            if outcome >= FAILED:
+                s.stalled = True
+                s.reason = outcome
+                s.since = cycle
+                break
+            item = ring_pop(&s.input)
+            self._log(LOG_SLICE, t, p, item.line, outcome, 0)
+            s.occupancy -= 1
+            if s.waiting.size > 0 and self._grant(s, t) < 0:
+                return C_MEMORY
+            cycle += 1
+        return C_GO
+
+    cdef int _grant(self, Slice* s, int64_t t) noexcept nogil:
+        """Let the SM that has waited longest send."""
+        cdef int64_t i = ring_pop(&s.waiting).what
+        self.sm[i].waiting = False
+        self.sm[i].wake[0] = min(self.sm[i].wake[0], t + 1)
+        return self._send(i, t)
+
+    cdef int _handle(self, Slice* s, Item item, int64_t t) noexcept nogil:
+        cdef int64_t id
+        cdef int outcome
+        if cache_intern(&s.cache, &item.line, 1, &id) < 0:
+            return NO_MEMORY
+        if item.what % KINDS == WRITE:
+            return self._handle_write(s, id)
+        outcome = self._read_slice(s, id, item, t)
+        if self.closing_slices and outcome < FAILED:
+            s.looked += 1
+            s.not_found += outcome == MISS
+        return outcome
+
+    cdef int _read_slice(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        cdef int64_t sm = item.what // KINDS
+        cdef CacheLine* l = &s.cache.line[id]
+        if l.mshr != NONE:
+            if not mshr_mergeable(&s.mshrs, l.mshr):
+                return FAIL_MERGE
+            s.n.pending_hits += 1
+            s.n.reads += 1
+            cache_touch(&s.cache, id)
+            return NO_MEMORY if mshr_merge(&s.mshrs, l.mshr, sm, item.id) < 0 else PENDING_HIT
+        if s.closed and not l.flags & DIRTY:
+            return self._pass_slice(s, id, sm, item.id)
+        if l.flags & VALID:
+            s.n.hits += 1
+            s.n.reads += 1
+            cache_touch(&s.cache, id)
+            return NO_MEMORY if self._answer(s, sm, item.id, item.line, t) < 0 else HIT
+        return self._fetch(s, id, sm, item.id)
+
+    cdef int _pass_slice(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
+        """Read a line from the DRAM past a closed L2, which only looks at its tags."""
+        cdef CacheLine* l = &s.cache.line[id]
+        cdef int64_t entry, victim
+        if s.channel.queued >= s.channel.limit:
+            return FAIL_QUEUE
+        entry = mshr_take(&s.passing, id)
+        if entry == NONE or mshr_merge(&s.passing, entry, sm, wanted) < 0:
+            return NO_MEMORY
+        if l.flags & VALID:
+            cache_touch(&s.cache, id)
+        else:
+            s.not_found += 1
+            if cache_victim(&s.cache, l.set, &victim):
+                if self._evict(s, victim) < 0:
+                    return NO_MEMORY
+                cache_give(&s.cache, id, VALID | GHOST)
+        s.n.bypassed += 1
+        s.n.reads += 1
+        return NO_MEMORY if channel_enter(&s.channel, l.line, ~entry, self.slices, False) < 0 else PASSED
+
+    cdef void _open_or_close_slice(self, Slice* s, double most_missed) noexcept nogil:
+        """A period has ended: close if the reads found too little, else open."""
+        cdef bint closed
+        if s.looked > 0:
+            closed = <double> s.not_found / <double> s.looked > most_missed
+            if s.closed and not closed:
+                cache_drop_ghosts(&s.cache)
+            if s.closed != closed:
+                # What was stalled may find it otherwise now.
+                s.retry = True
+                s.wake[0] = min(s.wake[0], self.now + 1)
+            s.closed = closed
+        s.looked = s.not_found = 0
+
+    cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
+        """Read an absent line from the DRAM: way, MSHR and room in the DRAM's queue, or nothing at all."""
+        cdef CacheLine* l = &s.cache.line[id]
+        cdef int64_t victim
+        if not cache_victim(&s.cache, l.set, &victim):
+            return FAIL_LINE
+        if not mshr_available(&s.mshrs):
+            return FAIL_MSHR
+        if s.channel.queued >= s.channel.limit:
+            return FAIL_QUEUE
+        l.mshr = mshr_take(&s.mshrs, id)
+        if l.mshr == NONE or mshr_merge(&s.mshrs, l.mshr, sm, wanted) < 0 or self._evict(s, victim) < 0:
+            return NO_MEMORY
+        cache_give(&s.cache, id, RESERVED)
+        s.n.misses += 1
+        s.n.reads += 1
+        return NO_MEMORY if channel_enter(&s.channel, l.line, id, self.slices, False) < 0 else MISS
+
+    cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil:
+        """Write allocate, without fetching: the L2 knows which bytes it has."""
+        cdef CacheLine* l = &s.cache.line[id]
+        cdef int64_t victim
+        if l.flags & (VALID | RESERVED):
+            l.flags = (l.flags & ~GHOST) | DIRTY
+            cache_touch(&s.cache, id)
+            s.n.write_hits += 1
+            s.n.writes += 1
+            return WRITTEN
+        if not cache_victim(&s.cache, l.set, &victim):
+            return FAIL_LINE
+        if victim != NONE and s.cache.line[victim].flags & DIRTY and s.channel.queued >= s.channel.limit:
+            return FAIL_QUEUE
+        if self._evict(s, victim) < 0:
+            return NO_MEMORY
+        cache_give(&s.cache, id, VALID | DIRTY)
+        s.n.writes += 1
+        return WRITE_MISS
+
+    cdef int _evict(self, Slice* s, int64_t victim) noexcept nogil:
+        """Take the way of a line, NONE for an empty way; a dirty line is written to the DRAM."""
+        cdef bint dirty
+        if victim == NONE:
+            return C_GO
+        dirty = s.cache.line[victim].flags & DIRTY != 0
+        cache_drop(&s.cache, victim)
+        if dirty and channel_enter(&s.channel, s.cache.line[victim].line, victim, self.slices, True) < 0:
+            return C_MEMORY
+        return C_GO
+
+    cdef int _command(self, int64_t p, int64_t t) noexcept nogil:
+        """P3: at most one command per DRAM cycle."""
+        cdef Slice* s = &self.slice[p]
+        cdef Channel* c = &s.channel
+        cdef int64_t cycle = max(first_cycle(&self.d_clock, t), c.next)
+        cdef int64_t end = first_cycle(&self.d_clock, t + 1)
+        cdef Request moved
+        while cycle < end and c.queued > 0:
+            if channel_command(c, cycle, &moved):
+                self._log(LOG_DRAM, cycle, p, moved.line, moved.write, 0)
+                s.retry = True
+                if not moved.write and ring_push(
+                    &s.returns,
+                    Item(sm_cycle(&self.d_clock, c.bus_free) + self.d_latency, moved.line, moved.id, 0),
+                ) < 0:
+                    return C_MEMORY
+            cycle = c.next
+        c.next = cycle
+        return C_GO
+
+    cdef void _append_log(
+        self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c
+    ) noexcept nogil:
+        cdef int64_t capacity
+        cdef int64_t* row
+        if self.log_size == self.log_capacity:
+            capacity = max(<int64_t> 4096, 2 * self.log_capacity)
+            if grow(<void**> &self.log, capacity * LOG_WIDTH, sizeof(int64_t)) < 0:
+                self.log_lost = True
+                return
+            self.log_capacity = capacity
+        row = self.log + self.log_size * LOG_WIDTH
+        row[0], row[1], row[2], row[3], row[4], row[5] = kind, time, where, a, b, c
+        self.log_size += 1
+
+    def slice_counters(self, int64_t i):
+        """Return what a slice of the L2 has counted, as a dict; the last of `fails` is the DRAM's queue."""
+        return self.slice[i].n
+
+    def channel_counters(self, int64_t i):
+        """Return what a DRAM channel has counted, as a dict."""
+        cdef Channel* c = &self.slice[i].channel
+        return {"reads": c.reads, "writes": c.writes, "activations": c.activations}
+
+    def events(self):
+        """Return the log as a list of tuples (kind, time, where, a, b)."""
+        cdef int64_t i
+        cdef int64_t* row
+        if self.log_lost:
+            raise MemoryError
+        result = []
+        for i in range(self.log_size):
+            row = self.log + i * LOG_WIDTH
+            result.append((row[0], row[1], row[2], row[3], row[4]))
+        return result
+
+    cdef list _slice_violations(self, Slice* s):
+        cdef int64_t reserved = 0
+        wrong = cache_violations(&s.cache, &reserved)
+        if reserved != s.mshrs.used:
+            wrong.append(f"{reserved} lines are reserved, {s.mshrs.used} MSHRs in use")
+        if s.mshrs.limit >= 0 and s.mshrs.used > s.mshrs.limit:
+            wrong.append(f"{s.mshrs.used} of {s.mshrs.limit} MSHRs are in use")
+        if s.occupancy != s.input.size or s.occupancy > self.l_queue:
+            wrong.append(f"the input for {self.l_queue} holds {s.input.size} requests and counts {s.occupancy}")
+        if s.waiting.size > 0 and s.occupancy < self.l_queue:
+            wrong.append(f"{s.waiting.size} SMs wait for an input that has room")
+        if s.channel.queued > s.channel.limit + 1:
+            wrong.append(f"{s.channel.queued} requests are in a DRAM queue for {s.channel.limit}")
+        if s.wake[0] <= self.now:
+            wrong.append(f"is to wake in cycle {s.wake[0]}, and it is cycle {self.now}")
+        return wrong

@@ -1,0 +1,154 @@
+# See _reorder.pxd for what belongs here.
+"""MRPB's buffer in the compiled simulator: `Reordering`, on top of `LoadStore`."""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from rdmodel.simulator._issue cimport LOAD, STORE
+from rdmodel.simulator._loadstore cimport LoadStore
+from rdmodel.simulator._machine cimport FAILED, NO_MEMORY, Buffer, Entry, Sm
+from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, NEVER
+from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._ring cimport Item, ring_first, ring_pop, ring_push
+
+
+cdef class Reordering(LoadStore):
+    """Loads wait in queues, by who they are from, and stores wait for them."""
+
+    cdef int _access_buffered(self, int64_t i, int64_t t) noexcept nogil:
+        """S3a, drain a transaction, and S3b, let one enter."""
+        cdef Sm* sm = &self.sm[i]
+        cdef Buffer* b = &sm.buffer
+        cdef int64_t queue = b.stuck
+        cdef int served = 0
+        if queue == NONE:
+            queue = self._select_queue(b, t)
+        elif not sm.retry:
+            queue = NONE
+        if queue != NONE:
+            if sm.stalled:
+                sm.n.fails[sm.reason - FAILED] += t - sm.since
+                sm.stalled = False
+            sm.retry = False
+            served = self._drain(i, queue, t)
+        if served < 0:
+            return C_MEMORY
+        return self._enter_buffer(i, t, served)
+
+    cdef int64_t _select_queue(self, Buffer* b, int64_t t) noexcept nogil:
+        """Return the queue that gives the next transaction; NONE if none may."""
+        cdef int64_t k, queue, best = NONE
+        if b.flushed != NONE:
+            return b.flushed if self._drainable(b, b.flushed, t) else NONE
+        if self.drain_greedy and b.last != NONE and b.queue[b.last].size > 0:
+            return b.last if self._drainable(b, b.last, t) else NONE
+        for k in range(b.queues):
+            queue = (b.last + 1 + k) % b.queues if self.drain == DRAIN_ROUND_ROBIN else k
+            if not self._drainable(b, queue, t):
+                continue
+            if self.drain != DRAIN_LONGEST:
+                return queue
+            if best == NONE or b.queue[queue].size > b.queue[best].size:
+                best = queue
+        return best
+
+    cdef bint _drainable(self, const Buffer* b, int64_t queue, int64_t t) noexcept nogil:
+        return b.queue[queue].size > 0 and ring_first(&b.queue[queue]).time + self.buffer_latency <= t
+
+    cdef int _drain(self, int64_t i, int64_t queue, int64_t t) noexcept nogil:
+        """Let the head of a queue access the L1; return whether it was served."""
+        cdef Sm* sm = &self.sm[i]
+        cdef Buffer* b = &sm.buffer
+        cdef Item item = ring_first(&b.queue[queue])[0]
+        cdef int outcome = self._load(sm, item.id, item.line, t)
+        if outcome == NO_MEMORY:
+            return C_MEMORY
+        if outcome >= FAILED:
+            b.stuck = queue
+            sm.stalled = True
+            sm.reason = outcome
+            sm.since = t
+            return 0
+        b.stuck = NONE
+        b.last = queue
+        b.held -= 1
+        ring_pop(&b.queue[queue])
+        self._log(LOG_ACCESS, t, i, sm.cache.line[item.line].line, outcome, 0)
+        if self.recording:
+            self._record(i, item.id, item.line, <uint32_t> item.what, outcome)
+        sm.load[item.id].left -= 1
+        if sm.load[item.id].left == 0 and self._all_served(sm, item.id, t) < 0:
+            return C_MEMORY
+        return 1
+
+    cdef int _enter_buffer(self, int64_t i, int64_t t, bint served) noexcept nogil:
+        """Let the next transaction of the unit enter its queue; a store accesses the L1 when its queue is empty."""
+        cdef Sm* sm = &self.sm[i]
+        cdef Buffer* b = &sm.buffer
+        cdef Entry* e = &sm.entry[sm.entry_head]
+        cdef int64_t queue
+        b.flushed = NONE
+        b.blocked = False
+        if sm.entries == 0:
+            return C_GO
+        queue = self._queue_of(e.warp)
+        if e.op != LOAD:
+            return self._store_past_buffer(i, queue, t, served)
+        if 0 <= self.entries_per_queue <= b.queue[queue].size:
+            self._block_buffer(b, queue)
+            return C_GO
+        if ring_push(&b.queue[queue], Item(t, e.ids[e.at], e.load, e.masks[e.at] if self.recording else 0)) < 0:
+            return C_MEMORY
+        b.held += 1
+        e.at += 1
+        if e.at == e.count:
+            self._leave_unit(sm, e)
+        return C_GO
+
+    cdef int64_t _queue_of(self, int64_t warp) noexcept nogil:
+        if self.signature == SIGNATURE_BLOCK:
+            return warp // self.block_warps
+        return warp % self.block_warps if self.signature == SIGNATURE_INDEX else warp
+
+    cdef void _block_buffer(self, Buffer* b, int64_t queue) noexcept nogil:
+        b.blocked = True
+        if self.flush:
+            b.flushed = queue
+
+    cdef int _store_past_buffer(self, int64_t i, int64_t queue, int64_t t, bint served) noexcept nogil:
+        cdef Sm* sm = &self.sm[i]
+        cdef Buffer* b = &sm.buffer
+        cdef Entry* e = &sm.entry[sm.entry_head]
+        cdef int outcome
+        if b.queue[queue].size > 0:
+            self._block_buffer(b, queue)
+            return C_GO
+        if served or b.stuck != NONE:
+            b.blocked = b.stuck != NONE
+            return C_GO
+        if e.local and e.op == STORE:
+            outcome = self._store_local(sm, e, e.ids[e.at])
+        else:
+            outcome = self._store(sm, e.ids[e.at])
+        if outcome == NO_MEMORY:
+            return C_MEMORY
+        if outcome >= FAILED:
+            sm.n.fails[outcome - FAILED] += 1
+            return C_GO
+        self._log(LOG_ACCESS, t, i, sm.cache.line[e.ids[e.at]].line, outcome, 0)
+        return self._next_transaction(sm, t)
+
+    cdef int64_t _buffer_wake(self, Sm* sm, int64_t t) noexcept nogil:
+        """Return when the buffer can next give or take something if nothing comes from outside."""
+        cdef Buffer* b = &sm.buffer
+        cdef int64_t k, wake = NEVER
+        if sm.entries > 0 and not b.blocked:
+            return t + 1
+        if b.stuck != NONE:
+            return t + 1 if sm.retry else <int64_t> NEVER
+        if b.held > 0:
+            for k in range(b.queues):
+                if b.queue[k].size > 0:
+                    wake = min(wake, ring_first(&b.queue[k]).time + self.buffer_latency)
+                    if wake <= t + 1:
+                        break
+        return max(wake, t + 1)

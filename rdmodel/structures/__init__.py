@@ -1,0 +1,1 @@
+"""Declare C structures that several compiled cores share: index functions, LRU lists, rings, heaps, calendars."""

@@ -1,0 +1,134 @@
+# A calendar queue (Brown 1988) of events, ordered by (time, order): who is first due, ties in issue order.
+# Time is in whole steps and most events are due soon: those due within DAYS steps hang on their day, in order. What is
+# due later, or was due before it was put in, is rare and on a heap.
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from rdmodel.structures._heap cimport Event, Heap, heap_free, heap_init, heap_pop, heap_push
+from rdmodel.structures._memory cimport grow
+
+cdef extern from *:
+    const int64_t NEVER "INT64_MAX"
+    int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
+
+cdef enum:
+    DAYS = 1024              # a power of two
+
+cdef struct Entry:
+    int64_t order
+    int64_t what
+    int64_t warp
+    int64_t next             # of the same day, the first follows the last; or of the free entries, -1 = none
+
+cdef struct Calendar:
+    int64_t first            # when the first event is due; NEVER = there is none
+    int64_t start            # all events before it have been taken out
+    int64_t day              # the first one, from `start` on, that has events; NEVER = none has
+    Heap other               # events of no day
+    Entry* entry
+    int64_t capacity
+    int64_t unused           # the first free entry; -1 = none
+    uint64_t[DAYS >> 6] busy # a bit for each day that has events
+    int32_t[DAYS] last       # the last event of such a day
+
+
+cdef inline void calendar_init(Calendar* c) noexcept nogil:
+    memset(c, 0, sizeof(Calendar))
+    c.first = c.day = NEVER
+    c.unused = -1
+    heap_init(&c.other)
+
+
+cdef inline void calendar_free(Calendar* c) noexcept nogil:
+    heap_free(&c.other)
+    free(c.entry)
+    c.entry = NULL
+
+
+cdef inline int calendar_grow(Calendar* c) noexcept nogil:
+    # Make free entries; -1: out of memory.
+    cdef int64_t i, capacity = max(<int64_t> 64, 2 * c.capacity)
+    if grow(<void**> &c.entry, capacity, sizeof(Entry)) < 0:
+        return -1
+    for i in range(c.capacity, capacity):
+        c.entry[i].next = i + 1 if i + 1 < capacity else c.unused
+    c.unused = c.capacity
+    c.capacity = capacity
+    return 0
+
+
+cdef inline void calendar_hang(Calendar* c, int64_t own, int64_t day) noexcept nogil:
+    # Put an entry on its day, in order; most are the last.
+    cdef Entry* entry = c.entry
+    cdef int64_t last = c.last[day], before = last
+    if not (c.busy[day >> 6] >> (day & 63)) & 1:
+        c.busy[day >> 6] |= <uint64_t> 1 << (day & 63)
+        c.last[day] = <int32_t> own
+        entry[own].next = own
+        return
+    if entry[own].order < entry[last].order:
+        while entry[entry[before].next].order < entry[own].order:
+            before = entry[before].next
+    else:
+        c.last[day] = <int32_t> own
+    entry[own].next = entry[before].next
+    entry[before].next = own
+
+
+cdef inline int calendar_put(Calendar* c, Event event) noexcept nogil:
+    # -1: out of memory.
+    cdef int64_t own
+    c.first = min(c.first, event.time)
+    if event.time < c.start or event.time - c.start >= DAYS:
+        return heap_push(&c.other, event)
+    if c.unused < 0 and calendar_grow(c) < 0:
+        return -1
+    own = c.unused
+    c.unused = c.entry[own].next
+    c.entry[own].order = event.order
+    c.entry[own].what = event.what
+    c.entry[own].warp = event.warp
+    calendar_hang(c, own, event.time & (DAYS - 1))
+    c.day = min(c.day, event.time)
+    return 0
+
+
+cdef inline int64_t calendar_look(const Calendar* c, int64_t time) noexcept nogil:
+    # The first day from `time` on that has events, or NEVER.
+    cdef int64_t day = time & (DAYS - 1), week = day >> 6, i
+    cdef uint64_t rest = c.busy[week] >> (day & 63)
+    if rest != 0:
+        return time + lowest_bit(rest)
+    time -= day & 63
+    for i in range(1, (DAYS >> 6) + 1):
+        rest = c.busy[(week + i) & ((DAYS >> 6) - 1)]
+        if rest != 0:
+            return time + 64 * i + lowest_bit(rest)
+    return NEVER
+
+
+cdef inline bint calendar_take(Calendar* c, int64_t now, Event* event) noexcept nogil:
+    # Take out the first event that is due by `now`; False: there is none, and then time goes on from `now` + 1.
+    cdef int64_t day, last, own
+    if c.first > now:
+        c.start = now + 1
+        return False
+    day = c.day & (DAYS - 1)
+    last = c.last[day]
+    own = c.entry[last].next if c.day != NEVER else -1
+    if c.other.size > 0 and (
+        c.other.item[0].time < c.day
+        or (c.other.item[0].time == c.day and c.other.item[0].order < c.entry[own].order)
+    ):
+        event[0] = heap_pop(&c.other)
+    else:
+        event[0] = Event(c.day, c.entry[own].order, c.entry[own].what, c.entry[own].warp)
+        c.entry[last].next = c.entry[own].next
+        c.entry[own].next = c.unused
+        c.unused = own
+        if own == last:
+            c.busy[day >> 6] &= ~(<uint64_t> 1 << (day & 63))
+            c.day = calendar_look(c, c.day)
+    c.first = min(c.day, c.other.item[0].time) if c.other.size > 0 else c.day
+    return True

@@ -1,0 +1,1 @@
+"""Run grids of machines and options over kernels and traces, in several processes, resumably."""

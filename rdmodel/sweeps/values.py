@@ -1,0 +1,116 @@
+"""What a sweep over a grid of configurations says, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from rdmodel.errors import ConfigError
+from rdmodel.results.describe import frame
+from rdmodel.results.prediction import Prediction
+from rdmodel.results.simulation import Simulation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Result = Prediction | Simulation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRow:
+    """One `point` of the grid, the values by name, for one kernel, and its `result`.
+
+    `trace` is the number of the kernel's trace among those that were given. Where the point cannot be run, `result` is
+    None and `reason` says why, otherwise `reason` is None.
+    """
+
+    trace: int
+    kernel: str
+    point: Mapping[str, Any]
+    result: Result | None = field(repr=False)
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain values, ready for JSON."""
+        return {
+            "trace": self.trace,
+            "kernel": self.kernel,
+            "point": dict(self.point),
+            "result": None if self.result is None else self.result.to_dict(),
+            "reason": self.reason,
+        }
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the row as one flat row: the kernel, the point, the row of the result, and the reason."""
+        head = {"trace": self.trace, "kernel": self.kernel, **self.point}
+        counts = {} if self.result is None else self.result.to_row()
+        # A value of the grid that the result has, too, stands once.
+        return {**head, **{name: value for name, value in counts.items() if name not in head}, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Kernels under every point of a grid: `rows`, kernel by kernel, the values of the last name changing fastest.
+
+    `engine` is what ran: "predict", "estimate" or "simulate". `axes` has the values of each name that had several to
+    choose from, `fixed` the names with a single one. `kept` is how many results were found among the answers that were
+    kept, `trouble` what went wrong with their file, if anything, and `seconds` what the sweep took.
+    """
+
+    engine: str
+    axes: Mapping[str, tuple[Any, ...]]
+    fixed: Mapping[str, Any]
+    rows: tuple[SweepRow, ...]
+    kept: int = field(default=0, compare=False)
+    trouble: str | None = field(default=None, compare=False, repr=False)
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def infeasible(self) -> tuple[SweepRow, ...]:
+        """The rows that could not be run."""
+        return tuple(row for row in self.rows if row.result is None)
+
+    def best(self, measure: str | Callable[[Any], float] = "miss_rate") -> SweepRow:
+        """Return the row with the least `measure`, the first of equal ones.
+
+        `measure` is a number of the result by its name (``"miss_rate"``, ``"misses.total"``, ``"cycles"``), or a
+        function of the result. Raises `ConfigError` for a name that the results do not have.
+        """
+        value = attrgetter(measure) if isinstance(measure, str) else measure
+        try:
+            return min((row for row in self.rows if row.result is not None), key=lambda row: value(row.result))
+        except (AttributeError, TypeError):
+            if not isinstance(measure, str):
+                raise
+            raise ConfigError(f"measure={measure!r}: the results have no such number") from None
+
+    def __str__(self) -> str:
+        """Return how much there is in one line."""
+        kernels = len({row.trace for row in self.rows})
+        ran = len(self.rows) - len(self.infeasible)
+        return f"{_count(kernels, 'kernel')}, {_count(len(self.rows), 'point')} ({self.engine}), {ran} with a result"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers, strings, lists and dicts, ready for JSON."""
+        return {
+            "engine": self.engine,
+            "axes": {name: list(values) for name, values in self.axes.items()},
+            "fixed": dict(self.fixed),
+            "rows": [row.to_dict() for row in self.rows],
+            "kept": self.kept,
+            "seconds": self.seconds,
+        }
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one flat row for every kernel and point."""
+        return [row.to_row() for row in self.rows]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return `to_rows` as a data frame; needs pandas (extra ``frame``)."""
+        return frame(self.to_rows())
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

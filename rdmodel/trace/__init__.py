@@ -1,0 +1,38 @@
+"""Traces: the memory instructions of a kernel launch, and everything that reads, coalesces, splits and stores them."""
+
+from rdmodel.trace.columns import (
+    ALL_NEEDS,
+    ELSEWHERE,
+    EVERY,
+    LAST_ADDRESS,
+    Columns,
+    Op,
+    Program,
+    Segment,
+    Space,
+    slice_rows,
+    slice_warps,
+)
+from rdmodel.trace.launch import WARP, ArrayInfo, Launch
+from rdmodel.trace.trace import Trace, check_blocks, held, missing_block
+
+__all__ = [
+    "ALL_NEEDS",
+    "ELSEWHERE",
+    "EVERY",
+    "LAST_ADDRESS",
+    "WARP",
+    "ArrayInfo",
+    "Columns",
+    "Launch",
+    "Op",
+    "Program",
+    "Segment",
+    "Space",
+    "Trace",
+    "check_blocks",
+    "held",
+    "missing_block",
+    "slice_rows",
+    "slice_warps",
+]

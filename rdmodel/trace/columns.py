@@ -1,0 +1,289 @@
+"""Store warp instructions as columns, or as the segments of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import TraceError
+from rdmodel.trace.mapped_pages import Pages
+
+ALL_NEEDS = (1 << 64) - 1
+"""A `needs` mask that waits for every earlier load: what to write where dependences are unknown."""
+
+LAST_ADDRESS = (1 << 63) - 16
+"""The highest byte address a lane may have: its last byte still has a signed 64-bit address."""
+
+
+class Op(IntEnum):
+    """What a memory instruction does."""
+
+    LOAD = 0
+    STORE = 1
+    ATOMIC = 2
+    BARRIER = 3
+
+
+class Space(IntEnum):
+    """The memory space that an instruction addresses."""
+
+    GLOBAL = 0
+    LOCAL = 1
+    CONSTANT = 2
+    TEXTURE = 3
+
+
+EVERY = 2
+"""In `Segment.loop_exit`: the warp leaves the load's loop in every iteration of the segment."""
+
+ELSEWHERE = Space.CONSTANT
+"""From this space on, caches of their own serve the access: it is recorded, but makes no L1 transaction."""
+
+CHECKED_AT_A_TIME = 1 << 16
+"""Values of a column that a check looks at together: it needs a few times their memory, however long the trace."""
+
+_COLUMN_TYPES: dict[str, Any] = {
+    "warp_start": np.int64,
+    "pc": np.int32,
+    "op": np.uint8,
+    "space": np.uint8,
+    "size": np.uint8,
+    "gap": np.int32,
+    "needs": np.uint64,
+    "loop_exit": np.bool_,
+    "mask": np.uint32,
+    "address_start": np.int64,
+    "addresses": np.int64,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Columns:
+    """Warp instructions as contiguous, read-only columns; CSR by warp and by lane.
+
+    ==================  =======  ==============================================================================
+    column              dtype    one per
+    ==================  =======  ==============================================================================
+    ``warp_start``      int64    warp, and one more: warp w owns instructions ``warp_start[w]:warp_start[w + 1]``
+    ``pc``              int32    instruction: its address in the program, any stable number
+    ``op``              uint8    instruction: `Op`
+    ``space``           uint8    instruction: `Space`
+    ``size``            uint8    instruction: bytes per lane, 1 to 16
+    ``gap``             int32    instruction: non-memory warp instructions since the previous memory instruction
+    ``needs``           uint64   instruction: bit i = the (i+1)-th previous memory instruction of the warp (barriers
+                                 not counted) must have arrived; instructions further back always must
+    ``loop_exit``       bool     instruction: the warp leaves the load's loop after it
+    ``mask``            uint32   instruction: active lanes
+    ``address_start``   int64    instruction, and one more: its addresses, one per active lane, lowest lane first
+    ``addresses``       int64    active lane: byte address
+    ==================  =======  ==============================================================================
+
+    A barrier has no addresses. Raises `TraceError` for a value that its dtype cannot hold; `check` raises one
+    that says which instruction of which warp is wrong.
+    """
+
+    warp_start: NDArray[np.int64]
+    pc: NDArray[np.int32]
+    op: NDArray[np.uint8]
+    space: NDArray[np.uint8]
+    size: NDArray[np.uint8]
+    gap: NDArray[np.int32]
+    needs: NDArray[np.uint64]
+    loop_exit: NDArray[np.bool_]
+    mask: NDArray[np.uint32]
+    address_start: NDArray[np.int64]
+    addresses: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Bring every column to its dtype, contiguous and read-only; copies only where it must."""
+        for column in fields(self):
+            value = np.ascontiguousarray(_as_dtype(column.name, getattr(self, column.name)))
+            if value.flags.writeable:
+                value = value.view()
+                value.flags.writeable = False
+            object.__setattr__(self, column.name, value)
+
+    def __len__(self) -> int:
+        """Return the number of warp instructions."""
+        return len(self.pc)
+
+    @property
+    def warps(self) -> int:
+        """Number of warps."""
+        return len(self.warp_start) - 1
+
+    def check(self, pages: Pages | None = None) -> None:
+        """Raise `TraceError` unless every column agrees with every other; O(instructions), in bounded memory.
+
+        `pages`, if the columns are mapped, are given back as the check goes on.
+        """
+        n = len(self)
+        for column in fields(self):
+            value = getattr(self, column.name)
+            free = column.name in ("warp_start", "addresses")
+            expected = len(value) if free else n + (column.name == "address_start")
+            if value.shape != (expected,):
+                raise TraceError(f"column {column.name}: shape {value.shape}, expected ({expected},)")
+        pages = Pages(()) if pages is None else pages
+        _check_offsets("warp_start", self.warp_start, n, pages)
+        _check_offsets("address_start", self.address_start, len(self.addresses), pages)
+        for first, end in _runs(n):
+            self._check_rows(slice(first, end))
+            pages.read(first, end)
+        for first, end in _runs(len(self.addresses)):
+            self._check_lanes(slice(first, end))
+            pages.read(0, 0, first, end)
+        pages.give_back()
+
+    def _check_rows(self, part: slice) -> None:
+        op, space, size, mask = self.op[part], self.space[part], self.size[part], self.mask[part]
+        lanes = np.bitwise_count(mask).astype(np.int64)
+        self._refuse(op > max(Op), "op {0} is not one of 0 to 3", op, part)
+        self._refuse(space > max(Space), "space {0} is not one of 0 to 3", space, part)
+        self._refuse(self.gap[part] < 0, "gap {0} is negative", self.gap[part], part)
+        barrier = op == Op.BARRIER
+        self._refuse(~barrier & ((size < 1) | (size > 16)), "size {0} is not 1 to 16 bytes", size, part)
+        self._refuse(~barrier & (mask == 0), "no active lane (mask {0})", mask, part)
+        held = np.diff(self.address_start[part.start : part.stop + 1])
+        wrong = held != np.where(barrier, 0, lanes)
+        self._refuse(wrong, "{0} addresses disagree with its active mask", held, part)
+
+    def _check_lanes(self, part: slice) -> None:
+        addresses = self.addresses[part]
+        if addresses.min() < 0:
+            self._refuse_lane(part.start + int(np.argmax(addresses < 0)), "is negative")
+        if addresses.max() > LAST_ADDRESS:
+            self._refuse_lane(part.start + int(np.argmax(addresses > LAST_ADDRESS)), f"is above {LAST_ADDRESS}")
+
+    def _refuse(self, wrong: NDArray[np.bool_], message: str, values: NDArray[Any], part: slice) -> None:
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise TraceError(f"{self._where(part.start + at)}: " + message.format(values[at]))
+
+    def _refuse_lane(self, lane: int, message: str) -> None:
+        row = int(np.searchsorted(self.address_start, lane, side="right")) - 1
+        raise TraceError(f"{self._where(row)}: address {self.addresses[lane]} {message}")
+
+    def _where(self, row: int) -> str:
+        warp = int(np.searchsorted(self.warp_start, row, side="right")) - 1
+        return f"warp {warp}, instruction {row - int(self.warp_start[warp])}"
+
+
+def _as_dtype(name: str, values: Any) -> NDArray[Any]:
+    """Return `values` in the dtype of column `name`; raise `TraceError` if one of them would change."""
+    wanted = np.dtype(_COLUMN_TYPES[name])
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        raise TraceError(f"column {name}: must be an array of whole numbers") from None
+    if found.dtype == wanted or found.size == 0:
+        return found.astype(wanted, copy=False)
+    # Floats hold no 64-bit number in full: the low bits of an address may be lost before it gets here.
+    if found.dtype.kind not in ("biu" if wanted.itemsize == 8 else "biuf"):
+        raise TraceError(f"column {name}: must be whole numbers of type {wanted}, not {found.dtype}")
+    with np.errstate(invalid="ignore"):
+        column = found.astype(wanted)
+    changed = np.flatnonzero(column != found)
+    if len(changed):
+        raise TraceError(f"column {name}: {found.flat[changed[0]]} at {changed[0]} does not fit {wanted}")
+    return column
+
+
+def _check_offsets(name: str, offsets: NDArray[np.int64], end: int, pages: Pages) -> None:
+    rises = len(offsets) >= 1 and offsets[0] == 0 and offsets[-1] == end
+    for first, last in _runs(len(offsets) - 1):
+        rises = rises and not (np.diff(offsets[first : last + 1]) < 0).any()
+        pages.read(first, last)
+    if not rises:
+        raise TraceError(f"column {name}: must rise from 0 to {end}")
+
+
+def _runs(n: int) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of consecutive runs of at most `CHECKED_AT_A_TIME` of n values."""
+    for first in range(0, n, CHECKED_AT_A_TIME):
+        yield first, min(first + CHECKED_AT_A_TIME, n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Segment:
+    """`trips` iterations of a straight-line body of m memory instructions, for the W warps of one block.
+
+    In iteration t, lane l of warp w accesses ``base[w, i, l] + t * step[i]`` with instruction i of the body, if bit l
+    of ``mask[w, i]`` is set; a warp whose mask is 0 does not execute the instruction. Straight-line code is a segment
+    with ``trips == 1``. ``pc op space size gap loop_exit step`` have shape (m,); ``needs`` and ``mask`` (W, m);
+    ``base`` (W, m, 32). ``loop_exit`` marks the instruction of the *last* iteration; as uint8 in place of bool it may
+    also be `EVERY`: the body has the last iteration of a loop of its own, written out. Other dtypes as in `Columns`.
+    """
+
+    trips: int
+    pc: NDArray[np.int32]
+    op: NDArray[np.uint8]
+    space: NDArray[np.uint8]
+    size: NDArray[np.uint8]
+    gap: NDArray[np.int32]
+    loop_exit: NDArray[np.bool_] | NDArray[np.uint8]
+    needs: NDArray[np.uint64]
+    mask: NDArray[np.uint32]
+    base: NDArray[np.int64]
+    step: NDArray[np.int64]
+
+    @property
+    def instructions(self) -> int:
+        """Warp instructions in the segment, over all warps."""
+        return self.trips * int(np.count_nonzero(self.mask))
+
+    def with_lanes(
+        self,
+        base: NDArray[np.int64],
+        needs: NDArray[np.uint64] | None = None,
+        mask: NDArray[np.uint32] | None = None,
+    ) -> Segment:
+        """Return the segment with other addresses (`base`), and with other `needs` and `mask` if they are given."""
+        return Segment(
+            trips=self.trips,
+            pc=self.pc,
+            op=self.op,
+            space=self.space,
+            size=self.size,
+            gap=self.gap,
+            loop_exit=self.loop_exit,
+            needs=self.needs if needs is None else needs,
+            mask=self.mask if mask is None else mask,
+            base=base,
+            step=self.step,
+        )
+
+
+Program = Sequence[Segment]
+
+"""One block's memory instructions in program order, as segments."""
+
+
+def slice_warps(columns: Columns, first: int, last: int) -> Columns:
+    """Return warps ``first:last`` as `Columns` of their own; the big columns are views, nothing is copied."""
+    return _slice_rows(columns, columns.warp_start[first : last + 1])
+
+
+def slice_rows(columns: Columns, first: int, last: int) -> Columns:
+    """Return instructions ``first:last`` of one warp, counted over all of them, as `Columns` of a single warp."""
+    return _slice_rows(columns, np.array([first, last]))
+
+
+def _slice_rows(columns: Columns, warp_start: NDArray[np.int64]) -> Columns:
+    lo, hi = int(warp_start[0]), int(warp_start[-1])
+    at, end = int(columns.address_start[lo]), int(columns.address_start[hi])
+    per_instruction = {
+        name: getattr(columns, name)[lo:hi]
+        for name in ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
+    }
+    return Columns(
+        warp_start=warp_start - lo,
+        address_start=columns.address_start[lo : hi + 1] - at,
+        addresses=columns.addresses[at:end],
+        **per_instruction,
+    )

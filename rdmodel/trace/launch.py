@@ -1,0 +1,80 @@
+"""Define `Launch`: the name and shape of a kernel launch, and the resources that a block occupies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rdmodel.errors import LaunchError, visible
+
+WARP = 32
+"""Lanes in a warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """Where an array of the kernel lies: `name`, first byte address `base`, length `bytes`."""
+
+    name: str
+    base: int
+    bytes: int
+
+    def __post_init__(self) -> None:
+        """Have a name that can be shown."""
+        object.__setattr__(self, "name", visible(self.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One kernel launch: its name, shape and what a block occupies on an SM.
+
+    `grid` and `block` are (x, y, z). `registers` is per thread and `shared_memory` in bytes per block; 0 =
+    unknown, which limits nothing. Names are one line that can be shown: other characters become escapes. Raises
+    `LaunchError` for what is no whole number, an empty or a negative one.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    registers: int = 0
+    shared_memory: int = 0
+    arrays: tuple[ArrayInfo, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that no launch can have."""
+        object.__setattr__(self, "kernel", visible(self.kernel))
+        for name in ("grid", "block"):
+            shape = getattr(self, name)
+            if np.size(shape) != 3 or not all(_is_whole(n, least=1) for n in shape):
+                raise LaunchError(f"{name}={shape}: needs three dimensions of at least 1")
+            object.__setattr__(self, name, tuple(map(int, shape)))
+        for name in ("registers", "shared_memory"):
+            need = getattr(self, name)
+            if not _is_whole(need, least=0):
+                raise LaunchError(f"{name}={need}: must be a whole number of at least 0 (0 = unknown)")
+            object.__setattr__(self, name, int(need))
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks in the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def block_threads(self) -> int:
+        """Threads per block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def block_warps(self) -> int:
+        """Warps per block; the last one may be partial."""
+        return -(-self.block_threads // WARP)
+
+    @property
+    def threads(self) -> int:
+        """Threads in the grid."""
+        return self.blocks * self.block_threads
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least

@@ -1,0 +1,319 @@
+"""The native form of a trace on disk: a folder with one raw ``.npy`` file per column and ``meta.json``.
+
+Columns are little-endian, one-dimensional and named as in `rdmodel.trace.Columns`; ``blocks.npy`` (int64)
+holds the ids of the blocks. ``meta.json`` holds ``format``, ``version``, ``launch``, ``columns`` (the length
+of every column) and ``source`` (where the trace came from: whatever its maker wrote). Reading maps the
+columns into memory, so a trace may be larger than memory; writing keeps only a piece of one block at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.common.progress import Progress
+from rdmodel.errors import LaunchError, TraceError
+from rdmodel.trace import npy
+from rdmodel.trace.columns import Columns
+from rdmodel.trace.launch import ArrayInfo, Launch
+from rdmodel.trace.mapped_pages import Pages
+from rdmodel.trace.splitting import pieces
+from rdmodel.trace.trace import Trace
+
+FORMAT = "rdmodel-trace"
+VERSION = 1
+META = "meta.json"
+DTYPES = {
+    "blocks": "<i8",
+    "warp_start": "<i8",
+    "pc": "<i4",
+    "op": "|u1",
+    "space": "|u1",
+    "size": "|u1",
+    "gap": "<i4",
+    "needs": "<u8",
+    "loop_exit": "|b1",
+    "mask": "<u4",
+    "address_start": "<i8",
+    "addresses": "<i8",
+}
+"""Every column of the format with its dtype on disk."""
+
+_OFFSETS = ("warp_start", "address_start")
+_PER_INSTRUCTION = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
+_MOST = (1 << 63) - 1
+
+BLOCKS_AT_A_TIME = 1 << 16
+
+
+def save(
+    trace: Trace,
+    path: str | os.PathLike[str],
+    *,
+    source: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Write a trace as a folder, block by block; memory stays within a few pieces (`rdmodel.trace.splitting`).
+
+    The folder appears under its name only when complete: a run that is killed leaves the old one or none (and
+    perhaps a hidden ``.NAME.*.partial`` beside it). `source` is any JSON object. Raises `TraceError` if
+    `path` exists, unless `overwrite` is set and it is a folder with nothing but a trace in it; if `source` is
+    not JSON; or if something cannot be written.
+    """
+    target = Path(path).resolve()
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "launch": asdict(trace.launch),
+        "source": dict(source or {}),
+    }
+    try:
+        json.dumps(head, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TraceError(f"source: cannot be written as JSON: {error}") from None
+    _refuse_foreign(target, overwrite)
+    try:
+        with _replacing(target) as folder:
+            counts = _write_columns(trace, folder, progress)
+            text = json.dumps({**head, "columns": counts}, indent=1, allow_nan=False)
+            (folder / META).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
+    """Return the trace in a folder that `save` wrote, its columns mapped into memory, read-only.
+
+    The check of all columns against each other reads them once, in bounded memory; `trusted` skips it, for a
+    folder that is known to be sound. Pages that were read are given back as readers go on (`Trace.pages`), so
+    that a trace takes `rdmodel.trace.mapped_pages.WINDOW` bytes of memory, whatever its length. Raises
+    `TraceError` that names the file and what is wrong with it: a newer version, a missing, truncated or
+    foreign file, columns that disagree.
+    """
+    folder = Path(path)
+    meta = _read_meta(folder)
+    launch = launch_from(meta.get("launch"), folder / META)
+    columns = {name: _map_column(folder, name, meta.get("columns")) for name in DTYPES}
+    rows = len(columns["pc"])
+    for name in _PER_INSTRUCTION:
+        if len(columns[name]) != rows:
+            raise TraceError(f"{folder / name}.npy: {len(columns[name])} values, but pc.npy has {rows}")
+    if len(columns["address_start"]) != rows + 1:
+        found = len(columns["address_start"])
+        raise TraceError(f"{folder}/address_start.npy: {found} values, {rows} instructions need {rows + 1}")
+    blocks = columns.pop("blocks")
+    try:
+        held = Columns(**columns)
+        return Trace(launch, held, compact(blocks), trusted, mapped_pages(held))
+    except TraceError as error:
+        raise TraceError(f"{folder}: {error}") from None
+
+
+def read_source(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what was given to `save` as `source`; raises `TraceError` as `load` does."""
+    source = _read_meta(Path(path)).get("source", {})
+    return dict(source) if isinstance(source, dict) else {}
+
+
+def is_trace(path: str | os.PathLike[str]) -> bool:
+    """Tell whether `path` is a folder with the ``meta.json`` of this format, of any version."""
+    try:
+        meta = json.loads((Path(path) / META).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(meta, dict) and meta.get("format") == FORMAT
+
+
+# ---- Writing
+
+
+def _refuse_foreign(target: Path, overwrite: bool) -> None:
+    # Files that someone else put beside the columns would be lost with the folder.
+    if not os.path.lexists(target):
+        return
+    ours = {META, *(f"{name}.npy" for name in DTYPES)}
+    if not is_trace(target) or not {entry.name for entry in target.iterdir()} <= ours:
+        raise TraceError(f"{target}: exists and is not just a trace folder; it is never overwritten")
+    if not overwrite:
+        raise TraceError(f"{target}: exists already; overwrite=True (--overwrite) replaces it")
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """Give a new folder beside `target` that takes its place on success and vanishes on any exception."""
+    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
+    try:
+        partial.mkdir()
+        yield partial
+        _swap(partial, target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _swap(partial: Path, target: Path) -> None:
+    if not target.exists():
+        partial.rename(target)
+        return
+    old = partial.with_suffix(".old")
+    target.rename(old)
+    try:
+        partial.rename(target)
+    finally:
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(target)
+
+
+class _ColumnFile:
+    """A ``.npy`` file that grows; its header, of fixed length, is written again when the length is known."""
+
+    def __init__(self, path: Path, dtype: str) -> None:
+        self._file = path.open("xb")
+        self._dtype = np.dtype(dtype)
+        self.count = 0
+        self._write_header()
+
+    def append(self, values: NDArray[Any]) -> None:
+        self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
+        self.count += len(values)
+
+    def finish(self) -> None:
+        self._file.seek(0)
+        self._write_header()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write_header(self) -> None:
+        # NumPy pads the header so that the first dimension has room to grow.
+        header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.count,)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+
+def _write_columns(trace: Trace, folder: Path, progress: Progress | None) -> dict[str, int]:
+    """Write every column of the trace; return their lengths."""
+    assert trace.blocks is not None
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(closing(_ColumnFile(folder / f"{name}.npy", dtype)))
+            for name, dtype in DTYPES.items()
+        }
+        for name in _OFFSETS:
+            files[name].append(np.zeros(1, dtype=np.int64))
+        for done, block in enumerate(trace.blocks, start=1):
+            files["blocks"].append(np.array([block]))
+            _write_block(trace, int(block), files)
+            if progress is not None:
+                progress(done, len(trace.blocks))
+        for file in files.values():
+            file.finish()
+        return {name: file.count for name, file in files.items()}
+
+
+def _write_block(trace: Trace, block: int, files: Mapping[str, _ColumnFile]) -> None:
+    warp_end = np.zeros(trace.launch.block_warps, dtype=np.int64)
+    rows = files["pc"].count
+    for first, columns in pieces(trace, block):
+        warp_end[first : first + columns.warps] += np.diff(columns.warp_start)
+        files["address_start"].append(columns.address_start[1:] + files["addresses"].count)
+        for name in (*_PER_INSTRUCTION, "addresses"):
+            files[name].append(getattr(columns, name))
+    files["warp_start"].append(rows + np.cumsum(warp_end))
+
+
+# ---- Reading
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    where = folder / META
+    try:
+        meta = json.loads(where.read_bytes())
+    except OSError as error:
+        raise TraceError(f"{where}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{where}: is not JSON: {error}") from None
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise TraceError(f"{where}: is not the description of a trace ('format' is not {FORMAT!r})")
+    version = meta.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise TraceError(f"{where}: version={version!r}: must be a whole number of at least 1")
+    if version > VERSION:
+        raise TraceError(f"{where}: version {version} is newer than this rdmodel reads ({VERSION})")
+    return meta
+
+
+def launch_from(plain: Any, where: str | os.PathLike[str]) -> Launch:
+    """Return the launch that JSON describes; raise `TraceError` that names the file `where` it is from."""
+    try:
+        arrays = tuple(ArrayInfo(str(a["name"]), _count(a["base"]), _count(a["bytes"])) for a in plain["arrays"])
+        return Launch(
+            kernel=str(plain["kernel"]),
+            grid=_shape(plain["grid"]),
+            block=_shape(plain["block"]),
+            registers=_count(plain["registers"]),
+            shared_memory=_count(plain["shared_memory"]),
+            arrays=arrays,
+        )
+    except KeyError as error:
+        raise TraceError(f"{where}: launch: {error.args[0]} is missing") from None
+    except (TypeError, LaunchError, TraceError) as error:
+        raise TraceError(f"{where}: launch: {error}") from None
+
+
+def _shape(values: Any) -> tuple[int, int, int]:
+    x, y, z = (_count(n) for n in values) if isinstance(values, list) and len(values) == 3 else (0, 0, 0)
+    return x, y, z
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST
+
+
+def _count(value: Any) -> int:
+    if not _is_count(value):
+        raise TraceError(f"{value!r} is not a whole number from 0 to 2^63 - 1")
+    return int(value)
+
+
+def _map_column(folder: Path, name: str, counts: Any) -> NDArray[Any]:
+    where = folder / f"{name}.npy"
+    if not isinstance(counts, dict) or not _is_count(counts.get(name)):
+        raise TraceError(f"{folder / META}: columns: the length of {name} is missing")
+    return npy.mapped(where, DTYPES[name], counts[name])
+
+
+def compact(blocks: NDArray[np.int64]) -> range | list[int]:
+    """Return block ids as a range if they are evenly spaced, as those of one SM or of a whole grid are."""
+    if len(blocks) < 2 or blocks[0] >= blocks[1]:
+        return blocks.tolist()  # type: ignore[no-any-return]
+    step = int(blocks[1]) - int(blocks[0])
+    for start in range(0, len(blocks), BLOCKS_AT_A_TIME):
+        if (np.diff(blocks[start : start + BLOCKS_AT_A_TIME + 1]) != step).any():
+            return blocks.tolist()  # type: ignore[no-any-return]
+    return range(int(blocks[0]), int(blocks[0]) + step * len(blocks), step)
+
+
+def mapped_pages(columns: Columns) -> Pages:
+    """Return the pages of those columns that are mapped, or views of what is."""
+    maps = []
+    for column in fields(columns):
+        owner: Any = getattr(columns, column.name)
+        while owner is not None and not isinstance(owner, np.memmap):
+            owner = getattr(owner, "base", None)
+        mapped = getattr(owner, "_mmap", None)
+        if mapped is not None:
+            maps.append(mapped)
+    return Pages(maps)

@@ -1,0 +1,341 @@
+"""Quick estimates: exact where everything is run, laws where a part stands for the whole, and bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rdmodel as rd
+import tracegen
+from rdmodel.errors import ConfigError, TraceError
+from rdmodel.estimation.excerpt import Excerpt
+from rdmodel.trace import Columns, Launch
+from tests.rdmodel.model.test_cores_against_reference import make_trace
+from tests.rdmodel.model.test_predict import load
+from tests.support.random_traces import ProgramTrace, column_traces
+from tracegen.affine.shortening import Shortened
+
+COUNTS = ("transactions", "hits", "latency_misses", "misses", "stalls_mshr", "stalls_ways", "bypassed", "steps", "l2")
+NAMES = {"transactions", "hits", "latency_misses", "misses", "miss_rate", "steps"}
+WAYS = pytest.mark.parametrize("l2", [False, True], ids=["l1", "l2"])
+
+STREAM = {
+    "name": "stream",
+    "parameters": {"B": 500, "N": 400},
+    "arrays": {"a": ["B", "N", 256]},
+    "grid": ["B"],
+    "block": [256],
+    "body": [{"for": "k", "to": "N", "do": [{"gap": 2}, {"load": "a", "at": ["block_x", "k", "thread_x"]}]}],
+}
+"""Every block reads lines of its own, each once."""
+
+TILES = {
+    "name": "tiles",
+    "parameters": {"NI": 256, "NJ": 256, "NK": 512, "T": 16},
+    "arrays": {"c": ["NI", "NJ"], "a": ["NI", "NK"], "b": ["NK", "NJ"]},
+    "threads": ["NJ", "NI"],
+    "block": ["T", "T"],
+    "body": [
+        {
+            "for": "k",
+            "to": "NK",
+            "step": "T",
+            "do": [
+                {"for": "p", "from": "thread_x", "to": "T", "step": "T", "do": [{"load": "a", "at": ["y", "k + p"]}]},
+                {"for": "q", "from": "thread_y", "to": "T", "step": "T", "do": [{"load": "b", "at": ["k + q", "x"]}]},
+                "barrier",
+            ],
+        },
+        {"store": "c", "at": ["y", "x"]},
+    ],
+}
+
+
+def gemm(**sizes: int):
+    return tracegen.affine_kernel("gemm", **{"NI": 128, "NJ": 128, "NK": 64, **sizes})
+
+
+def exactly(trace, l2: bool, **options):
+    return rd.predict(trace, model_sms="all", threads=None, histogram=False, l2=l2, **options)
+
+
+def instructions_of(trace) -> int:
+    """Count warp instructions and gaps, one by one."""
+    rows = trace.columns
+    return len(rows) + int(rows.gap.astype(object).sum())
+
+
+# ---- exact
+
+
+@WAYS
+@pytest.mark.parametrize("definition", ["hardware", "paper"])
+@pytest.mark.parametrize("work", [None, 10_000_000])
+def test_with_work_enough_everything_is_counted_as_by_predict(l2, definition, work):
+    trace = gemm()
+    found, exact = (
+        rd.estimate(trace, l2=l2, work=work, definition=definition, seed=3),
+        exactly(trace, l2, definition=definition, seed=3),
+    )
+    assert [getattr(found, name) for name in COUNTS] == [getattr(exact, name) for name in COUNTS]
+    assert found.per_sm == exact.per_sm
+    assert found.instructions == instructions_of(trace)
+    assert set(found.estimates) == NAMES | ({"l2_bytes", "dram_bytes"} if l2 else set())
+    assert all(one.low == one.value == one.high for one in found.estimates.values())
+    assert found.config["trace"] == exact.config["trace"]
+    assert found.config["work"] == work
+
+
+@settings(max_examples=25)
+@given(column_traces(), st.booleans())
+def test_recorded_traces_are_counted_as_by_predict(trace, l2):
+    try:
+        exact = exactly(trace, l2)
+    except rd.RdmodelError as error:
+        with pytest.raises(type(error)):
+            rd.estimate(trace, l2=l2)
+        return
+    found = rd.estimate(trace, l2=l2)
+    assert [getattr(found, name) for name in COUNTS] == [getattr(exact, name) for name in COUNTS]
+    assert found.instructions == instructions_of(trace)
+
+
+def test_blocks_that_depend_on_those_before_are_all_run_in_order():
+    asked = []
+
+    class InOrder(ProgramTrace):
+        any_order = False
+
+        def block(self, block):
+            asked.append(block)
+            return super().block(block)
+
+    stream = tracegen.affine_kernel(STREAM)
+    trace = InOrder(dataclasses.replace(stream.launch, grid=(40, 1, 1)), {b: stream.block(b) for b in range(40)})
+    assert rd.estimate(trace, work=100).estimates["misses"].standard_error == 0
+    assert asked == list(range(40))
+
+
+def test_only_the_first_blocks_can_be_asked_for():
+    trace = gemm()
+    found, exact = rd.estimate(trace, blocks=7), exactly(trace, False, blocks=7)
+    assert (found.transactions, found.misses) == (exact.transactions, exact.misses)
+
+
+# ---- laws
+
+
+@WAYS
+@pytest.mark.parametrize("work", [20_000, 100_000])
+def test_blocks_that_share_nothing_are_counted_exactly_whatever_is_run_of_them(l2, work):
+    trace = tracegen.affine_kernel(STREAM)
+    found = rd.estimate(trace, l2=l2, work=work)
+    lines = 500 * 400 * 8
+    assert found.transactions == pytest.approx(lines)
+    assert found.misses.total == pytest.approx(lines)
+    assert found.hits == found.latency_misses == 0
+    assert found.instructions == pytest.approx(lines * 3)
+    assert lines in found.estimates["misses"]
+    assert found.estimates["misses"].standard_error > 0
+    if l2:
+        assert found.l2.reads == found.l2.misses == pytest.approx(lines)
+        assert found.l2.dram_bytes == pytest.approx(lines * 128)
+
+
+@WAYS
+def test_parts_add_up_to_the_whole(l2):
+    found = rd.estimate(gemm(NI=512, NJ=512, NK=512), l2=l2)
+    assert found.hits + found.latency_misses + found.misses.total == pytest.approx(found.transactions)
+    if l2:
+        assert found.l2.reads == pytest.approx(found.misses.total)
+        assert found.l2.hits + found.l2.misses == pytest.approx(found.l2.reads)
+        assert 0 <= found.l2.write_hits <= found.l2.writes
+        assert found.l2.write_backs >= 0
+    for one in found.estimates.values():
+        assert 0 <= one.low <= one.value <= one.high
+
+
+@WAYS
+@pytest.mark.parametrize("kernel", ["atax.2", "mvt.2"])
+def test_simple_kernels_are_within_their_intervals(l2, kernel):
+    trace = tracegen.affine_kernel(kernel)
+    exact = exactly(trace, l2)
+    found = rd.estimate(trace, l2=l2, work=100_000).estimates
+    assert exact.miss_rate in found["miss_rate"]
+    assert exact.misses.total in found["misses"]
+    assert exact.transactions in found["transactions"]
+    if l2:
+        assert exact.l2.dram_bytes in found["dram_bytes"]
+
+
+@WAYS
+def test_the_same_question_has_the_same_answer(l2):
+    trace = gemm(NI=512, NJ=512, NK=256)
+    one, other = (rd.estimate(trace, l2=l2, work=30_000, seed=5) for _ in range(2))
+    assert one == other
+    assert one.estimates == other.estimates
+
+
+@WAYS
+def test_more_work_opens_no_fewer_transactions(l2, monkeypatch):
+    run = []
+
+    def counted(*args, **options):
+        result = rd.predict(*args, **options)
+        run[-1] += result.transactions
+        return result
+
+    monkeypatch.setattr("rdmodel.estimation.estimate.predict", counted)
+    for work in (20_000, 150_000, 1_000_000, None):
+        run.append(0)
+        rd.estimate(gemm(NI=256, NJ=256, NK=256), l2=l2, work=work)
+    assert run == sorted(run)
+    assert run[0] < run[-1] / 20
+
+
+def test_triangles_and_borders_do_not_stop_it():
+    for kernel, sizes in {"corr.corr": {"M": 512, "N": 64}, "2dconv": {"NI": 1024, "NJ": 1024}}.items():
+        trace = tracegen.affine_kernel(kernel, **sizes)
+        assert rd.estimate(trace, l2=True, work=30_000).transactions > 0
+
+
+def test_fewer_sms_than_the_gpu_has_are_possible():
+    assert rd.estimate(gemm(NI=256, NJ=256), sms=3, work=10_000).config["options"]["sms"] == 3
+
+
+# ---- excerpts
+
+
+def addresses(program) -> list[list[int]]:
+    """Return the addresses of the lanes of warp 0, instruction by instruction."""
+    return [
+        (segment.base[0, i] + t * segment.step[i]).tolist()
+        for segment in program
+        for t in range(segment.trips)
+        for i in range(len(segment.op))
+        if segment.mask[0, i]
+    ]
+
+
+def is_within(part: list, whole: list) -> bool:
+    """Tell whether one list is a subsequence of the other."""
+    rest = iter(whole)
+    return all(any(item == other for other in rest) for item in part)
+
+
+@pytest.mark.parametrize("kernel", [STREAM, TILES], ids=["loop", "tiles"])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
+@pytest.mark.parametrize("start", [0.0, 0.1, 0.6])
+def test_an_excerpt_keeps_instructions_in_their_order(kernel, share, start):
+    trace = tracegen.affine_kernel(kernel)
+    whole = addresses(trace.block(3))
+    excerpt = Excerpt(trace, [3], share, [start])
+    part = addresses(excerpt.block(0))
+    assert is_within(part, whole)
+    assert excerpt.shares == pytest.approx(len(part) / len(whole), abs=0.05)
+    assert abs(len(part) / len(whole) - share) < 0.1
+
+
+def test_an_excerpt_of_columns_keeps_a_share_of_every_warp():
+    rows = [[load(line) for line in range(10)], [load(line) for line in range(50, 54)]]
+    excerpt = Excerpt(make_trace([rows, rows], warps=2), [1], 0.5, [0.3])
+    part = excerpt.block(0)
+    assert isinstance(part, Columns)
+    part.check()
+    assert np.diff(part.warp_start).tolist() == [5, 2]
+    assert part.addresses[0] // 128 == 3
+    assert excerpt.shares == 0.5
+
+
+def test_what_is_written_out_keeps_segments_in_a_row():
+    program = [dataclasses.replace(s, trips=1) for s in tracegen.affine_kernel(STREAM).block(0) for _ in range(20)]
+    trace = ProgramTrace(Launch(kernel="k", grid=(1, 1, 1), block=(256, 1, 1)), {0: program})
+    assert len(Excerpt(trace, [0], 0.25, [0.5]).block(0)) == 5
+
+
+def test_a_shortened_nest_says_what_is_left():
+    trace = tracegen.affine_kernel(TILES)
+    make, left = trace.shortened(0.25)
+    assert left(0) == 8 / 32
+    of_loops, part = len(addresses(trace.block(0))) - 1, len(addresses(make(0, 0.0))) - 1
+    assert part == of_loops / 4
+    assert tracegen.affine_kernel(STREAM).shortened(0.25) is None
+    assert Shortened(trace._nest, 1e-9).loops[0][1] == 2
+
+
+# ---- absurd sizes and bad input
+
+
+@WAYS
+def test_absurd_sizes_are_answered_at_once(l2):
+    sizes = {"N": 1 << 32, "B": 10**9}
+    nest = {
+        "name": "absurd",
+        "parameters": sizes,
+        "arrays": {"a": [1 << 34]},
+        "grid": ["B"],
+        "block": [256],
+        "body": [{"for": "k", "to": "N", "do": [{"load": "a", "at": ["k + thread_x"]}]}],
+    }
+    trace = tracegen.affine_kernel(nest)
+    # Whatever took a step per block, or per iteration, would never end.
+    found = rd.estimate(trace, l2=l2)
+    assert found.instructions == pytest.approx(10**9 * 8 * 2**32, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"work": 0}, "work=0: must be a number"),
+        ({"work": float("nan")}, "work=nan"),
+        ({"work": True}, "work=True"),
+        ({"work": "all"}, "work='all'"),
+        ({"l2": 1}, "l2=1: must be True or False"),
+        ({"model_sms": 2}, "model_sms: not an option of estimate"),
+        ({"sample_sms": 2}, "sample_sms: not an option of estimate"),
+        ({"seeds": 2}, "seeds: not an option"),
+        ({"blocks": 0}, "blocks=0: must be at least 1"),
+        ({"sms": 0}, "sms=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"colour": 1}, "colour"),
+        ({"gpu": "none"}, "GPU"),
+    ],
+)
+def test_bad_arguments_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        rd.estimate(gemm(), **options)
+
+
+def test_what_is_no_trace_is_refused():
+    with pytest.raises(TraceError, match="must be a Trace"):
+        rd.estimate("gemm")
+
+
+def test_a_block_that_is_missing_is_named():
+    trace = tracegen.affine_kernel("gemm", NI=128, NJ=128, NK=64, blocks=[0, 1, 3])
+    with pytest.raises(TraceError, match="block 2 is not in the trace"):
+        rd.estimate(trace)
+    assert rd.estimate(trace, blocks=2).transactions > 0
+
+
+def test_progress_rises_and_may_stop_it():
+    seen = []
+
+    class Enough(Exception):
+        pass
+
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
+        if done >= 20:
+            raise Enough
+
+    rd.estimate(gemm(NI=512, NJ=512), l2=True, progress=lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen)
+    assert seen[-1][0] == seen[-1][1]
+    seen.clear()
+    with pytest.raises(Enough):
+        rd.estimate(gemm(NI=512, NJ=512), l2=True, progress=progress)

@@ -1,0 +1,227 @@
+"""Which blocks an SM gets and how many are resident, against block-by-block oracles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdmodel.errors import ConfigError, LaunchError
+from rdmodel.gpu.config import GPU, CacheConfig
+from rdmodel.gpu.occupancy import residency
+from rdmodel.model.dealing import cap_blocks, deal, modelled_blocks
+from rdmodel.model.options import Options
+from rdmodel.policies import Linear
+from rdmodel.trace import WARP, Launch
+
+L1 = CacheConfig(size=4096, ways=4, index=Linear())
+FERMI = GPU(name="fermi", sms=14, max_threads=1536, max_blocks=8, max_warps=48, l1=L1)
+
+
+def make_launch(block=(32, 1, 1), grid=(100, 1, 1), **needs: int) -> Launch:
+    return Launch(kernel="k", grid=grid, block=block, **needs)
+
+
+# ---- residency
+
+
+def usage(launch: Launch, unit: int) -> dict[str, int]:
+    """Count what one block occupies: thread by thread, warp by warp, register unit by register unit."""
+    x, y, z = launch.block
+    threads = sum(1 for _ in range(x) for _ in range(y) for _ in range(z))
+    warps = len({thread // WARP for thread in range(threads)})
+    registers = 0
+    for _ in range(warps):
+        allocated = 0
+        while allocated < WARP * launch.registers:
+            allocated += unit
+        registers += allocated
+    return {
+        "blocks": 1,
+        "threads": threads,
+        "warps": warps,
+        "registers": registers,
+        "shared memory": launch.shared_memory,
+    }
+
+
+def fit_one_by_one(one: dict[str, int], limits: dict[str, int]) -> int:
+    """Add blocks as long as no resource is exceeded."""
+    count = 0
+    while all((count + 1) * one[name] <= limits[name] for name in one):
+        count += 1
+    return count
+
+
+LAUNCHES = st.builds(
+    make_launch,
+    block=st.tuples(st.integers(1, 40), st.integers(1, 6), st.integers(1, 3)),
+    registers=st.integers(0, 70),
+    shared_memory=st.integers(0, 5000),
+)
+GPUS = st.builds(
+    GPU,
+    name=st.just("any"),
+    sms=st.just(2),
+    max_threads=st.integers(1, 2000),
+    max_blocks=st.integers(1, 12),
+    max_warps=st.integers(1, 64),
+    registers=st.integers(1, 40000),
+    register_unit=st.sampled_from([1, 64, 100, 256, 512]),
+    shared_memory=st.integers(0, 20000),
+    max_block_threads=st.integers(300, 1024),
+    l1=st.just(L1),
+)
+
+
+@given(LAUNCHES, GPUS)
+def test_residency_is_how_many_blocks_can_be_added_before_a_resource_runs_out(launch, gpu):
+    one = usage(launch, gpu.register_unit)
+    limits = {
+        "blocks": gpu.max_blocks,
+        "threads": gpu.max_threads,
+        "warps": gpu.max_warps,
+        "registers": gpu.registers,
+        "shared memory": gpu.shared_memory,
+    }
+    fitting = fit_one_by_one(one, limits)
+    if one["threads"] > gpu.max_block_threads or fitting == 0:
+        with pytest.raises(LaunchError):
+            residency(launch, gpu)
+        return
+    found = residency(launch, gpu)
+    assert found.blocks == fitting
+    # The limiter is a resource that has no room for one more block.
+    assert (fitting + 1) * one[found.limiter] > limits[found.limiter]
+
+
+@pytest.mark.parametrize(
+    ("launch", "limits", "message"),
+    [
+        (make_launch(block=(65, 4, 4)), {}, "1040 threads, fermi allows at most 1024 per block"),
+        (make_launch(block=(64, 1, 1)), {"max_threads": 63}, "needs 64 threads, an SM of fermi has 63"),
+        (make_launch(block=(33, 1, 1)), {"max_warps": 1}, "needs 2 warps, an SM of fermi has 1"),
+        (make_launch(registers=3), {"registers": 127}, "needs 128 registers, an SM of fermi has 127"),
+        (make_launch(shared_memory=49153), {}, "needs 49153 shared memory, an SM of fermi has 49152"),
+    ],
+)
+def test_a_block_that_does_not_fit_is_refused_with_the_limit_it_breaks(launch, limits, message):
+    with pytest.raises(LaunchError, match=message):
+        residency(launch, FERMI.replace(**limits))
+
+
+def test_a_partial_warp_occupies_a_whole_warp_and_its_registers():
+    gpu = FERMI.replace(registers=2 * 1024, register_unit=1)
+    assert residency(make_launch(block=(33, 1, 1), registers=32), gpu).blocks == 1
+    assert residency(make_launch(block=(32, 1, 1), registers=32), gpu).blocks == 2
+
+
+def test_unknown_registers_and_shared_memory_limit_nothing():
+    tight = FERMI.replace(registers=1, shared_memory=0)
+    assert residency(make_launch(), tight).blocks == 8
+    assert residency(make_launch(), tight).limiter == "blocks"
+
+
+# ---- numbering and dealing
+
+
+def resolved(**options: object) -> Options:
+    return Options(**options).resolve(FERMI)
+
+
+def deal_one_by_one(launch: Launch, options: Options) -> list[list[int]]:
+    """Go through the grid x fastest, then y, then z, and hand each block to the next SM in turn."""
+    x, y, z = launch.grid
+    blocks = [i + x * (j + y * k) for k in range(z) for j in range(y) for i in range(x)]
+    kept = blocks if options.blocks is None else blocks[: options.blocks]
+    per_sm: list[list[int]] = [[] for _ in range(options.sms)]
+    for turn, block in enumerate(kept):
+        mine = per_sm[turn % options.sms]
+        room = options.threads is None or (len(mine) + 1) * launch.block_threads <= options.threads
+        if room:
+            mine.append(block)
+    return per_sm if options.model_sms == "all" else per_sm[: options.model_sms]
+
+
+GRIDS = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 3))
+
+
+@given(
+    GRIDS,
+    st.sampled_from([(32, 1, 1), (33, 1, 1), (16, 4, 2)]),
+    st.integers(3, 9),
+    st.sampled_from([1, 2, 3, "all"]),
+    st.one_of(st.none(), st.integers(128, 1000)),
+    st.one_of(st.none(), st.integers(1, 200)),
+)
+def test_blocks_are_dealt_in_grid_order_to_the_sms_in_turn(grid, block, sms, model_sms, threads, blocks):
+    launch = make_launch(block=block, grid=grid)
+    options = resolved(sms=sms, model_sms=model_sms, threads=threads, blocks=blocks)
+    want = deal_one_by_one(launch, options)
+    assert [list(ids) for ids in deal(launch, options)] == want
+    assert list(modelled_blocks(launch, options)) == sorted(block for ids in want for block in ids)
+
+
+@given(GRIDS, st.integers(1, 20))
+def test_all_sms_together_get_every_block_once(grid, sms):
+    launch = make_launch(grid=grid)
+    dealt = deal(launch, resolved(sms=sms, model_sms="all", threads=None))
+    assert sorted(block for ids in dealt for block in ids) == list(range(launch.blocks))
+    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+
+
+def test_by_default_one_sm_of_the_gpu_gets_at_most_8192_threads():
+    dealt = deal(make_launch(block=(256, 1, 1), grid=(10_000, 1, 1)), resolved())
+    assert [list(ids) for ids in dealt] == [list(range(0, 32 * 14, 14))]
+
+
+def test_threads_are_cut_to_whole_blocks():
+    launch = make_launch(block=(96, 1, 1))
+    assert cap_blocks(launch, resolved(threads=287)) == 2
+    assert cap_blocks(launch, resolved(threads=288)) == 3
+    assert cap_blocks(launch, resolved(threads=None)) == launch.blocks
+
+
+def test_fewer_threads_than_one_block_is_an_error_that_names_both():
+    with pytest.raises(ConfigError, match="threads=95: is less than one block of 96 threads"):
+        cap_blocks(make_launch(block=(96, 1, 1)), resolved(threads=95))
+
+
+def test_a_grid_smaller_than_the_sms_leaves_some_without_blocks():
+    dealt = deal(make_launch(grid=(3, 1, 1)), resolved(model_sms=5))
+    assert [list(ids) for ids in dealt] == [[0], [1], [2], [], []]
+
+
+def test_a_huge_grid_is_dealt_without_writing_it_out():
+    launch = make_launch(grid=(2**31 - 1, 65535, 1))
+    ids = modelled_blocks(launch, resolved(threads=None, blocks=2**40))
+    assert (ids[0], ids[1], len(ids)) == (0, 14, -(-(2**40) // 14))
+
+
+# ---- the launch itself
+
+
+def test_a_launch_counts_threads_warps_and_blocks():
+    launch = make_launch(block=(33, 2, 1), grid=(3, 4, 5))
+    assert (launch.block_threads, launch.block_warps, launch.blocks, launch.threads) == (66, 3, 60, 3960)
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 1), (1, -1, 1), (1, 1), (1, 1, 1, 1), (1.5, 1, 1), (1.0, 1, 1), 5])
+@pytest.mark.parametrize("name", ["grid", "block"])
+def test_shapes_that_no_launch_has_are_refused(name, shape):
+    with pytest.raises(LaunchError, match=f"^{name}=.*needs three dimensions of at least 1$"):
+        make_launch(**{name: shape})
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, float("nan"), "many", True])
+@pytest.mark.parametrize("name", ["registers", "shared_memory"])
+def test_needs_that_are_no_whole_numbers_are_refused(name, value):
+    with pytest.raises(LaunchError, match=f"^{name}={value}: must be a whole number of at least 0"):
+        make_launch(**{name: value})
+
+
+def test_numpy_integers_become_plain_ones():
+    launch = make_launch(grid=np.array([2, 3, 4]), registers=np.int32(20))
+    assert launch == make_launch(grid=(2, 3, 4), registers=20)
+    assert {type(n) for n in (*launch.grid, launch.registers)} == {int}

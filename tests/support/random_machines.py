@@ -1,0 +1,310 @@
+"""Random machines and programs for the simulators, and the compiled engine driven by hand, with its log."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rdmodel.gpu.config import GPU, CacheConfig, CoreConfig
+from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
+from rdmodel.policies import (
+    ABYP,
+    APCM,
+    CCWS,
+    DWTCS,
+    MRPB,
+    PCAL,
+    PD,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    Linear,
+    PMod,
+    StreamingBypass,
+)
+from rdmodel.reference.machine import MachineInstruction
+from rdmodel.simulator import _engine, machine
+from rdmodel.trace import Op
+from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT
+
+KINDS = ("issue", "access", "fill", "slice", "dram", "begin", "end")
+
+
+def random_gpu(random, line=128, **parts):
+    """Return a small machine whose limits are all small enough to be hit; `parts` are changes by part: l1={...}."""
+    ways, sets = int(random.integers(1, 5)), int(2 ** random.integers(0, 3))
+    pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
+    slices, l2_ways = int(random.integers(1, 4)), int(random.integers(1, 4))
+    gpu = GPU(
+        name="random",
+        sms=1,
+        max_threads=1536,
+        max_blocks=8,
+        max_warps=48,
+        clock=pick(700, 700, 600, 1000),
+        l1=CacheConfig(
+            size=ways * sets * line,
+            ways=ways,
+            line=line,
+            index=pick(Linear(), PMod()) if sets > 1 else Linear(),
+            mshrs=pick(None, 1, 2, 3, 8),
+            mshr_merge=pick(None, 1, 2, 4),
+            mshr_per_warp=pick(None, None, 1, 2),
+            allocate=pick("miss", "miss", "fill"),
+            miss_queue=pick(1, 2, 8),
+        ),
+        core=CoreConfig(
+            schedulers=pick(1, 2, 3, 4),
+            sched=pick("lrr", "gto", "two-level", "old"),
+            fetch_group=pick(1, 2, 3, 8),
+            ldst_queue=pick(1, 1, 2, 4),
+            hit_latency=pick(0, 1, 5, 20),
+        ),
+        crossbar=CrossbarConfig(clock=pick(700, 1400, 500, 1000), width=pick(32, 8, 200), latency=pick(0, 1, 8)),
+        l2=L2Config(
+            clock=pick(700, 700, 350, 1400, 900),
+            slices=slices,
+            size=l2_ways * line * int(2 ** random.integers(0, 3)),
+            ways=l2_ways,
+            mshrs=pick(None, 1, 2, 8),
+            mshr_merge=pick(None, 1, 2),
+            queue=pick(1, 2, 64),
+            latency=pick(0, 3, 20),
+        ),
+        dram=DramConfig(
+            clock=pick(924, 700, 350, 1500),
+            banks=pick(1, 2, 4),
+            row=line * pick(1, 2, 4),
+            queue=pick(1, 2, 8),
+            width=pick(32, 64, 128),
+            latency=pick(0, 10),
+            **{name: int(random.integers(0, most)) for name, most in TIMINGS.items()},
+        ),
+    )
+    return changed(gpu, **parts)
+
+
+def changed(gpu, **parts):
+    """Return a machine with fields of its parts changed; the L1 may be given as sets instead of a size."""
+    for name, changes in parts.items():
+        old = getattr(gpu, name)
+        if "sets" in changes:
+            changes = dict(changes)
+            changes["size"] = changes.pop("sets") * changes.get("ways", old.ways) * gpu.l1.line
+        gpu = gpu.replace(**{name: replace(old, **changes)})
+    return gpu
+
+
+def random_policies(random):
+    """Return policies of different kinds, small enough to act in small programs: mostly one or two, seldom more."""
+    pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
+    drain, stalls = pick("fixed", "round-robin", "longest"), ("associativity", "all")
+    period = lambda: int(random.integers(20, 200))  # noqa: E731
+    tokens = int(random.integers(0, 3))
+    throttling = (
+        SWL(warps=pick(1, 2, 3)),
+        PCAL(tokens=tokens, extra=int(random.integers(not tokens, 3))),
+        DWTCS(
+            period=period(),
+            mpki=pick(0.0, 1.0, 10.0, 30.0),
+            confirm=pick(1, 1, 2, 3),
+            sample=pick(1, 1, 2),
+            limit=pick(None, None, None, 2),
+        ),
+        random_ccws(random),
+    )
+    admission = (
+        BypassAll(),
+        BypassOnStall(on=pick(*stalls)),
+        StreamingBypass(period=period(), threshold=pick(0.0, 0.3, 0.6, 0.9), caches=pick("both", "l1", "l2")),
+        PD(distance=pick(1, 2, 4, 8)),
+        random_abyp(random),
+        random_apcm(random),
+    )
+    reordering = MRPB(
+        signature=pick("warp", "block", "warp-in-block"),
+        drain=pick("", "greedy-") + drain,
+        flush=pick(True, False),
+        entries=pick(1, 2, 4, 8, None),
+        latency=pick(0, 1, 5),
+        bypass=pick(None, *stalls),
+    )
+    chosen = [policy for policy in (pick(*throttling), pick(*admission), reordering) if random.random() < 0.5]
+    return tuple(chosen[i] for i in random.permutation(len(chosen)))
+
+
+def random_ccws(random):
+    ways = int(random.integers(1, 4))
+    entries = ways * int(random.integers(1, 4))
+    base, throttle = random.choice([1, 5, 20, 100]), random.choice([1, 8, 100])
+    return CCWS(base=int(base), throttle=int(throttle), entries=entries, ways=ways)
+
+
+def random_abyp(random):
+    most = int(random.integers(1, 5))
+    return ABYP(entries=int(random.choice([1, 2, 8])), most=most, threshold=int(random.integers(1, most + 1)))
+
+
+def random_apcm(random):
+    tags, loads = random.choice([1, 2, 4, 32]), random.choice([1, 3, 16])
+    mode = str(random.choice(["both", "both", "bypass", "protect"]))
+    return APCM(mode=mode, tags=int(tags), loads=int(loads), most=int(random.choice([2, 3, 15])))
+
+
+TIMINGS = {"tcl": 8, "trp": 6, "trc": 20, "tras": 15, "trcd": 8, "trrd": 6}
+NEEDS = (0, 1, 2, 3, 2**63, 2**64 - 1)
+OPS = (Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC, Op.BARRIER)
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What random warps are made of.
+
+    They have fewer than `most` instructions of at most `widest` transactions to lines of `pool` (None: few lines,
+    drawn anew). `barriers` come on top, the same number in every warp of a block. There are `pcs` program counters;
+    the share `exits` of instructions leaves a loop.
+    """
+
+    most: int = 12
+    widest: int = 6
+    pool: tuple = None
+    ops: tuple = OPS
+    local: float = 0.3
+    needs: tuple = NEEDS
+    gaps: tuple = (0, 0, 1, 5)
+    empty: float = 0.2
+    barriers: int = 0
+    pcs: int = 6
+    exits: float = 0.2
+
+
+MIX = Mix()
+
+
+def random_blocks(random, blocks, warps, mix=MIX):
+    """Return random blocks; without ``mix.barriers`` their warps do not meet the same number of barriers."""
+    pool = range(int(random.integers(2, 40))) if mix.pool is None else mix.pool
+    return [[random_warp(random, pool, mix) for _ in range(warps)] for _ in range(blocks)]
+
+
+def random_warp(random, pool, mix):
+    warp = [random_instruction(random, pool, mix) for _ in range(int(random.integers(0, mix.most)))]
+    for _ in range(mix.barriers):
+        warp.insert(int(random.integers(len(warp) + 1)), random_instruction(random, pool, replace(mix, ops=BARRIERS)))
+    return warp
+
+
+BARRIERS = (Op.BARRIER,)
+
+
+def random_instruction(random, pool, mix):
+    pick = lambda values: values[random.integers(len(values))]  # noqa: E731
+    op = int(pick(mix.ops))
+    # Two groups of lanes may want the same line.
+    most, twice = int(random.integers(1, mix.widest + 1)), bool(random.random() < 0.2)
+    lines = random.choice(len(pool), size=most if twice else min(len(pool), most), replace=twice)
+    served_elsewhere = op == Op.BARRIER or (op != Op.LOAD and random.random() < mix.empty)
+    return MachineInstruction(
+        op=op,
+        local=bool(op != Op.BARRIER and random.random() < mix.local),
+        needs=pick(mix.needs),
+        gap=pick(mix.gaps),
+        lanes=int(random.integers(1, 33)),
+        lines=() if served_elsewhere else tuple(pool[i] for i in lines),
+        pc=int(random.integers(mix.pcs)),
+        loop_exit=bool(random.random() < mix.exits),
+    )
+
+
+LONGEST = 200_000
+"""More cycles than any program of a test takes."""
+
+
+class Driven:
+    """The compiled engine on given blocks, fed in pieces of random length.
+
+    It runs to the end, or until `stop`, asked with the machine every few cycles, says so.
+    """
+
+    def __init__(self, blocks, gpu, options, slots, block_warps, random=None, stop=None):
+        self.machine = machine.make_machine(gpu, options, slots, block_warps, log=True)
+        self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
+        self.blocks, self.block_warps = blocks, block_warps
+        self.random = random or np.random.default_rng(0)
+        self.begun = 0
+        self.left = {}
+        while (wanted := self.machine.run(int(self.random.integers(1, 20)))) != _engine.DONE:
+            sm, subject = self.machine.subject_sm, self.machine.subject
+            assert wanted != _engine.STUCK, self.machine.waiting_for()
+            if wanted == _engine.WANT_CHUNK:
+                self.feed(sm, subject)
+            elif wanted == _engine.WANT_BLOCK:
+                self.give(sm, subject)
+            else:
+                assert self.machine.violations() == []
+                assert self.machine.now < LONGEST, "there is always something to do and nothing gets done"
+                if stop is not None and stop(self.machine):
+                    return
+        assert self.machine.under_way() == []
+        self.cycles = self.machine.last_end + 1
+
+    def give(self, sm, slot):
+        if self.begun == len(self.blocks):
+            self.machine.decline_block(sm, slot)
+            return
+        self.machine.begin_block(sm, slot, self.begun)
+        for i, instructions in enumerate(self.blocks[self.begun]):
+            warp = slot * self.block_warps + i
+            self.left[sm, warp] = list(instructions)
+            while self.machine.starving(sm, warp):
+                self.feed(sm, warp)
+        self.begun += 1
+        self.machine.start_block(sm, slot)
+
+    def feed(self, sm, warp):
+        left = self.left[sm, warp]
+        n = int(self.random.integers(0, len(left) + 1))
+        part, self.left[sm, warp] = left[:n], left[n:]
+        lines = [line for instruction in part for line in instruction.lines]
+        self.machine.put_chunk(
+            sm,
+            warp,
+            np.array([i.op for i in part], np.uint8),
+            np.array([i.needs for i in part], np.uint64),
+            np.array([i.gap for i in part], np.int32),
+            np.array([len(i.lines) for i in part], np.int32),
+            np.array(lines, np.int64),
+            np.array([i.pc for i in part], np.int32),
+            np.array([i.lanes for i in part], np.uint8),
+            np.array([LOCAL * i.local + LOOP_EXIT * i.loop_exit for i in part], np.uint8),
+            n,
+            len(lines),
+            bool(self.left[sm, warp]) or bool(n),
+        )
+
+    def log(self):
+        """Return the log as the reference writes it."""
+        return [entry(*event) for event in self.machine.events()]
+
+    def sm_counters(self, i):
+        """Return an SM's counters under the reference's names."""
+        counts = dict(self.machine.sm_counters(i))
+        fails = dict(zip(_engine.FAIL_NAMES, counts.pop("fails"), strict=True))
+        counts["cross_warp_intra_block"] = counts.pop("cross_warp")
+        parts = ("hits", "pending_hits", "compulsory", "capacity", "associativity", "writes", "bypassed")
+        counts["transactions"] = sum(counts[name] for name in parts)
+        return {**counts, **{f"fail_{name}": value for name, value in fails.items()}}
+
+    def slice_counters(self, i):
+        counts = dict(self.machine.slice_counters(i))
+        names = ("line_alloc", "mshr_entry", "mshr_merge", "dram_queue")
+        fails = dict(zip(names, counts.pop("fails"), strict=True))
+        return {**counts, **{f"fail_{name}": value for name, value in fails.items()}}
+
+    def channel_counters(self, i):
+        return dict(self.machine.channel_counters(i))
+
+
+def entry(kind, time, where, a, b):
+    """Return one log entry as the reference writes it."""
+    name = KINDS[kind]
+    return (name, time, where, a) if name == "fill" else (name, time, where, a, b)

@@ -1,0 +1,352 @@
+"""Blocks that run as one: the same programs as one by one, in fewer calls, and nothing that a user could notice."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tracegen
+from rdmodel.errors import TraceError
+from rdmodel.trace import Launch, Segment, Space
+from tests.support.scalar_kernels import GRAPH, MATRIX, PAGES, PARTS, PROSE
+from tracegen.arrays import BASE, allocate
+from tracegen.kernel_library.control import after, taken
+from tracegen.kernel_library.registry import REGISTRY
+from tracegen.simt.batching import ATTEMPTS, THREADS
+from tracegen.simt.kernel_trace import Buffer, KernelTrace, shape
+from tracegen.simt.recorder import TOGETHER
+from tracegen.simt.symbolic import Value
+
+SMALL = {
+    "ROWS": 96,
+    "COLS": 112,
+    "OPT_N": 70_000,
+    "NPOINTS": 4000,
+    "NUM": 4000,
+    "NUM_SIMS": 20_000,
+    "DIM": 5,
+    "W": 512,
+    "H": 128,
+    "LOG2N": 14,
+    "IN": 512,
+    "ELEMENT_N": 512,
+    "VECTOR_N": 150,
+    **dict.fromkeys(("NI", "NJ", "NK", "NL", "NM", "NX", "NY", "NZ", "M", "N"), 70),
+}
+GIVEN = {
+    "vectoradd": {"N": 5000},
+    "nw.1": {"N": 128},
+    "nw.2": {"N": 128},
+    "btree": {"N": 2000, "M": 60, "ORDER": 32},
+    "ss": {"N": 40, "M": 5},
+    **{name: {"matrix": MATRIX} for name in ("spmv", "spmv.warp")},
+    **{name: {"graph": GRAPH, "LEVEL": 1} for name in ("bfs.1", "bfs.2")},
+    **{name: {"graph": GRAPH} for name in ("sssp", "color.1", "color.2")},
+    **{name: {"graph": PARTS} for name in ("cc.1", "cc.2")},
+    **{name: {"text": PAGES} for name in ("iix", "iix.count")},
+    **{name: {"text": PROSE} for name in ("wc", "wc.count")},
+}
+
+
+def small(name: str) -> KernelTrace:
+    spec = REGISTRY[name]
+    sizes = GIVEN.get(name, {size: SMALL[size] for size in spec.sizes if size in SMALL})
+    sizes = {size: value for size, value in sizes.items() if size in spec.sizes or size in spec.inputs}
+    block = (32, 1, 1) if not spec.fixed and spec.block[1] == 1 else None
+    return tracegen.kernel(name, block=block, **sizes)
+
+
+def alone(trace: KernelTrace) -> KernelTrace:
+    """Return a trace that runs one block at a time."""
+    other = trace.cut(trace.blocks)
+    other._ahead = False
+    return other
+
+
+def kernel_trace(function, *, grid=40, block=32, arrays=None, blocks=None, **params) -> KernelTrace:
+    launch = Launch(kernel="k", grid=shape("grid", grid), block=shape("block", block))
+    laid_out = allocate(arrays or {"A": 1 << 20}, base=BASE, threads=launch.threads)
+    return KernelTrace(function, launch, laid_out, params, blocks=blocks, ahead=True)
+
+
+def assert_same(one: list[Segment], other: list[Segment]) -> None:
+    assert [segment.trips for segment in one] == [segment.trips for segment in other]
+    for mine, theirs in zip(one, other, strict=True):
+        for name in Segment.__dataclass_fields__:
+            if name != "trips":
+                np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name), err_msg=name)
+                assert getattr(mine, name).dtype == getattr(theirs, name).dtype
+
+
+def assert_same_blocks(trace: KernelTrace, order) -> None:
+    reference = alone(trace)
+    for block in order:
+        assert_same(trace.block(block), reference.block(block))
+
+
+def outcome(trace: KernelTrace, block: int) -> list[Segment] | str:
+    """Return the program of a block, or what is wrong with it."""
+    try:
+        return trace.block(block)
+    except TraceError as error:
+        return str(error)
+
+
+def counted(function):
+    """Return a kernel that counts in `calls` how often it is run, and is the same otherwise."""
+
+    def kernel(k, A, calls):
+        calls.append(k.index)
+        function(k, A)
+
+    return kernel
+
+
+# ---- the same programs
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_the_blocks_of_every_kernel_are_the_same_as_one_by_one(name):
+    trace = small(name)
+    first = range(min(trace.launch.blocks, 24))
+    assert_same_blocks(trace, first)
+    assert_same_blocks(trace.cut(trace.blocks), [*first[1::3], *first[::-1], *first])
+
+
+def by_rows(k, A):
+    with k.where(k.x % 7 < k.block_x):
+        k.load(A, k.y, k.x)
+
+
+def with_loops(k, A):
+    for j in k.range(9):
+        k.load(A, k.x + 3 * j)
+        for _ in k.range(5):
+            k.gap(2)
+            k.load(A, k.x)
+        k.store(A, k.block_x + j)
+    k.barrier()
+
+
+def steered_by_the_block(k, A):
+    if k.block_x % 5 == 0:
+        k.load(A, k.x)
+    for _ in range(k.block_x // 8):
+        k.store(A, k.x)
+    for _ in k.range(k.block_x // 4):
+        k.load(A, k.x)
+
+
+def times_the_block(k, A):
+    for j in k.range(5):
+        k.load(A, k.x + (k.block_x // 3) * j)
+
+
+def bounds_of_threads(k, A):
+    for j in k.range(k.x % (2 + k.block_x // 4)):
+        k.load(A, k.x + j)
+        k.gap(1)
+    k.load(A, k.x)
+
+
+def whole_blocks_masked(k, A):
+    with k.where(k.block_x > 11):
+        k.load(A, k.x)
+        k.gap(3)
+        k.barrier()
+    with k.where(k.x > 700):
+        for j in k.range(4):
+            k.load(A, k.x + j)
+    k.store(A, k.x)
+
+
+def until_all_are_done(k, A):
+    left = k.x // 300 + k.thread_x % 3
+    while k.any(left > 0):
+        k.load(A, k.x)
+        with k.where(left > 1):
+            k.store(A, k.x)
+        left = left - 1
+
+
+def waits_that_settle_late(k, A):
+    early = k.x * 0
+    with k.where(k.x % 64 < k.block_x):
+        early = k.load(A, k.x) * 0
+    for j in k.range(70):
+        k.load(A, early + j)
+        k.store(A, k.x)
+
+
+def own_memory(k, A):
+    for j in k.range(3):
+        k.load(A, j)
+    k.store(A, k.thread_x % 4)
+
+
+def pointers(k, A):
+    at = k.load(A, k.x)
+    for _ in k.range(3):
+        with k.where(taken(k, at % 3 > 0)):
+            k.load(A, at)
+        k.atomic(A, after(at % 3 > 0, k.x))
+        at = k.load(A, at)
+
+
+DATA = np.random.default_rng(1).integers(0, 4096, 4096, dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (by_rows, {"grid": (5, 6), "block": (16, 8), "arrays": {"A": (48, 80)}}),
+        (with_loops, {}),
+        (steered_by_the_block, {}),
+        (times_the_block, {}),
+        (bounds_of_threads, {}),
+        (whole_blocks_masked, {"block": 48}),
+        (until_all_are_done, {}),
+        (waits_that_settle_late, {"block": 96, "arrays": {"A": np.zeros(4096, np.int32)}}),
+        (own_memory, {"block": 40, "arrays": {"A": Buffer(4, space=Space.LOCAL)}}),
+        (pointers, {"arrays": {"A": DATA}}),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+@pytest.mark.parametrize("order", [range(30), range(3, 30, 4), [5, 6, 7, 9, 11, 13, 15, 3, 2, 1, 0, 1, 2, 3, 4, 5]])
+def test_blocks_that_go_on_differently_are_run_by_themselves(function, options, order):
+    trace = kernel_trace(function, **options)
+    assert_same_blocks(trace, order)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 19), max_size=40),
+    st.integers(1, 70),
+    st.lists(st.sampled_from([by_rows, with_loops, whole_blocks_masked, steered_by_the_block, pointers]), max_size=3),
+)
+def test_any_order_of_blocks_and_any_mixture_gives_the_same(order, width, parts):
+    def mixed(k, A):
+        for part in parts:
+            part(k, A)
+
+    arrays = {"A": DATA.reshape(64, 64)} if by_rows in parts else {"A": DATA}
+    grid = 1 if by_rows in parts else 20
+    trace = kernel_trace(mixed, grid=grid if grid > 1 else (1, 20), block=width, arrays=arrays)
+    for block in order:
+        one, other = outcome(trace, block), outcome(alone(trace), block)
+        if isinstance(other, str):
+            assert one == other
+        else:
+            assert_same(one, other)
+
+
+# ---- fewer calls
+
+
+@pytest.mark.parametrize("step", [1, 14])
+def test_a_kernel_that_does_the_same_in_all_blocks_is_called_seldom(step):
+    calls = []
+    trace = kernel_trace(counted(lambda k, A: k.load(A, k.x)), grid=2000, calls=calls)
+    blocks = range(0, 2000, step)
+    for block in blocks:
+        trace.block(block)
+    sizes = [np.size(call) for call in calls]
+    assert sizes[:6] == [1, 1, 2, 4, 8, 16]
+    assert max(sizes) <= THREADS // 32
+    assert sum(sizes) == len(blocks)
+
+
+def test_a_kernel_that_never_does_the_same_is_soon_called_once_per_block():
+    calls = []
+    trace = kernel_trace(counted(lambda k, A: k.load(A, k.x // (k.block_x.__index__() + 1))), calls=calls)
+    for block in range(40):
+        trace.block(block)
+    assert len([call for call in calls if np.size(call) > 1]) == ATTEMPTS
+    assert len([call for call in calls if np.size(call) == 1]) == 40
+
+
+def test_only_blocks_that_the_trace_holds_are_run():
+    calls = []
+    trace = kernel_trace(counted(lambda k, A: k.load(A, k.x)), calls=calls, blocks=[0, 1, 2, 3, 5, 6, 7])
+    for block in trace.blocks:
+        trace.block(block)
+    run = sorted(int(block) for call in calls for block in np.ravel(call))
+    assert run == list(trace.blocks)
+
+
+def test_a_kernel_of_a_user_runs_once_per_block():
+    calls = []
+    trace = tracegen.trace(counted(lambda k, A: k.load(A, k.x)), grid=40, block=32, arrays={"A": 1 << 12}, calls=calls)
+    for block in range(40):
+        trace.block(block)
+    assert calls == list(range(40))
+
+
+# ---- nothing to notice
+
+
+def test_a_mistake_comes_up_in_its_block_and_not_before():
+    def kernel(k, A):
+        k.load(A, k.x + 1)
+
+    trace = kernel_trace(kernel, grid=8, arrays={"A": 8 * 32})
+    for block in range(7):
+        trace.block(block)
+    with pytest.raises(TraceError, match=re.escape("k: thread (255, 0, 0): load of A[256]: it has indices 0 to 255")):
+        trace.block(7)
+
+
+def test_a_program_keeps_no_other_alive_and_is_its_own():
+    trace = kernel_trace(lambda k, A: k.load(A, k.x))
+    programs = [trace.block(block) for block in range(20)]
+    for (segment,) in programs:
+        assert all(array.base is None for array in (segment.base, segment.mask, segment.needs))
+    programs[10][0].base[:] = 0
+    assert_same(trace.block(10), alone(trace).block(10))
+
+
+def test_blocks_that_are_long_are_not_held_together():
+    sizes = []
+
+    def kernel(k, A):
+        sizes.append(np.size(k.index))
+        for at in range(500):
+            k.load(A, k.x + at)
+
+    trace = kernel_trace(kernel, grid=300)
+    for block in range(300):
+        assert len(trace.block(block)) == 1
+    assert 32 <= max(sizes) <= TOGETHER // 500
+    assert sum(sizes) == 300
+
+
+def test_blocks_that_turn_out_to_be_long_are_run_by_themselves():
+    def kernel(k, A):
+        for at in range(3 if k.block_x < 16 else 400):
+            k.load(A, k.x + at)
+
+    assert TOGETHER < 14 * 400 * 8
+    assert_same_blocks(kernel_trace(kernel, grid=30, block=256), range(30))
+
+
+def test_a_trace_survives_a_pickle_and_a_cut_while_blocks_are_ready():
+    trace = tracegen.kernel("2dconv", NI=70, NJ=700)
+    for block in range(9):
+        trace.block(block)
+    assert_same_blocks(pickle.loads(pickle.dumps(trace)), range(5, 20))
+    assert_same_blocks(trace.cut(range(8, 20)), range(8, 20))
+    with pytest.raises(TraceError):
+        trace.cut([8, 10]).block(9)
+
+
+def test_values_of_blocks_are_numbers_where_the_blocks_agree():
+    assert Value(np.array([[4], [4]])).__index__() == 4
+    with pytest.raises(TraceError, match="differently"):
+        bool(Value(np.array([[0], [1]])))
+    with pytest.raises(TraceError, match="cannot steer Python"):
+        bool(Value(np.zeros((2, 32))))

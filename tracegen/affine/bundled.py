@@ -1,0 +1,20 @@
+"""The affine kernels that come with rdmodel, as JSON: those of PolyBench/GPU, and tiled ones."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+FOLDER = files("tracegen") / "kernel_library" / "affine"
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of all, sorted."""
+    found = (entry.name for entry in FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".json") for name in found if name.endswith(".json")))
+
+
+def read(name: str) -> str:
+    """Return the JSON text of one of them."""
+    return (FOLDER / f"{name}.json").read_text(encoding="utf-8")

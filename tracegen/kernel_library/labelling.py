@@ -1,0 +1,187 @@
+"""Labels of a graph's vertices, one launch of many: connected components and colouring.
+
+As in `traversal`, each launch starts from what the launches before it leave, and every thread reads that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracegen.arrays import Buffer
+from tracegen.kernel_library.control import after
+from tracegen.kernel_library.data import Input
+from tracegen.kernel_library.inputs import SEED, Sparse, power_law_graph, read_graph, read_undirected, scattered_graph
+from tracegen.kernel_library.registry import Benchmark, Position
+from tracegen.simt.kernel_trace import Array, Block
+
+MOST = 1 << 31
+"""More rounds than any launch is of."""
+
+_SIZES: dict[str, int | Position] = {"N": 16384, "DEGREE": 8, "SEED": SEED}
+
+
+# ---- connected components: hooking (a thread per edge) and pointer jumping (a thread per vertex), in turn
+
+
+def hook(graph: Sparse, parent: NDArray[Any]) -> NDArray[Any]:
+    """Return the parents after the higher of two trees that an edge connects was hung under the lower."""
+    one, other = parent[graph.sources], parent[graph.columns]
+    hooked = parent.copy()
+    np.minimum.at(hooked, np.maximum(one, other), np.minimum(one, other))
+    return hooked
+
+
+def jump(parent: NDArray[Any]) -> NDArray[Any]:
+    """Return the root of every vertex's tree."""
+    while not np.array_equal(parent, parent[parent]):
+        parent = parent[parent]
+    return parent
+
+
+def parents(graph: Sparse, rounds: int = MOST) -> NDArray[Any]:
+    """Return the root of every vertex after so many rounds of hooking and jumping."""
+    parent = np.arange(graph.height, dtype=np.int32)
+    for _ in range(rounds):
+        before, parent = parent, jump(hook(graph, parent))
+        if np.array_equal(before, parent):
+            break
+    return parent
+
+
+def _edges(graph: Sparse, parent: NDArray[Any]) -> dict[str, Any]:
+    return {"sources": graph.sources, "targets": graph.columns, "parent": parent}
+
+
+def _components(state: Callable[..., NDArray[Any]]) -> Benchmark:
+    """Return the benchmark whose kernel starts with `state` of the parents of a round."""
+    return Benchmark(
+        "cc",
+        {**_SIZES, "ROUND": Position(0, below=MOST)},
+        lambda graph, ROUND: _edges(graph, state(graph, parents(graph, ROUND))),
+        inputs={"graph": Input(scattered_graph, read_graph)},
+    )
+
+
+@_components(lambda graph, parent: parent).kernel(
+    "1",
+    threads=lambda graph: (len(graph.columns),),
+    block=(256,),
+    result=lambda graph, ROUND: {"parent": hook(graph, parents(graph, ROUND))},
+)
+def cc_1(k: Block, sources: Array, targets: Array, parent: Array) -> None:
+    """Components, hooking: sources[e], targets[e], parent of both; if they differ -> parent of the higher (atomic)."""
+    e = k.x
+    with k.where(e < sources.elements):
+        v, w = k.load(sources, e), k.load(targets, e)
+        one, other = k.load(parent, v), k.load(parent, w)
+        with k.where(one != other):
+            k.atomic(parent, np.maximum(one, other))
+
+
+@_components(hook).kernel(
+    "2",
+    threads=lambda graph: (graph.height,),
+    block=(256,),
+    result=lambda graph, ROUND: {"parent": parents(graph, ROUND + 1)},
+)
+def cc_2(k: Block, parent: Array) -> None:
+    """Components, pointer jumping: parent[v], p = parent[v], parent[p]; until p is a root: -> parent[v], parent[p]."""
+    v = k.x
+    with k.where(v < parent.elements):
+        at: Any = k.load(parent, v)
+        above: Any = k.load(parent, at)
+        while k.any(above != at):
+            with k.where(above != at):
+                k.store(parent, v)
+                higher = k.load(parent, above)
+            at, above = above, np.where(above != at, higher, above)
+
+
+# ---- colouring (Jones and Plassmann): a vertex of higher priority than all neighbours without a colour gets the next
+
+
+def colours(graph: Sparse, rounds: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return every vertex's colour after so many rounds, -1 if none, and the `highest` that the last one left."""
+    order = priorities(graph)
+    colour, best = np.full(graph.height, -1, np.int32), np.full(graph.height, -1, np.int32)
+    for at in range(rounds):
+        best = highest(graph, colour, best)
+        winners = (colour < 0) & (order > best)
+        if not winners.any():
+            break
+        colour[winners] = at
+    return colour, best
+
+
+def highest(graph: Sparse, colour: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:
+    """Return the highest priority among neighbours without a colour, for vertices without; `before` for others."""
+    unset = (colour[graph.sources] < 0) & (colour[graph.columns] < 0)
+    best = np.full(graph.height, -1, np.int32)
+    np.maximum.at(best, graph.sources[unset], priorities(graph)[graph.columns[unset]])
+    return np.where(colour < 0, best, before)
+
+
+def priorities(graph: Sparse) -> NDArray[np.int32]:
+    """Return the priorities of the vertices, all different."""
+    return np.random.default_rng(graph.height).permutation(graph.height).astype(np.int32)
+
+
+def _unfinished(graph: Sparse, ROUND: int) -> dict[str, Any]:
+    colour, best = colours(graph, ROUND)
+    return {
+        "rows": graph.rows,
+        "columns": graph.columns,
+        "priority": priorities(graph),
+        "colour": colour,
+        "highest": highest(graph, colour, best),
+        "changed": Buffer(1, np.int32),
+    }
+
+
+color = Benchmark(
+    "color",
+    {**_SIZES, "ROUND": Position(0, below=MOST)},
+    _unfinished,
+    inputs={"graph": Input(power_law_graph, read_undirected)},
+)
+
+
+@color.kernel(
+    "1",
+    threads=lambda graph: (graph.height,),
+    block=(256,),
+    result=lambda graph, ROUND: {"highest": _unfinished(graph, ROUND)["highest"]},
+)
+def color_1(k: Block, rows: Array, columns: Array, priority: Array, colour: Array, highest: Array) -> None:
+    """Colouring, neighbours: colour[v]; if none, per edge: columns[e], colour[w], priority[w]; -> highest[v]."""
+    v = k.x
+    with k.where(v < colour.elements), k.where(k.load(colour, v) < 0):
+        first, last = k.load(rows, v), k.load(rows, v + 1)
+        unset: Any = False
+        for e in k.range(first, last):
+            w = k.load(columns, after(unset, e))  # not after the priority, which stays in a register
+            unset = k.load(colour, w) < 0
+            with k.where(unset):
+                k.load(priority, w)
+        k.store(highest, v)
+
+
+@color.kernel(
+    "2",
+    threads=lambda graph: (graph.height,),
+    block=(256,),
+    result=lambda graph, ROUND: {"colour": colours(graph, ROUND + 1)[0]},
+)
+def color_2(k: Block, priority: Array, colour: Array, highest: Array, changed: Array) -> None:
+    """Colouring, winners: colour[v]; if none: priority[v], highest[v] -> colour[v] if higher, else changed."""
+    v = k.x
+    with k.where(v < colour.elements), k.where(k.load(colour, v) < 0):
+        wins = k.load(priority, v) > k.load(highest, v)
+        with k.where(wins):
+            k.store(colour, v)
+        with k.where(~wins):
+            k.store(changed, 0)

@@ -1,0 +1,186 @@
+"""Kernels with the access structure of Rodinia's clustering and learning: what compiled code loads and stores.
+
+float32, in the notation of `tracegen.kernel_library.rodinia`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rdmodel.trace import Space
+from tracegen.kernel_library.registry import Benchmark, Multiple, Position
+from tracegen.kernel_library.shared import WORD, halvings, publish, rounds
+from tracegen.simt.kernel_trace import Array, Block, Buffer
+
+WEIGHT, COST, POINT = 0, 6, 8
+"""A point of stream cluster in words: where its weight and its cost are, and how many it has (32 bytes)."""
+
+streamcluster = Benchmark(
+    "streamcluster",
+    {"NUM": 65_536, "DIM": 256, "K": 10, "X": Position(0, below="NUM")},
+    lambda NUM, DIM, K: {
+        "work_mem": (NUM + 1, K + 1),
+        "center_table": Buffer(NUM, np.int32),
+        "switch_membership": Buffer(NUM, np.bool_),
+        "p": (NUM, POINT),
+        "coord": (DIM, NUM),
+    },
+)
+
+
+@streamcluster.kernel(threads=lambda NUM: (NUM,), block=(512, 1, 1))
+def streamcluster_1(
+    k: Block, work_mem: Array, switch_membership: Array, p: Array, coord: Array, NUM: int, DIM: int, K: int, X: int
+) -> None:
+    """Gain of a centre at X: for d<DIM: coord[d,i], coord[d,X]; weight, cost -> switch; cost, work -> work[i,K].
+
+    Data are not known, so every point is taken to be nearer to `X` than to its centre. What it stores there may alias
+    its cost, which is loaded again.
+    """
+    i = k.x
+    with k.where(i < NUM):
+        for d in k.range(DIM):
+            k.load(coord, d, i)
+            k.load(coord, d, X)
+        k.load(p, i, WEIGHT)
+        k.load(p, i, COST)
+        k.store(switch_membership, i)
+        k.load(p, i, COST)
+        k.load(work_mem, i, K)
+        k.store(work_mem, i, K)
+
+
+backprop = Benchmark(
+    "backprop",
+    {"IN": Multiple(65_536, of="BLOCK_SIZE"), "BLOCK_SIZE": 16},
+    lambda IN, BLOCK_SIZE: {
+        "input": IN + 1,
+        "output_hidden": BLOCK_SIZE + 1,
+        "input_hidden": (IN + 1, BLOCK_SIZE + 1),
+        "partial_sum": (IN // BLOCK_SIZE, BLOCK_SIZE),
+        "hidden_delta": BLOCK_SIZE + 1,
+        "prev_weights": (IN + 1, BLOCK_SIZE + 1),
+    },
+)
+
+
+@backprop.kernel(
+    "1",
+    threads=lambda IN, BLOCK_SIZE: (BLOCK_SIZE, IN),
+    block=lambda BLOCK_SIZE: (BLOCK_SIZE, BLOCK_SIZE),
+    fixed=True,
+    shared_memory=lambda BLOCK_SIZE: WORD * (BLOCK_SIZE + 1) * BLOCK_SIZE,
+)
+def backprop_1(k: Block, input: Array, input_hidden: Array, partial_sum: Array, BLOCK_SIZE: int) -> None:
+    """Forward pass, i, j > 0: column 1: input[i]; |; w[i,j]; |; |; | per halving; -> w[i,j]; |; column 1: -> sum.
+
+    There are as many hidden units as a block is wide; row and column 0 are the bias. The weights w are `input_hidden`;
+    the source stores products and sums over them.
+    """
+    i, j = k.y + 1, k.x + 1
+    with k.where(k.thread_x == 0):
+        k.load(input, i)
+    publish(k)
+    k.load(input_hidden, i, j)
+    publish(k)
+    k.barrier()
+    rounds(k, halvings(BLOCK_SIZE), 7)
+    k.store(input_hidden, i, j)
+    k.barrier()
+    with k.where(k.thread_x == 0):
+        k.store(partial_sum, k.block_y, k.thread_y)
+
+
+@backprop.kernel(
+    "2",
+    threads=lambda IN, BLOCK_SIZE: (BLOCK_SIZE, IN),
+    block=lambda BLOCK_SIZE: (BLOCK_SIZE, BLOCK_SIZE),
+    fixed=True,
+)
+def backprop_2(k: Block, input: Array, input_hidden: Array, hidden_delta: Array, prev_weights: Array) -> None:
+    """Weight update, i, j > 0: delta[j], input[i], prev[i,j], w[i,j] -> w[i,j]; the first 3 -> prev[i,j]; |; bias.
+
+    The first row of the first block then does the same for the weights of the bias, row 0, which has no input.
+    """
+    i, j = k.y + 1, k.x + 1
+    adjust(k, input_hidden, prev_weights, hidden_delta, i, j, input)
+    k.barrier()
+    if k.block_y == 0:
+        with k.where(k.thread_y == 0):
+            adjust(k, input_hidden, prev_weights, hidden_delta, 0, j, None)
+
+
+def adjust(k: Block, w: Array, prev: Array, delta: Array, i: Any, j: Any, values: Array | None) -> None:
+    """Adjust a weight and remember by how much; the stored weight may alias what is loaded for that."""
+    steps(k, delta, prev, values, i, j)
+    k.load(w, i, j)
+    k.store(w, i, j)
+    steps(k, delta, prev, values, i, j)
+    k.store(prev, i, j)
+
+
+def steps(k: Block, delta: Array, prev: Array, values: Array | None, i: Any, j: Any) -> None:
+    """Load what the change of a weight is made of; a bias has no value of its own."""
+    k.load(delta, j)
+    if values is not None:
+        k.load(values, i)
+    k.load(prev, i, j)
+
+
+kmeans = Benchmark(
+    "kmeans",
+    {"NPOINTS": 204_800, "NFEATURES": 34, "NCLUSTERS": 5},
+    lambda NPOINTS, NFEATURES, NCLUSTERS: {
+        "feature_flipped": (NPOINTS, NFEATURES),
+        "feature": (NFEATURES, NPOINTS),
+        "membership": Buffer(NPOINTS, np.int32),
+        "clusters": Buffer((NCLUSTERS, NFEATURES), space=Space.CONSTANT),
+    },
+)
+
+
+@kmeans.kernel("invert", threads=lambda NPOINTS: (NPOINTS,))
+def kmeans_invert(k: Block, feature_flipped: Array, feature: Array, NPOINTS: int, NFEATURES: int) -> None:
+    """Transpose the points: for f<NFEATURES: feature_flipped[i,f] -> feature[f,i]."""
+    i = k.x
+    with k.where(i < NPOINTS):
+        for f in k.range(NFEATURES):
+            k.load(feature_flipped, i, f)
+            k.store(feature, f, i)
+
+
+@kmeans.kernel("row", threads=lambda NPOINTS: (NPOINTS,))
+def kmeans_row(
+    k: Block, feature_flipped: Array, clusters: Array, membership: Array, NPOINTS: int, NFEATURES: int, NCLUSTERS: int
+) -> None:
+    """Nearest centre, point-major: for c, f: feature_flipped[i,f], clusters[c,f]; -> membership[i].
+
+    Centres are in constant memory, which has a cache of its own.
+    """
+    i = k.x
+    with k.where(i < NPOINTS):
+        for c in k.range(NCLUSTERS):
+            for f in k.range(NFEATURES):
+                k.load(feature_flipped, i, f)
+                k.load(clusters, c, f)
+        k.store(membership, i)
+
+
+@kmeans.kernel("col", threads=lambda NPOINTS: (NPOINTS,))
+def kmeans_col(
+    k: Block, feature: Array, clusters: Array, membership: Array, NPOINTS: int, NFEATURES: int, NCLUSTERS: int
+) -> None:
+    """Nearest centre, feature-major: for c, f: feature[f,i], clusters[c,f]; -> membership[i].
+
+    Rodinia reads `feature` through the texture cache; here it is global memory, as in the modified benchmark that
+    studies of the L1 use.
+    """
+    i = k.x
+    with k.where(i < NPOINTS):
+        for c in k.range(NCLUSTERS):
+            for f in k.range(NFEATURES):
+                k.load(feature, f, i)
+                k.load(clusters, c, f)
+        k.store(membership, i)

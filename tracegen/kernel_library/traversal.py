@@ -1,0 +1,186 @@
+"""Searches through a graph, one launch of many: breadth-first search and shortest paths.
+
+Each launch starts from what NumPy computes that the launches before it leave, and every thread reads that: what
+other threads of the same launch write is seen by the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import ConfigError
+from tracegen.arrays import Buffer
+from tracegen.kernel_library.control import taken
+from tracegen.kernel_library.data import Input
+from tracegen.kernel_library.inputs import SEED, Sparse, power_law_graph, read_graph, read_weighted
+from tracegen.kernel_library.registry import Benchmark, Position
+from tracegen.simt.kernel_trace import Array, Block
+
+MOST = 1 << 31
+"""More rounds than any launch is of."""
+
+FAR = np.iinfo(np.int32).max
+"""The distance of a vertex that was not reached yet."""
+
+_SOURCE = Position(0, below=MOST)
+
+
+# ---- breadth-first search, as in Rodinia: kernel 1 looks at the neighbours of a level, kernel 2 makes them the next
+
+
+def levels(graph: Sparse, source: int, last: int = MOST) -> NDArray[np.int32]:
+    """Return how many edges every vertex is from `source`; -1 if not reached, or only after level `last`."""
+    if source >= graph.height:
+        raise ConfigError(f"SOURCE={source}: the graph has vertices 0 to {graph.height - 1}")
+    level = np.full(graph.height, -1, np.int32)
+    front, at = np.array([source]), 0
+    while len(front) and at <= last:
+        level[front] = at
+        front = np.unique(graph.columns[_entries(graph, front)])
+        front, at = front[level[front] < 0], at + 1
+    return level
+
+
+def _entries(graph: Sparse, vertices: NDArray[Any]) -> NDArray[Any]:
+    """Return the places of all edges that leave `vertices`."""
+    counts = graph.rows[vertices + 1] - graph.rows[vertices]
+    before = np.cumsum(counts) - counts
+    places: NDArray[Any] = np.arange(counts.sum()) + np.repeat(graph.rows[vertices] - before, counts)
+    return places
+
+
+def _search(graph: Sparse, LEVEL: int, SOURCE: int) -> dict[str, Any]:
+    level = levels(graph, SOURCE, LEVEL + 1)
+    if level.max() < LEVEL:
+        raise ConfigError(f"LEVEL={LEVEL}: the search from vertex {SOURCE} ends with level {level.max()}")
+    seen = (level >= 0) & (level <= LEVEL)
+    return {
+        "nodes": np.stack([graph.rows[:-1], np.diff(graph.rows)], axis=1),
+        "edges": graph.columns,
+        "mask": (level == LEVEL).astype(np.uint8),
+        "updating": (level == LEVEL + 1).astype(np.uint8),
+        "visited": seen.astype(np.uint8),
+        "cost": np.where(seen, level, -1).astype(np.int32),
+        "over": Buffer(1, np.uint8),
+    }
+
+
+def _looked(graph: Sparse, LEVEL: int, SOURCE: int) -> Mapping[str, NDArray[Any]]:
+    before = _search(graph, LEVEL, SOURCE)
+    return {
+        "mask": np.zeros_like(before["mask"]),
+        "updating": before["updating"],
+        "cost": levels(graph, SOURCE, LEVEL + 1),
+    }
+
+
+def _advanced(graph: Sparse, LEVEL: int, SOURCE: int) -> Mapping[str, NDArray[Any]]:
+    before = _search(graph, LEVEL, SOURCE)
+    return {
+        "mask": before["updating"],
+        "visited": before["visited"] | before["updating"],
+        "updating": np.zeros_like(before["updating"]),
+        "over": before["updating"].max(keepdims=True),
+    }
+
+
+bfs = Benchmark(
+    "bfs",
+    {"N": 65536, "DEGREE": 8, "SEED": SEED, "LEVEL": Position(4, below=MOST), "SOURCE": _SOURCE},
+    _search,
+    inputs={"graph": Input(power_law_graph, read_graph)},
+)
+
+
+@bfs.kernel("1", threads=lambda graph: (graph.height,), block=(512,), result=_looked)
+def bfs_1(k: Block, nodes: Array, edges: Array, mask: Array, updating: Array, visited: Array, cost: Array) -> None:
+    """Neighbours of a level: mask[v], nodes[v]; per edge: edges[e], visited[w], cost[v] -> cost[w], updating[w]."""
+    v = k.x
+    with k.where(v < mask.elements), k.where(k.load(mask, v)):
+        k.store(mask, v)
+        degree = k.load(nodes, v, 1)
+        with k.where(degree > 0):
+            first = k.load(nodes, v, 0)
+            for e in k.range(first, first + degree):
+                w = k.load(edges, e)
+                with k.where(taken(k, k.load(visited, w) == 0)):
+                    k.load(cost, v)
+                    k.store(cost, w)
+                    k.store(updating, w)
+                    k.load(nodes, v, 1)  # the stores may have changed the bounds of the loop
+                    k.load(nodes, v, 0)
+                    k.wait()
+
+
+@bfs.kernel("2", threads=lambda graph: (graph.height,), block=(512,), result=_advanced)
+def bfs_2(k: Block, mask: Array, updating: Array, visited: Array, over: Array) -> None:
+    """Next level of a breadth-first search: updating[v]; if set -> mask[v], visited[v], over, updating[v]."""
+    v = k.x
+    with k.where(v < mask.elements), k.where(k.load(updating, v)):
+        k.store(mask, v)
+        k.store(visited, v)
+        k.store(over, 0)
+        k.store(updating, v)
+
+
+# ---- shortest paths: Bellman-Ford, a thread per vertex
+
+
+def distances(graph: Sparse, source: int, rounds: int = MOST) -> NDArray[np.int64]:
+    """Return the distance of every vertex after so many rounds, `FAR` if not reached."""
+    if source >= graph.height:
+        raise ConfigError(f"SOURCE={source}: the graph has vertices 0 to {graph.height - 1}")
+    distance = np.full(graph.height, FAR, np.int64)
+    distance[source] = 0
+    sources, weights = graph.sources, graph.values.astype(np.int64)
+    for _ in range(rounds):
+        before = distance.copy()
+        reached = before[sources] < FAR
+        np.minimum.at(distance, graph.columns[reached], (before[sources] + weights)[reached])
+        if np.array_equal(distance, before):
+            break
+    return distance
+
+
+def _relaxed(graph: Sparse, ROUND: int, SOURCE: int) -> Mapping[str, NDArray[Any]]:
+    before, after = (distances(graph, SOURCE, rounds) for rounds in (ROUND, ROUND + 1))
+    return {"distance": after.astype(np.int32), "changed": np.array([(before != after).any()], np.int32)}
+
+
+sssp = Benchmark(
+    "sssp",
+    {"N": 16384, "DEGREE": 8, "SEED": SEED, "ROUND": Position(3, below=MOST), "SOURCE": _SOURCE},
+    lambda graph, ROUND, SOURCE: {
+        "rows": graph.rows,
+        "columns": graph.columns,
+        "weights": graph.values.astype(np.int32),
+        "distance": distances(graph, SOURCE, ROUND).astype(np.int32),
+        "changed": Buffer(1, np.int32),
+    },
+    inputs={"graph": Input(power_law_graph, read_weighted)},
+)
+
+
+@sssp.kernel(threads=lambda graph: (graph.height,), block=(256,), result=_relaxed)
+def sssp_1(k: Block, rows: Array, columns: Array, weights: Array, distance: Array, changed: Array) -> None:
+    """Shortest paths, a round: distance[v]; per edge: weights[e], columns[e], distance[w] -> distance[w] if shorter."""
+    v, improved = k.x, np.zeros(1, np.bool_)
+    with k.where(v < distance.elements):
+        here = k.load(distance, v)
+        with k.where(here < FAR):
+            first, last = k.load(rows, v), k.load(rows, v + 1)
+            for e in k.range(first, last):
+                through = here + k.load(weights, e)
+                w = k.load(columns, e)
+                shorter = taken(k, (e < last) & (through < k.load(distance, w)))
+                with k.where(shorter):
+                    k.atomic(distance, w)
+                    k.load(rows, v + 1)  # the atomic may have changed the end of the loop
+                    k.wait()
+                improved = improved | shorter
+            with k.where(improved):
+                k.store(changed, 0)

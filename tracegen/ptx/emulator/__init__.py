@@ -1,0 +1,1 @@
+"""Execute lowered steps for the warps of a block, and record their memory accesses."""

@@ -1,0 +1,37 @@
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracegen.ptx.emulator._log import Log
+from tracegen.ptx.emulator._places import Places
+
+class Status(IntEnum):
+    UNFINISHED = 0
+    FINISHED = 1
+    OUTSIDE = 2
+    TOO_LONG = 3
+    DEADLOCK = 4
+    TRAPPED = 5
+    NO_MEMORY = 6
+
+class Emulator:
+    step: int
+    thread: int
+    address: int
+    instructions: int
+    def __init__(
+        self,
+        code: NDArray[Any],
+        registers: NDArray[np.uint64],
+        variables: int,
+        targets: NDArray[np.int64],
+        places: Places,
+        log: Log,
+        most_instructions: int,
+        most_bytes: int,
+    ) -> None: ...
+    def restart(self, entry: int, local_base: int, records: bool) -> None: ...
+    def run(self, steps: int) -> int: ...
+    def waiting(self) -> list[tuple[int, int, int]]: ...

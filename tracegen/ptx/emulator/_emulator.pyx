@@ -1,0 +1,554 @@
+# All threads of one block run together: the threads whose next step has the smallest index execute it, whichever
+# warps they are in. Callees lie before their callers and loops go back, so threads that parted meet again at the first
+# step that all of them come to, without a stack. A step works on packed rows of operands: the registers themselves
+# where the active lanes are contiguous, gathered copies where they are not.
+"""The interpreter of lowered PTX: one block of threads, its registers, its memory, its barriers."""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+import numpy as np
+
+from tracegen.ptx.emulator._access cimport load_values, store_values, update_values
+from tracegen.ptx.emulator._floats cimport compute_floats
+from tracegen.ptx.emulator._integers cimport compute_integers, insert_bits
+from tracegen.ptx.emulator._log cimport Log
+from tracegen.ptx.emulator._places cimport Places
+from tracegen.ptx.emulator._warp cimport match_lanes, shuffle_lanes, vote_lanes
+from tracegen.ptx.isa._code cimport *
+
+cdef extern from *:
+    int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
+
+cdef enum:
+    WARP = 32
+    MOST_THREADS = 1024
+    MOST_BARRIERS = 16
+    NO_STEP = 0x7FFFFFFF
+    OP_LOAD = 0
+    OP_STORE = 1
+    OP_ATOMIC = 2
+    OP_BARRIER = 3
+    RECORDED_CONSTANT = 2   # rdmodel.trace.Space
+
+# What a thread is doing.
+cdef enum:
+    RUNS
+    WAITS
+    EXITED
+
+cpdef enum Status:
+    UNFINISHED, FINISHED, OUTSIDE, TOO_LONG, DEADLOCK, TRAPPED, NO_MEMORY
+
+
+@cython.final
+cdef class Emulator:
+    """Executes the blocks of one launch, one at a time: `restart`, then `run` until it is no longer UNFINISHED.
+
+    `code` is a table of steps (lowering.CODE), `registers` (slots, threads) uint64: rows below `variables` are
+    cleared for every block, the others hold constants. Afterwards `step`, `thread` and `address` say where it stopped.
+    """
+
+    cdef readonly int64_t step
+    cdef readonly int64_t thread
+    cdef readonly uint64_t address
+    cdef readonly int64_t instructions
+    cdef object owners
+    cdef const Code* code
+    cdef uint64_t* registers
+    cdef const int64_t* targets
+    cdef Places places
+    cdef int64_t threads, slots, variables
+    cdef int64_t most_instructions, most_bytes, local_base
+    cdef bint records
+    cdef Log log
+    # The threads: what they do, their next step unless they are active, and the barrier that they wait at.
+    cdef int32_t[MOST_THREADS] next
+    cdef uint8_t[MOST_THREADS] state
+    cdef uint8_t[MOST_THREADS] barrier
+    cdef int32_t[MOST_THREADS] expected
+    cdef int64_t[MOST_BARRIERS] arrived
+    cdef int64_t live
+    # The active ones execute `step`; nobody else runs below `limit`.
+    cdef int64_t limit
+    cdef Lanes active, part, piece
+    cdef int32_t[MOST_THREADS] active_lanes, part_lanes, piece_lanes
+    cdef uint64_t[6][MOST_THREADS] scratch
+    cdef uint64_t[MOST_THREADS] place_of
+    cdef uint64_t[MOST_THREADS] piece_places
+    cdef uint64_t[MOST_THREADS] recorded
+
+    def __init__(
+        self, const Code[::1] code, uint64_t[:, ::1] registers, int64_t variables, const int64_t[::1] targets,
+        Places places, Log log, int64_t most_instructions, int64_t most_bytes,
+    ):
+        self.owners = (code, registers, targets)
+        self.code, self.registers, self.targets = &code[0], &registers[0, 0], &targets[0]
+        self.slots, self.threads, self.variables = registers.shape[0], registers.shape[1], variables
+        self.places, self.log = places, log
+        self.most_instructions, self.most_bytes = most_instructions, most_bytes
+        self.active.lane, self.part.lane, self.piece.lane = self.active_lanes, self.part_lanes, self.piece_lanes
+
+    def restart(self, int64_t entry, int64_t local_base, bint records):
+        """Prepare a new block at step `entry`; its local memory is recorded from `local_base` on."""
+        cdef int64_t t
+        self.step, self.instructions, self.local_base, self.records = entry, 0, local_base, records
+        self.live = self.threads
+        memset(self.registers, 0, <size_t>(self.variables * self.threads) * sizeof(uint64_t))
+        self.places.clear()
+        memset(self.arrived, 0, sizeof(self.arrived))
+        self.log.restart()
+        for t in range(self.log.warps):
+            self.log.live[t] = 0
+        for t in range(self.threads):
+            self.next[t] = <int32_t>entry
+            self.state[t] = RUNS
+            self.log.live[t // WARP] |= <uint32_t>1 << (t % WARP)
+        self.active.n = 0
+
+    def run(self, int64_t steps):
+        """Execute at most `steps` steps and return the `Status`."""
+        cdef int64_t status = UNFINISHED
+        with nogil:
+            while steps > 0 and status == UNFINISHED:
+                if self.active.n == 0 and not self.choose():
+                    status = self.release()
+                else:
+                    status = self.execute(self.code + self.step)
+                steps -= 1
+        return status
+
+    def waiting(self):
+        """Return (thread, step, barrier) of every thread that waits at a barrier."""
+        return [(t, self.next[t], self.barrier[t]) for t in range(self.threads) if self.state[t] == WAITS]
+
+    # ---- Sets of lanes
+
+    cdef void finish(self, Lanes* lanes) noexcept nogil:
+        """Complete a set whose lanes are written: the warps that they belong to."""
+        cdef int64_t i, k = -1
+        cdef int32_t lane, warp
+        lanes.contiguous = lanes.n > 0 and lanes.lane[lanes.n - 1] - lanes.lane[0] == lanes.n - 1
+        for i in range(lanes.n):
+            lane = lanes.lane[i]
+            warp = lane // WARP
+            if k < 0 or lanes.warp[k] != warp:
+                k += 1
+                lanes.warp[k] = warp
+                lanes.start[k] = <int32_t>i
+                lanes.mask[k] = 0
+            lanes.mask[k] |= <uint32_t>1 << (lane % WARP)
+        lanes.warps = k + 1
+        lanes.start[k + 1] = <int32_t>lanes.n
+
+    cdef bint choose(self) noexcept nogil:
+        """Activate the running threads whose next step is the smallest; return whether there are any."""
+        cdef int64_t t, n = 0
+        cdef int32_t least = NO_STEP, second = NO_STEP, at
+        for t in range(self.threads):
+            if self.state[t] != RUNS:
+                continue
+            at = self.next[t]
+            if at < least:
+                second = least
+                least = at
+                n = 0
+            if at == least:
+                self.active_lanes[n] = <int32_t>t
+                n += 1
+            elif at < second:
+                second = at
+        self.active.n = n
+        self.step, self.limit = least, second
+        self.finish(&self.active)
+        return n > 0
+
+    cdef void park(self, int64_t step) noexcept nogil:
+        """Send the active threads to `step` and let another choice be made."""
+        cdef int64_t i
+        for i in range(self.active.n):
+            self.next[self.active.lane[i]] = <int32_t>step
+        self.active.n = 0
+
+    cdef inline void go(self, int64_t step) noexcept nogil:
+        """Continue at `step`, together with those who wait there, after those who are behind."""
+        self.step = step
+        if step >= self.limit:
+            self.park(step)
+
+    cdef Lanes* guarded(self, const Code* code) noexcept nogil:
+        """Return the active lanes that the guard lets through."""
+        cdef int64_t i, n = 0
+        cdef const uint64_t* guard
+        cdef uint64_t wanted
+        if code.guard < 0:
+            return &self.active
+        guard = self.registers + code.guard * self.threads
+        wanted = 0 if code.flags & NEGATED else 1
+        for i in range(self.active.n):
+            self.part_lanes[n] = self.active_lanes[i]
+            n += (guard[self.active_lanes[i]] & 1) == wanted
+        if n == self.active.n:
+            return &self.active
+        self.part.n = n
+        self.finish(&self.part)
+        return &self.part
+
+    cdef inline uint64_t* row(self, int64_t slot) noexcept nogil:
+        return self.registers + slot * self.threads
+
+    cdef uint64_t* operand(self, int64_t slot, const Lanes* lanes, int64_t which) noexcept nogil:
+        """Return a register of `lanes`, packed; a copy in scratch row `which` unless they are contiguous."""
+        cdef int64_t i
+        cdef uint64_t* row
+        if slot < 0:
+            return self.scratch[which]
+        row = self.registers + slot * self.threads
+        if lanes.contiguous:
+            return row + lanes.lane[0]
+        for i in range(lanes.n):
+            self.scratch[which][i] = row[lanes.lane[i]]
+        return self.scratch[which]
+
+    cdef inline uint64_t* result(self, int64_t slot, const Lanes* lanes) noexcept nogil:
+        """Return where a packed result goes before `commit` brings it to its register."""
+        return self.registers + slot * self.threads + lanes.lane[0] if lanes.contiguous else self.scratch[5]
+
+    cdef inline void commit(self, int64_t slot, const Lanes* lanes) noexcept nogil:
+        cdef int64_t i
+        cdef uint64_t* row = self.registers + slot * self.threads
+        if not lanes.contiguous:
+            for i in range(lanes.n):
+                row[lanes.lane[i]] = self.scratch[5][i]
+
+    # ---- Steps
+
+    cdef int64_t execute(self, const Code* code) noexcept nogil:
+        """Execute one step for the active threads."""
+        cdef Lanes* lanes
+        cdef int64_t status = UNFINISHED
+        if code.op >= BRA:
+            return self.control(code)
+        self.count(code, &self.active)
+        lanes = self.guarded(code)
+        self.wait(&self.active, code.guard)
+        if lanes.n:
+            if code.op >= LOAD and code.op <= ATOM:
+                status = self.access(code, lanes)
+            else:
+                if code.flags & EXECUTE:
+                    self.compute(code, lanes)
+                if code.flags & TRACK and self.records:
+                    self.log.pass_on(code, lanes)
+        if status == UNFINISHED:
+            self.go(self.step + 1)
+        return self.limited(status)
+
+    cdef inline int64_t limited(self, int64_t status) noexcept nogil:
+        return TOO_LONG if status == UNFINISHED and self.instructions > self.most_instructions else status
+
+    cdef inline void count(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        if code.flags & COUNTED:
+            self.instructions += lanes.warps
+            if self.records:
+                self.log.count_instruction(lanes)
+
+    cdef inline void wait(self, const Lanes* lanes, int64_t slot) noexcept nogil:
+        if self.records:
+            self.log.wait(lanes, slot)
+
+    cdef void compute(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        cdef uint64_t* d
+        cdef uint64_t* a
+        cdef uint64_t* b
+        cdef uint64_t* c
+        if code.op >= SHFL:
+            self.exchange(code, lanes)
+            return
+        a = self.operand(code.src[0], lanes, 0)
+        b = self.operand(code.src[1], lanes, 1)
+        c = self.operand(code.src[2], lanes, 2)
+        d = self.result(code.dst[0], lanes)
+        if code.op == BFI:
+            insert_bits(code, lanes.n, d, a, b, c, self.operand(code.src[3], lanes, 3))
+        elif code.op < FADD:
+            compute_integers(code, lanes.n, d, a, b, c)
+        else:
+            compute_floats(code, lanes.n, d, a, b, c)
+        self.commit(code.dst[0], lanes)
+
+    cdef void exchange(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        """Execute what lanes of a warp do together, on whole registers; a destination nobody wants is scratch."""
+        cdef uint64_t* d = self.row(code.dst[0]) if code.dst[0] >= 0 else self.scratch[4]
+        cdef uint64_t* p = self.row(code.dst[1]) if code.dst[1] >= 0 else self.scratch[5]
+        cdef int64_t i
+        if code.op == SHFL:
+            shuffle_lanes(code, lanes, self.threads, self.scratch[3], d, p,
+                          self.row(code.src[0]), self.row(code.src[1]), self.row(code.src[2]))
+        elif code.op == VOTE:
+            vote_lanes(code, lanes, d, self.row(code.src[0]))
+        elif code.op == MATCH:
+            match_lanes(code, lanes, self.scratch[3], d, p, self.row(code.src[0]))
+        else:
+            for i in range(lanes.n):
+                d[lanes.lane[i]] = 0
+            for i in range(lanes.warps):
+                self.fill_mask(lanes, i, d)
+
+    cdef void fill_mask(self, const Lanes* lanes, int64_t k, uint64_t* d) noexcept nogil:
+        cdef int64_t i
+        for i in range(lanes.start[k], lanes.start[k + 1]):
+            d[lanes.lane[i]] = lanes.mask[k]
+
+    # ---- Control
+
+    cdef int64_t control(self, const Code* code) noexcept nogil:
+        cdef int64_t op = code.op
+        self.count(code, &self.active)
+        if op == BRA:
+            self.branch(code)
+        elif op == EXIT:
+            self.leave()
+        elif op == BAR:
+            return self.limited(self.reach_barrier(code))
+        elif op == CALL:
+            self.call(code)
+        elif op == RET or op == BRX:
+            return self.limited(self.jump(code))
+        else:
+            return self.limited(self.trap(code))
+        return self.limited(UNFINISHED)
+
+    cdef int64_t trap(self, const Code* code) noexcept nogil:
+        """Stop at what cannot be executed, unless its result does not matter or no lane wants it."""
+        cdef Lanes* lanes = self.guarded(code)
+        if lanes.n and code.flags & EXECUTE:
+            self.thread = lanes.lane[0]
+            return TRAPPED
+        if lanes.n and code.flags & TRACK and self.records:
+            self.log.pass_on(code, lanes)
+        self.go(self.step + 1)
+        return UNFINISHED
+
+    cdef void branch(self, const Code* code) noexcept nogil:
+        cdef Lanes* taken
+        cdef int64_t i
+        if code.guard < 0:
+            self.go(code.target)
+            return
+        self.wait(&self.active, code.guard)
+        taken = self.guarded(code)
+        if taken == &self.active:
+            self.go(code.target)
+        elif taken.n == 0:
+            self.go(self.step + 1)
+        else:
+            self.park(self.step + 1)
+            for i in range(taken.n):
+                self.next[taken.lane[i]] = <int32_t>code.target
+
+    cdef void call(self, const Code* code) noexcept nogil:
+        cdef int64_t i
+        cdef uint64_t* back = self.row(code.dst[0])
+        for i in range(self.active.n):
+            back[self.active.lane[i]] = <uint64_t>(self.step + 1)
+        self.go(code.target)
+
+    cdef int64_t jump(self, const Code* code) noexcept nogil:
+        """Go where a register says: back to the caller, or to an entry of a branch table."""
+        cdef int64_t i
+        cdef uint64_t at
+        cdef const uint64_t* where = self.row(code.src[0])
+        for i in range(self.active.n):
+            at = where[self.active.lane[i]]
+            if code.op == BRX:
+                if <uint32_t>at >= <uint64_t>code.count:
+                    self.thread, self.address = self.active.lane[i], <uint32_t>at
+                    return TRAPPED
+                at = <uint64_t>self.targets[code.target + <int64_t><uint32_t>at]
+            self.next[self.active.lane[i]] = <int32_t>at
+        if code.op == BRX:
+            self.wait(&self.active, code.src[0])
+        self.active.n = 0
+        return UNFINISHED
+
+    cdef void leave(self) noexcept nogil:
+        cdef int64_t i
+        for i in range(self.active.n):
+            self.state[self.active.lane[i]] = EXITED
+        self.log.retire(&self.active)
+        self.live -= self.active.n
+        self.active.n = 0
+
+    # ---- Barriers: nobody is let through before everybody has to wait
+
+    cdef int64_t reach_barrier(self, const Code* code) noexcept nogil:
+        cdef int64_t i, lane, number
+        cdef bint arrives = code.mode == BAR_ARRIVE
+        if code.src[2] >= 0:
+            self.wait(&self.active, code.src[2])
+        if self.records:
+            self.log.uncount_instruction(&self.active)
+            if not self.log.append(code, &self.active, OP_BARRIER, 0, 0, NULL):
+                return NO_MEMORY
+        for i in range(self.active.n):
+            lane = self.active.lane[i]
+            number = <int64_t>self.row(code.src[0])[lane]
+            if number >= MOST_BARRIERS:
+                self.thread = lane
+                return TRAPPED
+            if arrives:
+                self.arrived[number] += 1
+                continue
+            self.barrier[lane] = <uint8_t>number
+            self.expected[lane] = <int32_t>self.row(code.src[1])[lane] if code.src[1] >= 0 else 0
+            self.state[lane] = WAITS
+        if arrives:
+            self.go(self.step + 1)
+        else:
+            self.park(self.step)
+        return UNFINISHED
+
+    cdef int64_t release(self) noexcept nogil:
+        """Open the barriers that are complete, when no thread can go on."""
+        cdef int64_t number
+        cdef bint opened = False
+        if self.live == 0:
+            return FINISHED
+        for number in range(MOST_BARRIERS):
+            opened |= self.open_barrier(number)
+        return UNFINISHED if opened else DEADLOCK
+
+    cdef bint open_barrier(self, int64_t number) noexcept nogil:
+        cdef int64_t t, waiting = 0, hold = 0, expected = 0
+        cdef const Code* code
+        for t in range(self.threads):
+            if self.state[t] == WAITS and self.barrier[t] == number:
+                code = self.code + self.next[t]
+                waiting += 1
+                expected = max(expected, self.expected[t] if self.expected[t] else self.live)
+                if code.mode >= BAR_POPC:
+                    hold += <int64_t>(self.row(code.src[2])[t] & 1)
+        if waiting == 0 or waiting + self.arrived[number] < expected:
+            return False
+        for t in range(self.threads):
+            if self.state[t] == WAITS and self.barrier[t] == number:
+                code = self.code + self.next[t]
+                if code.mode == BAR_POPC:
+                    self.row(code.dst[0])[t] = <uint64_t>hold
+                elif code.mode >= BAR_AND:
+                    self.row(code.dst[0])[t] = hold == waiting if code.mode == BAR_AND else hold > 0
+                self.state[t] = RUNS
+                self.next[t] += 1
+        self.arrived[number] = 0
+        return True
+
+    # ---- Memory
+
+    cdef int64_t access(self, const Code* code, Lanes* lanes) noexcept nogil:
+        """Execute a load, store or atomic; one with generic addresses space by space."""
+        cdef int64_t i, space = code.space
+        cdef uint64_t* base = self.operand(code.src[0], lanes, 0)
+        cdef uint64_t* place = self.place_of
+        if code.flags & NARROW:
+            for i in range(lanes.n):
+                place[i] = <uint32_t>(base[i] + <uint64_t>code.offset)
+        else:
+            for i in range(lanes.n):
+                place[i] = base[i] + <uint64_t>code.offset
+        if space != GENERIC:
+            return self.access_space(code, lanes, space, place)
+        space = <int64_t>(place[0] >> BITS)
+        for i in range(lanes.n):
+            if <int64_t>(place[i] >> BITS) != space:
+                return self.access_mixed(code, lanes)
+        return self.access_window(code, lanes, space, place)
+
+    cdef int64_t access_window(self, const Code* code, Lanes* lanes, int64_t space, uint64_t* place) noexcept nogil:
+        cdef int64_t i
+        if space != LOCAL and space != SHARED:
+            return self.access_space(code, lanes, GLOBAL, place)
+        for i in range(lanes.n):
+            place[i] -= <uint64_t>space << BITS
+        return self.access_space(code, lanes, space, place)
+
+    cdef int64_t access_mixed(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        """Execute an access whose lanes address several spaces, each with the lanes that address it."""
+        cdef int64_t i, n, space, status
+        for space in range(3):
+            n = 0
+            for i in range(lanes.n):
+                self.piece_lanes[n] = lanes.lane[i]
+                self.piece_places[n] = self.place_of[i]
+                # What lies in no window is global, and an error there.
+                n += <int64_t>(self.place_of[i] >> BITS) == space or (space == 0 and self.place_of[i] >> BITS > 2)
+            self.piece.n = n
+            self.finish(&self.piece)
+            if n:
+                status = self.access_window(code, &self.piece, space, self.piece_places)
+                if status != UNFINISHED:
+                    return status
+        return UNFINISHED
+
+    cdef int64_t access_space(
+        self, const Code* code, const Lanes* lanes, int64_t space, const uint64_t* place
+    ) noexcept nogil:
+        cdef int64_t i, size = code.count * code.width // 8
+        cdef bint recorded = space == GLOBAL or space == LOCAL or space == CONST
+        if not self.places.locate(lanes, space, place, size):
+            self.thread, self.address = self.places.thread, self.places.address
+            return OUTSIDE
+        if recorded or space == SHARED:
+            self.wait(lanes, code.src[0])
+            if code.op != LOAD:
+                for i in range(1, 5):
+                    self.wait(lanes, code.src[i])
+        if recorded and self.records:
+            if not self.record(code, lanes, space, place, size):
+                return NO_MEMORY
+        elif code.flags & TRACK and self.records:
+            self.log.clear(code, lanes)
+        if code.flags & EXECUTE:
+            self.transfer(code, lanes)
+        return UNFINISHED
+
+    cdef void transfer(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        cdef int64_t i
+        cdef uint64_t* d
+        if code.op == ATOM:
+            d = self.result(code.dst[0], lanes) if code.dst[0] >= 0 else NULL
+            update_values(
+                code, lanes.n, d, self.places.hosted, self.operand(code.src[1], lanes, 1), self.operand(code.src[2], lanes, 2)
+            )
+            if d != NULL:
+                self.commit(code.dst[0], lanes)
+            return
+        for i in range(code.count):
+            if code.op == STORE:
+                store_values(
+                    lanes.n, self.operand(code.src[1 + i], lanes, 1), self.places.hosted, i * code.width // 8, code.width
+                )
+            elif code.dst[i] >= 0:
+                d = self.result(code.dst[i], lanes)
+                load_values(lanes.n, d, self.places.hosted, i * code.width // 8, code.width, code.kind == SIGNED)
+                self.commit(code.dst[i], lanes)
+
+    cdef bint record(
+        self, const Code* code, const Lanes* lanes, int64_t space, const uint64_t* place, int64_t size
+    ) noexcept nogil:
+        """Add the rows of an access; return whether there was memory for them."""
+        cdef int64_t i, unit = max(size, <int64_t>4), lane, offset
+        cdef int64_t op = OP_LOAD if code.op == LOAD else (OP_STORE if code.op == STORE else OP_ATOMIC)
+        self.log.uncount_instruction(lanes)
+        if space == LOCAL:
+            # The words of a warp's lanes lie side by side, whatever their width: 32 times a thread's bytes per warp.
+            for i in range(lanes.n):
+                lane = lanes.lane[i]
+                offset = <int64_t>place[i]
+                self.recorded[i] = <uint64_t>(
+                    self.local_base + lane // WARP * WARP * self.places.local_bytes
+                    + offset // unit * unit * WARP + lane % WARP * unit + offset % unit
+                )
+            place = self.recorded
+        return self.log.append(code, lanes, op, RECORDED_CONSTANT if space == CONST else space, size, place) and self.log.bytes <= self.most_bytes

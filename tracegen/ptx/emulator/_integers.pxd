@@ -1,0 +1,11 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from tracegen.ptx.isa._code cimport Code
+
+cdef void compute_integers(
+    const Code* code, int64_t n, uint64_t* d, const uint64_t* a, const uint64_t* b, const uint64_t* c
+) noexcept nogil
+
+cdef void insert_bits(
+    const Code* code, int64_t n, uint64_t* d, const uint64_t* a, const uint64_t* b, const uint64_t* c, const uint64_t* e
+) noexcept nogil

@@ -1,0 +1,51 @@
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from tracegen.ptx.isa._code cimport Code, Lanes
+
+cdef struct Row:
+    uint64_t needs
+    int32_t pc
+    int32_t gap
+    uint32_t mask
+    uint8_t op
+    uint8_t space
+    uint8_t size
+    uint8_t unused
+
+# What a warp has recorded, and which of its loads are still open.
+cdef struct WarpLog:
+    Row* rows
+    int64_t n
+    int64_t room
+    int64_t* addresses
+    int64_t used
+    int64_t address_room
+    int64_t gap            # instructions since the last row
+    int64_t count          # rows that are no barriers
+    uint64_t open          # bit i: the (i+1)-th previous row is a load that nothing has waited for
+    uint64_t pending       # loads that the next row waits for
+
+@cython.final
+cdef class Log:
+    cdef int64_t warps
+    cdef int64_t slots
+    cdef int64_t bytes
+    cdef WarpLog* logs
+    cdef uint32_t* live
+    cdef const uint8_t* tainted
+    cdef int64_t* order    # per slot and warp: the newest row that the register depends on
+    cdef uint64_t* bits    # bit i: it depends on row order - i
+    cdef object owner
+
+    cdef uint64_t depends_on(self, int64_t slot, int64_t w) noexcept nogil
+    cdef void set_dependence(self, int64_t slot, int64_t w, uint32_t mask, uint64_t loads) noexcept nogil
+    cdef void count_instruction(self, const Lanes* lanes) noexcept nogil
+    cdef void uncount_instruction(self, const Lanes* lanes) noexcept nogil
+    cdef void retire(self, const Lanes* lanes) noexcept nogil
+    cdef void wait(self, const Lanes* lanes, int64_t slot) noexcept nogil
+    cdef void pass_on(self, const Code* code, const Lanes* lanes) noexcept nogil
+    cdef void clear(self, const Code* code, const Lanes* lanes) noexcept nogil
+    cdef bint append(
+        self, const Code* code, const Lanes* lanes, int64_t op, int64_t space, int64_t size, const uint64_t* address
+    ) noexcept nogil

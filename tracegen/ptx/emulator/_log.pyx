@@ -1,0 +1,217 @@
+# Rows go to a growing buffer per warp, so that a block's columns are its warps' buffers, one after the other.
+"""The recorded memory instructions of a block's warps, and which earlier loads each of them waits for."""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from tracegen.ptx.isa._code cimport *
+
+cdef enum:
+    OP_LOAD = 0
+    OP_STORE = 1
+    OP_ATOMIC = 2
+    OP_BARRIER = 3
+
+ROW = np.dtype(
+    [
+        ("needs", "u8"), ("pc", "i4"), ("gap", "i4"), ("mask", "u4"),
+        ("op", "u1"), ("space", "u1"), ("size", "u1"), ("unused", "u1"),
+    ]
+)
+
+
+cdef inline bint grow(void** buffer, int64_t* room, int64_t wanted, int64_t size) noexcept nogil:
+    """Make room for `wanted` elements; return whether there is memory for them."""
+    cdef int64_t larger = max(wanted, room[0] * 2, <int64_t>256)
+    cdef void* moved
+    if wanted <= room[0]:
+        return True
+    moved = realloc(buffer[0], <size_t>(larger * size))
+    if moved == NULL:
+        return False
+    buffer[0] = moved
+    room[0] = larger
+    return True
+
+
+@cython.final
+cdef class Log:
+    """One block's rows. `tainted` says for every register slot whether it can depend on a recorded load."""
+
+    def __cinit__(self, int64_t warps, const uint8_t[::1] tainted):
+        self.warps = warps
+        self.slots = tainted.shape[0]
+        self.owner = tainted
+        self.tainted = &tainted[0]
+        self.logs = <WarpLog*>calloc(<size_t>warps, sizeof(WarpLog))
+        self.live = <uint32_t*>calloc(<size_t>warps, sizeof(uint32_t))
+        self.order = <int64_t*>calloc(<size_t>(warps * self.slots), sizeof(int64_t))
+        self.bits = <uint64_t*>calloc(<size_t>(warps * self.slots), sizeof(uint64_t))
+        if self.logs == NULL or self.live == NULL or self.order == NULL or self.bits == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef int64_t w
+        if self.logs != NULL:
+            for w in range(self.warps):
+                free(self.logs[w].rows)
+                free(self.logs[w].addresses)
+        free(self.logs)
+        free(self.live)
+        free(self.order)
+        free(self.bits)
+
+    def restart(self):
+        """Forget all rows, for the next block."""
+        cdef int64_t w
+        cdef WarpLog* log
+        self.bytes = 0
+        for w in range(self.warps):
+            log = &self.logs[w]
+            log.n = log.used = log.gap = log.count = 0
+            log.open = log.pending = 0
+        memset(self.bits, 0, <size_t>(self.warps * self.slots) * sizeof(uint64_t))
+
+    def columns(self):
+        """Return (rows, addresses, warp_start) of all warps."""
+        cdef int64_t w, n = 0, used = 0
+        warp_start = np.zeros(self.warps + 1, dtype=np.int64)
+        cdef int64_t[::1] start = warp_start
+        for w in range(self.warps):
+            n += self.logs[w].n
+            used += self.logs[w].used
+            start[w + 1] = n
+        rows = np.empty(max(n, 1), dtype=ROW)
+        addresses = np.empty(max(used, 1), dtype=np.int64)
+        cdef uint8_t[::1] row_bytes = rows.view(np.uint8)
+        cdef int64_t[::1] places = addresses
+        n = used = 0
+        for w in range(self.warps):
+            if self.logs[w].n:
+                memcpy(&row_bytes[n * <int64_t>sizeof(Row)], self.logs[w].rows, <size_t>self.logs[w].n * sizeof(Row))
+            if self.logs[w].used:
+                memcpy(&places[used], self.logs[w].addresses, <size_t>self.logs[w].used * sizeof(int64_t))
+            n += self.logs[w].n
+            used += self.logs[w].used
+        return rows[:n], addresses[:used], warp_start
+
+    cdef void count_instruction(self, const Lanes* lanes) noexcept nogil:
+        """One more instruction that is no row, for every warp of `lanes`."""
+        cdef int64_t k
+        for k in range(lanes.warps):
+            self.logs[lanes.warp[k]].gap += 1
+
+    cdef void uncount_instruction(self, const Lanes* lanes) noexcept nogil:
+        """The instruction counted last becomes a row."""
+        cdef int64_t k
+        for k in range(lanes.warps):
+            if self.logs[lanes.warp[k]].gap > 0:
+                self.logs[lanes.warp[k]].gap -= 1
+
+    cdef void retire(self, const Lanes* lanes) noexcept nogil:
+        """These lanes have left the kernel."""
+        cdef int64_t k
+        for k in range(lanes.warps):
+            self.live[lanes.warp[k]] &= ~lanes.mask[k]
+
+    # ---- Needs
+
+    cdef uint64_t depends_on(self, int64_t slot, int64_t w) noexcept nogil:
+        """Return the open loads that a register of warp `w` depends on: bit i = the (i+1)-th previous row."""
+        cdef int64_t at, shift
+        if slot < 0 or not self.tainted[slot]:
+            return 0
+        at = slot * self.warps + w
+        if self.bits[at] == 0:
+            return 0
+        shift = self.logs[w].count - 1 - self.order[at]
+        return (self.bits[at] << shift) & self.logs[w].open if shift < 64 else 0
+
+    cdef void set_dependence(self, int64_t slot, int64_t w, uint32_t mask, uint64_t loads) noexcept nogil:
+        """Write what a register depends on; lanes that do not write keep what they had."""
+        if slot < 0 or not self.tainted[slot]:
+            return
+        if mask != self.live[w]:
+            loads |= self.depends_on(slot, w)
+        self.order[slot * self.warps + w] = self.logs[w].count - 1
+        self.bits[slot * self.warps + w] = loads
+
+    cdef void wait(self, const Lanes* lanes, int64_t slot) noexcept nogil:
+        """Make the next row of each warp wait for what a register depends on."""
+        cdef int64_t k
+        cdef WarpLog* log
+        cdef uint64_t loads
+        if slot < 0 or not self.tainted[slot]:
+            return
+        for k in range(lanes.warps):
+            log = &self.logs[lanes.warp[k]]
+            loads = self.depends_on(slot, lanes.warp[k])
+            log.pending |= loads
+            log.open &= ~loads
+
+    cdef void pass_on(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        """Arithmetic: what is written depends on what was read."""
+        cdef int64_t k, i, w
+        cdef uint64_t loads
+        for k in range(lanes.warps):
+            w = lanes.warp[k]
+            loads = 0
+            for i in range(4):
+                loads |= self.depends_on(code.src[i], w)
+            for i in range(4):
+                self.set_dependence(code.dst[i], w, lanes.mask[k], loads)
+
+    cdef void clear(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        """What is written depends on no recorded load."""
+        cdef int64_t k, i
+        for k in range(lanes.warps):
+            for i in range(4):
+                self.set_dependence(code.dst[i], lanes.warp[k], lanes.mask[k], 0)
+
+    # ---- Rows
+
+    cdef bint append(
+        self, const Code* code, const Lanes* lanes, int64_t op, int64_t space, int64_t size, const uint64_t* address
+    ) noexcept nogil:
+        """Add a row to every warp of `lanes`; return whether there was memory for it."""
+        cdef int64_t k, i, held, w
+        cdef WarpLog* log
+        cdef Row* row
+        cdef bint returns = op == OP_LOAD or (op == OP_ATOMIC and code.dst[0] >= 0)
+        for k in range(lanes.warps):
+            w = lanes.warp[k]
+            log = &self.logs[w]
+            held = 0 if op == OP_BARRIER else lanes.start[k + 1] - lanes.start[k]
+            if not grow(<void**>&log.rows, &log.room, log.n + 1, sizeof(Row)):
+                return False
+            if not grow(<void**>&log.addresses, &log.address_room, log.used + held, sizeof(int64_t)):
+                return False
+            row = &log.rows[log.n]
+            row.pc = <int32_t>code.pc
+            row.gap = <int32_t>min(log.gap, <int64_t>0x7FFFFFFF)
+            row.mask = lanes.mask[k]
+            row.op = <uint8_t>op
+            row.space = <uint8_t>space
+            row.size = <uint8_t>size
+            row.unused = 0
+            row.needs = 0
+            if held:
+                memcpy(log.addresses + log.used, address + lanes.start[k], <size_t>held * sizeof(int64_t))
+                log.used += held
+            log.n += 1
+            log.gap = 0
+            self.bytes += <int64_t>sizeof(Row) + held * <int64_t>sizeof(int64_t)
+            if op == OP_BARRIER:
+                continue
+            row.needs = log.pending
+            log.pending = 0
+            log.open = log.open << 1 | returns
+            log.count += 1
+            if returns:
+                for i in range(4):
+                    self.set_dependence(code.dst[i], w, lanes.mask[k], 1)
+        return True

@@ -1,0 +1,83 @@
+# Nothing is accessed that has not been found inside its array here.
+"""From addresses of the device to places on the host: arrays, shared memory of a block, local memory of a thread."""
+
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memset
+
+from tracegen.ptx.isa._code cimport *
+
+
+@cython.final
+cdef class Places:
+    """The memory that a block sees: `local` holds `local_bytes` per thread; arrays are set with `bind`."""
+
+    def __init__(self, uint8_t[::1] local, int64_t local_bytes, uint8_t[::1] shared, int64_t shared_bytes):
+        self.local, self.shared = local, shared
+        self.local_bytes, self.shared_bytes = local_bytes, shared_bytes
+
+    def bind(self, const uint64_t[::1] bases, const uint64_t[::1] sizes, const uint64_t[::1] hosts):
+        """Set the arrays: device address, bytes and host address of at least one, ascending."""
+        self.arrays = (bases, sizes, hosts)
+        self.bases, self.bytes, self.hosts = &bases[0], &sizes[0], &hosts[0]
+        self.buffers, self.last_buffer = bases.shape[0], 0
+
+    cdef void clear(self) noexcept nogil:
+        """Forget local and shared memory, for the next block."""
+        memset(&self.local[0], 0, <size_t>self.local.shape[0])
+        memset(&self.shared[0], 0, <size_t>self.shared.shape[0])
+
+    cdef bint locate(self, const Lanes* lanes, int64_t space, const uint64_t* place, int64_t size) noexcept nogil:
+        """Write the places of all lanes to `hosted`; return whether they are inside, remember the first outside."""
+        if space == GLOBAL or space == CONST:
+            return self.locate_global(lanes, place, <uint64_t>size)
+        if space == SHARED:
+            return self.locate_own(lanes, &self.shared[0], self.shared_bytes, 0, place, size)
+        return self.locate_own(lanes, &self.local[0], self.local_bytes, self.local_bytes, place, size)
+
+    cdef bint locate_own(
+        self, const Lanes* lanes, uint8_t* start, int64_t bytes, int64_t stride, const uint64_t* place, int64_t size
+    ) noexcept nogil:
+        """Locate in memory of the block, or of its threads, `stride` bytes apart."""
+        cdef int64_t i
+        for i in range(lanes.n):
+            if bytes < size or place[i] > <uint64_t>(bytes - size):
+                return self.refuse(lanes.lane[i], place[i])
+            self.hosted[i] = start + lanes.lane[i] * stride + place[i]
+        return True
+
+    cdef bint locate_global(self, const Lanes* lanes, const uint64_t* place, uint64_t size) noexcept nogil:
+        cdef int64_t i
+        cdef uint64_t base = 0, last = 0
+        cdef uint8_t* host = NULL
+        cdef uint8_t** hosted = self.hosted
+        for i in range(lanes.n):
+            if i == 0 or place[i] - base > last:
+                if not self.find(place[i], size):
+                    return self.refuse(lanes.lane[i], place[i])
+                base = self.bases[self.last_buffer]
+                last = self.bytes[self.last_buffer] - size
+                host = <uint8_t*>self.hosts[self.last_buffer]
+            hosted[i] = host + (place[i] - base)
+        return True
+
+    cdef bint find(self, uint64_t place, uint64_t size) noexcept nogil:
+        """Find the array that holds `size` bytes at `place`, first where the last access was."""
+        cdef int64_t low = self.last_buffer, high = self.buffers, middle
+        if size <= self.bytes[low] and place - self.bases[low] <= self.bytes[low] - size:
+            return True
+        low = 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.bases[middle] <= place:
+                low = middle
+            else:
+                high = middle
+        if size > self.bytes[low] or place - self.bases[low] > self.bytes[low] - size:
+            return False
+        self.last_buffer = low
+        return True
+
+    cdef bint refuse(self, int64_t thread, uint64_t place) noexcept nogil:
+        self.thread, self.address = thread, place
+        return False

@@ -1,0 +1,1 @@
+"""Lower PTX instructions to the numbered steps that the emulator executes."""

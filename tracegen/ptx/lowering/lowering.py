@@ -1,0 +1,304 @@
+"""From a kernel of a module to a `Program`: registers become slots, labels step numbers, calls jumps and copies.
+
+Callees lie before their callers, so that threads in a function finish it before the others go on. Every function has
+one set of registers and one return slot: it cannot call itself, and a recursive call is an error when it is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rdmodel.errors import TraceError
+from tracegen.ptx.lowering.opcodes import RULES
+from tracegen.ptx.lowering.program import NONE, Constant, Program, Step, type_bytes
+from tracegen.ptx.lowering.translation import Scope, Translation
+from tracegen.ptx.syntax.ast import Function, Instruction, Module, Name, Variable, Vector
+
+_IGNORED_CALLS = ("vprintf",)
+_SHARED_ALIGNMENT = 16
+
+
+def lower(module: Module, kernel: str, addresses: Mapping[str, int], parameters: int) -> Program:
+    """Return the program of `kernel`.
+
+    `addresses` tells where the variables of the module lie in device memory, `parameters` where the kernel's
+    parameters do, for code that takes their address. Raises `TraceError` for what no launch could execute, such as
+    a jump to a label that does not exist.
+    """
+    return _Lowering(module, module.functions[kernel], addresses, parameters).run()
+
+
+def layout(variables: tuple[Variable, ...]) -> tuple[list[int], int]:
+    """Return the offset of every variable and the bytes of all, each aligned as it asks for or as its type is."""
+    offsets, end = [], 0
+    for variable in variables:
+        alignment = variable.alignment or type_bytes(variable.type)
+        end = -(-end // alignment) * alignment
+        offsets.append(end)
+        end += variable_bytes(variable)
+    return offsets, end
+
+
+def variable_bytes(variable: Variable) -> int:
+    """Return the bytes that a variable takes."""
+    return type_bytes(variable.type) * (1 if variable.count is None else variable.count)
+
+
+class _Lowering:
+    """Lowers one kernel and the functions that it calls."""
+
+    def __init__(self, module: Module, kernel: Function, addresses: Mapping[str, int], parameters: int) -> None:
+        self._module = module
+        self._kernel = kernel
+        self._addresses = addresses
+        self._parameters = parameters
+        self._order, self._recursive = _call_order(module, kernel)
+        self._steps: list[Step] = []
+        self._targets: list[tuple[str, str]] = []
+        self._labels: dict[tuple[str, str], int] = {}
+        self._scopes: dict[str, Scope] = {}
+        self._pc = 0
+        self._translation = Translation(self._steps, RULES)
+
+    def run(self) -> Program:
+        local, shared = self._place_memory()
+        for function in self._order:
+            self._lower_function(function)
+        return self._finish(local, shared)
+
+    # ---- memory
+
+    def _place_memory(self) -> tuple[int, int]:
+        """Give every variable of the functions its offset; return the bytes of local and of shared memory."""
+        places = dict(self._addresses)
+        shared = self._place(self._module_shared(), places, 0)
+        local = 0
+        for function in self._order:
+            names = dict(places)
+            own = [v for v in function.variables if v.space == "shared"]
+            shared = self._place(own, names, shared)
+            frame = [v for v in (*function.variables, *self._frame_parameters(function)) if v.space in _FRAME]
+            local = self._place(frame, names, local)
+            self._scopes[function.name] = Scope(function, names, self._kernel_parameters(function), self._parameters)
+        shared = -(-shared // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
+        for scope in self._scopes.values():
+            for variable in (*self._module.variables.values(), *scope.function.variables):
+                if variable.space == "shared" and variable.count == 0:
+                    scope.places[variable.name] = shared
+        return local, shared
+
+    def _module_shared(self) -> list[Variable]:
+        used = {name for function in self._order for name in _names(function)}
+        return [v for v in self._module.variables.values() if v.space == "shared" and v.name in used]
+
+    def _place(self, variables: list[Variable], places: dict[str, int], start: int) -> int:
+        start = -(-start // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
+        offsets, size = layout(tuple(variables))
+        for variable, offset in zip(variables, offsets, strict=True):
+            places[variable.name] = start + offset
+        return start + size
+
+    def _frame_parameters(self, function: Function) -> tuple[Variable, ...]:
+        return () if function is self._kernel else (*function.parameters, *function.results)
+
+    def _kernel_parameters(self, function: Function) -> dict[str, int]:
+        if function is not self._kernel:
+            return {}
+        offsets, _ = layout(function.parameters)
+        return {v.name: offset for v, offset in zip(function.parameters, offsets, strict=True)}
+
+    # ---- code
+
+    def _lower_function(self, function: Function) -> None:
+        scope = self._scopes[function.name]
+        self._translation.enter(scope)
+        stops: dict[int, list[str]] = {}
+        for label, index in function.labels.items():
+            stops.setdefault(index, []).append(label)
+        body = function.body or ()
+        self._labels[function.name, ""] = len(self._steps)
+        for index, instruction in enumerate(body):
+            self._set_labels(function, stops.get(index, ()))
+            self._lower_instruction(function, instruction)
+            self._pc += 1
+        self._set_labels(function, stops.get(len(body), ()))
+        self._lower_instruction(function, Instruction("ret", (), (), line=body[-1].line if body else function.line))
+        self._pc += 1
+
+    def _set_labels(self, function: Function, labels: list[str] | tuple[str, ...]) -> None:
+        for label in labels:
+            self._labels[function.name, label] = len(self._steps)
+
+    def _lower_instruction(self, function: Function, instruction: Instruction) -> None:
+        first = len(self._steps)
+        self._translation.begin(instruction, self._pc)
+        control = _CONTROL.get(instruction.opcode)
+        if instruction.opcode == "bra":
+            self._branch(function, instruction)
+        elif control is None:
+            self._translation.translate()
+        else:
+            self._skip_unless_guarded(function, instruction)
+            self._translation.attempt(lambda: control(self, function, instruction))
+            self._labels[function.name, f"#{self._pc}"] = len(self._steps)
+        if len(self._steps) > first and self._translation.counted:
+            self._steps[first].flags.add("COUNTED")
+
+    def _emit(self, op: str, **fields: object) -> Step:
+        return self._translation.emit(op, **fields)
+
+    def _branch(self, function: Function, instruction: Instruction) -> None:
+        label = instruction.operands[-1] if instruction.operands else None
+        if not isinstance(label, Name) or label.name not in function.labels:
+            raise TraceError(f"{function.name}: line {instruction.line}: no label {getattr(label, 'name', label)}")
+        self._emit("BRA", target=(function.name, label.name), **self._translation.guard())
+
+    def _skip_unless_guarded(self, function: Function, instruction: Instruction) -> None:
+        """Jump over a control instruction with a guard for the lanes that it keeps out."""
+        if instruction.guard is not None:
+            guard = self._translation.guard()
+            guard["flags"] = set() if instruction.negated else {"NEGATED"}
+            self._emit("BRA", target=(function.name, f"#{self._pc}"), **guard)
+
+    def _return(self, function: Function, instruction: Instruction) -> None:
+        if function is self._kernel or instruction.opcode == "exit":
+            self._emit("EXIT")
+        else:
+            self._emit("RET", src=(self._return_slot(function),))
+
+    def _return_slot(self, function: Function) -> int:
+        return self._translation.slot(function.name, "#return")
+
+    def _trap(self, function: Function, instruction: Instruction) -> None:
+        self._emit("TRAP", reason=f"{instruction.opcode} is executed")
+
+    def _barrier(self, function: Function, instruction: Instruction) -> None:
+        self._translation.translate()
+
+    def _jump_table(self, function: Function, instruction: Instruction) -> None:
+        index, table = instruction.operands[0], instruction.operands[-1]
+        labels = function.tables.get(getattr(table, "name", ""), ())
+        if not labels or not set(labels) <= set(function.labels):
+            raise TraceError(
+                f"{function.name}: line {instruction.line}: no branch targets {getattr(table, 'name', '')}"
+            )
+        self._emit(
+            "BRX", src=(self._translation.value(index, "u32"),), target=len(self._targets), count=len(labels),
+            reason="brx.idx: the index is beyond the table",
+        )  # fmt: skip
+        self._targets += [(function.name, label) for label in labels]
+
+    def _call(self, function: Function, instruction: Instruction) -> None:
+        name, results, arguments = _call_parts(instruction)
+        callee = self._module.functions.get(name or "")
+        if name in _IGNORED_CALLS:
+            return
+        if callee is None or callee.body is None:
+            self._emit("TRAP", reason=f"call of {name or 'a function pointer'}: it has no body that could be executed")
+        elif callee.name in self._recursive:
+            self._emit("TRAP", reason=f"call of {name}: recursive functions cannot be executed")
+        elif len(arguments) != len(callee.parameters) or len(results) != len(callee.results):
+            raise TraceError(f"{function.name}: line {instruction.line}: wrong number of arguments for {name}")
+        else:
+            inner = self._scopes[callee.name]
+            for argument, parameter in zip(arguments, callee.parameters, strict=True):
+                self._translation.copy_in(argument, parameter, inner)
+            self._emit("CALL", dst=(self._return_slot(callee),), target=(callee.name, ""))
+            for result, returned in zip(results, callee.results, strict=True):
+                self._translation.copy_out(result, returned, inner)
+
+    # ---- the end
+
+    def _finish(self, local: int, shared: int) -> Program:
+        slots = self._translation.slots
+        order = sorted(range(len(slots)), key=lambda slot: slots[slot] is not None)
+        place = {slot: at for at, slot in enumerate(order)} | {NONE: NONE}
+        for step in self._steps:
+            step.dst = tuple(place[slot] for slot in step.dst)
+            step.src = tuple(place[slot] for slot in step.src)
+            step.guard = place[step.guard]
+            if isinstance(step.target, tuple):
+                step.target = self._labels[step.target]
+        constants: list[Constant] = [c for slot in order if (c := slots[slot]) is not None]
+        offsets, _ = layout(self._kernel.parameters)
+        parameters = [
+            (offset, variable_bytes(v), v.type if v.count is None else None)
+            for offset, v in zip(offsets, self._kernel.parameters, strict=True)
+        ]
+        return Program(
+            name=self._kernel.name,
+            steps=self._steps,
+            entry=self._labels[self._kernel.name, ""],
+            variables=len(slots) - len(constants),
+            constants=constants,
+            targets=[self._labels[target] for target in self._targets],
+            local_bytes=local,
+            shared_bytes=shared,
+            parameters=parameters,
+        )
+
+
+_FRAME = ("param", "local")
+_CONTROL = {
+    "ret": _Lowering._return,
+    "exit": _Lowering._return,
+    "trap": _Lowering._trap,
+    "brkpt": _Lowering._trap,
+    "bar": _Lowering._barrier,
+    "barrier": _Lowering._barrier,
+    "brx": _Lowering._jump_table,
+    "call": _Lowering._call,
+}
+
+
+def _call_parts(instruction: Instruction) -> tuple[str | None, tuple[object, ...], tuple[object, ...]]:
+    """Return the callee's name (None: a register), results and arguments of a call."""
+    operands = list(instruction.operands)
+    results = operands.pop(0) if operands and isinstance(operands[0], Vector) else Vector(())
+    callee = operands.pop(0) if operands else None
+    arguments = operands[0] if operands else None
+    given = arguments.items if isinstance(arguments, Vector) else ()
+    return (
+        callee.name if isinstance(callee, Name) else None,
+        results.items if isinstance(results, Vector) else (),
+        given,
+    )
+
+
+def _callees(module: Module, function: Function) -> Iterator[Function]:
+    for instruction in function.body or ():
+        if instruction.opcode == "call":
+            callee = module.functions.get(_call_parts(instruction)[0] or "")
+            if callee is not None and callee.body is not None:
+                yield callee
+
+
+def _call_order(module: Module, kernel: Function) -> tuple[list[Function], set[str]]:
+    """Return the kernel and all that it calls, callees first, and the functions that call themselves."""
+    order: list[Function] = []
+    recursive: set[str] = set()
+    state: dict[str, bool] = {}
+    stack = [(kernel, _callees(module, kernel))]
+    state[kernel.name] = False
+    while stack:
+        function, callees = stack[-1]
+        callee = next(callees, None)
+        if callee is None:
+            stack.pop()
+            order.append(function)
+            state[function.name] = True
+        elif callee.name not in state:
+            state[callee.name] = False
+            stack.append((callee, _callees(module, callee)))
+        elif not state[callee.name]:
+            recursive.add(callee.name)
+    return order, recursive
+
+
+def _names(function: Function) -> Iterator[str]:
+    for instruction in function.body or ():
+        for operand in instruction.operands:
+            for inner in getattr(operand, "items", None) or (operand,):
+                base = getattr(inner, "base", inner)
+                if isinstance(base, Name):
+                    yield base.name

@@ -1,0 +1,84 @@
+"""The opcodes of PTX that are known, each with the rule that translates it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracegen.ptx.lowering.arithmetic import (
+    FLOAT,
+    INTEGER,
+    translate_add_or_subtract,
+    translate_arithmetic,
+    translate_funnel_shift,
+    translate_lop3,
+    translate_multiply,
+    translate_permute,
+)
+from tracegen.ptx.lowering.conversion import (
+    translate_convert,
+    translate_move,
+    translate_select,
+    translate_select_by_sign,
+    translate_set,
+    translate_set_predicate,
+    translate_test_property,
+)
+from tracegen.ptx.lowering.memory_and_shuffles import (
+    translate_active_mask,
+    translate_atomic,
+    translate_barrier,
+    translate_convert_address,
+    translate_is_space,
+    translate_load,
+    translate_match,
+    translate_shuffle,
+    translate_store,
+    translate_vote,
+)
+from tracegen.ptx.lowering.translation import Translation
+
+_IGNORED = (
+    "membar",
+    "fence",
+    "prefetch",
+    "prefetchu",
+    "nanosleep",
+    "pmevent",
+    "applypriority",
+    "discard",
+    "griddepcontrol",
+)
+
+
+def _nothing(t: Translation) -> None:
+    """Order, hints and sleep change no value."""
+
+
+RULES: dict[str, Callable[[Translation], None]] = {
+    **dict.fromkeys(INTEGER, translate_arithmetic),
+    **dict.fromkeys(FLOAT, translate_arithmetic),
+    **dict.fromkeys(("add", "addc", "sub", "subc"), translate_add_or_subtract),
+    **dict.fromkeys(("mul", "mad", "madc"), translate_multiply),
+    **dict.fromkeys(("ld", "ldu"), translate_load),
+    **dict.fromkeys(("atom", "red"), translate_atomic),
+    **dict.fromkeys(("bar", "barrier"), translate_barrier),
+    **dict.fromkeys(_IGNORED, _nothing),
+    "shf": translate_funnel_shift,
+    "prmt": translate_permute,
+    "lop3": translate_lop3,
+    "setp": translate_set_predicate,
+    "set": translate_set,
+    "selp": translate_select,
+    "slct": translate_select_by_sign,
+    "testp": translate_test_property,
+    "mov": translate_move,
+    "cvt": translate_convert,
+    "cvta": translate_convert_address,
+    "isspacep": translate_is_space,
+    "st": translate_store,
+    "shfl": translate_shuffle,
+    "vote": translate_vote,
+    "match": translate_match,
+    "activemask": translate_active_mask,
+}
+"""What `Translation` does for an opcode."""

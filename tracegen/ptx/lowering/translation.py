@@ -1,0 +1,261 @@
+"""PTX instructions to steps: what each opcode with its modifiers means for registers and memory."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracegen.ptx.isa.special_registers import SPECIAL
+from tracegen.ptx.lowering.program import TYPES, Constant, Step, Type, type_bytes
+from tracegen.ptx.syntax.ast import (
+    Address,
+    Float,
+    Function,
+    Instruction,
+    Integer,
+    Name,
+    Not,
+    Operand,
+    Pair,
+    Register,
+    Variable,
+    Vector,
+)
+
+_ONES = (1 << 64) - 1
+
+
+class UnsupportedError(Exception):
+    """An instruction that has no translation."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """A function while it is lowered: where its variables lie and, if it is the kernel, its parameters' offsets."""
+
+    function: Function
+    places: dict[str, int]
+    parameters: Mapping[str, int]
+    parameter_base: int
+
+
+class Translation:
+    """Appends steps to `steps` by the rule of each opcode.
+
+    `slots` holds None for a register and the constant for every other slot. `counted` says whether the instruction
+    exists in machine code, as far as PTX can tell.
+    """
+
+    def __init__(self, steps: list[Step], rules: Mapping[str, Callable[[Translation], None]]) -> None:
+        self.slots: list[Constant | None] = []
+        self.counted = True
+        self._steps = steps
+        self._rules = rules
+        self._registers: dict[tuple[str, str], int] = {}
+        self._constants: dict[Constant, int] = {}
+        self.scope: Scope
+        self.instruction: Instruction
+        self._pc = 0
+
+    def enter(self, scope: Scope) -> None:
+        """Start a function."""
+        self.scope = scope
+
+    def begin(self, instruction: Instruction, pc: int) -> None:
+        """Start an instruction."""
+        self.instruction, self._pc, self.counted = instruction, pc, True
+
+    def translate(self) -> None:
+        """Emit the steps of the instruction by the rule of its opcode."""
+        self.attempt(lambda: self._rules[self.instruction.opcode](self))
+
+    def attempt(self, rule: Callable[[], None]) -> None:
+        """Let `rule` emit the steps of the instruction; if it cannot, emit one that fails if it matters."""
+        first = len(self._steps)
+        try:
+            rule()
+        except (UnsupportedError, KeyError, IndexError, AttributeError, TypeError, ValueError):
+            del self._steps[first:]
+            self._refuse()
+
+    def _refuse(self) -> None:
+        i = self.instruction
+        name = ".".join((i.opcode, *i.modifiers))
+        dst: tuple[int, ...] = ()
+        sources = i.operands[1:]
+        first = i.operands[0] if i.operands else None
+        if isinstance(first, Register | Vector | Pair) and not any(isinstance(o, Address) for o in i.operands):
+            parts = first.items if isinstance(first, Vector) else (first,)
+            parts = (first.first, first.second) if isinstance(first, Pair) else parts
+            dst = tuple(self.register(p) for p in parts if isinstance(p, Register))
+        src = [self.register(o) for o in sources if isinstance(o, Register) and o.name not in SPECIAL]
+        self.emit("TRAP", dst=dst[:4], src=tuple(src[:6]), reason=f"{name} cannot be executed", **self.guard())
+
+    # ---- slots
+
+    def slot(self, function: str, register: str) -> int:
+        """Return the slot of a register of a function."""
+        key = function, register
+        if key not in self._registers:
+            self._registers[key] = self._new(None)
+        return self._registers[key]
+
+    def _new(self, content: Constant | None) -> int:
+        self.slots.append(content)
+        return len(self.slots) - 1
+
+    def temporary(self) -> int:
+        """Return a new slot for a value between two steps."""
+        return self._new(None)
+
+    def constant(self, value: Constant) -> int:
+        """Return the slot of a constant."""
+        if isinstance(value, int):
+            value &= _ONES
+        if value not in self._constants:
+            self._constants[value] = self._new(value)
+        return self._constants[value]
+
+    def register(self, register: Register) -> int:
+        """Return the slot of a register, or of a special one."""
+        name = register.name
+        if name not in self.scope.function.registers and name in SPECIAL:
+            return self.constant(name)
+        return self.slot(self.scope.function.name, name)
+
+    def value(self, operand: object, type_name: str) -> int:
+        """Return the slot that holds a source operand, a literal in the format of the type."""
+        if isinstance(operand, Register):
+            return self.register(operand)
+        if isinstance(operand, Integer):
+            return self.constant(operand.value)
+        if isinstance(operand, Float):
+            return self.constant(_float_bits(operand, TYPES[type_name].width))
+        if isinstance(operand, Name):
+            return self.constant(self.place(operand.name))
+        if isinstance(operand, Not):
+            inverse = self.temporary()
+            self.emit("XOR", dst=(inverse,), src=(self.register(operand.register), self.constant(1)), width=1)
+            return inverse
+        if isinstance(operand, Address) and isinstance(operand.base, Name):
+            return self.constant(self.place(operand.base.name) + operand.offset)
+        raise UnsupportedError
+
+    def place(self, name: str) -> int:
+        """Return the address of a symbol in its space."""
+        if name in self.scope.parameters:
+            return self.scope.parameter_base + self.scope.parameters[name]
+        return self.scope.places[name]
+
+    def destination(self, operand: Operand | None) -> int:
+        """Return the slot that an operand writes; `_` writes nowhere."""
+        if operand is None or (isinstance(operand, Register) and operand.name == "_"):
+            return self.temporary()
+        if not isinstance(operand, Register):
+            raise UnsupportedError
+        return self.slot(self.scope.function.name, operand.name)
+
+    # ---- steps
+
+    def emit(self, op: str, **fields: Any) -> Step:
+        """Append a step of the instruction."""
+        step = Step(op=op, origin=self.instruction, pc=self._pc, **fields)
+        self._steps.append(step)
+        return step
+
+    def guard(self) -> dict[str, Any]:
+        """Return the instruction's guard as fields of a step."""
+        i = self.instruction
+        if i.guard is None:
+            return {"flags": set()}
+        return {"guard": self.register(i.guard), "flags": {"NEGATED"} if i.negated else set()}
+
+    def data(
+        self, op: str, dst: int, *src: int, type: Type = TYPES["b64"], flags: Sequence[str] = (), **more: Any
+    ) -> None:
+        """Append a step that computes a register, under the instruction's guard."""
+        guard = self.guard()
+        guard["flags"] |= set(flags)
+        self.emit(op, dst=(dst,), src=src, kind=type.kind, width=type.width, **guard, **more)
+
+    # ---- what the rules ask for
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The operands of the instruction."""
+        return self.instruction.operands
+
+    @property
+    def modifiers(self) -> tuple[str, ...]:
+        """The modifiers of the instruction."""
+        return self.instruction.modifiers
+
+    def type_name(self, which: int = -1) -> str:
+        """Return the modifier that names the type of the operands."""
+        name = self.modifiers[which]
+        if name not in TYPES:
+            raise UnsupportedError
+        return name
+
+    def pick(self, names: Mapping[str, Any], default: Any = None) -> Any:
+        """Return what the first modifier that is among `names` stands for."""
+        found = next((names[m] for m in self.modifiers if m in names), default)
+        if found is None:
+            raise UnsupportedError
+        return found
+
+    def has(self, modifier: str) -> bool:
+        """Return whether the instruction has a modifier."""
+        return modifier in self.modifiers
+
+    def width_of(self, register: Register) -> int:
+        """Return the bits of a declared register."""
+        return type_bytes(self.scope.function.registers[register.name]) * 8
+
+    # ---- values of calls
+
+    def copy_in(self, argument: object, parameter: Variable, callee: Scope) -> None:
+        """Give an argument to a function's parameter."""
+        if parameter.space == "reg":
+            self.data("MOV", self.slot(callee.function.name, parameter.name), self.value(argument, parameter.type))
+        else:
+            self._copy(self._frame_place(argument), callee.places[parameter.name], parameter)
+
+    def copy_out(self, result: object, returned: Variable, callee: Scope) -> None:
+        """Bring a function's result to where the caller wants it."""
+        if returned.space == "reg":
+            slot = self.destination(result if isinstance(result, Register) else None)
+            self.data("MOV", slot, self.slot(callee.function.name, returned.name))
+        else:
+            self._copy(callee.places[returned.name], self._frame_place(result), returned)
+
+    def _frame_place(self, name: object) -> int:
+        if not isinstance(name, Name):
+            raise UnsupportedError
+        return self.scope.places[name.name]
+
+    def _copy(self, source: int, target: int, variable: Variable) -> None:
+        size = type_bytes(variable.type) * (1 if variable.count is None else variable.count)
+        at = 0
+        while at < size:
+            step = next(n for n in (8, 4, 2, 1) if at + n <= size)
+            between = self.temporary()
+            zero = self.constant(0)
+            self.emit("LOAD", dst=(between,), src=(zero,), space="FRAME", offset=source + at, width=8 * step)
+            self.emit("STORE", src=(zero, between), space="FRAME", offset=target + at, width=8 * step)
+            at += step
+
+
+def _float_bits(literal: Float, width: int) -> int:
+    if literal.width == width or width not in (32, 64):
+        return literal.bits
+    if literal.width == 64:
+        value = struct.unpack("<d", struct.pack("<Q", literal.bits))[0]
+        try:
+            return int.from_bytes(struct.pack("<f", value), "little")
+        except OverflowError:
+            return 0x7F800000 | (literal.bits >> 63) << 31
+    single = struct.unpack("<f", struct.pack("<I", literal.bits))[0]
+    return int.from_bytes(struct.pack("<d", single), "little")

@@ -1,0 +1,1 @@
+"""Parse PTX text into values."""

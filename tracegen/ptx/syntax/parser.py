@@ -1,0 +1,156 @@
+"""PTX text to `tracegen.ptx.syntax.ast.Module`: the statements of a module and the heads of its functions."""
+
+from __future__ import annotations
+
+from tracegen.ptx.syntax.ast import Function, Module, Variable
+from tracegen.ptx.syntax.body import Body
+from tracegen.ptx.syntax.constants import take_count
+from tracegen.ptx.syntax.declarations import SPACES, Declarations
+from tracegen.ptx.syntax.lexer import Cursor
+from tracegen.ptx.syntax.scopes import Names
+
+_LINKAGE = (".visible", ".weak", ".extern", ".common")
+_ADDRESS_SIZES = (32, 64)
+
+
+def parse(text: str, name: str = "<ptx>") -> Module:
+    """Return the module that `text` describes.
+
+    Opcodes, modifiers and directives that nobody knows are kept as written; debug sections are passed over. Raises
+    `PtxError`, whose message starts with ``name:line:``, for anything else that is not PTX. Time and memory are linear
+    in the text, plus at most 2^17 registers and 2^28 bytes of initial values, whatever it claims.
+    """
+    return _ModuleParser(Cursor(text.rstrip("\0"), name)).take()
+
+
+class _ModuleParser:
+    """Reads one module; what it has read so far is in the attributes."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._declarations = Declarations(cursor)
+        self._target = ""
+        self._address_size = 32  # what the ISA takes where the directive is missing
+        self._variables: dict[str, Variable] = {}
+        self._functions: dict[str, Function] = {}
+        self._files: dict[int, str] = {}
+        self._directives: list[str] = []
+
+    def take(self) -> Module:
+        cursor = self._cursor
+        cursor.expect(".version", "at the start of a module")
+        if not cursor.token[:1].isdigit():
+            cursor.fail("a version number")
+        version = cursor.take()
+        while cursor.token:
+            if cursor.token.startswith("."):
+                self._take_statement(cursor.token)
+            elif not cursor.accept(";"):
+                cursor.fail("a directive")
+        if not self._target:
+            cursor.fail("'.target' in a module")
+        return Module(
+            version,
+            self._target,
+            self._address_size,
+            self._variables,
+            self._functions,
+            self._files,
+            tuple(self._directives),
+        )
+
+    def _take_statement(self, token: str) -> None:
+        cursor = self._cursor
+        if token in _LINKAGE or token in (".entry", ".func") or token[1:] in SPACES:
+            self._take_linked()
+        elif token == ".target":
+            cursor.at += 1
+            self._target = cursor.take_name("an architecture")
+            while cursor.accept(","):
+                self._directives.append(f".target {cursor.take_name('an option of .target')}")
+        elif token == ".address_size":
+            cursor.at += 1
+            self._address_size = take_count(cursor, "32 or 64 bits")
+            if self._address_size not in _ADDRESS_SIZES:
+                cursor.refuse(f"expected 32 or 64 as .address_size, found {self._address_size}")
+        elif token == ".file":
+            self._take_file()
+        elif token == ".section":
+            cursor.fail("a section closed by '}'")
+        else:
+            self._directives.append(cursor.take_line())
+            if cursor.token == "{":
+                cursor.skip_group("{", "}")
+
+    def _take_file(self) -> None:
+        cursor = self._cursor
+        cursor.at += 1
+        number = take_count(cursor, "a file number")
+        if not cursor.token.startswith('"'):
+            cursor.fail("the name of a file in quotes")
+        self._files[number] = cursor.take()[1:-1]
+        while cursor.accept(","):  # time stamp and size
+            take_count(cursor, "a number")
+
+    def _take_linked(self) -> None:
+        """Step over a variable or function with its linkage."""
+        cursor = self._cursor
+        extern = False
+        while cursor.token in _LINKAGE:
+            extern |= cursor.take() == ".extern"
+        if cursor.token in (".entry", ".func"):
+            self._take_function()
+        elif cursor.token[1:] in SPACES:
+            for variable in self._declarations.take_variables(extern):
+                self._declare(variable)
+        else:
+            cursor.fail("'.entry', '.func' or a state space")
+
+    def _declare(self, variable: Variable) -> None:
+        known = self._variables.get(variable.name)
+        if known is not None and not known.extern and not variable.extern:
+            self._cursor.refuse(f"expected one definition of {variable.name!r}, found another")
+        if known is None or known.extern:
+            self._variables[variable.name] = variable
+
+    def _take_function(self) -> None:
+        """Step over a function from ``.entry`` or ``.func`` on; a declaration never replaces a definition."""
+        cursor, declarations = self._cursor, self._declarations
+        line = cursor.line
+        entry = cursor.take() == ".entry"
+        self._skip_attributes()
+        results = tuple(declarations.take_parameters("results")) if cursor.token == "(" else ()
+        name = cursor.take_name("the name of a function")
+        parameters = tuple(declarations.take_parameters("parameters")) if cursor.token == "(" else ()
+        head = Function(name, entry, parameters, results, line=line)
+        names = Names(cursor, self._variables, self._functions)
+        for variable in (*results, *parameters):
+            names.declare_parameter(variable)
+        known = self._functions.get(name)
+        body = Body(cursor, declarations, names)
+        self._take_directives(body.directives)
+        if cursor.accept("{"):
+            if known and known.body is not None:
+                cursor.refuse(f"expected one definition of {name!r}, found another", line)
+            body.take()
+            self._functions[name] = body.complete(head)
+        else:
+            cursor.expect(";", "or '{' after the head of a function")
+            if not known:
+                self._functions[name] = body.complete(head, defined=False)
+
+    def _skip_attributes(self) -> None:
+        while self._cursor.accept(".attribute"):
+            self._cursor.skip_group("(", ")")
+
+    def _take_directives(self, directives: dict[str, list[str]]) -> None:
+        """Step over the directives between a function's head and its body: each up to the next one."""
+        cursor = self._cursor
+        while cursor.token.startswith("."):
+            name = cursor.take()
+            first = cursor.at
+            while cursor.token and not cursor.token.startswith(".") and cursor.token not in ("{", ";"):
+                cursor.at += 1
+            directives.setdefault(name[1:], []).append(cursor.text_from(first, cursor.at))
+            if name == ".pragma":
+                cursor.expect(";", "after a .pragma")

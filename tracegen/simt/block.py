@@ -1,0 +1,293 @@
+"""The `k` of a kernel: all threads of one block, running together, and what they may do."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import TraceError
+from rdmodel.trace import WARP, Launch, Op, Program, Space
+from tracegen.arrays import Array, Place
+from tracegen.simt.agreement import agreed, per_thread
+from tracegen.simt.recorder import LoopStart, Recorder
+from tracegen.simt.scoreboard import Instruction, Mask
+from tracegen.simt.symbolic import NOTHING, Loop, Value, as_value, is_integer, join, widen
+
+
+class Geometry:
+    """Where the threads of a block stand: the ids of its lanes, padded to whole warps, and which exist."""
+
+    __slots__ = ("lane", "mask", "thread", "warps")
+
+    def __init__(self, launch: Launch) -> None:
+        self.warps = launch.block_warps
+        self.lane = np.arange(self.warps * WARP)
+        width, height, _ = launch.block
+        self.thread = (self.lane % width, self.lane // width % height, self.lane // (width * height))
+        self.mask = Mask(self.lane < launch.block_threads, NOTHING)
+
+    def masks(self, blocks: int) -> Mask:
+        """Return the mask of several blocks that run as one."""
+        return Mask(np.tile(self.mask.lanes, (blocks, 1)), NOTHING)
+
+
+class Block:
+    """The threads of one block while its kernel runs: the `k` of a kernel function.
+
+    `x`, `y`, `z` are the global thread indices, `thread_x` ... and `block_x` ... what CUDA calls threadIdx
+    and blockIdx. Given several blocks (an array), it runs them as one: they have to do the same, each with numbers of
+    its own (`tracegen.simt.agreement`), else `DivergenceError` is raised.
+    """
+
+    block_x: Any
+    block_y: Any
+    block_z: Any
+
+    def __init__(self, launch: Launch, block: int | NDArray[np.int64], code: CodeType, geometry: Geometry) -> None:
+        self.launch = launch
+        several = isinstance(block, np.ndarray)
+        self.index: Any = block[:, None] if isinstance(block, np.ndarray) else block
+        width, height, _ = launch.grid
+        at = self.index % width, self.index // width % height, self.index // (width * height)
+        self.block_x, self.block_y, self.block_z = map(Value, at) if several else at
+        self.thread_x, self.thread_y, self.thread_z = (Value(thread) for thread in geometry.thread)
+        place = zip(geometry.thread, at, launch.block, strict=True)
+        self.x, self.y, self.z = (Value(thread + first * size) for thread, first, size in place)
+        self._code = code
+        self._geometry = geometry
+        blocks = len(block) if isinstance(block, np.ndarray) else 1
+        self._mask = geometry.masks(blocks) if several else geometry.mask
+        self._recorder = Recorder(blocks * geometry.warps, blocks)
+        self._loop: Loop | None = None
+        self._moving: list[tuple[Op, Place, Mask]] = []
+
+    def program(self) -> Program:
+        """Return what was recorded."""
+        self._recorder.flush()
+        return self._recorder.segments
+
+    def load(self, array: Array, *index: Any) -> Value:
+        """Load one element per active thread; return it (0 for inactive threads) if the array has data.
+
+        `index` is one number per dimension, or one flat index. Integers come back as int64. A value from an
+        array without data can be computed with, but is no index and no condition. Raises `TraceError` for an
+        index outside.
+        """
+        return self._access(Op.LOAD, array, index, sys._getframe(1))
+
+    def store(self, array: Array, *index: Any) -> None:
+        """Store one element per active thread; see `load`."""
+        self._access(Op.STORE, array, index, sys._getframe(1))
+
+    def atomic(self, array: Array, *index: Any) -> None:
+        """Update one element per active thread atomically; see `load`."""
+        self._access(Op.ATOMIC, array, index, sys._getframe(1))
+
+    def barrier(self) -> None:
+        """Wait for the other warps of the block (``__syncthreads()``)."""
+        if self._mask.any:
+            pc = self._pc(sys._getframe(1))
+            self._record(Instruction(pc, Op.BARRIER, self._mask))
+
+    def gap(self, instructions: int) -> None:
+        """Put so many instructions that do not access memory before the next one that does."""
+        if self._mask.any:
+            self._recorder.add_gap(instructions)
+
+    def wait(self) -> None:
+        """Make the next memory instruction of every active warp wait for all its earlier loads."""
+        self._recorder.wait(self._mask.run)
+
+    @contextmanager
+    def where(self, condition: Any) -> Iterator[None]:
+        """Run the body for the active threads of which `condition` holds: an if, or the guard of a loop."""
+        outer = self._mask
+        value = as_value(condition)
+        holds = np.asarray(value.settled()).astype(np.bool_, copy=False)
+        sources = join((outer.conditions, value.sources)) if value.sources else outer.conditions
+        self._mask = Mask(outer.lanes & holds, sources)
+        try:
+            yield
+        finally:
+            self._mask = outer
+
+    def any(self, condition: Any) -> bool:
+        """Tell whether `condition` holds for an active thread: ``while k.any(c): with k.where(c): ...``."""
+        holds = self._mask.lanes & np.asarray(as_value(condition).settled()).astype(np.bool_)
+        return bool(agreed(holds.any(axis=-1)))
+
+    def range(self, start: Any, stop: Any = None, step: int = 1) -> Iterator[Any]:
+        """Loop over ``range(start, stop, step)``; threads may have bounds of their own, and leave one by one.
+
+        The innermost loop with bounds that all threads share is recorded as a loop: its body runs once and
+        stands for all iterations, as long as its addresses advance by a constant. Where they do not (a
+        division of the loop variable, a guard that compares it, a loaded index, a variable carried from one
+        iteration to the next), the body runs iteration by iteration; what is recorded is the same, only
+        longer. A body that carries state in anything but local variables and loaded values must use Python's
+        own `range`.
+        """
+        if stop is None:
+            start, stop = 0, start
+        if step == 0:
+            raise TraceError(f"{self.launch.kernel}: step=0: a loop must advance")
+        first, last = as_value(start), as_value(stop)
+        if per_thread(first.settled()) or per_thread(last.settled()):
+            return self._lane_range(first, last, step)
+        return self._uniform_range(range(first.__index__(), last.__index__(), step), step)
+
+    def _uniform_range(self, iterations: Sequence[int], step: int) -> Iterator[Any]:
+        if not iterations:
+            return
+        outer, exiting, recorder = self._loop, self._recorder.exiting, self._recorder
+        if outer is not None:
+            outer.settle()
+        loop = self._loop = Loop(len(iterations))
+        self._moving = []
+        recorder.exiting = len(iterations) == 1
+        caller = sys._getframe(1)
+        names = _names(caller)
+        start = recorder.begin_loop()
+        j = Value(iterations[0], step=step, loop=loop)
+        try:
+            yield j
+            if not self._mask.any or _carried(names, caller.f_locals, j):
+                loop.settle()
+            if loop.at is None:
+                self._end_symbolic(loop, start)
+            elif self._mask.any:
+                for at in iterations[1:]:
+                    recorder.exiting = at == iterations[-1]
+                    yield at
+        finally:
+            loop.settle()
+            self._loop, recorder.exiting = outer, exiting
+
+    def _end_symbolic(self, loop: Loop, start: LoopStart) -> None:
+        for op, place, mask in self._moving:
+            self._check(op, place, mask, loop.trips - 1)
+        self._recorder.repeat(start, loop.trips)
+        loop.at = loop.trips - 1
+
+    def _lane_range(self, first: Value, last: Value, step: int) -> Iterator[Value]:
+        left = np.where(self._mask.lanes, (last - first).settled(), 0)
+        trips = int(agreed(-((-left if step > 0 else left).min(axis=-1) // abs(step))))
+        recorder, exiting = self._recorder, self._recorder.exiting
+        try:
+            for t in range(trips):
+                at = first + t * step
+                recorder.exiting = t == trips - 1
+                with self.where(at < last if step > 0 else at > last):
+                    yield at
+        finally:
+            recorder.exiting = exiting
+
+    def _access(self, op: Op, array: Array, index: tuple[Any, ...], frame: FrameType) -> Value:
+        mask = self._mask
+        place, sources = self._locate(array, index)
+        if not mask.any:
+            return Value(0, unknown=array.name if array.data is None else "")
+        self._check(op, place, mask)
+        if any(place.steps):
+            self._moving.append((op, place, mask))
+        flat, step = place.flat()
+        address = flat * array.stride + array.base
+        if array.space == Space.LOCAL:
+            address = address + (self.index * self.launch.block_threads + self._geometry.lane) * array.size
+        instruction = Instruction(
+            self._pc(frame),
+            op,
+            mask,
+            space=array.space,
+            size=array.size,
+            address=address,
+            step=step * array.stride,
+            sources=join((sources, mask.conditions)) if mask.conditions else sources,
+        )
+        self._record(instruction)
+        if op != Op.LOAD or array.data is None:
+            return Value(0, unknown=array.name)
+        if step and self._loop is not None:
+            self._loop.settle()
+        lanes = mask.lanes
+        return Value(widen(np.where(lanes, array.data[np.where(lanes, flat, 0)], 0)), frozenset((instruction,)))
+
+    def _record(self, instruction: Instruction) -> None:
+        self._recorder.record(instruction, symbolic=self._loop is not None and self._loop.at is None)
+
+    def _locate(self, array: Array, index: tuple[Any, ...]) -> tuple[Place, frozenset[Instruction]]:
+        """Return the elements that an index names, and the loads that it came from."""
+        if not isinstance(array, Array):
+            raise TraceError(f"{self.launch.kernel}: {array!r} is not an array of the kernel")
+        extents = array.shape if len(index) > 1 else (array.elements,)
+        if len(index) != len(extents):
+            raise TraceError(
+                f"{self.launch.kernel}: {len(index)} indices into {array.name}{list(array.shape)}: "
+                f"needs {len(array.shape)}, or one flat index"
+            )
+        sources, bases, steps = NOTHING, [], []
+        for i in index:
+            value = as_value(i)
+            if value.unknown:
+                value.settled()
+            if value.sources:
+                sources = join((sources, value.sources))
+            base, step = value.parts()
+            bases.append(base if is_integer(base) else self._whole(array, base))
+            steps.append(step)
+        return Place(array, extents, tuple(bases), tuple(steps)), sources
+
+    def _whole(self, array: Array, base: Any) -> Any:
+        """Return an index of another type as int64, if it is a whole number at all."""
+        numbers = np.asarray(base)
+        if numbers.dtype.kind not in "iu":
+            raise TraceError(f"{self.launch.kernel}: index into {array.name} is {numbers.dtype}, not a whole number")
+        return numbers.astype(np.int64) if numbers.ndim else int(numbers)
+
+    def _check(self, op: Op, place: Place, mask: Mask, t: int = 0) -> None:
+        wrong = place.outside(mask.lanes, t)
+        if wrong is not None:
+            lane, what = wrong
+            thread = tuple(int(axis.base[lane]) for axis in (self.x, self.y, self.z))
+            raise TraceError(f"{self.launch.kernel}: thread {thread}: {op.name.lower()} of {what}")
+
+    def _pc(self, frame: FrameType) -> int:
+        """Return a number for the call site: its place in the kernel; through helpers, a hash of the way."""
+        if frame.f_code is self._code:
+            return frame.f_lasti
+        way = []
+        at: FrameType | None = frame
+        while at is not None:
+            way.append(f"{at.f_code.co_qualname}+{at.f_lasti}")
+            at = None if at.f_code is self._code else at.f_back
+        return zlib.crc32(" ".join(way).encode()) >> 1
+
+
+def _names(caller: FrameType) -> dict[str, Any]:
+    """Return the local variables of `caller`, marked as not touched."""
+    names = dict(caller.f_locals)
+    for value in names.values():
+        if isinstance(value, Value):
+            value.touched = False
+    return names
+
+
+def _carried(before: dict[str, Any], after: dict[str, Any], j: Value) -> bool:
+    """Tell whether the body of a loop may hand a local variable on to its next iteration.
+
+    It does if it used a variable and gave it another value. A value of an array without data decides nothing,
+    so it may be carried; the loop variable `j` is no such variable.
+    """
+    for name, old in before.items():
+        new = after.get(name, old)
+        if new is old or new is j or (isinstance(old, Value) and not old.touched):
+            continue
+        if not (isinstance(new, Value) and new.unknown):
+            return True
+    return False

@@ -1,0 +1,184 @@
+"""Recording one block: memory instructions in, `Segment`s out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.trace import WARP, Op, Segment
+from tracegen.simt.agreement import DivergenceError, agreed
+from tracegen.simt.scoreboard import Instruction, Scoreboard
+
+_CHUNK = 1024
+"""Instructions of straight-line code that one segment holds at most, so that long code is not held twice."""
+
+TOGETHER = 1 << 15
+"""Instructions of warps that blocks which run as one may have together: 8 MB of addresses."""
+
+
+class Recorder:
+    """Collects the instructions of one block of `warps` warps; `segments` is the program so far.
+
+    `exiting` says that what is recorded belongs to the last iteration of its loop. Of several `blocks` that run as
+    one, `warps` are those of all of them.
+    """
+
+    def __init__(self, warps: int, blocks: int = 1) -> None:
+        self.segments: list[Segment] = []
+        self.exiting = False
+        self._blocks = blocks
+        self._left = TOGETHER // warps if blocks > 1 else -1
+        self._scoreboard = Scoreboard(warps)
+        self._body: list[Instruction] = []
+        self._gap = 0
+        self._wait: NDArray[np.bool_] | None = None
+
+    def record(self, instruction: Instruction, *, symbolic: bool) -> None:
+        """Append an instruction; `symbolic` says that it stands for every iteration of a loop."""
+        instruction.gap, self._gap = self._gap, 0
+        instruction.wait, self._wait = self._wait, None
+        instruction.exit = self.exiting and instruction.op == Op.LOAD
+        instruction.needs = self._scoreboard.issue(instruction)
+        self._body.append(instruction)
+        self._left -= 1
+        if not self._left:
+            raise DivergenceError("blocks that run as one are not to be held whole if they are long")
+        if len(self._body) >= _CHUNK and not symbolic:
+            self.flush()
+
+    def add_gap(self, instructions: int) -> None:
+        """Put `instructions` non-memory instructions before the next memory instruction."""
+        self._gap += instructions
+
+    def wait(self, warps: NDArray[np.bool_]) -> None:
+        """Make the next memory instruction of `warps` wait for all earlier loads."""
+        self._wait = warps if self._wait is None else self._wait | warps
+
+    def flush(self) -> None:
+        """End the straight-line code so far."""
+        if self._body:
+            self.segments.append(self._segment(self._body, 1))
+            self._body = []
+
+    def begin_loop(self) -> LoopStart:
+        """Start the body of a loop; if the body stands for all iterations, `repeat` wants the result."""
+        self.flush()
+        if self._wait is not None:
+            self._scoreboard.waiting = self._scoreboard.waiting | self._wait
+            self._wait = None
+        return LoopStart(self._gap, self._scoreboard.state())
+
+    def repeat(self, start: LoopStart, trips: int) -> None:
+        """Take what was recorded since `start` as `trips` iterations of one loop.
+
+        Iterations at the start that wait for other loads, or follow another gap, than the steady state are
+        peeled.
+        """
+        body, self._body = self._body, []
+        if not body:
+            self._gap = start.gap + trips * (self._gap - start.gap)
+            return
+        history = self._replay(body, start, trips)
+        peeled = int(agreed(self._transient(history)))
+        if self._gap != start.gap and trips > 1:
+            peeled = max(peeled, 1)
+        if peeled:
+            straight = [i.iteration(t, needs) for t in range(peeled) for i, needs in zip(body, history[t], strict=True)]
+            body = [i.iteration(peeled, needs, step=i.step) for i, needs in zip(body, history[-1], strict=True)]
+            for later in (*straight[len(body) :: len(body)], body[0]):
+                later.gap += self._gap - start.gap
+            self.segments.append(self._segment(straight, 1))
+        for instruction in body:
+            instruction.exit = instruction.op == Op.LOAD
+        self.segments.append(self._segment(body, trips - peeled))
+        self._wait = None
+
+    def _replay(self, body: list[Instruction], start: LoopStart, trips: int) -> list[list[NDArray[np.uint64]]]:
+        """Return the needs of each iteration until they repeat; take the scoreboard to the end of the loop.
+
+        At most 65 iterations: then the registers hold nothing older than the loop.
+        """
+        board = self._scoreboard
+        before, history = start.state, [[i.needs for i in body]]
+        if self._wait is not None:
+            board.waiting = board.waiting | self._wait
+        outside = any(load not in body for i in body for load in i.sources)
+        while len(history) < trips and (outside or not _equal(before, board.state())):
+            outside = False
+            before = board.state()
+            history.append([board.issue(i) for i in body])
+            if self._wait is not None:
+                board.waiting = board.waiting | self._wait
+        rest = (trips - len(history)) * sum(i.mask.run.astype(np.int64) for i in body if i.op != Op.BARRIER)
+        board.count = board.count + rest
+        for instruction in body:
+            if instruction.op == Op.LOAD:
+                instruction.position = instruction.position + rest
+        return history
+
+    def _transient(self, history: list[list[NDArray[np.uint64]]]) -> Any:
+        """Return after how many iterations the needs are those of the last one; one number per block, if several."""
+        if self._blocks == 1:
+            return next(t for t in range(len(history)) if _all_equal(history[t:]))
+        needs = np.array(history).reshape(len(history), len(history[0]), self._blocks, -1)
+        steady = (needs == needs[-1]).all(axis=(1, 3))[::-1]
+        return len(history) - np.logical_and.accumulate(steady).sum(axis=0)
+
+    def _segment(self, body: list[Instruction], trips: int) -> Segment:
+        """Return a segment; those with the same body share its columns, in all blocks, so nests stay small."""
+        shared = shared_columns(tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step) for i in body))
+        warps = len(body[0].mask.bits)
+        base = np.empty((warps, len(body), WARP), dtype=np.int64)
+        for at, instruction in enumerate(body):
+            address = instruction.address
+            if isinstance(address, np.ndarray):
+                address = np.broadcast_to(address, instruction.mask.lanes.shape).reshape(warps, WARP)
+            base[:, at] = address
+        return Segment(
+            trips=trips,
+            needs=np.stack([i.needs for i in body], axis=1),
+            mask=np.stack([i.mask.bits for i in body], axis=1),
+            base=base,
+            **shared,
+        )
+
+
+class LoopStart:
+    """Where a loop began: the `gap` pending there and the `state` of the scoreboard."""
+
+    __slots__ = ("gap", "state")
+
+    def __init__(self, gap: int, state: tuple[NDArray[Any], ...]) -> None:
+        self.gap = gap
+        self.state = state
+
+
+@functools.lru_cache(maxsize=64)
+def shared_columns(key: tuple[tuple[int, ...], ...]) -> dict[str, NDArray[Any]]:
+    """Return the columns of a segment, one row of (pc, op, space, size, gap, loop_exit, step) per instruction."""
+    types = {
+        "pc": np.int32,
+        "op": np.uint8,
+        "space": np.uint8,
+        "size": np.uint8,
+        "gap": np.int32,
+        "loop_exit": np.bool_,
+        "step": np.int64,
+    }
+    columns: dict[str, NDArray[Any]] = {}
+    for (name, dtype), values in zip(types.items(), zip(*key, strict=True), strict=True):
+        columns[name] = np.array(values, dtype=dtype)
+        columns[name].flags.writeable = False
+    return columns
+
+
+def _equal(one: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]]) -> bool:
+    return all(a is b or np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _all_equal(history: Sequence[Sequence[NDArray[Any]]]) -> bool:
+    return all(_equal(needs, history[-1]) for needs in history[:-1])

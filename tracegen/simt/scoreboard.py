@@ -1,0 +1,155 @@
+"""Which loads an instruction waits for.
+
+The `Scoreboard` keeps one 64-bit register per warp, shifted by one place for every memory instruction of the
+warp, so that bit i always means "the (i+1)-th previous memory instruction": exactly a `needs` mask. Loads
+that the warp has waited for already leave the register: a mask never names a load that must have arrived
+anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.trace import ALL_NEEDS, Op, Space
+from tracegen.simt.agreement import agreed
+
+_ONE = np.uint64(1)
+
+
+class Mask:
+    """The active lanes of a block: `lanes` (threads,), packed `bits` (warps,), and which warps `run` at all.
+
+    `conditions` are the loads that decided about it. Of several blocks that run as one, `lanes` has a row for each.
+    """
+
+    __slots__ = ("_any", "bits", "conditions", "lanes", "run", "runs")
+
+    def __init__(self, lanes: NDArray[np.bool_], conditions: frozenset[Instruction]) -> None:
+        self.lanes = lanes
+        self.bits = np.packbits(lanes, bitorder="little").view("<u4")
+        self.run = self.bits != 0
+        self.runs = self.run.astype(np.uint64)
+        self.conditions = conditions
+        self._any: bool | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether a lane is active; raises `DivergenceError` if only some blocks have one."""
+        if self._any is None:
+            rows = self.run if self.lanes.ndim == 1 else self.run.reshape(len(self.lanes), -1)
+            self._any = bool(agreed(rows.any(axis=-1)))
+        return self._any
+
+
+class Instruction:
+    """One memory instruction of a block, executed by the warps of `mask`.
+
+    In iteration t of its loop, thread l accesses ``address[l] + t * step``. `sources` are the loads that its
+    index and the enclosing conditions came from; `wait` marks the warps that called ``k.wait()`` just before.
+    The scoreboard fills in `needs`, `position` (how many memory instructions each warp had executed before
+    it) and `arrived` (every warp has waited for it).
+    """
+
+    __slots__ = (
+        "address",
+        "arrived",
+        "exit",
+        "gap",
+        "mask",
+        "needs",
+        "op",
+        "pc",
+        "position",
+        "size",
+        "sources",
+        "space",
+        "step",
+        "wait",
+    )
+
+    def __init__(
+        self,
+        pc: int,
+        op: Op,
+        mask: Mask,
+        *,
+        space: Space = Space.GLOBAL,
+        size: int = 0,
+        address: Any = 0,
+        step: int = 0,
+        sources: frozenset[Instruction] = frozenset(),
+    ) -> None:
+        self.pc, self.op, self.mask, self.space, self.size = pc, op, mask, space, size
+        self.address, self.step, self.sources = address, step, sources
+        self.gap = 0
+        self.wait: NDArray[np.bool_] | None = None
+        self.exit = False
+        self.arrived = False
+        self.needs: NDArray[np.uint64]
+        self.position: NDArray[np.int64]
+
+    def iteration(self, t: int, needs: NDArray[np.uint64], *, step: int = 0) -> Instruction:
+        """Return a copy that starts in iteration `t`, advances by `step` and waits for `needs`."""
+        copy = Instruction(self.pc, self.op, self.mask, space=self.space, size=self.size, step=step)
+        copy.address, copy.gap, copy.needs = self.address + t * self.step, self.gap, needs
+        return copy
+
+
+class Scoreboard:
+    """Which loads each of the `warps` of a block still waits for."""
+
+    def __init__(self, warps: int) -> None:
+        self.count = np.zeros(warps, dtype=np.int64)
+        self.open = np.zeros(warps, dtype=np.uint64)
+        self.since_store = np.zeros(warps, dtype=np.uint64)
+        self.waiting = np.zeros(warps, dtype=np.bool_)
+        self._none = np.zeros(warps, dtype=np.uint64)
+
+    def state(self) -> tuple[NDArray[Any], ...]:
+        """Return what decides about the needs of the instructions to come."""
+        return self.open, self.since_store, self.waiting
+
+    def issue(self, instruction: Instruction) -> NDArray[np.uint64]:
+        """Let the warps of `instruction` execute it; return the needs of each, 0 where a warp does not."""
+        if instruction.wait is not None:
+            self.waiting = self.waiting | instruction.wait
+        if instruction.op == Op.BARRIER:
+            return self._none
+        mask, is_load = instruction.mask, instruction.op == Op.LOAD
+        instruction.position = self.count
+        needs = self._none
+        if not is_load or instruction.sources or self.waiting.any():
+            needs = self._settle_needs(instruction)
+        if not is_load:
+            self.since_store = np.where(mask.run, np.uint64(0), self.since_store)
+        loads = mask.runs if is_load else np.uint64(0)
+        self.open = self.open << mask.runs | loads
+        self.since_store = self.since_store << mask.runs | loads
+        self.count = self.count + mask.run
+        return needs
+
+    def _settle_needs(self, instruction: Instruction) -> NDArray[np.uint64]:
+        """Return the open loads that `instruction` waits for, and close them."""
+        wanted = self._none if instruction.op == Op.LOAD else self.since_store
+        places = [self._place(load) for load in instruction.sources]
+        for place in places:
+            wanted = wanted | place
+        run = instruction.mask.run
+        if self.waiting.any():
+            wanted = np.where(self.waiting, np.uint64(ALL_NEEDS), wanted)
+            self.waiting = self.waiting & ~run
+        needs: NDArray[np.uint64] = np.where(run, wanted & self.open, np.uint64(0))
+        self.open = self.open & ~needs
+        self.since_store = self.since_store & ~needs
+        for load, place in zip(instruction.sources, places, strict=True):
+            load.arrived = not (place & self.open).any()
+        return needs
+
+    def _place(self, load: Instruction) -> NDArray[np.uint64]:
+        """Return the bit of `load` in the register of each warp, 0 where it did not run or has left it."""
+        distance = self.count - load.position - 1
+        near = load.mask.run & (distance < 64)
+        return np.where(near, _ONE << np.where(near, distance, 0).astype(np.uint64), np.uint64(0))
