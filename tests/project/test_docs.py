@@ -22,11 +22,10 @@ from rdmodel.gpu.overrides import keys
 from rdmodel.model.options import Options
 from rdmodel.service.protocol import CODES
 from rdmodel.trace.storage import DTYPES
-from tests.project.test_imports import FLOORS
+from tests.support.doc_tables import DOCS, checked_table, quoted
+from tests.support.floors import FLOORS
 from tests.support.paths import ROOT
 from tracegen.formats import parquet
-
-DOCS = ROOT / "docs"
 
 
 def load_refresh() -> ModuleType:
@@ -44,17 +43,6 @@ PAGES = refresh.pages()
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-def checked_table(page: str, name: str) -> list[list[str]]:
-    """Return the rows, without the head, of the table after ``<!-- checked: NAME -->``."""
-    _, _, text = (DOCS / page).read_text().partition(f"<!-- checked: {name} -->\n")
-    lines = text.partition("\n\n")[0].splitlines()[2:]
-    return [[cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-
-
-def quoted(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 # ---- sessions and generated parts
@@ -249,6 +237,7 @@ def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs():
     assert first.rpartition("&& ")[2] in ci
 
 
+@pytest.mark.build
 def test_the_documentation_builds_without_warnings(tmp_path):
     pytest.importorskip("furo")
     pytest.importorskip("myst_parser")
