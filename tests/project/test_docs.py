@@ -28,8 +28,9 @@ from tests.support.paths import ROOT
 from tracegen.formats import parquet
 
 
-def load_refresh() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("refresh", DOCS / "refresh.py")
+def script(name: str) -> ModuleType:
+    """Return a script of the documentation as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -37,7 +38,7 @@ def load_refresh() -> ModuleType:
     return module
 
 
-refresh = load_refresh()
+refresh = script("refresh")
 PAGES = refresh.pages()
 
 
@@ -173,6 +174,11 @@ def test_the_codes_of_errors_of_the_service_are_documented():
 def test_the_house_has_the_floors_that_are_tested():
     listed = {int(floor): set(quoted(modules)) for floor, modules, _, _ in checked_table("house.md", "floors")}
     assert listed == {floor: set(modules.split()) for floor, modules in FLOORS.items()}
+
+
+def test_the_figure_of_the_house_is_drawn_from_its_table():
+    drawn = script("draw_house").draw((DOCS / "house.md").read_text())
+    assert drawn == (DOCS / "house.svg").read_text(), "python docs/draw_house.py"
 
 
 def test_the_reference_has_every_public_name():
