@@ -25,7 +25,7 @@ from typing import Any
 # Names are fetched when first used, so that `import rdmodel` costs next to nothing; __init__.pyi tells type checkers.
 _HOMES = {
     "rdmodel.answers.store": ("Answers",),
-    "rdmodel.common.estimate": ("Estimate",),
+    "rdmodel.common.intervals": ("Estimate",),
     "rdmodel.comparison.calibrate": ("Calibration", "calibrate"),
     "rdmodel.comparison.compare": ("compare",),
     "rdmodel.comparison.measured": ("MeasuredComparison", "compare_measured"),
