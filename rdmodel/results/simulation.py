@@ -1,4 +1,4 @@
-"""What a simulation says, as frozen values: counters of SMs, L2 and DRAM, and what follows from them."""
+"""Represent simulations as frozen values: counters of SMs, L2 and DRAM, and rates derived from them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReservationFails:
-    """Cycles in which the first transaction of the load/store unit had to wait, by what it lacked first.
+    """Cycles in which the first transaction of the load/store unit had to wait, by the first missing resource.
 
-    A way that is not reserved (`line_alloc`), an MSHR (`mshr_entry`), room in the MSHR of its line (`mshr_merge`),
+    A way that is not reserved (`line_alloc`), an MSHR (`mshr_entry`), room in the MSHR of its line (`mshr_merge`), or
     room in the miss queue (`miss_queue`). Khairy et al., GPGPU-8 2015, section 3.2.
     """
 
@@ -31,7 +31,7 @@ class ReservationFails:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Sum of the four counts."""
         return self.line_alloc + self.mshr_entry + self.mshr_merge + self.miss_queue
 
     def to_dict(self) -> dict[str, int]:
@@ -41,7 +41,10 @@ class ReservationFails:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """Evictions by who brought the evicted line and who evicts it (Jia et al., HPCA 2014, sections 2.2 to 2.4)."""
+    """Evictions, by the relation of the warp that evicts a line to the warp that brought it in.
+
+    Jia et al., HPCA 2014, sections 2.2 to 2.4.
+    """
 
     intra_warp: int
     cross_warp_intra_block: int
@@ -54,7 +57,7 @@ class Contention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Counts:
-    """What the slices of the L2 counted together; `stalls` are L2 cycles in which a request had to wait, by cause."""
+    """Counters of all slices of the L2; `stalls` are L2 cycles in which a request had to wait, by cause."""
 
     reads: int
     hits: int
@@ -77,7 +80,7 @@ class L2Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DramCounts:
-    """What the DRAM channels counted together: lines read and written, rows opened, and bytes moved."""
+    """Counters of all DRAM channels: lines read and written, rows opened (`activations`), and bytes moved."""
 
     reads: int
     writes: int
@@ -86,7 +89,7 @@ class DramCounts:
 
     @property
     def row_hit_rate(self) -> float:
-        """Requests that found their row open, per request, 0 to 1; 0 without requests."""
+        """Share of the requests whose row was open, 0 to 1; 0 without requests."""
         requests = self.reads + self.writes
         return (requests - self.activations) / requests if requests else 0.0
 
@@ -97,7 +100,7 @@ class DramCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Messages over the crossbar and their bytes: requests of loads, stores and write-backs, and answers."""
+    """Messages on the crossbar and their bytes: requests of loads, stores and write-backs, and responses."""
 
     read_messages: int
     write_messages: int
@@ -112,9 +115,10 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class MissLatencies:
-    """Cycles from an L1 miss to its data: `counts` (int64) of misses took `cycles` (int64, ascending).
+    """Distribution of the cycles from an L1 miss to its data.
 
-    Latencies beyond 2^20 cycles are counted as 2^20.
+    ``counts[i]`` misses (int64) took ``cycles[i]`` cycles (int64, ascending). Latencies above 2^20 cycles are counted
+    as 2^20.
     """
 
     cycles: NDArray[np.int64]
@@ -122,12 +126,12 @@ class MissLatencies:
 
     @property
     def mean(self) -> float:
-        """Their mean; 0 without misses."""
+        """Mean latency in cycles; 0 without misses."""
         total = int(self.counts.sum())
         return float(self.cycles @ self.counts) / total if total else 0.0
 
     def quantile(self, share: float) -> int:
-        """Return the latency that at least a `share` (0 to 1) of the misses do not exceed; 0 without misses."""
+        """Return the smallest latency that a `share` (0 to 1) of the misses does not exceed; 0 without misses."""
         if not len(self.counts):
             return 0
         below = np.cumsum(self.counts)
@@ -141,7 +145,7 @@ class MissLatencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmSimulation:
-    """What one SM counted; the fields mean what they mean in `Simulation`."""
+    """Counters of one SM; the fields have the meaning that they have in `Simulation`."""
 
     sm: int
     blocks: int
@@ -167,13 +171,13 @@ class SmSimulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """What the simulated machine did with a kernel; counts are summed over the SMs (`per_sm` keeps them apart).
+    """Counters of the simulated machine for one kernel launch, summed over the SMs; `per_sm` has them by SM.
 
     ``transactions = hits + pending_hits + misses.total + writes + bypassed``, always. `pending_hits` merged into the
-    MSHR of a line in flight, `writes` are transactions of stores and atomics. `instructions` counts threads,
-    `warp_instructions` warps. `cycles` are SM cycles until the last block ended. `l2` and `dram` are None with an
-    ideal memory. `bypassed` loads went past the L1, as a policy wanted; they are not among `loads`. `found` is what
-    policies have found out on the way: ``{"swl.warps": 3}`` or ``{"dwt-cs.limit": 2}``.
+    MSHR of a line in flight. `writes` are transactions of stores and atomics. `bypassed` loads went past the L1 at the
+    request of a policy; they are not part of `loads`. `instructions` counts those of threads, `warp_instructions` those
+    of warps. `cycles` are SM cycles until the last block ended. `l2` and `dram` are None with an ideal memory. `found`
+    has the values that policies determined during the run: ``{"swl.warps": 3}`` or ``{"dwt-cs.limit": 2}``.
     """
 
     kernel: str
@@ -207,7 +211,7 @@ class Simulation:
 
     @property
     def loads(self) -> float:
-        """Transactions of loads that looked for their line in the L1: what `miss_rate` is a part of."""
+        """Load transactions that looked up their line in the L1: the denominator of `miss_rate`."""
         return self.hits + self.pending_hits + self.misses.total
 
     @property
