@@ -207,7 +207,7 @@ cdef class RoundRobin:
         self.asking -= 1
 
     def start_block(self, int64_t slot):
-        """Add the warps of a block to the end of the ring; each has its first chunk. A warp without instructions ends."""
+        """Add the warps of a block, which have their first chunks, to the end of the ring; empty warps end at once."""
         cdef int64_t i
         self.alive[slot] = 0
         self.asking -= 1
