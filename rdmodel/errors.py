@@ -24,7 +24,7 @@ class RdmodelError(Exception):
     verbatim = False
 
     def __init__(self, message: object = "", *more: object) -> None:
-        super().__init__(str(message) if self.verbatim else one_line(str(message)), *more)
+        super().__init__(str(message) if self.verbatim else shorten_message(str(message)), *more)
 
 
 class ConfigError(RdmodelError, ValueError):
@@ -50,7 +50,7 @@ def escape_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else ascii(c)[1:-1] for c in text)
 
 
-def one_line(text: str) -> str:
+def shorten_message(text: str) -> str:
     """Return a text as one printable line; cut out the middle of one that exceeds `MAX_MESSAGE_LENGTH` characters."""
     limit = MAX_MESSAGE_LENGTH
     plain = escape_unprintable(text if len(text) <= 2 * limit else text[:limit] + text[-limit:])
