@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def names_of_counters(values: type) -> tuple[str, ...]:
+def list_counters(values: type) -> tuple[str, ...]:
     """Return the names of the fields of a dataclass that are counters: those annotated as ``float``."""
     return tuple(counter.name for counter in fields(values) if counter.type in ("float", float))
 
@@ -43,7 +43,7 @@ class MissCounts:
         return {**asdict(self), "total": self.total}
 
 
-MissCounts.CAUSES = names_of_counters(MissCounts)
+MissCounts.CAUSES = list_counters(MissCounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class SmCounts:
         return {**plain, "misses": self.misses.to_dict()}
 
 
-SmCounts.COUNTERS = names_of_counters(SmCounts)
+SmCounts.COUNTERS = list_counters(SmCounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class L2Prediction:
         }
 
 
-L2Prediction.COUNTERS = names_of_counters(L2Prediction)
+L2Prediction.COUNTERS = list_counters(L2Prediction)
 
 
 def mean_l2(runs: Sequence[L2Prediction]) -> L2Prediction:

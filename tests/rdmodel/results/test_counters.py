@@ -11,7 +11,7 @@ from rdmodel import L2Prediction, MissCounts, Prediction, SmCounts, predict
 from rdmodel.estimation.extrapolation import Run, counts_of, prolonged, with_counts
 from rdmodel.model.averages import average, combine_counters
 from rdmodel.model.sample_blocks import subtract_counts
-from rdmodel.results.prediction import mean_l2, names_of_counters
+from rdmodel.results.prediction import list_counters, mean_l2
 from tests.rdmodel.model.test_predict import BUSY, SMALL
 
 
@@ -31,7 +31,7 @@ class MorePrediction(Prediction):
 
 @pytest.fixture
 def with_row_hits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SmCounts, "COUNTERS", names_of_counters(MoreSmCounts))
+    monkeypatch.setattr(SmCounts, "COUNTERS", list_counters(MoreSmCounts))
 
 
 PLAIN = predict(BUSY, SMALL, histogram=False)
@@ -56,7 +56,7 @@ def test_the_counters_are_the_fields_in_order():
     assert MissCounts.CAUSES == ("compulsory", "capacity", "associativity")
     assert L2Prediction.COUNTERS == ("reads", "hits", "misses", "writes", "write_hits", "write_backs", "dirty")
     assert set(SmCounts.COUNTERS) <= {field.name for field in dataclasses.fields(Prediction)}
-    assert names_of_counters(MoreSmCounts) == (*plain, "row_hits")
+    assert list_counters(MoreSmCounts) == (*plain, "row_hits")
 
 
 @pytest.mark.usefixtures("with_row_hits")
