@@ -1,4 +1,4 @@
-"""Represent simulations as frozen values: counters of SMs, L2 and DRAM, and rates derived from them."""
+"""What a simulation says, as frozen values: counters of SMs, L2 and DRAM, and what follows from them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReservationFails:
-    """Cycles in which the first transaction of the load/store unit had to wait, by the first missing resource.
+    """Cycles in which the first transaction of the load/store unit had to wait, by what it lacked first.
 
-    A way that is not reserved (`line_alloc`), an MSHR (`mshr_entry`), room in the MSHR of its line (`mshr_merge`), or
+    A way that is not reserved (`line_alloc`), an MSHR (`mshr_entry`), room in the MSHR of its line (`mshr_merge`),
     room in the miss queue (`miss_queue`). Khairy et al., GPGPU-8 2015, section 3.2.
     """
 
@@ -31,7 +31,7 @@ class ReservationFails:
 
     @property
     def total(self) -> int:
-        """Sum of the four counts."""
+        """All of them."""
         return self.line_alloc + self.mshr_entry + self.mshr_merge + self.miss_queue
 
     def to_dict(self) -> dict[str, int]:
@@ -41,10 +41,7 @@ class ReservationFails:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """Evictions, by the relation of the warp that evicts a line to the warp that brought it in.
-
-    Jia et al., HPCA 2014, sections 2.2 to 2.4.
-    """
+    """Evictions by who brought the evicted line and who evicts it (Jia et al., HPCA 2014, sections 2.2 to 2.4)."""
 
     intra_warp: int
     cross_warp_intra_block: int
@@ -57,7 +54,7 @@ class Contention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Counts:
-    """Counters of all slices of the L2; `stalls` are L2 cycles in which a request had to wait, by cause."""
+    """What the slices of the L2 counted together; `stalls` are L2 cycles in which a request had to wait, by cause."""
 
     reads: int
     hits: int
@@ -80,7 +77,7 @@ class L2Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DramCounts:
-    """Counters of all DRAM channels: lines read and written, rows opened (`activations`), and bytes moved."""
+    """What the DRAM channels counted together: lines read and written, rows opened, and bytes moved."""
 
     reads: int
     writes: int
@@ -89,7 +86,7 @@ class DramCounts:
 
     @property
     def row_hit_rate(self) -> float:
-        """Share of the requests whose row was open, 0 to 1; 0 without requests."""
+        """Requests that found their row open, per request, 0 to 1; 0 without requests."""
         requests = self.reads + self.writes
         return (requests - self.activations) / requests if requests else 0.0
 
@@ -100,7 +97,7 @@ class DramCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Messages on the crossbar and their bytes: requests of loads, stores and write-backs, and responses."""
+    """Messages over the crossbar and their bytes: requests of loads, stores and write-backs, and answers."""
 
     read_messages: int
     write_messages: int
@@ -115,10 +112,9 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class MissLatencies:
-    """Distribution of the cycles from an L1 miss to its data.
+    """Cycles from an L1 miss to its data: `counts` (int64) of misses took `cycles` (int64, ascending).
 
-    ``counts[i]`` misses (int64) took ``cycles[i]`` cycles (int64, ascending). Latencies above 2^20 cycles are counted
-    as 2^20.
+    Latencies beyond 2^20 cycles are counted as 2^20.
     """
 
     cycles: NDArray[np.int64]
@@ -126,12 +122,12 @@ class MissLatencies:
 
     @property
     def mean(self) -> float:
-        """Mean latency in cycles; 0 without misses."""
+        """Their mean; 0 without misses."""
         total = int(self.counts.sum())
         return float(self.cycles @ self.counts) / total if total else 0.0
 
     def quantile(self, share: float) -> int:
-        """Return the smallest latency that a `share` (0 to 1) of the misses does not exceed; 0 without misses."""
+        """Return the latency that at least a `share` (0 to 1) of the misses do not exceed; 0 without misses."""
         if not len(self.counts):
             return 0
         below = np.cumsum(self.counts)
@@ -145,7 +141,7 @@ class MissLatencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmSimulation:
-    """Counters of one SM; the fields have the meaning that they have in `Simulation`."""
+    """What one SM counted; the fields mean what they mean in `Simulation`."""
 
     sm: int
     blocks: int
@@ -171,13 +167,13 @@ class SmSimulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """Counters of the simulated machine for one kernel launch, summed over the SMs; `per_sm` has them by SM.
+    """What the simulated machine did with a kernel; counts are summed over the SMs (`per_sm` keeps them apart).
 
     ``transactions = hits + pending_hits + misses.total + writes + bypassed``, always. `pending_hits` merged into the
-    MSHR of a line in flight. `writes` are transactions of stores and atomics. `bypassed` loads went past the L1 at the
-    request of a policy; they are not part of `loads`. `instructions` counts those of threads, `warp_instructions` those
-    of warps. `cycles` are SM cycles until the last block ended. `l2` and `dram` are None with an ideal memory. `found`
-    has the values that policies determined during the run: ``{"swl.warps": 3}`` or ``{"dwt-cs.limit": 2}``.
+    MSHR of a line in flight, `writes` are transactions of stores and atomics. `instructions` counts threads,
+    `warp_instructions` warps. `cycles` are SM cycles until the last block ended. `l2` and `dram` are None with an
+    ideal memory. `bypassed` loads went past the L1, as a policy wanted; they are not among `loads`. `found` is what
+    policies have found out on the way: ``{"swl.warps": 3}`` or ``{"dwt-cs.limit": 2}``.
     """
 
     kernel: str
@@ -211,7 +207,7 @@ class Simulation:
 
     @property
     def loads(self) -> float:
-        """Load transactions that looked up their line in the L1: the denominator of `miss_rate`."""
+        """Transactions of loads that looked for their line in the L1: what `miss_rate` is a part of."""
         return self.hits + self.pending_hits + self.misses.total
 
     @property
