@@ -1,4 +1,4 @@
-"""rdmodel: what a GPU's caches will do with a kernel, in seconds, from a script, without a GPU.
+"""Predict and simulate the behaviour of a GPU's caches for a kernel launch, without a GPU.
 
 >>> import rdmodel as rd
 >>> import tracegen
@@ -22,10 +22,10 @@ array([-1, -1,  1, -1,  1,  0,  2])
 from importlib import import_module
 from typing import Any
 
-# Names are fetched when first used, so that `import rdmodel` costs next to nothing; __init__.pyi tells type checkers.
+# Names are imported on first use, so that `import rdmodel` is fast; __init__.pyi declares them for type checkers.
 _HOMES = {
     "rdmodel.answers.store": ("Answers",),
-    "rdmodel.common.estimate": ("Estimate",),
+    "rdmodel.common.intervals": ("Estimate",),
     "rdmodel.comparison.calibrate": ("Calibration", "calibrate"),
     "rdmodel.comparison.compare": ("compare",),
     "rdmodel.comparison.measured": ("MeasuredComparison", "compare_measured"),

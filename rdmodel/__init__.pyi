@@ -1,7 +1,7 @@
 from rdmodel import policies as policies
 from rdmodel import presets as presets
 from rdmodel.answers.store import Answers as Answers
-from rdmodel.common.estimate import Estimate as Estimate
+from rdmodel.common.intervals import Estimate as Estimate
 from rdmodel.comparison.calibrate import Calibration as Calibration
 from rdmodel.comparison.calibrate import calibrate as calibrate
 from rdmodel.comparison.compare import compare as compare

@@ -1,31 +1,31 @@
 """The reuse stack of Bennett and Kruskal (1975) as C structs, and the hash table that numbers lines for it.
 
-For compiled callers (`cimport rdmodel._tree`). What runs per access is inline here; what runs rarely
-(memory) is in `_tree.pyx`. Nothing needs the GIL, nothing raises; functions that allocate return -1 when
-out of memory, and leave the struct as it was.
+For compiled callers (`cimport rdmodel._tree`). Functions that run per access are inline here; those that run rarely
+(memory) are in `_tree.pyx`. No function needs the GIL or raises. Functions that allocate return -1 when out of memory,
+and leave the struct unchanged.
 
 Time line: every line that takes effect takes the next position, `now`, and leaves a hole where it was before.
 The lines that took effect after a position are as many as the positions behind it that are not holes. Holes are
 bits in words of 64. Words are the leaves of a tree with 16 children per node; every child has a count, of the
 holes in the children after it. So a distance adds up one count per level, and a hole raises the counts of the
-children before it: 16 neighbours, which the compiler adds to a few at a time. Most of that is saved. Up to 128 of
-the newest positions are `open`: their holes are bits in registers, not yet in memory or in the tree. And neighbours
-tend to move together: one closed word, `held_word`, keeps the holes that it got last out of the tree until another
-word gets one, and knows the holes in all words after it. Lines that take effect in the order in which they did before
-have one distance, and leave their holes at once.
+children before it: 16 neighbours, which the compiler adds to a few at a time. Two measures avoid most of this work.
+Up to 128 of the newest positions are `open`: their holes are bits in registers, not yet in memory or in the tree. And
+neighbours tend to move together: one closed word, `held_word`, keeps its latest holes out of the tree until another
+word gets one, and knows the number of holes in all words after it. Lines that take effect in the same order as before
+have the same distance, and leave their holes in one operation.
 
 When the time line is full, its user compacts it: every line moves to the position that is the number of lines
-before it. It grows to at least so many positions per line, so that memory is O(distinct lines) and an access
+before it. The capacity grows to at least `spread` positions per line, so that memory is O(distinct lines) and an access
 costs less than one such move.
 
 A `Stack` is a time line that knows which line is where. The caller numbers lines 0, 1, 2, ... with a `LineTable`
 and owns an int64 array `pos`, filled with -1: where on the time line of its stack each line took effect last.
-Several stacks may share one `pos` if no line is on two of them. A line that takes effect costs
+Several stacks may share one `pos` if no line is on two of them. For a line that takes effect, call
 
     distance = stack_distance(&stack, pos[id])     # before it moves
     stack_touch(&stack, id, pos)                   # to the top
 
-or `stack_move`, which does both.
+or `stack_move`, which combines both.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -101,7 +101,7 @@ cdef inline int64_t popcount(uint64_t x) noexcept nogil:
 
 # ---- Timeline
 
-cdef int timeline_init(Timeline* t, int64_t capacity) noexcept nogil    # empty, of so many positions
+cdef int timeline_init(Timeline* t, int64_t capacity) noexcept nogil    # empty, with `capacity` positions
 cdef void timeline_free(Timeline* t) noexcept nogil                     # releases it; harmless when repeated
 cdef int64_t timeline_room(const Timeline* t, int64_t spread) noexcept nogil    # capacity for `spread` per line
 cdef void timeline_settle(Timeline* t) noexcept nogil                   # writes open bits to memory
@@ -110,7 +110,7 @@ cdef void timeline_count(uint32_t** count, int levels, int64_t word, uint32_t ho
 
 
 cdef inline int64_t timeline_open(const Timeline* t, int64_t position) noexcept nogil:
-    # Holes in the open words after an open position, which is none itself.
+    # Holes in the open words after an open position, which is not a hole itself.
     if position >= t.fresh + 64:
         return popcount(t.newer >> (position & 63))
     return popcount_both(t.older >> (position & 63), t.newer)
@@ -127,7 +127,7 @@ cdef inline int64_t timeline_beyond(const Timeline* t, int64_t word) noexcept no
 
 
 cdef inline int64_t timeline_after(const Timeline* t, int64_t position) noexcept nogil:
-    # Distinct lines that took effect after `position`, where a line is.
+    # Distinct lines that took effect after `position`, which is not a hole.
     cdef int64_t holes
     if position >= t.fresh:
         holes = timeline_open(t, position)
@@ -137,7 +137,7 @@ cdef inline int64_t timeline_after(const Timeline* t, int64_t position) noexcept
 
 
 cdef inline void timeline_hold(Timeline* t, int64_t word) noexcept nogil:
-    # Keep the next holes of a closed word out of the tree, and no longer those of the word before it.
+    # Make `word` the held word: keep its next holes out of the tree, and put those of the last held word into it.
     if t.held != 0:
         timeline_count(t.count, t.levels, t.held_word, t.held)
     t.held_word = word
@@ -146,7 +146,7 @@ cdef inline void timeline_hold(Timeline* t, int64_t word) noexcept nogil:
 
 
 cdef inline int64_t timeline_leave(Timeline* t, int64_t position) noexcept nogil:
-    # The line at `position` is about to take effect again: the same number, and there is a hole.
+    # Return the same number, and leave a hole: the line at `position` is about to take effect again.
     cdef int64_t word = position >> 6, holes
     cdef uint64_t bits, bit = <uint64_t>1 << (position & 63)
     if position >= t.fresh + 64:
@@ -168,8 +168,8 @@ cdef inline int64_t timeline_leave(Timeline* t, int64_t position) noexcept nogil
 
 
 cdef inline void timeline_punch(Timeline* t, int64_t position, int64_t many) noexcept nogil:
-    # As `timeline_leave` for the lines at so many positions of one word, at most 63, from `position` on. The line just
-    # before them was the last to leave, so that a closed word is the held one.
+    # As `timeline_leave` for the lines at `many` positions of one word, at most 63, from `position` on. The line just
+    # before them was the last to leave, so a closed word is the held one.
     cdef uint64_t holes = ((<uint64_t>1 << many) - 1) << (position & 63)
     if position >= t.fresh + 64:
         t.newer |= holes
@@ -183,7 +183,7 @@ cdef inline void timeline_punch(Timeline* t, int64_t position, int64_t many) noe
 
 
 cdef inline void timeline_close(Timeline* t) noexcept nogil:
-    # Both open words are full: the older one goes to memory and to the tree.
+    # Move the older open word to memory and to the tree; both open words must be full.
     cdef uint32_t holes = <uint32_t>popcount(t.older)
     t.bits[t.fresh >> 6] = t.older
     if holes != 0:
@@ -194,7 +194,7 @@ cdef inline void timeline_close(Timeline* t) noexcept nogil:
 
 
 cdef inline void timeline_advance(Timeline* t) noexcept nogil:
-    # A line takes effect at `now`, which must not be the capacity.
+    # Advance `now`, at which a line has taken effect; `now` must be below the capacity.
     t.now += 1
     if t.now - t.fresh == 128:
         timeline_close(t)
@@ -202,7 +202,7 @@ cdef inline void timeline_advance(Timeline* t) noexcept nogil:
 
 # ---- Stack
 
-cdef int stack_init(Stack* s) noexcept nogil             # an empty stack of the smallest capacity
+cdef int stack_init(Stack* s) noexcept nogil             # an empty stack with the smallest time line
 cdef void stack_free(Stack* s) noexcept nogil            # releases it; harmless when repeated
 cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil    # compacts a full time line, and grows it
 
@@ -213,8 +213,8 @@ cdef inline int64_t stack_distance(const Stack* s, int64_t position) noexcept no
 
 
 cdef inline int64_t stack_move(Stack* s, int64_t line, int64_t* pos) noexcept nogil:
-    # Moves `line` to the top, sets pos[line], and on compaction pos[] of every line of this stack. Returns its distance
-    # before that, -1 if it never took effect, or FULL: out of memory.
+    # Move `line` to the top; set pos[line], and on compaction pos[] of every line of this stack. Return the distance of
+    # the line before the move, -1 if it never took effect, or FULL: out of memory.
     cdef int64_t distance = -1
     if pos[line] >= 0 and pos[line] == s.time.now - 1:
         return 0
@@ -231,7 +231,7 @@ cdef inline int64_t stack_move(Stack* s, int64_t line, int64_t* pos) noexcept no
 
 
 cdef inline int stack_touch(Stack* s, int64_t line, int64_t* pos) noexcept nogil:
-    # As `stack_move`, for those who do not ask how far; -1: out of memory.
+    # As `stack_move`, without the distance; -1: out of memory.
     return -1 if stack_move(s, line, pos) == FULL else 0
 
 
@@ -249,7 +249,7 @@ cdef inline int64_t table_home(LineTable* t, int64_t line) noexcept nogil:
 
 
 cdef inline int64_t table_slot(LineTable* t, int64_t line) noexcept nogil:
-    # The slot that holds `line`, or the empty one where it belongs.
+    # Return the slot of `line`, or the empty slot in which to put it.
     cdef int64_t i = table_home(t, line)
     while t.slots[i].rank != 0 and t.slots[i].line != line:
         i = (i + 1) & (t.capacity - 1)
@@ -257,7 +257,7 @@ cdef inline int64_t table_slot(LineTable* t, int64_t line) noexcept nogil:
 
 
 cdef inline int64_t table_find(LineTable* t, int64_t line) noexcept nogil:
-    # The slot of `line`, given the next id if it had none. -1: out of memory.
+    # Return the slot of `line`; a new line gets the next id. -1: out of memory.
     cdef int64_t i = table_slot(t, line)
     if t.slots[i].rank == 0:
         if 2 * (t.count + 1) > t.capacity:
@@ -271,6 +271,6 @@ cdef inline int64_t table_find(LineTable* t, int64_t line) noexcept nogil:
 
 
 cdef inline int64_t table_intern(LineTable* t, int64_t line) noexcept nogil:
-    # The id of `line`; a line not seen before gets id `count`, which then grows by one. -1: out of memory.
+    # Return the id of `line`; a new line gets id `count`, which grows by one. -1: out of memory.
     cdef int64_t i = table_find(t, line)
     return -1 if i < 0 else t.slots[i].rank - 1

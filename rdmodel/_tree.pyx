@@ -1,6 +1,6 @@
-"""Memory of the reuse stack and its hash table, and their Python face: `Distances` and `unique_pass`.
+"""Allocate and compact the reuse stack and its hash table; offer them to Python as `Distances` and `unique_pass`.
 
-The algorithm and its C interface are described in `_tree.pxd`. Everything is checked before it comes here.
+`_tree.pxd` describes the algorithm and its C interface. Callers validate all arguments.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from libc.string cimport memset
 
 cdef extern from *:
     """
-    /* Four counts at a time, which every compiler of ours can add at once; they lie where any count may. */
+    /* Four counts, which every supported compiler adds at once; aligned as a single count. */
     typedef unsigned int rdmodel_four __attribute__((vector_size(16), aligned(4), may_alias));
     #define ONES ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u
     static const unsigned int rdmodel_before[32] = {ONES, ONES};
@@ -27,27 +27,27 @@ cdef extern from *:
     void add_before "rdmodel_add_before"(uint32_t* node, int64_t child, uint32_t holes) noexcept nogil
     int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
 
-cdef int64_t SMALLEST = 256        # positions of a new time line
-cdef int64_t LONGEST = <int64_t>1 << 32    # positions of the longest: a count holds so many holes
-cdef int64_t LARGEST = <int64_t>1 << 56    # slots: beyond any memory, and far from overflow
+cdef int64_t MIN_POSITIONS = 256                    # of a new time line
+cdef int64_t MAX_POSITIONS = <int64_t>1 << 32       # of a time line: the largest number of holes in a 32-bit count
+cdef int64_t MAX_SLOTS = <int64_t>1 << 56           # of a table: beyond any memory, and far from overflow
 cdef enum:
-    SPREAD = 16         # positions per line, at least, when a time line has grown: a position takes 0.2 bytes
-    STACK_SPREAD = 4    # and on a stack, which also has an owner for each
+    SPREAD = 16         # positions per line, at least, after a time line has grown: a position takes 0.2 bytes
+    STACK_SPREAD = 4    # the same on a stack, where a position takes 8 bytes more, for its owner
     AHEAD = 16          # lines between a prefetch and its use
-    FAR_AHEAD = 40      # and in a loop that does nothing but look up
-    PIECE = 1024        # accesses that are looked up before they are measured: few enough for the nearest cache
-    NEAR = 1 << 15      # slots of a table that need none: the processor's caches hold them
+    FAR_AHEAD = 40      # the same in a loop that only looks up lines
+    PIECE = 1024        # accesses that are looked up before they are measured: they fit the processor's L1
+    NEAR = 1 << 15      # slots of a table that needs no prefetch: it fits the processor's caches
 
 
 # ---- Timeline
 
 cdef int64_t counts_on(int64_t capacity, int level) noexcept nogil:
-    # Counts on a level: one per child, for whole nodes.
+    # Number of counts on a level: one per child, rounded up to whole nodes.
     return max((capacity >> 6 >> 4 * level) + 15, <int64_t>16) & ~<int64_t>15
 
 
 cdef int levels_of(int64_t capacity) noexcept nogil:
-    # Levels that a time line needs: nodes of the last are one.
+    # Number of levels of a time line; the last one has a single node.
     cdef int levels = 1
     while capacity >> 6 >> 4 * levels > 1:
         levels += 1
@@ -55,7 +55,7 @@ cdef int levels_of(int64_t capacity) noexcept nogil:
 
 
 cdef int64_t timeline_bytes(int64_t capacity) noexcept nogil:
-    # Bits, with room for both open words at the end, where counts are, and counts.
+    # Bytes of the bits, with room for both open words at the end, of the pointers to the counts, and of the counts.
     cdef int level, levels = levels_of(capacity)
     cdef int64_t size = 8 * ((capacity >> 6) + 1 + levels)
     for level in range(levels):
@@ -88,7 +88,7 @@ cdef void timeline_free(Timeline* t) noexcept nogil:
 
 cdef int64_t timeline_room(const Timeline* t, int64_t spread) noexcept nogil:
     cdef int64_t capacity = t.capacity
-    while capacity < spread * t.live and capacity < LONGEST:
+    while capacity < spread * t.live and capacity < MAX_POSITIONS:
         capacity *= 2
     return capacity
 
@@ -120,8 +120,8 @@ cdef void timeline_count(uint32_t** count, int levels, int64_t word, uint32_t ho
 
 cdef int stack_init(Stack* s) noexcept nogil:
     s.time.bits = NULL
-    s.owner = <int64_t*>malloc(8 * SMALLEST)
-    return -1 if s.owner == NULL else timeline_init(&s.time, SMALLEST)
+    s.owner = <int64_t*>malloc(8 * MIN_POSITIONS)
+    return -1 if s.owner == NULL else timeline_init(&s.time, MIN_POSITIONS)
 
 
 cdef void stack_free(Stack* s) noexcept nogil:
@@ -131,7 +131,7 @@ cdef void stack_free(Stack* s) noexcept nogil:
 
 
 cdef void move_lines(const Timeline* old, const int64_t* from_, int64_t* owner, int64_t* pos) noexcept nogil:
-    # Give the lines of a full time line, in order, the first places of `owner`, maybe its own.
+    # Move the lines of a full time line, in order, to the first places of `owner`, which may be the same array.
     cdef int64_t word, line, to = 0
     cdef uint64_t rest
     for word in range(old.capacity >> 6):
@@ -172,7 +172,7 @@ cdef int stack_make_room(Stack* s, int64_t* pos) noexcept nogil:
 
 cdef int table_allocate(LineTable* t, int64_t capacity) noexcept nogil:
     cdef Slot* slots = NULL
-    if capacity <= LARGEST:
+    if capacity <= MAX_SLOTS:
         slots = <Slot*>calloc(capacity, sizeof(Slot))
     if slots == NULL:
         return -1
@@ -184,7 +184,7 @@ cdef int table_allocate(LineTable* t, int64_t capacity) noexcept nogil:
 
 cdef int table_init(LineTable* t, int64_t expected) noexcept nogil:
     cdef int64_t capacity = 64
-    while capacity < LARGEST and capacity >> 1 < expected:
+    while capacity < MAX_SLOTS and capacity >> 1 < expected:
         capacity *= 2
     t.count = 0
     t.slots = NULL
@@ -212,7 +212,7 @@ cdef int table_grow(LineTable* t) noexcept nogil:
 
 
 cdef int table_intern_many(LineTable* t, const int64_t* lines, int64_t n, int64_t* ids) noexcept nogil:
-    # The slot of a later line is fetched while this one is looked up; growth makes that useless, not wrong.
+    # The slot of a later line is fetched while this one is looked up; after growth the fetch is useless, but harmless.
     cdef int64_t i
     for i in range(n):
         if i + AHEAD < n:
@@ -257,15 +257,15 @@ cdef int check_timeline(const Timeline* t) except -1:
             if first <= t.held_word < last:
                 counted -= t.held
             require(t.count[level][child] == counted, "counts are of holes in what follows")
-    require(t.capacity <= max(SMALLEST, 2 * SPREAD * t.live), "capacity in proportion to the lines")
+    require(t.capacity <= max(MIN_POSITIONS, 2 * SPREAD * t.live), "capacity in proportion to the lines")
     return 0
 
 
 cdef class Distances:
-    """Reuse distances of one stream of lines that arrives in chunks: O(distinct lines) memory.
+    """Reuse distances of one stream of lines that arrives in chunks, in O(distinct lines) memory.
 
-    A distance costs at most an addition per factor of 16 between 64 and the length of the time line. One thread at a
-    time.
+    A distance costs at most one addition per factor of 16 between 64 and the length of the time line. Not safe for
+    several threads at a time.
     """
 
     cdef Timeline time
@@ -274,7 +274,7 @@ cdef class Distances:
     def __cinit__(self):
         self.time.bits = NULL
         self.table.slots = NULL
-        if timeline_init(&self.time, SMALLEST) < 0 or table_init(&self.table, 0) < 0:
+        if timeline_init(&self.time, MIN_POSITIONS) < 0 or table_init(&self.table, 0) < 0:
             raise MemoryError("reuse stack")
 
     def __dealloc__(self):
@@ -292,7 +292,7 @@ cdef class Distances:
         return self.time.capacity
 
     def feed(self, const int64_t[::1] lines not None, int64_t[::1] distances not None):
-        """Take `lines` after all lines before; write their reuse distances (-1 = infinite) to `distances`."""
+        """Append `lines` to the stream; write their reuse distances (-1 = infinite) to `distances`."""
         cdef int64_t n = lines.shape[0]
         cdef int failed = 0
         if distances.shape[0] != n:
@@ -319,7 +319,7 @@ cdef class Distances:
         require(self.table.capacity >= 2 * self.table.count, "table at most half full")
 
     cdef int _feed(self, const int64_t* lines, int64_t n, int64_t* distances) noexcept nogil:
-        # All look-ups of a piece come first. They wait for no distance, so that many are under way at a time.
+        # All look-ups of a piece come first: they do not depend on a distance, so many are under way at a time.
         cdef int64_t i = 0, piece, placed
         while i < n:
             if self.time.now == self.time.capacity and self._compact() < 0:
@@ -333,9 +333,9 @@ cdef class Distances:
         return 0
 
     cdef int64_t _place(self, const int64_t* lines, int64_t n, int64_t known, int64_t* positions) noexcept nogil:
-        # Note that `n` lines take the next positions, and write where each was before, -1 if nowhere. Return how many
-        # did: fewer if out of memory. `known` lines can be read, for what comes after the `n` is fetched as well.
-        # The table is a local copy: no store through a pointer changes that.
+        # Let `n` lines take the next positions, and write the position of each before, -1 if it had none. Return the
+        # number of lines that were placed: fewer if out of memory. `known` lines can be read, because slots of lines
+        # behind the `n` are prefetched too. The table is a local copy: stores through pointers cannot change it.
         cdef LineTable table = self.table
         cdef int64_t i, at, rank = self.time.now, last = known - FAR_AHEAD if table.capacity > NEAR else 0
         for i in range(n):
@@ -354,7 +354,7 @@ cdef class Distances:
         return n
 
     cdef int64_t _admit(self, int64_t line, int64_t at) noexcept nogil:
-        # Put `line`, which belongs in the empty slot `at`, in a slot, and return that; -1: out of memory.
+        # Put a new `line` in its slot, which is `at` unless the table has to grow; return the slot; -1: out of memory.
         if 2 * (self.table.count + 1) > self.table.capacity:
             if table_grow(&self.table) < 0:
                 return -1
@@ -364,8 +364,8 @@ cdef class Distances:
         return at
 
     cdef void _measure(self, int64_t* positions, int64_t n) noexcept nogil:
-        # Replace the positions that `_place` wrote by distances, and let the lines take effect: up to the end of the
-        # newest word at a time. The loop holds what it changes of the time line in registers.
+        # Replace the positions that `_place` wrote by distances, and let the lines take effect, up to the end of the
+        # newest word at a time. The time line is a local copy, so that the loop keeps its fields in registers.
         cdef Timeline t = self.time
         cdef int64_t i = 0, end
         while i < n:
@@ -397,7 +397,7 @@ cdef class Distances:
 
 
 cdef void count_lines(const Timeline* t, uint32_t* before) noexcept nogil:
-    # How many lines are before each word of a settled time line.
+    # Write the number of lines before each word of a settled time line.
     cdef int64_t word, lines = 0
     for word in range(t.capacity >> 6):
         before[word] = <uint32_t>lines
@@ -405,11 +405,11 @@ cdef void count_lines(const Timeline* t, uint32_t* before) noexcept nogil:
 
 
 cdef inline int64_t measure_run(Timeline* t, int64_t* positions, int64_t most) noexcept nogil:
-    # Replace a position by the distance, and so the next ones if they follow it in its word; return how many. They fit
-    # the newest word if they are at most `most`. In such a run the distances are one: from access to access the stretch
-    # that counts loses the line that is next, and gains the line that was just met.
+    # Replace a position, and the positions that continue it within its word, by their distances; return their number,
+    # at most `most`, so that they fit the newest word. Such a run has one distance: from access to access, the range of
+    # counted lines loses its first line and gains the line that has just taken effect.
     cdef int64_t first = positions[0], run = 1, distance
-    if first < 0:   # a line that never took effect: -1 is its distance, too
+    if first < 0:   # a line that never took effect: -1 is also its distance
         t.live += 1
         t.now += 1
         return 1
@@ -427,9 +427,9 @@ cdef inline int64_t measure_run(Timeline* t, int64_t* positions, int64_t most) n
 
 
 def unique_pass(const int64_t[::1] lines not None):
-    """Return the number of distinct `lines`, noting where each occurred last: the least that distances cost.
+    """Return the number of distinct `lines`, noting the last place of each: a lower bound on the cost of distances.
 
-    One plain pass over an open-addressing table, nothing fetched ahead: the floor that benchmarks divide by.
+    It makes one plain pass over an open-addressing table, without prefetches. Benchmarks report times relative to it.
     """
     cdef LineTable table
     cdef int64_t distinct

@@ -1,7 +1,7 @@
-"""Everything that can go wrong, as one tree: catch `RdmodelError` to catch all of it.
+"""Define the errors of rdmodel, as one tree below `RdmodelError`.
 
-A message names the field, the value and what is allowed; for files, the line. `ConfigError` and the others are
-`ValueError`s as well, so code that knows nothing of rdmodel still handles them.
+A message names the field, the value and what is allowed; for files, also the line. Each error is also a built-in one
+(`ValueError` or `RuntimeError`), so that code which does not import rdmodel can catch it.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 
-LONGEST = 2000
-"""Characters of a message."""
+MAX_MESSAGE_LENGTH = 2000
+"""Largest number of characters in a message."""
 
 
 class RdmodelError(Exception):
     """Base of all errors that rdmodel raises on purpose.
 
-    A message may quote a file: it is one line that a terminal can show whatever the file holds, of at most
-    `LONGEST` characters, unless a subclass sets `verbatim`.
+    A message may quote a file. It is therefore one printable line of at most `MAX_MESSAGE_LENGTH` characters, unless a
+    subclass sets `verbatim`.
     """
 
     verbatim = False
 
     def __init__(self, message: object = "", *more: object) -> None:
-        super().__init__(str(message) if self.verbatim else shown(str(message)), *more)
+        super().__init__(str(message) if self.verbatim else shorten_message(str(message)), *more)
 
 
 class ConfigError(RdmodelError, ValueError):
@@ -36,35 +36,36 @@ class TraceError(RdmodelError, ValueError):
 
 
 class LaunchError(RdmodelError, ValueError):
-    """A launch that cannot run on the GPU: a block that breaks a residency limit, an empty grid."""
+    """A launch that cannot run on the GPU: a block that exceeds a limit of the SM, an empty grid."""
 
 
 class SimulationError(RdmodelError, RuntimeError):
-    """A run that could not go on."""
+    """A simulation that cannot continue."""
 
 
-def visible(text: str) -> str:
-    """Return a text with escapes for what is no visible character nor a blank: line breaks, half surrogate pairs."""
+def escape_unprintable(text: str) -> str:
+    """Return a text with escapes for unprintable characters, such as line breaks and lone surrogates."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else ascii(c)[1:-1] for c in text)
 
 
-def shown(text: str) -> str:
-    """Return a text on one line, as `visible` does, without the middle of a long one."""
-    plain = visible(text if len(text) <= 2 * LONGEST else text[:LONGEST] + text[-LONGEST:])
-    half = LONGEST // 2
-    return plain if len(plain) <= LONGEST else f"{plain[: half - 5]} ... {plain[-half:]}"
+def shorten_message(text: str) -> str:
+    """Return a text as one printable line; cut out the middle of one that exceeds `MAX_MESSAGE_LENGTH` characters."""
+    limit = MAX_MESSAGE_LENGTH
+    plain = escape_unprintable(text if len(text) <= 2 * limit else text[:limit] + text[-limit:])
+    half = limit // 2
+    return plain if len(plain) <= limit else f"{plain[: half - 5]} ... {plain[-half:]}"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the near misses of `name` among `known`, or an empty string."""
+    """Return ``"; did you mean 'x'?"`` with the names in `known` that resemble `name`; empty if none does."""
     close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return "; did you mean " + " or ".join(repr(c) for c in close) + "?" if close else ""
 
 
 def unknown(what: str, name: object, known: Iterable[str]) -> str:
-    """Return the message for an unknown `name` of kind `what`: the near misses if any, otherwise all known names."""
+    """Return the message for an unknown `name` of kind `what`: similar names if there are any, otherwise all names."""
     names = list(known)
     hint = suggestion(str(name), names)
     return f"unknown {what} {str(name)!r}" + (hint or "; known: " + ", ".join(names))

@@ -20,14 +20,14 @@ from rdmodel.cli.sources import machine, open_launches, open_modelled, open_sour
 from rdmodel.cli.text_locality import locality as locality_text
 from rdmodel.cli.text_simulation import simulation
 from rdmodel.common.checks import check_int
-from rdmodel.common.estimate import student
+from rdmodel.common.intervals import student_quantile
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override, parse_size
 from rdmodel.locality_analysis.classify import locality
 from rdmodel.model.options import Options
 from rdmodel.model.predict import predict
-from rdmodel.model.round_robin import TURNS, in_turns, kernel_histogram
+from rdmodel.model.round_robin import ROUND_ROBIN_OPTIONS, kernel_histogram, round_robin_machine
 from rdmodel.policies import Linear, Policy, remember
 from rdmodel.results.describe import describe
 from rdmodel.results.simulation import Simulation
@@ -138,7 +138,7 @@ def run_mrc(arguments: argparse.Namespace) -> None:
     if arguments.sizes is not None:
         lines = [_lines(size, gpu.l1.line) for size in arguments.sizes.split(",")]
     if arguments.sample is not None and arguments.memory is not None:
-        student(1)  # loads SciPy, which ends in an endless loop where it may not allocate what it likes
+        student_quantile(1)  # loads SciPy, which ends in an endless loop where it may not allocate what it likes
     with budget_of(arguments) as budget:
         if arguments.sample is not None:
             _sampled_mrc(arguments, gpu, lines, budget)
@@ -151,7 +151,7 @@ def _print_reuse(arguments: argparse.Namespace, gpu: GPU, lines: list[int] | Non
     options = extent_options(arguments) | {"seed": arguments.seed, "n_jobs": jobs(arguments)}
     line = gpu.l1.line
     if arguments.order == "round-robin":
-        gpu, turns = in_turns(gpu)
+        gpu, turns = round_robin_machine(gpu)
         options |= turns
     else:
         gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear()))
@@ -188,7 +188,7 @@ def _sampled_mrc(arguments: argparse.Namespace, gpu: GPU, lines: Sequence[int] |
     rate = check_sample(arguments.sample)
     check_int("seed", arguments.seed, 0)
     trace = open_source(arguments.source, arguments, budget)
-    options = Options(definition="paper", **TURNS, **extent_options(arguments)).resolve(gpu)
+    options = Options(definition="paper", **ROUND_ROBIN_OPTIONS, **extent_options(arguments)).resolve(gpu)
     with Progress(f"{arguments.source}, counting lines") as progress:
         budget.admit_sample(trace, gpu, options, rate, progress, listed=arguments.json)
     with Progress(arguments.source) as progress:

@@ -13,7 +13,7 @@ from rdmodel.cli.arguments import comparison_options
 from rdmodel.cli.output import print_csv, print_json
 from rdmodel.cli.progress_line import Progress
 from rdmodel.cli.sources import machine, open_sources, open_suite
-from rdmodel.common.checks import MOST
+from rdmodel.common.checks import MAX_VALUE
 from rdmodel.comparison.calibrate import calibrate
 from rdmodel.comparison.compare import compare, latency_for
 from rdmodel.comparison.measured import MeasuredComparison, compare_measured, measured_l1, pick
@@ -192,7 +192,7 @@ def _read_latencies(path: Path) -> Iterator[float]:
             value = float(word)
         except ValueError:
             value = -1.0
-        if not 0 <= value <= MOST:
+        if not 0 <= value <= MAX_VALUE:
             raise TraceError(f"{path}:{number}: {word!r} is not a latency: a number from 0 to 2^40")
         yield value
 

@@ -20,7 +20,7 @@ from rdmodel.errors import ConfigError, TraceError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
 from rdmodel.model.dealing import modelled_blocks
-from rdmodel.model.options import FOREIGN, Definition, Options
+from rdmodel.model.options import FOREIGN_OPTIONS, Definition, Options
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
 from rdmodel.reports.run import report, usual_what_ifs
@@ -206,7 +206,7 @@ def _predict(
     words += ["--l2"] if arguments.l2 else []
     words += ["--ablation"] if ablation and arguments.ablation else []
     words += [*_given("--seed", arguments.seed, 0), *_given("--seeds", arguments.seeds, 1), *(more or [])]
-    foreign = set(FOREIGN[definition]) if len(arguments.definitions) > 1 else set()
+    foreign = set(FOREIGN_OPTIONS[definition]) if len(arguments.definitions) > 1 else set()
     if definition == "paper" and foreign and arguments.stores in ("step", "evict"):
         foreign.add("stores")
     return command_line("predict", source, arguments, (*MODELLED, "the model"), words, foreign)

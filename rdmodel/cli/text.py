@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rdmodel.common.estimate import Estimate
+from rdmodel.common.intervals import Estimate
 from rdmodel.common.text import count as count
 from rdmodel.common.text import percent as percent
 from rdmodel.common.text import range_text, shape_text

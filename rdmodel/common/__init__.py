@@ -1,1 +1,1 @@
-"""Hold the helpers that every room may use: argument checks, number formatting, kernel names, estimates."""
+"""Provide the helpers of all rooms: argument checks, number formatting, kernel names, progress, estimates."""

@@ -1,4 +1,4 @@
-"""Refusals that every value object shares: whole numbers, finite numbers and choices, by the field's name."""
+"""Check the fields of value objects: whole numbers, finite numbers, choices and flags, each named in the error."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Any, get_args
 
 from rdmodel.errors import ConfigError, unknown
 
-MOST = 1 << 40
-"""The largest number that a field may hold: far beyond any machine, and sums of it stay within 64 bits."""
+MAX_VALUE = 1 << 40
+"""The largest number that a field may have: larger than any machine needs, and small enough for 64-bit sums."""
 
 
-def check_int(name: str, value: Any, least: int, most: int = MOST) -> None:
-    """Raise `ConfigError` unless `value` is a whole number from `least` to `most`."""
+def check_int(name: str, value: Any, least: int, most: int | None = MAX_VALUE) -> None:
+    """Raise `ConfigError` unless `value` is a whole number from `least` to `most` (None: without an upper bound)."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"{name}={value!r}: must be a whole number")
     if value < least:
         raise ConfigError(f"{name}={value}: must be at least {least}")
-    if value > most:
-        raise ConfigError(f"{name}={value}: must be at most {'2^40' if most == MOST else most}")
+    if most is not None and value > most:
+        raise ConfigError(f"{name}={value}: must be at most {'2^40' if most == MAX_VALUE else most}")
 
 
 def check_number(name: str, value: Any, least: float) -> None:
     """Raise `ConfigError` unless `value` is a finite number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= MOST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= MAX_VALUE:
         raise ConfigError(f"{name}={value!r}: must be a finite number of at least {least:g} (and at most 2^40)")
 
 

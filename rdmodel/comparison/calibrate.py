@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rdmodel import presets
-from rdmodel.common.checks import MOST, check_int
+from rdmodel.common.checks import MAX_VALUE, check_int
 from rdmodel.common.progress import Progress, stage
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, LatencyConfig
@@ -113,7 +113,7 @@ def _as_latencies(measured: ArrayLike) -> MissLatencies:
     except ValueError:  # rows of different lengths
         values = np.empty(0)
     # NaN is not at least 0 either.
-    if not values.size or values.dtype.kind not in "iuf" or not ((values >= 0) & (values <= MOST)).all():
+    if not values.size or values.dtype.kind not in "iuf" or not ((values >= 0) & (values <= MAX_VALUE)).all():
         raise ConfigError("measured: must be latencies in cycles: at least one, each a number from 0 to 2^40")
     cycles, counts = np.unique(np.rint(values).astype(np.int64), return_counts=True)
     return MissLatencies(cycles, counts.astype(np.int64))

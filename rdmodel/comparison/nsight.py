@@ -20,7 +20,7 @@ from math import isfinite
 from typing import Any
 
 from rdmodel.common.kernel_names import base_name
-from rdmodel.errors import ConfigError, TraceError, visible
+from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
 OPERATIONS = ("ld", "st", "red", "atom")
@@ -200,7 +200,7 @@ class _Launch:
 
     def __init__(self, kernel: str, launch: str, grid: str, block: str) -> None:
         self.metrics: dict[str, float] = {}
-        self._head = (visible(kernel), launch, _shape(grid), _shape(block))
+        self._head = (escape_unprintable(kernel), launch, _shape(grid), _shape(block))
 
     def put(self, metric: str, unit: str, text: str, where: str) -> None:
         value = number(text)

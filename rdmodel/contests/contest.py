@@ -12,7 +12,7 @@ from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.contests.combinations import BASELINE, Combination, Wanted, combination
-from rdmodel.errors import ConfigError, TraceError, suggestion
+from rdmodel.errors import ConfigError, suggestion
 from rdmodel.execution.processes import in_processes, sendable
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import residency
@@ -21,6 +21,7 @@ from rdmodel.results.describe import frame
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.simulate import make_options, simulate
 from rdmodel.trace import Trace
+from rdmodel.trace.check import check_trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,8 +185,7 @@ def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
     """Return the traces as a list; raise what a trace raises that cannot be run."""
     kernels = []
     for trace in [traces] if isinstance(traces, Trace) else traces:
-        if not isinstance(trace, Trace):
-            raise TraceError(f"traces: {trace!r} must be a Trace (tracegen.kernel, rdmodel.load)")
+        check_trace(trace, "traces")
         residency(trace.launch, gpu)
         kernels.append(sendable(trace))
     if not kernels:

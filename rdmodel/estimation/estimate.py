@@ -10,7 +10,7 @@ from typing import Any
 from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
-from rdmodel.errors import ConfigError, TraceError
+from rdmodel.errors import ConfigError
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.estimation.extrapolation import Run, counts_of, estimates, scaled, with_counts
 from rdmodel.estimation.plan import HALF, Plan, Window, plan
@@ -19,6 +19,7 @@ from rdmodel.model.predict import predict
 from rdmodel.results.describe import describe_trace
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace, missing_block
+from rdmodel.trace.check import check_trace
 
 NOT_OF_A_PART = ("model_sms", "threads", "sample_sms", "sample_blocks", "seeds", "ablation", "breakdown", "histogram")
 """Options of `predict` that are not for a part of a grid that stands for all of it."""
@@ -46,8 +47,7 @@ def estimate(
     The answer depends on the arguments alone. Raises `ConfigError`, `LaunchError` or `TraceError`. Time O(`work`), but
     for blocks that have to be made as a whole before they are cut.
     """
-    if not isinstance(trace, Trace):
-        raise TraceError(f"trace={trace!r}: must be a Trace (tracegen.kernel, rdmodel.load)")
+    check_trace(trace)
     for name in NOT_OF_A_PART:
         if name in options:
             raise ConfigError(f"{name}: not an option of estimate, which is of all blocks on all SMs")

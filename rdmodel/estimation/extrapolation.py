@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from math import exp, log10
 from typing import Any
 
-from rdmodel.common.estimate import Estimate
+from rdmodel.common.intervals import Estimate
 from rdmodel.estimation.plan import Plan, Window
 from rdmodel.gpu.config import GPU
-from rdmodel.results.prediction import MissCounts, Prediction
+from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts
 from rdmodel.trace import Launch
 
-L1_COUNTS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
-CAUSES = ("compulsory", "capacity", "associativity")
-L2_COUNTS = ("reads", "hits", "misses", "writes", "write_hits")
-WITH_TIME = ("stalls_mshr", "stalls_ways", "steps")
+L2_COUNTS = tuple(name for name in L2Prediction.COUNTERS if name not in ("write_backs", "dirty"))
+"""Counters of the L2 that are extrapolated; the other two follow from the number of lines that became dirty."""
+
 
 DEVIATIONS = 2.0
 """Half of an interval, in standard errors."""
@@ -55,8 +54,8 @@ class Run:
 
 def counts_of(found: Prediction, instructions: float) -> Counts:
     """Return all counts of a prediction by name; lines made dirty count, whether or not they were written back yet."""
-    counts: Counts = {name: getattr(found, name) for name in L1_COUNTS}
-    counts |= {cause: getattr(found.misses, cause) for cause in CAUSES}
+    counts: Counts = {name: getattr(found, name) for name in SmCounts.COUNTERS}
+    counts |= {cause: getattr(found.misses, cause) for cause in MissCounts.CAUSES}
     counts["instructions"] = instructions
     if found.l2 is not None:
         counts |= {f"l2_{name}": getattr(found.l2, name) for name in L2_COUNTS}
@@ -141,14 +140,14 @@ def _use_again(plan: Plan, counts: Counts, gpu: GPU, launch: Launch) -> float:
 def _widen(plan: Plan, counts: Counts, errors: Counts, surplus: float) -> None:
     """Add what no difference between parts can tell."""
     several, fewer = plan.waves > 1, plan.windows[0].sms < plan.sms and len(plan.windows) == 1
-    misses = sum(counts[cause] for cause in CAUSES)
+    misses = sum(counts[cause] for cause in MissCounts.CAUSES)
 
     def add(name: str, error: float) -> None:
         errors[name] = (errors[name] ** 2 + error**2) ** 0.5
 
     wider = 1 + log10(1 / plan.covered) / 2
     of_order = wider * (ORDER if several else ORDER / 3)
-    for name in ("hits", "latency_misses", *CAUSES):
+    for name in ("hits", "latency_misses", *MissCounts.CAUSES):
         add(name, of_order * min(misses, counts[name]) + 1.0)
     for name in errors:
         add(name, max(BLOCKS, plan.spread) * counts[name])
@@ -175,14 +174,14 @@ def with_counts(found: Prediction, counts: Counts, gpu: GPU) -> Prediction:
         dirty = min(1.0, lines / filled) * counts["l2_dirtied"] if filled else counts["l2_dirtied"]
         known: dict[str, Any] = {name: counts[f"l2_{name}"] for name in L2_COUNTS}
         l2 = replace(found.l2, **known, dirty=dirty, write_backs=counts["l2_dirtied"] - dirty)
-    plain: dict[str, Any] = {name: counts[name] for name in L1_COUNTS}
-    return replace(found, **plain, misses=MissCounts(*(counts[cause] for cause in CAUSES)), l2=l2)
+    plain: dict[str, Any] = {name: counts[name] for name in SmCounts.COUNTERS}
+    return replace(found, **plain, misses=MissCounts(*(counts[cause] for cause in MissCounts.CAUSES)), l2=l2)
 
 
 def estimates(found: Prediction, errors: Counts, sampled: str) -> dict[str, Estimate]:
     """Return the estimates of a prediction with such standard errors (none: it is exact)."""
     total = found.transactions
-    of_misses = sum(errors.get(cause, 0.0) for cause in CAUSES)
+    of_misses = sum(errors.get(cause, 0.0) for cause in MissCounts.CAUSES)
     known = {name: (getattr(found, name), errors.get(name, 0.0)) for name in ESTIMATED}
     known["misses"] = found.misses.total, of_misses
     if total:

@@ -11,6 +11,7 @@ from threading import Event
 from time import monotonic
 from typing import TypeVar
 
+from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.checks import check_int
 
 R = TypeVar("R")
@@ -22,8 +23,8 @@ LOOK = 0.05
 """Seconds between two looks at how far the threads are."""
 
 
-class Stop(Exception):  # noqa: N818, no error: nobody sees it
-    """Raised in a thread whose result nobody waits for any longer."""
+class Stop(Cancelled):
+    """Raised in a thread to end work whose result is no longer needed."""
 
 
 def check_jobs(n_jobs: int) -> None:

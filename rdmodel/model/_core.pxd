@@ -1,12 +1,12 @@
-"""What both definitions of the model share, for the compiled classes that add their rules to it.
+"""Declare `Core`, the base of the compiled classes of both definitions of the model.
 
-`Core` is one SM: its lines and sets, the fully associative shadow, exact distances, block and warp slots, the
-lists that warps stand in, random draws and counters. A definition adds `start_block` and `_run`, which goes
-through the phases of a step.
+A `Core` is one SM: its lines and sets, the fully associative shadow cache, exact distances, block and warp slots,
+lists of warps, random draws and counters. A definition adds `start_block` and `_run`, which goes through the phases of
+a step.
 
-Lines and warps are dense numbers. A warp's number is its slot: slots are used again, ages are not. Methods that
-run for every step or transaction are inline here, what runs rarely is in `_core.pyx`. Nothing below needs the
-GIL and nothing raises; functions that allocate return -1, or NO_MEMORY, when out of memory.
+Lines and warps are dense numbers. The number of a warp is its slot: slots are used again, ages are not. Methods that
+run for every step or transaction are inline here; those that run rarely are in `_core.pyx`. No method below needs the
+GIL or raises; functions that allocate return -1, or NO_MEMORY, when out of memory.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -19,22 +19,22 @@ from rdmodel.structures._index cimport Index
 from rdmodel.structures._lru cimport NONE, Link, Recency, recency_push, recency_remove, recency_touch
 from rdmodel.structures._memory cimport grow
 
-# What `_run` returns: why it stopped.
+# Results of `_run`: the reason why it stopped.
 cdef enum:
     C_DONE = 0
-    C_CHUNK = 1           # `subject` is the warp whose buffer is empty
+    C_CHUNK = 1           # the buffer of the warp `subject` is empty
     C_LATENCIES = 2
     C_CHOICES = 3
-    C_BLOCK = 4           # `subject` is the block slot that is free
-    C_LOG = 5             # the log wants to be taken away
+    C_BLOCK = 4           # the block slot `subject` is free
+    C_LOG = 5             # the log is full
     C_MEMORY = -1
-    C_GO = -3             # of parts of a step: run on
+    C_GO = -3             # result of parts of a step: run on
 
 # Line flags.
 cdef enum:
     SEEN = 1              # a miss was issued for it on this SM
-    IN_SHADOW = 2         # among the most recent lines of the fully associative shadow
-    IN_SET = 4            # paper: d < ways; hardware: it owns a way
+    IN_SHADOW = 2         # it is in the fully associative shadow cache
+    IN_SET = 4            # paper: d < ways; hardware: it has a way
     IN_FLIGHT = 8
 
 # Outcomes of one transaction.
@@ -44,15 +44,15 @@ cdef enum:
     STALL_WAYS = 2
     NO_MEMORY = 3
 
-# What a block slot is.
+# States of a block slot.
 cdef enum:
     OCCUPIED = 0
-    ASKING = 1            # its block has ended, or never was
-    CLOSED = 2            # there are no more blocks
+    ASKING = 1            # it is free and requests a block
+    CLOSED = 2            # it stays empty: there are no more blocks
 
 
 cdef struct Line:
-    # As long as a line of the processor's cache.
+    # Its size is that of a line of the processor's cache.
     Link in_set
     Link in_shadow
     int64_t set
@@ -62,22 +62,22 @@ cdef struct Line:
 
 
 cdef struct Flight:
-    # More about the request in flight for a line, where effects move lines.
+    # The request in flight for a line; used where effects move lines.
     int64_t pending       # transactions whose effect is outstanding
-    int64_t owner         # warp that allocated the MSHR, and that warp's age
+    int64_t owner         # warp that allocated the MSHR; its age tells whether the slot has a new warp
     int64_t owner_age
 
 
 cdef struct Request:
-    # What leaves the SM.
+    # A request that leaves the SM.
     int64_t time
     int64_t line
     bint write
 
 
 cdef inline void raise_line(Recency* r, int64_t size, Line* line, Link* link, int64_t flag, int64_t id) noexcept nogil:
-    # Move a line to the top of the `size` most recent ones. `link` is the list's Link of line 0; `flag` marks
-    # the lines in it.
+    # Move a line to the top of a list of the `size` most recent lines. `link` is the list's Link of line 0; `flag`
+    # marks the lines in the list.
     cdef int64_t old
     if line[id].flags & flag:
         recency_touch(r, link, id, sizeof(Line))
@@ -96,8 +96,8 @@ cdef inline void leave_way(Recency* r, Line* line, int64_t id) noexcept nogil:
 
 
 cdef inline bint take_way(Recency* r, int64_t ways, Line* line, int64_t id) noexcept nogil:
-    # Give a line an empty way of its set, or that of the least recently used line that is not in flight; False if
-    # there is none.
+    # Give a line an empty way of its set, or the way of the least recently used line that is not in flight; False if
+    # all ways are in flight.
     cdef int64_t victim
     if r.size == ways:
         victim = r.oldest
@@ -112,35 +112,35 @@ cdef inline bint take_way(Recency* r, int64_t ways, Line* line, int64_t id) noex
 
 
 cdef class Core:
-    # Time, and for whom `_run` wants something.
+    # Time, and the warp or slot for which `_run` stopped.
     cdef public int64_t now
     cdef public int64_t subject
     cdef int64_t order                # of the next transaction
     # Warps and blocks.
     cdef Warp* warp                   # [slots x block_warps]
     cdef int64_t slots, block_warps, warps
-    cdef int64_t* alive               # warps of the slot's block still running
+    cdef int64_t* alive               # warps of the slot's block that are still running
     cdef uint8_t* state               # of block slots
     cdef int64_t resident, started, asking
     cdef bint waves, filling
     cdef bint divergence
-    # Where warps stand: ready, in order; parked after a stall; waiting for an arrival. Effects or fills to come.
-    cdef int32_t* ready               # the first of them; they walk through a room for twice as many as there are
+    # Lists of warps: ready, in order; parked after a stall; waiting for an arrival. `events` are effects or fills.
+    cdef int32_t* ready               # the first ready warp; the list moves through a buffer of 2 x `warps`
     cdef int32_t* ready_room
-    cdef uint64_t* ready_bits         # the same warps as a set: a bit per slot
+    cdef uint64_t* ready_bits         # the same warps as a set, one bit per slot
     cdef int64_t* parked
     cdef int64_t ready_size, parked_size
     cdef Calendar waiting
     cdef Calendar events
-    # Lines: `known` of them have a record and a `position` in their set's stack.
+    # Lines; the first `known` of them have a record and a `position` in their set's stack.
     cdef Line* line
-    cdef Flight* flight               # as many, if there are `flights`
+    cdef Flight* flight               # one per line, if `flights`
     cdef bint flights
     cdef int64_t* position
     cdef int64_t known, line_capacity
     cdef LineTable table
     cdef Index index
-    # Sets, the shadow, and exact distances if `track`.
+    # Sets, the shadow cache, and exact distances if `track`.
     cdef Recency* recency             # [sets]
     cdef Recency shadow
     cdef int64_t sets, ways, shadow_lines
@@ -158,16 +158,17 @@ cdef class Core:
     cdef public int64_t transactions, hits, latency_misses, compulsory, capacity, associativity
     cdef public int64_t stalls_mshr, stalls_ways, bypassed
     cdef public int64_t infinite
-    # What leaves the SM, in order, if it `logs`; `number`: the lines by id. No step begins with `log_full` in the log.
+    # Requests that leave the SM, in order, if `logs`. `number` has the line of each id. A step does not begin while
+    # the log has `log_full` requests or more.
     cdef bint logs
     cdef Request* log
     cdef int64_t* number
     cdef readonly int64_t logged
     cdef int64_t log_capacity, log_full
-    cdef bint log_lost                # for want of memory
+    cdef bint log_lost                # a request was lost: out of memory
 
-    cdef int _run(self) noexcept nogil            # runs on until something is wanted; a definition overrides it
-    cdef int _meet(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil
+    cdef int _run(self) noexcept nogil            # runs until a request; a definition overrides it
+    cdef int _add_lines(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil
     cdef int _count_far(self, int64_t distance) noexcept nogil
     cdef void _end_block(self, int64_t slot) noexcept nogil
     cdef bint _find_asking(self) noexcept nogil
@@ -175,7 +176,7 @@ cdef class Core:
     # ---- lines
 
     cdef inline int _observe(self, int64_t id) noexcept nogil:
-        # Count the distance that a transaction sees in its set's stack.
+        # Count the distance of a line in its set's stack.
         cdef int64_t d
         if self.position[id] < 0:
             self.infinite += 1
@@ -194,7 +195,7 @@ cdef class Core:
         return 0
 
     cdef inline int _observe_and_remember(self, int64_t id) noexcept nogil:
-        # Both at once, where lines move as they are asked for.
+        # Both at once, for definitions in which lines move when they are requested.
         cdef int64_t d
         raise_line(&self.shadow, self.shadow_lines, self.line, &self.line[0].in_shadow, IN_SHADOW, id)
         if not self.track:
@@ -209,7 +210,7 @@ cdef class Core:
         return 0
 
     cdef inline void _fetch(self, int64_t id) noexcept nogil:
-        # Ask the processor for what a transaction will look at.
+        # Prefetch what the next transaction reads.
         prefetch(&self.line[id])
         if self.track:
             prefetch(&self.position[id])
@@ -226,7 +227,7 @@ cdef class Core:
     cdef inline bint _mshr_free(self, const Warp* w) noexcept nogil:
         if self.mshrs >= 0 and self.mshrs_used >= self.mshrs:
             return False
-        return self.mshr_per_warp < 0 or w.held < self.mshr_per_warp
+        return self.mshr_per_warp < 0 or w.mshrs < self.mshr_per_warp
 
     # ---- the log
 
@@ -240,7 +241,7 @@ cdef class Core:
         self.logged += 1
 
     cdef inline void _log_stores(self, const Warp* w, int64_t first, int64_t end) noexcept nogil:
-        # Log a warp's lines from `first` to `end`, which are those of stores.
+        # Log the lines of stores, from index `first` to `end` of a warp's lines.
         cdef int64_t i
         for i in range(first, end):
             self._log(w.ids[i], True)
@@ -265,7 +266,7 @@ cdef class Core:
         self.ready_bits[warp >> 6] |= <uint64_t> 1 << (warp & 63)
 
     cdef inline int64_t _take_ready(self, int64_t index) noexcept nogil:
-        # Remove one warp from the ready list; the others keep their order.
+        # Remove the warp at an index of the ready list; the others keep their order.
         cdef int32_t* place = self.ready + index
         cdef int64_t warp = place[0]
         self.ready_size -= 1
@@ -293,13 +294,13 @@ cdef class Core:
             self._end_block(slot)
 
     cdef inline bint _wants_block(self) noexcept nogil:
-        # Point `subject` at the next slot that asks for a block; in waves all blocks must have ended first.
+        # Set `subject` to the next slot that requests a block; in waves, all blocks must have ended first.
         if self.asking == 0:
             self.filling = False
             return False
         return self._find_asking()
 
     cdef inline int64_t _next_event(self) noexcept nogil:
-        # When the next effect, fill or arrival is due; -1 if none is.
+        # Return the time of the next effect, fill or arrival; -1 if there is none.
         cdef int64_t time = min(self.events.first, self.waiting.first)
         return -1 if time == NEVER else time

@@ -1,7 +1,7 @@
-# See _core.pxd for what a core is made of. A core runs until it needs something from outside (instructions of a
-# warp, random numbers, a block), says what, is given it, and goes on. rdmodel.model.predict validates everything,
-# rdmodel.model.sm drives the cores.
-"""The part of the compiled model that both definitions share: `Core`, one object per SM."""
+# _core.pxd declares the fields of a core. A core runs until it needs a warp's instructions, random numbers or a block;
+# then `run` returns the request, the caller answers it, and calls `run` again. rdmodel.model.predict validates all
+# arguments, and rdmodel.model.sm drives the cores.
+"""Implement the parts that both definitions of the model share: `Core`, one object per SM."""
 
 from array import array
 
@@ -33,7 +33,7 @@ WANT_LOG = C_LOG
 
 
 cdef class Core:
-    """What both definitions share; `PaperCore` and `HardwareCore` are what can be run."""
+    """Base of `PaperCore` and `HardwareCore`, which run one SM."""
 
     def __cinit__(self):
         # All other pointers begin as NULL.
@@ -123,19 +123,19 @@ cdef class Core:
         calendar_free(&self.waiting)
         table_free(&self.table)
 
-    # ---- what comes from outside
+    # ---- answers to requests
 
     def put_latencies(self, int64_t[::1] draws):
-        """Take over the next latency draws; what is left of the last batch goes first, so pass it on."""
+        """Replace the latency draws; `draws` must begin with the unused ones of the last batch."""
         self.latency = draws
         self.latency_at = 0
 
     def latencies_left(self):
-        """Return how many draws of the current batch are unused."""
+        """Return the number of unused draws of the current batch."""
         return self.latency.shape[0] - self.latency_at
 
     def begin_block(self, int64_t slot):
-        """Reset the warps of a block slot; `put_chunk` each warp until `primed`, then call `start_block`."""
+        """Reset the warps of a block slot; next, `put_chunk` for each warp until it is `primed`, then `start_block`."""
         cdef int64_t i, first = slot * self.block_warps
         for i in range(self.block_warps):
             warp_begin(&self.warp[first + i], self.started * self.block_warps + i)
@@ -153,7 +153,7 @@ cdef class Core:
         self, int64_t warp, const uint8_t[::1] op, const uint64_t[::1] needs, const int32_t[::1] gap,
         const int32_t[::1] count, const int64_t[::1] lines, int64_t n, int64_t used, bint more,
     ):
-        """Append `n` instructions with `used` lines in all to a warp's buffer; `more`: further ones may follow."""
+        """Append `n` instructions, which have `used` lines, to a warp's buffer; `more`: more may follow."""
         cdef Warp* w = &self.warp[warp]
         cdef int64_t* ids
         cdef bint failed
@@ -166,7 +166,8 @@ cdef class Core:
             ids = w.ids + w.used
             with nogil:
                 failed = (
-                    table_intern_many(&self.table, &lines[0], used, ids) < 0 or self._meet(&lines[0], used, ids) < 0
+                    table_intern_many(&self.table, &lines[0], used, ids) < 0
+                    or self._add_lines(&lines[0], used, ids) < 0
                 )
             if failed:
                 raise MemoryError
@@ -174,11 +175,11 @@ cdef class Core:
         w.more = more
 
     def primed(self, int64_t warp):
-        """Tell whether a warp's buffer shows how it begins: it holds a load, or all there is."""
+        """Tell whether a warp's buffer shows how it begins: it has a load, or all instructions of the warp."""
         return warp_primed(&self.warp[warp])
 
     def take_log(self, int64_t[::1] times, int64_t[::1] lines, uint8_t[::1] writes):
-        """Move the `logged` requests, in the order in which they left the SM, to arrays with room for all of them."""
+        """Move the `logged` requests, in the order in which they left the SM, to arrays of that length."""
         cdef int64_t i
         assert times.shape[0] == lines.shape[0] == writes.shape[0] == self.logged
         for i in range(self.logged):
@@ -190,7 +191,7 @@ cdef class Core:
     # ---- running
 
     def run(self):
-        """Run on; return why it stopped: DONE, or what it wants (`subject` says for whom)."""
+        """Run on; return DONE or a request, whose warp or slot is `subject`."""
         cdef int code
         with nogil:
             code = self._run()
@@ -202,17 +203,17 @@ cdef class Core:
         return C_DONE
 
     def histogram(self):
-        """Return how often each finite distance occurred, indexed by the distance."""
+        """Return the count of each finite distance, indexed by the distance."""
         counts = np.zeros(self.distance_end, np.int64)
         cdef int64_t[::1] into = counts
         if self.distance_end > 0:
             memcpy(&into[0], self.distance_count, <size_t> self.distance_end * sizeof(int64_t))
         return counts
 
-    # ---- what runs rarely
+    # ---- rare operations
 
-    cdef int _meet(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil:
-        """Set up the records of the lines that the table has just seen for the first time."""
+    cdef int _add_lines(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil:
+        """Set up the records of the lines that are new to the table."""
         cdef int64_t i, capacity
         cdef Line* l
         if self.table.count == self.known:
@@ -240,7 +241,7 @@ cdef class Core:
         return 0
 
     cdef int _count_far(self, int64_t distance) noexcept nogil:
-        """Count a distance beyond all that were seen before."""
+        """Count a distance that is larger than all before."""
         cdef int64_t capacity
         if distance >= self.distance_capacity:
             capacity = 2 * distance + 64
@@ -261,7 +262,7 @@ cdef class Core:
         self.asking += 1
 
     cdef bint _find_asking(self) noexcept nogil:
-        """Do the rest of `_wants_block`: some slot asks."""
+        """Do the rest of `_wants_block`, if a slot requests a block."""
         cdef int64_t slot
         if self.waves and self.resident == 0:
             self.filling = True

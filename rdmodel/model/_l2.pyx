@@ -1,7 +1,7 @@
-# The sets of the model's L2: in each the lines that it holds, the most recently used one first. No set holds more than
-# its ways, so memory does not grow with what is requested. docs/model.md section 12 has the rules,
-# rdmodel.reference.model.l2 is their readable form.
-"""The L2 of the analytical model: one object for all SMs."""
+# Each set is an array of its lines, the most recently used one first. No set has more lines than ways, so memory does
+# not grow with the number of requests. docs/model.md section 12 defines the rules, and rdmodel.reference.model.l2 is
+# their readable form.
+"""Serve requests in the L2 of the analytical model: one object for all SMs."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
@@ -16,10 +16,10 @@ cdef struct Way:
 
 
 cdef class SharedCache:
-    """Sets of `ways` lines, with the least recently used one replaced; a line is in the set line mod `sets`."""
+    """A cache of `sets` sets with `ways` lines each and LRU replacement; a line is in set line mod `sets`."""
 
     cdef Way* way                     # [sets x ways]
-    cdef int64_t* held                # [sets] lines
+    cdef int64_t* lines_in            # [sets] number of lines in each set
     cdef int64_t sets, ways
     cdef readonly int64_t reads, hits, writes, write_hits, write_backs
 
@@ -28,16 +28,16 @@ cdef class SharedCache:
         self.sets = sets
         self.ways = ways
         self.way = <Way*> calloc(<size_t> sets, <size_t> ways * sizeof(Way))
-        self.held = <int64_t*> calloc(<size_t> sets, sizeof(int64_t))
-        if self.way == NULL or self.held == NULL:
+        self.lines_in = <int64_t*> calloc(<size_t> sets, sizeof(int64_t))
+        if self.way == NULL or self.lines_in == NULL:
             raise MemoryError
 
     def __dealloc__(self):
         free(self.way)
-        free(self.held)
+        free(self.lines_in)
 
     def request(self, const int64_t[::1] lines, const uint8_t[::1] writes):
-        """Serve requests, one after the other; `writes`: not 0 where a line is written."""
+        """Serve requests in order; `writes` is not 0 where a line is written."""
         cdef int64_t i
         assert lines.shape[0] == writes.shape[0]
         with nogil:
@@ -45,33 +45,33 @@ cdef class SharedCache:
                 self._request(lines[i], writes[i] != 0)
 
     def dirty(self):
-        """Return how many of the lines that are held are dirty."""
+        """Return the number of dirty lines in the cache."""
         cdef int64_t set, i, count = 0
         for set in range(self.sets):
-            for i in range(self.held[set]):
+            for i in range(self.lines_in[set]):
                 count += self.way[set * self.ways + i].dirty
         return count
 
     cdef void _request(self, int64_t line, bint write) noexcept nogil:
         cdef int64_t set = modulo(line, self.sets)
         cdef Way* way = self.way + set * self.ways
-        cdef int64_t i = 0, held = self.held[set]
-        cdef bint found, dirty = write
-        while i < held and way[i].line != line:
+        cdef int64_t i = 0, size = self.lines_in[set]
+        cdef bint hit, dirty = write
+        while i < size and way[i].line != line:
             i += 1
-        found = i < held
-        if found:
+        hit = i < size
+        if hit:
             dirty = write or way[i].dirty
-        elif held < self.ways:
-            self.held[set] += 1
+        elif size < self.ways:
+            self.lines_in[set] += 1
         else:
-            i = held - 1
+            i = size - 1
             self.write_backs += way[i].dirty
         if write:
             self.writes += 1
-            self.write_hits += found
+            self.write_hits += hit
         else:
             self.reads += 1
-            self.hits += found
+            self.hits += hit
         memmove(way + 1, way, <size_t> i * sizeof(Way))
         way[0] = Way(line, dirty)

@@ -1,6 +1,7 @@
-# The two definitions of the analytical model of one SM, on top of `Core` (_core.pxd): what a step is, and what a
-# transaction does. rdmodel.reference is the readable form of the same rules.
-"""Compiled cores of the analytical model: `PaperCore` and `HardwareCore`, one object per SM."""
+# The steps and transactions of both definitions, on top of `Core` (_core.pxd); rdmodel.reference.model is the readable
+# form of the same rules. The file is longer than 500 lines because the two definitions are meant to be read side by
+# side: docs/model.md section 11 defines one by its differences from the other.
+"""Implement both definitions of the analytical model: `PaperCore` and `HardwareCore`, one object per SM."""
 
 from array import array
 
@@ -12,23 +13,23 @@ from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LA
 from rdmodel.model._core cimport IN_FLIGHT, IN_SET, NO_MEMORY, SEEN, SERVED, STALL_MSHR, STALL_WAYS
 from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._core cimport Flight, Line, leave_way, raise_line, take_way
-from rdmodel.model._sched cimport MOST_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, has_bit, sched_pick
+from rdmodel.model._sched cimport MAX_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, has_bit, sched_pick
 from rdmodel.model._warp cimport OP_LOAD, Arrival, Warp, put_off
 from rdmodel.model._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record
 from rdmodel.structures._calendar cimport NEVER, calendar_put, calendar_take
 from rdmodel.structures._heap cimport Event
 from rdmodel.structures._lru cimport NONE, recency_touch
 
-# A name that is cimported is the compiler's alone: callers of this module need one in Python.
+# Names that are only cimported do not exist for Python callers of this module.
 from rdmodel.model._core import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core
 
-# What stores do, where they are not loads; STORES_FREE: nothing.
+# Treatment of stores that do not act as loads; STORES_FREE: they take no step and no line.
 cdef enum:
     STORES_FREE = 0
     STORES_STEP = 1
     STORES_EVICT = 2
 
-# Phases of a step: where `_run` takes up again.
+# Phases of a step, at which `_run` resumes.
 cdef enum:
     AT_EFFECTS, AT_ISSUE, AT_ADVANCE, AT_CLOCK
     AT_GO_ON, AT_ARRIVALS, AT_STALLED      # paper only
@@ -37,10 +38,10 @@ cdef enum:
 
 @cython.final
 cdef class PaperCore(Shared):
-    """The definition `paper`: effects move lines, a step is an instruction (docs/model.md sections 4 to 6)."""
+    """Definition `paper`: effects move lines, and a step is an instruction (docs/model.md sections 4 to 6)."""
 
     cdef bint before, clip
-    cdef bint freed                   # an MSHR was, in this step
+    cdef bint freed                   # an MSHR was freed in this step
     cdef int phase
     cdef int64_t current              # the warp of this step, until it goes on
 
@@ -53,7 +54,7 @@ cdef class PaperCore(Shared):
         self.phase = AT_EFFECTS if before else AT_ISSUE
 
     def start_block(self, int64_t slot):
-        """Let the warps of a primed block join the back of the queue; an empty one ends at once."""
+        """Add the warps of a primed block to the back of the queue; a block without loads ends at once."""
         cdef int64_t i
         self.alive[slot] = 0
         for i in range(slot * self.block_warps, (slot + 1) * self.block_warps):
@@ -140,7 +141,7 @@ cdef class PaperCore(Shared):
         return C_GO
 
     cdef int _issue(self, int64_t warp) noexcept nogil:
-        """Let the instruction's remaining transactions look, in order, until one stalls."""
+        """Issue the remaining transactions of the instruction, in order, until one stalls."""
         cdef Warp* w = &self.warp[warp]
         cdef int outcome
         if w.left < 0:
@@ -181,7 +182,7 @@ cdef class PaperCore(Shared):
             l.merged = 1
             l.flags |= IN_FLIGHT
             self.mshrs_used += 1
-            w.held += 1
+            w.mshrs += 1
         if self.track and self._observe(id) < 0:
             return NO_MEMORY
         self.order += 1
@@ -190,7 +191,7 @@ cdef class PaperCore(Shared):
         return NO_MEMORY if calendar_put(&self.events, effect) < 0 else SERVED
 
     cdef int _advance(self) noexcept nogil:
-        """Make sure that the buffer shows whether the warp goes on after this instruction."""
+        """Request instructions until the buffer shows whether the warp goes on after this one."""
         if not warp_primed(&self.warp[self.current]):
             self.subject = self.current
             return C_CHUNK
@@ -217,9 +218,9 @@ cdef class PaperCore(Shared):
         self.line[id].flags &= ~IN_FLIGHT
         self.mshrs_used -= 1
         self.freed = True
-        # The owner may have ended, and its slot have passed to another warp: the age tells.
+        # The owner may have ended, and another warp may have its slot: compare the age.
         if self.warp[flight.owner].age == flight.owner_age:
-            self.warp[flight.owner].held -= 1
+            self.warp[flight.owner].mshrs -= 1
 
     cdef int _go_on_or_wait(self) noexcept nogil:
         cdef int64_t warp = self.current
@@ -241,14 +242,14 @@ cdef class PaperCore(Shared):
             self._end_warp(warp)
 
     cdef void _pass_stores(self, Warp* w) noexcept nogil:
-        """Let the stores before the warp's next load leave the SM."""
+        """Log the stores before the warp's next load, and pass them."""
         while w.at < w.n and w.program[w.at].op != OP_LOAD:
             self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
             w.id_at += w.program[w.at].count
             w.at += 1
 
     cdef int _admit_arrival(self) noexcept nogil:
-        """Let one arrived warp go on: one at a time, because a block that ends with it gives way right then."""
+        """Let one arrived warp go on; one at a time, because a block that ends with it is replaced immediately."""
         cdef Event arrival
         if calendar_take(&self.waiting, self.now, &arrival):
             self._go_on(arrival.what)
@@ -259,36 +260,37 @@ cdef class PaperCore(Shared):
 
 @cython.final
 cdef class HardwareCore(Shared):
-    """The definition `hardware`: lines are allocated at issue, a step is a transaction (docs/model.md section 11)."""
+    """Definition `hardware`: lines are allocated at issue, and a step is a transaction (docs/model.md section 11)."""
 
-    cdef Scheduler sched[MOST_SCHEDULERS]
-    cdef int64_t schedulers, turn     # how many, and which acts first in the next step
-    cdef uint64_t* own                # [schedulers x words]: the slots of each
+    cdef Scheduler sched[MAX_SCHEDULERS]
+    cdef int64_t schedulers           # number of schedulers
+    cdef int64_t turn                 # the scheduler that acts first in the next step
+    cdef uint64_t* slots_of           # [schedulers x words] the slots of each scheduler, one bit per slot
     cdef int64_t words
     cdef int64_t stores, stagger
     cdef bint head, bypass, whole, gaps
     cdef double first_touch_factor
     cdef int phase
-    cdef bint filled                  # data came in this step: stalled ones may try again
-    cdef int64_t port                 # the warp whose instruction holds the port; NONE = it is free
-    cdef bint port_waits              # that instruction has stalled there
+    cdef bint filled                  # a fill arrived in this step: stalled instructions may try again
+    cdef int64_t port                 # the warp whose instruction has the port; NONE = the port is free
+    cdef bint port_waits              # that instruction has stalled
     cdef double[::1] choice
     cdef int64_t choice_at
 
     def __init__(
-        self, *, int64_t sched, int64_t schedulers, int64_t stores, int64_t stagger, bint head, bint bypass, bint whole, bint gaps,
-        double first_touch_factor, **common,
+        self, *, int64_t sched, int64_t schedulers, int64_t stores, int64_t stagger, bint head, bint bypass,
+        bint whole, bint gaps, double first_touch_factor, **common,
     ):
         super().__init__(**common)
         cdef int64_t i
-        assert 1 <= schedulers <= MOST_SCHEDULERS
+        assert 1 <= schedulers <= MAX_SCHEDULERS
         self.schedulers = schedulers
         self.words = self.warps + 63 >> 6
-        self.own = <uint64_t*> calloc(<size_t> (schedulers * self.words), sizeof(uint64_t))
-        if self.own == NULL:
+        self.slots_of = <uint64_t*> calloc(<size_t> (schedulers * self.words), sizeof(uint64_t))
+        if self.slots_of == NULL:
             raise MemoryError
         for i in range(self.warps):
-            self.own[i % schedulers * self.words + (i >> 6)] |= <uint64_t> 1 << (i & 63)
+            self.slots_of[i % schedulers * self.words + (i >> 6)] |= <uint64_t> 1 << (i & 63)
         for i in range(schedulers):
             self.sched[i] = Scheduler(sched if self.divergence else SCHED_FIFO, NONE, 0)
         self.stores = stores
@@ -303,15 +305,15 @@ cdef class HardwareCore(Shared):
         self.phase = AT_BLOCKS
 
     def __dealloc__(self):
-        free(self.own)
+        free(self.slots_of)
 
     def put_choices(self, double[::1] draws):
-        """Take over the next warp-choice draws; only called when the last batch is used up."""
+        """Replace the draws of warp choices; all of the last batch must have been used."""
         self.choice = draws
         self.choice_at = 0
 
     def start_block(self, int64_t slot):
-        """Start the warps of a primed block: they join the ready list, wait for their stagger, or end at once."""
+        """Start the warps of a primed block: each becomes ready, waits for its stagger, or ends at once."""
         cdef int64_t i, first = slot * self.block_warps
         cdef int64_t order = self.started - 1
         cdef Event turn
@@ -321,7 +323,7 @@ cdef class HardwareCore(Shared):
             if not self._look_ahead(i):
                 raise RuntimeError("a warp was started before it was primed")
             if late and not self.warp[i].ending:
-                # Before anything that was issued: real orders are not negative.
+                # A negative order puts it before all events of issued instructions.
                 turn = Event(order * self.stagger, self.warp[i].age - (<int64_t> 1 << 62), i, i)
                 if calendar_put(&self.waiting, turn) < 0:
                     raise MemoryError
@@ -359,7 +361,7 @@ cdef class HardwareCore(Shared):
         while calendar_take(&self.events, self.now, &fill):
             self.line[fill.what].flags &= ~IN_FLIGHT
             self.mshrs_used -= 1
-            self.warp[fill.warp].held -= 1
+            self.warp[fill.warp].mshrs -= 1
             self.filled = True
         if self.filled:
             self._unpark()
@@ -370,17 +372,17 @@ cdef class HardwareCore(Shared):
             self._admit(turn.what)
 
     cdef void _admit(self, int64_t warp) noexcept nogil:
-        """Let a warp join the ready list, or end, now that what it waited for is there."""
+        """Make a warp ready, or end it, after the data that it waited for have arrived."""
         cdef Warp* w = &self.warp[warp]
         if w.passed_from >= 0:
-            self._let_stores_act(w)
+            self._apply_stores(w)
         if w.ending:
             self._end_warp(warp)
         else:
             self._make_ready(warp)
 
-    cdef void _let_stores_act(self, Warp* w) noexcept nogil:
-        """Let the stores that a warp has passed since its last instruction leave the SM, or evict their lines."""
+    cdef void _apply_stores(self, Warp* w) noexcept nogil:
+        """Log the stores that a warp has passed since its last instruction, or evict their lines."""
         if self.logs:
             self._log_stores(w, w.passed_from, w.id_at)
         if self.stores == STORES_EVICT:
@@ -405,7 +407,7 @@ cdef class HardwareCore(Shared):
                 return self._leap()
             if self.sched[0].kind == SCHED_RANDOM and self.choice_at == self.choice.shape[0]:
                 return C_CHOICES
-        # Draws are asked for before the choice is made: a step that has begun is not interrupted.
+        # Request draws before the choice is made: a step that has begun cannot be interrupted.
         if not self._draws_suffice(self._most_transactions()):
             return C_LATENCIES
         self.phase = AT_CLOCK
@@ -417,9 +419,9 @@ cdef class HardwareCore(Shared):
         return self._use_port()
 
     cdef int _issue(self) noexcept nogil:
-        """Let each scheduler issue one instruction, the one behind that which had the port last first.
+        """Let each scheduler issue one instruction, beginning behind the one whose instruction last took the port.
 
-        Any number of them may be no memory instructions; the first that is one takes the port.
+        All instructions that do not access memory issue; of the others, the first one takes the port.
         """
         cdef int64_t i, at, warp, number = self.turn
         cdef Warp* w
@@ -440,7 +442,7 @@ cdef class HardwareCore(Shared):
         return C_GO
 
     cdef int _issue_other(self, int64_t warp) noexcept nogil:
-        """Issue an instruction that does not access memory: the warp joins the ready list again in the next step."""
+        """Issue an instruction that does not access memory: the warp is ready again in the next step."""
         cdef Warp* w = &self.warp[warp]
         cdef Event turn = Event(self.now, self.order, warp, warp)
         w.gap_left -= 1
@@ -449,7 +451,7 @@ cdef class HardwareCore(Shared):
         return C_MEMORY if calendar_put(&self.waiting, turn) < 0 else C_GO
 
     cdef int64_t _most_transactions(self) noexcept nogil:
-        """Return an upper bound on the draws that the next step may use."""
+        """Return an upper bound on the number of draws of the next step."""
         cdef int64_t i, most = 1
         cdef Warp* w
         if self.whole:
@@ -462,14 +464,14 @@ cdef class HardwareCore(Shared):
         return most
 
     cdef int _wait_for_turn(self, Warp* w) noexcept nogil:
-        """Send the warp at the port to wait until its key; it re-joins in a later step."""
+        """Free the port, and let its warp wait until its needs have arrived; it becomes ready in a later step."""
         cdef Event turn = Event(w.key.time, w.key.order, self.port, self.port)
         self.port = NONE
         self.phase = AT_CLOCK
         return C_MEMORY if calendar_put(&self.waiting, turn) < 0 else C_GO
 
     cdef int _use_port(self) noexcept nogil:
-        """Let the instruction at the port try its next transaction, or all that are left."""
+        """Issue the next transaction of the instruction at the port, or all that are left."""
         cdef Warp* w = &self.warp[self.port]
         cdef bint load = w.program[w.at].op == OP_LOAD
         cdef int outcome
@@ -524,7 +526,7 @@ cdef class HardwareCore(Shared):
         return self._wait_for_turn(w)
 
     cdef bint _look_ahead(self, int64_t warp) noexcept nogil:
-        """Pass stores that use no step and gather what the next instruction needs; False: more must be read."""
+        """Pass stores that take no step, and gather the needs of the next instruction; False: the buffer is empty."""
         cdef Warp* w = &self.warp[warp]
         while w.at < w.n:
             warp_gather_needs(w)
@@ -549,18 +551,18 @@ cdef class HardwareCore(Shared):
         return C_GO
 
     cdef int64_t _choose(self, int64_t number) noexcept nogil:
-        """Return the index in the ready list of the warp that a scheduler chooses; -1 if none of its own is ready."""
-        cdef const uint64_t* own = self.own + number * self.words
+        """Return the index in the ready list of the warp that a scheduler chooses; -1 if none of its warps is ready."""
+        cdef const uint64_t* slots = self.slots_of + number * self.words
         cdef int64_t i, slot
         if self.sched[0].kind == SCHED_RANDOM:
             self.choice_at += 1
             return <int64_t> (self.choice[self.choice_at - 1] * <double> self.ready_size)
         if self.sched[0].kind == SCHED_FIFO:
             for i in range(self.ready_size):
-                if has_bit(own, self.ready[i]):
+                if has_bit(slots, self.ready[i]):
                     return i
             return -1
-        slot = sched_pick(&self.sched[number], self.ready_bits, own, self.words, self.warps, self.warp)
+        slot = sched_pick(&self.sched[number], self.ready_bits, slots, self.words, self.warps, self.warp)
         for i in range(self.ready_size):
             if self.ready[i] == slot:
                 return i
@@ -612,5 +614,5 @@ cdef class HardwareCore(Shared):
         l.merged = 1
         l.flags |= IN_FLIGHT
         self.mshrs_used += 1
-        w.held += 1
+        w.mshrs += 1
         return NO_MEMORY if calendar_put(&self.events, Event(l.due, self.order, id, self.port)) < 0 else SERVED

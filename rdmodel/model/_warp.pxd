@@ -1,5 +1,5 @@
-# One warp: the buffer of what it will request, and the memory of what it has requested.
-# It moves over its buffer by `at` (instructions) and `id_at` (lines); what it has passed is dropped when more comes.
+# One warp: a buffer of its next instructions, and the arrival times of the data of its earlier ones.
+# It moves through its buffer with `at` (instructions) and `id_at` (lines); passed entries are dropped when more arrive.
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memmove
@@ -12,44 +12,44 @@ cdef extern from *:
 
 cdef enum:
     OP_LOAD = 0
-    HISTORY = 64             # earlier memory instructions that a `needs` mask can name; a power of two
+    HISTORY = 64             # number of earlier memory instructions that a `needs` mask covers; a power of two
 
 
 cdef struct Arrival:
-    # When data arrive; of those that arrive together, the one that was issued last counts.
+    # Arrival of data; of two that arrive at the same time, the one that was issued last is the later one.
     int64_t time
     int64_t order
 
 
 cdef struct Instruction:
-    uint64_t needs           # bit i: the data of the (i + 1)-th last instruction; all bits: of every earlier one
-    int32_t gap              # other instructions since the one before
-    int16_t count            # transactions: at most 32 lanes of 16 bytes, on lines of at least 1
+    uint64_t needs           # bit i: needs the data of the (i + 1)-th last instruction; all bits: of every earlier one
+    int32_t gap              # other instructions since the last memory instruction
+    int16_t count            # transactions; it fits, as there are at most 32 lanes of 16 bytes
     uint8_t op
 
 
 cdef struct Warp:
-    # What a step looks at comes first: all warps' share the processor's cache.
-    # Where it is.
+    # The fields that every step reads come first: those of all warps share the processor's cache.
+    # Position in the buffer.
     int64_t at               # current instruction
     int64_t id_at            # its next transaction
-    int64_t left             # transactions of it still to be tried; -1 = not begun
+    int64_t left             # transactions of the instruction that are still to be issued; -1 = not begun
     int64_t n                # instructions in the buffer
     int64_t used             # lines in the buffer
     Instruction* program     # [n]
-    int64_t* ids             # [used] the lines of all transactions, one after the other, by id
-    # While it looks for its next instruction: what must have arrived, gaps to go, stores that act then.
+    int64_t* ids             # [used] ids of the lines of all transactions, one after the other
+    # On the way to its next instruction: gaps that are left, needs, and stores that are passed.
     int64_t gap_left
-    Arrival key
-    int64_t passed_from      # first of the lines, up to `id_at`, of stores that it has passed; -1 = none
+    Arrival key              # when the last of the needs arrives
+    int64_t passed_from      # index of the first line of the stores that it has passed, up to `id_at`; -1 = none
     bint more                # the stream may hold further instructions
     bint ending
-    int64_t held             # MSHRs that it allocated
-    int64_t age              # number of warps that began before it: slots are used again, ages are not
-    # What it has asked for.
+    int64_t mshrs            # MSHRs that it has allocated
+    int64_t age              # number of warps that started before it; slots are used again, ages are not
+    # Latest arrival of the data ...
     Arrival latest           # of the current instruction
     Arrival everything       # of all instructions
-    Arrival ancient          # of those that `needs` can no longer name
+    Arrival ancient          # of instructions before those that `needs` covers
     int64_t instructions
     int64_t capacity, id_capacity    # of the buffer
     Arrival[64] history      # ring of the last HISTORY instructions
@@ -66,14 +66,14 @@ cdef inline void put_off(Arrival* a, Arrival b) noexcept nogil:
 
 
 cdef inline void warp_begin(Warp* w, int64_t age) noexcept nogil:
-    # Empty the buffer, which stays allocated, and forget everything. New warps are zeroed memory.
+    # Reset a warp and empty its buffer, which stays allocated. A warp that was never used is zeroed memory.
     w.n = w.at = w.used = w.id_at = 0
     w.left = -1
     w.more = True
     w.latest = w.everything = w.ancient = w.key = Arrival(-1, -1)
     w.instructions = 0
     w.gap_left = 0
-    w.held = 0
+    w.mshrs = 0
     w.ending = False
     w.passed_from = -1
     w.age = age
@@ -87,7 +87,7 @@ cdef inline void warp_free(Warp* w) noexcept nogil:
 # ---- the buffer
 
 cdef inline bint warp_primed(const Warp* w) noexcept nogil:
-    # Whether the buffer shows how the warp begins: it holds a load, or all there is.
+    # Tell whether the buffer shows how the warp begins: it has a load, or all of the warp's instructions.
     cdef int64_t i
     if not w.more:
         return True
@@ -112,7 +112,7 @@ cdef inline void warp_drop_passed(Warp* w) noexcept nogil:
 
 
 cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
-    # Drop what has been passed and make room for `n` more instructions with `used` lines; -1: out of memory.
+    # Drop passed entries and make room for `n` more instructions with `used` lines; -1: out of memory.
     cdef int64_t capacity
     warp_drop_passed(w)
     if w.n + n > w.capacity:
@@ -131,7 +131,7 @@ cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
 cdef inline void warp_append(
     Warp* w, const uint8_t* op, const int32_t* count, const uint64_t* needs, const int32_t* gap, int64_t n
 ) noexcept nogil:
-    # Append instructions; there must be room. Their ids are stored by the caller, who knows the lines' numbers.
+    # Append instructions; there must be room. The caller stores the ids of their lines.
     cdef int64_t i
     for i in range(n):
         w.program[w.n + i] = Instruction(needs[i], gap[i], <int16_t> count[i], op[i])
@@ -139,15 +139,15 @@ cdef inline void warp_append(
 
 
 cdef inline void warp_fetch_ahead(const Warp* w) noexcept nogil:
-    # Ask for what comes soon: all warps' buffers are more than the processor's caches hold, and warps take turns.
+    # Prefetch the next entries: the buffers of all warps exceed the processor's caches, and warps take turns.
     prefetch(&w.program[min(w.at + 8, w.n)])
     prefetch(&w.ids[min(w.id_at + 16, w.used)])
 
 
-# ---- the memory
+# ---- arrivals
 
 cdef inline void warp_record(Warp* w, Arrival arrival) noexcept nogil:
-    # Step past the current instruction and remember when its data arrive.
+    # Step past the current instruction and record when its data arrive.
     cdef Arrival* place = &w.history[w.instructions & (HISTORY - 1)]
     if w.instructions >= HISTORY:
         put_off(&w.ancient, place[0])
@@ -158,7 +158,7 @@ cdef inline void warp_record(Warp* w, Arrival arrival) noexcept nogil:
 
 
 cdef inline void warp_gather_needs(Warp* w) noexcept nogil:
-    # Raise `key` to the arrival of the last of what the current instruction needs.
+    # Raise `key` to the latest arrival of the data that the current instruction needs.
     cdef uint64_t needs = w.program[w.at].needs
     cdef int64_t back
     put_off(&w.key, w.ancient)

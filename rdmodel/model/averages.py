@@ -1,4 +1,4 @@
-"""Counters of several SMs or runs, combined: sums, and means over seeds."""
+"""Combine the counters of several SMs or runs: sums over SMs, means over seeds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ import numpy as np
 from rdmodel.results.prediction import MissCounts, Prediction, SmCounts, mean_l2
 from rdmodel.reuse.histogram import Histogram
 
-COUNTERS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
-CAUSES = ("compulsory", "capacity", "associativity")
-
 
 def average(runs: Sequence[Prediction]) -> Prediction:
-    """Return the mean of runs over seeds; times are summed, the histogram holds all runs."""
+    """Return the mean of runs over seeds; times are summed, and the histogram is that of all runs together."""
     histograms = [run.histogram for run in runs if run.histogram is not None]
     return dataclasses.replace(
         runs[0],
@@ -35,24 +32,23 @@ def average(runs: Sequence[Prediction]) -> Prediction:
 
 
 def _means(counts: Sequence[Prediction] | Sequence[SmCounts]) -> dict[str, Any]:
-    """Return the mean of every counter."""
-    return each_counter(lambda values: float(sum(values) / len(values)), counts)
+    return combine_counters(lambda values: float(sum(values) / len(values)), counts)
 
 
-def each_counter(
+def combine_counters(
     combine: Callable[[Sequence[float]], float], counts: Sequence[Prediction] | Sequence[SmCounts]
 ) -> dict[str, Any]:
-    """Return what `combine` makes of the values of every counter, by the counter's name."""
+    """Apply `combine` to the values of each counter; return the results by the counters' names."""
 
     def combined(name: str) -> float:
-        return combine([attrgetter(name)(one) for one in counts])
+        return combine([attrgetter(name)(values) for values in counts])
 
-    misses = MissCounts(*(combined(f"misses.{cause}") for cause in CAUSES))
-    return {"misses": misses, **{name: combined(name) for name in COUNTERS}}
+    misses = MissCounts(*(combined(f"misses.{cause}") for cause in MissCounts.CAUSES))
+    return {"misses": misses, **{name: combined(name) for name in SmCounts.COUNTERS}}
 
 
 def sum_histograms(histograms: Sequence[Histogram]) -> Histogram:
-    """Return the histogram of all distances of several, which are at least one."""
+    """Return one histogram of all distances of one or more histograms."""
     if len(histograms) == 1:
         return histograms[0]
     ends = [int(histogram.distances[-1]) + 1 for histogram in histograms if len(histogram.distances)]

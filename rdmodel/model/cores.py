@@ -1,4 +1,4 @@
-"""From a machine and options to a compiled core of the model, and what it has to be told of stores."""
+"""Make the compiled core of a machine and options, and choose how its trace treats stores."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from rdmodel.model._model import Core, HardwareCore, PaperCore
 from rdmodel.model.options import Options, Sched
 from rdmodel.trace.coalescing import StoreRule
 
-SCHEDULERS = get_args(Sched)
-STORE_MODES = {"free": 0, "step": 1, "evict": 2, "allocate": 0}
+SCHED_NAMES = get_args(Sched)
+"""Warp choices; the place of a name is its code in `_sched.pxd`."""
+
+STORE_CODES = {"free": 0, "step": 1, "evict": 2, "allocate": 0}
+"""Values of the option `stores`, as codes of `_model.pyx`; with "allocate" the core sees no stores."""
 
 
 def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: bool) -> Core:
-    """Return the core of one SM with room for `slots` blocks; with `track` it counts reuse distances.
+    """Return the core of one SM that runs up to `slots` blocks of `block_warps` warps at a time.
 
-    `options` must be resolved.
+    With `track` it counts reuse distances. `options` must be resolved.
     """
     l1 = gpu.l1
 
@@ -39,14 +42,14 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
         "hit_latency": options.hit_latency,
         "divergence": options.divergence,
         "track": track,
-        "log_full": shared_l2.LOG_FULL if options.l2 else 0,
+        "log_full": shared_l2.MAX_LOGGED_REQUESTS if options.l2 else 0,
     }
     if options.definition == "paper":
         return PaperCore(before=options.effects == "before", clip=options.clip, **common)
     return HardwareCore(
-        sched=SCHEDULERS.index(options.sched),
+        sched=SCHED_NAMES.index(options.sched),
         schedulers=options.schedulers,
-        stores=STORE_MODES[options.stores],
+        stores=STORE_CODES[options.stores],
         stagger=options.stagger,
         head=options.stall == "head",
         bypass=options.full_set == "bypass",
@@ -58,7 +61,7 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
 
 
 def store_rule(options: Options) -> StoreRule:
-    """Return what the model wants to see of stores under the given options."""
+    """Return the form in which the model receives stores under the given options."""
     if options.stores == "allocate":
         return StoreRule.AS_LOAD
     if options.l2 or options.stores == "evict":

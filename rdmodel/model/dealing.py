@@ -1,7 +1,7 @@
-"""From a launch to the blocks of each modelled SM: numbering, dealing and residency (Nugteren et al., 3.1 and 4.1).
+"""Deal the blocks of a launch to the modelled SMs (Nugteren et al., 3.1 and 4.1).
 
-Blocks are numbered x fastest, then y, then z, and dealt round-robin over the SMs. Threads of a block are numbered the
-same way, and 32 consecutive ones form a warp.
+Blocks are numbered with x fastest, then y, then z, and are dealt round-robin to the SMs. The threads of a block are
+numbered the same way; 32 consecutive threads form a warp.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from rdmodel.trace import Launch
 
 
 def cap_blocks(launch: Launch, options: Options) -> int:
-    """Return how many blocks one modelled SM takes at most under the option `threads`.
+    """Return the largest number of blocks that a modelled SM runs under the option `threads`.
 
-    Raises `ConfigError` if `threads` does not even cover one block.
+    Raises `ConfigError` if `threads` is less than one block.
     """
     if options.threads is None:
         return launch.blocks
     if options.threads < launch.block_threads:
         raise ConfigError(
-            f"threads={options.threads}: is less than one block of {launch.block_threads} threads; nothing to model"
+            f"threads={options.threads}: must be at least {launch.block_threads}, the threads of one block"
         )
     return options.threads // launch.block_threads
 
@@ -30,9 +30,9 @@ def cap_blocks(launch: Launch, options: Options) -> int:
 def deal(launch: Launch, options: Options) -> list[Sequence[int]]:
     """Return, for every modelled SM, the ids of its blocks in order.
 
-    `options` must be resolved. Dealing is round-robin, so SM i gets blocks i, i + sms, ...; with
-    ``model_sms="all"`` under the `hardware` definition, where a dispatcher hands out blocks at run time, these are
-    the blocks that are available to be handed out.
+    `options` must be resolved. Dealing is round-robin: SM i gets blocks i, i + sms, ... With ``model_sms="all"`` under
+    the `hardware` definition, a dispatcher assigns the blocks at run time; then the result has all blocks that it may
+    assign, but not their SMs.
     """
     assert options.sms is not None
     total = launch.blocks if options.blocks is None else min(options.blocks, launch.blocks)
@@ -42,7 +42,7 @@ def deal(launch: Launch, options: Options) -> list[Sequence[int]]:
 
 
 def modelled_blocks(launch: Launch, options: Options) -> Sequence[int]:
-    """Return the ids of all blocks that a prediction under resolved `options` reads, ascending."""
+    """Return the ids of all blocks that a prediction with resolved `options` reads, ascending."""
     per_sm = deal(launch, options)
     if len(per_sm) == 1:
         return per_sm[0]

@@ -7,17 +7,17 @@ from typing import Any
 from rdmodel.gpu.config import GPU, CoreSched
 from rdmodel.model.options import Sched
 
-SCHEDULERS: dict[CoreSched, Sched] = {"lrr": "lrr", "gto": "gto", "two-level": "lrr", "old": "oldest"}
-"""The model's warp choice that comes nearest to each of the machine's schedulers."""
+NEAREST_SCHED: dict[CoreSched, Sched] = {"lrr": "lrr", "gto": "gto", "two-level": "lrr", "old": "oldest"}
+"""For each scheduler of the machine, the value of the model's `sched` that is most like it."""
 
 
 def matching_options(gpu: GPU, sched: CoreSched | None = None) -> dict[str, Any]:
-    """Return the options of `predict` that choose among warps, stall and store as the machine does.
+    """Return the options of `predict` that choose warps, stall and store as the simulated machine does.
 
     `sched` is the machine's scheduler (None: the GPU's).
     """
     return {
-        "sched": SCHEDULERS[sched or gpu.core.sched],
+        "sched": NEAREST_SCHED[sched or gpu.core.sched],
         "schedulers": gpu.core.schedulers,
         "stall": "head",
         "stores": "evict",

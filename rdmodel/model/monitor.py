@@ -1,7 +1,7 @@
-"""What the parts of a study share while they run: progress, and the end of patience; and the clock of each part.
+"""Share state between the parallel parts of a study: progress, cancellation and per-part timing.
 
-Parts run in threads of their own. Only the thread that began tells of progress, and one thread at a time asks a trace
-for a block.
+Parts run in threads. Only the thread that called `predict` reports progress, and one thread at a time reads a block of
+the trace.
 """
 
 from __future__ import annotations
@@ -15,52 +15,52 @@ from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import StoreRule, WarpStream, open_block
 
 
-class Watch:
-    """What the parts of a study share: progress, the end of patience, and who may ask the trace for a block."""
+class RunMonitor:
+    """Progress, cancellation and the trace lock of all parts of a study."""
 
     def __init__(self, blocks: int, progress: Progress | None) -> None:
         self.stop = Event()
-        self.asking = Lock()
+        self.trace_lock = Lock()
         self.in_threads = False
         self._blocks = blocks
         self._progress = progress
-        self._clocks: list[Clock] = []
+        self._timers: list[PartTimer] = []
 
-    def clock(self) -> Clock:
-        """Return the clock of one more part."""
-        self._clocks.append(Clock(self))
-        return self._clocks[-1]
+    def new_timer(self) -> PartTimer:
+        """Return the timer of another part."""
+        self._timers.append(PartTimer(self))
+        return self._timers[-1]
 
-    def look(self) -> None:
-        """Tell how many blocks were begun; only ever called in the thread that began."""
-        if self._progress is not None and (begun := sum(clock.begun for clock in self._clocks)):
-            self._progress(begun, self._blocks)
+    def report_progress(self) -> None:
+        """Report the number of started blocks; call it only in the thread that called `predict`."""
+        if self._progress is not None and (started := sum(timer.blocks_started for timer in self._timers)):
+            self._progress(started, self._blocks)
 
     def tick(self) -> None:
-        """Take note, in any thread, that work goes on."""
+        """Raise `Stop` if the study was stopped; without threads, report progress."""
         if self.stop.is_set():
             raise Stop
         if not self.in_threads:
-            self.look()
+            self.report_progress()
 
 
-class Clock:
-    """Time that one part spent on traces and on waiting for others that did, and the blocks that it has begun."""
+class PartTimer:
+    """Time that one part spent on the trace and on waiting for it, in seconds, and the blocks that it started."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, monitor: RunMonitor) -> None:
         self.trace_seconds = 0.0
-        self.waited = 0.0
-        self.begun = 0
-        self._watch = watch
-        self.tick = watch.tick
+        self.wait_seconds = 0.0
+        self.blocks_started = 0
+        self._monitor = monitor
+        self.tick = monitor.tick
 
-    def open(self, trace: Trace, block: int, line: int, rule: StoreRule) -> list[WarpStream]:
-        """Return the streams of a block; one thread at a time asks, whoever makes the trace."""
-        came = perf_counter()
-        with self._watch.asking:
+    def open_block(self, trace: Trace, block: int, line: int, rule: StoreRule) -> list[WarpStream]:
+        """Return the streams of a block's warps; only one thread at a time makes a block."""
+        arrived = perf_counter()
+        with self._monitor.trace_lock:
             started = perf_counter()
             streams = open_block(trace, block, line, rule)
-        self.waited += started - came
+        self.wait_seconds += started - arrived
         self.trace_seconds += perf_counter() - started
-        self.begun += 1
+        self.blocks_started += 1
         return streams

@@ -1,4 +1,4 @@
-"""How `predict` and `simulate` run, as frozen values, validated once."""
+"""Define the options of `predict`, as frozen values that are validated once."""
 
 from __future__ import annotations
 
@@ -22,22 +22,57 @@ Step = Literal["transaction", "instruction"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How `predict` runs: every option of the model by its name, defaults filled in by `Options.resolve`.
+    """Options of the model, validated; `resolve` fills in the defaults that depend on the GPU.
 
-    Which SMs and blocks: `sms` (blocks are dealt over so many; None = the GPU's), `model_sms` (how many of them are
-    modelled, or "all"), `threads` (at most so many per modelled SM, cut to whole blocks; None = all), `blocks` (only
-    the first so many of the grid), `l2` (what leaves the SMs goes on to a shared L2: `Prediction.l2`), `cta`
-    ("replace": a block that ends gives way at once; "waves": all of a wave end first).
+    An option of the other definition, if it differs from its default, raises `ConfigError`.
 
-    Both definitions: `lat_min`, `sigma`, `hit_latency` (None = the GPU's for the definition), `divergence` (False:
-    warps take turns and never wait), `stores` ("free", "step", "evict": `hardware` only; "allocate": as loads).
-
-    `paper`: `effects` ("after", "before": whether an access sees the effects due at its own time), `clip` (a merged
-    request arrives with the first one).
-
-    `hardware`: `sched` (warp choice), `schedulers` (1 to 4: warps are shared out to so many by their slot), `stall`
-    ("park", "head"), `full_set` ("stall", "bypass"), `step` ("transaction", "instruction"), `stagger`, `gap`,
-    `first_touch_factor`.
+    Attributes
+    ----------
+    definition : "hardware" or "paper"
+        The definition of the model.
+    sms : int, optional
+        Number of SMs to which blocks are dealt; None: the GPU's.
+    model_sms : int or "all"
+        Number of these SMs that are modelled, from SM 0 on.
+    threads : int, optional
+        Largest number of threads per modelled SM, rounded down to whole blocks; None: all threads.
+    blocks : int, optional
+        Number of blocks of the grid that are modelled, from block 0 on; None: all blocks.
+    l2 : bool
+        Send the requests of the modelled SMs to a shared L2: `Prediction.l2`.
+    cta : "replace" or "waves"
+        When a new block starts: as soon as a resident block ends, or when all resident blocks have ended.
+    stores : "free", "step", "evict" or "allocate"
+        Treatment of stores. "free": they take no step and no line. "step": each takes a step (`hardware`). "evict":
+        they make their lines absent (`hardware`). "allocate": they act as loads.
+    lat_min : int, optional
+        Minimum latency of a miss, in steps; None: the GPU's for the definition, as for the next two.
+    sigma : float, optional
+        Scale of the half-normal part of a miss's latency, in steps.
+    hit_latency : int, optional
+        Latency of a hit, in steps.
+    divergence : bool
+        False: warps take turns and never wait for data.
+    effects : "after" or "before"
+        `paper`: whether an access sees the effects that are due at its own time ("before").
+    clip : bool
+        `paper`: data of a merged request arrive together with those of the request in flight.
+    sched : "random", "fifo", "lrr", "gto" or "oldest"
+        `hardware`: choice of the next warp.
+    schedulers : int
+        `hardware`: number of schedulers, 1 to 4; a warp's slot determines its scheduler.
+    stall : "park" or "head"
+        `hardware`: whether a stall sets aside the warp or stops the whole SM.
+    full_set : "stall" or "bypass"
+        `hardware`: what a miss does if all ways of its set are in flight.
+    step : "transaction" or "instruction"
+        `hardware`: what one step issues.
+    stagger : int
+        `hardware`: steps between the starts of the blocks of the initial fill.
+    gap : bool
+        `hardware`: each instruction that does not access memory takes a step.
+    first_touch_factor : float
+        `hardware`: factor on the latency of the first miss of a line.
     """
 
     definition: Definition = "hardware"
@@ -64,7 +99,7 @@ class Options:
     first_touch_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing, and options of the other definition."""
+        """Raise `ConfigError` for invalid values and for options of the other definition."""
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         for name in ("sms", "threads", "blocks"):
@@ -82,24 +117,25 @@ class Options:
         check_number("first_touch_factor", self.first_touch_factor, 0)
         for name in ("l2", "divergence", "clip", "gap"):
             check_flag(name, getattr(self, name))
-        for name in FOREIGN[self.definition]:
+        for name in FOREIGN_OPTIONS[self.definition]:
             default = Options.__dataclass_fields__[name].default
             if getattr(self, name) != default:
                 other = "paper" if self.definition == "hardware" else "hardware"
                 raise ConfigError(f"{name}={getattr(self, name)!r}: only the definition {other!r} has this option")
         if self.definition == "hardware" and self.schedulers > 1 and self.sched == "random":
             raise ConfigError(
-                f"schedulers={self.schedulers}: sched='random' chooses among all warps; needs another sched"
+                f"schedulers={self.schedulers} cannot be combined with sched='random', which chooses among all warps: "
+                "choose another sched"
             )
         if self.definition == "paper" and self.stores in ("step", "evict"):
             raise ConfigError(f"stores={self.stores!r}: only the definition 'hardware' has this option")
 
     def resolve(self, gpu: GPU) -> Options:
-        """Return the options with every None that stands for the GPU's number filled in."""
+        """Return the options with each None that stands for a number of the GPU replaced by that number."""
         latency = gpu.latency if self.definition == "hardware" else gpu.paper_latency
         sms = gpu.sms if self.sms is None else self.sms
         if self.model_sms != "all" and self.model_sms > sms:
-            raise ConfigError(f"model_sms={self.model_sms}: there are {sms} SMs")
+            raise ConfigError(f"model_sms={self.model_sms}: must be at most {sms}, the number of SMs")
         return dataclasses.replace(
             self,
             sms=sms,
@@ -119,8 +155,8 @@ _CHOICES = {
     "full_set": FullSet,
     "step": Step,
 }
-FOREIGN: dict[Definition, tuple[str, ...]] = {
+FOREIGN_OPTIONS: dict[Definition, tuple[str, ...]] = {
     "hardware": ("effects", "clip"),
     "paper": ("sched", "schedulers", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor"),
 }
-"""Options that a definition does not have: they are the other one's."""
+"""For each definition, the options that only the other one has."""

@@ -1,4 +1,4 @@
-"""`predict`: the analytical model of docs/model.md, both definitions, on top of the compiled cores."""
+"""Predict the L1 behaviour of a kernel launch with the analytical model (docs/model.md): the function `predict`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Any, Literal
 import numpy as np
 
 from rdmodel import presets
+from rdmodel.common.checks import check_int
 from rdmodel.common.progress import Progress
-from rdmodel.errors import ConfigError, TraceError, unknown
+from rdmodel.errors import ConfigError, unknown
 from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options
 from rdmodel.model.sample_sms import check_sampling
-from rdmodel.model.study import Study
+from rdmodel.model.study import Case, Study
 from rdmodel.policies import Linear, index_function
 from rdmodel.results.prediction import Ablation, Prediction
 from rdmodel.trace import Trace
+from rdmodel.trace.check import check_trace
 
 L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index")
 """Options of `predict` that change a field of the GPU's L1."""
@@ -42,44 +44,77 @@ def predict(
     progress: Progress | None = None,
     **options: Any,
 ) -> Prediction:
-    """Predict what the L1 data cache does with a kernel launch.
+    """Predict the L1 hits, misses and reuse distances of a kernel launch with the analytical model.
 
-    `gpu` is a preset's name, the path of a ``.toml`` file or a `GPU`. `options` are the fields of `Options` (of both
-    definitions; ``stores=True`` means "allocate") and ``mshrs``, ``mshr_merge``, ``mshr_per_warp`` and ``index`` of
-    the L1. `seeds` runs are made with the seeds `seed`, `seed` + 1, ... and averaged. With ``ablation=True`` the
-    model is run again with one component off at a time; ``breakdown="paper"`` derives the five classes of figure 10
-    from such runs. ``histogram=False`` saves the time for exact reuse distances.
+    The model is that of Nugteren et al., HPCA 2014, section 4; docs/model.md has both definitions of it. Time
+    O(transactions), memory O(distinct lines + resident warps).
 
-    Raises `ConfigError`, `LaunchError` or `TraceError`. Time O(transactions), memory O(distinct lines + resident
-    warps). Nugteren et al., HPCA 2014, section 4; definitions in docs/model.md.
+    Parameters
+    ----------
+    trace : Trace
+        The launch and its memory instructions.
+    gpu : str or GPU
+        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    seed : int
+        Seed of the random latencies and warp choices, at least 0.
+    seeds : int
+        Number of runs, with the seeds `seed`, `seed` + 1, ... Counters are means over the runs.
+    ablation : bool
+        Run the model again with one component off at a time: `Prediction.ablation`.
+    breakdown : "paper", optional
+        Derive the five classes of figure 10 of the paper from such runs: `Prediction.breakdown`.
+    histogram : bool
+        Measure exact reuse distances; False saves their time.
+    n_jobs : int
+        Number of threads; -1: one per core. It does not change the result.
+    sample_sms : int, optional
+        Run this number of SMs, and estimate the counters of all SMs (docs/sampling.md).
+    sample_blocks : float, optional
+        Run about this share of the blocks of each modelled SM, above 0 and at most 1, and estimate the counters of
+        all its blocks (docs/sampling.md).
+    progress : callable, optional
+        Called with (started blocks, blocks in all); it may raise to end the run.
+    **options
+        The fields of `Options`, where ``stores=True`` means "allocate", and fields of the GPU's L1: ``mshrs``,
+        ``mshr_merge``, ``mshr_per_warp`` and ``index``.
+
+    Returns
+    -------
+    Prediction
+        Counters, rates, reuse distances and the complete configuration.
+
+    Raises
+    ------
+    ConfigError
+        If an option is unknown, out of range, or cannot be combined with another one.
+    LaunchError
+        If a block of the launch cannot be resident on an SM of the GPU.
+    TraceError
+        If `trace` is not a trace, lacks a block that is modelled, or its modelled blocks hold no loads.
     """
-    if not isinstance(trace, Trace):
-        raise TraceError(f"trace={trace!r}: must be a Trace (tracegen.kernel, rdmodel.load)")
+    check_trace(trace)
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     machine = _with_l1_options(presets.gpu(gpu), options)
     resolved = _make_options(options).resolve(machine)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ConfigError(f"seed={seed!r}: must be a whole number of at least 0")
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
-        raise ConfigError(f"seeds={seeds!r}: must be a whole number of at least 1")
+    check_int("seed", seed, 0, most=None)
+    check_int("seeds", seeds, 1, most=None)
     if breakdown not in (None, "paper"):
         raise ConfigError(f"breakdown={breakdown!r}: must be None or 'paper'")
     check_jobs(n_jobs)
     if sample_sms is not None or sample_blocks is not None:
         check_sampling(sample_sms, sample_blocks)
-        _check_one_run(resolved, sample_sms, seeds=seeds, ablation=ablation, breakdown=breakdown)
+        _check_can_sample(resolved, sample_sms, seeds=seeds, ablation=ablation, breakdown=breakdown)
     study = Study(trace, seed, seeds, n_jobs, progress)
+    case = Case(machine, resolved, histogram)
     if sample_sms is not None:
-        return study.sample_sms(machine, resolved, histogram, sample_sms)
+        return study.sample_sms(case, sample_sms)
     if sample_blocks is not None:
-        return study.sample_blocks(machine, resolved, sample_blocks)
-    components = ABLATIONS if ablation else ("associativity", "mshrs") if breakdown == "paper" else ()
-    plain = dataclasses.replace(resolved, l2=False)
-    cases = [(machine, resolved, histogram), *((*_without(one, machine, plain), False) for one in components)]
-    result, *others = study.run(cases)
+        return study.sample_blocks(case._replace(track=False), sample_blocks)
+    components = ABLATED_COMPONENTS if ablation else ("associativity", "mshrs") if breakdown == "paper" else ()
+    result, *without = study.run([case, *(_without(component, case) for component in components)])
     rows = tuple(
-        Ablation(component=one, misses=other.misses.total, difference=result.misses.total - other.misses.total)
-        for one, other in zip(components, others, strict=True)
+        Ablation(component=component, misses=other.misses.total, difference=result.misses.total - other.misses.total)
+        for component, other in zip(components, without, strict=True)
     )
     if ablation:
         result = dataclasses.replace(result, ablation=rows)
@@ -88,25 +123,27 @@ def predict(
     return result
 
 
-def _check_one_run(options: Options, sample_sms: int | None, **runs: Any) -> None:
-    """Raise `ConfigError` for what cannot be had of a sample."""
+def _check_can_sample(options: Options, sample_sms: int | None, **runs: Any) -> None:
+    """Raise `ConfigError` for options that cannot be combined with a sample."""
     name = "sample_blocks" if sample_sms is None else "sample_sms"
+
+    def refuse(other: str, why: str) -> ConfigError:
+        return ConfigError(f"{name} cannot be combined with {other}: {why}")
+
     for other, value in runs.items():
         if value not in (None, False) and (other, value) != ("seeds", 1):
-            raise ConfigError(f"{name}: not together with {other}, a sample is of one run")
+            raise refuse(other, "a sample is drawn for a single run")
     if options.l2:
-        raise ConfigError(f"{name}: not together with l2, which the requests of all modelled blocks go through")
+        raise refuse("l2", "the L2 needs the requests of all modelled blocks")
     if sample_sms is not None and options.model_sms != 1:
-        raise ConfigError(f"sample_sms={sample_sms}: not together with model_sms, it says which SMs are modelled")
+        raise refuse("model_sms", "sample_sms chooses the SMs that are modelled")
     assert options.sms is not None
     if sample_sms is not None and sample_sms > options.sms:
-        raise ConfigError(f"sample_sms={sample_sms}: there are {options.sms} SMs")
+        raise ConfigError(f"sample_sms={sample_sms}: must be at most {options.sms}, the number of SMs")
     if sample_sms is None and options.model_sms == "all" and options.definition == "hardware":
-        raise ConfigError("sample_blocks: not together with model_sms='all', where one dispatcher needs all blocks")
+        raise refuse("model_sms='all'", "the dispatcher of all SMs needs all blocks; give a number of SMs")
     if sample_sms is None and options.first_touch_factor != 1:
-        raise ConfigError(
-            "sample_blocks: not together with first_touch_factor, a stretch does not know what was touched"
-        )
+        raise refuse("first_touch_factor", "a sampled stretch does not know which lines earlier blocks touched")
 
 
 def _make_options(options: Mapping[str, Any]) -> Options:
@@ -130,25 +167,32 @@ def _with_l1_options(gpu: GPU, options: dict[str, Any]) -> GPU:
 
 # ---- ablation, breakdown
 
-ABLATIONS = ("associativity", "latency", "mshrs", "divergence", "cta")
+ABLATED_COMPONENTS = ("associativity", "latency", "mshrs", "divergence", "cta")
+"""Components of the model, in the order in which `ablation` switches them off."""
 
 
-def _without(component: str, gpu: GPU, options: Options) -> tuple[GPU, Options]:
-    """Return the machine and options with one component of the model switched off (Nugteren et al., 6.1)."""
+def _without(component: str, case: Case) -> Case:
+    """Return the case with one component of the model switched off (Nugteren et al., 6.1), without L2 and distances."""
+    l1, options = case.gpu.l1, dataclasses.replace(case.options, l2=False)
     if component == "associativity":
-        return gpu.replace(l1=replace(gpu.l1, ways=gpu.l1.lines, index=Linear())), options
-    if component == "mshrs":
-        return gpu.replace(l1=replace(gpu.l1, mshrs=None, mshr_merge=None, mshr_per_warp=None)), options
-    if component == "latency":
-        return gpu, dataclasses.replace(options, lat_min=0, sigma=0.0, hit_latency=0)
-    if component == "divergence":
-        return gpu, dataclasses.replace(options, divergence=False)
-    assert component == "cta"
-    return gpu, dataclasses.replace(options, cta="waves" if options.cta == "replace" else "replace")
+        l1 = replace(l1, ways=l1.lines, index=Linear())
+    elif component == "mshrs":
+        l1 = replace(l1, mshrs=None, mshr_merge=None, mshr_per_warp=None)
+    elif component == "latency":
+        options = dataclasses.replace(options, lat_min=0, sigma=0.0, hit_latency=0)
+    elif component == "divergence":
+        options = dataclasses.replace(options, divergence=False)
+    else:
+        assert component == "cta"
+        options = dataclasses.replace(options, cta="waves" if options.cta == "replace" else "replace")
+    return Case(case.gpu if l1 is case.gpu.l1 else case.gpu.replace(l1=l1), options, track=False)
 
 
 def _paper_breakdown(result: Prediction, rows: Sequence[Ablation]) -> dict[str, float]:
-    """Return the five classes of figure 10; associativity, mshr and so capacity are signed differences of runs."""
+    """Return the five classes of figure 10 of the paper.
+
+    `associativity` and `mshr` are signed differences of runs, and `capacity` is the rest; all three can be negative.
+    """
     difference = {row.component: row.difference for row in rows}
     associativity, mshr = difference["associativity"], difference["mshrs"]
     compulsory = result.misses.compulsory

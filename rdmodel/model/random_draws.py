@@ -1,6 +1,6 @@
-"""Random numbers of the model: one pair of streams per SM and run, spawned from the seed.
+"""Draw the random numbers of the model: one pair of streams per SM and run, spawned from the seed.
 
-Both engines read the same streams in the same order, so equal seeds give equal results.
+The compiled cores and the reference read the same streams in the same order, so equal seeds give equal results.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 
 class Draws:
-    """The latency and choice draws of one SM in one run, handed out in batches.
+    """Random latencies and warp choices of one SM in one run, drawn in batches.
 
-    `seed` and `sm` alone determine every number, whatever the sizes of the batches.
+    `seed` and `sm` alone determine every number, whatever the sizes of the batches. `sigma` is the scale of the
+    half-normal part of a miss's latency, in steps.
     """
 
     def __init__(self, seed: int, sm: int, sigma: float) -> None:
@@ -22,7 +23,7 @@ class Draws:
         self._sigma = sigma
 
     def latencies(self, count: int) -> NDArray[np.int64]:
-        """Return the next `count` values of round(|N(0, sigma)|): what a miss takes beyond the minimum."""
+        """Return the next `count` values of round(|N(0, sigma)|): steps of a miss beyond the minimum latency."""
         return np.rint(np.abs(self._latency.standard_normal(count)) * self._sigma).astype(np.int64)
 
     def choices(self, count: int) -> NDArray[np.float64]:

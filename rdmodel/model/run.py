@@ -1,4 +1,4 @@
-"""One run of the model, a case and a seed, in parts that do not wait for each other; of all SMs or of a sample."""
+"""Run one case with one seed, as independent parts: all SMs, or a sample of SMs or blocks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from time import perf_counter
 
 from rdmodel.errors import TraceError
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
 from rdmodel.model import shared_l2
-from rdmodel.model.averages import each_counter, sum_histograms
+from rdmodel.model.averages import combine_counters, sum_histograms
 from rdmodel.model.cores import make_core
-from rdmodel.model.dealing import cap_blocks, deal
-from rdmodel.model.monitor import Clock
+from rdmodel.model.dealing import cap_blocks
+from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
-from rdmodel.model.sample_blocks import Plan, Sampled, estimates_of_blocks
+from rdmodel.model.sample_blocks import SampledSm, StretchPlan, estimate_from_stretches
 from rdmodel.model.sm import Sm, dispatch
 from rdmodel.results.describe import describe
 from rdmodel.results.prediction import L2Prediction, Prediction, SmCounts
@@ -26,8 +25,8 @@ from rdmodel.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one SM, or several that share a dispatcher, came to."""
+class PartResult:
+    """Counters and times of one part: of one SM, or of several SMs that share a dispatcher or an L2."""
 
     counts: list[SmCounts]
     histograms: list[Histogram]
@@ -37,66 +36,64 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run: a case and a seed."""
+class ModelRun:
+    """One run: a case and a seed.
+
+    `dealt` has the number of each modelled SM and the ids of its blocks; `resident` blocks fit on an SM at a time.
+    """
 
     trace: Trace
     gpu: GPU
     options: Options
     track: bool
     seed: int
+    dealt: tuple[tuple[int, Sequence[int]], ...]
+    resident: int
 
     @property
     def blocks(self) -> int:
-        """How many blocks are run, over all SMs."""
-        return sum(len(blocks) for _, blocks in self._dealt)
-
-    @property
-    def _dealt(self) -> list[tuple[int, Sequence[int]]]:
-        return list(enumerate(deal(self.trace.launch, self.options)))
+        """Number of blocks that are run, over all SMs."""
+        return sum(len(blocks) for _, blocks in self.dealt)
 
     @property
     def _dispatched(self) -> bool:
         return self.options.model_sms == "all" and self.options.definition == "hardware"
 
-    def parts(self) -> list[Callable[[Clock], Part]]:
-        """Return the parts of the run that do not wait for each other."""
+    def parts(self) -> list[Callable[[PartTimer], PartResult]]:
+        """Return the parts of the run; they do not depend on each other."""
         if self._dispatched or self.options.l2:
             return [self._run_together]
-        return [partial(self._run_alone, sm, blocks) for sm, blocks in self._dealt]
+        return [partial(self._run_alone, sm, blocks) for sm, blocks in self.dealt]
 
-    def _run_alone(self, sm: int, blocks: Sequence[int], clock: Clock) -> Part:
+    def _run_alone(self, number: int, blocks: Sequence[int], timer: PartTimer) -> PartResult:
         started = perf_counter()
-        one = self._sm(sm, clock)
-        one.run(iter(blocks))
-        return self._part([one], clock, started)
+        sm = self._sm(number, timer)
+        sm.run(iter(blocks))
+        return self._part_result([sm], timer, started)
 
-    def _run_together(self, clock: Clock) -> Part:
+    def _run_together(self, timer: PartTimer) -> PartResult:
         started = perf_counter()
-        dealt = self._dealt
-        sms = [self._sm(sm, clock) for sm, _ in dealt]
+        sms = [self._sm(number, timer) for number, _ in self.dealt]
         cap = cap_blocks(self.trace.launch, self.options)
-        shared = iter(range(self.blocks))
+        queue = iter(range(self.blocks))
         if not self.options.l2:
-            dispatch(sms, shared, cap)
-            return self._part(sms, clock, started)
+            dispatch(sms, queue, cap)
+            return self._part_result(sms, timer, started)
         l2 = shared_l2.SharedL2(self.gpu, len(sms))
-        supplies = [shared if self._dispatched else iter(blocks) for _, blocks in dealt]
+        supplies = [queue if self._dispatched else iter(blocks) for _, blocks in self.dealt]
         shared_l2.run_side_by_side(sms, supplies, cap, l2)
-        return dataclasses.replace(self._part(sms, clock, started), l2=l2.prediction())
+        return dataclasses.replace(self._part_result(sms, timer, started), l2=l2.prediction())
 
-    def _sm(self, sm: int, clock: Clock) -> Sm:
-        launch = self.trace.launch
-        core = make_core(self.gpu, self.options, residency(launch, self.gpu).blocks, launch.block_warps, self.track)
-        return Sm(self.trace, core, self.gpu, self.options, self.seed, sm, clock)
+    def _sm(self, number: int, timer: PartTimer) -> Sm:
+        core = make_core(self.gpu, self.options, self.resident, self.trace.launch.block_warps, self.track)
+        return Sm(self.trace, core, self.gpu, self.options, self.seed, number, timer)
 
-    def _part(self, sms: Sequence[Sm], clock: Clock, started: float) -> Part:
-        seconds = perf_counter() - started - clock.trace_seconds - clock.waited
+    def _part_result(self, sms: Sequence[Sm], timer: PartTimer, started: float) -> PartResult:
         histograms = [sm.histogram() for sm in sms] if self.track else []
-        return Part([sm.counts() for sm in sms], histograms, clock.trace_seconds, seconds)
+        return PartResult([sm.counts() for sm in sms], histograms, timer.trace_seconds, _model_seconds(timer, started))
 
-    def result(self, parts: Sequence[Part]) -> Prediction:
-        """Return what all parts say together."""
+    def result(self, parts: Sequence[PartResult]) -> Prediction:
+        """Combine the results of all parts."""
         counts = [sm for part in parts for sm in part.counts]
         if not any(sm.transactions for sm in counts):
             raise TraceError(
@@ -104,7 +101,7 @@ class Run:
                 + ("" if self.options.stores == "allocate" else " (stores are not modelled; option stores)")
             )
         # SMs run side by side: their counts add up, their time does not.
-        totals = {**each_counter(sum, counts), "steps": max(sm.steps for sm in counts)}
+        totals = {**combine_counters(sum, counts), "steps": max(sm.steps for sm in counts)}
         histograms = [histogram for part in parts for histogram in part.histograms]
         return Prediction(
             kernel=self.trace.launch.kernel,
@@ -123,46 +120,43 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class SmsRun(Run):
-    """A run of some of the SMs."""
+class SampledBlocksRun(ModelRun):
+    """A run of some stretches of the SMs' blocks, with one plan per modelled SM."""
 
-    sms: tuple[int, ...]
-
-    @property
-    def _dealt(self) -> list[tuple[int, Sequence[int]]]:
-        assert self.options.sms is not None
-        per_sm = deal(self.trace.launch, dataclasses.replace(self.options, model_sms=self.options.sms))
-        return [(sm, per_sm[sm]) for sm in self.sms]
-
-
-@dataclass(frozen=True, slots=True)
-class BlocksRun(Run):
-    """A run of some stretches of the SMs' blocks; `plans` has one plan per modelled SM."""
-
-    plans: tuple[Plan, ...]
+    plans: tuple[StretchPlan, ...]
 
     @property
     def blocks(self) -> int:
-        """How many blocks are run, over all SMs; those before a stretch too."""
-        return sum(one.run for one in self.plans)
+        """Number of blocks that are run, over all SMs, those before a stretch included."""
+        return sum(plan.blocks_run for plan in self.plans)
 
-    def parts(self) -> list[Callable[[Clock], Part]]:
-        """Return the SMs: the stretches of one follow each other on it."""
+    def parts(self) -> list[Callable[[PartTimer], PartResult]]:
+        """Return one part per SM: the stretches of an SM follow each other."""
         return [
-            partial(self._run_stretches, sm, blocks, one)
-            for (sm, blocks), one in zip(self._dealt, self.plans, strict=True)
+            partial(self._run_stretches, number, blocks, plan)
+            for (number, blocks), plan in zip(self.dealt, self.plans, strict=True)
         ]
 
-    def _run_stretches(self, sm: int, blocks: Sequence[int], one: Plan, clock: Clock) -> Part:
+    def _run_stretches(self, number: int, blocks: Sequence[int], plan: StretchPlan, timer: PartTimer) -> PartResult:
         started = perf_counter()
-        counts = self._sm(sm, clock).run_stretches(blocks, one.parts, residency(self.trace.launch, self.gpu).blocks)
-        return Part(counts, [], clock.trace_seconds, perf_counter() - started - clock.trace_seconds - clock.waited)
+        counts = self._sm(number, timer).run_stretches(blocks, plan.parts, self.resident)
+        return PartResult(counts, [], timer.trace_seconds, _model_seconds(timer, started))
 
-    def result(self, parts: Sequence[Part]) -> Prediction:
-        """Return what the stretches say of all blocks of their SMs."""
+    def result(self, parts: Sequence[PartResult]) -> Prediction:
+        """Estimate the counters of all blocks of the SMs from those of the stretches."""
         sms = [
-            Sampled(one, tuple(part.counts[::2]), tuple(part.counts[1::2]))
-            for one, part in zip(self.plans, parts, strict=True)
+            SampledSm(plan, tuple(part.counts[::2]), tuple(part.counts[1::2]))
+            for plan, part in zip(self.plans, parts, strict=True)
         ]
-        part = Part([sm.total() for sm in sms], [], sum(p.trace_seconds for p in parts), sum(p.seconds for p in parts))
-        return dataclasses.replace(Run.result(self, [part]), estimates=estimates_of_blocks(sms))
+        totals = PartResult(
+            [sm.total() for sm in sms],
+            [],
+            trace_seconds=sum(part.trace_seconds for part in parts),
+            seconds=sum(part.seconds for part in parts),
+        )
+        return dataclasses.replace(ModelRun.result(self, [totals]), estimates=estimate_from_stretches(sms))
+
+
+def _model_seconds(timer: PartTimer, started: float) -> float:
+    """Return the seconds since `started` that were not spent on the trace."""
+    return perf_counter() - started - timer.trace_seconds - timer.wait_seconds

@@ -1,52 +1,53 @@
-"""Which blocks of an SM a sampled `predict` runs, and what they say of all of them (docs/sampling.md).
+"""Sample the blocks of an SM in stretches, and estimate the counters of all its blocks (docs/sampling.md).
 
-Blocks are sampled in stretches of consecutive ones. One SM runs through all that is chosen and is never emptied:
-between two stretches the order of blocks is skipped, not the time, so the blocks stay out of step as they are in a long
-run. How the SM begins and ends is always among them. After a skip, some waves fill the cache and are not counted; how
-much the last of them differs from what follows it is part of the error, and so is what no stretch can see.
+A stretch is a sequence of consecutive blocks. One SM runs all chosen stretches and is not emptied in between: the order
+of blocks skips ahead, time does not, so the blocks stay out of step as they are in a long run. The first and the last
+blocks of an SM are always run. After a skip, some waves fill the cache and are not counted. The difference between the
+last of these waves and the stretch behind them is a part of the error, and so is variation that stretches cannot show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
-from rdmodel.common.estimate import Estimate, estimate
-from rdmodel.model.sample_sms import CAUSES, LEAST, RATES, TOTALS, choose
+from rdmodel.common.intervals import Estimate, student_estimate
+from rdmodel.model.sample_sms import ESTIMATED_COUNTS, ESTIMATED_RATES, MIN_VARIANCE, choose
 from rdmodel.results.prediction import MissCounts, SmCounts
 
-BEGINNING = 16
-"""Waves of resident blocks at the beginning that are always run, or a quarter of all if that is less.
+WARMUP_WAVES = 16
+"""Waves at the beginning that are always run, or a quarter of all waves if that is less.
 
-Blocks that began together drift apart in them.
+In these waves, the blocks that began together drift apart.
 """
 
-WAVES = 4
+WAVES_PER_STRETCH = 4
 """Waves in a stretch; half as many where the beginning is shorter, so that SMs with fewer blocks have stretches too."""
 
-BEFORE = 2
-"""Waves that are run before a stretch, where blocks before it were skipped, and waves at the end, at least."""
+LEAD_IN_WAVES = 2
+"""Waves that are run but not counted before a stretch if blocks before it were skipped; also the shortest end."""
 
-MOST = 0.75
-"""Share of an SM's blocks from which on a sample saves too little: all are run."""
+MAX_SAMPLED_SHARE = 0.75
+"""Largest share of an SM's blocks that is sampled; if a sample would need more, all blocks are run."""
 
-FEWEST_STRETCHES = 4
-"""Of an SM: from less, intervals become too wide to be of use."""
+MIN_STRETCHES = 4
+"""Fewest stretches of an SM: with fewer, intervals are too wide to be useful."""
 
-DRIFT = 0.5
-"""Share of the difference between stretches and the waves before them that is taken for what is left of the skip."""
+DRIFT_WEIGHT = 0.5
+"""Share of the difference between stretches and the waves before them that is attributed to the skip."""
 
-UNSEEN = 0.06
-"""Standard error that differences between stretches do not show, as a share of the count, or of its complement.
+SHARED_ERROR = 0.06
+"""Extra standard error for variation that all stretches of a run share, so that their variance cannot show it.
 
-It is divided by the root of the number of stretches. How the blocks of an SM lie in time changes over more waves than a
-stretch has, so neighbours are alike, and differs from one run to the next. Chosen, as `DRIFT` was, with kernels and
-GPUs other than those of the record of validation/sampling (validation/sampling/elsewhere.py).
+It is a fraction of min(count, transactions - count), divided by the root of the number of stretches. The relative
+timing of an SM's blocks changes over more waves than a stretch has: neighbouring stretches are alike, runs differ.
+`SHARED_ERROR` and `DRIFT_WEIGHT` were chosen with kernels and GPUs other than those of the record of
+validation/sampling (validation/sampling/elsewhere.py).
 """
-
-SUMMED = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,11 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is run of an SM's blocks: how it begins, how it ends, and a sample of the `stretches` in between.
+class StretchPlan:
+    """The blocks of an SM that are run: its beginning, its end, and a sample of the `stretches` in between.
 
-    `ends` has the beginning and the end, or all blocks where nothing is left out.
+    `ends` has the beginning and the end, or one stretch of all blocks if none is skipped. `chosen` is the sample,
+    `stretches` is the number of stretches from which it was chosen, and `blocks` is the number of the SM's blocks.
     """
 
     ends: tuple[Stretch, ...]
@@ -72,65 +74,66 @@ class Plan:
 
     @property
     def parts(self) -> tuple[Stretch, ...]:
-        """All that is run, in the order of the blocks."""
+        """All stretches that are run, in the order of the blocks."""
         return (*self.ends[:1], *self.chosen, *self.ends[1:])
 
     @property
-    def run(self) -> int:
-        """How many blocks are run, those that are not counted too."""
+    def blocks_run(self) -> int:
+        """Number of blocks that are run, including those that are not counted."""
         return sum(part.last - part.begin for part in self.parts)
 
 
-def plan(blocks: int, resident: int, share: float, seed: int, sm: int) -> Plan:
-    """Return what is run of an SM with so many `blocks`, of which so many are `resident` at a time."""
+def plan_stretches(blocks: int, resident: int, share: float, seed: int, sm: int) -> StretchPlan:
+    """Choose about `share` of the stretches of an SM that has `blocks` blocks, `resident` of them at a time."""
     waves = blocks // resident
-    begin = min(BEGINNING, waves // 4) * resident
-    long = (WAVES if waves // 4 >= BEGINNING else WAVES // 2) * resident
-    least = BEFORE * resident
-    stretches = max(0, blocks - begin - least) // long
-    size = max(FEWEST_STRETCHES, round(share * stretches))
-    end = begin + long * stretches
-    # Neighbours among the chosen save what is run before one, but may not decide whether there is a sample.
-    most = begin + size * (least + long) + least + blocks - end
-    if size >= stretches or most > MOST * blocks:
-        return Plan((Stretch(0, 0, blocks),), (), 0, blocks)
-    done = begin
+    head = min(WARMUP_WAVES, waves // 4) * resident
+    length = (WAVES_PER_STRETCH if waves // 4 >= WARMUP_WAVES else WAVES_PER_STRETCH // 2) * resident
+    lead_in = LEAD_IN_WAVES * resident
+    stretches = max(0, blocks - head - lead_in) // length
+    size = max(MIN_STRETCHES, round(share * stretches))
+    tail = head + length * stretches
+    # Neighbours among the chosen stretches need no lead-in, but whether there is a sample must not depend on that.
+    most = head + size * (lead_in + length) + lead_in + blocks - tail
+    if size >= stretches or most > MAX_SAMPLED_SHARE * blocks:
+        return StretchPlan((Stretch(0, 0, blocks),), (), 0, blocks)
+    done = head
     chosen: list[Stretch] = []
-    for first in (begin + long * at for at in choose(stretches, size, seed, sm)):
-        chosen.append(Stretch(max(done, first - least), first, first + long))
-        done = first + long
-    return Plan((Stretch(0, 0, begin), Stretch(max(done, end - least), end, blocks)), tuple(chosen), stretches, blocks)
+    for first in (head + length * number for number in choose(stretches, size, seed, sm)):
+        chosen.append(Stretch(max(done, first - lead_in), first, first + length))
+        done = first + length
+    ends = (Stretch(0, 0, head), Stretch(max(done, tail - lead_in), tail, blocks))
+    return StretchPlan(ends, tuple(chosen), stretches, blocks)
 
 
-def minus(after: SmCounts, before: SmCounts) -> SmCounts:
-    """Return what was counted in between."""
-    return _combined([after, before], [1, -1])
+def subtract_counts(after: SmCounts, before: SmCounts) -> SmCounts:
+    """Return the counters of the time between two readings of an SM's counters."""
+    return _combine([after, before], [1, -1])
 
 
-def _combined(counts: Sequence[SmCounts], factors: Sequence[float]) -> SmCounts:
-    def total(one: Callable[[SmCounts], float]) -> float:
-        return sum(factor * one(sm) for sm, factor in zip(counts, factors, strict=True))
+def _combine(counts: Sequence[SmCounts], factors: Sequence[float]) -> SmCounts:
+    """Return the linear combination of the counters with the given factors."""
 
-    return SmCounts(
-        sm=counts[0].sm,
-        blocks=round(total(lambda sm: sm.blocks)),
-        misses=MissCounts(*(total(one) for one in CAUSES.values())),
-        **{name: total(lambda sm, name=name: getattr(sm, name)) for name in SUMMED},  # type: ignore[misc]
-    )
+    def total(count: Callable[[SmCounts], float]) -> float:
+        return sum(factor * count(sm) for sm, factor in zip(counts, factors, strict=True))
+
+    counters: dict[str, Any] = {name: total(attrgetter(name)) for name in SmCounts.COUNTERS}
+    misses = MissCounts(*(total(attrgetter(f"misses.{cause}")) for cause in MissCounts.CAUSES))
+    return replace(counts[0], blocks=round(total(attrgetter("blocks"))), misses=misses, **counters)
 
 
-def _per_block(one: Callable[[SmCounts], float], sms: Sequence[SmCounts]) -> float:
-    return sum(one(sm) for sm in sms) / sum(sm.blocks for sm in sms)
+def _per_block(count: Callable[[SmCounts], float], sms: Sequence[SmCounts]) -> float:
+    return sum(count(sm) for sm in sms) / sum(sm.blocks for sm in sms)
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
-    """An SM that was run in parts: its plan, what each part counted, and the wave before each, in the plan's order.
+class SampledSm:
+    """An SM that was run in stretches: its plan, the counters of each stretch, and those of the wave `before` it.
 
-    Where nothing was skipped before a part, no wave stands before it: its counts are all 0.
+    `counts` and `before` are in the order of the plan's `parts`. Where no block was skipped before a stretch, all
+    counters of its entry in `before` are 0.
     """
 
-    plan: Plan
+    plan: StretchPlan
     counts: tuple[SmCounts, ...]
     before: tuple[SmCounts, ...]
 
@@ -138,88 +141,92 @@ class Sampled:
     def _chosen(self) -> tuple[SmCounts, ...]:
         return self.counts[1:-1]
 
-    def _in_between(self, one: Callable[[SmCounts], float]) -> float:
-        """Return the estimated total of a count between the beginning and the end."""
-        return self.plan.stretches / len(self._chosen) * sum(one(sm) for sm in self._chosen)
+    def _middle_total(self, count: Callable[[SmCounts], float]) -> float:
+        """Return the estimated total of a counter between the beginning and the end."""
+        return self.plan.stretches / len(self._chosen) * sum(count(sm) for sm in self._chosen)
 
     def total(self) -> SmCounts:
-        """Return the estimated counts of all of the SM's blocks."""
+        """Return the estimated counters of all blocks of the SM."""
         size = len(self._chosen)
         if size == 0:
             return self.counts[0]
-        return _combined(self.counts, [1, *[self.plan.stretches / size] * size, 1])
+        return _combine(self.counts, [1, *[self.plan.stretches / size] * size, 1])
 
-    def variance(self, one: Callable[[SmCounts], float], least: float = 0.0) -> float:
-        """Return the variance of the estimated total of a count: other stretches could have been chosen.
+    def variance(self, count: Callable[[SmCounts], float], least: float = 0.0) -> float:
+        """Return the variance of the estimated total of a counter over the choice of stretches.
 
-        There is no finite population correction: in a run of all blocks the same stretches would count something else.
+        `least` is the smallest variance between stretches. There is no finite population correction: in a run of all
+        blocks, the same stretches would have other counts.
         """
-        size, of = len(self._chosen), self.plan.stretches
+        size, stretches = len(self._chosen), self.plan.stretches
         if size == 0:
             return 0.0
-        return of * of / size * max(least, float(np.var([one(sm) for sm in self._chosen], ddof=1)))
+        return stretches * stretches / size * max(least, float(np.var([count(sm) for sm in self._chosen], ddof=1)))
 
-    def drift(self, one: Callable[[SmCounts], float]) -> float:
-        """Return how much more the total would be, were the stretches as the waves before them suggest."""
+    def drift(self, count: Callable[[SmCounts], float]) -> float:
+        """Return the change of the total if stretches were as far from the waves before them as `DRIFT_WEIGHT` says."""
         pairs = [pair for pair in zip(self._chosen, self.before[1:-1], strict=True) if pair[1].blocks]
         if not pairs:
             return 0.0
-        counted, earlier = (_per_block(one, sms) for sms in zip(*pairs, strict=True))
-        first, last = self.plan.ends
-        return DRIFT * (earlier - counted) * (last.first - first.last)
+        in_stretch, before = (_per_block(count, sms) for sms in zip(*pairs, strict=True))
+        head, tail = self.plan.ends
+        return DRIFT_WEIGHT * (before - in_stretch) * (tail.first - head.last)
 
-    def unseen(self, one: Callable[[SmCounts], float]) -> float:
-        """Return the standard error of the total of a count that no difference between stretches shows."""
+    def shared_error(self, count: Callable[[SmCounts], float]) -> float:
+        """Return the standard error of the total of a counter due to variation that all stretches share."""
         size = len(self._chosen)
         if size == 0:
             return 0.0
-        count = self._in_between(one)
-        return float(UNSEEN / size**0.5 * min(count, self._in_between(TOTALS["transactions"]) - count))
+        total = self._middle_total(count)
+        transactions = self._middle_total(ESTIMATED_COUNTS["transactions"])
+        return float(SHARED_ERROR / size**0.5 * min(total, transactions - total))
 
     @property
     def freedom(self) -> int:
-        """How many numbers the variance is made of, less one."""
+        """Degrees of freedom of the variance."""
         return max(0, len(self._chosen) - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Errors:
-    """Three independent errors of an estimated total, as variances; the last is known, the others are estimated."""
+class _Variances:
+    """Three independent parts of the variance of an estimated total; `shared` is known, the other two are estimated."""
 
     choice: float
     drift: float
-    unseen: float
+    shared: float
 
     def estimate(self, value: float, by: float, freedom: int, sampled: str, most: float = float("inf")) -> Estimate:
-        """Return the estimate of the total divided by `by`, which `value` is."""
-        total = self.choice + self.drift + self.unseen
-        estimated = self.choice**2 + self.drift**2
-        # Satterthwaite's approximation, as for groups of SMs.
-        free = freedom * total**2 / estimated if estimated else 1
-        return estimate(value, total / by**2, free, sampled, most=most)
+        """Return the estimate of the total divided by `by`, whose value is `value`."""
+        total = self.choice + self.drift + self.shared
+        squares = self.choice**2 + self.drift**2
+        # Satterthwaite's approximation, as for strata of SMs.
+        return student_estimate(
+            value, total / by**2, freedom * total**2 / squares if squares else 1, sampled, most=most
+        )
 
 
-def estimates_of_blocks(sms: Sequence[Sampled]) -> dict[str, Estimate]:
-    """Return what the parts that were run say of all blocks of the SMs that are modelled."""
+def estimate_from_stretches(sms: Sequence[SampledSm]) -> dict[str, Estimate]:
+    """Estimate totals and rates of all blocks of the modelled SMs, by name."""
     totals = [sm.total() for sm in sms]
     counted = sum(part.last - part.first for sm in sms for part in sm.plan.parts)
     sampled = f"{counted:,} of {sum(sm.plan.blocks for sm in sms):,} blocks"
     freedom = max(1, sum(sm.freedom for sm in sms))
-    value = {name: sum(one(sm) for sm in totals) for name, one in TOTALS.items()}
+    value = {name: sum(count(sm) for sm in totals) for name, count in ESTIMATED_COUNTS.items()}
 
-    def about(name: str, share: float, found: float, by: float, most: float = float("inf")) -> Estimate:
-        def off(sm: SmCounts) -> float:
-            return TOTALS[name](sm) - share * sm.transactions
+    def estimate(name: str, share: float, number: float, by: float, most: float = float("inf")) -> Estimate:
+        def residual(sm: SmCounts) -> float:
+            return ESTIMATED_COUNTS[name](sm) - share * sm.transactions
 
-        least = 0.0 if name == "transactions" else LEAST
-        choice = sum(sm.variance(off, least) for sm in sms)
-        # What SMs have in common does not average out.
-        drift, unseen = sum(sm.drift(off) for sm in sms), sum(sm.unseen(TOTALS[name]) for sm in sms)
-        return _Errors(choice, drift**2, unseen**2).estimate(found, by, freedom, sampled, most)
+        least = 0.0 if name == "transactions" else MIN_VARIANCE
+        choice = sum(sm.variance(residual, least) for sm in sms)
+        # Drift and shared variation are the same on all SMs: they do not average out.
+        drift = sum(sm.drift(residual) for sm in sms)
+        shared = sum(sm.shared_error(ESTIMATED_COUNTS[name]) for sm in sms)
+        return _Variances(choice, drift**2, shared**2).estimate(number, by, freedom, sampled, most)
 
-    def rate(part: str) -> Estimate:
-        share = value[part] / value["transactions"]
-        return about(part, share, share, value["transactions"], 1.0)
+    def estimate_rate(numerator: str) -> Estimate:
+        share = value[numerator] / value["transactions"]
+        return estimate(numerator, share, share, value["transactions"], 1.0)
 
-    rates = {name: rate(part) for name, part in RATES.items()}
-    return rates | {name: about(name, 0.0, value[name], 1.0) for name in TOTALS}
+    rates = {name: estimate_rate(numerator) for name, numerator in ESTIMATED_RATES.items()}
+    return rates | {name: estimate(name, 0.0, value[name], 1.0) for name in ESTIMATED_COUNTS}

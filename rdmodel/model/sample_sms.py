@@ -1,7 +1,7 @@
-"""Which SMs a sampled `predict` runs, and what they say of the whole (docs/sampling.md).
+"""Sample some SMs, and estimate the counters of all SMs (docs/sampling.md).
 
-SMs are a random sample, apart for SMs with more and with fewer blocks where that matters; totals and rates are ratio
-estimates with the finite population correction. `rdmodel.model.sample_blocks` samples the blocks of an SM.
+The SMs are a random sample, stratified by their number of blocks where that matters. Totals and rates are ratio
+estimates with the finite population correction. `rdmodel.model.sample_blocks` samples the blocks of an SM instead.
 """
 
 from __future__ import annotations
@@ -9,47 +9,51 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from rdmodel.common.checks import check_int
-from rdmodel.common.estimate import Estimate, estimate
+from rdmodel.common.intervals import Estimate, student_estimate
 from rdmodel.errors import ConfigError
-from rdmodel.results.prediction import SmCounts
+from rdmodel.results.prediction import MissCounts, SmCounts
 
-FEWEST_SMS = 2
-"""The error cannot be estimated from less."""
+MIN_SMS_PER_STRATUM = 2
+"""Fewest sampled SMs of a stratum: the error cannot be estimated from one."""
 
-ALIKE = 9
-"""Blocks of an SM from which on one more does not make it another kind of SM."""
+BLOCKS_OF_SIMILAR_SMS = 9
+"""Blocks per SM from which on SMs that differ by one block are in one stratum."""
 
-SALT = 0x5A3D
-"""Keeps the choice of a sample apart from the draws of the model."""
+SAMPLE_SALT = 0x5A3D
+"""First word of the seed of samples; it keeps their random numbers apart from those of the model."""
 
-TOTALS: dict[str, Callable[[SmCounts], float]] = {
-    "transactions": lambda sm: sm.transactions,
-    "hits": lambda sm: sm.hits,
-    "latency_misses": lambda sm: sm.latency_misses,
-    "misses": lambda sm: sm.misses.total,
+ESTIMATED_COUNTS: dict[str, Callable[[SmCounts], float]] = {
+    "transactions": attrgetter("transactions"),
+    "hits": attrgetter("hits"),
+    "latency_misses": attrgetter("latency_misses"),
+    "misses": attrgetter("misses.total"),
 }
-CAUSES: dict[str, Callable[[SmCounts], float]] = {
-    "compulsory": lambda sm: sm.misses.compulsory,
-    "capacity": lambda sm: sm.misses.capacity,
-    "associativity": lambda sm: sm.misses.associativity,
+"""Counts of an SM that are estimated from SMs and from blocks, by the name of their estimate."""
+
+ESTIMATED_CAUSES: dict[str, Callable[[SmCounts], float]] = {
+    cause: attrgetter(f"misses.{cause}") for cause in MissCounts.CAUSES
 }
-RATES = {"miss_rate": "misses", "latency_miss_rate": "latency_misses"}
-"""Rates, and what they are a share of the transactions of."""
+"""Misses of an SM by cause; they are estimated from SMs only."""
 
-LEAST = 1.0
-"""Requests: hits and misses of SMs, or of stretches, are never taken to vary by less (as a standard deviation).
+ESTIMATED_RATES = {"miss_rate": "misses", "latency_miss_rate": "latency_misses"}
+"""Rates per transaction, with the name of their numerator."""
 
-Those in a small sample often agree to the unit where one in ten is different; no interval is to be of no width then.
+MIN_VARIANCE = 1.0
+"""Smallest variance, in requests squared, of the hits or misses of an SM or of a stretch.
+
+The counts of a small sample are often equal, although one SM in ten may differ; the interval must not have zero width
+then.
 """
 
 
 def check_sampling(sample_sms: Any, sample_blocks: Any) -> None:
-    """Raise `ConfigError` for what is no number of SMs or no share of blocks, and for both."""
+    """Raise `ConfigError` unless one of the two is given: a number of SMs, or a share of blocks."""
     if sample_sms is not None:
         check_int("sample_sms", sample_sms, 1)
     if sample_blocks is not None:
@@ -57,80 +61,86 @@ def check_sampling(sample_sms: Any, sample_blocks: Any) -> None:
         if wrong or not isfinite(sample_blocks) or not 0 < sample_blocks <= 1:
             raise ConfigError(f"sample_blocks={sample_blocks!r}: must be a number above 0 and at most 1")
         if sample_sms is not None:
-            raise ConfigError(f"sample_blocks={sample_blocks!r}: not together with sample_sms, one sample at a time")
+            raise ConfigError(f"sample_blocks={sample_blocks!r} cannot be combined with sample_sms: use one of them")
 
 
 def choose(count: int, size: int, *seed: int) -> list[int]:
-    """Return `size` of `count` numbers, ascending, each choice as likely."""
-    return sorted(np.random.default_rng([SALT, *seed]).choice(count, size, replace=False).tolist())
+    """Return `size` of the numbers below `count`, ascending; every choice is equally likely."""
+    return sorted(np.random.default_rng([SAMPLE_SALT, *seed]).choice(count, size, replace=False).tolist())
 
 
-def strata(blocks: Mapping[int, int]) -> list[list[int]]:
-    """Return the SMs in groups that are sampled apart: by their blocks, where a block more is much more.
+def make_strata(blocks: Mapping[int, int]) -> list[list[int]]:
+    """Divide the SMs that have blocks into strata of SMs with about equally many blocks.
 
-    `blocks` has the number of blocks of each SM. Dealing makes these numbers differ by one at most; from 9 on, an SM
-    with one more counts as alike.
+    `blocks` has the number of blocks of each SM. Dealing makes these numbers differ by one at most. With 9 blocks or
+    more, one block more does not put an SM in another stratum.
     """
-    groups: dict[int, list[int]] = {}
+    strata: dict[int, list[int]] = {}
     for sm, count in blocks.items():
         if count:
-            groups.setdefault(min(count, ALIKE), []).append(sm)
-    return [groups[count] for count in sorted(groups)]
+            strata.setdefault(min(count, BLOCKS_OF_SIMILAR_SMS), []).append(sm)
+    return [strata[count] for count in sorted(strata)]
 
 
-def choose_sms(groups: Sequence[Sequence[int]], size: int, seed: int) -> list[list[int]]:
-    """Return `size` SMs, of each group about its share; raise `ConfigError` if the error could not be estimated."""
-    least = [min(len(group), FEWEST_SMS) for group in groups]
-    if size < sum(least):
-        why = "for the error to be estimated" if len(groups) == 1 else "for SMs with more and with fewer blocks"
-        raise ConfigError(f"sample_sms={size}: must be at least {sum(least)}, {why}")
-    for _ in range(min(size, sum(map(len, groups))) - sum(least)):
-        wanted = [0 if got == len(group) else len(group) / got for got, group in zip(least, groups, strict=True)]
-        least[wanted.index(max(wanted))] += 1
+def choose_sms(strata: Sequence[Sequence[int]], size: int, seed: int) -> list[list[int]]:
+    """Choose `size` SMs, from each stratum about its share; raise `ConfigError` if `size` is too small for an error."""
+    sizes = [min(len(stratum), MIN_SMS_PER_STRATUM) for stratum in strata]
+    if size < sum(sizes):
+        why = "for the error to be estimated" if len(strata) == 1 else "for SMs with more and with fewer blocks"
+        raise ConfigError(f"sample_sms={size}: must be at least {sum(sizes)}, {why}")
+    for _ in range(min(size, sum(map(len, strata))) - sum(sizes)):
+        lack = [0 if n == len(stratum) else len(stratum) / n for n, stratum in zip(sizes, strata, strict=True)]
+        sizes[lack.index(max(lack))] += 1
     return [
-        [group[at] for at in choose(len(group), got, seed, number)]
-        for number, (got, group) in enumerate(zip(least, groups, strict=True))
+        [stratum[place] for place in choose(len(stratum), n, seed, number)]
+        for number, (n, stratum) in enumerate(zip(sizes, strata, strict=True))
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """The SMs sampled from one group, and how many SMs and blocks the group has."""
+class Stratum:
+    """The counters of the SMs that were sampled from one stratum, and the numbers of its SMs and blocks."""
 
     sample: Sequence[SmCounts]
     sms: int
     blocks: int
 
-    def total(self, one: Callable[[SmCounts], float]) -> float:
-        """Return the estimated total of a count: as much per block as in the sample."""
-        return self.blocks * sum(one(sm) for sm in self.sample) / sum(sm.blocks for sm in self.sample)
+    def total(self, count: Callable[[SmCounts], float]) -> float:
+        """Return the estimated total of a counter: per block as much as in the sample."""
+        return self.blocks * sum(count(sm) for sm in self.sample) / sum(sm.blocks for sm in self.sample)
 
-    def variance(self, one: Callable[[SmCounts], float], least: float = 0.0) -> float:
-        """Return the variance of that total (Cochran, Sampling Techniques, chapter 6); `least` of one SM's count."""
+    def variance(self, count: Callable[[SmCounts], float], least: float = 0.0) -> float:
+        """Return the variance of that total (Cochran, Sampling Techniques, chapter 6).
+
+        `least` is the smallest variance between SMs.
+        """
         size = len(self.sample)
         if size == self.sms:
             return 0.0
-        per_block = self.total(one) / self.blocks
-        off = [one(sm) - per_block * sm.blocks for sm in self.sample]
-        spread = max(least, sum(x * x for x in off) / (size - 1)) / size * (1 - size / self.sms)
+        per_block = self.total(count) / self.blocks
+        residuals = [count(sm) - per_block * sm.blocks for sm in self.sample]
+        spread = max(least, sum(x * x for x in residuals) / (size - 1)) / size * (1 - size / self.sms)
         return spread * (self.blocks * size / sum(sm.blocks for sm in self.sample)) ** 2
 
 
-def estimates_of_sms(groups: Sequence[Group]) -> dict[str, Estimate]:
-    """Return what a sample of each group says of all SMs."""
-    sampled = f"{sum(len(group.sample) for group in groups)} of {sum(group.sms for group in groups)} SMs"
-    value = {name: sum(group.total(one) for group in groups) for name, one in (TOTALS | CAUSES).items()}
+def estimate_from_sms(strata: Sequence[Stratum]) -> dict[str, Estimate]:
+    """Estimate totals and rates of all SMs from the samples of all strata, by name."""
+    sampled = f"{sum(len(stratum.sample) for stratum in strata)} of {sum(stratum.sms for stratum in strata)} SMs"
+    counts = ESTIMATED_COUNTS | ESTIMATED_CAUSES
+    value = {name: sum(stratum.total(count) for stratum in strata) for name, count in counts.items()}
 
-    def about(one: Callable[[SmCounts], float], found: float, by: float, most: float = float("inf")) -> Estimate:
-        least = 0.0 if one is TOTALS["transactions"] else LEAST
-        variances = [group.variance(one, least) / by**2 for group in groups]
-        weights = sum(v * v / (len(group.sample) - 1) for v, group in zip(variances, groups, strict=True) if v)
-        # Satterthwaite's approximation: groups whose variance is small add little freedom.
-        return estimate(found, sum(variances), sum(variances) ** 2 / weights if weights else 1, sampled, most=most)
+    def estimate(count: Callable[[SmCounts], float], number: float, by: float, most: float = float("inf")) -> Estimate:
+        least = 0.0 if count is ESTIMATED_COUNTS["transactions"] else MIN_VARIANCE
+        variances = [stratum.variance(count, least) / by**2 for stratum in strata]
+        weights = sum(v * v / (len(stratum.sample) - 1) for v, stratum in zip(variances, strata, strict=True) if v)
+        # Satterthwaite's approximation: strata with a small variance add few degrees of freedom.
+        freedom = sum(variances) ** 2 / weights if weights else 1
+        return student_estimate(number, sum(variances), freedom, sampled, most=most)
 
-    def rate(name: str) -> Estimate:
-        share = value[name] / value["transactions"]
-        return about(lambda sm: TOTALS[name](sm) - share * sm.transactions, share, value["transactions"], 1.0)
+    def estimate_rate(numerator: str) -> Estimate:
+        share = value[numerator] / value["transactions"]
+        count = ESTIMATED_COUNTS[numerator]
+        return estimate(lambda sm: count(sm) - share * sm.transactions, share, value["transactions"], 1.0)
 
-    rates = {name: rate(part) for name, part in RATES.items()}
-    return rates | {name: about(one, value[name], 1.0) for name, one in (TOTALS | CAUSES).items()}
+    rates = {name: estimate_rate(numerator) for name, numerator in ESTIMATED_RATES.items()}
+    return rates | {name: estimate(count, value[name], 1.0) for name, count in counts.items()}

@@ -1,7 +1,7 @@
-"""The L2 that the modelled SMs share: they run side by side, and their requests reach it in the order of time.
+"""Run the modelled SMs side by side, and serve their requests in the L2 by time (docs/model.md section 12).
 
-Definitions in docs/model.md, section 12. Memory does not grow with the length of the trace: an SM that is ahead of the
-others waits for them, and what has become the past of all SMs is merged and forgotten.
+Memory does not grow with the length of the trace: an SM that is ahead of the others waits for them, and requests older
+than the time of every SM are merged, served and discarded.
 """
 
 from __future__ import annotations
@@ -19,55 +19,56 @@ from rdmodel.model._core import DONE, WANT_BLOCK, WANT_LOG, Core
 from rdmodel.model._l2 import SharedCache
 from rdmodel.results.prediction import L2Prediction
 
-LOG_FULL = 4096
-"""Requests in the log of an SM that make it stop, and wait for the others."""
+MAX_LOGGED_REQUESTS = 4096
+"""Requests in the log of an SM at which it stops and waits for the other SMs."""
 
-MOST_PENDING = 1 << 18
-"""Requests that wait to be merged before anything is: merging a few at a time would cost more."""
+MIN_PENDING_TO_MERGE = 1 << 18
+"""Pending requests at which they are merged and served; merging fewer at a time costs more per request."""
 
-MOST_LINES = 1 << 32
-"""Lines of the largest L2: half a terabyte of them."""
+MAX_L2_LINES = 1 << 32
+"""Lines of the largest L2, half a terabyte with 128-byte lines."""
 
 
 class ModelledSm(Protocol):
-    """What runs one SM."""
+    """An SM that `run_side_by_side` can drive; `rdmodel.model.sm.Sm` is one."""
 
     sm: int
     core: Core
-    begun: int
+    blocks_started: int
 
     def serve(self, wanted: int) -> None:
-        """Give the core what it wants, other than a block."""
+        """Answer a request of the core for instructions or random numbers."""
 
-    def give(self, block: int | None) -> None:
-        """Answer the request for a block."""
+    def give_block(self, block: int | None) -> None:
+        """Answer the core's request for a block; None: there are no more."""
 
 
 def run_side_by_side(sms: Sequence[ModelledSm], supplies: Sequence[Iterator[int]], cap: int, l2: SharedL2) -> None:
-    """Run all SMs to their ends: the one that is furthest behind goes on until it wants something.
+    """Run all SMs to their ends; the SM that is furthest behind always runs until its next request.
 
-    SM i gets its blocks from ``supplies[i]``, at most `cap`. If that is the same for all, it is a dispatcher: whoever
-    has a free slot first gets the next block, at time 0 in rounds, otherwise of several the SM with the lowest number.
+    SM i gets its blocks from ``supplies[i]``, at most `cap` of them. If all SMs have the same supply, it is that of a
+    dispatcher: the SM with a free slot first gets the next block. At time 0 blocks go round the SMs; later, of several
+    SMs that have a free slot at the same time, the one with the lowest number is first.
     """
-    asked = [0] * len(sms)
+    served = [0] * len(sms)
     stops: list[tuple[int, bool, int, int, int]] = []
 
     def run_on(sm: ModelledSm) -> None:
         wanted, now = sm.core.run(), sm.core.now
         l2.take_log(sm.sm, sm.core)
-        # Who asks for a block waits for those who may still ask at the same time.
-        asks = wanted == WANT_BLOCK
+        # Requests for blocks are served after all other requests of the same time, which may lead to more of them.
+        wants_block = wanted == WANT_BLOCK
         if wanted != DONE:
-            heapq.heappush(stops, (now, asks, asked[sm.sm] if asks and now == 0 else 0, sm.sm, wanted))
+            heapq.heappush(stops, (now, wants_block, served[sm.sm] if wants_block and now == 0 else 0, sm.sm, wanted))
 
     for sm in sms:
         run_on(sm)
     while stops:
-        now, asks, _, i, wanted = heapq.heappop(stops)
+        now, wants_block, _, i, wanted = heapq.heappop(stops)
         l2.pass_time(now)
-        if asks:
-            asked[i] += 1
-            sms[i].give(next(supplies[i], None) if sms[i].begun < cap else None)
+        if wants_block:
+            served[i] += 1
+            sms[i].give_block(next(supplies[i], None) if sms[i].blocks_started < cap else None)
         elif wanted != WANT_LOG:
             sms[i].serve(wanted)
         run_on(sms[i])
@@ -75,24 +76,24 @@ def run_side_by_side(sms: Sequence[ModelledSm], supplies: Sequence[Iterator[int]
 
 
 class SharedL2:
-    """The L2 of the SMs 0 to `sms` - 1: takes their logs, and serves what is in them in the order of time.
+    """The L2 of the SMs 0 to `sms` - 1: collects their requests, and serves them in the order of time.
 
-    Raises `ConfigError` for an L2 that no memory holds.
+    Raises `ConfigError` for an L2 with more than `MAX_L2_LINES` lines.
     """
 
     def __init__(self, gpu: GPU, sms: int) -> None:
         self._line = gpu.l1.line
-        # Slice and set of a line say no more than its number mod slices x sets: all slices are one cache.
+        # Slice and set of a line follow from its number modulo slices x sets: all slices together are one cache.
         sets, ways = gpu.l2.slices * gpu.l2.sets(self._line), gpu.l2.ways
-        if sets * ways > MOST_LINES:
-            raise ConfigError(f"l2.slices x l2.size: {sets * ways} lines; the model's L2 has at most {MOST_LINES}")
+        if sets * ways > MAX_L2_LINES:
+            raise ConfigError(f"l2.slices x l2.size: {sets * ways} lines; must be at most {MAX_L2_LINES} lines")
         self._cache = SharedCache(sets=sets, ways=ways)
         self._logs = [[_Log.empty(0)] for _ in range(sms)]
         self._pending = 0
-        self._most = MOST_PENDING
+        self._merge_at = MIN_PENDING_TO_MERGE
 
     def take_log(self, sm: int, core: Core) -> None:
-        """Take over what has left an SM since the last time."""
+        """Take over the requests that have left an SM since the last call."""
         if core.logged:
             log = _Log.empty(core.logged)
             core.take_log(log.times, log.lines, log.writes)
@@ -100,18 +101,18 @@ class SharedL2:
             self._pending += len(log.times)
 
     def pass_time(self, now: int) -> None:
-        """Take note that all requests of before `now` have been taken over."""
-        if self._pending > self._most:
+        """Note that all requests from before `now` have been taken over; serve them if enough are pending."""
+        if self._pending > self._merge_at:
             self._serve(now)
-            # Of SMs that are far ahead much is left, each time; then let more come together.
-            self._most = max(MOST_PENDING, 2 * self._pending)
+            # Requests of SMs that are far ahead stay pending; merge less often then.
+            self._merge_at = max(MIN_PENDING_TO_MERGE, 2 * self._pending)
 
     def finish(self) -> None:
-        """Serve all requests that are left."""
+        """Serve all pending requests."""
         self._serve(None)
 
     def prediction(self) -> L2Prediction:
-        """Return what has been counted."""
+        """Return the counters of the L2."""
         cache = self._cache
         return L2Prediction(
             sms_modelled=len(self._logs),
@@ -126,7 +127,7 @@ class SharedL2:
         )
 
     def _serve(self, until: int | None) -> None:
-        """Serve the requests of before `until`, or all: by time, then by SM, then as they left it."""
+        """Serve the requests from before `until` (None: all), ordered by time, then SM, then as they left the SM."""
         due = []
         for sm, logs in enumerate(self._logs):
             log = _Log.join(logs)
@@ -140,7 +141,7 @@ class SharedL2:
 
 
 class _Log:
-    """Requests in the order in which they left: when, which line, and whether it is written."""
+    """Requests of an SM in the order in which they left it: time, line, and whether the line is written."""
 
     __slots__ = ("lines", "times", "writes")
 
@@ -153,10 +154,10 @@ class _Log:
 
     @classmethod
     def join(cls, logs: Sequence[_Log]) -> _Log:
-        def all_of(name: str) -> NDArray[Any]:
+        def column(name: str) -> NDArray[Any]:
             return np.concatenate([getattr(log, name) for log in logs])
 
-        return logs[0] if len(logs) == 1 else cls(all_of("times"), all_of("lines"), all_of("writes"))
+        return logs[0] if len(logs) == 1 else cls(column("times"), column("lines"), column("writes"))
 
     def part(self, first: int, end: int) -> _Log:
         return _Log(self.times[first:end], self.lines[first:end], self.writes[first:end])

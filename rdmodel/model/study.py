@@ -1,4 +1,4 @@
-"""All runs of one call of `predict`: seeds, cases and samples, their parts shared out to threads."""
+"""Run everything that one call of `predict` asks for: seeds, cases and samples, divided among threads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
 from rdmodel.common.progress import Progress
 from rdmodel.execution.threads import in_turn
@@ -14,21 +16,26 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import residency
 from rdmodel.model.averages import average
 from rdmodel.model.dealing import deal
-from rdmodel.model.monitor import Watch
+from rdmodel.model.monitor import RunMonitor
 from rdmodel.model.options import Options
-from rdmodel.model.run import BlocksRun, Run, SmsRun
-from rdmodel.model.sample_blocks import plan
-from rdmodel.model.sample_sms import Group, choose_sms, estimates_of_sms, strata
+from rdmodel.model.run import ModelRun, SampledBlocksRun
+from rdmodel.model.sample_blocks import plan_stretches
+from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace
 
-Case = tuple[GPU, Options, bool]
-"""A machine, how it runs, and whether reuse distances are wanted."""
+
+class Case(NamedTuple):
+    """A machine and resolved options; `track`: measure reuse distances."""
+
+    gpu: GPU
+    options: Options
+    track: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """All runs of one call: the same trace and seeds, different machines and options."""
+    """All runs of one call: one trace and its seeds, with several machines and options."""
 
     trace: Trace
     seed: int
@@ -37,46 +44,58 @@ class Study:
     progress: Progress | None
 
     def run(self, cases: Sequence[Case]) -> list[Prediction]:
-        """Return for each case the mean over the seeds."""
-        runs = [Run(self.trace, *case, seed) for case in cases for seed in range(self.seed, self.seed + self.seeds)]
-        found = self._all(runs)
-        groups = (found[at : at + self.seeds] for at in range(0, len(found), self.seeds))
-        return [average(group) if self.seeds > 1 else group[0] for group in groups]
+        """Return, for each case, the mean over the seeds."""
+        seeds = range(self.seed, self.seed + self.seeds)
+        runs = [run for case in cases for run in self._runs(case, seeds)]
+        results = self._run_all(runs)
+        by_case = (results[first : first + self.seeds] for first in range(0, len(results), self.seeds))
+        return [average(group) if self.seeds > 1 else group[0] for group in by_case]
 
-    def sample_sms(self, gpu: GPU, options: Options, histogram: bool, size: int) -> Prediction:
-        """Return what some of the SMs counted, and what that says of all."""
+    def _runs(self, case: Case, seeds: Sequence[int]) -> list[ModelRun]:
+        """Return the runs of a case, which differ in their seed only."""
+        dealt = tuple(enumerate(deal(self.trace.launch, case.options)))
+        resident = residency(self.trace.launch, case.gpu).blocks
+        return [ModelRun(self.trace, *case, seed, dealt, resident) for seed in seeds]
+
+    def sample_sms(self, case: Case, size: int) -> Prediction:
+        """Return the counters of `size` SMs, with estimates for all SMs."""
+        gpu, options, _ = case
         assert options.sms is not None
         per_sm = deal(self.trace.launch, dataclasses.replace(options, model_sms=options.sms))
-        groups = strata({sm: len(blocks) for sm, blocks in enumerate(per_sm)})
-        chosen = choose_sms(groups, size, self.seed)
-        sms = sorted(sm for group in chosen for sm in group)
-        [result] = self._all([SmsRun(self.trace, gpu, options, histogram, self.seed, tuple(sms))])
-        found = {sm.sm: sm for sm in result.per_sm}
-        estimates = estimates_of_sms(
+        strata = make_strata({sm: len(blocks) for sm, blocks in enumerate(per_sm)})
+        chosen = choose_sms(strata, size, self.seed)
+        sms = sorted(sm for stratum in chosen for sm in stratum)
+        resident = residency(self.trace.launch, gpu).blocks
+        dealt = tuple((sm, per_sm[sm]) for sm in sms)
+        [result] = self._run_all([ModelRun(self.trace, *case, self.seed, dealt, resident)])
+        counts = {sm.sm: sm for sm in result.per_sm}
+        estimates = estimate_from_sms(
             [
-                Group([found[sm] for sm in some], len(group), sum(len(per_sm[sm]) for sm in group))
-                for some, group in zip(chosen, groups, strict=True)
+                Stratum([counts[sm] for sm in sample], len(stratum), sum(len(per_sm[sm]) for sm in stratum))
+                for sample, stratum in zip(chosen, strata, strict=True)
             ]
         )
         return dataclasses.replace(result, estimates=estimates, config={**result.config, "sample_sms": sms})
 
-    def sample_blocks(self, gpu: GPU, options: Options, share: float) -> Prediction:
-        """Return what some stretches of the SMs' blocks say of all of them."""
-        resident = residency(self.trace.launch, gpu).blocks
-        dealt = deal(self.trace.launch, options)
-        plans = tuple(plan(len(blocks), resident, share, self.seed, sm) for sm, blocks in enumerate(dealt))
-        [result] = self._all([BlocksRun(self.trace, gpu, options, False, self.seed, plans)])
+    def sample_blocks(self, case: Case, share: float) -> Prediction:
+        """Return the counters of all blocks of the modelled SMs, estimated from stretches of their blocks."""
+        resident = residency(self.trace.launch, case.gpu).blocks
+        dealt = tuple(enumerate(deal(self.trace.launch, case.options)))
+        plans = tuple(plan_stretches(len(blocks), resident, share, self.seed, sm) for sm, blocks in dealt)
+        [result] = self._run_all([SampledBlocksRun(self.trace, *case, self.seed, dealt, resident, plans)])
         return dataclasses.replace(result, config={**result.config, "sample_blocks": share})
 
-    def _all(self, runs: Sequence[Run]) -> list[Prediction]:
-        """Return the result of each run; their parts are shared out to the threads."""
+    def _run_all(self, runs: Sequence[ModelRun]) -> list[Prediction]:
+        """Return the result of each run; their parts are divided among the threads."""
         n_jobs = self.n_jobs if self.trace.any_order else 1
-        watch = Watch(sum(run.blocks for run in runs), self.progress)
-        parts = [partial(part, watch.clock()) for run in runs for part in run.parts()]
-        watch.in_threads = n_jobs != 1 and len(parts) > 1
-        found: list[Prediction] = []
-        with closing(in_turn(parts, n_jobs, watch.stop, watch.look)) as results:
-            for run in runs:
-                found.append(run.result([next(results) for _ in run.parts()]))  # noqa: PERF401, errors come in turn
-        watch.look()
-        return found
+        monitor = RunMonitor(sum(run.blocks for run in runs), self.progress)
+        parts = [run.parts() for run in runs]
+        work = [partial(part, monitor.new_timer()) for parts_of_run in parts for part in parts_of_run]
+        monitor.in_threads = n_jobs != 1 and len(work) > 1
+        predictions: list[Prediction] = []
+        with closing(in_turn(work, n_jobs, monitor.stop, monitor.report_progress)) as results:
+            # One run after the other, so that the first error is the one that a single thread would meet.
+            for run, parts_of_run in zip(runs, parts, strict=True):
+                predictions.append(run.result(list(islice(results, len(parts_of_run)))))
+        monitor.report_progress()
+        return predictions

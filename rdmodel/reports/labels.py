@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-CAUSES = ("compulsory", "capacity", "associativity")
-
 CLASSES = {
     "intra_thread": "the same thread",
     "inter_thread": "other threads of the same warp",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, tostring
 
-from rdmodel.errors import visible
+from rdmodel.errors import escape_unprintable
 
 Node = Element | str
 
@@ -28,7 +28,7 @@ def element(tag: str, *children: Node, **attributes: str) -> Element:
 
 def _plain(text: str) -> str:
     """Return a text with escapes for what is not visible, such as marks that turn the direction of what follows."""
-    return "\n".join(map(visible, text.split("\n")))
+    return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
 def written(root: Element) -> str:

@@ -11,18 +11,19 @@ from rdmodel.common.checks import check_flag
 from rdmodel.common.progress import Progress, stage
 from rdmodel.common.text import size_text
 from rdmodel.comparison.compare import check_definitions, compare
-from rdmodel.errors import ConfigError, TraceError
+from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.locality_analysis._locality import Accesses
 from rdmodel.locality_analysis.classify import locality_of
 from rdmodel.model.dealing import modelled_blocks
-from rdmodel.model.options import FOREIGN, Definition, Options
+from rdmodel.model.options import FOREIGN_OPTIONS, Definition, Options
 from rdmodel.model.predict import predict
-from rdmodel.model.round_robin import in_turns
+from rdmodel.model.round_robin import round_robin_machine
 from rdmodel.policies import Linear
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
 from rdmodel.trace import Trace
+from rdmodel.trace.check import check_trace
 from rdmodel.trace.summary import summarise
 
 EXTENT = ("sms", "model_sms", "threads", "blocks")
@@ -111,13 +112,12 @@ class _Plan:
 
     def run(self, trace: Trace, progress: Progress | None) -> KernelReport:
         """Run it all; the model first, which refuses what cannot be run."""
-        if not isinstance(trace, Trace):
-            raise TraceError(f"traces: {trace!r} must be a Trace (tracegen.kernel, rdmodel.load)")
+        check_trace(trace, "traces")
         runs = len(self.definitions) + len(self.what_ifs) + 1 + self.simulate
         stages = (stage(progress, number, runs) for number in range(runs))
         known: dict[str, Any] = {"predictions": self._predictions(trace, stages)}
         known["what_ifs"] = self._what_ifs(trace, stages)
-        turning, turns = in_turns(self.machine)
+        turning, turns = round_robin_machine(self.machine)
         turns |= {"seed": self.common["seed"], "n_jobs": self.common["n_jobs"], **self._chosen(EXTENT)}
         known["reuse"] = predict(trace, turning, progress=next(stages), **turns)
         if self.simulate:
@@ -171,7 +171,7 @@ class _Plan:
 
     def _own(self, definition: Definition) -> dict[str, Any]:
         """Return the options for one definition: where there are several, without those that only others have."""
-        foreign = FOREIGN[definition] if len(self.definitions) > 1 else ()
+        foreign = FOREIGN_OPTIONS[definition] if len(self.definitions) > 1 else ()
         options = {name: value for name, value in self.options.items() if name not in foreign}
         if foreign and definition == "paper" and options.get("stores") in ("step", "evict"):
             del options["stores"]

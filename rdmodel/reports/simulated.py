@@ -9,9 +9,10 @@ from rdmodel.comparison.values import SHARES, Comparison
 from rdmodel.locality_analysis.values import TYPES, Locality
 from rdmodel.reports import figures
 from rdmodel.reports.kernel_report import KernelReport
-from rdmodel.reports.labels import CAUSES, CLASSES
+from rdmodel.reports.labels import CLASSES
 from rdmodel.reports.markup import Node, paragraph, table
 from rdmodel.reports.sections import inner, section
+from rdmodel.results.prediction import MissCounts
 from rdmodel.results.simulation import Simulation
 
 LACKS = {
@@ -76,7 +77,7 @@ def _head(found: Comparison) -> list[str]:
 def _comparison(found: Comparison) -> list[list[Node]]:
     rows: list[list[Node]] = []
     for name in SHARES:
-        text: Node = inner(name) if name in CAUSES else name.replace("_", " ")
+        text: Node = inner(name) if name in MissCounts.CAUSES else name.replace("_", " ")
         rows.append([text, percent(found.simulated[name], 1)])
         for definition in found.predictions:
             error = found.errors(definition)[name]

@@ -1,4 +1,4 @@
-"""Describe runs: their configuration as plain values, and their rows as data frames."""
+"""Describe runs: their configuration as plain values, their rows as data frames."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def describe(trace: Trace, gpu: GPU, options: Any, seed: int) -> dict[str, Any]:
-    """Return the fully expanded configuration of a run: enough to run it again."""
+    """Return the complete configuration of a run: enough to repeat it."""
     return {"gpu": gpu.to_dict(), "options": asdict(options), "seed": seed, "trace": describe_trace(trace)}
 
 
 def describe_trace(trace: Trace) -> dict[str, Any]:
-    """Return what the launch of a trace is, and the kernel's parameters if they are known."""
+    """Return the launch of a trace and, if they are known, the parameters of its kernel."""
     launch = trace.launch
     return {
         "kernel": launch.kernel,

@@ -1,12 +1,12 @@
-"""What a prediction says, as frozen values. Results carry the configuration and the seed that made them."""
+"""Represent predictions as frozen values that carry the configuration and the seed of their run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from rdmodel.common.estimate import Estimate
+from rdmodel.common.intervals import Estimate, student_quantile
 from rdmodel.results.describe import frame
 from rdmodel.reuse.histogram import Histogram
 
@@ -14,9 +14,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def list_counters(values: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass that are counters: those annotated as ``float``."""
+    return tuple(counter.name for counter in fields(values) if counter.type in ("float", float))
+
+
 @dataclass(frozen=True, slots=True)
 class MissCounts:
-    """Misses by cause (Nugteren et al., 4.3): first request ever; too small a cache; too few ways or a bad index."""
+    """Misses by cause (Nugteren et al., 4.3).
+
+    The first request ever to a line is a `compulsory` miss. A `capacity` miss is due to the size of the cache, an
+    `associativity` miss to too few ways or to the index function. `CAUSES` has the names of the fields.
+    """
+
+    CAUSES: ClassVar[tuple[str, ...]]
 
     compulsory: float
     capacity: float
@@ -28,18 +39,21 @@ class MissCounts:
         return self.compulsory + self.capacity + self.associativity
 
     def to_dict(self) -> dict[str, float]:
-        """Return the three causes and their total."""
-        return {
-            "compulsory": self.compulsory,
-            "capacity": self.capacity,
-            "associativity": self.associativity,
-            "total": self.total,
-        }
+        """Return the misses by cause, and their total."""
+        return {**asdict(self), "total": self.total}
+
+
+MissCounts.CAUSES = list_counters(MissCounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmCounts:
-    """What one SM counted. `steps` is the model's time at the end, not cycles."""
+    """Counters of one SM; `steps` is the model's time at its end, not cycles.
+
+    `COUNTERS` has the names of the counters other than `misses`. `Prediction` has the same ones, summed over SMs.
+    """
+
+    COUNTERS: ClassVar[tuple[str, ...]]
 
     sm: int
     blocks: int
@@ -58,15 +72,21 @@ class SmCounts:
         return {**plain, "misses": self.misses.to_dict()}
 
 
+SmCounts.COUNTERS = list_counters(SmCounts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Prediction:
-    """What the L2 does with the requests of the modelled SMs (docs/model.md section 12).
+    """Counters of the L2 for the requests of the modelled SMs (docs/model.md section 12).
 
-    ``reads = hits + misses``: reads are the L1 misses of the modelled SMs, which have the whole L2 to themselves: with
-    `sms_modelled` fewer than all there is less to hit, too. `writes` are transactions of stores and atomics,
-    `write_hits` those that found their line. `write_backs` are dirty lines that had to go; the `dirty` ones that the
-    L2 still holds at the end are not among them. A `line` has so many bytes.
+    ``reads = hits + misses``: the reads are the L1 misses of the modelled SMs. These `sms_modelled` SMs have the whole
+    L2 to themselves, so if they are not all of the GPU's, lines that other SMs would bring in are missing as well.
+    `writes` are transactions of stores and atomics, and `write_hits` those whose line was in the L2. `write_backs` are
+    dirty lines that were evicted; lines that are still `dirty` in the L2 at the end are not included. `line` is the
+    line size in bytes. `COUNTERS` has the names of the counters.
     """
+
+    COUNTERS: ClassVar[tuple[str, ...]]
 
     sms_modelled: int
     line: int
@@ -85,7 +105,7 @@ class L2Prediction:
 
     @property
     def bytes(self) -> float:
-        """Bytes of the lines that are read and written by the modelled SMs."""
+        """Bytes of the lines that the modelled SMs read and write."""
         return (self.reads + self.writes) * self.line
 
     @property
@@ -94,7 +114,7 @@ class L2Prediction:
         return (self.misses + self.write_backs) * self.line
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts and what follows from them."""
+        """Return the counters and the rates and byte counts derived from them."""
         return {
             **asdict(self),
             "miss_rate": self.miss_rate,
@@ -103,16 +123,19 @@ class L2Prediction:
         }
 
 
+L2Prediction.COUNTERS = list_counters(L2Prediction)
+
+
 def mean_l2(runs: Sequence[L2Prediction]) -> L2Prediction:
-    """Return the mean of every count over runs of the same SMs."""
-    counts = ("reads", "hits", "misses", "writes", "write_hits", "write_backs", "dirty")
-    means: dict[str, Any] = {name: float(sum(getattr(run, name) for run in runs) / len(runs)) for name in counts}
+    """Return the mean of every counter over runs of the same SMs."""
+    counters = L2Prediction.COUNTERS
+    means: dict[str, Any] = {name: float(sum(getattr(run, name) for run in runs) / len(runs)) for name in counters}
     return replace(runs[0], **means)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ablation:
-    """One component switched off: `misses` without it, and `difference` = misses with it minus without, signed."""
+    """Result without one component: its `misses`, and the signed `difference` = misses with it minus without it."""
 
     component: str
     misses: float
@@ -125,15 +148,34 @@ class Ablation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What the L1 data caches of the modelled SMs do with a kernel.
+    """Counters of the L1 data caches of the modelled SMs for one kernel launch.
 
-    ``transactions = hits + latency_misses + misses.total``, always. `latency_misses` are requests to a line that is
-    already in flight: they wait, but cause no memory request, hardware counters do not count them as misses, and
-    `miss_rate` leaves them out. Counts are summed over the modelled SMs (`per_sm` keeps them apart) and, where
-    several seeds were run (`runs`), are means over the runs. Where only a sample was run, `estimates` has what it says
-    of the whole, by name ("miss_rate", "transactions", ...). `instructions` are the warp instructions of the grid, gaps
-    included; None where they were not counted (`rdmodel.estimate` counts them).
-    `l2` is None unless asked for (``l2=True``).
+    ``transactions = hits + latency_misses + misses.total``, always. `latency_misses` are requests to a line in flight:
+    they wait but cause no memory request. Hardware counters do not count them as misses, and `miss_rate` leaves them
+    out. All counters are sums over the modelled SMs; `per_sm` has them by SM. `steps` is the time of the SM that ends
+    last.
+
+    Every prediction has `kernel`, `gpu`, `definition`, `seed`, `sms_modelled`, the counters, `per_sm`, `config` (the
+    complete configuration), `trace_seconds` (time to make and read the trace) and `seconds` (time of the model). The
+    other fields depend on the call:
+
+    ================ ========================================================= ==========================
+    field            filled in by                                              otherwise
+    ================ ========================================================= ==========================
+    `histogram`      `predict`, unless ``histogram=False`` or `sample_blocks`  None
+    `runs`           ``seeds`` > 1: one prediction per seed; counters are      empty
+                     means over them, `histogram` is their sum
+    `l2`             ``l2=True``                                               None
+    `ablation`       ``ablation=True``                                         empty
+    `breakdown`      ``breakdown="paper"``                                     None
+    `estimates`      `sample_sms`, `sample_blocks` and `rdmodel.estimate`:     empty
+                     an `Estimate` by name ("miss_rate", "transactions", ...)
+    `instructions`   `rdmodel.estimate`: warp instructions of the grid, gaps   None
+                     included
+    ================ ========================================================= ==========================
+
+    With `sample_sms`, the counters are those of the sampled SMs, and `estimates` apply to all SMs. With `sample_blocks`
+    and from `rdmodel.estimate`, the counters are themselves estimated ones of all blocks.
     """
 
     kernel: str
@@ -173,7 +215,7 @@ class Prediction:
 
     @property
     def stalls(self) -> float:
-        """Tries that failed for want of an MSHR or a way; they are not misses."""
+        """Attempts that failed for want of an MSHR or of a way and were repeated; they are not misses."""
         return self.stalls_mshr + self.stalls_ways
 
     @property
@@ -228,7 +270,7 @@ class Prediction:
         if self.breakdown is not None:
             plain["breakdown"] = dict(self.breakdown)
         if self.estimates:
-            plain["estimates"] = {name: one.to_dict() for name, one in self.estimates.items()}
+            plain["estimates"] = {name: estimate.to_dict() for name, estimate in self.estimates.items()}
         plain["config"] = dict(self.config)
         return plain
 
@@ -253,8 +295,7 @@ class Prediction:
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the 95 % confidence interval of the mean of at least two values, by Student's t distribution."""
     import numpy as np
-    from scipy.special import stdtrit
 
     mean, n = float(np.mean(values)), len(values)
-    half = float(stdtrit(n - 1, 0.975)) * float(np.std(values, ddof=1)) / n**0.5
+    half = student_quantile(n - 1) * float(np.std(values, ddof=1)) / n**0.5
     return mean - half, mean + half

@@ -1,4 +1,4 @@
-"""Results as plain values for JSON, and back: nothing is lost, floats included."""
+"""Convert results to plain values for JSON, and back, without loss: floats keep every bit."""
 
 from __future__ import annotations
 
@@ -14,44 +14,47 @@ T = TypeVar("T")
 
 
 def to_record(value: Any) -> Any:
-    """Return a result, a frozen value of frozen values, numbers, texts, arrays and mappings, as what JSON knows."""
+    """Convert a result to plain values for JSON.
+
+    A result is a dataclass of dataclasses, numbers, texts, arrays, tuples and mappings.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_record(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {name: to_record(one) for name, one in value.items()}
+        return {name: to_record(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
-        return [to_record(one) for one in value]
+        return [to_record(item) for item in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def from_record(kind: type[T], record: Any) -> T:
-    """Return the result of type `kind` that `to_record` was given.
+    """Convert a record of `to_record` back to a result of type `kind`.
 
-    Raises `KeyError`, `TypeError` or `ValueError` for what is no such record.
+    Raises `KeyError`, `TypeError` or `ValueError` if `record` is not the record of such a result.
     """
     value: T = _read(kind, record)
     return value
 
 
 def _read(kind: Any, record: Any) -> Any:
-    of = get_args(kind)
-    if NoneType in of:
-        (kind,) = (one for one in of if one is not NoneType)
+    arguments = get_args(kind)
+    if NoneType in arguments:
+        (kind,) = (argument for argument in arguments if argument is not NoneType)
         return None if record is None else _read(kind, record)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return kind(**{name: _read(hint, record[name]) for name, hint in _fields(kind).items()})
     origin = get_origin(kind)
     if origin is tuple:
-        return tuple(_read(of[0], one) for one in record)
+        return tuple(_read(arguments[0], item) for item in record)
     if origin is np.ndarray:
-        return np.array(record, dtype=get_args(of[1])[0])
+        return np.array(record, dtype=get_args(arguments[1])[0])
     if origin is Mapping:
-        return {name: _read(of[1], one) for name, one in record.items()}
+        return {name: _read(arguments[1], item) for name, item in record.items()}
     return record
 
 
 @cache
 def _fields(kind: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass with their types."""
+    """Return the types of the fields of a dataclass, by name."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}

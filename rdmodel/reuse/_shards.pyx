@@ -1,6 +1,6 @@
-# Reuse distances of a sample of lines (Waldspurger et al., FAST 2015), and the order in which warps that take turns
-# ask for lines. rdmodel.reuse.distance and rdmodel.reuse.shards validate everything and drive what is here.
-"""Compiled sampling of lines by their hash: `Shards`, and `Turns`, which feeds it from warps."""
+# Reuse distances of a sample of lines (Waldspurger et al., FAST 2015), and the order of accesses of warps that take
+# turns. rdmodel.reuse.distance and rdmodel.model.round_robin validate all arguments and drive these classes.
+"""Sample lines by their hash: `Shards`, and `RoundRobin`, which feeds it with the accesses of warps."""
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from rdmodel._tree cimport table_find, table_free, table_init
 from rdmodel.structures._memory cimport grow
 
 cdef enum:
-    HASH_BITS = 53      # as many as a double can count, so that a rate is a limit without rounding twice
+    HASH_BITS = 53      # those of a double's mantissa, so that a rate is converted to a limit with one rounding
 
 cdef enum:
-    PARTS = 16          # of the sampled hashes, for the error
+    HASH_PARTS = 16     # parts of the range of sampled hashes; their differences give the error
 
 DONE, WANT_CHUNK, WANT_BLOCK = range(3)
 cdef enum:
@@ -35,7 +35,7 @@ cdef inline uint64_t hash_of(int64_t line, uint64_t salt) noexcept nogil:
 
 
 cdef int reserve(void** memory, int64_t* room, int64_t wanted, size_t size) noexcept nogil:
-    # Make room for at least `wanted` elements; what is new is zero.
+    # Make room for at least `wanted` elements, and set the new ones to zero. -1: out of memory.
     cdef int64_t larger = 2 * wanted + 64
     if wanted <= room[0]:
         return 0
@@ -47,21 +47,22 @@ cdef int reserve(void** memory, int64_t* room, int64_t wanted, size_t size) noex
 
 
 cdef class Shards:
-    """Reuse distances among the lines whose hash is below `limit`, counted by distance and part of the hashes.
+    """Reuse distances among the lines whose hash is below `limit`, counted by distance and part of the hash range.
 
-    A distance is the number of distinct *sampled* lines in between. O(sampled lines) memory. One thread at a time.
+    A distance is the number of distinct *sampled* lines in between. Memory is O(sampled lines). Not safe for several
+    threads at a time.
     """
 
     cdef uint64_t limit, salt
     cdef Stack stack
     cdef LineTable table
-    cdef int64_t* pos           # [pos_room] by line's id: its place on the stack, -1 = none yet
+    cdef int64_t* pos           # [pos_room] by the line's id: its position on the stack, -1 = none yet
     cdef int64_t pos_room
-    cdef int64_t* count         # [count_room][PARTS] by distance
+    cdef int64_t* count         # [count_room][HASH_PARTS] accesses by distance
     cdef int64_t count_room
-    cdef int64_t infinite[PARTS]
-    cdef readonly int64_t total         # accesses that came by
-    cdef readonly int64_t followed      # of them, to sampled lines
+    cdef int64_t infinite[HASH_PARTS]
+    cdef readonly int64_t total         # accesses of the stream
+    cdef readonly int64_t followed      # accesses to sampled lines
 
     def __cinit__(self, uint64_t limit, uint64_t salt):
         self.limit = limit
@@ -82,7 +83,7 @@ cdef class Shards:
         return self.table.count
 
     def feed(self, const int64_t[::1] lines not None):
-        """Take `lines`, which follow those of earlier calls."""
+        """Count the accesses to `lines`, which continue the stream."""
         cdef int64_t i
         cdef bint failed = False
         with nogil:
@@ -95,34 +96,34 @@ cdef class Shards:
             raise MemoryError("reuse stack")
 
     def counts(self):
-        """Return the accesses by distance and part (int64, as long as there are distances), and the infinite ones."""
+        """Return the finite distances by distance and part (int64), and the infinite ones by part."""
         cdef int64_t d, g
-        found = np.zeros((self.table.count, PARTS), np.int64)
-        first = np.zeros(PARTS, np.int64)
+        found = np.zeros((self.table.count, HASH_PARTS), np.int64)
+        first = np.zeros(HASH_PARTS, np.int64)
         cdef int64_t[:, ::1] cells = found
         cdef int64_t[::1] firsts = first
-        for g in range(PARTS):
+        for g in range(HASH_PARTS):
             firsts[g] = self.infinite[g]
         for d in range(min(self.table.count, self.count_room)):
-            for g in range(PARTS):
-                cells[d, g] = self.count[d * PARTS + g]
+            for g in range(HASH_PARTS):
+                cells[d, g] = self.count[d * HASH_PARTS + g]
         return found, first
 
     cdef int _take(self, const int64_t* lines, int64_t n) noexcept nogil:
-        """Count the distances that one instruction's sampled lines see, then move them to the top, in order."""
+        """Count the distances of one instruction's sampled lines, then move the lines to the top, in order."""
         cdef int64_t i, id, part, d
         for i in range(n):
-            if self._meet(lines[i]) < 0:
+            if self._number(lines[i]) < 0:
                 return -1
         for i in range(n):
             id = table_find(&self.table, lines[i])
             id = self.table.slots[id].rank - 1
-            part = <int64_t> (hash_of(lines[i], self.salt) * PARTS // self.limit)
+            part = <int64_t> (hash_of(lines[i], self.salt) * HASH_PARTS // self.limit)
             d = stack_distance(&self.stack, self.pos[id])
             if d < 0:
                 self.infinite[part] += 1
             else:
-                self.count[d * PARTS + part] += 1
+                self.count[d * HASH_PARTS + part] += 1
         for i in range(n):
             id = self.table.slots[table_find(&self.table, lines[i])].rank - 1
             if stack_touch(&self.stack, id, self.pos) < 0:
@@ -130,8 +131,8 @@ cdef class Shards:
         self.followed += n
         return 0
 
-    cdef inline int _meet(self, int64_t line) noexcept nogil:
-        """Number a line, and make room for it."""
+    cdef inline int _number(self, int64_t line) noexcept nogil:
+        """Give a new line the next id, and make room for it."""
         cdef int64_t known = self.table.count, old = self.pos_room
         if table_find(&self.table, line) < 0:
             return -1
@@ -142,36 +143,37 @@ cdef class Shards:
         if self.pos_room > old:
             memset(self.pos + old, 0xFF, <size_t> (self.pos_room - old) * sizeof(int64_t))
         if self.table.count > self.count_room:
-            return reserve(<void**> &self.count, &self.count_room, self.table.count, PARTS * sizeof(int64_t))
+            return reserve(<void**> &self.count, &self.count_room, self.table.count, HASH_PARTS * sizeof(int64_t))
         return 0
 
 
 cdef struct Warp:
     int32_t* count      # [room] sampled lines of each instruction
     int64_t room
-    int64_t* lines      # [lines_room] sampled lines of all of them
+    int64_t* lines      # [lines_room] sampled lines of all instructions
     int64_t lines_room
-    int64_t n           # instructions
-    int64_t at          # the next of them
-    int64_t line_at     # its first line
-    bint more           # further ones may follow
+    int64_t n           # instructions in the buffer
+    int64_t at          # index of the next instruction
+    int64_t line_at     # index of its first line
+    bint more           # more instructions may follow
 
 
-cdef class Turns:
-    """Warps that take turns, an instruction each, on one SM: what they ask for goes to a `Shards`.
+cdef class RoundRobin:
+    """Warps of one SM that take turns, one instruction each, and send their accesses to a `Shards`.
 
-    Goes on until it needs a warp's instructions or a block, says so (`run`, `subject`), is given it, and goes on.
-    The order is that of the model without latencies: a block that ends gives way at once, its warps join the end.
+    `run` stops when it needs a block or the instructions of a warp, and `subject` tells which slot or warp; the caller
+    supplies them and calls `run` again. The order is that of the model without latencies: a block that ends is replaced
+    at once, and the warps of the new block join the end of the ring.
     """
 
     cdef Shards shards
     cdef Warp* warp             # [slots x block_warps]
     cdef int64_t slots, block_warps, warps
-    cdef int64_t* ring          # [warps] whose turn it is, from `first` on
+    cdef int64_t* ring          # [warps] warps in the order of their turns, from `first` on
     cdef int64_t first, size
-    cdef int64_t* alive         # [slots] warps of the slot's block; -1: it asks for one, -2: there is none
+    cdef int64_t* alive         # [slots] running warps of the slot's block; -1: requests a block, -2: stays empty
     cdef int64_t asking
-    cdef int64_t current        # the warp that needs instructions before it is known whether it goes on; -1 = none
+    cdef int64_t current        # the warp that has just had its turn, until it is known whether it goes on; -1 = none
     cdef readonly int64_t subject
 
     def __cinit__(self, Shards shards not None, int64_t slots, int64_t block_warps):
@@ -205,7 +207,7 @@ cdef class Turns:
         self.asking -= 1
 
     def start_block(self, int64_t slot):
-        """Let the warps of a block, each given how it begins, join the end of the ring; an empty one ends at once."""
+        """Add the warps of a block, which have their first chunks, to the end of the ring; empty warps end at once."""
         cdef int64_t i
         self.alive[slot] = 0
         self.asking -= 1
@@ -219,27 +221,27 @@ cdef class Turns:
     def put_chunk(
         self, int64_t warp, const int32_t[::1] count, const int64_t[::1] lines, int64_t n, int64_t used, bint more
     ):
-        """Give a warp its next `n` instructions with `used` lines in all; those before are done."""
+        """Give a warp its next `n` instructions, which have `used` lines; it must have finished those before."""
         cdef Warp* w = &self.warp[warp]
         cdef bint failed
         assert 0 <= n <= count.shape[0] and 0 <= used <= lines.shape[0] and w.at >= w.n
         with nogil:
-            failed = self._keep(w, count, lines, n, used) < 0
+            failed = self._fill(w, count, lines, n, used) < 0
         if failed:
             raise MemoryError
         w.more = more
 
     def begin_warp(self, int64_t warp):
-        """Forget what a warp slot held before."""
+        """Empty a warp slot."""
         self.warp[warp].n = self.warp[warp].at = self.warp[warp].line_at = 0
         self.warp[warp].more = True
 
     def starved(self, int64_t warp):
-        """Tell whether a warp has no instruction left but may get some."""
+        """Tell whether a warp has no instructions left but more may follow."""
         return self.warp[warp].at >= self.warp[warp].n and self.warp[warp].more
 
     def run(self):
-        """Run on; return why it stopped: DONE, WANT_CHUNK or WANT_BLOCK (`subject` says for whom)."""
+        """Run on; return DONE, WANT_CHUNK (`subject` is the warp) or WANT_BLOCK (`subject` is the slot)."""
         cdef int code
         with nogil:
             code = self._run()
@@ -247,10 +249,10 @@ cdef class Turns:
             raise MemoryError
         return code
 
-    cdef int _keep(
+    cdef int _fill(
         self, Warp* w, const int32_t[::1] count, const int64_t[::1] lines, int64_t n, int64_t used
     ) noexcept nogil:
-        """Replace a warp's instructions; of their lines only the sampled ones stay."""
+        """Replace a warp's instructions, with their sampled lines only."""
         cdef int64_t i, j, line, to = 0, at = 0, before
         if reserve(<void**> &w.count, &w.room, n, sizeof(int32_t)) < 0:
             return -1

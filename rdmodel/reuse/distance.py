@@ -1,9 +1,9 @@
-"""Exact reuse distances of a stream of cache lines, their histogram and the miss-ratio curve.
+"""Measure the exact reuse distances of a stream of cache lines, their histogram and the miss-ratio curve.
 
-The reuse distance of an access is the number of *distinct other* lines accessed since the same line was
-accessed last (Nugteren et al., HPCA 2014, section 3.3); -1 stands for infinite: the line was never accessed
-before. The algorithm is Bennett and Kruskal's (1975): memory is O(distinct lines), whatever the length of the
-stream, and time practically linear in it. The GIL is released.
+The reuse distance of an access is the number of *distinct other* lines accessed since the last access to the same line
+(Nugteren et al., HPCA 2014, section 3.3). The value -1 means infinite: the line was never accessed before. The
+algorithm is that of Bennett and Kruskal (1975): memory is O(distinct lines), whatever the length of the stream; time is
+practically linear in that length. The GIL is released.
 
 >>> import rdmodel.reuse.distance as rd
 >>> rd.reuse_distances([0, 1, 0, 2, 0, 0, 1])
@@ -27,16 +27,16 @@ from rdmodel.common.checks import check_int
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.reuse.histogram import Histogram, MissRatioCurve
 from rdmodel.reuse.sampled import SampledHistogram
-from rdmodel.reuse.shards import check_sample, sampled_histogram, shards
+from rdmodel.reuse.shards import check_sample, make_shards, sampled_histogram
 
 __all__ = ["DistanceStream", "histogram", "miss_ratio_curve", "reuse_distances"]
 
-CHUNK = 1 << 16
-"""Accesses that `histogram` holds distances for at a time."""
+ACCESSES_PER_CHUNK = 1 << 16
+"""Accesses whose distances `histogram` computes at a time."""
 
 
 class DistanceStream:
-    """Reuse distances of a stream that arrives in pieces, such as one longer than memory.
+    """Reuse distances of a stream that arrives in pieces, for instance one that is larger than memory.
 
     >>> stream = DistanceStream()
     >>> stream.feed([0, 1, 0])
@@ -52,7 +52,7 @@ class DistanceStream:
         self._distances = Distances()
 
     def __repr__(self) -> str:
-        """Return one line: how many lines it knows."""
+        """Return one line with the number of distinct lines."""
         return f"DistanceStream({self.distinct} distinct lines)"
 
     @property
@@ -61,9 +61,9 @@ class DistanceStream:
         return self._distances.distinct
 
     def feed(self, lines: ArrayLike) -> NDArray[np.int64]:
-        """Return the reuse distance of each of `lines`, which follow those of earlier calls; -1 = infinite.
+        """Return the reuse distance of each of `lines`, which continue the stream; -1 = infinite.
 
-        Arguments, result and errors as in `reuse_distances`; a refused call changes nothing.
+        Arguments, result and errors as in `reuse_distances`; a call that raises changes nothing.
         """
         accesses = _int64(_check_lines(lines))
         distances = np.empty(len(accesses), dtype=np.int64)
@@ -72,15 +72,28 @@ class DistanceStream:
 
 
 def reuse_distances(lines: ArrayLike) -> NDArray[np.int64]:
-    """Return the reuse distance of each access to `lines`; -1 = infinite.
+    """Return the reuse distance of each access of a stream of lines.
 
-    `lines`: one-dimensional integers of any kind that fit int64, negative ones included (line numbers: byte
-    address // line size; or addresses, for distances in addresses). Result: int64, as long as `lines`. Time
-    O(n log D), with a logarithm to base 64, and memory O(D) besides the result, for n accesses to D distinct
-    lines.
+    For n accesses to D distinct lines: time O(n log D), with a logarithm to base 64; memory O(D) besides the result.
 
-    Raises `TraceError` if `lines` is anything else.
+    Parameters
+    ----------
+    lines : array_like
+        One-dimensional integers that fit int64, negative ones included: line numbers (byte address // line size), or
+        addresses for distances in addresses.
 
+    Returns
+    -------
+    numpy.ndarray
+        Distances (int64), as many as `lines`; -1 = infinite.
+
+    Raises
+    ------
+    TraceError
+        If `lines` is anything else.
+
+    Examples
+    --------
     >>> reuse_distances([7, 8, 9, 7])
     array([-1, -1, -1,  2])
     """
@@ -92,15 +105,35 @@ def histogram(lines: ArrayLike, *, sample: None = None, seed: int = 0) -> Histog
 @overload
 def histogram(lines: ArrayLike, *, sample: float, seed: int = 0) -> SampledHistogram: ...
 def histogram(lines: ArrayLike, *, sample: float | None = None, seed: int = 0) -> Histogram | SampledHistogram:
-    """Return how often each reuse distance occurs in `lines`.
+    """Count how often each reuse distance occurs in a stream of lines.
 
-    With `sample`, a rate above 0 and at most 1, only lines whose hash falls under the rate are followed (SHARDS,
-    Waldspurger et al., FAST 2015): about so much of the memory, and little more than the time to hash. `seed` chooses
-    the hash. Raises `ConfigError` for another rate, `TraceError` if no line is in the sample.
+    The stream is read in chunks, in memory O(D) for D distinct lines; `lines` may be a ``numpy.memmap`` larger than
+    memory.
 
-    Arguments, time and errors as in `reuse_distances`. Works piece by piece, in memory O(D) for D
-    distinct lines: `lines` may be a ``numpy.memmap`` larger than memory.
+    Parameters
+    ----------
+    lines : array_like
+        The stream, as in `reuse_distances`.
+    sample : float, optional
+        Rate above 0 and at most 1: follow only the lines whose hash is below the rate (SHARDS: Waldspurger et al.,
+        FAST 2015). Memory shrinks to about this share; time to little more than that of hashing.
+    seed : int
+        Seed of the hash, at least 0.
 
+    Returns
+    -------
+    Histogram or SampledHistogram
+        The counts by distance; a `SampledHistogram` with `sample`.
+
+    Raises
+    ------
+    ConfigError
+        If `sample` or `seed` is out of range.
+    TraceError
+        If `lines` is no stream of lines, or if no line is in the sample.
+
+    Examples
+    --------
     >>> histogram([7, 8, 9, 7]).to_dict()
     {-1: 3, 2: 1}
     """
@@ -123,13 +156,33 @@ def miss_ratio_curve(
     sample: float | None = None,
     seed: int = 0,
 ) -> MissRatioCurve:
-    """Return the miss ratios of fully associative LRU caches of `sizes` lines, compulsory misses included.
+    """Return the miss ratio of a fully associative LRU cache as a function of its size, compulsory misses included.
 
-    `lines` is a stream as in `reuse_distances`, or its `Histogram`. Default sizes: powers of two up to the
-    number of distinct lines, and that number. Details and errors: `Histogram.miss_ratio_curve`; an empty
-    stream has no miss ratio and raises `TraceError`. With `sample`, as in `histogram`, the result is a
-    `SampledCurve`, which has an `Estimate` for every size.
+    Parameters
+    ----------
+    lines : array_like, Histogram or SampledHistogram
+        A stream as in `reuse_distances`, or its histogram.
+    sizes : array_like, optional
+        Sizes of the cache in lines. Default: powers of two up to the number of distinct lines, and that number.
+    sample : float, optional
+        Rate as in `histogram`. The result is then a `SampledCurve`, with an `Estimate` for every size.
+    seed : int
+        Seed of the hash, as in `histogram`.
 
+    Returns
+    -------
+    MissRatioCurve
+        The miss ratio at each size; `Histogram.miss_ratio_curve` has the details.
+
+    Raises
+    ------
+    ConfigError
+        If a size, `sample` or `seed` is out of range, or if `sample` is given with a histogram.
+    TraceError
+        If `lines` is no stream of lines, or empty: an empty stream has no miss ratio.
+
+    Examples
+    --------
     >>> miss_ratio_curve([7, 8, 9, 7], sizes=[0, 2, 3]).miss_ratios
     array([1.  , 1.  , 0.75])
     """
@@ -145,24 +198,24 @@ def miss_ratio_curve(
 def _sampled(lines: ArrayLike, sample: float, seed: int) -> SampledHistogram:
     rate = check_sample(sample)
     check_int("seed", seed, 0)
-    found = shards(rate, seed)
+    shards = make_shards(rate, seed)
     for chunk in _chunks(_check_lines(lines)):
-        found.feed(chunk)
-    return sampled_histogram([found], rate)
+        shards.feed(chunk)
+    return sampled_histogram([shards], rate)
 
 
 def _check_lines(lines: ArrayLike) -> NDArray[Any]:
-    """Return `lines` as a one-dimensional array of some integer type, copying none; or `TraceError`."""
+    """Return `lines` as a one-dimensional integer array, without a copy; raise `TraceError` if that is impossible."""
     try:
         array = np.asarray(lines)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TraceError(f"lines: no array of integers ({error})") from None
+        raise TraceError(f"lines: must be an array of integers ({error})") from None
     if array.ndim != 1:
         raise TraceError(f"lines: shape {array.shape}, must be one-dimensional")
     if len(array) == 0:
         return array.astype(np.int64)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise TraceError(f"lines: access {np.flatnonzero(~np.isfinite(array))[0]} is not a number of a line")
+        raise TraceError(f"lines: access {np.flatnonzero(~np.isfinite(array))[0]} is not a line number")
     if array.dtype.kind not in "iu":
         raise TraceError(f"lines: must be integers that fit int64, not {array.dtype}")
     if array.dtype == np.uint64 and int(array.max()) >= 1 << 63:
@@ -175,5 +228,5 @@ def _int64(lines: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _chunks(lines: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, len(lines), CHUNK):
-        yield _int64(lines[start : start + CHUNK])
+    for start in range(0, len(lines), ACCESSES_PER_CHUNK):
+        yield _int64(lines[start : start + ACCESSES_PER_CHUNK])

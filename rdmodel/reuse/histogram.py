@@ -1,4 +1,4 @@
-"""`Histogram` of reuse distances and the `MissRatioCurve` read from it, as frozen values."""
+"""Represent histograms of reuse distances, and the miss-ratio curves derived from them, as frozen values."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from rdmodel.errors import ConfigError, TraceError
 
 INFINITE = -1
-"""The reuse distance of a line that never took effect before: its access is a compulsory miss."""
+"""Reuse distance of the first access to a line: a compulsory miss."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MissRatioCurve:
     """Miss ratio of a fully associative LRU cache at some sizes (Mattson et al., 1970).
 
-    `sizes` (int64, lines) and `miss_ratios` (float64, compulsory misses included) are read-only and equally
-    long. Iterates over pairs (size, miss ratio). Raises `ConfigError` if lengths differ or a value is out of
-    range.
+    `sizes` (int64, lines) and `miss_ratios` (float64, compulsory misses included) are read-only and equally long. A
+    curve iterates over pairs (size, miss ratio). Raises `ConfigError` if lengths differ or a value is out of range.
 
     >>> curve = MissRatioCurve([1, 2, 4], [0.8, 0.4, 0.4])
     >>> curve.at(2)
@@ -32,10 +31,10 @@ class MissRatioCurve:
     miss_ratios: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        """Freeze the columns and refuse those that no cache can have."""
+        """Make the columns read-only; raise `ConfigError` for values that no cache can have."""
         sizes = integer_column("sizes", self.sizes)
         try:
-            ratios = frozen(np.array(self.miss_ratios, dtype=np.float64))
+            ratios = make_read_only(np.array(self.miss_ratios, dtype=np.float64))
         except (TypeError, ValueError):
             raise ConfigError("miss_ratios: must be numbers") from None
         if ratios.shape != sizes.shape:
@@ -55,20 +54,20 @@ class MissRatioCurve:
         return zip(self.sizes.tolist(), self.miss_ratios.tolist(), strict=True)
 
     def __eq__(self, other: object) -> bool:
-        """Two curves are equal if all their points are."""
+        """Tell whether all points of two curves are equal."""
         return list(self) == list(other) if isinstance(other, MissRatioCurve) else NotImplemented
 
     def __repr__(self) -> str:
-        """Return one line: how many points, and the last."""
+        """Return one line with the number of points and the last point."""
         end = f", {self.miss_ratios[-1]:.4f} at {self.sizes[-1]} lines" if len(self) else ""
         return f"MissRatioCurve({len(self)} sizes{end})"
 
     def at(self, size: int) -> float:
         """Return the miss ratio at `size` lines; raise `ConfigError` if the curve has no such point."""
-        found = np.flatnonzero(self.sizes == size)
-        if len(found) == 0:
-            raise ConfigError(f"size={size}: not on the curve; its sizes are {_shown(self.sizes)}")
-        return float(self.miss_ratios[found[0]])
+        places = np.flatnonzero(self.sizes == size)
+        if len(places) == 0:
+            raise ConfigError(f"size={size}: not on the curve; its sizes are {_first_sizes(self.sizes)}")
+        return float(self.miss_ratios[places[0]])
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return ``{"sizes": [...], "miss_ratios": [...]}``, ready for JSON."""
@@ -77,10 +76,10 @@ class MissRatioCurve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram(Mapping[int, int]):
-    """How often each reuse distance occurred: a mapping from distance to count, -1 = infinite.
+    """Counts by reuse distance: a mapping from distance to count, -1 = infinite.
 
-    `distances` (int64, ascending, at least 0) and `counts` (int64, at least 1) are read-only and equally
-    long; `infinite` counts accesses to lines never seen before. Equal to any mapping with the same items.
+    `distances` (int64, ascending, at least 0) and `counts` (int64, at least 1) are read-only and equally long;
+    `infinite` is the number of first accesses to a line. A histogram is equal to any mapping with the same items.
     Raises `ConfigError` for columns that are no histogram.
 
     >>> histogram = Histogram([0, 1, 2], [1, 2, 1], infinite=3)
@@ -93,13 +92,13 @@ class Histogram(Mapping[int, int]):
     infinite: int
 
     def __post_init__(self) -> None:
-        """Freeze the columns and refuse those that are no histogram."""
+        """Make the columns read-only; raise `ConfigError` if they are no histogram."""
         distances = integer_column("distances", self.distances)
         counts = integer_column("counts", self.counts)
         if len(distances) != len(counts):
-            raise ConfigError(f"counts: {len(counts)} of them for {len(distances)} distances")
+            raise ConfigError(f"counts: must be as many as distances ({len(distances)}), not {len(counts)}")
         if (distances[1:] <= distances[:-1]).any():
-            raise ConfigError("distances: must be ascending, each once")
+            raise ConfigError("distances: must be ascending and different")
         if (counts == 0).any():
             raise ConfigError("counts=0: leave out distances that never occurred")
         infinite = int(integer_column("infinite", [self.infinite])[0])
@@ -120,7 +119,7 @@ class Histogram(Mapping[int, int]):
         return int(self.counts.sum()) + self.infinite
 
     def __len__(self) -> int:
-        """Return the number of different distances, the infinite one included if it occurred."""
+        """Return the number of different distances, including the infinite one if it occurred."""
         return len(self.distances) + (self.infinite > 0)
 
     def __iter__(self) -> Iterator[int]:
@@ -130,7 +129,7 @@ class Histogram(Mapping[int, int]):
         yield from self.distances.tolist()
 
     def __getitem__(self, distance: int) -> int:
-        """Return how often `distance` occurred; `KeyError` if never. O(log distances)."""
+        """Return the count of `distance`; raise `KeyError` if it did not occur. O(log distances)."""
         if distance == INFINITE and self.infinite:
             return self.infinite
         at = int(np.searchsorted(self.distances, distance))
@@ -139,7 +138,7 @@ class Histogram(Mapping[int, int]):
         return int(self.counts[at])
 
     def __repr__(self) -> str:
-        """Return one line: accesses, how many of them infinite, and the largest distance."""
+        """Return one line with the accesses, the infinite distances and the largest finite distance."""
         end = f", largest {self.distances[-1]}" if len(self.distances) else ""
         return f"Histogram({self.total} accesses, {self.infinite} infinite{end})"
 
@@ -154,11 +153,12 @@ class Histogram(Mapping[int, int]):
     def miss_ratio_curve(self, sizes: ArrayLike | None = None) -> MissRatioCurve:
         """Return the miss ratios of fully associative LRU caches of `sizes` lines (at least 0).
 
-        Such a cache misses exactly the accesses with distance >= size (Mattson et al., 1970); infinite ones
-        always miss. Default sizes: powers of two, and at their end the size beyond which nothing is gained:
-        the number of distinct lines, for the histogram of one stream. O(distances + sizes log distances).
+        Such a cache misses exactly the accesses whose distance is at least its size, and those with an infinite
+        distance (Mattson et al., 1970). Default sizes: powers of two, and the smallest size that has only compulsory
+        misses, which is the number of distinct lines for the histogram of one stream. O(distances + sizes log
+        distances).
 
-        Raises `ConfigError` for sizes that are no integers of at least 0, `TraceError` if there is no access.
+        Raises `ConfigError` for sizes that are no integers of at least 0, `TraceError` for an empty histogram.
         """
         if self.total == 0:
             raise TraceError("histogram: empty, a miss ratio needs at least one access")
@@ -174,7 +174,7 @@ class Histogram(Mapping[int, int]):
 
 
 def integer_column(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    """Return `values` as a read-only int64 copy if 1-D and not negative; else `ConfigError` with `name`."""
+    """Return a read-only int64 copy of `values`; raise `ConfigError` unless they are 1-D and not negative."""
     column = np.asarray(values)
     if column.ndim != 1:
         raise ConfigError(f"{name}: shape {column.shape}, must be one-dimensional")
@@ -183,22 +183,22 @@ def integer_column(name: str, values: ArrayLike) -> NDArray[np.int64]:
     for bound in (column.min(), column.max()) if len(column) else ():
         if not 0 <= int(bound) < 1 << 63:
             raise ConfigError(f"{name}={int(bound)}: must be 0 to 2^63 - 1")
-    return frozen(column.astype(np.int64))
+    return make_read_only(column.astype(np.int64))
 
 
-def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array` made read-only."""
+def make_read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Make `array` read-only, and return it."""
     array.flags.writeable = False
     return array
 
 
-def _shown(sizes: NDArray[np.int64]) -> str:
-    shown = ", ".join(str(size) for size in sizes[:12].tolist())
-    return shown + (", ..." if len(sizes) > 12 else "")
+def _first_sizes(sizes: NDArray[np.int64]) -> str:
+    text = ", ".join(str(size) for size in sizes[:12].tolist())
+    return text + (", ..." if len(sizes) > 12 else "")
 
 
 def by_powers(histogram: Histogram) -> list[tuple[int, int, int]]:
-    """Return (least, most, count) for the distances 0, 1, 2 to 3, 4 to 7, ..., those that occurred."""
+    """Return (least, most, count) for each of the ranges 0, 1, 2 to 3, 4 to 7, ... in which distances occurred."""
     rows = []
     end = int(histogram.distances[-1]).bit_length() + 1 if len(histogram.distances) else 0
     for bits in range(end):

@@ -1,24 +1,24 @@
-"""What a sample says of the whole: an `Estimate`, and the miss-ratio curve of a sample of lines, as frozen values."""
+"""Represent reuse distances and miss-ratio curves that are estimated from a sample of lines, as frozen values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rdmodel.common.estimate import Estimate, student
+from rdmodel.common.intervals import Estimate, student_quantile
 from rdmodel.errors import ConfigError, TraceError
-from rdmodel.reuse.histogram import Histogram, MissRatioCurve, frozen, integer_column
+from rdmodel.reuse.histogram import Histogram, MissRatioCurve, integer_column, make_read_only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledCurve(MissRatioCurve):
-    """A miss-ratio curve that was estimated from a sample of lines, with the error of each point.
+    """A miss-ratio curve estimated from a sample of lines, with the error of each point.
 
-    `standard_errors`, `lows` and `highs` (float64) are as long as `sizes`, and read-only.
+    `standard_errors` and the ends of the intervals, `lows` and `highs` (float64), are read-only and as long as `sizes`.
+    `sampled` describes the sample.
     """
 
     standard_errors: NDArray[np.float64]
@@ -27,16 +27,16 @@ class SampledCurve(MissRatioCurve):
     sampled: str
 
     def __post_init__(self) -> None:
-        """Freeze the columns."""
+        """Make the columns read-only; raise `ConfigError` if their lengths differ."""
         MissRatioCurve.__post_init__(self)
         for name in ("standard_errors", "lows", "highs"):
-            column = frozen(np.array(getattr(self, name), dtype=np.float64))
+            column = make_read_only(np.array(getattr(self, name), dtype=np.float64))
             if column.shape != self.sizes.shape:
                 raise ConfigError(f"{name}: shape {column.shape}, expected {self.sizes.shape} as sizes")
             object.__setattr__(self, name, column)
 
     def estimate(self, size: int) -> Estimate:
-        """Return the miss ratio at `size` lines with its error; raise `ConfigError` as `at` does."""
+        """Return the miss ratio at `size` lines with its error; raise `ConfigError` if the curve has no such point."""
         self.at(size)
         return self.estimates()[int(np.flatnonzero(self.sizes == size)[0])]
 
@@ -60,13 +60,13 @@ class SampledCurve(MissRatioCurve):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledHistogram:
-    """Reuse distances among a sample of lines (Waldspurger et al., FAST 2015): those whose hash is below `rate`.
+    """Reuse distances among the lines whose hash is below `rate` (SHARDS: Waldspurger et al., FAST 2015).
 
-    `counts` (int64, distances x parts) are the accesses by the number of distinct sampled lines in between, and by the
-    part of the hashes that the line belongs to; `infinite` (int64, parts) the first touches. `total` counts all
+    `counts` (int64, distances x parts) are accesses by the number of distinct sampled lines in between, and by the part
+    of the hash range in which the line's hash lies. `infinite` (int64, parts) are the first touches. `total` counts all
     accesses of the stream, `lines` the sampled lines. Raises `TraceError` if no line was sampled.
 
-    A distance d among sampled lines stands for d / `rate`, an access for 1 / `rate` accesses.
+    A distance d among sampled lines stands for the distance d / `rate`, and an access for 1 / `rate` accesses.
     """
 
     rate: float
@@ -76,13 +76,13 @@ class SampledHistogram:
     infinite: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Freeze the columns, and refuse a sample of nothing."""
+        """Make the columns read-only; raise `TraceError` for an empty stream or sample."""
         if self.total == 0:
             raise TraceError("histogram: empty, a miss ratio needs at least one access")
         if self.lines == 0:
             raise TraceError(f"sample={self.rate:g}: no line is in the sample; take a larger one")
         for name in ("counts", "infinite"):
-            object.__setattr__(self, name, frozen(np.array(getattr(self, name), dtype=np.int64)))
+            object.__setattr__(self, name, make_read_only(np.array(getattr(self, name), dtype=np.int64)))
 
     @property
     def followed(self) -> int:
@@ -91,18 +91,18 @@ class SampledHistogram:
 
     @property
     def sampled(self) -> str:
-        """What was sampled, in words."""
+        """Description of the sample."""
         return f"{self.lines:,} lines, {100 * self.rate:g} % of all hashes"
 
     def __repr__(self) -> str:
-        """Return one line: accesses, and how many were followed."""
+        """Return one line with the accesses, those to sampled lines, and the sampled lines."""
         return f"SampledHistogram({self.total} accesses, {self.followed} followed, {self.lines} lines)"
 
     def scaled(self) -> Histogram:
-        """Return the histogram of all accesses that the sample stands for.
+        """Return the estimated histogram of all accesses.
 
-        Distances are divided by the rate, and accesses too, rounded to whole ones. What lacks of `total`, or is too
-        much, is added to distance 0 (SHARDS-adj) as far as that leaves no negative count.
+        Distances and counts are divided by the rate, and rounded. The difference from `total` is added to the count of
+        distance 0 (SHARDS-adj), which does not become negative.
         """
         by_distance = np.rint(self.counts.sum(axis=1) / self.rate).astype(np.int64)
         infinite = round(int(self.infinite.sum()) / self.rate)
@@ -110,8 +110,8 @@ class SampledHistogram:
         if len(by_distance) == 0:
             by_distance, distances = np.zeros(1, np.int64), np.zeros(1, np.int64)
         by_distance[0] = max(0, by_distance[0] + self.total - infinite - int(by_distance.sum()))
-        kept = by_distance > 0
-        return Histogram(distances[kept], by_distance[kept], infinite)
+        occurred = by_distance > 0
+        return Histogram(distances[occurred], by_distance[occurred], infinite)
 
     def miss_ratio_curve(self, sizes: ArrayLike | None = None) -> SampledCurve:
         """Return the estimated miss ratios of fully associative LRU caches of `sizes` lines, with their errors.
@@ -123,7 +123,7 @@ class SampledHistogram:
         variance = (1 - self.rate) * self._spread(wanted) + self._blur(wanted) ** 2
         variance[wanted == 0] = 0.0
         errors = np.sqrt(variance)
-        half = student(self.infinite.size - 1) * errors
+        half = student_quantile(self.infinite.size - 1) * errors
         return SampledCurve(
             sizes=wanted,
             miss_ratios=ratios,
@@ -135,37 +135,32 @@ class SampledHistogram:
 
     @property
     def _expected(self) -> float:
-        """Accesses that a sample follows on average: to divide by them is SHARDS-adj."""
+        """Expected number of sampled accesses; SHARDS-adj divides by it instead of by their actual number."""
         return self.total * self.rate
 
     def _misses(self, sizes: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the sampled accesses that miss, by size and part; no cache has a hit at size 0."""
+        """Return the sampled accesses that miss, by size and part; at size 0 all accesses miss."""
         hits: NDArray[Any] = np.concatenate(
             [np.zeros((1, self.infinite.size), np.int64), np.cumsum(self.counts, axis=0)]
         )
-        # d / rate >= size; the product is nudged so that a rounding error does not make a distance larger by one.
+        # The first d with d / rate >= size. The factor keeps a rounding error from making it larger by one.
         first = np.ceil(sizes * self.rate * (1 - 1e-12)).astype(np.int64).clip(0, len(self.counts))
         misses = (hits[-1] + self.infinite - hits[first]).astype(np.float64)
         misses[sizes == 0] = self._expected / self.infinite.size
         return np.asarray(misses, np.float64)
 
     def _spread(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variance that other lines would make: the parts are samples of their own."""
+        """Return the variance over the choice of lines; each part of the hash range is a separate sample."""
         parts = self.infinite.size
         ratios = self._misses(sizes) * parts / self._expected
         return np.asarray(ratios.var(axis=1, ddof=1) / parts, np.float64)
 
     def _blur(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return how far the curve moves where sizes move by the standard deviation of a scaled distance."""
+        """Return the change of the miss ratio if sizes change by the standard deviation of a scaled distance."""
         off = np.sqrt(sizes * (1 - self.rate) / self.rate)
-        near, far = (self._misses(np.maximum(sizes + way * off, 1)).sum(axis=1) for way in (-1, 1))
+        near, far = (self._misses(np.maximum(sizes + sign * off, 1)).sum(axis=1) for sign in (-1, 1))
         return np.asarray(np.abs(near - far) / 2 / self._expected, np.float64)
 
     def _default_sizes(self) -> NDArray[np.int64]:
         end = max(1, round(self.lines / self.rate))
         return np.array([*(1 << i for i in range((end - 1).bit_length())), end], dtype=np.int64)
-
-
-def points(curve: MissRatioCurve) -> Sequence[Estimate | None]:
-    """Return the estimate at each size of a curve; None for those that were counted."""
-    return curve.estimates() if isinstance(curve, SampledCurve) else [None] * len(curve)

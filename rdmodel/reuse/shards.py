@@ -1,4 +1,4 @@
-"""Reuse distances of a kernel's lines, its warps taking turns: what `rdmodel mrc` shows, of all lines or a sample."""
+"""Sample the lines of a stream by their hash to measure reuse distances (SHARDS: Waldspurger et al., FAST 2015)."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from rdmodel.errors import ConfigError
 from rdmodel.reuse._shards import Shards
 from rdmodel.reuse.sampled import SampledHistogram
 
-HASHES = 1 << 53
-"""A line's hash is one of so many."""
+HASH_VALUES = 1 << 53
+"""Number of different hashes that a line can have."""
 
 
 def check_sample(sample: Any) -> float:
-    """Return a rate; raise `ConfigError` unless it is a number above 0 and at most 1."""
+    """Return a sampling rate as a float; raise `ConfigError` unless it is a number above 0 and at most 1."""
     if isinstance(sample, bool) or not isinstance(sample, int | float) or not isfinite(sample) or not 0 < sample <= 1:
         raise ConfigError(f"sample={sample!r}: must be a number above 0 and at most 1")
     return float(sample)
 
 
-def shards(rate: float, seed: int) -> Shards:
-    """Return what follows the lines of a sample of that rate, chosen by the seed."""
+def make_shards(rate: float, seed: int) -> Shards:
+    """Return an empty sampler of about the share `rate` of all lines; `seed` chooses the lines."""
     salt = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
-    return Shards(max(1, round(rate * HASHES)), salt)
+    return Shards(max(1, round(rate * HASH_VALUES)), salt)
 
 
-def sampled_histogram(found: Sequence[Shards], rate: float) -> SampledHistogram:
-    """Return the distances of streams that were sampled each by itself, together."""
-    counted = [one.counts() for one in found]
-    counts = np.zeros((max(len(finite) for finite, _ in counted), len(counted[0][1])), np.int64)
-    for finite, _ in counted:
+def sampled_histogram(samples: Sequence[Shards], rate: float) -> SampledHistogram:
+    """Return one histogram of the distances of several streams, each of which was sampled separately."""
+    counts_of = [shards.counts() for shards in samples]
+    counts = np.zeros((max(len(finite) for finite, _ in counts_of), len(counts_of[0][1])), np.int64)
+    for finite, _ in counts_of:
         counts[: len(finite)] += finite
     return SampledHistogram(
         rate=rate,
-        total=sum(one.total for one in found),
-        lines=sum(one.distinct for one in found),
+        total=sum(shards.total for shards in samples),
+        lines=sum(shards.distinct for shards in samples),
         counts=counts,
-        infinite=np.sum([infinite for _, infinite in counted], axis=0),
+        infinite=np.sum([infinite for _, infinite in counts_of], axis=0),
     )

@@ -12,6 +12,7 @@ from math import inf
 from time import monotonic
 from typing import Any, Protocol
 
+from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
 from rdmodel.service.lru_cache import Recent
 from rdmodel.service.operations import is_answer, question_of
@@ -43,8 +44,8 @@ class Store(Protocol):
         """Keep an answer."""
 
 
-class _Left(Exception):  # noqa: N818, no error: nobody sees it
-    """Raised in work that nobody waits for any longer."""
+class _Left(Cancelled):
+    """Raised to end a computation that no request waits for."""
 
 
 @dataclass(slots=True, eq=False)

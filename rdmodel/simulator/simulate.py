@@ -24,6 +24,7 @@ from rdmodel.simulator.counters import SUMMED, add_up, dram_counts, l2_counts, l
 from rdmodel.simulator.machine import make_machine
 from rdmodel.simulator.options import SimulationOptions, policy_fields
 from rdmodel.trace import Trace
+from rdmodel.trace.check import check_trace
 from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, WarpStream, open_block
 
 CYCLES_PER_RUN = 1 << 14
@@ -71,8 +72,7 @@ def simulate(
     Raises `ConfigError`, `LaunchError` or `TraceError`, and `SimulationError` for a run that cannot go on or breaks
     an invariant. Time O(transactions + instructions), memory O(distinct lines x SMs + resident warps).
     """
-    if not isinstance(trace, Trace):
-        raise TraceError(f"trace={trace!r}: must be a Trace (tracegen.kernel, rdmodel.load)")
+    check_trace(trace)
     check_int("seed", seed, 0)
     check_flag("check", check)
     check_flag("sectors", sectors)

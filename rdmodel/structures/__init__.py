@@ -1,1 +1,1 @@
-"""Declare C structures that several compiled cores share: index functions, LRU lists, rings, heaps, calendars."""
+"""Provide the C structures of the compiled cores: index functions, LRU lists, rings, heaps and calendar queues."""

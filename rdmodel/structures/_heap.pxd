@@ -1,4 +1,4 @@
-# A binary min-heap of events, ordered by (time, order): who is first due, ties in issue order.
+# A binary min-heap of events, ordered by (time, order): the earliest first, ties in issue order.
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 
@@ -7,7 +7,7 @@ from rdmodel.structures._memory cimport grow
 cdef struct Event:
     int64_t time
     int64_t order
-    int64_t what     # a line or a warp: the user of the heap knows
+    int64_t what     # a line or a warp, as the user of the heap defines
     int64_t warp
 
 cdef struct Heap:
@@ -32,7 +32,7 @@ cdef inline bint earlier(const Event* a, const Event* b) noexcept nogil:
 
 
 cdef inline int heap_push(Heap* h, Event event) noexcept nogil:
-    # Returns -1 on out of memory.
+    # Add an event; -1: out of memory.
     cdef int64_t child, parent, capacity
     if h.size == h.capacity:
         capacity = 64 if h.capacity == 0 else 2 * h.capacity
@@ -52,7 +52,7 @@ cdef inline int heap_push(Heap* h, Event event) noexcept nogil:
 
 
 cdef inline Event heap_pop(Heap* h) noexcept nogil:
-    # The heap must not be empty.
+    # Remove and return the first event of a heap that is not empty.
     cdef Event first = h.item[0]
     cdef Event last
     cdef int64_t parent = 0, child = 1

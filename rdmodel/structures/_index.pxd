@@ -1,5 +1,5 @@
-# Which set of the cache a line belongs to: an index function as numbers, and its evaluation.
-# rdmodel.policies.IndexCode says what the kinds mean and that no intermediate value leaves 64 bits.
+# Index functions in numeric form, and their evaluation: they map a line to its set of the cache.
+# rdmodel.policies.IndexCode defines the kinds, and guarantees that every intermediate value fits 64 bits.
 from libc.stdint cimport int64_t, uint64_t
 
 cdef enum:
@@ -13,12 +13,12 @@ cdef struct Index:
     int64_t factor
     int64_t shift
     int64_t fold_mask
-    int64_t bits          # masks in use
+    int64_t bits          # number of masks in use
     uint64_t[63] mask
 
 
 cdef inline int index_read(Index* f, code) except -1:
-    # Take over the fields of an `IndexCode`.
+    # Read the fields of an `IndexCode`.
     f.kind = code.kind
     f.modulus = code.modulus
     f.factor = code.factor
@@ -32,7 +32,7 @@ cdef inline int index_read(Index* f, code) except -1:
 
 
 cdef inline int64_t parity(uint64_t x) noexcept nogil:
-    # By hand, as `popcount` in _tree.pxd: the builtin may be a function call.
+    # By hand, as `popcount` in _tree.pxd: without the instruction, the builtin is a function call.
     x ^= x >> 32
     x ^= x >> 16
     x ^= x >> 8
@@ -41,7 +41,7 @@ cdef inline int64_t parity(uint64_t x) noexcept nogil:
 
 
 cdef inline int64_t modulo(int64_t a, int64_t b) noexcept nogil:
-    # The remainder that is not negative: lines may be, C's remainder then is.
+    # The remainder that is not negative; C's is negative for a negative line.
     cdef int64_t r = a % b
     return r + b if r < 0 else r
 

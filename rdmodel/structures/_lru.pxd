@@ -1,4 +1,4 @@
-# Recency lists as links between dense line ids: constant-time LRU of any associativity.
+# Recency lists as links between dense line ids: LRU replacement of any associativity in constant time.
 from libc.stdint cimport int64_t
 
 cdef enum:
@@ -21,10 +21,11 @@ cdef inline void recency_init(Recency* r) noexcept nogil:
 
 
 cdef inline void recency_push(Recency* r, Link* link, int64_t line, int64_t stride) noexcept nogil:
-    # `link` is the Link of line 0, that of line n lies n x `stride` bytes on: links live inside larger records.
-    cdef Link* own = <Link*> (<char*> link + line * stride)
-    own.newer = NONE
-    own.older = r.newest
+    # Add a line at the top. `link` is the Link of line 0; that of line n lies n x `stride` bytes behind it, because
+    # links are part of larger records.
+    cdef Link* place = <Link*> (<char*> link + line * stride)
+    place.newer = NONE
+    place.older = r.newest
     if r.newest != NONE:
         (<Link*> (<char*> link + r.newest * stride)).newer = line
     else:
@@ -34,15 +35,15 @@ cdef inline void recency_push(Recency* r, Link* link, int64_t line, int64_t stri
 
 
 cdef inline void recency_remove(Recency* r, Link* link, int64_t line, int64_t stride) noexcept nogil:
-    cdef Link* own = <Link*> (<char*> link + line * stride)
-    if own.newer != NONE:
-        (<Link*> (<char*> link + own.newer * stride)).older = own.older
+    cdef Link* place = <Link*> (<char*> link + line * stride)
+    if place.newer != NONE:
+        (<Link*> (<char*> link + place.newer * stride)).older = place.older
     else:
-        r.newest = own.older
-    if own.older != NONE:
-        (<Link*> (<char*> link + own.older * stride)).newer = own.newer
+        r.newest = place.older
+    if place.older != NONE:
+        (<Link*> (<char*> link + place.older * stride)).newer = place.newer
     else:
-        r.oldest = own.newer
+        r.oldest = place.newer
     r.size -= 1
 
 

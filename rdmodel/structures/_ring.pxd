@@ -1,13 +1,13 @@
-# A first-in, first-out queue of small records, on a ring that doubles when it is full.
+# A first-in, first-out queue of small records, in a ring buffer that doubles when it is full.
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 cdef struct Item:
-    int64_t time      # from when the reader may take it, where that matters
+    int64_t time      # earliest time at which the reader may take it, where that matters
     int64_t line
-    int64_t id        # the line's number in the SM that wants it
-    int64_t what      # the users know
+    int64_t id        # the line's number in the SM that requested it
+    int64_t what      # as the user of the ring defines
 
 cdef struct Ring:
     Item* item
@@ -48,12 +48,12 @@ cdef inline int ring_push(Ring* r, Item item) noexcept nogil:
 
 
 cdef inline Item* ring_first(const Ring* r) noexcept nogil:
-    # The front of a ring that is not empty.
+    # Return the front of a ring that is not empty.
     return r.item + r.head
 
 
 cdef inline Item ring_pop(Ring* r) noexcept nogil:
-    # Remove the front of a ring that is not empty.
+    # Remove and return the front of a ring that is not empty.
     cdef Item item = r.item[r.head]
     r.head = (r.head + 1) & (r.capacity - 1)
     r.size -= 1
@@ -61,7 +61,7 @@ cdef inline Item ring_pop(Ring* r) noexcept nogil:
 
 
 cdef inline int ring_push_by_time(Ring* r, Item item) noexcept nogil:
-    # Insert before what is due later, behind what is due at the same time; -1: out of memory. O(those due later).
+    # Insert behind the items with the same or an earlier time; -1: out of memory. O(items with a later time).
     cdef int64_t i, mask
     if ring_push(r, item) < 0:
         return -1

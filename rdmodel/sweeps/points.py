@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
 from rdmodel.errors import RdmodelError
 from rdmodel.estimation.estimate import estimate
@@ -58,8 +59,8 @@ def _first(engine: str, options: Mapping[str, Any]) -> list[tuple[str, Mapping[s
     return [("predict", {**model, "model_sms": "all", "threads": None}), (engine, options)]
 
 
-class Begun(Exception):  # noqa: N818, no error: nobody sees it
-    """Raised where the first block is asked for."""
+class Begun(Cancelled):
+    """Raised when an engine asks for its first block: all its checks have passed."""
 
 
 class Unread(Trace):

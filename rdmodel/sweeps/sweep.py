@@ -24,6 +24,7 @@ from rdmodel.sweeps.points import asked_blocks, attempt, check, is_once, kept, n
 from rdmodel.sweeps.values import Result, Sweep, SweepRow
 from rdmodel.trace import Trace
 from rdmodel.trace.caching import Held, Repeated, fingerprint
+from rdmodel.trace.check import check_trace
 
 HEAD_START = 1.0
 """Seconds in which this process works alone."""
@@ -136,8 +137,7 @@ class _Work:
         """Make a task of every point for every trace; those that cannot be run get the error that says so."""
         machines = _machines(grid)
         for number, trace in enumerate([traces] if isinstance(traces, Trace) else _iterated(traces)):
-            if not isinstance(trace, Trace):
-                raise TraceError(f"traces: {trace!r:.60} must be a Trace (tracegen.kernel, rdmodel.load)")
+            check_trace(trace, "traces")
             subject = _Subject(number, trace, once=is_once(trace))
             made = [
                 _Task(subject, point, machine) if isinstance(machine, GPU) else _Task(subject, point, error=machine)

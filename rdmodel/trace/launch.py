@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rdmodel.errors import LaunchError, visible
+from rdmodel.errors import LaunchError, escape_unprintable
 
 WARP = 32
 """Lanes in a warp."""
@@ -22,7 +22,7 @@ class ArrayInfo:
 
     def __post_init__(self) -> None:
         """Have a name that can be shown."""
-        object.__setattr__(self, "name", visible(self.name))
+        object.__setattr__(self, "name", escape_unprintable(self.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Launch:
 
     def __post_init__(self) -> None:
         """Refuse shapes that no launch can have."""
-        object.__setattr__(self, "kernel", visible(self.kernel))
+        object.__setattr__(self, "kernel", escape_unprintable(self.kernel))
         for name in ("grid", "block"):
             shape = getattr(self, name)
             if np.size(shape) != 3 or not all(_is_whole(n, least=1) for n in shape):

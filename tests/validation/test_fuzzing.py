@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from rdmodel.errors import LONGEST, RdmodelError, TraceError
+from rdmodel.errors import MAX_MESSAGE_LENGTH, RdmodelError, TraceError
 from tests.support.paths import DATA
 from tracegen.cuda import arrays
 from tracegen.formats import accelsim, nvbit, ppt, trc
@@ -135,7 +135,7 @@ def test_an_exception_that_is_not_ours_is_found_and_its_input_made_small(fuzz, t
         ("a\x1b[2Jb", True),
         ("\u2028", True),
         ("", True),
-        ("x" * (LONGEST + 1), True),
+        ("x" * (MAX_MESSAGE_LENGTH + 1), True),
         ("fine", False),
     ],
 )

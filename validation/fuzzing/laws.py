@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rdmodel.errors import LONGEST, RdmodelError
+from rdmodel.errors import MAX_MESSAGE_LENGTH, RdmodelError
 from rdmodel.trace import Columns, Op, Trace, storage
 
 
@@ -27,7 +27,7 @@ def told_well(error: RdmodelError) -> None:
     """Hold an error's message to one line of moderate length that a terminal can show."""
     message = str(error)
     hold(len(message) > 0, "an empty message")
-    hold(len(message) <= LONGEST, "a message that is too long")
+    hold(len(message) <= MAX_MESSAGE_LENGTH, "a message that is too long")
     hold(plain(message), "a message with line breaks or control characters")
 
 

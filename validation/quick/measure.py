@@ -7,7 +7,7 @@ from pathlib import Path
 from time import process_time
 
 from rdmodel import Prediction, estimate, predict
-from rdmodel.common.estimate import Estimate
+from rdmodel.common.intervals import Estimate
 from validation.quick.kernels import trace_of
 
 FOLDER = Path(__file__).parent

@@ -1,7 +1,8 @@
 """Samples of blocks on kernels and GPUs other than those of the record: what the size of their error was chosen with.
 
-Two numbers of `rdmodel.model.sample_blocks`, `DRIFT` and `UNSEEN`, are chosen and not measured in a run. They were
-chosen here, so that the record (`validation.sampling.measure`), on another GPU and with other kernels, can judge them.
+Two numbers of `rdmodel.model.sample_blocks`, `DRIFT_WEIGHT` and `SHARED_ERROR`, are chosen and not measured in a run.
+They were chosen here, so that the record (`validation.sampling.measure`), on another GPU and with other kernels, can
+judge them.
 """
 
 from __future__ import annotations

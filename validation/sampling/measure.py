@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import tracegen
 from rdmodel import GPU, Prediction, Trace, predict, presets
-from rdmodel.common.estimate import Estimate
+from rdmodel.common.intervals import Estimate
 from rdmodel.model.options import Options
 from rdmodel.model.round_robin import kernel_histogram
-from rdmodel.model.sample_sms import Group, choose_sms, estimates_of_sms, strata
+from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
 from rdmodel.policies import Linear
 from rdmodel.reuse.sampled import SampledHistogram
 from tracegen.kernel_library.suites import POLYBENCH
@@ -122,15 +122,15 @@ def _sms(kernel: str, trace: Trace) -> Row:
     exact, long = _timed(lambda: _predict(trace, model_sms=sms))
     found, short = _timed(lambda: _predict(trace, sample_sms=SMS))
     counts = {sm.sm: sm for sm in exact.per_sm}
-    groups = strata({sm: one.blocks for sm, one in counts.items()})
+    groups = make_strata({sm: one.blocks for sm, one in counts.items()})
 
     def of(seed: int) -> Estimate:
         chosen = choose_sms(groups, SMS, seed)
         parts = [
-            Group([counts[sm] for sm in some], len(group), sum(counts[sm].blocks for sm in group))
+            Stratum([counts[sm] for sm in some], len(group), sum(counts[sm].blocks for sm in group))
             for some, group in zip(chosen, groups, strict=True)
         ]
-        return estimates_of_sms(parts)["miss_rate"]
+        return estimate_from_sms(parts)["miss_rate"]
 
     assert of(0) == found.estimates["miss_rate"]
     held = (exact.miss_rate in of(seed) for seed in range(CHOICES))

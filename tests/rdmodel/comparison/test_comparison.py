@@ -15,7 +15,7 @@ from rdmodel.comparison.compare import DEFINITIONS
 from rdmodel.comparison.values import SHARES
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.gpu.config import LatencyConfig
-from rdmodel.model.machine_options import SCHEDULERS
+from rdmodel.model.machine_options import NEAREST_SCHED
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
 
@@ -125,14 +125,14 @@ def test_on_one_sm_both_count_the_same_first_touches():
 # ---- what is run
 
 
-@pytest.mark.parametrize("sched", SCHEDULERS)
+@pytest.mark.parametrize("sched", NEAREST_SCHED)
 def test_both_sides_are_what_simulate_and_predict_return_with_matching_options(sched):
     gpu = make_gpu()
     trace = make_trace([[loads(1, 9, 1, 17), stores(1)]] * 4, warps=2)
     result = rd.compare(trace, gpu, sched=sched, latency=LATENCY, seed=3, blocks=3)
     extent = {"blocks": 3, "model_sms": "all", "threads": None, "histogram": False, "seed": 3}
     times = {"lat_min": 90, "sigma": 3.5}
-    matching = {"hit_latency": 7, "sched": SCHEDULERS[sched], "schedulers": gpu.core.schedulers}
+    matching = {"hit_latency": 7, "sched": NEAREST_SCHED[sched], "schedulers": gpu.core.schedulers}
     matching |= {"stall": "head", "stores": "evict"}
     assert result.simulation == rd.simulate(trace, gpu, sched=sched, blocks=3, seed=3)
     assert result.predictions["hardware"] == rd.predict(trace, gpu, **extent, **times, **matching)
@@ -305,7 +305,7 @@ BAD: dict[str, tuple[dict, str]] = {
     "sched": ({"sched": "random"}, "unknown value for sched: 'random'"),
     "sms": ({"sms": 0}, "sms=0: must be at least 1"),
     "blocks": ({"blocks": 0}, "blocks=0: must be at least 1"),
-    "model_sms": ({"model_sms": 15}, "model_sms=15: there are 14 SMs"),
+    "model_sms": ({"model_sms": 15}, "model_sms=15: must be at most 14, the number of SMs"),
     "latency": ({"latency": (100, 5)}, r"latency=\(100, 5\): must be a LatencyConfig"),
     "sigma": ({"sigma": float("nan")}, "sigma=nan: must be a finite number"),
 }

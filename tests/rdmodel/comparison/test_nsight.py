@@ -21,7 +21,7 @@ from rdmodel.comparison.nsight import (
     read_ncu,
     together,
 )
-from rdmodel.errors import ConfigError, TraceError, visible
+from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 from tests.support.paths import DATA as TEST_DATA
 
 DATA = TEST_DATA / "ncu"
@@ -120,7 +120,7 @@ def test_any_report_reads_the_same_in_both_forms(tmp_path_factory, launches, noi
             csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
         found.append(read_ncu(folder / form))
     assert found[0] == found[1]
-    assert [one.kernel for one in found[0]] == [visible(kernel) for kernel, _ in launches]
+    assert [one.kernel for one in found[0]] == [escape_unprintable(kernel) for kernel, _ in launches]
     assert [list(one.metrics.values()) for one in found[0]] == [values for _, values in launches]
 
 

@@ -413,7 +413,7 @@ def never(*_: object, **__: object) -> None:
     ("traces", "policies", "options", "error", "message"),
     [
         ([], ["pd"], {}, ConfigError, "traces: there is nothing to run"),
-        ([ATAX, 3], ["pd"], {}, TraceError, "traces: 3 must be a Trace"),
+        ([ATAX, 3], ["pd"], {}, TraceError, "traces=3: must be a Trace"),
         (ATAX, "pd", {}, ConfigError, "policies='pd': must be a list of combinations"),
         (ATAX, PD(), {}, ConfigError, "must be a list of combinations"),
         (ATAX, [3], {}, ConfigError, "policies: 3 is neither"),

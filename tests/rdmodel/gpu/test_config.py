@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from rdmodel import policies, presets
-from rdmodel.errors import LONGEST, ConfigError, RdmodelError, TraceError
+from rdmodel.errors import MAX_MESSAGE_LENGTH as LONGEST
+from rdmodel.errors import ConfigError, RdmodelError, TraceError
 from rdmodel.gpu.config import GPU, CacheConfig, CoreConfig, LatencyConfig, gpu_from_dict, replace
 from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
 from rdmodel.model.options import Options
@@ -280,7 +281,7 @@ def test_a_dict_that_holds_no_gpu_is_refused(change, message):
         ({"definition": "hardwear"}, "unknown value for definition: 'hardwear'; did you mean 'hardware'"),
         ({"sched": "rr"}, "unknown value for sched: 'rr'; did you mean 'lrr'"),
         ({"sched": "lrr", "schedulers": 5}, "schedulers=5: must be at most 4"),
-        ({"schedulers": 2}, "schedulers=2: sched='random' chooses among all warps"),
+        ({"schedulers": 2}, "schedulers=2 cannot be combined with sched='random'"),
         ({"definition": "paper", "schedulers": 2}, "schedulers=2: only the definition 'hardware' has this option"),
         ({"model_sms": 0}, "model_sms=0: must be at least 1"),
         ({"threads": 0}, "threads=0: must be at least 1"),
@@ -310,7 +311,7 @@ def test_options_take_what_they_leave_open_from_the_gpu():
 
 
 def test_no_more_sms_are_modelled_than_there_are():
-    with pytest.raises(ConfigError, match="model_sms=15: there are 14 SMs"):
+    with pytest.raises(ConfigError, match="model_sms=15: must be at most 14, the number of SMs"):
         Options(model_sms=15).resolve(gpu())
 
 
@@ -322,7 +323,10 @@ def test_no_more_sms_are_modelled_than_there_are():
         ("\x1b[2J\u2028\x85", r"\x1b[2J\u2028\x85"),
         ("half \ud800 a pair", r"half \ud800 a pair"),
         ("x" * 9000 + "y", "x" * (LONGEST // 2 - 5) + " ... " + "x" * (LONGEST // 2 - 1) + "y"),
-        ("\n" * LONGEST, (r"\n" * LONGEST)[: LONGEST // 2 - 5] + " ... " + (r"\n" * LONGEST)[: LONGEST // 2]),
+        (
+            "\n" * LONGEST,
+            (r"\n" * LONGEST)[: LONGEST // 2 - 5] + " ... " + (r"\n" * LONGEST)[: LONGEST // 2],
+        ),
         (ValueError("a\nb"), r"a\nb"),
     ],
 )

@@ -184,7 +184,7 @@ def test_threads_are_cut_to_whole_blocks():
 
 
 def test_fewer_threads_than_one_block_is_an_error_that_names_both():
-    with pytest.raises(ConfigError, match="threads=95: is less than one block of 96 threads"):
+    with pytest.raises(ConfigError, match="threads=95: must be at least 96, the threads of one block"):
         cap_blocks(make_launch(block=(96, 1, 1)), resolved(threads=95))
 
 

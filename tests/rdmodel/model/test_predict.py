@@ -61,14 +61,14 @@ SMALL = make_gpu()
         ),
         ({"definition": "paper", "stores": "step"}, "stores='step': only the definition 'hardware' has"),
         ({"definition": "paper", "stagger": 4}, "stagger=4: only the definition 'hardware' has this option"),
-        ({"seed": -1}, "seed=-1: must be a whole number of at least 0"),
+        ({"seed": -1}, "seed=-1: must be at least 0"),
         ({"seed": 1.0}, "seed=1.0: must be a whole number"),
-        ({"seeds": 0}, "seeds=0: must be a whole number of at least 1"),
+        ({"seeds": 0}, "seeds=0: must be at least 1"),
         ({"breakdown": "hardware"}, "breakdown='hardware': must be None or 'paper'"),
         ({"mshrs": 0}, "mshrs=0: must be at least 1"),
-        ({"model_sms": 3}, "model_sms=3: there are 2 SMs"),
+        ({"model_sms": 3}, "model_sms=3: must be at most 2, the number of SMs"),
         ({"blocks": 0}, "blocks=0: must be at least 1"),
-        ({"threads": 63}, "threads=63: is less than one block of 64 threads; nothing to model"),
+        ({"threads": 63}, "threads=63: must be at least 64, the threads of one block"),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_line_that_names_it(options, message):

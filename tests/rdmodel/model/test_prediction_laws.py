@@ -140,7 +140,7 @@ def test_moving_all_data_by_whole_caches_changes_nothing(case, gpu, options, see
 def test_it_does_not_matter_in_what_portions_the_core_is_fed(case, gpu, options, seed, draws, instructions):
     found, _ = run(case, gpu, seed, **options)
     small_chunk = partial(Chunk, instructions, WARP * 2)
-    with patch.multiple(sm_module, DRAWS_PER_BATCH=draws, Chunk=small_chunk):
+    with patch.multiple(sm_module, MAX_DRAWS_PER_BATCH=draws, Chunk=small_chunk):
         assert run(case, gpu, seed, **options)[0] == found
 
 

@@ -12,27 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import predict
-from rdmodel.common.estimate import Estimate, estimate, student
+from rdmodel.common.intervals import Estimate, student_estimate, student_quantile
 from rdmodel.errors import ConfigError
 from rdmodel.model.dealing import deal
-from rdmodel.model.monitor import Watch
+from rdmodel.model.monitor import RunMonitor
 from rdmodel.model.options import Options
-from rdmodel.model.run import BlocksRun, Run
+from rdmodel.model.run import ModelRun, SampledBlocksRun
 from rdmodel.model.sample_blocks import (
-    BEFORE,
-    BEGINNING,
-    DRIFT,
-    MOST,
-    UNSEEN,
-    WAVES,
-    Plan,
-    Sampled,
+    DRIFT_WEIGHT,
+    LEAD_IN_WAVES,
+    MAX_SAMPLED_SHARE,
+    SHARED_ERROR,
+    WARMUP_WAVES,
+    WAVES_PER_STRETCH,
+    SampledSm,
     Stretch,
-    estimates_of_blocks,
-    minus,
-    plan,
+    StretchPlan,
+    estimate_from_stretches,
+    plan_stretches,
+    subtract_counts,
 )
-from rdmodel.model.sample_sms import Group, choose_sms, estimates_of_sms, strata
+from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
 from rdmodel.results.prediction import MissCounts, SmCounts
 from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
 from tests.rdmodel.model.test_predict import BUSY, load
@@ -87,14 +87,14 @@ def random_counts(number: int, same_work: bool) -> list[SmCounts]:
 
 
 def test_an_interval_is_student_s_and_stays_where_values_can_be():
-    one = estimate(0.95, 0.04**2, 3, "4 of 9 SMs", most=1.0)
-    assert student(3) == pytest.approx(3.182446, abs=1e-6)
+    one = student_estimate(0.95, 0.04**2, 3, "4 of 9 SMs", most=1.0)
+    assert student_quantile(3) == pytest.approx(3.182446, abs=1e-6)
     assert (one.low, one.high) == (pytest.approx(0.95 - 3.182446 * 0.04), 1.0)
     assert one.standard_error == pytest.approx(0.04)
     assert 0.9 in one
     assert 0.5 not in one
     assert str(one).startswith("0.95 (95 % interval 0.82")
-    exact = estimate(0.3, 0.0, 3, "all")
+    exact = student_estimate(0.3, 0.0, 3, "all")
     assert (exact.low, exact.high, exact.standard_error) == (0.3, 0.3, 0.0)
 
 
@@ -152,8 +152,8 @@ def test_every_group_of_sms_has_its_share(sizes, size, seed):
 
 
 def test_sms_with_two_blocks_are_sampled_apart_from_those_with_one():
-    assert strata({0: 2, 1: 2, 2: 1, 3: 1, 4: 0}) == [[2, 3], [0, 1]]
-    assert strata({0: 12, 1: 11, 2: 11}) == [[0, 1, 2]]
+    assert make_strata({0: 2, 1: 2, 2: 1, 3: 1, 4: 0}) == [[2, 3], [0, 1]]
+    assert make_strata({0: 12, 1: 11, 2: 11}) == [[0, 1, 2]]
     trace = many_blocks(8)
     gpu = SMALL.replace(sms=6)
     held = []
@@ -178,7 +178,7 @@ def test_over_all_samples_the_estimated_total_and_its_variance_are_right_on_aver
     whole = random_counts(9, same_work=False)
     totals, variances = [], []
     for sample in itertools.combinations(whole, 4):
-        one = estimates_of_sms([Group(sample, 9, 9)])["misses"]
+        one = estimate_from_sms([Stratum(sample, 9, 9)])["misses"]
         totals.append(one.value)
         variances.append(one.standard_error**2)
     assert np.mean(totals) == pytest.approx(sum(sm.misses.total for sm in whole))
@@ -190,13 +190,13 @@ def test_over_all_samples_rates_hold_about_as_often_as_they_should():
         whole = random_counts(12, same_work)
         exact = sum(sm.misses.total for sm in whole) / sum(sm.transactions for sm in whole)
         samples = list(itertools.combinations(whole, 4))
-        held = [exact in estimates_of_sms([Group(sample, 12, 12)])["miss_rate"] for sample in samples]
+        held = [exact in estimate_from_sms([Stratum(sample, 12, 12)])["miss_rate"] for sample in samples]
         assert 0.88 < np.mean(held) <= 1
 
 
 def test_the_rate_is_estimated_as_by_hand():
     sample = [counts(0, 100, 50, (20, 20, 0)), counts(1, 300, 150, (30, 60, 0))]
-    one = estimates_of_sms([Group(sample, 4, 4)])["miss_rate"]
+    one = estimate_from_sms([Stratum(sample, 4, 4)])["miss_rate"]
     rate = 130 / 400
     off = [40 - rate * 100, 90 - rate * 300]
     variance = (1 - 2 / 4) / 2 * sum(x * x for x in off) / (200**2)
@@ -209,28 +209,28 @@ def test_the_rate_is_estimated_as_by_hand():
 
 @given(st.integers(0, 3000), st.integers(1, 8), st.floats(0.01, 1), st.integers(0, 3))
 def test_a_plan_has_both_ends_and_whole_stretches_in_between(blocks, resident, share, seed):
-    found = plan(blocks, resident, share, seed, 0)
+    found = plan_stretches(blocks, resident, share, seed, 0)
     if not found.chosen:
         assert found.parts == (Stretch(0, 0, blocks),)
         return
     head, tail = found.ends
-    waves = min(BEGINNING, blocks // resident // 4)
-    long = resident * (WAVES if waves == BEGINNING else WAVES // 2)
+    waves = min(WARMUP_WAVES, blocks // resident // 4)
+    long = resident * (WAVES_PER_STRETCH if waves == WARMUP_WAVES else WAVES_PER_STRETCH // 2)
     assert (head.begin, head.first, head.last) == (0, 0, waves * resident)
     assert (tail.first, tail.last) == (head.last + long * found.stretches, blocks)
-    assert tail.last - tail.first >= BEFORE * resident
+    assert tail.last - tail.first >= LEAD_IN_WAVES * resident
     assert 4 <= len(found.chosen) < found.stretches
     assert all(stretch.last - stretch.first == long for stretch in found.chosen)
     assert all((stretch.first - head.last) % long == 0 for stretch in found.chosen)
     for earlier, part in itertools.pairwise(found.parts):
         assert earlier.last <= part.begin <= part.first < part.last  # no block is run twice
-        assert part.first - part.begin == (0 if earlier.last == part.first else BEFORE * resident)
-    assert found.run <= MOST * blocks
+        assert part.first - part.begin == (0 if earlier.last == part.first else LEAD_IN_WAVES * resident)
+    assert found.blocks_run <= MAX_SAMPLED_SHARE * blocks
 
 
 def test_whether_there_is_a_sample_does_not_depend_on_what_is_chosen():
     for blocks in range(150, 400, 10):
-        assert len({bool(plan(blocks, 6, 0.3, seed, 0).chosen) for seed in range(30)}) == 1
+        assert len({bool(plan_stretches(blocks, 6, 0.3, seed, 0).chosen) for seed in range(30)}) == 1
 
 
 @BOTH
@@ -247,20 +247,20 @@ def test_all_blocks_are_exact_and_the_intervals_have_no_width(definition):
 def run_in_parts(definition: str, *parts: Stretch) -> tuple[SmCounts, ...]:
     """Return what each part of `MANY` counted, and what the wave before it did, on one SM with 2 resident blocks."""
     options = Options(definition=definition, threads=None, sms=1).resolve(SMALL)
-    one = Plan((parts[0], parts[-1]), parts[1:-1], 0, 120)
-    [part] = BlocksRun(MANY, SMALL, options, False, 0, (one,)).parts()
-    return tuple(part(Watch(1, None).clock()).counts)
+    plan = StretchPlan((parts[0], parts[-1]), parts[1:-1], 0, 120)
+    [part] = SampledBlocksRun(MANY, SMALL, options, False, 0, ((0, range(120)),), 2, (plan,)).parts()
+    return tuple(part(RunMonitor(1, None).new_timer()).counts)
 
 
 def counts_when_blocks_begin(definition: str, blocks: list[int]) -> list[SmCounts]:
     """Return what one SM with just these blocks has counted when each begins, and at the end."""
     options = Options(definition=definition, threads=None, sms=1).resolve(SMALL)
-    sm = Run(MANY, SMALL, options, False, 0)._sm(0, Watch(1, None).clock())
+    sm = ModelRun(MANY, SMALL, options, False, 0, ((0, range(120)),), 2)._sm(0, RunMonitor(1, None).new_timer())
     found = []
     for block in (*blocks, None, None):
         assert sm.run_to_block()
         found.append(sm.counts())
-        sm.give(block)
+        sm.give_block(block)
     assert not sm.run_to_block()
     return [*found[: len(blocks)], sm.counts()]
 
@@ -290,27 +290,29 @@ def test_parts_count_what_an_sm_counts_that_has_only_their_blocks(definition):
     for number, part in enumerate(parts):
         counted, before = found[2 * number : 2 * number + 2]
         first, last = seen[at[part.first]], seen[at[part.last - 1] + 1]
-        assert counted == minus(last, first)
-        assert before == minus(first, seen[at[part.first - 2]] if part.begin < part.first else first)
+        assert counted == subtract_counts(last, first)
+        assert before == subtract_counts(first, seen[at[part.first - 2]] if part.begin < part.first else first)
     assert deal(MANY.launch, Options(threads=None, sms=1).resolve(SMALL))[0] == range(120)
 
 
 def test_what_lies_between_two_counts_is_their_difference():
     after, before = counts(1, 100, 50, (20, 20, 5), blocks=9), counts(1, 60, 30, (20, 5, 0), blocks=4)
-    assert minus(after, before) == counts(1, 40, 20, (0, 15, 5), blocks=5)
+    assert subtract_counts(after, before) == counts(1, 40, 20, (0, 15, 5), blocks=5)
 
 
-def sampled(head: SmCounts, chosen, tail: SmCounts, before=None) -> Sampled:
+def sampled(head: SmCounts, chosen, tail: SmCounts, before=None) -> SampledSm:
     """Return an SM of 8 stretches of 4 blocks, some of them chosen; what stands before each is like it by default."""
     ends = (Stretch(0, 0, 4), Stretch(36, 36, 40))
     counted = (head, *chosen, tail)
-    return Sampled(Plan(ends, (Stretch(4, 4, 8),) * len(chosen), 8, 40), counted, before or counted)
+    return SampledSm(StretchPlan(ends, (Stretch(4, 4, 8),) * len(chosen), 8, 40), counted, before or counted)
 
 
 def test_over_all_choices_of_stretches_totals_are_right_and_variances_not_too_small_on_average(monkeypatch):
-    monkeypatch.setattr("rdmodel.model.sample_blocks.UNSEEN", 0.0)
+    monkeypatch.setattr("rdmodel.model.sample_blocks.SHARED_ERROR", 0.0)
     whole, (head, tail) = random_counts(8, same_work=False), random_counts(2, same_work=False)
-    found = [estimates_of_blocks([sampled(head, some, tail)])["misses"] for some in itertools.combinations(whole, 3)]
+    found = [
+        estimate_from_stretches([sampled(head, some, tail)])["misses"] for some in itertools.combinations(whole, 3)
+    ]
     totals = [one.value for one in found]
     assert np.mean(totals) == pytest.approx(sum(sm.misses.total for sm in (*whole, head, tail)))
     # As for draws from without end: the same stretches of another run would count something else.
@@ -319,23 +321,23 @@ def test_over_all_choices_of_stretches_totals_are_right_and_variances_not_too_sm
 
 def test_what_a_skip_leaves_and_what_no_stretch_shows_make_intervals_wider():
     warm, cold = counts(0, 100, 90, (10, 0, 0), blocks=4), counts(0, 100, 50, (50, 0, 0), blocks=4)
-    same = estimates_of_blocks([sampled(warm, (warm,) * 4, warm)])
-    drifted = estimates_of_blocks([sampled(warm, (warm,) * 4, warm, before=(cold,) * 6)])
+    same = estimate_from_stretches([sampled(warm, (warm,) * 4, warm)])
+    drifted = estimate_from_stretches([sampled(warm, (warm,) * 4, warm, before=(cold,) * 6)])
     least = 8 / 4**0.5  # stretches that agree are taken to vary by a request
-    unseen = UNSEEN / 4**0.5 * 10 * 8
-    assert same["misses"].standard_error == pytest.approx((least**2 + unseen**2) ** 0.5)
+    shared = SHARED_ERROR / 4**0.5 * 10 * 8
+    assert same["misses"].standard_error == pytest.approx((least**2 + shared**2) ** 0.5)
     assert same["hits"].standard_error == same["misses"].standard_error
     assert same["transactions"].standard_error == 0
     assert drifted["miss_rate"].value == same["miss_rate"].value == 0.1
-    left = DRIFT * 40 * 8
-    assert drifted["misses"].standard_error == pytest.approx((left**2 + least**2 + unseen**2) ** 0.5)
+    left = DRIFT_WEIGHT * 40 * 8
+    assert drifted["misses"].standard_error == pytest.approx((left**2 + least**2 + shared**2) ** 0.5)
     assert drifted["miss_rate"].standard_error == pytest.approx(drifted["misses"].standard_error / 1000)
 
 
 def test_what_several_sms_have_in_common_does_not_average_out():
     warm, cold = counts(0, 100, 90, (10, 0, 0), blocks=4), counts(0, 100, 50, (50, 0, 0), blocks=4)
     one = sampled(warm, (warm,) * 4, warm, before=(cold,) * 6)
-    alone, both = (estimates_of_blocks([one] * number)["misses"].standard_error for number in (1, 2))
+    alone, both = (estimate_from_stretches([one] * number)["misses"].standard_error for number in (1, 2))
     least = 8 / 4**0.5
     assert both**2 - 2 * least**2 == pytest.approx(4 * (alone**2 - least**2))
 
@@ -343,7 +345,7 @@ def test_what_several_sms_have_in_common_does_not_average_out():
 def test_where_nothing_was_skipped_nothing_drifts():
     warm, none = counts(0, 100, 90, (10, 0, 0), blocks=4), counts(0, 0, 0, (0, 0, 0), blocks=0)
     close = sampled(warm, (warm,) * 4, warm, before=(none,) * 6)
-    assert estimates_of_blocks([close]) == estimates_of_blocks([sampled(warm, (warm,) * 4, warm)])
+    assert estimate_from_stretches([close]) == estimate_from_stretches([sampled(warm, (warm,) * 4, warm)])
 
 
 @BOTH
@@ -389,18 +391,21 @@ def test_estimates_are_in_every_form_of_the_result():
         ({"sample_sms": 1}, "sample_sms=1: must be at least 2, for the error to be estimated"),
         ({"sample_sms": 0}, "sample_sms=0: must be at least 1"),
         ({"sample_sms": 2.0}, "sample_sms=2.0: must be a whole number"),
-        ({"sample_sms": 3}, "sample_sms=3: there are 2 SMs"),
-        ({"sample_sms": 2, "model_sms": 2}, "sample_sms=2: not together with model_sms"),
-        ({"sample_sms": 2, "seeds": 2}, "sample_sms: not together with seeds, a sample is of one run"),
-        ({"sample_sms": 2, "ablation": True}, "sample_sms: not together with ablation, a sample is of one run"),
-        ({"sample_blocks": 0.1, "breakdown": "paper"}, "sample_blocks: not together with breakdown"),
+        ({"sample_sms": 3}, "sample_sms=3: must be at most 2, the number of SMs"),
+        ({"sample_sms": 2, "model_sms": 2}, "sample_sms cannot be combined with model_sms: "),
+        ({"sample_sms": 2, "seeds": 2}, "sample_sms cannot be combined with seeds: a sample is drawn for a single run"),
+        ({"sample_sms": 2, "ablation": True}, "sample_sms cannot be combined with ablation: "),
+        ({"sample_blocks": 0.1, "breakdown": "paper"}, "sample_blocks cannot be combined with breakdown: "),
         ({"sample_blocks": 0}, "sample_blocks=0: must be a number above 0 and at most 1"),
         ({"sample_blocks": 1.5}, "sample_blocks=1.5: must be a number above 0 and at most 1"),
         ({"sample_blocks": True}, "sample_blocks=True: must be a number"),
         ({"sample_blocks": float("nan")}, "sample_blocks=nan: must be a number"),
-        ({"sample_blocks": 0.1, "sample_sms": 2}, "sample_blocks=0.1: not together with sample_sms"),
-        ({"sample_blocks": 0.1, "model_sms": "all"}, "sample_blocks: not together with model_sms='all'"),
-        ({"sample_blocks": 0.1, "first_touch_factor": 2.0}, "sample_blocks: not together with first_touch_factor"),
+        ({"sample_blocks": 0.1, "sample_sms": 2}, "sample_blocks=0.1 cannot be combined with sample_sms: "),
+        ({"sample_blocks": 0.1, "model_sms": "all"}, "sample_blocks cannot be combined with model_sms='all': "),
+        (
+            {"sample_blocks": 0.1, "first_touch_factor": 2.0},
+            "sample_blocks cannot be combined with first_touch_factor: ",
+        ),
     ],
 )
 def test_what_cannot_be_sampled_is_refused(options, message):

@@ -98,7 +98,10 @@ def test_the_compiled_cache_equals_lists_of_lines(logs, l2):
 def test_what_leaves_the_sms_and_how_the_l2_serves_it_equal_the_reference(program, gpu, l2, options, seed, at_once):
     gpu = gpu.replace(l2=l2)
     most_logged, most_pending = at_once
-    with patch.object(shared_l2, "LOG_FULL", most_logged), patch.object(shared_l2, "MOST_PENDING", most_pending):
+    with (
+        patch.object(shared_l2, "MAX_LOGGED_REQUESTS", most_logged),
+        patch.object(shared_l2, "MIN_PENDING_TO_MERGE", most_pending),
+    ):
         found = run(*program, gpu, seed, **options).l2
     logs = requests_of(*program, gpu, seed, **options)
     assert counted(found) == counted(reference.shared_l2(logs, l2.slices, l2.sets(LINE), l2.ways))
@@ -225,7 +228,7 @@ def test_means_over_seeds_are_means_of_every_count():
 
 def test_a_run_that_is_long_enough_to_be_merged_many_times_equals_one_that_is_merged_once():
     trace = tracegen.kernel("gemm", NI=64, NJ=256, NK=64)
-    with patch.object(shared_l2, "LOG_FULL", 50), patch.object(shared_l2, "MOST_PENDING", 1000):
+    with patch.object(shared_l2, "MAX_LOGGED_REQUESTS", 50), patch.object(shared_l2, "MIN_PENDING_TO_MERGE", 1000):
         often = predict(trace, model_sms="all", l2=True).l2
     assert often == predict(trace, model_sms="all", l2=True).l2
     assert often.writes > 0
@@ -240,8 +243,8 @@ def test_what_is_not_merged_yet_does_not_grow_with_the_trace():
 
     pass_time = shared_l2.SharedL2.pass_time
     with (
-        patch.object(shared_l2, "LOG_FULL", 100),
-        patch.object(shared_l2, "MOST_PENDING", 4000),
+        patch.object(shared_l2, "MAX_LOGGED_REQUESTS", 100),
+        patch.object(shared_l2, "MIN_PENDING_TO_MERGE", 4000),
         patch.object(shared_l2.SharedL2, "pass_time", note),
     ):
         reads = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rdmodel as rd
 import tracegen
-from rdmodel.common.estimate import Estimate
+from rdmodel.common.intervals import Estimate
 from rdmodel.results.prediction import MissCounts, Prediction
 from rdmodel.results.serialization import from_record, to_record
 from rdmodel.results.simulation import Simulation

@@ -102,8 +102,8 @@ class TestReuseDistances:
 
 BAD_LINES = [
     ([1.0, 2.0], "integers that fit int64, not float64"),
-    ([1.0, float("nan")], "access 1 is not a number"),
-    ([float("inf")], "access 0 is not a number"),
+    ([1.0, float("nan")], "access 1 is not a line number"),
+    ([float("inf")], "access 0 is not a line number"),
     ([2**63], "access 0 is line 9223372036854775808, beyond int64"),
     (np.array([1, 2**64 - 1], dtype=np.uint64), "access 1 is line 18446744073709551615"),
     ([2**70], "not object"),
@@ -112,7 +112,7 @@ BAD_LINES = [
     ([None], "integers"),
     (["1"], "integers"),
     ([[1, 2], [3, 4]], r"shape \(2, 2\)"),
-    ([[1], [2, 3]], "no array of integers"),
+    ([[1], [2, 3]], "must be an array of integers"),
     (7, r"shape \(\)"),
     (np.array(["2020-01-01"], dtype="datetime64[D]"), "integers"),
 ]
@@ -148,7 +148,7 @@ class TestHistogram:
         lines = np.random.default_rng(seed).integers(0, distinct, 2000)
         whole = histogram(lines)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(distance, "CHUNK", 7)
+            patch.setattr(distance, "ACCESSES_PER_CHUNK", 7)
             assert histogram(lines) == whole
 
     def test_of_a_stream_longer_than_a_piece(self):
@@ -207,7 +207,7 @@ class TestHistogram:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            (([0, 1], [1], 0), "counts: 1 of them for 2 distances"),
+            (([0, 1], [1], 0), r"counts: must be as many as distances \(2\), not 1"),
             (([1, 0], [1, 1], 0), "distances: must be ascending"),
             (([1, 1], [1, 1], 0), "distances: must be ascending"),
             (([-1], [1], 0), "distances=-1: must be 0"),

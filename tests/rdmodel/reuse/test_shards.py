@@ -15,7 +15,7 @@ from rdmodel.errors import ConfigError, TraceError
 from rdmodel.model.options import Options
 from rdmodel.model.round_robin import kernel_histogram
 from rdmodel.reuse.sampled import SampledCurve, SampledHistogram
-from rdmodel.reuse.shards import HASHES
+from rdmodel.reuse.shards import HASH_VALUES
 from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
 from tests.rdmodel.model.test_predict import BUSY, load, store
 
@@ -34,7 +34,7 @@ def naive_hash(line: int, seed: int) -> int:
 
 def naive_shards(lines, rate, seed):
     """Return {(distance, part): accesses} among the sampled lines, by a list as the stack; -1 = infinite."""
-    limit = max(1, round(rate * HASHES))
+    limit = max(1, round(rate * HASH_VALUES))
     stack, counts = [], {}
     for line in lines:
         if (own := naive_hash(line, seed)) >= limit:

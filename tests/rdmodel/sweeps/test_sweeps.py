@@ -509,7 +509,7 @@ def test_a_program_that_fails_has_the_reason_at_every_point():
     [
         ([], LINEAR, {}, ConfigError, "traces: there is nothing to run"),
         (3, LINEAR, {}, TraceError, "traces=3: must be a Trace, or several"),
-        ([ATAX, "gemm"], LINEAR, {}, TraceError, "traces: 'gemm' must be a Trace"),
+        ([ATAX, "gemm"], LINEAR, {}, TraceError, "traces='gemm': must be a Trace"),
         ("gemm", LINEAR, {}, TraceError, "traces='gemm': must be a Trace"),
         (ATAX, LINEAR, {"engine": "guess"}, ConfigError, "unknown value for engine: 'guess'"),
         (ATAX, LINEAR, {"n_jobs": 0}, ConfigError, "n_jobs=0: must be at least 1"),
@@ -536,7 +536,7 @@ def test_a_program_that_fails_has_the_reason_at_every_point():
             "only the definition",
         ),
         (ATAX, LINEAR, {"engine": "simulate", "memory": -1}, ConfigError, "memory=-1: must be at least 0"),
-        (ATAX, LINEAR, {"sample_sms": 2, "l2": True}, ConfigError, "sample_sms: not together with l2"),
+        (ATAX, LINEAR, {"sample_sms": 2, "l2": True}, ConfigError, "sample_sms cannot be combined with l2"),
     ],
 )
 def test_mistakes_are_told_before_a_block_is_read(monkeypatch, traces, gpu, grid, error, message):

@@ -9,7 +9,7 @@ import pytest
 
 import rdmodel as rd
 import tracegen
-from rdmodel.common.estimate import Estimate
+from rdmodel.common.intervals import Estimate
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.gpu.latency import unloaded_latency

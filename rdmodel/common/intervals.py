@@ -6,16 +6,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 CONFIDENCE = 0.95
-"""How often an interval is to hold the true value."""
+"""Probability with which an interval is meant to contain the exact value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A number that was not counted but estimated, from what was `sampled` ("4 of 14 SMs").
+    """A number that was estimated from a sample instead of counted; `sampled` describes the sample ("4 of 14 SMs").
 
-    `standard_error` is the estimated standard deviation of `value`. The interval from `low` to `high` is meant to hold
-    the exact number with probability `confidence`, over the random choice of the sample. A sample of everything has
-    the exact value and an interval of no width.
+    `standard_error` is the estimated standard deviation of `value`. The interval from `low` to `high` is meant to
+    contain the exact number with probability `confidence`, over the random choice of the sample. If everything was
+    sampled, `value` is exact and the interval has zero width.
     """
 
     value: float
@@ -26,7 +26,7 @@ class Estimate:
     confidence: float = CONFIDENCE
 
     def __contains__(self, value: float) -> bool:
-        """Tell whether the interval holds a number; one that is off by rounding alone counts as held."""
+        """Tell whether the interval contains a number; rounding errors at its ends are tolerated."""
         slack = 1e-12 * max(1.0, abs(value))
         return self.low - slack <= value <= self.high + slack
 
@@ -40,17 +40,19 @@ class Estimate:
         return asdict(self)
 
 
-def student(freedom: float) -> float:
-    """Return how many standard errors the half of an interval is wide, at so many degrees of freedom."""
+def student_quantile(freedom: float) -> float:
+    """Return half the width of an interval in standard errors: Student's t with `freedom` degrees of freedom."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
-def estimate(value: float, variance: float, freedom: float, sampled: str, *, most: float = float("inf")) -> Estimate:
-    """Return an `Estimate` by Student's t, of a number from 0 to `most`."""
+def student_estimate(
+    value: float, variance: float, freedom: float, sampled: str, *, most: float = float("inf")
+) -> Estimate:
+    """Return the `Estimate` of a number between 0 and `most` with a Student's t interval of `freedom` degrees."""
     error = max(0.0, variance) ** 0.5
-    half = student(freedom) * error if error else 0.0
+    half = student_quantile(freedom) * error if error else 0.0
     return Estimate(
         value=value,
         standard_error=error,

@@ -1,0 +1,16 @@
+"""Exceptions that end work: not errors, and not to be swallowed by code that catches errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from rdmodel.common.cancellation import Cancelled
+from rdmodel.execution.threads import Stop
+from rdmodel.service.scheduler import _Left
+from rdmodel.sweeps.points import Begun
+
+
+@pytest.mark.parametrize("kind", [Stop, Begun, _Left])
+def test_ended_work_is_not_an_error(kind):
+    assert issubclass(kind, Cancelled)
+    assert not issubclass(kind, Exception)
