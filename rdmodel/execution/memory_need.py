@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.progress import Progress
-from rdmodel.trace import Columns, Trace, held
+from rdmodel.trace import Columns, Trace, locate_block
 from rdmodel.trace.coalescing import INSTRUCTIONS_PER_CHUNK, LINES_PER_CHUNK, Chunk, StoreRule, open_block
 
 MB = 1 << 20
@@ -104,9 +104,9 @@ def transactions_within(trace: Trace, blocks: Iterable[int], line: int, most: in
     """
     per_lane = 2 if line >= 16 else 16 // line + 1
     for block in blocks:
-        if type(trace).block is not Trace.block:
+        if not trace.stored:
             return False
-        columns, first = held(trace, block)
+        columns, first = locate_block(trace, block)
         assert isinstance(columns, Columns)
         rows = columns.warp_start[[first, first + trace.launch.block_warps]]
         begin, end = columns.address_start[rows].tolist()

@@ -27,12 +27,12 @@ LOOK = 0.5
 
 def sendable(trace: Trace) -> Trace:
     """Return a trace that other processes can have; one that they cannot, as of an emulated program, is written out."""
-    if type(trace).block is Trace.block:
+    if trace.stored:
         columns = [getattr(trace.columns, field.name) for field in fields(Columns)]
         return trace if all(map(_has_name, columns)) else _copied(trace)
     if not can_be_sent(trace):
         written = Trace(trace.launch, trace.columns, trace.blocks, trusted=True)
-        vars(written)["params"] = dict(getattr(trace, "params", {}))
+        written.params = dict(trace.params)
         return written
     return trace
 

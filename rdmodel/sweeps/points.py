@@ -27,7 +27,7 @@ from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.simulate import simulate
 from rdmodel.sweeps.values import Result
 from rdmodel.trace import Trace, missing_block
-from rdmodel.trace.caching import Held, Repeated
+from rdmodel.trace.caching import CachedTrace, MaterialisedTrace
 
 
 def call(engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any], progress: Progress | None = None) -> Result:
@@ -119,7 +119,7 @@ _LAST: tuple[str, Trace] | None = None
 
 def is_once(trace: Trace) -> bool:
     """Tell whether a trace must be made once and for all: what it is depends on when, or it cannot be sent."""
-    return type(trace).block is not Trace.block and not (trace.any_order and can_be_sent(trace))
+    return not trace.stored and not (trace.any_order and can_be_sent(trace))
 
 
 def sent(trace: Trace) -> Trace | NDArray[np.uint8]:
@@ -127,12 +127,12 @@ def sent(trace: Trace) -> Trace | NDArray[np.uint8]:
 
     Columns are mapped by all. Others go as bytes that are made once, and mapped as well if they are many.
     """
-    if type(trace).block is Trace.block:
+    if trace.stored:
         return sendable(trace)
     # As joblib sends all else: what a script declares goes with it.
     from joblib import wrap_non_picklable_objects
 
-    whole = trace.whole if isinstance(trace, Repeated) else trace
+    whole = trace.original if isinstance(trace, CachedTrace) else trace
     return np.frombuffer(pickle.dumps(wrap_non_picklable_objects(whole, keep_wrapper=False)), np.uint8)
 
 
@@ -148,7 +148,7 @@ def run_one(
 
 def _received(given: NDArray[np.uint8]) -> Trace:
     trace: Trace = pickle.loads(given.data)
-    return trace if isinstance(trace, Held) else Repeated(trace)
+    return trace if isinstance(trace, MaterialisedTrace) else CachedTrace(trace)
 
 
 # ---- answers

@@ -23,7 +23,7 @@ from rdmodel.sweeps.grid import Engine, Point, points, read_axes
 from rdmodel.sweeps.points import asked_blocks, attempt, check, is_once, kept, not_default, revived, run_one, sent
 from rdmodel.sweeps.values import Result, Sweep, SweepRow
 from rdmodel.trace import Trace
-from rdmodel.trace.caching import Held, Repeated, fingerprint
+from rdmodel.trace.caching import CachedTrace, MaterialisedTrace, fingerprint
 
 HEAD_START = 1.0
 """Seconds in which this process works alone."""
@@ -149,8 +149,8 @@ class _Work:
                     self._check(task)
             if subject.once:
                 self._make(subject, made)
-            elif type(trace).block is not Trace.block:
-                subject.trace = Repeated(trace)
+            elif not trace.stored:
+                subject.trace = CachedTrace(trace)
             self.tasks += made
         if not self.tasks:
             raise ConfigError("traces: there is nothing to run")
@@ -192,7 +192,7 @@ class _Work:
     def _make(self, subject: _Subject, tasks: Sequence[_Task]) -> None:
         """Make the blocks that are asked for, now: the next launch of a program may go on where this one ends."""
         try:
-            subject.trace = Held(subject.trace, sorted(subject.asked))
+            subject.trace = MaterialisedTrace(subject.trace, sorted(subject.asked))
         except RdmodelError as error:
             for task in tasks:
                 task.error = task.error or error
@@ -201,7 +201,7 @@ class _Work:
         """Yield tasks; only the trace of the one that is under way keeps its blocks."""
         before: Trace | None = None
         for task in tasks:
-            if before is not task.subject.trace and isinstance(before, Repeated):
+            if before is not task.subject.trace and isinstance(before, CachedTrace):
                 before.forget()
             before = task.subject.trace
             yield task

@@ -14,7 +14,7 @@ from rdmodel.trace.columns import (
     slice_warps,
 )
 from rdmodel.trace.launch import WARP, ArrayInfo, Launch
-from rdmodel.trace.trace import Trace, check_blocks, held, missing_block
+from rdmodel.trace.trace import Trace, check_blocks, locate_block, missing_block
 
 __all__ = [
     "ALL_NEEDS",
@@ -31,7 +31,7 @@ __all__ = [
     "Space",
     "Trace",
     "check_blocks",
-    "held",
+    "locate_block",
     "missing_block",
     "slice_rows",
     "slice_warps",

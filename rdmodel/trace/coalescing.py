@@ -17,7 +17,7 @@ from rdmodel.trace._coalesce import coalesce_columns, coalesce_segment
 from rdmodel.trace.columns import Columns, Program, Segment
 from rdmodel.trace.launch import WARP
 from rdmodel.trace.mapped_pages import Pages
-from rdmodel.trace.trace import Trace, held
+from rdmodel.trace.trace import Trace, locate_block
 
 SECTOR = 32
 """Bytes of a sector: what GPUs since Volta fetch of a line, and what their profilers count."""
@@ -204,7 +204,7 @@ class WarpStream:
 
 def open_block(trace: Trace, block: int, line: int, rule: StoreRule) -> list[WarpStream]:
     """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
-    source, first = held(trace, block)
+    source, first = locate_block(trace, block)
     return [WarpStream(source, first + warp, line, rule, trace.pages) for warp in range(trace.launch.block_warps)]
 
 

@@ -44,7 +44,7 @@ EVERY = 2
 ELSEWHERE = Space.CONSTANT
 """From this space on, caches of their own serve the access: it is recorded, but makes no L1 transaction."""
 
-CHECKED_AT_A_TIME = 1 << 16
+VALUES_PER_CHECK = 1 << 16
 """Values of a column that a check looks at together: it needs a few times their memory, however long the trace."""
 
 _COLUMN_TYPES: dict[str, Any] = {
@@ -204,9 +204,9 @@ def _check_offsets(name: str, offsets: NDArray[np.int64], end: int, pages: Pages
 
 
 def _runs(n: int) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of consecutive runs of at most `CHECKED_AT_A_TIME` of n values."""
-    for first in range(0, n, CHECKED_AT_A_TIME):
-        yield first, min(first + CHECKED_AT_A_TIME, n)
+    """Yield the bounds of consecutive runs of at most `VALUES_PER_CHECK` of n values."""
+    for first in range(0, n, VALUES_PER_CHECK):
+        yield first, min(first + VALUES_PER_CHECK, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

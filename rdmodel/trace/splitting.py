@@ -10,7 +10,7 @@ import numpy as np
 from rdmodel.trace.columns import EVERY, Columns, Program, Segment, slice_rows, slice_warps
 from rdmodel.trace.expansion import expand
 from rdmodel.trace.launch import WARP
-from rdmodel.trace.trace import Trace, held
+from rdmodel.trace.trace import Trace, locate_block
 
 PIECE = 1 << 18
 """Lane addresses in a piece, if nothing else is asked for: 2 MiB of addresses."""
@@ -24,7 +24,7 @@ def pieces(trace: Trace, block: int, limit: int = PIECE) -> Iterator[tuple[int, 
     of a segment's body does. The pages of mapped columns may be given back between two pieces. Raises
     `TraceError` if the trace does not hold the block.
     """
-    source, first = held(trace, block)
+    source, first = locate_block(trace, block)
     warps = trace.launch.block_warps
     if not isinstance(source, Columns):
         yield from _cut_program(source, warps, limit)
