@@ -23,7 +23,7 @@ from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import StoreRule
-from rdmodel.trace.mapped_pages import WINDOW
+from rdmodel.trace.mapped_pages import WINDOW_BYTES
 from tracegen.formats.accelsim import LIST_SUFFIX
 from tracegen.formats.compressed import PACKED
 
@@ -188,7 +188,7 @@ def budget_of(arguments: argparse.Namespace) -> Iterator[Budget]:
     if given is None:
         yield Budget(arguments.command, None)
         return
-    least = _status("VmHWM") + WINDOW + SPARE
+    least = _status("VmHWM") + WINDOW_BYTES + SPARE
     if given <= least:
         raise ConfigError(f"memory={bytes_text(given)}: rdmodel itself takes {bytes_text(least)}; give more")
     limit = _status("VmData") + given - least

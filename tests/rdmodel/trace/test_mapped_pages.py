@@ -18,8 +18,8 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Trace, coalescing, locate_block
 from rdmodel.trace import columns as columns_module
 from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream, open_block
-from rdmodel.trace.mapped_pages import WINDOW, Pages
-from rdmodel.trace.splitting import PIECE, pieces
+from rdmodel.trace.mapped_pages import WINDOW_BYTES, Pages
+from rdmodel.trace.splitting import ADDRESSES_PER_PIECE, split_block
 from rdmodel.trace.storage import load, save
 from tests.rdmodel.trace.test_trace import changed, launch, make_raw
 from tests.support.random_traces import column_traces, write_out
@@ -65,7 +65,7 @@ def long_trace(warps: int, instructions: int) -> Trace:
 def folder(tmp_path_factory):
     """Return a folder with a trace of four times the window."""
     path = tmp_path_factory.mktemp("paging") / "long"
-    save(long_trace(8, 4 * WINDOW // 8 // 32 // 8), path)
+    save(long_trace(8, 4 * WINDOW_BYTES // 8 // 32 // 8), path)
     return path
 
 
@@ -84,7 +84,7 @@ def test_what_was_checked_is_no_longer_in_memory(folder):
     loaded = load(folder)
     assert resident(folder) == 0
     assert int(loaded.columns.addresses[0]) >= 0
-    assert 0 < resident(folder) < WINDOW
+    assert 0 < resident(folder) < WINDOW_BYTES
 
 
 @LINUX
@@ -97,10 +97,10 @@ def test_readers_have_no_more_than_the_window_and_a_piece_in_memory(folder):
 
     drain(loaded, look)
     for block in loaded.blocks:
-        for _, columns in pieces(loaded, block):
+        for _, columns in split_block(loaded, block):
             assert columns.addresses.max() < 1 << 24
             look()
-    assert WINDOW // 8 < max(seen) < WINDOW + 16 * PIECE
+    assert WINDOW_BYTES // 8 < max(seen) < WINDOW_BYTES + 16 * ADDRESSES_PER_PIECE
 
 
 def test_a_check_takes_little_memory_whatever_the_length(folder):
@@ -117,7 +117,7 @@ def test_a_block_is_read_where_it_lies(folder):
     tracemalloc.start()
     drain(loaded, lambda: None)
     for block in loaded.blocks:
-        for _ in pieces(loaded, block):
+        for _ in split_block(loaded, block):
             pass
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
