@@ -15,8 +15,8 @@ import numpy as np
 
 from rdmodel import presets
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.gpu.config import GPU, PARTS
-from rdmodel.gpu.overrides import keys, override, parse_number
+from rdmodel.gpu.config import GPU, GPU_TABLES
+from rdmodel.gpu.overrides import override, override_keys, parse_number
 from rdmodel.model.options import Options
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
 from rdmodel.simulator.options import SimulationOptions
@@ -169,9 +169,9 @@ def _options(engine: str) -> dict[str, Any]:
 @cache
 def _keys() -> dict[str, Any]:
     """Return the keys of a GPU with their types."""
-    hints = {"": get_type_hints(GPU), **{name: get_type_hints(part) for name, part in PARTS.items()}}
+    hints = {"": get_type_hints(GPU), **{name: get_type_hints(part) for name, part in GPU_TABLES.items()}}
     found = {}
-    for key in keys():
+    for key in override_keys():
         table, _, name = key.rpartition(".")
         if key not in NOT_VARIED:
             # Parameters of index functions are whole numbers, but for masks.

@@ -13,7 +13,7 @@ from typing import Any
 
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, dram_latency, flits_of, unloaded_latency
+from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, count_flits, dram_latency, unloaded_latency
 from rdmodel.model.machine_options import matching_options
 from rdmodel.results.prediction import L2Prediction, Prediction
 
@@ -70,8 +70,8 @@ def roofline(prediction: Prediction, gpu: GPU) -> Roofline:
         raise ConfigError("prediction: has no L2 (l2=True), whose traffic the roofline needs")
     sms = prediction.config["options"]["sms"]
     port = (prediction.transactions + l2.writes) / sms
-    down = l2.reads * flits_of(READ_BYTES, gpu) + l2.writes * flits_of(HEADER_BYTES + l2.line, gpu)
-    up = l2.reads * flits_of(HEADER_BYTES + l2.line, gpu)
+    down = l2.reads * count_flits(READ_BYTES, gpu) + l2.writes * count_flits(HEADER_BYTES + l2.line, gpu)
+    up = l2.reads * count_flits(HEADER_BYTES + l2.line, gpu)
     ports = min(sms, gpu.l2.slices)
     return Roofline(
         sm=_with_dram(prediction, gpu, port, l2.miss_rate),
