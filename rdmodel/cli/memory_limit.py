@@ -90,7 +90,7 @@ class Budget:
 
         def need(lines: int) -> int:
             run = memory_need.prediction_bytes(lines, sms=len(per_sm), sets=gpu.l1.sets, warps=warps, runs=seeds)
-            return run + (memory_need.LISTED * lines if listed else 0)
+            return run + (memory_need.JSON_BYTES_PER_DISTANCE * lines if listed else 0)
 
         # Which SM a dispatcher gives a block to is known when it does.
         dispatched = chosen.model_sms == "all" and chosen.definition == "hardware"
@@ -123,7 +123,7 @@ class Budget:
 
         def need(lines: int) -> int:
             run = memory_need.sampled_bytes(lines, rate, sms=len(per_sm), warps=warps)
-            return run + (memory_need.LISTED * ceil(rate * lines) if listed else 0)
+            return run + (memory_need.JSON_BYTES_PER_DISTANCE * ceil(rate * lines) if listed else 0)
 
         advice = f"follow fewer lines (--sample), or {ADVICE['mrc']}"
         self._admit(trace, per_sm, gpu.l1.line, StoreRule.DROP, need, progress, advice)

@@ -13,7 +13,7 @@ from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.contests.combinations import BASELINE, Combination, Wanted, combination
 from rdmodel.errors import ConfigError, TraceError, suggestion
-from rdmodel.execution.processes import in_processes, sendable
+from rdmodel.execution.processes import make_picklable, run_in_processes
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import residency
 from rdmodel.policies import SWL, IndexFunction, Policy, policy_of_kind
@@ -187,7 +187,7 @@ def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
         if not isinstance(trace, Trace):
             raise TraceError(f"traces: {trace!r} must be a Trace (tracegen.kernel, rdmodel.load)")
         residency(trace.launch, gpu)
-        kernels.append(sendable(trace))
+        kernels.append(make_picklable(trace))
     if not kernels:
         raise ConfigError("traces: there is nothing to run")
     return kernels
@@ -216,7 +216,7 @@ def _in_order(found: Iterable[Mapping[str, Simulation]], names: Iterable[str]) -
 
 def _run_all(runs: Sequence[Run], n_jobs: int) -> Generator[tuple[int, str, Simulation], None, None]:
     """Yield the runs' kernels, combinations and simulations as they are finished, in any order."""
-    return in_processes(_run, runs, n_jobs)
+    return run_in_processes(_run, runs, n_jobs)
 
 
 def _run(kernel: int, name: str, arguments: Arguments) -> tuple[int, str, Simulation]:

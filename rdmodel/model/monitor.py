@@ -10,7 +10,7 @@ from threading import Event, Lock
 from time import perf_counter
 
 from rdmodel.common.progress import Progress
-from rdmodel.execution.threads import Stop
+from rdmodel.execution.threads import Cancelled
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import StoreRule, WarpStream, open_block
 
@@ -39,7 +39,7 @@ class Watch:
     def tick(self) -> None:
         """Take note, in any thread, that work goes on."""
         if self.stop.is_set():
-            raise Stop
+            raise Cancelled
         if not self.in_threads:
             self.look()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rdmodel.common.progress import Progress
-from rdmodel.execution.threads import in_turn
+from rdmodel.execution.threads import run_in_order
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import residency
 from rdmodel.model.averages import average
@@ -75,7 +75,7 @@ class Study:
         parts = [partial(part, watch.clock()) for run in runs for part in run.parts()]
         watch.in_threads = n_jobs != 1 and len(parts) > 1
         found: list[Prediction] = []
-        with closing(in_turn(parts, n_jobs, watch.stop, watch.look)) as results:
+        with closing(run_in_order(parts, n_jobs, watch.stop, watch.look)) as results:
             for run in runs:
                 found.append(run.result([next(results) for _ in run.parts()]))  # noqa: PERF401, errors come in turn
         watch.look()

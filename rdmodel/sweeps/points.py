@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rdmodel.common.progress import Progress
 from rdmodel.errors import RdmodelError
 from rdmodel.estimation.estimate import estimate
-from rdmodel.execution.processes import can_be_sent, sendable
+from rdmodel.execution.processes import is_picklable, make_picklable
 from rdmodel.gpu.config import GPU
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
@@ -119,7 +119,7 @@ _LAST: tuple[str, Trace] | None = None
 
 def is_once(trace: Trace) -> bool:
     """Tell whether a trace must be made once and for all: what it is depends on when, or it cannot be sent."""
-    return not trace.stored and not (trace.any_order and can_be_sent(trace))
+    return not trace.stored and not (trace.any_order and is_picklable(trace))
 
 
 def sent(trace: Trace) -> Trace | NDArray[np.uint8]:
@@ -128,7 +128,7 @@ def sent(trace: Trace) -> Trace | NDArray[np.uint8]:
     Columns are mapped by all. Others go as bytes that are made once, and mapped as well if they are many.
     """
     if trace.stored:
-        return sendable(trace)
+        return make_picklable(trace)
     # As joblib sends all else: what a script declares goes with it.
     from joblib import wrap_non_picklable_objects
 

@@ -15,8 +15,8 @@ from rdmodel.answers.store import Answers
 from rdmodel.common.checks import check_choice
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, RdmodelError, TraceError
-from rdmodel.execution.processes import in_processes
-from rdmodel.execution.threads import Stop, check_jobs, cores
+from rdmodel.execution.processes import run_in_processes
+from rdmodel.execution.threads import Cancelled, available_cores, check_jobs
 from rdmodel.gpu.config import GPU
 from rdmodel.results.describe import describe_trace
 from rdmodel.sweeps.grid import Engine, Point, points, read_axes
@@ -57,7 +57,7 @@ def sweep(
     `progress` is called with (points finished, points in all).
 
     Raises `ConfigError` for a name or value that means nothing, or if no point can be run, and then what the first one
-    raised; `TraceError` for what is no trace; `SimulationError` if a process is ended from outside.
+    raised; `TraceError` for what is no trace; `SimulationError` if a worker process is killed.
     """
     check_choice("engine", engine, Engine)
     check_jobs(n_jobs)
@@ -69,7 +69,7 @@ def sweep(
         work = _Work(engine, cache, progress)
         work.plan(traces, list(points(axes)))
         work.look_up()
-        work.run(cores() if n_jobs == -1 else n_jobs)
+        work.run(available_cores() if n_jobs == -1 else n_jobs)
         work.check_any()
     return Sweep(
         engine=engine,
@@ -253,13 +253,13 @@ class _Work:
         def listen(_begun: int, _blocks: int) -> None:
             self._look(self._done, len(self.tasks))
             if others_pay():
-                raise Stop
+                raise Cancelled
 
         for task in self._in_turn(tuple(left)):
             assert task.machine is not None
             try:
                 result = attempt(self._engine, task.subject.trace, task.machine, task.point.options, listen)
-            except Stop:
+            except Cancelled:
                 return
             left.popleft()
             self._finish(task, result)
@@ -274,7 +274,7 @@ class _Work:
             for at, task in enumerate(left)
             for number in [task.subject.number]
         ]
-        finished = in_processes(run_one, runs, min(jobs, len(left)))
+        finished = run_in_processes(run_one, runs, min(jobs, len(left)))
         try:
             for at, result in finished:
                 self._finish(left[at], result)

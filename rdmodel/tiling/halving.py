@@ -18,7 +18,7 @@ from typing import Any
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, RdmodelError
 from rdmodel.estimation.estimate import estimate
-from rdmodel.execution.threads import Stop, in_turn
+from rdmodel.execution.threads import Cancelled, run_in_order
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import residency
 from rdmodel.results.prediction import Prediction
@@ -120,7 +120,7 @@ class Race:
         alone = self._n_jobs == 1 or not all(one.trace is not None and one.trace.any_order for one in runners)
         stop = Event()
         pieces = [partial(self._estimate, one, work, stop) for one in runners]
-        with closing(in_turn(pieces, 1 if alone else self._n_jobs, stop, self._look)) as results:
+        with closing(run_in_order(pieces, 1 if alone else self._n_jobs, stop, self._look)) as results:
             for _ in results:
                 self._done += 1
                 self._look()
@@ -130,7 +130,7 @@ class Race:
 
         def listen(_begun: int, _blocks: int) -> None:
             if stop.is_set():
-                raise Stop
+                raise Cancelled
             if get_ident() == self._caller:
                 self._look()
 
