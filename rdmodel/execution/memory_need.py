@@ -71,7 +71,7 @@ def _table_slots(n: int) -> int:
 
 
 def core_bytes(lines: int, sets: int, warps: int) -> int:
-    """Bound the memory of one modelled SM with `lines` in `sets` sets and `warps` resident warps, and exact distances."""
+    """Bound the memory of one modelled SM: `lines` in `sets` sets, `warps` resident warps, and exact distances."""
     records = 2 * _LINE_BYTES * lines + _table_bytes(lines)
     positions = _table_slots(2 * lines) if sets == 1 else 4 * lines
     stacks = 3 * _POSITION_BYTES * positions // 2 + _STACK_BYTES * sets
