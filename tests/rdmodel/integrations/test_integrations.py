@@ -87,7 +87,7 @@ def test_a_ranking_without_tiles_is_refused_with_the_reason():
 def test_a_ranking_has_no_tiles_or_options_beside_it():
     with pytest.raises(ConfigError, match="tiles, gpu: cannot be combined with a ranking"):
         candidates.ranking_of(SIX, [], {"gpu": "x"})
-    with pytest.raises(ConfigError, match="tiles: are needed"):
+    with pytest.raises(ConfigError, match="tiles: are missing"):
         candidates.ranking_of(lambda tile: None, None, {})
     with pytest.raises(ConfigError, match="must be a ranking"):
         candidates.ranking_of(3, None, {})
@@ -437,7 +437,7 @@ def test_a_trace_that_cannot_be_made_is_an_error():
     [
         (3, {}, "kernel=3: must be a function"),
         (GEMM, {"names": {"X": "BLOCK"}}, "names: X: rows has the parameters N, T"),
-        (affine, {"names": {"T": "BLOCK"}}, "only an affine kernel"),
+        (affine, {"names": {"T": "BLOCK"}}, "names: cannot be combined with a function"),
         (affine, {"gpu": "gtx4700"}, "gtx4700"),
         (lambda n, /: n, {}, "must take its arguments by name"),
     ],
