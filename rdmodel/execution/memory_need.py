@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rdmodel.common.progress import Progress
 from rdmodel.trace import Columns, Trace, locate_block
-from rdmodel.trace.coalescing import INSTRUCTIONS_PER_CHUNK, LINES_PER_CHUNK, Chunk, StoreRule, open_block
+from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, DEFAULT_CHUNK_LINES, Chunk, StoreRule, open_block
 
 MB = 1 << 20
 """Bytes of a mebibyte."""
@@ -75,7 +75,7 @@ def core_bytes(lines: int, sets: int, warps: int) -> int:
     records = 2 * _LINE_BYTES * lines + _table_bytes(lines)
     positions = _table_slots(2 * lines) if sets == 1 else 4 * lines
     stacks = 3 * _POSITION_BYTES * positions // 2 + _STACK_BYTES * sets
-    buffers = warps * 2 * (_INSTRUCTION_BYTES * INSTRUCTIONS_PER_CHUNK + 8 * LINES_PER_CHUNK)
+    buffers = warps * 2 * (_INSTRUCTION_BYTES * DEFAULT_CHUNK_INSTRUCTIONS + 8 * DEFAULT_CHUNK_LINES)
     return records + stacks + _DISTANCE_BYTES * lines + buffers
 
 
@@ -110,7 +110,7 @@ def sampled_bytes(lines: int, rate: float, *, sms: int, warps: int) -> int:
     counters = (3 * sms + sms + 2) * _COUNTER_BYTES
     stack = 3 * _POSITION_BYTES * _table_slots(2 * followed) // 2 + _STACK_BYTES
     each = _table_bytes(followed) + stack + 3 * 8 * followed
-    buffers = warps * 2 * (_INSTRUCTION_BYTES * INSTRUCTIONS_PER_CHUNK + 8 * LINES_PER_CHUNK)
+    buffers = warps * 2 * (_INSTRUCTION_BYTES * DEFAULT_CHUNK_INSTRUCTIONS + 8 * DEFAULT_CHUNK_LINES)
     need = counters * followed + sms * each + buffers + 2 * MB
     return max(need, _LARGE_TABLE_BYTES) if lines > _LARGE_TABLE_LINES else need
 

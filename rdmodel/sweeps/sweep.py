@@ -39,7 +39,7 @@ SINGLE_PROCESS_SECONDS = 1.0
 """Seconds for which this process works alone."""
 
 PROCESS_STARTUP_SECONDS = 2.0
-"""Seconds that worker processes take to start, about; they must save more than that."""
+"""Approximate seconds that worker processes take to start; they must save more than that."""
 
 
 def sweep(

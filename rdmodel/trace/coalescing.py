@@ -22,10 +22,10 @@ from rdmodel.trace.trace import Trace, locate_block
 SECTOR = 32
 """Bytes of a sector: the unit that GPUs since Volta fetch of a line, and that their profilers count."""
 
-INSTRUCTIONS_PER_CHUNK = 2048
+DEFAULT_CHUNK_INSTRUCTIONS = 2048
 """Default capacity of a `Chunk` in instructions."""
 
-LINES_PER_CHUNK = 16384
+DEFAULT_CHUNK_LINES = 16384
 """Default capacity of a `Chunk` in lines."""
 
 ROWS_PER_PASS = 1 << 16
@@ -70,8 +70,8 @@ class Chunk(ChunkBuffers):
 
     def __init__(
         self,
-        instructions: int = INSTRUCTIONS_PER_CHUNK,
-        lines: int = LINES_PER_CHUNK,
+        instructions: int = DEFAULT_CHUNK_INSTRUCTIONS,
+        lines: int = DEFAULT_CHUNK_LINES,
         *,
         details: bool = False,
         masks: bool = False,
