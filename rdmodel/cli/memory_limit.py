@@ -17,7 +17,7 @@ from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
 from rdmodel.execution import memory_need
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.cores import store_rule
 from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
@@ -86,7 +86,7 @@ class Budget:
         names = {field.name for field in dataclasses.fields(Options)}
         chosen = Options(**{name: value for name, value in options.items() if name in names}).resolve(gpu)
         per_sm = deal(trace.launch, chosen)
-        warps = residency(trace.launch, gpu).blocks * trace.launch.block_warps
+        warps = compute_occupancy(trace.launch, gpu).blocks * trace.launch.block_warps
 
         def need(lines: int) -> int:
             run = memory_need.prediction_bytes(lines, sms=len(per_sm), sets=gpu.l1.sets, warps=warps, runs=seeds)
@@ -104,7 +104,7 @@ class Budget:
         launch = trace.launch
         blocks = launch.blocks if options["blocks"] is None else min(options["blocks"], launch.blocks)
         sms = min(gpu.sms if options["sms"] is None else options["sms"], blocks)
-        warps = residency(launch, gpu).blocks * launch.block_warps
+        warps = compute_occupancy(launch, gpu).blocks * launch.block_warps
 
         def need(lines: int) -> int:
             return memory_need.simulation_bytes(lines, sms=sms, warps=warps)
@@ -119,7 +119,7 @@ class Budget:
         if self.limit is None:
             return
         per_sm = deal(trace.launch, options)
-        warps = residency(trace.launch, gpu).blocks * trace.launch.block_warps
+        warps = compute_occupancy(trace.launch, gpu).blocks * trace.launch.block_warps
 
         def need(lines: int) -> int:
             run = memory_need.sampled_bytes(lines, rate, sms=len(per_sm), warps=warps)

@@ -15,7 +15,7 @@ from rdmodel.contests.combinations import BASELINE, Combination, Wanted, combina
 from rdmodel.errors import ConfigError, TraceError, suggestion
 from rdmodel.execution.processes import make_picklable, run_in_processes
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import SWL, IndexFunction, Policy, policy_of_kind
 from rdmodel.results.describe import frame
 from rdmodel.results.simulation import Simulation
@@ -186,7 +186,7 @@ def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
     for trace in [traces] if isinstance(traces, Trace) else traces:
         if not isinstance(trace, Trace):
             raise TraceError(f"traces: {trace!r} must be a Trace (tracegen.kernel, rdmodel.load)")
-        residency(trace.launch, gpu)
+        compute_occupancy(trace.launch, gpu)
         kernels.append(make_picklable(trace))
     if not kernels:
         raise ConfigError("traces: there is nothing to run")

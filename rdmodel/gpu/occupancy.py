@@ -10,14 +10,14 @@ from rdmodel.trace import WARP, Launch
 
 
 @dataclass(frozen=True, slots=True)
-class Residency:
+class Occupancy:
     """The number of resident `blocks` of one SM, and the name of the resource that limits it (`limiter`)."""
 
     blocks: int
     limiter: str
 
 
-def residency(launch: Launch, gpu: GPU) -> Residency:
+def compute_occupancy(launch: Launch, gpu: GPU) -> Occupancy:
     """Return the occupancy: the number of blocks of a launch that fit on one SM at a time, and its limit.
 
     The number is the minimum over the limits on blocks, threads, warps, registers and shared memory; registers are
@@ -43,4 +43,4 @@ def residency(launch: Launch, gpu: GPU) -> Residency:
     if fits[limiter] == 0:
         need, has = needs[limiter]
         raise LaunchError(f"a block cannot be resident: it needs {need} {limiter}, an SM of {gpu.name} has {has}")
-    return Residency(fits[limiter], limiter)
+    return Occupancy(fits[limiter], limiter)

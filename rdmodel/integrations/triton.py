@@ -16,7 +16,7 @@ from typing import Any
 from rdmodel import presets
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.integrations import candidates
 from rdmodel.trace import Trace
 
@@ -67,7 +67,7 @@ def perf_model(
     def predicted(**arguments: Any) -> float:
         try:
             trace = make(arguments)
-            residency(trace.launch, machine)
+            compute_occupancy(trace.launch, machine)
         except LaunchError:
             return math.inf
         tile = trace.launch.kernel

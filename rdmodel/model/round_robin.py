@@ -7,7 +7,7 @@ from typing import Any
 from rdmodel.common.progress import Progress
 from rdmodel.errors import TraceError
 from rdmodel.gpu.config import GPU, replace
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
 from rdmodel.policies import Linear
@@ -39,7 +39,7 @@ def kernel_histogram(
     Warps take turns, an instruction each; SMs and blocks are those of resolved `options`, and each SM's history is its
     own, as in `predict` without latencies. Raises `TraceError` for blocks that hold no loads.
     """
-    slots = residency(trace.launch, gpu).blocks
+    slots = compute_occupancy(trace.launch, gpu).blocks
     per_sm = deal(trace.launch, options)
     found = [shards(rate, seed) for _ in per_sm]
     total, begun = sum(map(len, per_sm)), 0

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from rdmodel.errors import TraceError
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model import shared_l2
 from rdmodel.model.averages import each_counter, sum_histograms
 from rdmodel.model.cores import make_core
@@ -87,7 +87,9 @@ class Run:
 
     def _sm(self, sm: int, clock: Clock) -> Sm:
         launch = self.trace.launch
-        core = make_core(self.gpu, self.options, residency(launch, self.gpu).blocks, launch.block_warps, self.track)
+        core = make_core(
+            self.gpu, self.options, compute_occupancy(launch, self.gpu).blocks, launch.block_warps, self.track
+        )
         return Sm(self.trace, core, self.gpu, self.options, self.seed, sm, clock)
 
     def _part(self, sms: Sequence[Sm], clock: Clock, started: float) -> Part:
@@ -155,7 +157,9 @@ class BlocksRun(Run):
 
     def _run_stretches(self, sm: int, blocks: Sequence[int], one: Plan, clock: Clock) -> Part:
         started = perf_counter()
-        counts = self._sm(sm, clock).run_stretches(blocks, one.parts, residency(self.trace.launch, self.gpu).blocks)
+        counts = self._sm(sm, clock).run_stretches(
+            blocks, one.parts, compute_occupancy(self.trace.launch, self.gpu).blocks
+        )
         return Part(counts, [], clock.trace_seconds, perf_counter() - started - clock.trace_seconds - clock.waited)
 
     def result(self, parts: Sequence[Part]) -> Prediction:

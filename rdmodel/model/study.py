@@ -11,7 +11,7 @@ from functools import partial
 from rdmodel.common.progress import Progress
 from rdmodel.execution.threads import run_in_order
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.averages import average
 from rdmodel.model.dealing import deal
 from rdmodel.model.monitor import Watch
@@ -62,7 +62,7 @@ class Study:
 
     def sample_blocks(self, gpu: GPU, options: Options, share: float) -> Prediction:
         """Return what some stretches of the SMs' blocks say of all of them."""
-        resident = residency(self.trace.launch, gpu).blocks
+        resident = compute_occupancy(self.trace.launch, gpu).blocks
         dealt = deal(self.trace.launch, options)
         plans = tuple(plan(len(blocks), resident, share, self.seed, sm) for sm, blocks in enumerate(dealt))
         [result] = self._all([BlocksRun(self.trace, gpu, options, False, self.seed, plans)])

@@ -20,7 +20,7 @@ from rdmodel.errors import ConfigError, RdmodelError
 from rdmodel.estimation.estimate import estimate
 from rdmodel.execution.threads import Cancelled, run_in_order
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.objectives import Objective, Value
 from rdmodel.tiling.values import RankedTile, Tile, tile_text
@@ -93,7 +93,7 @@ class SuccessiveHalving:
                 trace = make_trace(candidate.tile)
                 trace = trace if isinstance(trace, Trace) or not _is_kernel(trace) else trace.trace()
                 if isinstance(trace, Trace):
-                    residency(trace.launch, self._gpu)
+                    compute_occupancy(trace.launch, self._gpu)
             except RdmodelError as error:
                 candidate.infeasible = str(error)
                 continue
