@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import tracegen
-from rdmodel.trace import ELSEWHERE, WARP, Op, Program
+from rdmodel.trace import FIRST_NON_L1_SPACE, WARP, Op, Program
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
 from tracegen import KernelTrace
 
@@ -57,7 +57,7 @@ def coalesce_plainly(program: Program, warps: int, limit: int) -> Iterator[tuple
     done = 0
     for warp in range(warps):
         for segment in program:
-            cached = (segment.op != Op.BARRIER) & (segment.space < ELSEWHERE)
+            cached = (segment.op != Op.BARRIER) & (segment.space < FIRST_NON_L1_SPACE)
             masks, steps = (segment.mask[warp] * cached).tolist(), segment.step.tolist()
             bases = segment.base[warp].tolist()
             for trip in range(segment.trips):

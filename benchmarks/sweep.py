@@ -19,7 +19,7 @@ from typing import Any
 import rdmodel as rd
 import tracegen
 from rdmodel.execution.threads import cores
-from rdmodel.sweeps.grid import points, read_axes
+from rdmodel.sweeps.grid import grid_points, read_axes
 
 GRID = {"index": "linear", "ways": [2, 4, 8], "l1_size": ["16K", "32K", "64K"], "sched": ["random", "gto"]}
 CASES: list[tuple[str, dict[str, Any]]] = [
@@ -42,7 +42,7 @@ def single(trace: rd.Trace, grid: dict[str, Any]) -> list[rd.Prediction]:
     """Return the predictions of all points, each of a call of its own."""
     return [
         rd.predict(trace, point.machine(), histogram=False, n_jobs=1, **point.options)
-        for point in points(read_axes("predict", "gtx470-16k", grid))
+        for point in grid_points(read_axes("predict", "gtx470-16k", grid))
     ]
 
 

@@ -1,7 +1,8 @@
-"""Questions that have been asked before: what makes two of them the same, as a key of 32 bytes.
+"""Compute the key of a question: 32 bytes under which its answer is stored.
 
-A key is the SHA-256 of the question in one canonical form, the version of rdmodel and a digest of its code: code that
-has changed in any way may answer differently, and shares no keys with what it was.
+A question is the content of the key, as JSON: a kernel, a GPU, options. The key is the SHA-256 of the question in
+canonical form, the version of rdmodel and a digest of its code. Changed code may give other answers, so it has other
+keys.
 """
 
 from __future__ import annotations
@@ -20,31 +21,35 @@ from rdmodel.errors import ConfigError
 from rdmodel.version import __version__
 
 PACKAGES = ("rdmodel", "tracegen")
-"""Whose code decides an answer: a question may name a kernel, and what that is, is in tracegen."""
+"""Packages whose code enters the key. A question may name a kernel, and tracegen defines the kernels."""
 
 LIBRARIES = ("numpy", "scipy")
-"""Whose versions decide it, too, among other things by how they draw random numbers; read from their ``version.py``."""
+"""Libraries whose ``version.py`` enters the key: random numbers, among other things, depend on their versions."""
 
-TEXTS = (".py", ".json", ".toml", ".cu", ".cuh")
-COMPILED = (".so", ".pyd")
-HEAD = 4096
-"""Bytes from the beginning of a compiled module that are read: linkers write the identity of the build there."""
+SOURCE_SUFFIXES = (".py", ".json", ".toml", ".cu", ".cuh")
+"""Suffixes of files that enter the digest of the code as a whole."""
+
+BINARY_SUFFIXES = (".so", ".pyd")
+"""Suffixes of compiled modules, which enter it with their sizes, times and first bytes."""
+
+BINARY_HEAD_BYTES = 4096
+"""First bytes of a compiled module that are read: linkers write the identity of the build there."""
 
 
 def question_key(question: Mapping[str, Any]) -> bytes:
-    """Return the 32 bytes by which the answer to a question is kept.
+    """Return the key of a question, 32 bytes.
 
-    Raises `ConfigError` for what `canonical` refuses, and `OSError` where the code of rdmodel cannot be read.
+    Raises `ConfigError` if `canonical` rejects the question, and `OSError` if the code of rdmodel cannot be read.
     """
     return hashlib.sha256(_code_digest() + canonical(question).encode("ascii")).digest()
 
 
 def canonical(question: Mapping[str, Any]) -> str:
-    """Return a question as JSON in one form: keys in order, no spaces, ASCII only.
+    """Return a question in canonical form: JSON with sorted keys, without spaces, in ASCII.
 
-    Tuples count as lists. Whole numbers and others stay apart (1 is not 1.0), and so do texts that only look alike.
-    Raises `ConfigError`, naming the place, for anything that is not JSON: NaN and infinities, keys that are not
-    texts, other objects, nesting without end.
+    Tuples become lists. Integers and floats are different (1 is not 1.0), and so are strings that only look alike.
+    Raises a `ConfigError` that names the place for anything that is not JSON: NaN and infinities, keys that are not
+    strings, other objects, endless nesting.
     """
     if not isinstance(question, Mapping):
         raise ConfigError(f"question: {question!r}: must be a mapping")
@@ -57,7 +62,7 @@ def canonical(question: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """Return a value as what JSON knows; json.dumps itself would take the keys 1 and "1" for the same."""
+    """Return a value in types that JSON has; json.dumps itself would treat the keys 1 and "1" as equal."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
@@ -68,15 +73,15 @@ def _plain(value: Any, where: str) -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise ConfigError(f"{where}: key {key!r}: must be text")
-        return {key: _plain(one, f"{where}.{key}") for key, one in value.items()}
+        return {key: _plain(entry, f"{where}.{key}") for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one, f"{where}[{at}]") for at, one in enumerate(value)]
+        return [_plain(entry, f"{where}[{at}]") for at, entry in enumerate(value)]
     raise ConfigError(f"{where}: {type(value).__name__}: must be text, a number, a flag, null, a list or a mapping")
 
 
 @cache
 def _code_digest() -> bytes:
-    """Return a digest of all code that answers depend on; takes some milliseconds, once per process."""
+    """Return a digest of all code that answers depend on; it takes some milliseconds, once per process."""
     digest = hashlib.sha256(__version__.encode())
     for name in LIBRARIES:
         for folder in _folders(name):
@@ -86,26 +91,26 @@ def _code_digest() -> bytes:
         status = os.stat(path)
         digest.update(f"\0{label}\0{status.st_size}\0".encode("utf-8", "surrogateescape"))
         with open(path, "rb") as file:
-            if path.endswith(TEXTS):
+            if path.endswith(SOURCE_SUFFIXES):
                 digest.update(file.read())
-            else:  # megabytes: hashing all of them takes longer than many an answer
-                digest.update(b"%d" % status.st_mtime_ns + file.read(HEAD))
+            else:  # hashing all megabytes would take longer than computing many of the answers
+                digest.update(b"%d" % status.st_mtime_ns + file.read(BINARY_HEAD_BYTES))
     return digest.digest()
 
 
 def _code() -> Iterator[tuple[str, str]]:
-    """Yield the files of the packages, each with its name within them, in order."""
+    """Yield the path of each file of the packages and its name within them, in sorted order."""
     for package in PACKAGES:
         for root in _folders(package):
             for folder, folders, files in os.walk(root):
                 folders[:] = sorted(set(folders) - {"__pycache__"})
                 for name in sorted(files):
-                    if name.endswith(TEXTS + COMPILED):
+                    if name.endswith(SOURCE_SUFFIXES + BINARY_SUFFIXES):
                         path = os.path.join(folder, name)
                         yield path, f"{package}/{os.path.relpath(path, root)}"
 
 
 def _folders(package: str) -> list[str]:
-    """Return where a package is, without importing it."""
+    """Return the folders of a package, without importing it."""
     spec = find_spec(package)
     return list(spec.submodule_search_locations or []) if spec else []

@@ -1,8 +1,9 @@
-"""Recognise, open, read and write the SQLite file of `rdmodel.answers.store`; raise whatever is wrong with it.
+"""Recognise, open, read and write the SQLite file of `rdmodel.answers.store`; raise its errors.
 
-Every row carries a SHA-256 of its key and its answer, so nothing depends on the file being sound; it is therefore
-written without waiting for the disk. The journal is SQLite's rollback journal: a write-ahead log needs memory shared
-between processes, which network file systems do not have, and files that a read-only folder cannot hold.
+Every row carries a SHA-256 of its key and its answer, so that no answer depends on the file being sound. The file is
+therefore written without waiting for the disk. The journal is SQLite's rollback journal: a write-ahead log needs memory
+that processes share, which network file systems do not offer, and additional files, which a read-only folder cannot
+hold.
 """
 
 from __future__ import annotations
@@ -17,15 +18,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-MAGIC = b"SQLite format 3\0"
-APPLICATION = 0x72644D41
-SCHEMA = 1
+SQLITE_MAGIC = b"SQLite format 3\0"
+"""The first bytes of every SQLite file."""
+
+APPLICATION_ID = 0x72644D41
+"""The SQLite application id of a file of answers."""
+
+SCHEMA_VERSION = 1
+"""The newest version of the tables that this rdmodel reads."""
+
 TABLES = {
     "rdmodel_answers": "CREATE TABLE rdmodel_answers (id INTEGER PRIMARY KEY, mark BLOB, answer BLOB)",
     "rdmodel_uses": "CREATE TABLE rdmodel_uses (id INTEGER PRIMARY KEY, used INTEGER)",
     "rdmodel_order": "CREATE INDEX rdmodel_order ON rdmodel_uses (used)",
 }
-"""An answer has the first 63 bits of its key for an id, and the number of its last use, counted over all processes."""
+"""The tables. The id of a row is made of the first 63 bits of its key; `used` numbers the uses over all processes."""
 
 PRAGMAS = (
     "PRAGMA journal_mode = TRUNCATE",
@@ -33,65 +40,67 @@ PRAGMAS = (
     "PRAGMA cell_size_check = ON",
     "PRAGMA trusted_schema = OFF",
 )
-PAGE = 4096
-"""Bytes from the beginning of a file by which it is recognised: SQLite's first page."""
+"""Settings of every connection."""
 
-LONGEST = 1_000_000_000
-"""The most that SQLite allows for the length of a row."""
+PAGE_BYTES = 4096
+"""Bytes of SQLite's first page, by which a file is recognised."""
 
-EVICTED = 16
-"""Answers that go at a time when there are too many bytes."""
+MAX_ROW_BYTES = 1_000_000_000
+"""The maximum length of a row in SQLite."""
 
-PASSING = frozenset(
+ANSWERS_PER_EVICTION = 16
+"""Answers that are deleted at a time when the file is too large."""
+
+TRANSIENT_ERROR_CODES = frozenset(
     (
         *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN),
         *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT),
         *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_NOLFS),
     )
 )
-"""Errors that say nothing against what is in the file; all others mean that it is damaged."""
+"""Errors that do not indicate damage to the content of the file; all others do."""
 
 
 class RefusedError(Exception):
-    """The file cannot be used, or is not ours: it is left alone."""
+    """Raised if the file cannot be used or is not a file of answers; it is left alone."""
 
 
 class DamagedError(Exception):
-    """The file is ours, and what is in it is not what was written."""
+    """Raised if the content of a file of answers is not what was written."""
 
 
-FAILURES = (sqlite3.Error, DamagedError, OverflowError, UnicodeError, MemoryError)
-"""What using a file raises that was recognised before; SQLite's messages may quote damaged text."""
+FILE_ERRORS = (sqlite3.Error, DamagedError, OverflowError, UnicodeError, MemoryError)
+"""Exceptions that a recognised file may raise; UnicodeError because SQLite's messages may quote damaged text."""
 
 
-def is_passing(error: Exception) -> bool:
-    """Tell whether one of `FAILURES` says nothing against what is in the file."""
+def is_transient(error: Exception) -> bool:
+    """Return whether one of `FILE_ERRORS` does not indicate damage to the content of the file."""
     code = getattr(error, "sqlite_errorcode", None)
-    return isinstance(error, MemoryError) or (code is not None and code & 0xFF in PASSING)
+    return isinstance(error, MemoryError) or (code is not None and code & 0xFF in TRANSIENT_ERROR_CODES)
 
 
 # ---- Files
 
 
 def default_path() -> str:
-    """Return the path of the cache that a user has without saying where; it begins with ~ if there is no home."""
+    """Return the default path of the cache; it begins with ~ if there is no home folder."""
     folder = os.environ.get("RDMODEL_CACHE")
     if folder:
-        return absolute(os.path.join(folder, "answers.sqlite"))
+        return absolute_path(os.path.join(folder, "answers.sqlite"))
     base = os.environ.get("XDG_CACHE_HOME", "")
     return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "rdmodel", "answers.sqlite")
 
 
-def absolute(path: str) -> str:
-    """Return a path that stays what it is where the current folder changes, or itself if there is no such folder."""
+def absolute_path(path: str) -> str:
+    """Return an absolute path, or the path itself if there is no current folder."""
     try:
         return os.path.abspath(path)
     except OSError:
         return path
 
 
-def identity(path: str) -> tuple[int, int] | None:
-    """Return what tells a file from another one of the same name, or None if there is none."""
+def file_identity(path: str) -> tuple[int, int] | None:
+    """Return the device and inode of a file, which identify it under any name; None if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -99,11 +108,11 @@ def identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def recognise(path: str) -> bool:
-    """Tell whether a file may be used: none, an empty one, or one with at least two of three marks of ours.
+def is_answers_file(path: str) -> bool:
+    """Return whether a path may be used: there is no file, an empty one, or one with two of three marks.
 
-    So a file of ours is known where one of the marks is damaged, and others are not taken for it. Raises `OSError`,
-    `RefusedError` for a folder, a device and the like, or `DamagedError`.
+    Two of three, so that a file of answers is recognised although one mark is damaged, and no other file is mistaken
+    for one. Raises `OSError`, `RefusedError` for a folder, a device and the like, or `DamagedError`.
     """
     try:
         mode = os.stat(path).st_mode
@@ -112,31 +121,31 @@ def recognise(path: str) -> bool:
     if not stat.S_ISREG(mode):
         raise RefusedError("is a folder" if stat.S_ISDIR(mode) else "is not a regular file")
     with open(path, "rb") as file:
-        head = file.read(PAGE)
+        head = file.read(PAGE_BYTES)
     marks = (
-        head.startswith(MAGIC),
-        head[68:72] == APPLICATION.to_bytes(4, "big"),
+        head.startswith(SQLITE_MAGIC),
+        head[68:72] == APPLICATION_ID.to_bytes(4, "big"),
         b"CREATE TABLE rdmodel_answers" in head,
     )
     if sum(marks) < 2:
         return not head
-    # Numbers that SQLite does not know here make it take the file for a newer one that can only be read.
+    # With unknown numbers here, SQLite treats the file as one of a newer version, which can only be read.
     if not {*head[18:20]} <= {1, 2}:
         raise DamagedError("unknown version of SQLite's format")
     return True
 
 
-def connect(path: str, timeout: float, longest: int) -> sqlite3.Connection:
-    """Open a file that was recognised, or make it; rows have up to `longest` bytes.
+def connect(path: str, timeout: float, max_row_bytes: int) -> sqlite3.Connection:
+    """Open a recognised file, or create it; rows have up to `max_row_bytes` bytes.
 
-    Raises what `FAILURES` has, and `RefusedError` for the file of a newer rdmodel.
+    Raises one of `FILE_ERRORS`, and `RefusedError` for the file of a newer rdmodel.
     """
     uri = f"{Path(path).as_uri()}?mode=rwc"
     connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
     try:
         connection.text_factory = bytes
-        # A damaged length must not become an allocation.
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(longest, LONGEST))
+        # A damaged length must not cause a large allocation.
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(max_row_bytes, MAX_ROW_BYTES))
         for pragma in PRAGMAS:
             connection.execute(pragma)
         if not _has_tables(connection):
@@ -155,7 +164,7 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
         return True
     if not rows:
         return False
-    if _number(connection, "PRAGMA user_version") > SCHEMA:
+    if _number(connection, "PRAGMA user_version") > SCHEMA_VERSION:
         raise RefusedError("is of a newer rdmodel; left alone")
     raise DamagedError("other tables than this rdmodel makes")
 
@@ -163,13 +172,13 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
 def _make_tables(connection: sqlite3.Connection) -> None:
     for statement in TABLES.values():
         connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Write all of what is done within, or nothing of it."""
+    """Commit all changes of the with block, or none of them."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -181,52 +190,52 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-# ---- Rows; what writes is called within a transaction
+# ---- Rows; functions that write are called within a transaction
 
 
-def id_of(key: bytes) -> int:
-    """Return the number of a row: keys with the same are told apart by the mark."""
+def row_id(key: bytes) -> int:
+    """Return the id of a key's row; the mark distinguishes keys with the same id."""
     return int.from_bytes(key[:8], "big") >> 1
 
 
-def read(connection: sqlite3.Connection, key: bytes) -> dict[str, Any] | None:
-    """Return the answer that was inserted under a key, or None if it is not there, or not as it was."""
-    row = connection.execute("SELECT mark, answer FROM rdmodel_answers WHERE id = ?", (id_of(key),)).fetchone()
+def read_answer(connection: sqlite3.Connection, key: bytes) -> dict[str, Any] | None:
+    """Return the answer that was inserted under a key, or None if it is missing or damaged."""
+    row = connection.execute("SELECT mark, answer FROM rdmodel_answers WHERE id = ?", (row_id(key),)).fetchone()
     if row is None or not isinstance(row[1], bytes) or row[0] != _mark(key, row[1]):
         return None
     answer: dict[str, Any] = json.loads(row[1])
     return answer
 
 
-def insert(connection: sqlite3.Connection, key: bytes, answer: bytes, limit: int) -> None:
-    """Put an answer, as JSON, in; those not used for longest go until the file takes no more than `limit` bytes."""
-    row = (id_of(key), _mark(key, answer), answer)
+def insert_answer(connection: sqlite3.Connection, key: bytes, answer: bytes, limit: int) -> None:
+    """Insert an answer, as JSON; delete the least recently used ones until the file has at most `limit` bytes."""
+    row = (row_id(key), _mark(key, answer), answer)
     connection.execute("INSERT OR REPLACE INTO rdmodel_answers VALUES (?, ?, ?)", row)
     connection.execute("INSERT OR REPLACE INTO rdmodel_uses VALUES (?, ?)", (row[0], _last(connection) + 1))
-    oldest = f"(SELECT id FROM rdmodel_uses ORDER BY used LIMIT {EVICTED})"
+    oldest = f"(SELECT id FROM rdmodel_uses ORDER BY used LIMIT {ANSWERS_PER_EVICTION})"
     while _bytes(connection) > limit:
-        gone = connection.execute(f"DELETE FROM rdmodel_answers WHERE id IN {oldest}").rowcount
+        deleted = connection.execute(f"DELETE FROM rdmodel_answers WHERE id IN {oldest}").rowcount
         listed = connection.execute(f"DELETE FROM rdmodel_uses WHERE id IN {oldest}").rowcount
-        if not gone + listed:
-            raise DamagedError("answers without a number of their last use")
+        if not deleted + listed:
+            raise DamagedError("answers without the number of their last use")
 
 
-def renew(connection: sqlite3.Connection, ids: list[int]) -> None:
-    """Write down that these rows were used, the last of them last."""
+def record_uses(connection: sqlite3.Connection, ids: list[int]) -> None:
+    """Record that these rows were used, in this order."""
     if ids:
         last = _last(connection)
-        numbers = ((last + at, one) for at, one in enumerate(ids, start=1))
+        numbers = ((last + at, row) for at, row in enumerate(ids, start=1))
         connection.executemany("UPDATE rdmodel_uses SET used = ? WHERE id = ?", numbers)
 
 
 def delete_all(connection: sqlite3.Connection) -> None:
-    """Take all rows out."""
+    """Delete all rows."""
     for table in ("rdmodel_answers", "rdmodel_uses"):
         connection.execute(f"DELETE FROM {table}")
 
 
-def count(connection: sqlite3.Connection) -> int:
-    """Return how many answers there are."""
+def count_answers(connection: sqlite3.Connection) -> int:
+    """Return the number of answers."""
     return _number(connection, "SELECT count(*) FROM rdmodel_answers")
 
 
@@ -246,5 +255,5 @@ def _bytes(connection: sqlite3.Connection) -> int:
 def _number(connection: sqlite3.Connection, query: str) -> int:
     (value,) = connection.execute(query).fetchone() or (None,)
     if not isinstance(value, int):
-        raise DamagedError("something else where a number was")
+        raise DamagedError("no number where one is expected")
     return value

@@ -1,7 +1,6 @@
-"""Answers that were given before, in a file that many processes share (`rdmodel.answers.sqlite_file`).
+"""Store answers to questions in a file that many processes share (`rdmodel.answers.sqlite_file`).
 
-A cache only: whatever is wrong with the file, an answer is found, and then it is the one that was put there, or it is
-not found.
+The file is only a cache: whatever state it is in, a lookup returns the answer that was stored, or none.
 """
 
 from __future__ import annotations
@@ -25,19 +24,23 @@ from rdmodel.errors import ConfigError
 
 T = TypeVar("T")
 
-LIMIT = 64 << 20
-LEAST = 64 << 10
-SHARE = 8
-"""An answer takes at most 1/8 of the file."""
+DEFAULT_LIMIT_BYTES = 64 << 20
+"""Default limit on the size of the file."""
 
-USES = 256
-"""Answers that are found again before a process writes down that they were."""
+MIN_LIMIT_BYTES = 64 << 10
+"""The smallest limit on the size of the file."""
 
-PAUSE = 2.0
-"""Seconds until something that failed is tried again: a service must not wait for a lock at each request."""
+LIMIT_PER_ANSWER = 8
+"""The ratio of the limit to the largest answer that is stored."""
 
-# One lock for all caches of a process. Reading a file other than through SQLite gives up the locks that the process has
-# on it, so no other thread may be within a transaction then (`recognise`); nor may one when the process forks.
+USES_PER_WRITE = 256
+"""Answers that a process looks up before it records their uses in the file."""
+
+RETRY_SECONDS = 2.0
+"""Seconds until a failed operation is tried again: a service must not wait for a lock at each request."""
+
+# One lock for all caches of a process. Reading a file without SQLite (`is_answers_file`) drops the locks that the
+# process has on it, so no other thread may be in a transaction then; nor may one be when the process forks.
 _LOCK = threading.RLock()
 _OPEN: WeakSet[Answers] = WeakSet()
 _INHERITED: list[sqlite3.Connection] = []
@@ -46,26 +49,38 @@ _INHERITED: list[sqlite3.Connection] = []
 class Answers:
     """A cache of answers to questions, on disk; safe to share between threads and processes, forked ones included.
 
-    `path` is the file; None means ``answers.sqlite`` in ``$RDMODEL_CACHE``, or else in the ``rdmodel`` folder of
-    ``$XDG_CACHE_HOME`` or of ``~/.cache``, which is made. The file takes up to `limit` bytes: the answers whose last
-    use is longest ago go first. Another process that holds the file is waited for, for up to `timeout` seconds.
+    Problems with the file raise no errors. A damaged file is replaced by a new one. If the file is locked, cannot be
+    written, is not a file of answers, or the disk is full, no answers are found or stored. `trouble` describes the last
+    problem. A file that is not a file of answers is never written; in the default place it is renamed to
+    ``answers.sqlite.damaged``.
 
-    Neither a file that is damaged, not ours, locked or not to be written, nor a full disk raises an error: a damaged
-    file is begun anew, otherwise there are no answers, and `trouble` says why. A file that is not ours is never
-    written; one with the name of None is moved aside, to ``answers.sqlite.damaged``.
+    Parameters
+    ----------
+    path
+        The file. None: ``answers.sqlite`` in ``$RDMODEL_CACHE``, or else in the folder ``rdmodel`` of
+        ``$XDG_CACHE_HOME`` or of ``~/.cache``, which is created.
+    limit
+        Size limit of the file in bytes, at least 65,536; the least recently used answers are deleted first.
+    timeout
+        Seconds to wait for another process that has locked the file.
 
-    Raises `ConfigError` for a `path`, `limit` or `timeout` that means nothing.
+    Raises
+    ------
+    ConfigError
+        If `path`, `limit` or `timeout` is invalid.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, limit: int = LIMIT, timeout: float = 1.0) -> None:
-        check_int("limit", limit, LEAST)
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, limit: int = DEFAULT_LIMIT_BYTES, timeout: float = 1.0
+    ) -> None:
+        check_int("limit", limit, MIN_LIMIT_BYTES)
         check_number("timeout", timeout, 0)
         if path is not None and (not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path) or 0, str)):
             raise ConfigError(f"path={path!r}: must be the path of a file")
         self.trouble: str | None = None
-        """What last went wrong, in one line; None if nothing did."""
+        """The last problem with the file, in one line; None if there was none."""
         self._is_default = path is None
-        self._path = sqlite_file.default_path() if path is None else sqlite_file.absolute(os.fspath(path))
+        self._path = sqlite_file.default_path() if path is None else sqlite_file.absolute_path(os.fspath(path))
         self._limit = limit
         self._timeout = timeout
         self._connection: sqlite3.Connection | None = None
@@ -79,58 +94,58 @@ class Answers:
 
     @property
     def path(self) -> str:
-        """The file."""
+        """Absolute path of the file."""
         return self._path
 
     def get(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the answer to a question, or None if it is not there.
+        """Return the answer to a question, or None if none is stored.
 
-        It is what JSON makes of the mapping that was put: tuples are lists. Raises `ConfigError` for a question that is
-        not JSON, or that holds NaN or an infinity.
+        The answer went through JSON: tuples have become lists. Raises `ConfigError` for a question that is not JSON, or
+        that contains NaN or an infinity.
         """
         key = self._key(question)
         if key is None:
             return None
         with _LOCK:
-            found = self._attempt(lambda connection: sqlite_file.read(connection, key))
-            if found is not None:
-                # The one that was used last is last.
-                self._used.pop(sqlite_file.id_of(key), None)
-                self._used[sqlite_file.id_of(key)] = None
-                if len(self._used) >= USES:
+            answer = self._attempt(lambda connection: sqlite_file.read_answer(connection, key))
+            if answer is not None:
+                # The most recent use is last.
+                self._used.pop(sqlite_file.row_id(key), None)
+                self._used[sqlite_file.row_id(key)] = None
+                if len(self._used) >= USES_PER_WRITE:
                     self._write()
-        return found
+        return answer
 
     def put(self, question: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Keep the answer to a question, in place of one that is there.
+        """Store the answer to a question, in place of an earlier one.
 
-        Raises `ConfigError` for a question or an answer that is not JSON, or that holds NaN or an infinity. An answer
-        of more than 1/8 of the limit is not kept.
+        Raises `ConfigError` for a question or an answer that is not JSON, or that contains NaN or an infinity. An
+        answer of more than 1/8 of the limit is not stored.
         """
         text = _encode(answer)
         key = self._key(question)
-        if key is not None and len(text) * SHARE <= self._limit:
+        if key is not None and len(text) * LIMIT_PER_ANSWER <= self._limit:
             with _LOCK:
-                self._write(lambda connection: sqlite_file.insert(connection, key, text, self._limit))
+                self._write(lambda connection: sqlite_file.insert_answer(connection, key, text, self._limit))
 
     def clear(self) -> None:
-        """Forget all answers, those of other versions of rdmodel included."""
+        """Delete all answers, those of other versions of rdmodel included."""
         with _LOCK:
             self._used.clear()
             self._write(sqlite_file.delete_all)
             self._attempt(lambda connection: connection.execute("VACUUM"), writes=True)
 
     def __len__(self) -> int:
-        """Return how many answers the file holds, those of other versions of rdmodel included."""
+        """Return the number of answers in the file, those of other versions of rdmodel included."""
         with _LOCK:
-            return self._attempt(sqlite_file.count) or 0
+            return self._attempt(sqlite_file.count_answers) or 0
 
     def __bool__(self) -> bool:
-        """Return True: an empty cache is a cache."""
+        """Return True, also for an empty cache."""
         return True
 
     def close(self) -> None:
-        """Close the file; from then on nothing is found and nothing is kept."""
+        """Close the file; from then on no answers are found or stored."""
         with _LOCK:
             if self._used:
                 self._write()
@@ -150,7 +165,7 @@ class Answers:
         if connection is not None:
             connection.close()
 
-    # ---- Files that fail; all within the lock
+    # ---- Recovery from file errors; all methods are called with the lock held
 
     def _key(self, question: Mapping[str, Any]) -> bytes | None:
         try:
@@ -160,11 +175,11 @@ class Answers:
             return None
 
     def _write(self, work: Callable[[sqlite3.Connection], None] | None = None) -> None:
-        """Do `work` in one transaction, with the uses that are to be written down."""
+        """Do `work` in one transaction, together with recording the pending uses."""
 
         def write(connection: sqlite3.Connection) -> None:
             with sqlite_file.transaction(connection):
-                sqlite_file.renew(connection, list(self._used))
+                sqlite_file.record_uses(connection, list(self._used))
                 if work is not None:
                     work(connection)
 
@@ -173,22 +188,22 @@ class Answers:
         self._used.clear()
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T], writes: bool = False) -> T | None:
-        """Return what `work` returns, or None where the file does not allow it; a damaged file is begun anew once."""
+        """Return the result of `work`, or None if the file prevents it; replace a damaged file once and try again."""
         for _ in range(2):
             if not self._ready() or self._connection is None:
                 return None
             try:
                 return work(self._connection)
-            except sqlite_file.FAILURES as error:
+            except sqlite_file.FILE_ERRORS as error:
                 if not self._recover(error, writes):
                     return None
         return None
 
     def _ready(self) -> bool:
-        """Tell whether there is a connection to the file that has the name now; open one if need be."""
+        """Return whether there is a connection to the file that is now at `path`; open one if necessary."""
         if self._closed or time.monotonic() < self._paused_until:
             return False
-        if self._connection is not None and sqlite_file.identity(self._path) != self._identity:
+        if self._connection is not None and sqlite_file.file_identity(self._path) != self._identity:
             self._drop()
         for _ in range(2):
             if self._connection is not None:
@@ -198,7 +213,7 @@ class Answers:
             except RefusedError as error:
                 self._pause(str(error))
                 return False
-            except sqlite_file.FAILURES as error:
+            except sqlite_file.FILE_ERRORS as error:
                 if not self._recover(error, writes=False):
                     return False
         return self._connection is not None
@@ -207,29 +222,29 @@ class Answers:
         try:
             folder = os.path.dirname(self._path)
             if not os.path.isabs(folder):
-                raise RefusedError("has no absolute path: is there a home, or a current folder?")
+                raise RefusedError("has no absolute path: is there a home folder, or a current folder?")
             if self._is_default:
                 os.makedirs(folder, mode=0o700, exist_ok=True)
             os.stat(folder)
-            self._identity = sqlite_file.identity(self._path)
-            if not sqlite_file.recognise(self._path):
+            self._identity = sqlite_file.file_identity(self._path)
+            if not sqlite_file.is_answers_file(self._path):
                 self._set_aside()
         except (OSError, ValueError) as error:  # ValueError: a path with a null character
             raise RefusedError(f"cannot be used: {getattr(error, 'strerror', None) or error}") from None
         self._connection = sqlite_file.connect(self._path, self._timeout, self._limit)
-        self._identity = sqlite_file.identity(self._path)
+        self._identity = sqlite_file.file_identity(self._path)
 
     def _set_aside(self) -> None:
-        """Make room for the file of the cache itself; leave any other alone."""
+        """Rename a foreign file in the default place; leave one in any other place alone."""
         if not self._is_default:
             raise RefusedError("is not a cache of answers; left alone")
         os.replace(self._path, f"{self._path}.damaged")
         self.trouble = f"{self._path}: is not a cache of answers; moved to {self._path}.damaged"
 
     def _recover(self, error: Exception, writes: bool) -> bool:
-        """Make the best of an error; return whether a damaged file is out of the way."""
+        """Handle an error; return True if it was a damaged file, which has been removed."""
         self._drop()
-        if sqlite_file.is_passing(error):
+        if sqlite_file.is_transient(error):
             self._pause(f"cannot be {'written' if writes else 'read'}: {error}", writes)
             return False
         try:
@@ -237,19 +252,19 @@ class Answers:
         except OSError as failure:
             self._pause(f"is damaged ({error}), and cannot be removed: {failure.strerror}")
             return False
-        self.trouble = f"{self._path}: is damaged ({error}), and begun anew"
+        self.trouble = f"{self._path}: is damaged ({error}); a new one was begun"
         return True
 
     def _remove(self) -> None:
-        # Another process may have begun it anew by now.
-        if sqlite_file.identity(self._path) == self._identity:
+        # Another process may have replaced it already.
+        if sqlite_file.file_identity(self._path) == self._identity:
             for path in (f"{self._path}-journal", self._path):
                 with suppress(FileNotFoundError):
                     os.unlink(path)
 
-    def _pause(self, why: str, writes: bool = False) -> None:
-        self.trouble = f"{self._path}: {why}"
-        until = time.monotonic() + PAUSE
+    def _pause(self, problem: str, writes: bool = False) -> None:
+        self.trouble = f"{self._path}: {problem}"
+        until = time.monotonic() + RETRY_SECONDS
         if writes:
             self._unwritable_until = until
         else:
@@ -262,7 +277,7 @@ class Answers:
                 connection.close()
 
     def _abandon(self) -> None:
-        """Forget a connection that belongs to the parent process: closing it here would disturb it."""
+        """Forget a connection that belongs to the parent process, whose locks closing it here would release."""
         if self._connection is not None:
             _INHERITED.append(self._connection)
             self._connection = None
@@ -285,8 +300,8 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _after_fork_in_child() -> None:
-    for one in _OPEN:
-        one._abandon()
+    for answers in _OPEN:
+        answers._abandon()
     _LOCK.release()
 
 

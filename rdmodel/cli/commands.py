@@ -96,7 +96,7 @@ def run_trace(arguments: argparse.Namespace) -> None:
     with budget_of(arguments) as budget, Progress(arguments.source) as progress:
         trace = open_modelled(arguments.source, arguments, budget, everything=arguments.all)
         if form == "native":
-            source = {"from": Path(arguments.source).name, "params": dict(getattr(trace, "params", {}))}
+            source = {"from": Path(arguments.source).name, "params": dict(trace.params)}
             storage.save(trace, arguments.output, source=source, overwrite=arguments.overwrite, progress=progress)
         else:
             lost = formats.write(trace, arguments.output, format=form, overwrite=arguments.overwrite)

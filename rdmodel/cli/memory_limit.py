@@ -17,13 +17,13 @@ from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
 from rdmodel.execution import memory_need
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.cores import store_rule
 from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import StoreRule
-from rdmodel.trace.mapped_pages import WINDOW
+from rdmodel.trace.mapped_pages import WINDOW_BYTES
 from tracegen.formats.accelsim import LIST_SUFFIX
 from tracegen.formats.compressed import PACKED
 
@@ -86,11 +86,11 @@ class Budget:
         names = {field.name for field in dataclasses.fields(Options)}
         chosen = Options(**{name: value for name, value in options.items() if name in names}).resolve(gpu)
         per_sm = deal(trace.launch, chosen)
-        warps = residency(trace.launch, gpu).blocks * trace.launch.block_warps
+        warps = compute_occupancy(trace.launch, gpu).blocks * trace.launch.block_warps
 
         def need(lines: int) -> int:
             run = memory_need.prediction_bytes(lines, sms=len(per_sm), sets=gpu.l1.sets, warps=warps, runs=seeds)
-            return run + (memory_need.LISTED * lines if listed else 0)
+            return run + (memory_need.JSON_BYTES_PER_DISTANCE * lines if listed else 0)
 
         # Which SM a dispatcher gives a block to is known when it does.
         dispatched = chosen.model_sms == "all" and chosen.definition == "hardware"
@@ -104,7 +104,7 @@ class Budget:
         launch = trace.launch
         blocks = launch.blocks if options["blocks"] is None else min(options["blocks"], launch.blocks)
         sms = min(gpu.sms if options["sms"] is None else options["sms"], blocks)
-        warps = residency(launch, gpu).blocks * launch.block_warps
+        warps = compute_occupancy(launch, gpu).blocks * launch.block_warps
 
         def need(lines: int) -> int:
             return memory_need.simulation_bytes(lines, sms=sms, warps=warps)
@@ -119,11 +119,11 @@ class Budget:
         if self.limit is None:
             return
         per_sm = deal(trace.launch, options)
-        warps = residency(trace.launch, gpu).blocks * trace.launch.block_warps
+        warps = compute_occupancy(trace.launch, gpu).blocks * trace.launch.block_warps
 
         def need(lines: int) -> int:
             run = memory_need.sampled_bytes(lines, rate, sms=len(per_sm), warps=warps)
-            return run + (memory_need.LISTED * ceil(rate * lines) if listed else 0)
+            return run + (memory_need.JSON_BYTES_PER_DISTANCE * ceil(rate * lines) if listed else 0)
 
         advice = f"follow fewer lines (--sample), or {ADVICE['mrc']}"
         self._admit(trace, per_sm, gpu.l1.line, StoreRule.DROP, need, progress, advice)
@@ -188,7 +188,7 @@ def budget_of(arguments: argparse.Namespace) -> Iterator[Budget]:
     if given is None:
         yield Budget(arguments.command, None)
         return
-    least = _status("VmHWM") + WINDOW + SPARE
+    least = _status("VmHWM") + WINDOW_BYTES + SPARE
     if given <= least:
         raise ConfigError(f"memory={bytes_text(given)}: rdmodel itself takes {bytes_text(least)}; give more")
     limit = _status("VmData") + given - least

@@ -11,7 +11,7 @@ from rdmodel.answers.store import Answers
 from rdmodel.cli.memory_limit import budget_of
 from rdmodel.common.checks import check_int
 from rdmodel.errors import ConfigError
-from rdmodel.execution.threads import check_jobs, cores
+from rdmodel.execution.threads import available_cores, check_jobs
 from rdmodel.service.server import Service
 
 
@@ -30,7 +30,7 @@ def run_serve(arguments: argparse.Namespace) -> None:
             sys.stdin.fileno(),
             sys.stdout.fileno(),
             store=store,
-            jobs=cores() if arguments.jobs == -1 else arguments.jobs,
+            jobs=available_cores() if arguments.jobs == -1 else arguments.jobs,
             threads=None if arguments.memory is None else 1,
             timeout=arguments.timeout,
             queue=arguments.queue,

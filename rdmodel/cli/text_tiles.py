@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdmodel.cli.text import table
-from rdmodel.tiling.values import size_text, tile_text
+from rdmodel.tiling.values import tile_size_text, tile_text
 
 UNITS: Mapping[str, str] = {
     "dram_bytes": "DRAM bytes",
@@ -37,7 +37,7 @@ def ranking(plain: Plain, top: int) -> str:
 
 def sizes(tile: Plain) -> dict[str, str]:
     """Return the sizes of a tile by name, as people write them."""
-    return {name: size_text(size) for name, size in tile.items()}
+    return {name: tile_size_text(size) for name, size in tile.items()}
 
 
 def _row(one: Plain, objective: str) -> list[str]:

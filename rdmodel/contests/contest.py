@@ -13,9 +13,9 @@ from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.contests.combinations import BASELINE, Combination, Wanted, combination
 from rdmodel.errors import ConfigError, suggestion
-from rdmodel.execution.processes import in_processes, sendable
+from rdmodel.execution.processes import make_picklable, run_in_processes
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import SWL, IndexFunction, Policy, policy_of_kind
 from rdmodel.results.describe import frame
 from rdmodel.results.simulation import Simulation
@@ -186,8 +186,8 @@ def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
     kernels = []
     for trace in [traces] if isinstance(traces, Trace) else traces:
         check_trace(trace, "traces")
-        residency(trace.launch, gpu)
-        kernels.append(sendable(trace))
+        compute_occupancy(trace.launch, gpu)
+        kernels.append(make_picklable(trace))
     if not kernels:
         raise ConfigError("traces: there is nothing to run")
     return kernels
@@ -216,7 +216,7 @@ def _in_order(found: Iterable[Mapping[str, Simulation]], names: Iterable[str]) -
 
 def _run_all(runs: Sequence[Run], n_jobs: int) -> Generator[tuple[int, str, Simulation], None, None]:
     """Yield the runs' kernels, combinations and simulations as they are finished, in any order."""
-    return in_processes(_run, runs, n_jobs)
+    return run_in_processes(_run, runs, n_jobs)
 
 
 def _run(kernel: int, name: str, arguments: Arguments) -> tuple[int, str, Simulation]:

@@ -100,7 +100,7 @@ class _Runs:
     def whole(self) -> tuple[Prediction, Run]:
         """Run all blocks."""
         blocks = self._plan.blocks
-        if type(self._trace).block is not Trace.block:
+        if not self._trace.stored:
             return self._part(range(blocks), self._plan.sms)
         # Columns may be mapped: they are read where they are, and given back.
         columns = self._trace.columns

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +47,7 @@ class Excerpt(Trace):
 
     ``starts[i]`` is the share of its iterations that block i leaves out before them (None: 0 for all). `shares` is the
     sum of what was left of the blocks that were asked for, `instructions` of their warp instructions, gaps included.
-    To cut a block takes as long as to make it, unless the trace has a method ``shortened(share)``: it returns
-    a function from block and start to a block with fewer iterations of its loops around others, and `Left`; or None.
+    To cut a block takes as long as to make it, unless `Trace.shortened` makes blocks with fewer iterations.
     """
 
     def __init__(
@@ -62,8 +60,7 @@ class Excerpt(Trace):
         self._weights: dict[tuple[int, ...], tuple[Program, Weights]] = {}
         self._make: Callable[[int, float], Columns | Program] = lambda block, _: trace.block(block)
         self._left: Left | None = None
-        shortened: Any = getattr(trace, "shortened", None)
-        if share < 1 and shortened is not None and (shorter := shortened(share)) is not None:
+        if share < 1 and (shorter := trace.shortened(share)) is not None:
             self._make, self._left = shorter
 
     @property

@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream
 
@@ -110,7 +110,7 @@ def plan(trace: Trace, gpu: GPU, blocks: int, sms: int, work: float | None, *, l
 
     Everything, if a block depends on which ones were asked for before it.
     """
-    resident = residency(trace.launch, gpu).blocks
+    resident = compute_occupancy(trace.launch, gpu).blocks
     whole = Plan((), blocks, sms, resident, whole=True)
     if work is None or not trace.any_order:
         return whole

@@ -1,1 +1,1 @@
-"""Run work in threads and processes, and bound the memory that a run may need."""
+"""Run work in threads and processes, and bound the memory that a run needs."""

@@ -1,9 +1,9 @@
-"""What a run will need of memory, found before it starts: bytes per distinct line, and how many lines there are.
+"""Bound the memory of a run before it starts: bytes per distinct line, and the number of distinct lines.
 
-Every number of bytes is an upper bound. It counts what is allocated, not what is touched, and what is there while an
-array grows; tests/rdmodel/execution/test_memory_need.py holds the bounds against what processes take. How many distinct
-lines there can be is bounded by the number of transactions, or estimated in one pass over the trace by linear counting
-(Whang, Vander-Zanden and Taylor, ACM TODS 15(2), 1990).
+Every number of bytes is an upper bound. It covers all allocated memory, whether touched or not, and both copies of an
+array while it grows; tests/rdmodel/execution/test_memory_need.py compares the bounds with the memory of processes. The
+number of distinct lines is bounded by the number of transactions, or estimated in one pass over the trace by linear
+counting (Whang, Vander-Zanden and Taylor, ACM TODS 15(2), 1990).
 """
 
 from __future__ import annotations
@@ -15,103 +15,125 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.progress import Progress
-from rdmodel.trace import Columns, Trace, held
-from rdmodel.trace.coalescing import INSTRUCTIONS_PER_CHUNK, LINES_PER_CHUNK, Chunk, StoreRule, open_block
+from rdmodel.trace import Columns, Trace, locate_block
+from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, DEFAULT_CHUNK_LINES, Chunk, StoreRule, open_block
 
 MB = 1 << 20
+"""Bytes of a mebibyte."""
 
-LISTED = 320
-"""Bytes per distance of a histogram that is written out as JSON: a text and a number in a dict, and lists of both."""
+JSON_BYTES_PER_DISTANCE = 320
+"""Bytes per distance of a histogram while it is printed as JSON: a string and a number in a dict, and lists of both."""
 
-_SLOT = 16
-_LINE, _CACHE_LINE = 96, 80
-_INSTRUCTION, _MACHINE_INSTRUCTION = 17, 64
-_POSITION = 9
-_DISTANCE_COUNT = 16
-_HISTOGRAM, _MAKING_HISTOGRAM = 16, 64
-_SUMMARY = 48
-_STACK = 4096
-_PARTS = 16
-_COUNTS = 8 * _PARTS
-_LONG_TABLE_LINES = 1 << 26
-_LONG_TABLE = 72 * MB
+_SLOT_BYTES = 16
+"""Bytes of a slot of a hash table of lines."""
+
+_LINE_BYTES, _CACHE_LINE_BYTES = 96, 80
+"""Bytes per line of a modelled SM, and of a cache of the simulator."""
+
+_INSTRUCTION_BYTES, _MACHINE_INSTRUCTION_BYTES = 17, 64
+"""Bytes per buffered instruction of the model, and of the simulator."""
+
+_POSITION_BYTES = 9
+"""Bytes per position of the stack that measures reuse distances."""
+
+_STACK_BYTES = 4096
+"""Bytes of an empty stack."""
+
+_DISTANCE_BYTES = 16
+"""Bytes per distinct distance of a running count."""
+
+_HISTOGRAM_BYTES, _HISTOGRAM_WORK_BYTES = 16, 64
+"""Bytes per distance of a finished histogram, and temporarily while one is made."""
+
+_SUMMARY_BYTES = 48
+"""Bytes per distinct line of a summary."""
+
+_COUNTER_BYTES = 8 * 16
+"""Bytes of the counters of one sampled line, one for each of the 16 parts of the sample."""
+
+_LARGE_TABLE_LINES = 1 << 26
+"""Expected lines above which a `LineCounter` has its large table."""
+
+_LARGE_TABLE_BYTES = 72 * MB
+"""Bytes of that table."""
 
 
-# ---- bytes
+# ---- Bytes
 
 
-def _table(lines: int) -> int:
-    """Return the bytes of a table of lines, with half of it once more while it grows."""
-    return 3 * _SLOT * _power(2 * lines) // 2
+def _table_bytes(lines: int) -> int:
+    """Return the bytes of a hash table of lines, including its previous, half as large copy while it grows."""
+    return 3 * _SLOT_BYTES * _table_slots(2 * lines) // 2
 
 
-def _power(n: int) -> int:
+def _table_slots(n: int) -> int:
     return 1 << max(6, (n - 1).bit_length())
 
 
 def core_bytes(lines: int, sets: int, warps: int) -> int:
-    """Return what the model of one SM takes: `lines` in `sets` sets, `warps` resident warps; exact distances too."""
-    records = 2 * _LINE * lines + _table(lines)
-    positions = _power(2 * lines) if sets == 1 else 4 * lines
-    stacks = 3 * _POSITION * positions // 2 + _STACK * sets
-    buffers = warps * 2 * (_INSTRUCTION * INSTRUCTIONS_PER_CHUNK + 8 * LINES_PER_CHUNK)
-    return records + stacks + _DISTANCE_COUNT * lines + buffers
+    """Bound the memory of one modelled SM: `lines` in `sets` sets, `warps` resident warps, and exact distances."""
+    records = 2 * _LINE_BYTES * lines + _table_bytes(lines)
+    positions = _table_slots(2 * lines) if sets == 1 else 4 * lines
+    stacks = 3 * _POSITION_BYTES * positions // 2 + _STACK_BYTES * sets
+    buffers = warps * 2 * (_INSTRUCTION_BYTES * DEFAULT_CHUNK_INSTRUCTIONS + 8 * DEFAULT_CHUNK_LINES)
+    return records + stacks + _DISTANCE_BYTES * lines + buffers
 
 
 def prediction_bytes(lines: int, *, sms: int, sets: int, warps: int, runs: int = 1) -> int:
-    """Return what `predict` takes at most, with `lines` distinct lines on each of the modelled SMs.
+    """Bound the memory of `predict` with `lines` distinct lines on each of `sms` modelled SMs.
 
-    `runs` seeds each leave a histogram.
+    Each of `runs` seeds leaves a histogram.
     """
-    histograms = _HISTOGRAM * (sms + runs) + _MAKING_HISTOGRAM
+    histograms = _HISTOGRAM_BYTES * (sms + runs) + _HISTOGRAM_WORK_BYTES
     return sms * core_bytes(lines, sets, warps) + histograms * lines + 2 * MB
 
 
 def simulation_bytes(lines: int, *, sms: int, warps: int) -> int:
-    """Return what `simulate` takes at most, with `lines` distinct lines on each SM, and once more in the L2."""
-    caches = (sms + 1) * (2 * _CACHE_LINE * lines + _table(lines))
-    return caches + sms * warps * 2 * (_MACHINE_INSTRUCTION * 512 + 8 * 4096) + 4 * MB
+    """Bound the memory of `simulate` with `lines` distinct lines on each SM, and as many in the L2."""
+    caches = (sms + 1) * (2 * _CACHE_LINE_BYTES * lines + _table_bytes(lines))
+    return caches + sms * warps * 2 * (_MACHINE_INSTRUCTION_BYTES * 512 + 8 * 4096) + 4 * MB
 
 
 def summary_bytes(lines: int) -> int:
-    """Return what `summarise` takes at most: one piece of a block, and all distinct lines several times."""
-    return 32 * MB + _SUMMARY * lines
+    """Bound the memory of `summarise`: one piece of a block, and several copies of all distinct lines."""
+    return 32 * MB + _SUMMARY_BYTES * lines
 
 
 def sampled_bytes(lines: int, rate: float, *, sms: int, warps: int) -> int:
-    """Return what `kernel_histogram` takes at most to follow the share `rate` of `lines` distinct lines on each SM.
+    """Bound the memory of `kernel_histogram` that samples the share `rate` of `lines` distinct lines on each SM.
 
-    Which lines are followed is drawn: four standard errors are on top of their mean number.
+    The sampled lines are random: their number is bounded by its mean plus four standard errors.
     """
     mean = rate * lines
     followed = min(lines, ceil(mean + 4 * sqrt(mean * (1 - rate)) + (rate < 1)))
-    # Twice the counters, and those before while they grow; later a copy of each SM's, their sum and a copy of that.
-    counters = (3 * sms + sms + 2) * _COUNTS
-    stack = 3 * _POSITION * _power(2 * followed) // 2 + _STACK
-    each = _table(followed) + stack + 3 * 8 * followed
-    buffers = warps * 2 * (_INSTRUCTION * INSTRUCTIONS_PER_CHUNK + 8 * LINES_PER_CHUNK)
+    # While counters grow there are three copies of each SM's; later a copy of each, their sum and a copy of the sum.
+    counters = (3 * sms + sms + 2) * _COUNTER_BYTES
+    stack = 3 * _POSITION_BYTES * _table_slots(2 * followed) // 2 + _STACK_BYTES
+    each = _table_bytes(followed) + stack + 3 * 8 * followed
+    buffers = warps * 2 * (_INSTRUCTION_BYTES * DEFAULT_CHUNK_INSTRUCTIONS + 8 * DEFAULT_CHUNK_LINES)
     need = counters * followed + sms * each + buffers + 2 * MB
-    return max(need, _LONG_TABLE) if lines > _LONG_TABLE_LINES else need
+    return max(need, _LARGE_TABLE_BYTES) if lines > _LARGE_TABLE_LINES else need
 
 
-# ---- lines
+# ---- Lines
 
 
-def transactions_within(trace: Trace, blocks: Iterable[int], line: int, most: int) -> bool:
-    """Tell whether `blocks` make at most `most` transactions, as far as that can be told without a look at them.
+def transactions_within(trace: Trace, blocks: Iterable[int], line: int, limit: int) -> bool:
+    """Return True if `blocks` certainly make at most `limit` transactions; do not read their addresses.
 
-    A lane has at most 16 bytes, and makes a transaction for each line of `line` bytes that they lie on.
+    A lane requests at most 16 bytes, and makes a transaction for each line of `line` bytes that they overlap. False if
+    the trace is not stored: the number of its lanes is not known in advance.
     """
     per_lane = 2 if line >= 16 else 16 // line + 1
     for block in blocks:
-        if type(trace).block is not Trace.block:
+        if not trace.stored:
             return False
-        columns, first = held(trace, block)
+        columns, first = locate_block(trace, block)
         assert isinstance(columns, Columns)
         rows = columns.warp_start[[first, first + trace.launch.block_warps]]
         begin, end = columns.address_start[rows].tolist()
-        most -= per_lane * (end - begin)
-        if most < 0:
+        limit -= per_lane * (end - begin)
+        if limit < 0:
             return False
     return True
 
@@ -125,9 +147,9 @@ def count_lines(
     expected: int = 0,
     progress: Progress | None = None,
 ) -> int:
-    """Estimate the distinct lines of `blocks`, with four standard errors on top; `rule` says whose lines count.
+    """Estimate the number of distinct lines of `blocks`, plus four standard errors; `rule` selects the instructions.
 
-    Reads the blocks once, in 10 MB of memory, or 70 MB where more than 64 million lines are `expected`. Raises
+    Reads the blocks once, in 10 MB of memory, or 70 MB if more than 64 million lines are `expected`. Raises
     `TraceError` if the trace lacks a block.
     """
     counter, chunk = LineCounter(expected), Chunk()
@@ -139,32 +161,32 @@ def count_lines(
                 counter.add(chunk.lines[: chunk.used])
             if progress is not None:
                 progress(done, len(blocks))
-    return counter.most()
+    return counter.upper_bound()
 
 
 class LineCounter:
-    """Linear counting: a table of flags, one raised for the hash of every line; the ones left down tell how many."""
+    """A linear counter: each line sets the flag of its hash, and the flags still clear give the number of lines."""
 
     def __init__(self, expected: int = 0) -> None:
         # Up to eight lines per flag the error stays below half a percent.
-        bits = 23 if expected <= _LONG_TABLE_LINES else 26
+        bits = 23 if expected <= _LARGE_TABLE_LINES else 26
         self._flags = np.zeros(1 << bits, np.bool_)
         self._shift = np.uint64(64 - bits)
 
     def add(self, lines: NDArray[np.int64]) -> None:
-        """Take lines, each as often as it likes."""
+        """Add lines; repeated ones are allowed."""
         x = lines.astype(np.uint64)
-        # Neighbours must not come to lie beside each other: every bit of a line has to reach the top ones.
+        # Neighbouring lines must not get neighbouring flags: every bit of a line has to affect the highest ones.
         x ^= x >> np.uint64(32)
         x *= np.uint64(0xD6E8FEB86659FD93)
         x ^= x >> np.uint64(32)
         x *= np.uint64(0xD6E8FEB86659FD93)
         self._flags[x >> self._shift] = True
 
-    def most(self) -> int:
-        """Return the number of distinct lines, estimated, and four standard errors."""
+    def upper_bound(self) -> int:
+        """Return the estimated number of distinct lines plus four standard errors."""
         size = len(self._flags)
-        down = max(1, size - int(np.count_nonzero(self._flags)))
-        load = float(np.log(size / down))
+        clear = max(1, size - int(np.count_nonzero(self._flags)))
+        load = float(np.log(size / clear))
         error = float(np.sqrt(size * max(0.0, np.expm1(load) - load)))
         return int(np.ceil(size * load + 4 * error))

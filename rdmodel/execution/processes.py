@@ -1,4 +1,4 @@
-"""Work that other processes do: traces that they can have, and runs that are shared out to them."""
+"""Run calls in worker processes, and make traces picklable for them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,27 @@ from rdmodel.trace import Columns, Trace
 
 R = TypeVar("R")
 
-LOOK = 0.5
-"""Seconds between two looks at whether the process that others work for is still there."""
+PARENT_POLL_SECONDS = 0.5
+"""Seconds between two checks of a worker whether its parent process still exists."""
 
 
-def sendable(trace: Trace) -> Trace:
-    """Return a trace that other processes can have; one that they cannot, as of an emulated program, is written out."""
-    if type(trace).block is Trace.block:
+def make_picklable(trace: Trace) -> Trace:
+    """Return a trace that can be pickled: the trace itself, or a copy with its instructions in memory.
+
+    Traces of emulated programs, for example, cannot be pickled; their blocks are made and stored.
+    """
+    if trace.stored:
         columns = [getattr(trace.columns, field.name) for field in fields(Columns)]
-        return trace if all(map(_has_name, columns)) else _copied(trace)
-    if not can_be_sent(trace):
-        written = Trace(trace.launch, trace.columns, trace.blocks, trusted=True)
-        vars(written)["params"] = dict(getattr(trace, "params", {}))
-        return written
+        return trace if all(map(_is_shareable, columns)) else _copy_to_memory(trace)
+    if not is_picklable(trace):
+        copy = Trace(trace.launch, trace.columns, trace.blocks, trusted=True)
+        copy.params = dict(trace.params)
+        return copy
     return trace
 
 
-def can_be_sent(value: Any) -> bool:
-    """Tell whether another process can have a value as it is."""
+def is_picklable(value: Any) -> bool:
+    """Return whether a value can be pickled."""
     try:
         pickle.dumps(value)
     except (AttributeError, TypeError, pickle.PicklingError):
@@ -46,13 +49,13 @@ def can_be_sent(value: Any) -> bool:
     return True
 
 
-def _has_name(column: Any) -> bool:
-    """Tell whether other processes can have a column: joblib gives them maps by the name of the file."""
+def _is_shareable(column: Any) -> bool:
+    """Return whether joblib can pass a column on: it passes mapped arrays by the name of their file."""
     return getattr(column.base, "filename", "") is not None
 
 
-def _copied(trace: Trace) -> Trace:
-    """Return a trace with its columns in memory."""
+def _copy_to_memory(trace: Trace) -> Trace:
+    """Return a copy of a trace with its columns in memory."""
     columns = Columns(**{field.name: np.array(getattr(trace.columns, field.name)) for field in fields(Columns)})
     return Trace(trace.launch, columns, trace.blocks, trusted=True)
 
@@ -60,46 +63,49 @@ def _copied(trace: Trace) -> Trace:
 # ---- runs
 
 
-def in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_jobs: int) -> Generator[R, None, None]:
-    """Yield what `run` returns for the arguments in `runs`, as they are finished, from `n_jobs` processes.
+def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_jobs: int) -> Generator[R, None, None]:
+    """Yield the results of `run` for the arguments in `runs`, in order of completion, from `n_jobs` processes.
 
-    -1: one process for each core; 1: none but this one. An error that is thrown into the generator ends the processes
-    at once. Raises `SimulationError` where one of them was ended from outside.
+    -1 means one process for each core; 1 means this process only. An error that is thrown into the generator ends the
+    processes at once. Raises `SimulationError` if one of them was killed from outside.
     """
-    # Fetched here: all that runs in one process does without.
+    # Imported here: work in a single process does not need joblib.
     from joblib import Parallel, delayed
 
     parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
-    with _deaf():
-        results = parallel(delayed(_with_parent)(os.getpid(), run, *arguments) for arguments in runs)
+    with _ignoring_interrupts():
+        results = parallel(delayed(_run_for_parent)(os.getpid(), run, *arguments) for arguments in runs)
     try:
         yield from results
     except BrokenExecutor:
-        raise SimulationError("a process was ended from outside, perhaps for want of memory; try fewer jobs") from None
+        raise SimulationError("a worker process was killed, perhaps for lack of memory; try fewer jobs") from None
 
 
-def _with_parent(parent: int, run: Callable[..., R], *arguments: Any) -> R:
-    """Run something, and end this process when the one that it works for is gone."""
+def _run_for_parent(parent: int, run: Callable[..., R], *arguments: Any) -> R:
+    """Call `run`; let this worker process exit when its parent no longer exists."""
     if os.getpid() != parent:
-        _watch(parent)
+        _watch_parent(parent)
     return run(*arguments)
 
 
 @cache
-def _watch(parent: int) -> None:
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+def _watch_parent(parent: int) -> None:
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
-    # One that was killed told nobody; processes of joblib would wait for work for minutes.
+def _exit_with_parent(parent: int) -> None:
+    # A killed parent cannot stop its workers, and joblib workers would wait for work for minutes.
     while os.getppid() == parent:
-        time.sleep(LOOK)
+        time.sleep(PARENT_POLL_SECONDS)
     os._exit(1)
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Ignore interruptions, as processes do for good that begin meanwhile: this process is to answer, and ends them."""
+def _ignoring_interrupts() -> Iterator[None]:
+    """Ignore SIGINT while workers start, so that they inherit it ignored.
+
+    Ctrl-C is handled by this process, which then stops the workers.
+    """
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""Work that is done apart, in threads side by side, with results and errors as if it were done in turn."""
+"""Run tasks in parallel threads, with results and errors in the order of sequential execution."""
 
 from __future__ import annotations
 
@@ -16,15 +16,11 @@ from rdmodel.common.checks import check_int
 
 R = TypeVar("R")
 
-HEAD_START = 0.05
-"""Seconds in which one thread works alone: work that ends in them would only be slowed down by others."""
+SINGLE_THREAD_SECONDS = 0.05
+"""Seconds for which one thread works alone: more threads would only slow down work that ends within them."""
 
-LOOK = 0.05
-"""Seconds between two looks at how far the threads are."""
-
-
-class Stop(Cancelled):
-    """Raised in a thread to end work whose result is no longer needed."""
+POLL_SECONDS = 0.05
+"""Seconds between two checks of the progress of the threads."""
 
 
 def check_jobs(n_jobs: int) -> None:
@@ -33,43 +29,44 @@ def check_jobs(n_jobs: int) -> None:
         check_int("n_jobs", n_jobs, 1)
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
+def available_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def in_turn(
+def run_in_order(
     work: Sequence[Callable[[], R]], n_jobs: int, stop: Event, look: Callable[[], None]
 ) -> Generator[R, None, None]:
-    """Yield the result of each piece of work, in order; at most `n_jobs` of them are done at a time (-1: all cores).
+    """Yield the result of each task in `work`, in order, from at most `n_jobs` threads at a time (-1: all cores).
 
-    One piece, or ``n_jobs=1``, is done in this thread. An error arrives where the result would, after the results
-    before it, and no work after it is begun. While threads work, this one calls `look` again and again. Closing the
-    generator sets `stop`, and waits for the threads: what they do should look at it, and raise `Stop`.
+    A single task, or any number with ``n_jobs=1``, runs in this thread. An error is raised in place of its task's
+    result, after the results before it, and no later task is started. While threads work, this one calls `look`
+    repeatedly. Closing the generator sets `stop` and waits for the threads: tasks should check it and raise
+    `Cancelled`.
     """
-    jobs = min(len(work), cores() if n_jobs == -1 else n_jobs)
+    jobs = min(len(work), available_cores() if n_jobs == -1 else n_jobs)
     if jobs <= 1:
-        for one in work:
-            yield one()
+        for task in work:
+            yield task()
         return
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="rdmodel")
     failed = Event()
     try:
-        yield from _ordered(work, lambda one: _submit(pool, one, failed), look)
+        yield from _ordered(work, lambda task: _submit(pool, task, failed), look)
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _submit(pool: ThreadPoolExecutor, one: Callable[[], R], failed: Event) -> Future[R]:
+def _submit(pool: ThreadPoolExecutor, task: Callable[[], R], failed: Event) -> Future[R]:
     def run() -> R:
-        # Work begins in the order in which it is handed out: what failed already comes before this.
+        # Tasks start in the order of their submission, so one that has failed precedes this one.
         if failed.is_set():
-            raise Stop
+            raise Cancelled
         try:
-            return one()
+            return task()
         except BaseException:
             failed.set()
             raise
@@ -80,21 +77,21 @@ def _submit(pool: ThreadPoolExecutor, one: Callable[[], R], failed: Event) -> Fu
 def _ordered(
     work: Sequence[Callable[[], R]], submit: Callable[[Callable[[], R]], Future[R]], look: Callable[[], None]
 ) -> Generator[R, None, None]:
-    alone_until = monotonic() + HEAD_START
-    handed_out: list[Future[R]] = []
+    single_until = monotonic() + SINGLE_THREAD_SECONDS
+    submitted: list[Future[R]] = []
     for at in range(len(work)):
-        while len(handed_out) <= at or (monotonic() >= alone_until and len(handed_out) < len(work)):
-            handed_out.append(submit(work[len(handed_out)]))
-        while not _is_done(handed_out[at], look):
-            while monotonic() >= alone_until and len(handed_out) < len(work):
-                handed_out.append(submit(work[len(handed_out)]))
-        yield handed_out[at].result()
+        while len(submitted) <= at or (monotonic() >= single_until and len(submitted) < len(work)):
+            submitted.append(submit(work[len(submitted)]))
+        while not _is_done(submitted[at], look):
+            while monotonic() >= single_until and len(submitted) < len(work):
+                submitted.append(submit(work[len(submitted)]))
+        yield submitted[at].result()
 
 
 def _is_done(future: Future[R], look: Callable[[], None]) -> bool:
-    """Wait a moment for a result; this thread stays free to be interrupted."""
+    """Wait briefly for a result; return whether there is one. This thread stays interruptible."""
     try:
-        future.exception(timeout=LOOK)
+        future.exception(timeout=POLL_SECONDS)
     except TimeoutError:
         if not future.done():
             look()

@@ -1,1 +1,1 @@
-"""Describe GPUs: cores, caches, memory and latencies, and the occupancy of an SM by a launch."""
+"""Describe GPUs: their SMs, caches, memory and latencies, and the occupancy of an SM by a launch."""

@@ -1,4 +1,4 @@
-"""The machine as frozen values, validated once."""
+"""Describe a GPU as frozen values, validated on construction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from rdmodel.common.checks import check_choice, check_int, check_number
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.gpu.memory import MOST_CLOCK, CrossbarConfig, DramConfig, L2Config
+from rdmodel.gpu.memory import MAX_CLOCK_MHZ, CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import Fermi, IndexCode, IndexFunction, index_function
 
 Allocate = Literal["miss", "fill"]
@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheConfig:
-    """An L1 data cache: `size` bytes, `ways`, bytes per `line`, `index` function, MSHRs (None = unlimited).
+    """An L1 data cache: `size` in bytes, `ways`, bytes per `line`, `index` function, MSHRs (None = unlimited).
 
-    `mshr_merge` is how many transactions may share one MSHR, the first included; `mshr_per_warp` how many MSHRs one
-    warp may hold (6 measured on Fermi: Nugteren et al., section 5.2). Of the simulator alone are `allocate` (a line
-    gets its way on a "miss" or when its data "fill" it) and `miss_queue` (requests that wait for the crossbar).
-    Raises `ConfigError` for a geometry that cannot exist.
+    `mshr_merge` is the number of transactions that may share one MSHR, the first included; `mshr_per_warp` is the
+    number of MSHRs that one warp may hold (6 measured on Fermi: Nugteren et al., section 5.2). Only the simulator reads
+    `allocate` (a line gets its way on a "miss", or when its data "fill" it) and `miss_queue` (the number of requests
+    that may wait for the crossbar). Raises `ConfigError` for a geometry that cannot exist.
     """
 
     size: int
@@ -38,7 +38,7 @@ class CacheConfig:
     miss_queue: int = 8
 
     def __post_init__(self) -> None:
-        """Refuse a geometry that cannot exist."""
+        """Reject a geometry that cannot exist."""
         for name in ("size", "ways", "line"):
             check_int(name, getattr(self, name), 1)
         if self.line & (self.line - 1):
@@ -64,7 +64,7 @@ class CacheConfig:
 
     @property
     def lines(self) -> int:
-        """Number of lines that the cache holds."""
+        """Capacity in lines."""
         return self.size // self.line
 
     @property
@@ -86,7 +86,7 @@ class LatencyConfig:
     hit_latency: int = 20
 
     def __post_init__(self) -> None:
-        """Refuse negative and non-finite latencies."""
+        """Reject negative and non-finite latencies."""
         check_int("lat_min", self.lat_min, 0)
         check_int("hit_latency", self.hit_latency, 0)
         check_number("sigma", self.sigma, 0)
@@ -94,12 +94,12 @@ class LatencyConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreConfig:
-    """What of an SM issues: warp schedulers and the load/store unit; only the simulator looks at it.
+    """The warp schedulers and the load/store unit of an SM; only the simulator reads them.
 
-    `schedulers` share the warps by slot, each issues one instruction per cycle, chosen by `sched` ("lrr": loose
-    round-robin; "gto": greedy, then oldest; "two-level": round-robin within a group of `fetch_group` warps; "old":
-    oldest). `ldst_queue` memory instructions fit into the load/store unit. A transaction that hits has its data
-    `hit_latency` cycles later.
+    `schedulers` share the warps by slot. Each issues one instruction per cycle, from a warp that `sched` selects
+    ("lrr": loose round-robin; "gto": greedy, then oldest; "two-level": round-robin within a group of `fetch_group`
+    warps; "old": oldest). `ldst_queue` memory instructions fit into the load/store unit. A transaction that hits
+    receives its data `hit_latency` cycles later.
     """
 
     schedulers: int = 2
@@ -109,7 +109,7 @@ class CoreConfig:
     hit_latency: int = 20
 
     def __post_init__(self) -> None:
-        """Refuse impossible numbers."""
+        """Reject impossible numbers."""
         check_int("schedulers", self.schedulers, 1, 4)
         check_choice("sched", self.sched, CoreSched)
         check_int("fetch_group", self.fetch_group, 1)
@@ -117,19 +117,45 @@ class CoreConfig:
         check_int("hit_latency", self.hit_latency, 0)
 
 
-UNSIMULATED = ("name", "latency", "paper_latency", "calibrated", "sources")
-"""Fields of a `GPU` that the simulator does not know: they make no other machine."""
+FIELDS_NOT_SIMULATED = ("name", "latency", "paper_latency", "calibrated", "sources")
+"""Fields of a `GPU` that the simulator does not read: two GPUs that differ only in them are the same machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPU:
-    """A GPU: its SMs, what limits residency on one, its caches, memory and latencies.
+    """A GPU: its SMs, the limits on their occupancy, its caches, memory and latencies.
 
-    `registers` and `shared_memory` (bytes) are per SM; registers are handed to a warp in multiples of
-    `register_unit`. `latency` serves the model's `hardware` definition, `paper_latency` the `paper` one, `calibrated`
-    (fitted to the simulator by `rdmodel.calibrate`, None = not yet) its comparison with the simulator; `clock` (MHz
-    of the SMs), `core`, `crossbar`, `l2` and `dram` serve the simulator. `sources` maps a field to where its number
-    comes from.
+    Parameters
+    ----------
+    name
+        Name in results.
+    sms
+        Number of SMs.
+    max_threads, max_blocks, max_warps
+        Limits on the resident threads, blocks and warps of an SM.
+    registers, register_unit
+        Registers of an SM, and the unit in which they are allocated to a warp.
+    shared_memory
+        Shared memory of an SM in bytes.
+    max_block_threads
+        Limit on the threads of a block.
+    l1
+        The L1 data cache of each SM.
+    latency, paper_latency
+        Latencies of the model's definitions `hardware` and `paper`, in steps.
+    calibrated
+        Latencies that `rdmodel.calibrate` fitted to the simulator, for comparisons with it; None = not fitted.
+    clock
+        Clock of the SMs in MHz; only the simulator reads it, as it does the following fields.
+    core, crossbar, l2, dram
+        Warp schedulers and load/store unit, network, L2 and DRAM.
+    sources
+        The source of each number, by dotted field name.
+
+    Raises
+    ------
+    ConfigError
+        If a number is impossible or a field has the wrong type.
     """
 
     name: str
@@ -153,13 +179,13 @@ class GPU:
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse impossible numbers."""
+        """Reject impossible numbers."""
         counts = ("sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit", "max_block_threads")
         for name in counts:
             check_int(name, getattr(self, name), 1)
         check_int("shared_memory", self.shared_memory, 0)
-        check_int("clock", self.clock, 1, MOST_CLOCK)
-        for name, cls in PARTS.items():
+        check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
+        for name, cls in GPU_TABLES.items():
             value = getattr(self, name)
             if not isinstance(value, cls) and not (name == "calibrated" and value is None):
                 raise ConfigError(f"{name}={value!r}: must be a {cls.__name__}")
@@ -179,17 +205,17 @@ class GPU:
             raise ConfigError(f"dram.row={self.dram.row}: is not a multiple of l1.line = {self.l1.line}")
 
     def replace(self, **changes: Any) -> GPU:
-        """Return a copy with fields changed, checked anew; raise `ConfigError` for an unknown one.
+        """Return a validated copy with fields changed; raise `ConfigError` for an unknown field.
 
-        `calibrated` was fitted to the machine as it is: where a change makes another machine of it, none is left,
-        unless one is given.
+        `calibrated` was fitted to the unchanged machine. It becomes None if the simulator reads one of the changed
+        fields, unless `changes` has a new one.
         """
         changed: GPU = replace(self, **changes)
         return changed if "calibrated" in changes else changed.fitted_to(self)
 
     def fitted_to(self, other: GPU) -> GPU:
-        """Return this GPU with `calibrated`, which was fitted to `other`, only if both are one machine."""
-        simulated = [f.name for f in dataclasses.fields(self) if f.name not in UNSIMULATED]
+        """Return this GPU; drop `calibrated`, which was fitted to `other`, if the simulator can tell the two apart."""
+        simulated = [f.name for f in dataclasses.fields(self) if f.name not in FIELDS_NOT_SIMULATED]
         if self.calibrated is None or all(getattr(self, name) == getattr(other, name) for name in simulated):
             return self
         sources = {name: source for name, source in self.sources.items() if name.partition(".")[0] != "calibrated"}
@@ -197,7 +223,7 @@ class GPU:
         return fresh
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings and dicts: `gpu_from_dict` reads it back."""
+        """Return all fields as plain numbers, strings and dicts, which `gpu_from_dict` reads back."""
         plain = dataclasses.asdict(dataclasses.replace(self, sources={}))
         plain["l1"]["index"] = index_to_dict(self.l1.index)
         if self.calibrated is None:
@@ -206,7 +232,7 @@ class GPU:
         return plain
 
 
-PARTS: dict[str, Any] = {
+GPU_TABLES: dict[str, Any] = {
     "l1": CacheConfig,
     "latency": LatencyConfig,
     "paper_latency": LatencyConfig,
@@ -216,10 +242,10 @@ PARTS: dict[str, Any] = {
     "l2": L2Config,
     "dram": DramConfig,
 }
-"""The fields of a GPU that are tables of their own."""
+"""The fields of a GPU that are nested tables, with their types."""
 
-UNLIMITED = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshrs", "mshr_merge")}
-"""Fields of those tables for which None, written ``inf``, means unlimited."""
+UNLIMITED_FIELDS = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshrs", "mshr_merge")}
+"""Fields of those tables for which None, written as ``inf``, means unlimited."""
 
 
 def index_to_dict(index: IndexFunction) -> dict[str, Any]:
@@ -233,11 +259,11 @@ def index_to_dict(index: IndexFunction) -> dict[str, Any]:
 
 
 def gpu_from_dict(plain: Mapping[str, Any]) -> GPU:
-    """Return the GPU that `GPU.to_dict` wrote; ``inf`` stands for unlimited. Raises `ConfigError`."""
+    """Return the GPU that `GPU.to_dict` described; ``inf`` means unlimited. Raises `ConfigError`."""
     data = {key: value for key, value in plain.items() if key != "sources"}
     if not isinstance(data.get("l1"), Mapping):
         raise ConfigError("l1: is missing or not a table")
-    for name, cls in PARTS.items():
+    for name, cls in GPU_TABLES.items():
         if name in data:
             data[name] = _construct_part(cls, _plain_part(name, data[name]), name)
     sources = plain.get("sources", {})
@@ -247,7 +273,7 @@ def gpu_from_dict(plain: Mapping[str, Any]) -> GPU:
 
 
 def _construct_part(cls: Callable[..., T], data: Any, name: str) -> T:
-    """Return a table's value; an error about one of its fields names the table too."""
+    """Construct the value of a nested table; errors about its fields name the table too."""
     try:
         return _construct(cls, data, name)
     except ConfigError as error:
@@ -258,10 +284,10 @@ def _construct_part(cls: Callable[..., T], data: Any, name: str) -> T:
 
 
 def _plain_part(name: str, plain: Any) -> Any:
-    """Return a table with its index function made and ``inf`` replaced; anything else is refused later."""
+    """Return a table with its index function constructed and ``inf`` replaced by None."""
     if not isinstance(plain, Mapping):
         return plain
-    limits = UNLIMITED.get(name, ())
+    limits = UNLIMITED_FIELDS.get(name, ())
     data = {key: None if key in limits and value == float("inf") else value for key, value in plain.items()}
     if name == "l1":
         data["index"] = _index_from_plain(data.get("index", {"name": "fermi"}))
@@ -291,7 +317,7 @@ def _construct(cls: Callable[..., T], data: Any, where: str) -> T:
 
 
 def replace(value: Any, **changes: Any) -> Any:
-    """`dataclasses.replace` that names unknown fields: raises `ConfigError` with the near misses."""
+    """Return a copy of a dataclass with fields changed; raise `ConfigError` with near misses for an unknown field."""
     known = [f.name for f in dataclasses.fields(value)]
     for name in changes:
         if name not in known:

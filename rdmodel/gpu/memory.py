@@ -1,4 +1,4 @@
-"""What lies behind the L1s, as frozen values: crossbar, L2 and DRAM; only the simulator looks at it."""
+"""Describe the memory system behind the L1s as frozen values: crossbar, L2 and DRAM. Only the simulator reads them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from rdmodel.common.checks import check_int
 
-MOST_CLOCK = 100_000
-"""The highest clock in MHz: products with cycle counts stay within 64 bits."""
+MAX_CLOCK_MHZ = 100_000
+"""The highest clock: its products with cycle counts fit into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossbarConfig:
     """The network between SMs and L2, one crossbar per direction, at `clock` MHz.
 
-    A message takes `latency` crossbar cycles, and occupies the port that it leaves and the one that it enters for
-    its bytes / `width` cycles, rounded up.
+    A message takes `latency` crossbar cycles. It occupies the port that it leaves and the port that it enters for
+    (its bytes / `width`) cycles, rounded up.
     """
 
     clock: int = 1400
@@ -23,18 +23,19 @@ class CrossbarConfig:
     latency: int = 8
 
     def __post_init__(self) -> None:
-        """Refuse impossible numbers."""
-        check_int("clock", self.clock, 1, MOST_CLOCK)
+        """Reject impossible numbers."""
+        check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         check_int("width", self.width, 1)
         check_int("latency", self.latency, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Config:
-    """The L2: `slices` of `size` bytes each, lines dealt over them; MSHRs per slice (None = unlimited).
+    """The L2: `slices` of `size` bytes each, over which lines are interleaved.
 
-    A slice handles one request per cycle of its `clock` (MHz), `latency` SM cycles after the request has come, and
-    holds at most `queue` requests that it has not handled. Lines are as long as the L1's.
+    A slice handles one request per cycle of its `clock` (MHz), `latency` SM cycles after the request arrived, and
+    holds at most `queue` requests that it has not handled. `mshrs` is per slice (None = unlimited), `mshr_merge` the
+    number of requests that may share one. Lines have the size of the L1's.
     """
 
     clock: int = 700
@@ -47,8 +48,8 @@ class L2Config:
     latency: int = 120
 
     def __post_init__(self) -> None:
-        """Refuse impossible numbers; `GPU` checks the geometry, which needs the line size."""
-        check_int("clock", self.clock, 1, MOST_CLOCK)
+        """Reject impossible numbers; `GPU` checks the geometry, which needs the line size."""
+        check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         for name in ("slices", "size", "ways", "queue"):
             check_int(name, getattr(self, name), 1)
         for name in ("mshrs", "mshr_merge"):
@@ -65,9 +66,9 @@ class L2Config:
 class DramConfig:
     """One DRAM channel per L2 slice, scheduled first-ready, first-come first-served.
 
-    Timings `tcl`, `trp`, `trc`, `tras`, `trcd`, `trrd` are in cycles of `clock` (MHz). A channel has `banks` with
-    one open row of `row` bytes each, moves `width` bytes per cycle and holds `queue` requests; read data take
-    another `latency` SM cycles to the L2.
+    The timings `tcl`, `trp`, `trc`, `tras`, `trcd`, `trrd` are in cycles of `clock` (MHz). A channel has `banks` with
+    one open row of `row` bytes each, moves `width` bytes per cycle and holds `queue` requests. Read data reach the L2
+    another `latency` SM cycles later.
     """
 
     clock: int = 924
@@ -84,8 +85,8 @@ class DramConfig:
     trrd: int = 6
 
     def __post_init__(self) -> None:
-        """Refuse impossible numbers."""
-        check_int("clock", self.clock, 1, MOST_CLOCK)
+        """Reject impossible numbers."""
+        check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         for name in ("banks", "row", "queue", "width"):
             check_int(name, getattr(self, name), 1)
         for name in ("latency", "tcl", "trp", "trc", "tras", "trcd", "trrd"):

@@ -1,4 +1,4 @@
-"""Compute the occupancy of an SM: how many blocks of a launch are resident, and which resource limits them."""
+"""Compute the occupancy of an SM: the resident blocks of a launch, and the resource that limits them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from rdmodel.trace import WARP, Launch
 
 
 @dataclass(frozen=True, slots=True)
-class Residency:
-    """How many `blocks` are resident on one SM, and the limit (`limiter`) that says so."""
+class Occupancy:
+    """The number of resident `blocks` of one SM, and the name of the resource that limits it (`limiter`)."""
 
     blocks: int
     limiter: str
 
 
-def residency(launch: Launch, gpu: GPU) -> Residency:
-    """Return how many blocks of a launch fit on one SM at a time.
+def compute_occupancy(launch: Launch, gpu: GPU) -> Occupancy:
+    """Return the occupancy: the number of blocks of a launch that fit on one SM at a time, and its limit.
 
-    The minimum over the limits on blocks, threads, warps, registers and shared memory; registers are allocated per
-    warp in multiples of ``gpu.register_unit``. Raises `LaunchError`, naming the limit, if not even one block fits.
+    The number is the minimum over the limits on blocks, threads, warps, registers and shared memory; registers are
+    allocated per warp in multiples of ``gpu.register_unit``. Raises a `LaunchError` that names the limit if not even
+    one block fits.
     """
     threads, warps = launch.block_threads, launch.block_warps
     if threads > gpu.max_block_threads:
@@ -42,4 +43,4 @@ def residency(launch: Launch, gpu: GPU) -> Residency:
     if fits[limiter] == 0:
         need, has = needs[limiter]
         raise LaunchError(f"a block cannot be resident: it needs {need} {limiter}, an SM of {gpu.name} has {has}")
-    return Residency(fits[limiter], limiter)
+    return Occupancy(fits[limiter], limiter)

@@ -1,4 +1,4 @@
-"""Changes to a GPU as keys and values that people write: ``l1.size`` and ``48K``, ``sms`` and ``15``."""
+"""Override fields of a GPU by keys and values in text form: ``l1.size`` and ``48K``, ``sms`` and ``15``."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.gpu.config import GPU, PARTS, gpu_from_dict, index_to_dict
+from rdmodel.gpu.config import GPU, GPU_TABLES, gpu_from_dict, index_to_dict
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
 
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
-"""What a whole number may be followed by, and the power of two that it is multiplied with."""
+SIZE_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
+"""Suffixes of whole numbers, with the factors that they mean."""
 
-TEXTS = ("name", "l1.allocate", "core.sched")
-"""Keys whose values are names, not numbers."""
+NAME_KEYS = ("name", "l1.allocate", "core.sched")
+"""Keys whose values are names and not numbers."""
 
-SOURCE = "set by the user"
-"""What the `sources` of a GPU say of an overridden number."""
+OVERRIDE_SOURCE = "set by the user"
+"""The source of an overridden number, in `GPU.sources`."""
 
 
-def keys() -> list[str]:
-    """Return every key that `override` knows: the fields of a GPU, nested ones dotted."""
-    known = [name for name in _fields(GPU) if name not in (*PARTS, "sources")]
-    known += [f"{group}.{name}" for group, cls in PARTS.items() for name in _fields(cls)]
+def override_keys() -> list[str]:
+    """Return all keys of `override`: the fields of a GPU, nested ones dotted."""
+    known = [name for name in _fields(GPU) if name not in (*GPU_TABLES, "sources")]
+    known += [f"{group}.{name}" for group, cls in GPU_TABLES.items() for name in _fields(cls)]
     parameters = {name for cls in INDEX_FUNCTIONS.values() for name in _fields(cls)}
     return known + [f"l1.index.{name}" for name in sorted(parameters)]
 
 
 def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
-    """Return a copy of `gpu` with fields changed, all at once: only the outcome has to be able to exist.
+    """Return a copy of `gpu` with fields changed all at once, so that only the result has to be valid.
 
-    `assignments` maps dotted keys (see `keys`) to values, texts as `parse_number` reads them or values of the
-    field's own type; ``inf`` means unlimited for the MSHR fields. A new ``l1.index`` drops the old function's
-    parameters, ``l1.index.polynomial`` and its like change one. Of another machine than `gpu`, `calibrated` is left
-    only if it is given. Raises `ConfigError` that names the key.
+    `assignments` maps dotted keys (see `override_keys`) to values: texts in the form of `parse_number`, or values of
+    the field's type. ``inf`` means unlimited for the MSHR fields. A new ``l1.index`` drops the parameters of the old
+    function; ``l1.index.polynomial`` and similar keys change one parameter. If the simulator reads one of the changed
+    fields, `calibrated` becomes None unless it is assigned, too. Raises a `ConfigError` that names the key.
     """
     plain = gpu.to_dict()
-    known = keys()
-    # The function comes before its parameters, in whatever order they were given.
+    known = override_keys()
+    # Sorted, the index function precedes its parameters.
     for key in sorted(assignments):
         if key not in known:
             raise ConfigError(unknown("key", key, _near(key, known)))
@@ -48,38 +48,38 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
         for name in path:
             table = table.setdefault(name, {})
         table[last] = _parse(key, assignments[key])
-        plain["sources"][key] = SOURCE
+        plain["sources"][key] = OVERRIDE_SOURCE
     changed = gpu_from_dict(plain)
     return changed if any(key.startswith("calibrated.") for key in assignments) else changed.fitted_to(gpu)
 
 
 def parse_number(text: str, name: str = "value") -> int | float:
-    """Return the number that a text means: ``15``, ``48K`` or ``2M`` (binary), ``40.5``, ``inf`` (unlimited).
+    """Parse a number: ``15``, ``48K`` or ``2M`` (binary), ``40.5``, ``inf`` (unlimited).
 
-    Raises `ConfigError` with `name` for anything else, NaN included.
+    Raises a `ConfigError` with `name` for anything else, NaN included.
     """
     if text == "inf":
         return float("inf")
     if whole := re.fullmatch(r"([+-]?[0-9]+)([KM]?)", text):
-        return int(whole[1]) * UNITS[whole[2]]
+        return int(whole[1]) * SIZE_SUFFIXES[whole[2]]
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         return float(text)
     raise ConfigError(f"{name}={text!r}: must be a number (15, 48K, 2M, 40.5) or inf")
 
 
 def parse_size(text: str, name: str = "size") -> int:
-    """Return the whole number, of bytes as a rule, that a text means: ``16384``, ``48K``, ``2M``.
+    """Parse a whole number, usually of bytes: ``16384``, ``48K``, ``2M``.
 
-    Raises `ConfigError` with `name` for anything else.
+    Raises a `ConfigError` with `name` for anything else.
     """
     value = parse_number(text, name)
     if not isinstance(value, int):
-        raise ConfigError(f"{name}={text!r}: must be a whole number, K (1024) or M (1024 K) may follow")
+        raise ConfigError(f"{name}={text!r}: must be a whole number, optionally with suffix K (1024) or M (1024 K)")
     return value
 
 
 def _near(key: str, known: list[str]) -> list[str]:
-    """Return the keys of the same table, or all if there is no such table: `l1` and `l2` share most of a name."""
+    """Return the keys of the same table, or all if there is no such table, so that `l1` is not confused with `l2`."""
     table = key.rpartition(".")[0] + "."
     return [name for name in known if name.startswith(table)] or known
 
@@ -87,7 +87,7 @@ def _near(key: str, known: list[str]) -> list[str]:
 def _parse(key: str, value: Any) -> Any:
     if key == "l1.index":
         return _index(value)
-    if not isinstance(value, str) or key in TEXTS:
+    if not isinstance(value, str) or key in NAME_KEYS:
         return value
     if key == "l1.index.masks":
         return [parse_size(mask, key) for mask in value.split(",")]

@@ -1,4 +1,4 @@
-"""Rankings of tiles in the forms of other tools, a module each: Triton, Kernel Tuner, PPCG and Optuna.
+"""Convert rankings of tiles to the forms of other tools, one module each: Triton, Kernel Tuner, PPCG and Optuna.
 
-None of them imports the tool it is for.
+No module imports the tool that it serves.
 """

@@ -1,4 +1,4 @@
-"""What the integrations need of a ranking: the one place that knows its attributes, and how tiles are named."""
+"""Select the tiles of a ranking and rename their sizes, for all integrations."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from rdmodel.errors import ConfigError, unknown
 from rdmodel.tiling.rank import rank_tiles
 from rdmodel.tiling.values import RankedTile, Ranking
 
-BLOCK = "block"
-BLOCK_SIZES = ("block_size_x", "block_size_y", "block_size_z")
-"""What the three numbers of a block shape are called in a tuner, unless said otherwise."""
+BLOCK_SHAPE_NAME = "block"
+"""The name of a tile's block shape."""
+
+BLOCK_SIZE_NAMES = ("block_size_x", "block_size_y", "block_size_z")
+"""Default names of the three numbers of a block shape in a tuner."""
 
 Names = Mapping[str, str | Sequence[str]]
-"""Names of a tuner by those in a tile; those of a block shape as a list, x first."""
-
+"""The tuner's name for each name in a tile; a list of names for a block shape, x first."""
 
 Source = Ranking | Callable[[Any], Any]
-"""A ranking, or what makes a trace of a tile, with the tiles to rank beside it."""
+"""A ranking, or a function that makes the trace of a tile; the latter needs tiles to rank."""
 
 Tiles = Iterable[Any] | Mapping[str, Iterable[Any]] | None
+"""Tiles to rank, as `rank_tiles` takes them; None with a ranking."""
 
 
 def rank(
@@ -32,23 +34,23 @@ def rank(
 
 
 def ranking_of(source: Source, tiles: Tiles, options: Mapping[str, Any]) -> Ranking:
-    """Return a ranking that was given, or rank `tiles`; raise `ConfigError` where it is neither."""
+    """Return `source` if it is a ranking, else rank `tiles` with it; raise `ConfigError` if it is neither."""
     if callable(source):
         if tiles is None:
-            raise ConfigError("tiles: are needed beside a function that makes their traces")
+            raise ConfigError("tiles: are missing; a function that makes traces needs tiles to rank")
         return rank(source, tiles, **options)
     if tiles is not None or options:
         given = ", ".join([*(["tiles"] if tiles is not None else []), *options])
-        raise ConfigError(f"{given}: the tiles are ranked already")
+        raise ConfigError(f"{given}: cannot be combined with a ranking, whose tiles are ranked already")
     if not hasattr(source, "tiles"):
-        raise ConfigError(f"ranking={source!r:.60}: must be a ranking, or a function that makes a trace of a tile")
+        raise ConfigError(f"ranking={source!r:.60}: must be a ranking, or a function that makes the trace of a tile")
     return source
 
 
-def kept(ranking: Ranking, top: int | None, within: float | None) -> list[RankedTile]:
-    """Return the tiles whose rank is at most `top`, and those at most the share `within` above the best, best first.
+def select_tiles(ranking: Ranking, top: int | None, within: float | None) -> list[RankedTile]:
+    """Return the tiles with ranks up to `top`, and those at most the share `within` above the best, best first.
 
-    None and None: all that can run. Raises `ConfigError` if no tile can run.
+    If both are None, return all tiles that can run. Raises `ConfigError` if no tile can run.
     """
     if top is not None:
         check_int("top", top, 1)
@@ -62,27 +64,27 @@ def kept(ranking: Ranking, top: int | None, within: float | None) -> list[Ranked
     least = ranking.tiles[0].value
     bar = least if within is None else least + within * abs(least)
     return [
-        one
-        for one in ranking.tiles
-        if (top is not None and one.rank <= top) or (within is not None and one.value <= bar)
+        tile
+        for tile in ranking.tiles
+        if (top is not None and tile.rank <= top) or (within is not None and tile.value <= bar)
     ]
 
 
-def flat(tile: Any, names: Names | None = None) -> dict[str, Any]:
-    """Return a tile by a tuner's names, a block shape taken apart.
+def flatten_tile(tile: Any, names: Names | None = None) -> dict[str, Any]:
+    """Return a tile with a tuner's names, its block shape split into separate sizes.
 
-    Raises `ConfigError` for a tile that is no mapping, and for `names` that do not fit.
+    Raises `ConfigError` for a tile that is not a mapping, and for `names` that do not fit.
     """
     if not isinstance(tile, Mapping):
         raise ConfigError(f"tile {tile!r:.60}: must be a mapping of names to sizes")
     names = {} if names is None else names
-    if strange := [name for name in names if name not in tile]:
-        raise ConfigError(f"names: {unknown('size', strange[0], tile)}")
-    found: dict[str, Any] = {}
+    if missing := [name for name in names if name not in tile]:
+        raise ConfigError(f"names: {unknown('size', missing[0], tile)}")
+    flattened: dict[str, Any] = {}
     for name, size in tile.items():
         shape = isinstance(size, list | tuple)
-        theirs = names.get(name, BLOCK_SIZES[: len(size)] if shape and name == BLOCK else name)
-        if shape == isinstance(theirs, str) or (shape and len(size) != len(theirs)):
-            raise ConfigError(f"names: {name}={size!r}: cannot be called {theirs!r}")
-        found |= dict(zip(theirs, size, strict=True)) if shape else {str(theirs): size}
-    return found
+        renamed = names.get(name, BLOCK_SIZE_NAMES[: len(size)] if shape and name == BLOCK_SHAPE_NAME else name)
+        if shape == isinstance(renamed, str) or (shape and len(size) != len(renamed)):
+            raise ConfigError(f"names: {name}={size!r}: cannot be called {renamed!r}")
+        flattened |= dict(zip(renamed, size, strict=True)) if shape else {str(renamed): size}
+    return flattened

@@ -1,4 +1,4 @@
-"""Restrictions for Kernel Tuner: only the tiles that are predicted to be good are compiled and run."""
+"""Restrict Kernel Tuner to the tiles that are predicted to be good."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.integrations.candidates import Names, Source, Tiles, flat, kept, ranking_of
+from rdmodel.integrations.candidates import Names, Source, Tiles, flatten_tile, ranking_of, select_tiles
 
 
 def restrictions(
@@ -19,18 +19,37 @@ def restrictions(
     names: Names | None = None,
     **options: Any,
 ) -> Callable[..., bool]:
-    """Return what ``tune_kernel(..., tune_params, restrictions=...)`` takes, alone or in a list with others.
+    """Return a restriction for ``tune_kernel(..., tune_params, restrictions=...)``, alone or in a list with others.
 
-    Configurations are kept whose tile has at most the rank `top`, or is at most the share `within` (0.05: 5 %) above
-    the best one; with neither, all that can run. Tiles that were not ranked are not kept. `ranking` is what
-    `rdmodel.rank_tiles` returned; or a function that makes a trace of a tile, with `tiles` and `options` of
-    `rank_tiles`. `names` are those in `tune_params` by those in a tile; a tile's ``block`` is ``block_size_x``, ... .
-    Parameters of which a tile says nothing are free.
+    The restriction accepts a configuration as one mapping, as keywords, or as values in the order of `tune_params`.
+    Parameters that are not sizes of the tiles are unrestricted.
 
-    The function takes a configuration as one mapping, as keywords, or as values in the order of `tune_params`.
-    Raises `ConfigError` where a size of the tiles is not in `tune_params`, or no configuration would be left.
+    Parameters
+    ----------
+    ranking
+        The result of `rdmodel.rank_tiles`, or a function that makes the trace of a tile; it needs `tiles`.
+    tune_params
+        Values of all parameters by name, as for ``tune_kernel``.
+    tiles
+        Tiles to rank, if `ranking` is a function. Tiles that were not ranked are rejected.
+    top
+        Keep tiles with ranks up to `top`.
+    within
+        Keep tiles at most this share (0.05: 5 %) above the best one. Without `top` and `within`, keep all tiles that
+        can run.
+    names
+        Names in `tune_params` by names in a tile. The default for a tile's ``block`` is ``block_size_x``, ... .
+    options
+        Options of `rank_tiles`, if `ranking` is a function.
+
+    Raises
+    ------
+    ConfigError
+        If a size of the tiles is not in `tune_params`, or if no configuration would be left.
     """
-    chosen = [flat(one.tile, names) for one in kept(ranking_of(ranking, tiles, options), top, within)]
+    chosen = [
+        flatten_tile(ranked.tile, names) for ranked in select_tiles(ranking_of(ranking, tiles, options), top, within)
+    ]
     order = tuple(tune_params)
     sizes = tuple(chosen[0])
     for tile in chosen:
@@ -44,7 +63,7 @@ def restrictions(
     if not any(all(size in choice for size, choice in zip(tile, choices, strict=True)) for tile in good):
         raise ConfigError(f"tune_params: none of the {len(good)} tiles that are kept can be made of these values")
 
-    # Kernel Tuner takes functions apart that have a lambda in their source.
+    # Not a lambda: Kernel Tuner parses the source of functions that contain one.
     def keep(*values: Any, **named: Any) -> bool:
         if len(values) == 1 and isinstance(values[0], Mapping):
             named = dict(values[0])

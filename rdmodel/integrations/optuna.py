@@ -1,10 +1,10 @@
-"""The tiles that are predicted to be best as the first trials of an Optuna study."""
+"""Enqueue the tiles that are predicted to be best as the first trials of an Optuna study."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rdmodel.integrations.candidates import Names, Source, Tiles, flat, kept, ranking_of
+from rdmodel.integrations.candidates import Names, Source, Tiles, flatten_tile, ranking_of, select_tiles
 
 
 def enqueue(
@@ -17,17 +17,41 @@ def enqueue(
     names: Names | None = None,
     **options: Any,
 ) -> int:
-    """Enqueue tiles in a study, the best first; return how many tiles these were.
+    """Enqueue tiles in a study, the best first; return their number.
 
-    Those are taken whose rank is at most `top`, or that are at most the share `within` above the best one (None and
-    None: all that can run). `ranking` is what `rdmodel.rank_tiles` returned; or a function that makes a trace of a
-    tile, with `tiles` and `options` of `rank_tiles`. `names` are the study's by those in a tile; a tile's ``block`` is
-    ``block_size_x``, ... . Every trial has the tile's rank and value as user attributes ``rdmodel_rank`` and
-    ``rdmodel_value``. Tiles that the study has, waiting or tried, are not enqueued again. Raises `ConfigError` where
-    no tile can run.
+    Every trial has the tile's rank and value as user attributes ``rdmodel_rank`` and ``rdmodel_value``. Tiles that are
+    in the study already, waiting or tried, are not enqueued again.
+
+    Parameters
+    ----------
+    study
+        The study.
+    ranking
+        The result of `rdmodel.rank_tiles`, or a function that makes the trace of a tile; it needs `tiles`.
+    tiles
+        Tiles to rank, if `ranking` is a function.
+    top
+        Take tiles with ranks up to `top`.
+    within
+        Take tiles at most this share above the best one. With None for both, take all tiles that can run.
+    names
+        The study's names by names in a tile. The default for a tile's ``block`` is ``block_size_x``, ... .
+    options
+        Options of `rank_tiles`, if `ranking` is a function.
+
+    Returns
+    -------
+    int
+        The number of tiles, with those that were in the study already.
+
+    Raises
+    ------
+    ConfigError
+        If no tile can run.
     """
-    chosen = [(flat(one.tile, names), one) for one in kept(ranking_of(ranking, tiles, options), top, within)]
-    for params, one in chosen:
-        attributes = {"rdmodel_rank": one.rank, "rdmodel_value": one.value}
+    chosen = select_tiles(ranking_of(ranking, tiles, options), top, within)
+    trials = [flatten_tile(ranked.tile, names) for ranked in chosen]
+    for params, ranked in zip(trials, chosen, strict=True):
+        attributes = {"rdmodel_rank": ranked.rank, "rdmodel_value": ranked.value}
         study.enqueue_trial(params, user_attrs=attributes, skip_if_exists=True)
     return len(chosen)

@@ -1,7 +1,7 @@
-"""A performance model for Triton's autotuner: ``prune_configs_by={"perf_model": perf_model(...), "top_k": 5}``.
+"""Make a performance model for Triton's autotuner: ``prune_configs_by={"perf_model": perf_model(...), "top_k": 5}``.
 
-Triton calls it once for every configuration, with all arguments of the kernel and all values of the configuration as
-keywords, and runs the `top_k` configurations of the lowest values.
+Triton calls the model once for every configuration, with all arguments of the kernel and all values of the
+configuration as keywords, and runs the `top_k` configurations with the lowest values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from rdmodel import presets
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.integrations import candidates
 from rdmodel.trace import Trace
 
@@ -31,28 +31,43 @@ def perf_model(
     objective: str | Callable[..., float] = "time",
     **options: Any,
 ) -> Callable[..., float]:
-    """Return a function of the keywords that Triton gives to a ``perf_model``: less is better.
+    """Return a performance model: a function of the keywords that Triton passes, whose least value is the best.
 
-    `kernel` is a function that returns a `Trace` (or what has a method `trace`), and is called with those of the
-    keywords that it has parameters for (with all of them if it takes ``**keywords``); or an affine kernel, in any form
-    that `tracegen.affine_kernel` takes, whose parameters are taken from the keywords of their names, or of those that
-    `names` has for them. Parameters that are not among the keywords keep their values. `objective` and `options` are
-    those of `rdmodel.rank_tiles`.
+    The value is in milliseconds for the objective ``"time"``, otherwise in the unit of the objective. It is infinite if
+    the launch cannot run on the GPU (`LaunchError`). The model, and so Triton's tuning, raises all other errors: a
+    keyword that `kernel` needs and Triton does not pass, a trace that cannot be made, an unknown option. They would
+    occur for all configurations, and an arbitrary choice among these would look like an answer.
 
-    The value is in milliseconds for the objective ``"time"``, otherwise the objective's own. It is infinite where the
-    launch cannot run on the GPU (`LaunchError`). Every other mistake raises, from the function and so from Triton's
-    tuning: a keyword that `kernel` needs and Triton does not give, a trace that cannot be made, an unknown option. It
-    would be the same for all configurations, and choosing among them by chance would look like an answer.
+    Parameters
+    ----------
+    kernel
+        A function that returns a `Trace`, or an object with a method `trace` that does. It is called with the keywords
+        that it has parameters for (with all, if it takes ``**keywords``). Or an affine kernel, in any form that
+        `tracegen.affine_kernel` accepts; its parameters are set from the keywords of the same names. Parameters
+        without a keyword keep their values.
+    gpu
+        A GPU, its name, or the path of its ``.toml`` file.
+    names
+        Names of keywords by names of an affine kernel's parameters, where they differ.
+    objective
+        The objective, as for `rdmodel.rank_tiles`.
+    options
+        Other options of `rdmodel.rank_tiles`.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is invalid.
     """
     machine = presets.gpu(gpu)
     make = _from_function(kernel) if callable(kernel) else _from_affine(kernel, names or {})
     if callable(kernel) and names is not None:
-        raise ConfigError("names: only an affine kernel has parameters that need names")
+        raise ConfigError("names: cannot be combined with a function, which takes its arguments by their own names")
 
     def predicted(**arguments: Any) -> float:
         try:
             trace = make(arguments)
-            residency(trace.launch, machine)
+            compute_occupancy(trace.launch, machine)
         except LaunchError:
             return math.inf
         tile = trace.launch.kernel
@@ -66,12 +81,18 @@ def perf_model(
 
 
 def _from_function(function: Callable[..., Any]) -> Callable[[Arguments], Trace]:
-    takes = inspect.signature(function).parameters.values()
-    if any(one.kind is one.POSITIONAL_ONLY for one in takes):
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters):
         raise ConfigError(f"perf_model: {_name(function)} must take its arguments by name")
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in takes)
-    known = {one.name for one in takes if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
-    needed = [one.name for one in takes if one.name in known and one.default is one.empty]
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    known = {
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    needed = [
+        parameter.name for parameter in parameters if parameter.name in known and parameter.default is parameter.empty
+    ]
 
     def make(arguments: Arguments) -> Trace:
         for name in needed:
@@ -98,23 +119,23 @@ def _from_affine(
             raise ConfigError(f"names: {name}: {loaded.name} has the parameters {', '.join(loaded.parameters)}")
 
     def make(arguments: Arguments) -> Trace:
-        for name, theirs in names.items():
-            _require(theirs, arguments, f"names: {name} is to be {theirs!r}")
-        found = {name: names.get(name, name) for name in loaded.parameters if names.get(name, name) in arguments}
-        if not found:
+        for name, keyword in names.items():
+            _require(keyword, arguments, f"names: {name} is to be {keyword!r}")
+        keywords = {name: names.get(name, name) for name in loaded.parameters if names.get(name, name) in arguments}
+        if not keywords:
             raise ConfigError(
                 f"perf_model: none of the parameters of {loaded.name} ({', '.join(loaded.parameters)}) is among the "
-                f"keywords ({', '.join(arguments)}): names={{...}} says which are which"
+                f"keywords ({', '.join(arguments)}); map them with names={{...}}"
             )
-        params: dict[str, Any] = {name: _whole(theirs, arguments[theirs]) for name, theirs in found.items()}
+        params: dict[str, Any] = {name: _whole(keyword, arguments[keyword]) for name, keyword in keywords.items()}
         return tracegen.affine_kernel(loaded, **params)
 
     return make
 
 
-def _require(name: str, arguments: Arguments, why: str) -> None:
+def _require(name: str, arguments: Arguments, context: str) -> None:
     if name not in arguments:
-        raise ConfigError(f"perf_model: {why}, which is not among the keywords: {', '.join(arguments)}")
+        raise ConfigError(f"perf_model: {context}, which is not among the keywords: {', '.join(arguments)}")
 
 
 def _whole(name: str, value: Any) -> int:

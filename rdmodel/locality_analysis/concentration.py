@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.policies import IndexFunction
-from rdmodel.trace import ELSEWHERE, Columns, Op, Trace
+from rdmodel.trace import FIRST_NON_L1_SPACE, Columns, Op, Trace
 from rdmodel.trace.coalescing import StoreRule, coalesce
-from rdmodel.trace.splitting import pieces
+from rdmodel.trace.splitting import split_block
 
 
 def intra_warp_concentration(
@@ -44,7 +44,7 @@ def concentration_by_load(trace: Trace, index: IndexFunction, sets: int, line: i
     totals: dict[int, float] = {}
     counts: dict[int, int] = {}
     for block in trace.blocks:
-        for _, columns in pieces(trace, int(block)):
+        for _, columns in split_block(trace, int(block)):
             for pc, value in zip(*_loads_of(columns, index, sets, line), strict=True):
                 totals[pc] = totals.get(pc, 0.0) + value
                 counts[pc] = counts.get(pc, 0) + 1
@@ -57,7 +57,7 @@ def _loads_of(columns: Columns, index: IndexFunction, sets: int, line: int) -> t
     for chunk in coalesce(columns, line, StoreRule.DROP):
         lengths = chunk.count[: chunk.n].astype(np.int64)
         values += _concentrations(chunk.lines[: chunk.used], lengths, index, sets, line).tolist()
-    return columns.pc[(columns.op == Op.LOAD) & (columns.space < ELSEWHERE)].tolist(), values
+    return columns.pc[(columns.op == Op.LOAD) & (columns.space < FIRST_NON_L1_SPACE)].tolist(), values
 
 
 def _concentrations(

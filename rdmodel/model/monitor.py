@@ -9,8 +9,8 @@ from __future__ import annotations
 from threading import Event, Lock
 from time import perf_counter
 
+from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
-from rdmodel.execution.threads import Stop
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import StoreRule, WarpStream, open_block
 
@@ -37,9 +37,9 @@ class RunMonitor:
             self._progress(started, self._blocks)
 
     def tick(self) -> None:
-        """Raise `Stop` if the study was stopped; without threads, report progress."""
+        """Raise `Cancelled` if the study was stopped; without threads, report progress."""
         if self.stop.is_set():
-            raise Stop
+            raise Cancelled
         if not self.in_threads:
             self.report_progress()
 

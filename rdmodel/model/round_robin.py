@@ -7,7 +7,7 @@ from typing import Any
 from rdmodel.common.progress import Progress
 from rdmodel.errors import TraceError
 from rdmodel.gpu.config import GPU, replace
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
 from rdmodel.policies import Linear
@@ -40,7 +40,7 @@ def kernel_histogram(
     blocks are those of resolved `options`, and distances are measured per SM, as in `predict` without latencies. Raises
     `TraceError` if the blocks hold no loads.
     """
-    slots = residency(trace.launch, gpu).blocks
+    slots = compute_occupancy(trace.launch, gpu).blocks
     per_sm = deal(trace.launch, options)
     samples = [make_shards(rate, seed) for _ in per_sm]
     total, started = sum(map(len, per_sm)), 0

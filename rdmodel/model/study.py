@@ -11,9 +11,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from rdmodel.common.progress import Progress
-from rdmodel.execution.threads import in_turn
+from rdmodel.execution.threads import run_in_order
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.averages import average
 from rdmodel.model.dealing import deal
 from rdmodel.model.monitor import RunMonitor
@@ -54,7 +54,7 @@ class Study:
     def _runs(self, case: Case, seeds: Sequence[int]) -> list[ModelRun]:
         """Return the runs of a case, which differ in their seed only."""
         dealt = tuple(enumerate(deal(self.trace.launch, case.options)))
-        resident = residency(self.trace.launch, case.gpu).blocks
+        resident = compute_occupancy(self.trace.launch, case.gpu).blocks
         return [ModelRun(self.trace, *case, seed, dealt, resident) for seed in seeds]
 
     def sample_sms(self, case: Case, size: int) -> Prediction:
@@ -65,7 +65,7 @@ class Study:
         strata = make_strata({sm: len(blocks) for sm, blocks in enumerate(per_sm)})
         chosen = choose_sms(strata, size, self.seed)
         sms = sorted(sm for stratum in chosen for sm in stratum)
-        resident = residency(self.trace.launch, gpu).blocks
+        resident = compute_occupancy(self.trace.launch, gpu).blocks
         dealt = tuple((sm, per_sm[sm]) for sm in sms)
         [result] = self._run_all([ModelRun(self.trace, *case, self.seed, dealt, resident)])
         counts = {sm.sm: sm for sm in result.per_sm}
@@ -79,7 +79,7 @@ class Study:
 
     def sample_blocks(self, case: Case, share: float) -> Prediction:
         """Return the counters of all blocks of the modelled SMs, estimated from stretches of their blocks."""
-        resident = residency(self.trace.launch, case.gpu).blocks
+        resident = compute_occupancy(self.trace.launch, case.gpu).blocks
         dealt = tuple(enumerate(deal(self.trace.launch, case.options)))
         plans = tuple(plan_stretches(len(blocks), resident, share, self.seed, sm) for sm, blocks in dealt)
         [result] = self._run_all([SampledBlocksRun(self.trace, *case, self.seed, dealt, resident, plans)])
@@ -93,7 +93,7 @@ class Study:
         work = [partial(part, monitor.new_timer()) for parts_of_run in parts for part in parts_of_run]
         monitor.in_threads = n_jobs != 1 and len(work) > 1
         predictions: list[Prediction] = []
-        with closing(in_turn(work, n_jobs, monitor.stop, monitor.report_progress)) as results:
+        with closing(run_in_order(work, n_jobs, monitor.stop, monitor.report_progress)) as results:
             # One run after the other, so that the first error is the one that a single thread would meet.
             for run, parts_of_run in zip(runs, parts, strict=True):
                 predictions.append(run.result(list(islice(results, len(parts_of_run)))))

@@ -12,7 +12,7 @@ import numpy as np
 
 from rdmodel.errors import ConfigError
 from rdmodel.plots.charts import check_path, figure
-from rdmodel.tiling.values import Ranking, size_text
+from rdmodel.tiling.values import Ranking, tile_size_text
 
 MOST_PANELS = 16
 """Parts of a heat map side by side; more could not be read."""
@@ -115,7 +115,9 @@ def _draw(axis: Any, grid: _Grid, number: int, times: Mapping[Place, float], wor
             cells[row, column] = value
     # A range of no width has no colours.
     image = axis.pcolormesh(cells, cmap="viridis_r", norm=LogNorm(1.0, max(worst, 1.001)), edgecolors="white")
-    title = ", ".join(f"{name}={size_text(size)}" for name, size in zip(grid.others, grid.panels[number], strict=True))
+    title = ", ".join(
+        f"{name}={tile_size_text(size)}" for name, size in zip(grid.others, grid.panels[number], strict=True)
+    )
     axis.set_title(title, fontsize=8)
     _label(axis.set_xticks, grid.columns)
     _label(axis.set_yticks, grid.rows)
@@ -131,7 +133,7 @@ def _draw(axis: Any, grid: _Grid, number: int, times: Mapping[Place, float], wor
 
 
 def _label(set_ticks: Any, sizes: Sequence[Size]) -> None:
-    names = ["" if size is None else size_text(size) for size in sizes]
+    names = ["" if size is None else tile_size_text(size) for size in sizes]
     set_ticks([at + 0.5 for at in range(len(sizes))], names, fontsize=7)
 
 

@@ -1,8 +1,8 @@
-"""Named GPUs as data: one TOML file each, every number with its source, read and written here.
+"""Read and write GPUs as TOML files; find the preset GPUs, one file each, with a source for every number.
 
-A file holds the fields of `rdmodel.gpu.config.GPU` under their own names, a table for each nested one (``l1``,
-``latency``, ``dram``, ...) and ``sources`` from dotted field name to where the number comes from.
-``inf`` stands for unlimited, and ``l1.index`` is a name or a table with a name and parameters.
+A file holds the fields of `rdmodel.gpu.config.GPU` under their names, a table for each nested one (``l1``, ``latency``,
+``dram``, ...), and the table ``sources``, which maps dotted field names to the sources of the numbers. ``inf`` means
+unlimited. ``l1.index`` is a name, or a table with a name and parameters.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, gpu_from_dict
 
 SUFFIX = ".toml"
+"""The suffix of preset files."""
 
 
 def names() -> list[str]:
-    """Return the names of the GPUs that come with rdmodel, sorted."""
+    """Return the names of the preset GPUs, sorted."""
     files = resources.files(__name__).iterdir()
     return sorted(file.name.removesuffix(SUFFIX) for file in files if file.name.endswith(SUFFIX))
 
 
 def gpu(which: str | os.PathLike[str] | GPU) -> GPU:
-    """Return a GPU by name, by path (of a file that ends in ``.toml``), or as it is if it is one already.
+    """Return a GPU by its name or by the path of its ``.toml`` file; return a `GPU` unchanged.
 
-    Raises `ConfigError` for an unknown name, with the near misses, and for a file that does not hold a GPU.
+    Raises `ConfigError` for an unknown name, with near misses, and for a file that does not describe a GPU.
     """
     if isinstance(which, GPU):
         return which
@@ -55,7 +56,7 @@ def _preset(name: str) -> GPU:
 
 
 def load(path: str | os.PathLike[str]) -> GPU:
-    """Return the GPU in a TOML file; raise `ConfigError` that names the file, and for bad TOML the line."""
+    """Return the GPU in a TOML file; raise a `ConfigError` that names the file, and the line of malformed TOML."""
     where = os.fspath(path)
     try:
         content = Path(path).read_bytes()
@@ -65,7 +66,7 @@ def load(path: str | os.PathLike[str]) -> GPU:
 
 
 def dumps(gpu: GPU) -> str:
-    """Return a GPU as TOML text with every field written out; `load` of it gives an equal GPU."""
+    """Return a GPU as TOML text with all fields; `load` returns an equal GPU from it."""
     plain = gpu.to_dict()
     tables = {key: value for key, value in plain.items() if isinstance(value, Mapping)}
     lines = list(_entries({key: value for key, value in plain.items() if key not in tables}))
@@ -84,7 +85,7 @@ def _parse(content: bytes, where: str) -> GPU:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where}:{_line_of(error, text)}: {error}") from None
-    except (ValueError, RecursionError) as error:  # of numbers with thousands of digits, and of lists within lists
+    except (ValueError, RecursionError) as error:  # numbers with thousands of digits; deeply nested lists
         raise ConfigError(f"{where}: {error}") from None
     try:
         return gpu_from_dict(plain)
@@ -93,9 +94,9 @@ def _parse(content: bytes, where: str) -> GPU:
 
 
 def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int:
-    # tomllib tells the line in its message alone, and where a text ends too early not even there.
-    found = re.search(r"\(at line (\d+), ", str(error))
-    return int(found[1]) if found else text.count("\n") + 1
+    # tomllib gives the line only in its message, and no line at all if the text ends too early.
+    match = re.search(r"\(at line (\d+), ", str(error))
+    return int(match[1]) if match else text.count("\n") + 1
 
 
 def _entries(table: Mapping[str, Any]) -> Iterator[str]:
@@ -119,6 +120,6 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, str):
-        # JSON's strings are TOML's, but for the delete character, which TOML wants escaped.
+        # JSON strings are TOML strings, except that TOML requires the delete character to be escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)

@@ -37,5 +37,5 @@ def describe_trace(trace: Trace) -> dict[str, Any]:
         "block": list(launch.block),
         "registers": launch.registers,
         "shared_memory": launch.shared_memory,
-        "params": dict(getattr(trace, "params", {})),
+        "params": dict(trace.params),
     }

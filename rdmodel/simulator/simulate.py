@@ -15,7 +15,7 @@ from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress, stage
 from rdmodel.errors import ConfigError, SimulationError, TraceError, unknown
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import DWTCS, SWL, policy_of_kind
 from rdmodel.results.describe import describe
 from rdmodel.results.simulation import Simulation
@@ -144,7 +144,7 @@ def most_active(trace: Trace, gpu: GPU, options: SimulationOptions) -> int:
     """Return the most warps that a scheduler ever has: limits beyond limit nothing. `options` must be resolved."""
     assert options.sms is not None
     blocks = trace.launch.blocks if options.blocks is None else min(options.blocks, trace.launch.blocks)
-    slots = min(residency(trace.launch, gpu).blocks, -(-blocks // options.sms))
+    slots = min(compute_occupancy(trace.launch, gpu).blocks, -(-blocks // options.sms))
     return -(-slots * trace.launch.block_warps // gpu.core.schedulers)
 
 
@@ -181,7 +181,7 @@ class _Run:
     ) -> None:
         launch = trace.launch
         self._trace, self._gpu, self._options = trace, gpu, options
-        self._slots = residency(launch, gpu).blocks
+        self._slots = compute_occupancy(launch, gpu).blocks
         self._warps = launch.block_warps
         self._blocks = launch.blocks if options.blocks is None else min(options.blocks, launch.blocks)
         # No SM can have more blocks than there are.

@@ -1,1 +1,1 @@
-"""Run grids of machines and options over kernels and traces, in several processes, resumably."""
+"""Run kernels under all points of a grid of machines and options, in several processes, resumably."""

@@ -1,4 +1,7 @@
-"""What runs the points of a sweep: called, asked before what it refuses, in other processes; and its results, kept."""
+"""Run one point of a sweep, here or in a worker process.
+
+A point is validated before any block is read, and its result is converted to and from its cached form.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
 from rdmodel.errors import RdmodelError
 from rdmodel.estimation.estimate import estimate
-from rdmodel.execution.processes import can_be_sent, sendable
+from rdmodel.execution.processes import is_picklable, make_picklable
 from rdmodel.gpu.config import GPU
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
@@ -28,11 +31,13 @@ from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.simulate import simulate
 from rdmodel.sweeps.values import Result
 from rdmodel.trace import Trace, missing_block
-from rdmodel.trace.caching import Held, Repeated
+from rdmodel.trace.caching import CachedTrace, MaterialisedTrace
 
 
-def call(engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any], progress: Progress | None = None) -> Result:
-    """Return the result of a point; raises what the engine raises."""
+def run_point(
+    engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any], progress: Progress | None = None
+) -> Result:
+    """Return the result of a point; raises the errors of the engine."""
     if engine == "simulate":
         return simulate(trace, gpu, progress=progress, **options)
     if engine == "estimate":
@@ -40,46 +45,46 @@ def call(engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any], progre
     return predict(trace, gpu, n_jobs=1, progress=progress, **{"histogram": False, **options})
 
 
-def attempt(
+def try_point(
     engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any], progress: Progress | None = None
 ) -> Result | RdmodelError:
-    """Return the result of a point, or why there is none."""
+    """Return the result of a point, or the error that prevents it."""
     try:
-        return call(engine, trace, gpu, options, progress)
+        return run_point(engine, trace, gpu, options, progress)
     except RdmodelError as error:
         return error
 
 
-def _first(engine: str, options: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the calls that check the options of a point before anything is read."""
+def _validating_calls(engine: str, options: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the calls that check all options of a point before they read a block."""
     if engine != "estimate":
         return [(engine, options)]
-    # It looks at blocks before it looks at the options of the model.
+    # `estimate` reads blocks before it checks the options of the model.
     model = {name: value for name, value in options.items() if name != "work"}
     return [("predict", {**model, "model_sms": "all", "threads": None}), (engine, options)]
 
 
-class Begun(Cancelled):
+class BlockRequested(Cancelled):
     """Raised when an engine asks for its first block: all its checks have passed."""
 
 
-class Unread(Trace):
-    """A trace of which no block can be read: what wants to has checked all else."""
+class UnreadableTrace(Trace):
+    """A trace whose blocks cannot be read: an engine that requests one has passed all its checks."""
 
     def __init__(self, trace: Trace) -> None:
         self.launch, self.blocks = trace.launch, trace.blocks
 
     def block(self, block: int) -> Any:
-        """Say that all checks are over."""
-        raise Begun
+        """Raise `BlockRequested`."""
+        raise BlockRequested
 
 
-def asked_blocks(engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any]) -> Sequence[int]:
-    """Return the blocks that a point may ask for, ascending."""
+def needed_blocks(engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any]) -> Sequence[int]:
+    """Return the blocks that a point may read, ascending."""
     if engine != "predict":
-        wanted = options.get("blocks")
-        return range(trace.launch.blocks if wanted is None else min(wanted, trace.launch.blocks))
-    names = {one.name for one in fields(Options)} - {"stores"}
+        blocks = options.get("blocks")
+        return range(trace.launch.blocks if blocks is None else min(blocks, trace.launch.blocks))
+    names = {option.name for option in fields(Options)} - {"stores"}
     chosen = Options(**{name: value for name, value in options.items() if name in names}).resolve(gpu)
     if options.get("sample_sms") is not None:
         assert chosen.sms is not None
@@ -87,102 +92,102 @@ def asked_blocks(engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any]
     return modelled_blocks(trace.launch, chosen)
 
 
-def _check_held(trace: Trace, blocks: Sequence[int]) -> None:
+def _check_blocks_present(trace: Trace, blocks: Sequence[int]) -> None:
     """Raise `TraceError` unless the trace holds all of the blocks."""
     assert trace.blocks is not None
     if len(trace.blocks) == trace.launch.blocks:
         return
-    held = trace.blocks if isinstance(trace.blocks, range) else frozenset(map(int, trace.blocks))
+    present = trace.blocks if isinstance(trace.blocks, range) else frozenset(map(int, trace.blocks))
     for block in blocks:
-        if block not in held:
+        if block not in present:
             raise missing_block(trace, block)
 
 
-def check(engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any]) -> Sequence[int]:
-    """Begin to run a point, without a block: what the engine refuses, it refuses then.
+def check_point(engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any]) -> Sequence[int]:
+    """Validate a point without reading a block, and return the blocks that it may read.
 
-    Return the blocks that it may ask for. Raises what the engine raises, and `TraceError` if the trace lacks one of
-    them.
+    The engine is started and stopped at the first block that it requests. Raises the errors of the engine, and
+    `TraceError` if the trace lacks one of the blocks.
     """
-    blocks = asked_blocks(engine, trace, gpu, options)
-    _check_held(trace, blocks)
-    for function, given in _first(engine, options):
-        with suppress(Begun):
-            call(function, Unread(trace), gpu, given)
+    blocks = needed_blocks(engine, trace, gpu, options)
+    _check_blocks_present(trace, blocks)
+    for function, arguments in _validating_calls(engine, options):
+        with suppress(BlockRequested):
+            run_point(function, UnreadableTrace(trace), gpu, arguments)
     return blocks
 
 
-# ---- other processes
+# ---- Worker processes
 
-_LAST: tuple[str, Trace] | None = None
-"""In a process that works for another: the trace that it has read last, with the blocks of it that are kept."""
-
-
-def is_once(trace: Trace) -> bool:
-    """Tell whether a trace must be made once and for all: what it is depends on when, or it cannot be sent."""
-    return type(trace).block is not Trace.block and not (trace.any_order and can_be_sent(trace))
+_worker_trace: tuple[str, Trace] | None = None
+"""In a worker process: the token and the trace of the previous point, with its cached blocks."""
 
 
-def sent(trace: Trace) -> Trace | NDArray[np.uint8]:
-    """Return a trace as other processes can have it; they keep its blocks themselves.
+def must_materialise(trace: Trace) -> bool:
+    """Return whether the blocks must be made once, here: they depend on the order of reading or cannot be pickled."""
+    return not trace.stored and not (trace.any_order and is_picklable(trace))
 
-    Columns are mapped by all. Others go as bytes that are made once, and mapped as well if they are many.
+
+def pack_trace(trace: Trace) -> Trace | NDArray[np.uint8]:
+    """Return a trace in a form that worker processes can receive; they cache its blocks themselves.
+
+    All workers map the same columns. Other traces are pickled once; joblib maps long byte arrays, too.
     """
-    if type(trace).block is Trace.block:
-        return sendable(trace)
-    # As joblib sends all else: what a script declares goes with it.
+    if trace.stored:
+        return make_picklable(trace)
+    # joblib's wrapper also pickles classes and functions that a script defines.
     from joblib import wrap_non_picklable_objects
 
-    whole = trace.whole if isinstance(trace, Repeated) else trace
-    return np.frombuffer(pickle.dumps(wrap_non_picklable_objects(whole, keep_wrapper=False)), np.uint8)
+    original = trace.original if isinstance(trace, CachedTrace) else trace
+    return np.frombuffer(pickle.dumps(wrap_non_picklable_objects(original, keep_wrapper=False)), np.uint8)
 
 
-def run_one(
-    at: int, token: str, given: Trace | NDArray[np.uint8], engine: str, gpu: GPU, options: Mapping[str, Any]
+def run_in_worker(
+    number: int, token: str, packed: Trace | NDArray[np.uint8], engine: str, gpu: GPU, options: Mapping[str, Any]
 ) -> tuple[int, Result | RdmodelError]:
-    """Run a point of the trace that `token` stands for; return its number, and what `attempt` does."""
-    global _LAST
-    if _LAST is None or _LAST[0] != token:
-        _LAST = token, given if isinstance(given, Trace) else _received(given)
-    return at, attempt(engine, _LAST[1], gpu, options)
+    """Run a point of the packed trace that `token` identifies; return the point's number and its result or error."""
+    global _worker_trace
+    if _worker_trace is None or _worker_trace[0] != token:
+        _worker_trace = token, packed if isinstance(packed, Trace) else _unpack_trace(packed)
+    return number, try_point(engine, _worker_trace[1], gpu, options)
 
 
-def _received(given: NDArray[np.uint8]) -> Trace:
-    trace: Trace = pickle.loads(given.data)
-    return trace if isinstance(trace, Held) else Repeated(trace)
+def _unpack_trace(packed: NDArray[np.uint8]) -> Trace:
+    trace: Trace = pickle.loads(packed.data)
+    return trace if isinstance(trace, MaterialisedTrace) else CachedTrace(trace)
 
 
-# ---- answers
+# ---- Cached results
 
 
-def not_default(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options without those that have their default: a larger grid may name them."""
-    defaults = {one.name: one.default for one in fields(Options)}
+def non_default_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that differ from their defaults, so that naming a default in a grid changes no question."""
+    defaults = {option.name: option.default for option in fields(Options)}
     return {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
 
 
-def kept(result: Result, gpu: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result as it is kept: without what the question says already, which is most of it."""
+def result_to_record(result: Result, gpu: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result in its cached form: JSON without the trace and the GPU, which the question contains."""
 
-    def short(one: Result) -> Any:
-        told = {"trace": None} | ({"gpu": None} if one.config["gpu"] == gpu else {})
-        return replace(one, config={**one.config, **told})
+    def shorten(run: Result) -> Any:
+        omitted = {"trace": None} | ({"gpu": None} if run.config["gpu"] == gpu else {})
+        return replace(run, config={**run.config, **omitted})
 
     if isinstance(result, Prediction):
-        result = replace(result, runs=tuple(map(short, result.runs)))
-    record: dict[str, Any] = to_record(short(result))
+        result = replace(result, runs=tuple(map(shorten, result.runs)))
+    record: dict[str, Any] = to_record(shorten(result))
     return record
 
 
-def revived(engine: str, record: Mapping[str, Any], gpu: Mapping[str, Any], trace: Trace) -> Result | None:
-    """Return the result that `kept` was given, or None for what is no such result."""
+def result_from_record(engine: str, record: Mapping[str, Any], gpu: Mapping[str, Any], trace: Trace) -> Result | None:
+    """Return the result that `result_to_record` converted, or None if the record is not one of a result."""
     try:
-        for one in (record, *record.get("runs", ())):
-            one["config"]["trace"] = describe_trace(trace)
-            if one["config"]["gpu"] is None:
-                one["config"]["gpu"] = deepcopy(gpu)
+        for run in (record, *record.get("runs", ())):
+            run["config"]["trace"] = describe_trace(trace)
+            if run["config"]["gpu"] is None:
+                run["config"]["gpu"] = deepcopy(gpu)
         kind: Any = Simulation if engine == "simulate" else Prediction
-        found: Result = from_record(kind, record)
+        result: Result = from_record(kind, record)
     except (KeyError, TypeError, ValueError):
         return None
-    return found
+    return result

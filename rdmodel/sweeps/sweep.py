@@ -1,4 +1,4 @@
-"""`sweep`: kernels under every point of a grid of configurations, shared out to processes, and gone on with later."""
+"""Run kernels at every point of a grid of configurations, in several processes, resumably."""
 
 from __future__ import annotations
 
@@ -12,25 +12,36 @@ from typing import Any
 from uuid import uuid4
 
 from rdmodel.answers.store import Answers
+from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.checks import check_choice
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, RdmodelError, TraceError
-from rdmodel.execution.processes import in_processes
-from rdmodel.execution.threads import Stop, check_jobs, cores
+from rdmodel.execution.processes import run_in_processes
+from rdmodel.execution.threads import available_cores, check_jobs
 from rdmodel.gpu.config import GPU
 from rdmodel.results.describe import describe_trace
-from rdmodel.sweeps.grid import Engine, Point, points, read_axes
-from rdmodel.sweeps.points import asked_blocks, attempt, check, is_once, kept, not_default, revived, run_one, sent
+from rdmodel.sweeps.grid import Engine, Point, grid_points, read_axes
+from rdmodel.sweeps.points import (
+    check_point,
+    must_materialise,
+    needed_blocks,
+    non_default_options,
+    pack_trace,
+    result_from_record,
+    result_to_record,
+    run_in_worker,
+    try_point,
+)
 from rdmodel.sweeps.values import Result, Sweep, SweepRow
 from rdmodel.trace import Trace
-from rdmodel.trace.caching import Held, Repeated, fingerprint
+from rdmodel.trace.caching import CachedTrace, MaterialisedTrace, fingerprint
 from rdmodel.trace.check import check_trace
 
-HEAD_START = 1.0
-"""Seconds in which this process works alone."""
+SINGLE_PROCESS_SECONDS = 1.0
+"""Seconds for which this process works alone."""
 
-BEGINNING = 2.0
-"""Seconds that must be won by other processes, which take about as long to begin."""
+PROCESS_STARTUP_SECONDS = 2.0
+"""Approximate seconds that worker processes take to start; they must save more than that."""
 
 
 def sweep(
@@ -43,22 +54,46 @@ def sweep(
     progress: Progress | None = None,
     **grid: Any,
 ) -> Sweep:
-    """Run kernels under every point of a grid: all combinations of the values that names have to choose from.
+    """Run kernels at every point of a grid: all combinations of the values that are given for each name.
 
-    `grid` has for each name a value, or several. Names are the options of the engine, `predict`, `estimate` or
-    `simulate` (``sched``, ``seed``, ...); ``ways``, ``line``, ``index``, ``mshrs``, ``mshr_merge`` and
-    ``mshr_per_warp`` of the L1; and all fields of a GPU by their keys, ``l1_size`` or ``l1.size``. `gpu` may be several
-    as well. Values may be texts, as on the command line: ``"16K"``, ``"inf"``, ``"none"``. A result is that of a single
-    call for the point, of `predict` with ``histogram=False`` unless the grid says otherwise.
+    All names, values and points are checked before the first run. A point that cannot exist, or at which a kernel
+    cannot run, has a reason in place of a result (`SweepRow.reason`), and so has a run that fails.
 
-    Names, values and all points are checked before the first run. Points that cannot exist, or at which a kernel cannot
-    run, have a reason in place of a result (`SweepRow.reason`); so have those that fail. Points are shared out to
-    `n_jobs` processes (-1: one for each core; 1: none but this one), with the same results for any number. `answers` is
-    a cache, or its file: results that are there are not made again, and others are kept as soon as they are finished.
-    `progress` is called with (points finished, points in all).
+    Parameters
+    ----------
+    traces
+        One trace, or several.
+    gpu
+        A GPU (its name, the path of its ``.toml`` file, or a `GPU`), or several.
+    engine
+        ``"predict"``, ``"estimate"`` or ``"simulate"``. The result of a point equals that of a single call of the
+        function; ``"predict"`` is called with ``histogram=False`` unless the grid says otherwise.
+    n_jobs
+        Number of processes: -1 means one for each core, 1 this process only. The results do not depend on it.
+    answers
+        A cache, or the path of its file. Results that it contains are not computed again; others are stored as soon as
+        they are computed.
+    progress
+        Called with (points finished, points in all).
+    grid
+        One value, or a list of values, for each name. Names are the options of the engine (``sched``, ``seed``, ...);
+        ``ways``, ``line``, ``index``, ``mshrs``, ``mshr_merge`` and ``mshr_per_warp`` of the L1; and all fields of a
+        GPU by their keys, ``l1_size`` or ``l1.size``. Values may be texts as on the command line: ``"16K"``,
+        ``"inf"``, ``"none"``.
 
-    Raises `ConfigError` for a name or value that means nothing, or if no point can be run, and then what the first one
-    raised; `TraceError` for what is no trace; `SimulationError` if a process is ended from outside.
+    Returns
+    -------
+    Sweep
+        A row for every kernel and point.
+
+    Raises
+    ------
+    ConfigError
+        If a name or a value is invalid. If no point can be run, the error of the first point is raised.
+    TraceError
+        If `traces` contains something else.
+    SimulationError
+        If a worker process is killed.
     """
     check_choice("engine", engine, Engine)
     check_jobs(n_jobs)
@@ -67,11 +102,11 @@ def sweep(
         raise ConfigError(f"answers={answers!r:.60}: must be an Answers, or the path of its file")
     started = perf_counter()
     with nullcontext(answers) if answers is None or isinstance(answers, Answers) else Answers(answers) as cache:
-        work = _Work(engine, cache, progress)
-        work.plan(traces, list(points(axes)))
+        work = _SweepRun(engine, cache, progress)
+        work.plan(traces, list(grid_points(axes)))
         work.look_up()
-        work.run(cores() if n_jobs == -1 else n_jobs)
-        work.check_any()
+        work.run(available_cores() if n_jobs == -1 else n_jobs)
+        work.require_runnable()
     return Sweep(
         engine=engine,
         axes={axis.name: axis.shown for axis in axes if axis.varied},
@@ -84,36 +119,39 @@ def sweep(
 
 
 @dataclass(slots=True)
-class _Subject:
-    """A trace, its number, and what is known of it."""
+class _SweptTrace:
+    """A trace and its index in the arguments, with the fingerprints of its blocks.
+
+    If `materialise` is set, `needed` collects the blocks that have to be made in advance.
+    """
 
     number: int
     trace: Trace
-    once: bool = False
+    materialise: bool = False
+    needed: set[int] = field(default_factory=set)
     digests: dict[int, bytes] = field(default_factory=dict)
-    marks: dict[Sequence[int], str] = field(default_factory=dict)
-    asked: set[int] = field(default_factory=set)
+    fingerprints: dict[Sequence[int], str] = field(default_factory=dict)
 
-    def mark(self, blocks: Sequence[int]) -> str:
-        """Return what tells these blocks of the trace from others."""
+    def fingerprint(self, blocks: Sequence[int]) -> str:
+        """Return the fingerprint of some blocks of the trace, computed once."""
         key = blocks if isinstance(blocks, range) else tuple(blocks)
-        if key not in self.marks:
-            self.marks[key] = fingerprint(self.trace, blocks, self.digests)
-        return self.marks[key]
+        if key not in self.fingerprints:
+            self.fingerprints[key] = fingerprint(self.trace, blocks, self.digests)
+        return self.fingerprints[key]
 
 
 @dataclass(slots=True)
 class _Task:
-    """A point for a trace, and what became of it."""
+    """A point for a trace, and its result or error."""
 
-    subject: _Subject
+    subject: _SweptTrace
     point: Point
     machine: GPU | None = None
     result: Result | None = None
     error: RdmodelError | None = None
 
     def row(self) -> SweepRow:
-        """Return what the sweep says of it."""
+        """Return the row of the sweep."""
         return SweepRow(
             trace=self.subject.number,
             kernel=self.subject.trace.launch.kernel,
@@ -123,8 +161,8 @@ class _Task:
         )
 
 
-class _Work:
-    """All points of a sweep for all traces: planned, looked up, run."""
+class _SweepRun:
+    """One sweep: plans the tasks, looks up cached results, and runs the rest."""
 
     def __init__(self, engine: str, answers: Answers | None, progress: Progress | None) -> None:
         self._engine, self._answers, self._progress = engine, answers, progress
@@ -134,30 +172,30 @@ class _Work:
         self._plain_gpus: dict[int, dict[str, Any]] = {}
 
     def plan(self, traces: Trace | Iterable[Trace], grid: Sequence[Point]) -> None:
-        """Make a task of every point for every trace; those that cannot be run get the error that says so."""
+        """Create a task for every point and trace; tasks that cannot be run get their error."""
         machines = _machines(grid)
         for number, trace in enumerate([traces] if isinstance(traces, Trace) else _iterated(traces)):
             check_trace(trace, "traces")
-            subject = _Subject(number, trace, once=is_once(trace))
-            made = [
+            subject = _SweptTrace(number, trace, materialise=must_materialise(trace))
+            tasks = [
                 _Task(subject, point, machine) if isinstance(machine, GPU) else _Task(subject, point, error=machine)
                 for point, machine in zip(grid, machines, strict=True)
             ]
-            for task in made:
-                self._look(0, len(made))
+            for task in tasks:
+                self._report(0, len(tasks))
                 if task.error is None:
                     self._check(task)
-            if subject.once:
-                self._make(subject, made)
-            elif type(trace).block is not Trace.block:
-                subject.trace = Repeated(trace)
-            self.tasks += made
+            if subject.materialise:
+                self._materialise(subject, tasks)
+            elif not trace.stored:
+                subject.trace = CachedTrace(trace)
+            self.tasks += tasks
         if not self.tasks:
             raise ConfigError("traces: there is nothing to run")
-        self.check_any()
+        self.require_runnable()
 
-    def check_any(self) -> None:
-        """Raise the first error if no point has come, or can come, to a result."""
+    def require_runnable(self) -> None:
+        """Raise the first error if no point has a result or can still get one."""
         first = self.tasks[0].error
         if first is not None and all(task.error is not None for task in self.tasks):
             if len(self.tasks) == 1:
@@ -165,125 +203,125 @@ class _Work:
             raise type(first)(f"none of {len(self.tasks)} points can be run: {first}")
 
     def look_up(self) -> None:
-        """Find the results that are kept."""
+        """Look up results in the file of answers."""
         if self._answers is None:
             return
-        for task in self._in_turn(self._open()):
+        for task in self._release_caches(self._open_tasks()):
             assert task.machine is not None
             question = self._question(task)
-            found = None if question is None else self._answers.get(question)
-            if found is not None:
-                task.result = revived(self._engine, found, self._plain(task.machine), task.subject.trace)
+            record = None if question is None else self._answers.get(question)
+            if record is not None:
+                task.result = result_from_record(self._engine, record, self._plain(task.machine), task.subject.trace)
                 self.kept += task.result is not None
-            self._look(self.kept, len(self.tasks))
+            self._report(self.kept, len(self.tasks))
 
     def run(self, jobs: int) -> None:
-        """Run what is left, the first second of it here, the rest in so many processes."""
-        left = deque(self._open())
+        """Run the remaining tasks: for the first second in this process, then in `jobs` processes."""
+        left = deque(self._open_tasks())
         self._done = len(self.tasks) - len(left)
-        self._look(self._done, len(self.tasks))
+        self._report(self._done, len(self.tasks))
         self._run_here(left, min(jobs, len(left)))
         if left:
-            self._run_elsewhere(left, jobs)
+            self._run_in_workers(left, jobs)
 
-    def _open(self) -> list[_Task]:
+    def _open_tasks(self) -> list[_Task]:
         return [task for task in self.tasks if task.error is None and task.result is None]
 
-    def _make(self, subject: _Subject, tasks: Sequence[_Task]) -> None:
-        """Make the blocks that are asked for, now: the next launch of a program may go on where this one ends."""
+    def _materialise(self, subject: _SweptTrace, tasks: Sequence[_Task]) -> None:
+        """Make the needed blocks now: the next launch of a program may use the memory that this one leaves."""
         try:
-            subject.trace = Held(subject.trace, sorted(subject.asked))
+            subject.trace = MaterialisedTrace(subject.trace, sorted(subject.needed))
         except RdmodelError as error:
             for task in tasks:
                 task.error = task.error or error
 
-    def _in_turn(self, tasks: Sequence[_Task]) -> Iterator[_Task]:
-        """Yield tasks; only the trace of the one that is under way keeps its blocks."""
-        before: Trace | None = None
+    def _release_caches(self, tasks: Sequence[_Task]) -> Iterator[_Task]:
+        """Yield tasks; when the trace changes, drop the cached blocks of the previous one."""
+        previous: Trace | None = None
         for task in tasks:
-            if before is not task.subject.trace and isinstance(before, Repeated):
-                before.forget()
-            before = task.subject.trace
+            if previous is not task.subject.trace and isinstance(previous, CachedTrace):
+                previous.forget()
+            previous = task.subject.trace
             yield task
 
     def _check(self, task: _Task) -> None:
         assert task.machine is not None
         try:
-            blocks = check(self._engine, task.subject.trace, task.machine, task.point.options)
+            blocks = check_point(self._engine, task.subject.trace, task.machine, task.point.options)
         except RdmodelError as error:
             task.error = error
         else:
-            if task.subject.once:
-                task.subject.asked.update(blocks)
+            if task.subject.materialise:
+                task.subject.needed.update(blocks)
 
     def _question(self, task: _Task) -> dict[str, Any] | None:
-        """Return what a point asks, so that equal questions have equal results; None if its blocks cannot be read."""
+        """Return the question of a task, which determines its result; None if its blocks cannot be read."""
         assert task.machine is not None
         trace = task.subject.trace
         try:
-            mark = task.subject.mark(asked_blocks(self._engine, trace, task.machine, task.point.options))
+            blocks = task.subject.fingerprint(needed_blocks(self._engine, trace, task.machine, task.point.options))
         except RdmodelError:
             return None
         return {
             "op": "sweep",
             "engine": self._engine,
             "launch": {name: value for name, value in describe_trace(trace).items() if name != "params"},
-            "blocks": mark,
+            "blocks": blocks,
             "gpu": {name: value for name, value in self._plain(task.machine).items() if name != "sources"},
-            "options": not_default(task.point.options),
+            "options": non_default_options(task.point.options),
         }
 
     def _plain(self, gpu: GPU) -> dict[str, Any]:
-        """Return the GPU of some points as plain values; tasks hold on to it, and so to its identity."""
+        """Return a GPU in plain types, converted once; its id is unique because the tasks keep it alive."""
         if id(gpu) not in self._plain_gpus:
             self._plain_gpus[id(gpu)] = gpu.to_dict()
         return self._plain_gpus[id(gpu)]
 
     def _run_here(self, left: deque[_Task], jobs: int) -> None:
-        """Run points here until others are worth their while; the one that is under way then is given up."""
-        begun, before = monotonic(), len(left)
+        """Run tasks in this process until worker processes would save time; then abandon the current task."""
+        started, total = monotonic(), len(left)
 
-        def others_pay() -> bool:
-            spent = monotonic() - begun
-            if jobs <= 1 or len(left) <= 1 or spent < HEAD_START:
+        def workers_pay() -> bool:
+            spent = monotonic() - started
+            if jobs <= 1 or len(left) <= 1 or spent < SINGLE_PROCESS_SECONDS:
                 return False
-            finished = before - len(left)
-            return not finished or spent * len(left) / finished * (1 - 1 / jobs) > BEGINNING
+            finished = total - len(left)
+            return not finished or spent * len(left) / finished * (1 - 1 / jobs) > PROCESS_STARTUP_SECONDS
 
-        def listen(_begun: int, _blocks: int) -> None:
-            self._look(self._done, len(self.tasks))
-            if others_pay():
-                raise Stop
+        def check_time(_begun: int, _blocks: int) -> None:
+            self._report(self._done, len(self.tasks))
+            if workers_pay():
+                raise Cancelled
 
-        for task in self._in_turn(tuple(left)):
+        for task in self._release_caches(tuple(left)):
             assert task.machine is not None
             try:
-                result = attempt(self._engine, task.subject.trace, task.machine, task.point.options, listen)
-            except Stop:
+                result = try_point(self._engine, task.subject.trace, task.machine, task.point.options, check_time)
+            except Cancelled:
                 return
             left.popleft()
             self._finish(task, result)
-            if others_pay():
+            if workers_pay():
                 return
 
-    def _run_elsewhere(self, left: Sequence[_Task], jobs: int) -> None:
+    def _run_in_workers(self, left: Sequence[_Task], jobs: int) -> None:
         token = uuid4().hex
-        traces = {task.subject.number: sent(task.subject.trace) for task in left}
+        traces = {task.subject.number: pack_trace(task.subject.trace) for task in left}
         runs = [
             (at, f"{token}:{number}", traces[number], self._engine, task.machine, task.point.options)
             for at, task in enumerate(left)
             for number in [task.subject.number]
         ]
-        finished = in_processes(run_one, runs, min(jobs, len(left)))
+        finished = run_in_processes(run_in_worker, runs, min(jobs, len(left)))
         try:
             for at, result in finished:
                 self._finish(left[at], result)
         except BaseException as error:
-            # joblib ends its processes at once if it is told; it would warn if it were only left.
+            # Throwing the error into the generator lets joblib stop its processes at once and without a warning.
             finished.throw(error)
 
     def _finish(self, task: _Task, result: Result | RdmodelError) -> None:
-        """Take note of a result, and keep it."""
+        """Record a result or an error, and store a result in the file of answers."""
         assert task.machine is not None
         if isinstance(result, RdmodelError):
             task.error = result
@@ -291,12 +329,12 @@ class _Work:
             task.result = result
             question = None if self._answers is None else self._question(task)
             if self._answers is not None and question is not None:
-                with suppress(ConfigError):  # a bound that is infinite, which JSON does not have
-                    self._answers.put(question, kept(result, self._plain(task.machine)))
+                with suppress(ConfigError):  # an infinite bound, which JSON cannot represent
+                    self._answers.put(question, result_to_record(result, self._plain(task.machine)))
         self._done += 1
-        self._look(self._done, len(self.tasks))
+        self._report(self._done, len(self.tasks))
 
-    def _look(self, done: int, total: int) -> None:
+    def _report(self, done: int, total: int) -> None:
         if self._progress is not None:
             self._progress(done, total)
 
@@ -308,15 +346,15 @@ def _iterated(traces: Any) -> Iterator[Any]:
 
 
 def _machines(grid: Sequence[Point]) -> list[GPU | RdmodelError]:
-    """Return the GPU of each point, or why there is none; points that have the same fields share it."""
-    made: dict[Any, GPU | RdmodelError] = {}
-    found = []
+    """Return the GPU of each point, or the error that prevents it; points with the same fields share one GPU."""
+    machines: dict[Any, GPU | RdmodelError] = {}
+    per_point = []
     for point in grid:
         key = (id(point.base), *point.fields.values())
-        if key not in made:
+        if key not in machines:
             try:
-                made[key] = point.machine()
+                machines[key] = point.machine()
             except ConfigError as error:
-                made[key] = error
-        found.append(made[key])
-    return found
+                machines[key] = error
+        per_point.append(machines[key])
+    return per_point

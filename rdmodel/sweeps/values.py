@@ -1,4 +1,4 @@
-"""What a sweep over a grid of configurations says, as frozen values."""
+"""Define the result of a sweep: a row for every kernel and point of the grid."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Result = Prediction | Simulation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRow:
-    """One `point` of the grid, the values by name, for one kernel, and its `result`.
+    """The `result` of one kernel at one `point` of the grid, which maps names to values.
 
-    `trace` is the number of the kernel's trace among those that were given. Where the point cannot be run, `result` is
-    None and `reason` says why, otherwise `reason` is None.
+    `trace` is the index of the kernel's trace in the arguments of `sweep`. If the point cannot be run, `result` is None
+    and `reason` is the error message; otherwise `reason` is None.
     """
 
     trace: int
@@ -33,7 +33,7 @@ class SweepRow:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row as plain values, ready for JSON."""
+        """Return the row in plain types, ready for JSON."""
         return {
             "trace": self.trace,
             "kernel": self.kernel,
@@ -43,20 +43,21 @@ class SweepRow:
         }
 
     def to_row(self) -> dict[str, Any]:
-        """Return the row as one flat row: the kernel, the point, the row of the result, and the reason."""
+        """Return a flat row: the kernel, the point, the columns of the result, and the reason."""
         head = {"trace": self.trace, "kernel": self.kernel, **self.point}
         counts = {} if self.result is None else self.result.to_row()
-        # A value of the grid that the result has, too, stands once.
+        # Columns that are in both the point and the result appear once.
         return {**head, **{name: value for name, value in counts.items() if name not in head}, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Kernels under every point of a grid: `rows`, kernel by kernel, the values of the last name changing fastest.
+    """The results of kernels at every point of a grid.
 
-    `engine` is what ran: "predict", "estimate" or "simulate". `axes` has the values of each name that had several to
-    choose from, `fixed` the names with a single one. `kept` is how many results were found among the answers that were
-    kept, `trouble` what went wrong with their file, if anything, and `seconds` what the sweep took.
+    `rows` are in order of kernels, then of points; the values of the last name change fastest. `engine` is "predict",
+    "estimate" or "simulate". `axes` has the values of each name that was given a list, `fixed` the names with a single
+    value. `kept` is the number of results that were found in the file of answers, `trouble` the last problem with that
+    file, or None, and `seconds` the duration of the sweep.
     """
 
     engine: str
@@ -75,7 +76,7 @@ class Sweep:
     def best(self, measure: str | Callable[[Any], float] = "miss_rate") -> SweepRow:
         """Return the row with the least `measure`, the first of equal ones.
 
-        `measure` is a number of the result by its name (``"miss_rate"``, ``"misses.total"``, ``"cycles"``), or a
+        `measure` is the name of a number of the result (``"miss_rate"``, ``"misses.total"``, ``"cycles"``), or a
         function of the result. Raises `ConfigError` for a name that the results do not have.
         """
         value = attrgetter(measure) if isinstance(measure, str) else measure
@@ -87,13 +88,13 @@ class Sweep:
             raise ConfigError(f"measure={measure!r}: the results have no such number") from None
 
     def __str__(self) -> str:
-        """Return how much there is in one line."""
+        """Return the numbers of kernels, points and results in one line."""
         kernels = len({row.trace for row in self.rows})
         ran = len(self.rows) - len(self.infeasible)
         return f"{_count(kernels, 'kernel')}, {_count(len(self.rows), 'point')} ({self.engine}), {ran} with a result"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings, lists and dicts, ready for JSON."""
+        """Return all fields as plain numbers, strings, lists and dicts, ready for JSON."""
         return {
             "engine": self.engine,
             "axes": {name: list(values) for name, values in self.axes.items()},
@@ -112,5 +113,5 @@ class Sweep:
         return frame(self.to_rows())
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,8 +1,8 @@
-"""Tiles against each other: estimates round by round, and who is given up.
+"""Rank tiles by successive halving: estimate all, drop those that fall behind, refine the estimates of the rest.
 
-Those that cannot be among the best any more are given up, and so is the worse half of the others; the rest is estimated
-again from four times as much work, and so on: successive halving (Jamieson and Talwalkar, AISTATS 2016), with intervals
-(docs/tiles.md).
+In every round, tiles that can no longer be among the best are dropped, and so is the worse half of the others. The rest
+is estimated again from four times as much work: successive halving (Jamieson and Talwalkar, AISTATS 2016), with
+confidence intervals (docs/tiles.md).
 """
 
 from __future__ import annotations
@@ -15,36 +15,41 @@ from itertools import pairwise
 from threading import Event, get_ident
 from typing import Any
 
+from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, RdmodelError
 from rdmodel.estimation.estimate import estimate
-from rdmodel.execution.threads import Stop, in_turn
+from rdmodel.execution.threads import run_in_order
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.objectives import Objective, Value
 from rdmodel.tiling.values import RankedTile, Tile, tile_text
 from rdmodel.trace import Trace
 
-WORK = 150_000
-"""Transactions of a tile in the first round."""
+FIRST_ROUND_TRANSACTIONS = 150_000
+"""Transactions that are run of each tile in the first round."""
 
-MORE = 4
-"""How many times the work of one round the next one does."""
+WORK_GROWTH = 4
+"""The ratio of the work of consecutive rounds."""
 
-ROUNDS = 4
+MAX_ROUNDS = 4
 """Rounds of a quick ranking: the last one does 64 times the work of the first."""
 
-FEWEST = 4
-"""Tiles that are not given up for being in the worse half."""
+MIN_TILES_PER_ROUND = 4
+"""Tiles that remain although they are in the worse half."""
 
-CLOSE = 0.01
-"""Tiles whose intervals together are not wider than this share are not worth telling apart."""
+NEGLIGIBLE_DIFFERENCE = 0.01
+"""Tiles whose intervals all lie within this relative range are not refined further."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """A tile, what is known of it so far, and why nothing more will be."""
+    """The `at`-th tile of a ranking, and its estimate so far.
+
+    `rounds` is the number of completed rounds before the last estimate. `infeasible` is the reason why the tile cannot
+    run, `pruned` the reason why it was dropped, or None.
+    """
 
     at: int
     tile: Tile
@@ -57,14 +62,14 @@ class Candidate:
     prediction: Prediction | None = None
 
     @property
-    def known(self) -> Value:
-        """The value, of a tile that has been estimated."""
+    def estimate(self) -> Value:
+        """The value of a tile that has been estimated."""
         assert self.value is not None
         return self.value
 
 
-class Race:
-    """Estimates of tiles, round by round."""
+class SuccessiveHalving:
+    """Estimates tiles, all of them at once or round by round."""
 
     def __init__(
         self,
@@ -81,78 +86,77 @@ class Race:
         self._done = self._planned = 0
 
     def prepare(self, candidates: Sequence[Candidate], make_trace: Callable[[Tile], Any]) -> list[Candidate]:
-        """Make the traces of tiles; return those that can run, and note the reasons of the others."""
-        for one in candidates:
+        """Make the traces of tiles; return the tiles that can run, and record why the others cannot."""
+        for candidate in candidates:
             if self._progress is not None:
                 self._progress(0, len(candidates))
             try:
-                trace = make_trace(one.tile)
+                trace = make_trace(candidate.tile)
                 trace = trace if isinstance(trace, Trace) or not _is_kernel(trace) else trace.trace()
                 if isinstance(trace, Trace):
-                    residency(trace.launch, self._gpu)
+                    compute_occupancy(trace.launch, self._gpu)
             except RdmodelError as error:
-                one.infeasible = str(error)
+                candidate.infeasible = str(error)
                 continue
             if not isinstance(trace, Trace):
-                raise ConfigError(
-                    f"make_trace({tile_text(one.tile)}) returned {trace!r:.60}: must be a Trace or an AffineKernel"
-                )
-            one.trace = trace
-        return [one for one in candidates if one.trace is not None]
+                tile = tile_text(candidate.tile)
+                raise ConfigError(f"make_trace({tile}) returned {trace!r:.60}: must be a Trace or an AffineKernel")
+            candidate.trace = trace
+        return [candidate for candidate in candidates if candidate.trace is not None]
 
-    def run_quickly(self, runners: Sequence[Candidate], top: int) -> None:
-        """Estimate all tiles, and those that can still be among the best again, from more work each time."""
-        left, work = list(runners), WORK
-        for number in range(ROUNDS):
-            self.run([one for one in left if not one.exact], work)
-            left = [one for one in left if one.infeasible is None]
-            for one in left:
-                one.rounds = number
-            if number + 1 < ROUNDS:
+    def run_rounds(self, candidates: Sequence[Candidate], top: int) -> None:
+        """Estimate all tiles; refine the estimates of those that can still be among the best `top`."""
+        left, work = list(candidates), FIRST_ROUND_TRANSACTIONS
+        for number in range(MAX_ROUNDS):
+            self.run([candidate for candidate in left if not candidate.exact], work)
+            left = [candidate for candidate in left if candidate.infeasible is None]
+            for candidate in left:
+                candidate.rounds = number
+            if number + 1 < MAX_ROUNDS:
                 left = _survivors(left, top)
-            if all(one.exact for one in left):
+            if all(candidate.exact for candidate in left):
                 return
-            work *= MORE
+            work *= WORK_GROWTH
 
-    def run(self, runners: Sequence[Candidate], work: int | None) -> None:
-        """Estimate tiles from so much work (None: everything), side by side."""
-        self._planned += len(runners)
-        alone = self._n_jobs == 1 or not all(one.trace is not None and one.trace.any_order for one in runners)
+    def run(self, candidates: Sequence[Candidate], work: int | None) -> None:
+        """Estimate tiles in parallel, each from `work` transactions (None: all of them)."""
+        self._planned += len(candidates)
+        parallel = all(candidate.trace is not None and candidate.trace.any_order for candidate in candidates)
         stop = Event()
-        pieces = [partial(self._estimate, one, work, stop) for one in runners]
-        with closing(in_turn(pieces, 1 if alone else self._n_jobs, stop, self._look)) as results:
+        tasks = [partial(self._estimate, candidate, work, stop) for candidate in candidates]
+        with closing(run_in_order(tasks, self._n_jobs if parallel else 1, stop, self._report)) as results:
             for _ in results:
                 self._done += 1
-                self._look()
+                self._report()
 
-    def _estimate(self, one: Candidate, work: int | None, stop: Event) -> None:
-        assert one.trace is not None
+    def _estimate(self, candidate: Candidate, work: int | None, stop: Event) -> None:
+        assert candidate.trace is not None
 
-        def listen(_begun: int, _blocks: int) -> None:
+        def check_stop(_begun: int, _blocks: int) -> None:
             if stop.is_set():
-                raise Stop
+                raise Cancelled
             if get_ident() == self._caller:
-                self._look()
+                self._report()
 
         try:
-            one.prediction = estimate(
-                one.trace,
+            candidate.prediction = estimate(
+                candidate.trace,
                 self._gpu,
                 l2=self._objective.l2,
                 work=work,
                 seed=self._seed,
-                progress=listen,
+                progress=check_stop,
                 **self._options,
             )
         except ConfigError:
             raise
         except RdmodelError as error:
-            one.infeasible = str(error)
+            candidate.infeasible = str(error)
         else:
-            one.value = self._objective.value(one.prediction, self._gpu)
-            one.exact = not any(count.standard_error for count in one.prediction.estimates.values())
+            candidate.value = self._objective.value(candidate.prediction, self._gpu)
+            candidate.exact = not any(count.standard_error for count in candidate.prediction.estimates.values())
 
-    def _look(self) -> None:
+    def _report(self) -> None:
         if self._progress is not None:
             self._progress(self._done, self._planned)
 
@@ -162,56 +166,59 @@ def _is_kernel(made: Any) -> bool:
 
 
 def _survivors(left: Sequence[Candidate], top: int) -> list[Candidate]:
-    """Return the tiles that more work is worth while for; note why it is not for the others.
+    """Return the tiles to refine further; record for the others why they were dropped.
 
-    All values are from the same work, so that those behind are so for the same reasons as they will be.
+    All estimates are from the same work, so that their errors are alike and their order is meaningful.
     """
     ordered = sorted(left, key=_order)
-    bar = sorted(one.known.high for one in ordered)[min(top, len(ordered)) - 1] if ordered else 0.0
-    room = max(top, FEWEST, -(-len(ordered) // 2))
-    able = [one for one in ordered if one.known.low <= bar]
-    going, behind = able[:room], able[room:]
-    for one in ordered:
-        if one.known.low > bar:
-            one.pruned = f"at least {one.known.low:,.6g}, and {top} of the others at most {bar:,.6g}"
-    for one in behind:
-        one.pruned = f"behind {len(going)} others from the same work"
-    settled = len(going) <= top and all(one.known.high < after.known.low for one, after in pairwise(going))
-    return [] if settled or _close(going) else going
+    bar = sorted(candidate.estimate.high for candidate in ordered)[min(top, len(ordered)) - 1] if ordered else 0.0
+    room = max(top, MIN_TILES_PER_ROUND, -(-len(ordered) // 2))
+    able = [candidate for candidate in ordered if candidate.estimate.low <= bar]
+    survivors, behind = able[:room], able[room:]
+    for candidate in ordered:
+        low = candidate.estimate.low
+        if low > bar:
+            candidate.pruned = f"at least {low:,.6g}, and {top} of the others at most {bar:,.6g}"
+    for candidate in behind:
+        candidate.pruned = f"behind {len(survivors)} others from the same work"
+    separated = all(better.estimate.high < worse.estimate.low for better, worse in pairwise(survivors))
+    settled = len(survivors) <= top and separated
+    return [] if settled or _are_alike(survivors) else survivors
 
 
-def _standing(one: Candidate) -> tuple[int, bool]:
-    """Return what comes before the value: who was given up comes after those that were not."""
-    return -one.rounds, one.pruned is not None
+def _standing(candidate: Candidate) -> tuple[int, bool]:
+    """Return the sort key that precedes the value: more rounds first, then dropped tiles after the others."""
+    return -candidate.rounds, candidate.pruned is not None
 
 
-def _order(one: Candidate) -> tuple[float, int]:
-    return one.known.value, one.at
+def _order(candidate: Candidate) -> tuple[float, int]:
+    return candidate.estimate.value, candidate.at
 
 
-def _close(going: Sequence[Candidate]) -> bool:
-    """Tell whether tiles are so much alike that it does not matter which are the first."""
-    return max(one.known.high for one in going) <= (1 + CLOSE) * min(one.known.low for one in going)
+def _are_alike(survivors: Sequence[Candidate]) -> bool:
+    """Return whether the tiles differ so little that their order does not matter."""
+    lowest = min(candidate.estimate.low for candidate in survivors)
+    return max(candidate.estimate.high for candidate in survivors) <= (1 + NEGLIGIBLE_DIFFERENCE) * lowest
 
 
-def ranked(running: Sequence[Candidate]) -> tuple[RankedTile, ...]:
-    """Return tiles in order of their values, those that were estimated from more work first."""
-    ordered = sorted(running, key=lambda one: (*_standing(one), *_order(one)))
-    found: list[RankedTile] = []
-    for number, one in enumerate(ordered, 1):
-        assert one.prediction is not None
-        value, before = one.known, ordered[number - 2]
-        equal = found and (*_standing(before), before.known.value) == (*_standing(one), value.value)
-        found.append(
+def rank_candidates(candidates: Sequence[Candidate]) -> tuple[RankedTile, ...]:
+    """Return estimated tiles in order of their values, those with more rounds first."""
+    ordered = sorted(candidates, key=lambda candidate: (*_standing(candidate), *_order(candidate)))
+    ranked: list[RankedTile] = []
+    for number, candidate in enumerate(ordered, 1):
+        assert candidate.prediction is not None
+        value, before = candidate.estimate, ordered[number - 2]
+        equal = ranked and (*_standing(before), before.estimate.value) == (*_standing(candidate), value.value)
+        ranked.append(
             RankedTile(
-                rank=found[-1].rank if equal else number,
-                tile=one.tile,
+                rank=ranked[-1].rank if equal else number,
+                tile=candidate.tile,
                 value=value.value,
                 low=value.low,
                 high=value.high,
-                tied=one.rounds == ordered[0].rounds and value.low <= ordered[0].known.high,
-                pruned=one.pruned,
-                prediction=one.prediction,
+                tied=candidate.rounds == ordered[0].rounds and value.low <= ordered[0].estimate.high,
+                pruned=candidate.pruned,
+                prediction=candidate.prediction,
             )
         )
-    return tuple(found)
+    return tuple(ranked)

@@ -1,6 +1,6 @@
-"""What tiles are ranked by: a number of a whole kernel, of which less is better (docs/tiles.md).
+"""Define the objectives of a ranking: numbers of a whole kernel that are to be minimised (docs/tiles.md).
 
-`roofline` is the objective ``"time"``: the cycles of the slowest of what a kernel keeps busy.
+The objective ``"time"`` is a `roofline`: the cycles of the busiest part of the machine.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, dram_latency, flits_of, unloaded_latency
+from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, count_flits, dram_latency, unloaded_latency
 from rdmodel.model.machine_options import matching_options
 from rdmodel.results.prediction import L2Prediction, Prediction
 
-JITTER = 10.0
-"""Steps by which the latency of a miss varies: without any, warps stay in step longer than real ones."""
+LATENCY_SIGMA_STEPS = 10.0
+"""Variation of the miss latency: without it, warps stay synchronised longer than in the simulator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number, and the bounds between which the exact one is meant to lie."""
+    """An estimate, and the bounds of the interval that is meant to contain the exact value."""
 
     value: float
     low: float
@@ -32,14 +32,17 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Cycles of the SMs that a kernel takes, by what it keeps busy; the longest of them is the answer (docs/tiles.md).
+    """The time of a kernel, in cycles of the SMs, if it were bound by one part of the machine alone (docs/tiles.md).
 
-    `sm` is the model's own time of the SM that ends last: instructions issue, transactions pass the L1's port one by
-    one, and warps wait for their data, which takes as long as on an empty machine whose L2 holds everything; what is
-    neither issue nor port of that time is longer by as much as the mean miss is where it has to go to DRAM for its
-    share of lines. `l1`: transactions of loads and stores through the ports of the L1s. `crossbar`, `l2` and `dram`:
-    what leaves the SMs, through the ports of the crossbar, the slices of the L2 and the buses of the DRAM, each evenly
-    loaded.
+    `sm` is the time at which the model's last SM ends. Instructions issue, transactions pass the port of the L1 one by
+    one, and warps wait for their data. The model's waiting time is that of an idle machine whose L2 has every line.
+    Here it is longer by the time that misses of the L2 spend in DRAM: with T steps of the model, of which P are the
+    larger of port and issue time, a latency L of an L2 hit, an additional latency D of DRAM, and a share m of the L1
+    misses that miss the L2, `sm` = T + (T - P) x m x D / L.
+
+    `l1` is the time of the transactions of loads and stores in the ports of the L1s. `crossbar`, `l2` and `dram` are
+    the times of the SMs' requests in the ports of the crossbar, the slices of the L2 and the buses of the DRAM, each
+    evenly loaded.
     """
 
     sm: float
@@ -50,28 +53,28 @@ class Roofline:
 
     @property
     def bound(self) -> str:
-        """The name of what takes longest."""
+        """Name of the part that takes longest."""
         terms = asdict(self)
         return max(terms, key=lambda name: terms[name])
 
     @property
     def cycles(self) -> float:
-        """How long that takes."""
+        """Time of that part: the time of the kernel."""
         return max(self.sm, self.l1, self.crossbar, self.l2, self.dram)
 
 
 def roofline(prediction: Prediction, gpu: GPU) -> Roofline:
-    """Return the cycles of a kernel; `prediction` is of the whole grid, with an L2.
+    """Return the roofline of a kernel from a `prediction` for the whole grid with an L2.
 
-    Raises `ConfigError` for a prediction without one.
+    Raises `ConfigError` for a prediction without an L2.
     """
     l2 = prediction.l2
     if l2 is None:
-        raise ConfigError("prediction: has no L2 (l2=True), whose traffic the roofline needs")
+        raise ConfigError("prediction: has no L2, whose traffic the roofline needs; predict with l2=True")
     sms = prediction.config["options"]["sms"]
     port = (prediction.transactions + l2.writes) / sms
-    down = l2.reads * flits_of(READ_BYTES, gpu) + l2.writes * flits_of(HEADER_BYTES + l2.line, gpu)
-    up = l2.reads * flits_of(HEADER_BYTES + l2.line, gpu)
+    down = l2.reads * count_flits(READ_BYTES, gpu) + l2.writes * count_flits(HEADER_BYTES + l2.line, gpu)
+    up = l2.reads * count_flits(HEADER_BYTES + l2.line, gpu)
     ports = min(sms, gpu.l2.slices)
     return Roofline(
         sm=_with_dram(prediction, gpu, port, l2.miss_rate),
@@ -83,17 +86,17 @@ def roofline(prediction: Prediction, gpu: GPU) -> Roofline:
 
 
 def _with_dram(prediction: Prediction, gpu: GPU, port: float, share: float) -> float:
-    """Return the time of the SM that ends last if that share of its misses goes to DRAM; `port`: cycles of its L1."""
+    """Return the time of the last SM if `share` of its L1 misses go to DRAM; `port` is the time of its L1's port."""
     sms, latency = (int(prediction.config["options"][name]) for name in ("sms", "lat_min"))
     issue = (prediction.instructions or 0.0) / sms / gpu.core.schedulers
     waiting = max(0.0, prediction.steps - max(port, issue))
     return prediction.steps + waiting * share * dram_latency(gpu) / max(1, latency)
 
 
-def told(gpu: GPU, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `options` of `predict`, and those that they leave out: they describe an idle machine of docs/machine.md.
+def complete_options(gpu: GPU, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete `options` of `predict` by those that describe an idle simulated machine (docs/machine.md).
 
-    With the definition `paper` there is nothing to add.
+    Options that are given take precedence. With the definition `paper` nothing is added.
     """
     if options.get("definition", "hardware") != "hardware":
         return dict(options)
@@ -101,7 +104,7 @@ def told(gpu: GPU, options: Mapping[str, Any]) -> dict[str, Any]:
         **matching_options(gpu),
         "gap": True,
         "lat_min": unloaded_latency(gpu),
-        "sigma": JITTER,
+        "sigma": LATENCY_SIGMA_STEPS,
         "hit_latency": gpu.core.hit_latency,
         **({"schedulers": 1} if options.get("sched") == "random" else {}),
         **options,
@@ -110,27 +113,27 @@ def told(gpu: GPU, options: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """An objective: its `name`, whether it needs an L2, and `of`, which makes a number of a prediction."""
+    """An objective: its `name`, whether it needs an L2, and `of`, the function that computes it from a prediction."""
 
     name: str
     l2: bool
     of: Callable[[Prediction, GPU], Value]
 
     def value(self, prediction: Prediction, gpu: GPU) -> Value:
-        """Return the number and its bounds; raises `ConfigError` for what is no finite number."""
+        """Return the number and its bounds; raises `ConfigError` if it is not finite."""
         return self.of(prediction, gpu)
 
 
-def _doubt(prediction: Prediction, *names: str) -> tuple[float, float]:
-    """Return how far below and above the estimates the exact numbers may be, as shares: the most of those named."""
-    found = [one for one in map(prediction.estimates.get, names) if one is not None and one.value]
-    down = max(((one.value - one.low) / one.value for one in found), default=0.0)
-    return down, max(((one.high - one.value) / one.value for one in found), default=0.0)
+def _relative_bounds(prediction: Prediction, *names: str) -> tuple[float, float]:
+    """Return the relative distances of the lower and upper bounds from the estimates: the largest of those named."""
+    estimates = [count for count in map(prediction.estimates.get, names) if count is not None and count.value]
+    below = max(((count.value - count.low) / count.value for count in estimates), default=0.0)
+    return below, max(((count.high - count.value) / count.value for count in estimates), default=0.0)
 
 
-def _bounded(value: float, doubt: tuple[float, float]) -> Value:
+def _bounded(value: float, bounds: tuple[float, float]) -> Value:
     size = abs(value)
-    return Value(value, value - doubt[0] * size, value + doubt[1] * size)
+    return Value(value, value - bounds[0] * size, value + bounds[1] * size)
 
 
 def _l2(prediction: Prediction) -> L2Prediction:
@@ -138,63 +141,65 @@ def _l2(prediction: Prediction) -> L2Prediction:
     return prediction.l2
 
 
-COUNTS: Mapping[str, tuple[bool, Callable[[Prediction], float]]] = {
+COUNT_OBJECTIVES: Mapping[str, tuple[bool, Callable[[Prediction], float]]] = {
     "dram_bytes": (True, lambda prediction: _l2(prediction).dram_bytes),
     "l2_bytes": (True, lambda prediction: _l2(prediction).bytes),
     "miss_rate": (False, lambda prediction: prediction.miss_rate),
     "misses": (False, lambda prediction: prediction.misses.total),
 }
-"""Objectives that are an estimate of the same name, whether they need an L2, and how they are read off."""
+"""Objectives that are an estimate of the same name: whether they need an L2, and the number in a prediction."""
 
-DOUBTS = {"sm": "steps", "l1": "transactions", "crossbar": "l2_bytes", "l2": "l2_bytes", "dram": "dram_bytes"}
-"""The estimates that the terms of the roofline are as sure as."""
+TERM_ESTIMATES = {"sm": "steps", "l1": "transactions", "crossbar": "l2_bytes", "l2": "l2_bytes", "dram": "dram_bytes"}
+"""The estimate that determines the relative bounds of each term of the roofline."""
 
 
-def _count(name: str, l2: bool, read: Callable[[Prediction], float]) -> Objective:
+def _count_objective(name: str, l2: bool, read: Callable[[Prediction], float]) -> Objective:
     def of(prediction: Prediction, _gpu: GPU) -> Value:
-        value, one = float(read(prediction)), prediction.estimates.get(name)
-        return Value(value, one.low, one.high) if one is not None else Value(value, value, value)
+        value, count = float(read(prediction)), prediction.estimates.get(name)
+        return Value(value, count.low, count.high) if count is not None else Value(value, value, value)
 
     return Objective(name, l2, of)
 
 
-def _time(prediction: Prediction, gpu: GPU) -> Value:
+def _time_value(prediction: Prediction, gpu: GPU) -> Value:
     line = roofline(prediction, gpu)
-    terms = [_bounded(cycles, _doubt(prediction, DOUBTS[term])) for term, cycles in asdict(line).items()]
-    # What waiting for DRAM adds to the first term is as uncertain as the misses of the L2.
+    terms = [
+        _bounded(cycles, _relative_bounds(prediction, TERM_ESTIMATES[term])) for term, cycles in asdict(line).items()
+    ]
+    # The DRAM part of the first term is as uncertain as the misses of the L2.
     added = max(0.0, line.sm - prediction.steps)
-    less, more = _doubt(prediction, DOUBTS["dram"])
+    less, more = _relative_bounds(prediction, TERM_ESTIMATES["dram"])
     terms[0] = Value(line.sm, terms[0].low - less * added, terms[0].high + more * added)
     return Value(line.cycles, max(term.low for term in terms), max(term.high for term in terms))
 
 
 OBJECTIVES: Mapping[str, Objective] = {
-    **{name: _count(name, *one) for name, one in COUNTS.items()},
-    "time": Objective("time", True, _time),
+    **{name: _count_objective(name, *entry) for name, entry in COUNT_OBJECTIVES.items()},
+    "time": Objective("time", True, _time_value),
 }
 
 
 def objective_named(objective: str | Callable[[Prediction], float]) -> Objective:
-    """Return the objective of a name, or made of a function of a `Prediction`; raise `ConfigError` for neither.
+    """Return the objective of a name or of a function of a `Prediction`; raise `ConfigError` for anything else.
 
-    A function's number is taken to be as sure as the least sure of all estimates.
+    The bounds of a function's value are as wide, relatively, as those of the least certain estimate.
     """
     if callable(objective):
         function = objective
 
-        def own(prediction: Prediction, _gpu: GPU) -> Value:
+        def evaluate(prediction: Prediction, _gpu: GPU) -> Value:
             value = _finite(name, function(prediction))
-            return _bounded(value, _doubt(prediction, *prediction.estimates))
+            return _bounded(value, _relative_bounds(prediction, *prediction.estimates))
 
         name = getattr(objective, "__name__", type(objective).__name__)
-        return Objective(name, True, own)
+        return Objective(name, True, evaluate)
     if not isinstance(objective, str) or objective not in OBJECTIVES:
         raise ConfigError(unknown("objective", objective, OBJECTIVES))
     return OBJECTIVES[objective]
 
 
 def _finite(name: str, value: Any) -> float:
-    """Return what a function made of a prediction as a float; numbers of NumPy are numbers."""
+    """Return the value of a function as a float; NumPy numbers are accepted."""
     try:
         number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     except OverflowError:
@@ -205,5 +210,5 @@ def _finite(name: str, value: Any) -> float:
 
 
 def _shown(value: Any) -> str:
-    # Python refuses to print a whole number of thousands of digits.
+    # Python does not print whole numbers of thousands of digits.
     return "a number beyond 10^308" if isinstance(value, int) and not isinstance(value, bool) else f"{value!r:.60}"

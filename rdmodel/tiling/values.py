@@ -1,4 +1,4 @@
-"""What a ranking of tiles says, as frozen values."""
+"""Define the result of a ranking of tiles as frozen values."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Tile = Any
-"""What stands for a tile: by convention a mapping of names to sizes, such as ``{"TI": 8, "TJ": 32}``."""
+"""A tile: any value, by convention a mapping of names to sizes, such as ``{"TI": 8, "TJ": 32}``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedTile:
-    """A tile and what it comes to; `value` is the objective's, lower is better.
+    """A tile and its `value` of the objective; less is better.
 
-    The exact value is meant to lie from `low` to `high` (both are `value` where everything was run). `rank` counts from
-    1, equal values share one. `tied`: cannot be told from the best tile, their intervals overlap. `pruned` says why
-    no more time was spent on the tile, None if its value is as good as was asked for. `prediction` is scaled to
-    the whole grid (`rdmodel.estimate`).
+    The interval from `low` to `high` is meant to contain the exact value; both equal `value` if all blocks were run.
+    `rank` counts from 1; equal values share a rank. `tied` is True if the interval overlaps that of the best tile.
+    `pruned` is the reason why the estimate was not refined to the end, or None. `prediction` is scaled to the whole
+    grid (`rdmodel.estimate`).
     """
 
     rank: int
@@ -38,7 +38,7 @@ class RankedTile:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tile and its numbers, ready for JSON if the tile is."""
-        one = self.prediction
+        prediction = self.prediction
         plain: dict[str, Any] = {
             "rank": self.rank,
             "tile": self.tile,
@@ -47,18 +47,18 @@ class RankedTile:
             "high": self.high,
             "tied": self.tied,
             "pruned": self.pruned,
-            "miss_rate": one.miss_rate,
-            "transactions": one.transactions,
-            "misses": one.misses.total,
+            "miss_rate": prediction.miss_rate,
+            "transactions": prediction.transactions,
+            "misses": prediction.misses.total,
         }
-        if one.l2 is not None:
-            plain |= {"l2_bytes": one.l2.bytes, "dram_bytes": one.l2.dram_bytes}
+        if prediction.l2 is not None:
+            plain |= {"l2_bytes": prediction.l2.bytes, "dram_bytes": prediction.l2.dram_bytes}
         return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfeasibleTile:
-    """A tile that cannot run on the GPU, or cannot be made, and the `reason`."""
+    """A tile that cannot run on the GPU or whose trace cannot be made, and the `reason`."""
 
     tile: Tile
     reason: str
@@ -70,11 +70,11 @@ class InfeasibleTile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Tiles of a kernel from best to worst, by an `objective` of which less is better.
+    """Tiles of a kernel from best to worst, by an `objective` that is minimised.
 
-    The first `top` places were to be told from the rest; tiles that were `pruned` come after those that were not, the
-    earlier they were given up, the later, and values are in order among those given up together. `infeasible` are
-    those that cannot run. `seconds` is what the ranking took.
+    The ranking distinguishes the first `top` places. Tiles that were `pruned` follow those that were not; those that
+    were pruned in a later round come first, and within a round the order is that of the values. `infeasible` are the
+    tiles that cannot run. `seconds` is the duration of the ranking.
     """
 
     kernel: str
@@ -91,19 +91,19 @@ class Ranking:
     def best(self) -> RankedTile:
         """The first tile; raises `ConfigError` if no tile can run."""
         if not self.tiles:
-            why = f": {self.infeasible[0].reason}" if self.infeasible else ""
-            raise ConfigError(f"tiles: none of {len(self.infeasible)} can run{why}")
+            reason = f": {self.infeasible[0].reason}" if self.infeasible else ""
+            raise ConfigError(f"tiles: none of {len(self.infeasible)} can run{reason}")
         return self.tiles[0]
 
     @property
     def ties(self) -> tuple[RankedTile, ...]:
-        """The tiles that cannot be told from the best, itself among them."""
-        return tuple(one for one in self.tiles if one.tied)
+        """The tiles whose intervals overlap that of the best one, itself included."""
+        return tuple(tile for tile in self.tiles if tile.tied)
 
     @property
     def pruned(self) -> tuple[RankedTile, ...]:
-        """The tiles that were given up early."""
-        return tuple(one for one in self.tiles if one.pruned is not None)
+        """The tiles whose estimates were not refined to the end."""
+        return tuple(tile for tile in self.tiles if tile.pruned is not None)
 
     def __str__(self) -> str:
         """Return the best tile in one line."""
@@ -115,7 +115,7 @@ class Ranking:
         return f"{head}{tile_text(best.tile)} of {len(self.tiles)} tiles, {self.objective} {best.value:,.6g}{also}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON if the tiles are."""
+        """Return all fields in plain types, ready for JSON if the tiles are."""
         return {
             "kernel": self.kernel,
             "gpu": self.gpu,
@@ -123,15 +123,15 @@ class Ranking:
             "effort": self.effort,
             "seed": self.seed,
             "top": self.top,
-            "tiles": [one.to_dict() for one in self.tiles],
-            "infeasible": [one.to_dict() for one in self.infeasible],
+            "tiles": [tile.to_dict() for tile in self.tiles],
+            "infeasible": [tile.to_dict() for tile in self.infeasible],
             "seconds": self.seconds,
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return a flat row for every tile: its sizes, rank and numbers; infeasible ones have a reason alone."""
+        """Return a flat row for every tile: its sizes, rank and numbers, or only the reason if it is infeasible."""
         rows = []
-        plains = [*(one.to_dict() for one in self.tiles), *(one.to_dict() for one in self.infeasible)]
+        plains = [*(tile.to_dict() for tile in self.tiles), *(tile.to_dict() for tile in self.infeasible)]
         for plain in plains:
             tile = plain.pop("tile")
             sizes = dict(tile) if isinstance(tile, Mapping) else {"tile": tile}
@@ -144,12 +144,12 @@ class Ranking:
 
 
 def tile_text(tile: Tile) -> str:
-    """Return a tile as people write it: ``TI=8 TJ=32``."""
+    """Return a tile as text: ``TI=8 TJ=32``."""
     if not isinstance(tile, Mapping):
         return str(tile)
-    return " ".join(f"{name}={size_text(size)}" for name, size in tile.items())
+    return " ".join(f"{name}={tile_size_text(size)}" for name, size in tile.items())
 
 
-def size_text(size: Any) -> str:
-    """Return one size of a tile: ``8``, or ``32x8`` for a shape."""
+def tile_size_text(size: Any) -> str:
+    """Return one size of a tile as text: ``8``, or ``32x8`` for a shape."""
     return "x".join(map(str, size)) if isinstance(size, list | tuple) else str(size)

@@ -1,9 +1,9 @@
-"""Traces: the memory instructions of a kernel launch, and everything that reads, coalesces, splits and stores them."""
+"""Represent, read, coalesce, split, summarise and store traces: the memory instructions of a kernel launch."""
 
 from rdmodel.trace.columns import (
     ALL_NEEDS,
-    ELSEWHERE,
-    EVERY,
+    EVERY_ITERATION,
+    FIRST_NON_L1_SPACE,
     LAST_ADDRESS,
     Columns,
     Op,
@@ -14,12 +14,12 @@ from rdmodel.trace.columns import (
     slice_warps,
 )
 from rdmodel.trace.launch import WARP, ArrayInfo, Launch
-from rdmodel.trace.trace import Trace, check_blocks, held, missing_block
+from rdmodel.trace.trace import Trace, check_blocks, locate_block, missing_block
 
 __all__ = [
     "ALL_NEEDS",
-    "ELSEWHERE",
-    "EVERY",
+    "EVERY_ITERATION",
+    "FIRST_NON_L1_SPACE",
     "LAST_ADDRESS",
     "WARP",
     "ArrayInfo",
@@ -31,7 +31,7 @@ __all__ = [
     "Space",
     "Trace",
     "check_blocks",
-    "held",
+    "locate_block",
     "missing_block",
     "slice_rows",
     "slice_warps",

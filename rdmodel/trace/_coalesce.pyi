@@ -1,64 +1,42 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.trace.columns import Columns, Segment
+
+class ChunkBuffers:
+    n: int
+    used: int
+    def __init__(
+        self,
+        op: NDArray[np.uint8],
+        needs: NDArray[np.uint64],
+        gap: NDArray[np.int32],
+        count: NDArray[np.int32],
+        lines: NDArray[np.int64],
+        pc: NDArray[np.int32],
+        lanes: NDArray[np.uint8],
+        flags: NDArray[np.uint8],
+        masks: NDArray[np.uint32],
+        sectors: bool,
+    ) -> None: ...
+
 def coalesce_segment(
-    pc: NDArray[np.int32],
-    op: NDArray[np.uint8],
-    space: NDArray[np.uint8],
-    size: NDArray[np.uint8],
-    gap: NDArray[np.int32],
-    loop_exit: NDArray[np.uint8],
-    step: NDArray[np.int64],
-    needs: NDArray[np.uint64],
-    mask: NDArray[np.uint32],
-    base: NDArray[np.int64],
+    segment: Segment,
     warp: int,
     position: int,
-    trips: int,
     rule: int,
     line_bits: int,
-    most_lines: int,
-    out_op: NDArray[np.uint8],
-    out_needs: NDArray[np.uint64],
-    out_gap: NDArray[np.int32],
-    out_count: NDArray[np.int32],
-    out_lines: NDArray[np.int64],
-    out_pc: NDArray[np.int32],
-    out_lanes: NDArray[np.uint8],
-    out_flags: NDArray[np.uint8],
-    out_masks: NDArray[np.uint32],
-    sectors: bool,
-    n: int,
-    used: int,
+    max_lines: int,
+    chunk: ChunkBuffers,
     carry: int,
-) -> tuple[int, int, int, int]: ...
+) -> tuple[int, int]: ...
 def coalesce_columns(
-    pc: NDArray[np.int32],
-    op: NDArray[np.uint8],
-    space: NDArray[np.uint8],
-    size: NDArray[np.uint8],
-    gap: NDArray[np.int32],
-    loop_exit: NDArray[np.uint8],
-    needs: NDArray[np.uint64],
-    mask: NDArray[np.uint32],
-    address_start: NDArray[np.int64],
-    addresses: NDArray[np.int64],
+    columns: Columns,
     position: int,
     end: int,
     rule: int,
     line_bits: int,
-    most_lines: int,
-    out_op: NDArray[np.uint8],
-    out_needs: NDArray[np.uint64],
-    out_gap: NDArray[np.int32],
-    out_count: NDArray[np.int32],
-    out_lines: NDArray[np.int64],
-    out_pc: NDArray[np.int32],
-    out_lanes: NDArray[np.uint8],
-    out_flags: NDArray[np.uint8],
-    out_masks: NDArray[np.uint32],
-    sectors: bool,
-    n: int,
-    used: int,
+    max_lines: int,
+    chunk: ChunkBuffers,
     carry: int,
-) -> tuple[int, int, int, int]: ...
+) -> tuple[int, int]: ...

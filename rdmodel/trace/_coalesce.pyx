@@ -1,20 +1,20 @@
-# The door from lane addresses to transactions. All checks are made in rdmodel.trace before an array gets here.
-"""Compiled coalescing: warp instructions in, the cache lines that they request out."""
+# Arrays are checked in rdmodel.trace before they get here.
+"""Coalesce warp instructions into the cache lines that they request."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
     LANES = 32
-    ELSEWHERE = 2     # rdmodel.trace: constants and textures have caches of their own
-    MOST_GAP = 2147483647
-    SHORT_BODY = 512   # loop bodies up to this length are looked at once, not in every iteration
+    FIRST_NON_L1_SPACE = 2   # as in rdmodel.trace: constants and textures have their own caches
+    EVERY_ITERATION = 2      # as in rdmodel.trace: the warp leaves the loop in every iteration, not only in the last
+    MAX_GAP = 2147483647
+    SHORT_BODY = 512         # longest loop body that is analysed once and not in every iteration
     SECTOR_BITS = 5
-    EVERY = 2         # rdmodel.trace: a loop is left in every iteration, not in the last one only
     LOAD = 0
     STORE = 1
     BARRIER = 3
 
-# What happens to stores and atomics: rdmodel.trace.coalescing names these rules.
+# Treatment of stores and atomics: rdmodel.trace.coalescing.StoreRule.
 cdef enum:
     RULE_DROP = 0
     RULE_KEEP = 1
@@ -23,7 +23,7 @@ cdef enum:
     RULE_MACHINE = 4
     RULE_MACHINE_LOADS = 5
 
-# What `out_flags` holds.
+# Bits of `ChunkBuffers` flags.
 cdef enum:
     FLAG_LOCAL = 1
     FLAG_LOOP_EXIT = 2
@@ -38,7 +38,7 @@ cdef inline int64_t group_lanes(int64_t size) noexcept nogil:
 
 
 cdef inline int64_t add_line(int64_t line, int64_t* group, int64_t found, int64_t* top) noexcept nogil:
-    """Append `line` to the group's `found` lines unless it is there; lines that rise need no search."""
+    """Append `line` to the group's `found` lines unless it is among them; ascending lines need no search."""
     cdef int64_t i
     if found > 0 and line <= top[0]:
         i = found - 1
@@ -55,7 +55,7 @@ cdef inline int64_t add_line(int64_t line, int64_t* group, int64_t found, int64_
 cdef int64_t coalesce_warp(
     const int64_t* address, uint32_t mask, int64_t size, int64_t line_bits, int64_t* out
 ) noexcept nogil:
-    """Write the lines of one instruction (32 lane addresses, inactive ones unread) to `out`; return how many."""
+    """Write the lines of one instruction to `out`; return their number. Addresses of inactive lanes are not read."""
     cdef int64_t width = group_lanes(size)
     cdef int64_t lane, line, last, found = 0, total = 0, top = 0
     for lane in range(LANES):
@@ -74,7 +74,7 @@ cdef int64_t coalesce_warp(
 
 
 cdef inline uint32_t sectors_of(int64_t first, int64_t last, int64_t line, int64_t line_bits) noexcept nogil:
-    """Return which sectors of a line the bytes `first` to `last` touch: bit s is its s-th 32 bytes."""
+    """Return the mask of a line's sectors that the bytes `first` to `last` touch: bit s is its s-th 32 bytes."""
     cdef int64_t begin = line << line_bits, end = begin + (<int64_t> 1 << line_bits) - 1
     cdef int64_t low = ((first if first > begin else begin) - begin) >> SECTOR_BITS
     cdef int64_t high = ((last if last < end else end) - begin) >> SECTOR_BITS
@@ -84,7 +84,7 @@ cdef inline uint32_t sectors_of(int64_t first, int64_t last, int64_t line, int64
 cdef int64_t coalesce_masks(
     const int64_t* address, uint32_t mask, int64_t size, int64_t line_bits, bint sectors, int64_t* out, uint32_t* masks
 ) noexcept nogil:
-    """As `coalesce_warp`, and write to `masks` which lanes asked for each of the lines, or for which of its sectors."""
+    """As `coalesce_warp`; also write to `masks` the lanes that requested each line, or the sectors that they requested."""
     cdef int64_t width = group_lanes(size)
     cdef int64_t lane, line, last, i, first = 0, total = 0
     for lane in range(LANES):
@@ -111,7 +111,7 @@ cdef int64_t coalesce_masks(
 cdef bint rises_gently(
     const int64_t[:] address, uint32_t mask, int64_t size, int64_t line, int64_t* first, int64_t* last
 ) noexcept nogil:
-    """Tell whether a warp's lanes ascend by at most a line each, and point at the first and the last address.
+    """Return whether a warp's lanes ascend by at most a line each; if so, set the `first` and the `last` byte address.
 
     Then the instruction requests every line from the first to the last, in that order, wherever a loop moves it.
     """
@@ -140,32 +140,32 @@ cdef inline int64_t write_run(int64_t first, int64_t last, int64_t line_bits, in
 
 
 cdef inline int32_t add_gaps(int64_t gap, int64_t carry) noexcept nogil:
-    return <int32_t> (gap + carry) if gap + carry < MOST_GAP else <int32_t> MOST_GAP
+    return <int32_t> (gap + carry) if gap + carry < MAX_GAP else <int32_t> MAX_GAP
 
 
 cdef inline bint vanishes(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
     if op == BARRIER:
         return rule < RULE_MACHINE
-    return rule == RULE_DROP and (op != LOAD or space >= ELSEWHERE)
+    return rule == RULE_DROP and (op != LOAD or space >= FIRST_NON_L1_SPACE)
 
 
 cdef inline bint wants_lines(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
-    if space >= ELSEWHERE or op == BARRIER:
+    if space >= FIRST_NON_L1_SPACE or op == BARRIER:
         return False
     return op == LOAD or (RULE_LINES <= rule <= RULE_MACHINE)
 
 
 cdef inline uint8_t acts_as(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
-    # What is served elsewhere keeps its place and waits for its needs, as a store does.
+    # An access that does not go through the L1 keeps its place and waits for its needs, as a store does.
     if op == BARRIER:
         return BARRIER
-    if space >= ELSEWHERE:
+    if space >= FIRST_NON_L1_SPACE:
         return STORE
     return LOAD if rule == RULE_AS_LOAD else op
 
 
 cdef inline int64_t count_lanes(uint32_t x) noexcept nogil:
-    # By hand, as `popcount` in _tree.pxd: the builtin may be a function call.
+    # Written out, as `popcount` in _tree.pxd: the builtin may be a function call.
     x -= (x >> 1) & <uint32_t> 0x55555555
     x = (x & <uint32_t> 0x33333333) + ((x >> 2) & <uint32_t> 0x33333333)
     return (((x + (x >> 4)) & <uint32_t> 0x0f0f0f0f) * <uint32_t> 0x01010101) >> 24
@@ -176,25 +176,25 @@ cdef inline uint8_t flags_of(uint8_t space, bint loop_exit) noexcept nogil:
 
 
 cdef inline bint leaves(uint8_t loop_exit, bint last) noexcept nogil:
-    return loop_exit == EVERY or loop_exit != 0 and last
+    return loop_exit == EVERY_ITERATION or loop_exit != 0 and last
 
 
 cdef struct Planned:
-    # An instruction of a short loop body, looked at once for one warp.
+    # An instruction of a short loop body, analysed once for one warp.
     int64_t place         # in the body
-    int64_t first, last   # addresses in the first trip, if they rise gently
+    int64_t first, last   # byte addresses in the first trip, if `gentle`
     int64_t step
     uint64_t needs
     int32_t gap, pc
     uint8_t op, size, lanes, space
     uint32_t mask
-    bint barrier          # it vanishes, the time before it does not
+    bint barrier          # dropped, but its gap is carried on
     bint lines, gentle
     uint8_t loop_exit
 
 
 cdef struct Output:
-    # Where instructions go: pointers to columns, how much is there, and how much fits.
+    # Pointers to the buffers of a chunk, their fill levels and their limits.
     uint8_t* op
     uint64_t* needs
     int32_t* gap
@@ -203,8 +203,49 @@ cdef struct Output:
     int32_t* pc           # NULL: without details
     uint8_t* lanes
     uint8_t* flags
+    uint32_t* masks       # NULL: without masks
+    bint sectors
     int64_t n, used, carry
-    int64_t room, line_room
+    int64_t room, line_room   # instructions; lines that may be used before another instruction
+
+
+cdef inline bint has_room(const Output* out) noexcept nogil:
+    return out.n < out.room and out.used <= out.line_room
+
+
+cdef inline bint absorb(uint8_t op, uint8_t space, int64_t gap, int64_t rule, Output* out) noexcept nogil:
+    """Return whether an instruction vanishes; the gap of a barrier that does is carried to the next instruction."""
+    if not vanishes(op, space, rule):
+        return False
+    if op == BARRIER:
+        out.carry += gap
+    return True
+
+
+cdef inline void append(
+    int32_t pc, uint8_t op, uint8_t space, uint8_t size, int64_t gap, bint loop_exit, uint64_t needs, uint32_t mask,
+    const int64_t* address, int64_t rule, int64_t line_bits, Output* out,
+) noexcept nogil:
+    """Write one instruction and its lines; `address` is read only if the instruction has lines."""
+    cdef int64_t count = 0
+    if wants_lines(op, space, rule):
+        if out.masks != NULL:
+            count = coalesce_masks(
+                address, mask, size, line_bits, out.sectors, out.lines + out.used, out.masks + out.used
+            )
+        else:
+            count = coalesce_warp(address, mask, size, line_bits, out.lines + out.used)
+    out.op[out.n] = acts_as(op, space, rule)
+    out.needs[out.n] = needs
+    out.gap[out.n] = add_gaps(gap, out.carry)
+    out.carry = 0
+    out.count[out.n] = <int32_t> count
+    if out.pc != NULL:
+        out.pc[out.n] = pc
+        out.lanes[out.n] = <uint8_t> count_lanes(mask)
+        out.flags[out.n] = flags_of(space, loop_exit)
+    out.used += count
+    out.n += 1
 
 
 cdef int64_t plan_body(
@@ -213,7 +254,7 @@ cdef int64_t plan_body(
     const uint64_t[:] needs, const uint32_t[:] mask, const int64_t[:, :] base, int64_t rule, int64_t line_bits,
     Planned* plan,
 ) noexcept nogil:
-    """Write what is left of one warp's loop body to `plan`; return how many instructions, barriers included."""
+    """Write one warp's loop body without dropped instructions to `plan`; return the number of entries, with barriers."""
     cdef int64_t i, planned = 0
     cdef Planned* p
     for i in range(op.shape[0]):
@@ -246,7 +287,7 @@ cdef int64_t repeat_plan(
     const Planned* plan, int64_t planned, int64_t body, int64_t trips, const int64_t[:, :] base,
     int64_t position, int64_t line_bits, Output* out,
 ) noexcept nogil:
-    """Append what is planned, trip after trip from `position` on, while there is room; return the new position."""
+    """Append the planned instructions, trip by trip from `position` on, while there is room; return the new position."""
     cdef int64_t trip = position // body, k = 0, count, shift
     cdef const Planned* p
     while k < planned and plan[k].place < position % body:
@@ -258,7 +299,7 @@ cdef int64_t repeat_plan(
                 out.carry += p.gap
                 k += 1
                 continue
-            if out.n >= out.room or out.used > out.line_room:
+            if not has_room(out):
                 return trip * body + p.place
             out.op[out.n] = p.op
             out.needs[out.n] = p.needs
@@ -283,127 +324,144 @@ cdef int64_t repeat_plan(
     return body * trips
 
 
-def coalesce_segment(
-    const int32_t[:] pc, const uint8_t[:] op, const uint8_t[:] space, const uint8_t[:] size, const int32_t[:] gap,
-    const uint8_t[:] loop_exit, const int64_t[:] step,
-    const uint64_t[:, :] needs, const uint32_t[:, :] mask, const int64_t[:, :, :] base,
-    int64_t warp, int64_t position, int64_t trips, int64_t rule, int64_t line_bits, int64_t most_lines,
-    uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
-    int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags, uint32_t[::1] out_masks,
-    bint sectors, int64_t n, int64_t used, int64_t carry,
-):
-    """Append one warp's instructions of a loop segment, from `position` (trip x body + instruction) on.
+cdef class ChunkBuffers:
+    """Output buffers of coalescing, and how much of them is filled: `n` instructions and `used` lines.
 
-    Stops at the end of the segment or when the output might not hold one more instruction, which has at most
-    `most_lines` lines. Returns (new position, n, used, carry); n counts instructions, `used` lines, `carry` the
-    gaps of barriers, which go to the next instruction: barriers vanish, the time before them does not. What only
-    the simulator reads (pc, active lanes, flags) is written if `out_pc` has room, and the lanes that asked for each
-    line, or with `sectors` which 32-byte sectors of it they asked for (lines of 32 to 1024 bytes), if `out_masks` has.
+    ``op needs gap count`` have room for every instruction, `lines` for every line. ``pc lanes flags`` have room for
+    every instruction or are empty (details are not written); `masks` has room for every line or is empty. With
+    `sectors` a mask holds the 32-byte sectors of its line that were requested, otherwise the lanes that requested it.
     """
-    cdef int64_t body = op.shape[0], end = body * trips, i, trip, lane, count, planned = 0
-    cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
+
+    cdef uint8_t[::1] _op
+    cdef uint64_t[::1] _needs
+    cdef int32_t[::1] _gap
+    cdef int32_t[::1] _count
+    cdef int64_t[::1] _lines
+    cdef int32_t[::1] _pc
+    cdef uint8_t[::1] _lanes
+    cdef uint8_t[::1] _flags
+    cdef uint32_t[::1] _masks
+    cdef bint _sectors
+    cdef public int64_t n
+    cdef public int64_t used
+
+    def __init__(
+        self, uint8_t[::1] op, uint64_t[::1] needs, int32_t[::1] gap, int32_t[::1] count, int64_t[::1] lines,
+        int32_t[::1] pc, uint8_t[::1] lanes, uint8_t[::1] flags, uint32_t[::1] masks, bint sectors,
+    ):
+        self._op, self._needs, self._gap, self._count, self._lines = op, needs, gap, count, lines
+        self._pc, self._lanes, self._flags, self._masks, self._sectors = pc, lanes, flags, masks, sectors
+        self.n = self.used = 0
+
+    cdef inline bint _can_hold(self, int64_t max_lines) noexcept nogil:
+        """Return whether an empty chunk has room for one instruction of `max_lines` lines."""
+        return self._op.shape[0] > 0 and self._lines.shape[0] >= max_lines
+
+    cdef inline Output _output(self, int64_t carry, int64_t max_lines) noexcept nogil:
+        """Return pointers to the buffers; `_can_hold` must be true."""
+        cdef Output out = Output(
+            &self._op[0], &self._needs[0], &self._gap[0], &self._count[0], &self._lines[0], NULL, NULL, NULL, NULL,
+            self._sectors, self.n, self.used, carry, self._op.shape[0], self._lines.shape[0] - max_lines,
+        )
+        if self._pc.shape[0] > 0:
+            out.pc, out.lanes, out.flags = &self._pc[0], &self._lanes[0], &self._flags[0]
+        if self._masks.shape[0] > 0:
+            out.masks = &self._masks[0]
+        return out
+
+
+def coalesce_segment(
+    segment, int64_t warp, int64_t position, int64_t rule, int64_t line_bits, int64_t max_lines, ChunkBuffers chunk,
+    int64_t carry,
+):
+    """Append one warp's instructions of a `Segment` to `chunk`, from `position` (trip x body + instruction) on.
+
+    Stops at the end of the segment, or when the chunk might not hold one more instruction, which has at most
+    `max_lines` lines. Returns (new position, carry). `carry` is the sum of the gaps of barriers; it goes to the next
+    instruction, because dropped barriers leave the time before them. Sectors need lines of 32 to 1024 bytes.
+    """
+    cdef const int32_t[:] pc = segment.pc
+    cdef const uint8_t[:] op = segment.op
+    cdef const uint8_t[:] space = segment.space
+    cdef const uint8_t[:] size = segment.size
+    cdef const int32_t[:] gap = segment.gap
+    cdef const uint8_t[:] loop_exit = segment.loop_exit.view("u1")
+    cdef const int64_t[:] step = segment.step
+    cdef const uint64_t[:, :] needs = segment.needs
+    cdef const uint32_t[:, :] mask = segment.mask
+    cdef const int64_t[:, :, :] base = segment.base
+    cdef int64_t trips = segment.trips, body = op.shape[0], end = body * trips, i, trip, lane, planned
     cdef int64_t[32] address
     cdef Planned[SHORT_BODY] plan
     cdef Output out
-    cdef bint details = out_pc.shape[0] > 0, masks = out_masks.shape[0] > 0
     cdef uint32_t active = 0
     for i in range(body):
         active |= mask[warp, i]
     if active == 0:
-        return end, n, used, carry
-    if body <= SHORT_BODY and trips > 1 and not masks and room > 0 and line_room >= most_lines:
-        out = Output(
-            &out_op[0], &out_needs[0], &out_gap[0], &out_count[0], &out_lines[0],
-            NULL, NULL, NULL, n, used, carry, room, line_room - most_lines,
-        )
-        if details:
-            out.pc, out.lanes, out.flags = &out_pc[0], &out_lanes[0], &out_flags[0]
-        with nogil:
+        return end, carry
+    if not chunk._can_hold(max_lines):
+        return position, carry
+    out = chunk._output(carry, max_lines)
+    with nogil:
+        if body <= SHORT_BODY and trips > 1 and out.masks == NULL:
             planned = plan_body(
                 pc, op, space, size, gap, loop_exit, step, needs[warp], mask[warp], base[warp], rule, line_bits, plan
             )
             position = repeat_plan(plan, planned, body, trips, base[warp], position, line_bits, &out)
-        return position, out.n, out.used, out.carry
-    with nogil:
-        while position < end and n < room and used + most_lines <= line_room:
-            i = position % body
-            trip = position // body
-            position += 1
-            active = mask[warp, i]
-            if active == 0:
-                continue
-            if vanishes(op[i], space[i], rule):
-                if op[i] == BARRIER:
-                    carry += gap[i]
-                continue
-            count = 0
-            if wants_lines(op[i], space[i], rule):
-                for lane in range(LANES):
-                    address[lane] = base[warp, i, lane] + trip * step[i]
-                if masks:
-                    count = coalesce_masks(
-                        address, active, size[i], line_bits, sectors, &out_lines[used], &out_masks[used]
-                    )
-                else:
-                    count = coalesce_warp(address, active, size[i], line_bits, &out_lines[used])
-            out_op[n] = acts_as(op[i], space[i], rule)
-            out_needs[n] = needs[warp, i]
-            out_gap[n] = add_gaps(gap[i], carry)
-            carry = 0
-            out_count[n] = <int32_t> count
-            if details:
-                out_pc[n] = pc[i]
-                out_lanes[n] = <uint8_t> count_lanes(active)
-                out_flags[n] = flags_of(space[i], leaves(loop_exit[i], trip == trips - 1))
-            used += count
-            n += 1
-    return position, n, used, carry
+        else:
+            while position < end and has_room(&out):
+                i = position % body
+                trip = position // body
+                position += 1
+                active = mask[warp, i]
+                if active == 0 or absorb(op[i], space[i], gap[i], rule, &out):
+                    continue
+                if wants_lines(op[i], space[i], rule):
+                    for lane in range(LANES):
+                        address[lane] = base[warp, i, lane] + trip * step[i]
+                append(
+                    pc[i], op[i], space[i], size[i], gap[i], leaves(loop_exit[i], trip == trips - 1),
+                    needs[warp, i], active, address, rule, line_bits, &out,
+                )
+    chunk.n, chunk.used = out.n, out.used
+    return position, out.carry
 
 
 def coalesce_columns(
-    const int32_t[::1] pc, const uint8_t[::1] op, const uint8_t[::1] space, const uint8_t[::1] size,
-    const int32_t[::1] gap, const uint8_t[::1] loop_exit,
-    const uint64_t[::1] needs, const uint32_t[::1] mask, const int64_t[::1] address_start, const int64_t[::1] addresses,
-    int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t most_lines,
-    uint8_t[::1] out_op, uint64_t[::1] out_needs, int32_t[::1] out_gap, int32_t[::1] out_count, int64_t[::1] out_lines,
-    int32_t[::1] out_pc, uint8_t[::1] out_lanes, uint8_t[::1] out_flags, uint32_t[::1] out_masks,
-    bint sectors, int64_t n, int64_t used, int64_t carry,
+    columns, int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t max_lines, ChunkBuffers chunk,
+    int64_t carry,
 ):
-    """Append the instructions `position` to `end` of a column trace; limits and result as `coalesce_segment`."""
-    cdef int64_t i, lane, at, count
-    cdef bint details = out_pc.shape[0] > 0, masks = out_masks.shape[0] > 0
-    cdef int64_t room = out_op.shape[0], line_room = out_lines.shape[0]
+    """Append the instructions `position` to `end` of `Columns` to `chunk`; limits and result as `coalesce_segment`."""
+    cdef const int32_t[::1] pc = columns.pc
+    cdef const uint8_t[::1] op = columns.op
+    cdef const uint8_t[::1] space = columns.space
+    cdef const uint8_t[::1] size = columns.size
+    cdef const int32_t[::1] gap = columns.gap
+    cdef const uint8_t[::1] loop_exit = columns.loop_exit.view("u1")
+    cdef const uint64_t[::1] needs = columns.needs
+    cdef const uint32_t[::1] mask = columns.mask
+    cdef const int64_t[::1] address_start = columns.address_start
+    cdef const int64_t[::1] addresses = columns.addresses
+    cdef int64_t i, lane, at
     cdef int64_t[32] address
+    cdef Output out
+    if not chunk._can_hold(max_lines):
+        return position, carry
+    out = chunk._output(carry, max_lines)
     with nogil:
-        while position < end and n < room and used + most_lines <= line_room:
+        while position < end and has_room(&out):
             i = position
             position += 1
-            if vanishes(op[i], space[i], rule):
-                if op[i] == BARRIER:
-                    carry += gap[i]
+            if absorb(op[i], space[i], gap[i], rule, &out):
                 continue
-            count = 0
             if wants_lines(op[i], space[i], rule):
                 at = address_start[i]
                 for lane in range(LANES):
                     if (mask[i] >> lane) & 1:
                         address[lane] = addresses[at]
                         at += 1
-                if masks:
-                    count = coalesce_masks(
-                        address, mask[i], size[i], line_bits, sectors, &out_lines[used], &out_masks[used]
-                    )
-                else:
-                    count = coalesce_warp(address, mask[i], size[i], line_bits, &out_lines[used])
-            out_op[n] = acts_as(op[i], space[i], rule)
-            out_needs[n] = needs[i]
-            out_gap[n] = add_gaps(gap[i], carry)
-            carry = 0
-            out_count[n] = <int32_t> count
-            if details:
-                out_pc[n] = pc[i]
-                out_lanes[n] = <uint8_t> count_lanes(mask[i])
-                out_flags[n] = flags_of(space[i], loop_exit[i])
-            used += count
-            n += 1
-    return position, n, used, carry
+            append(
+                pc[i], op[i], space[i], size[i], gap[i], loop_exit[i], needs[i], mask[i], address, rule, line_bits, &out
+            )
+    chunk.n, chunk.used = out.n, out.used
+    return position, out.carry

@@ -1,108 +1,120 @@
-"""Traces that are read again and again: their blocks kept, and what tells one from another."""
+"""Keep the blocks of a trace that is read repeatedly, and fingerprint its content."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from rdmodel.trace.columns import Columns, Program
-from rdmodel.trace.trace import Trace, check_blocks, missing_block
+from rdmodel.trace.trace import ShortenedBlocks, Trace, check_blocks, missing_block
 
-KEPT = 64 << 20
-"""Bytes of blocks that are kept of a trace. It is read from its beginning each time: the first ones are kept, and the
-rest is made anew, where a cache of the last ones would never have the next one."""
+CACHED_BYTES = 64 << 20
+"""Bytes of blocks that a `CachedTrace` keeps. Readers start at the first block every time, so the first blocks are
+kept: a cache of the most recent ones would never hold the block that is read next."""
 
 Block = Columns | Program
 
 
-class Repeated(Trace):
-    """A trace whose blocks are kept once they are made, the first `most` bytes of them.
+class CachedTrace(Trace):
+    """A view of the trace `original` that keeps the first `max_bytes` bytes of the blocks that were made.
 
-    Everything else is that of the `whole` trace, which makes its blocks anew each time.
+    All other properties are those of `original`, which makes its blocks anew each time.
     """
 
-    def __init__(self, trace: Trace, most: int = KEPT) -> None:
+    def __init__(self, trace: Trace, max_bytes: int = CACHED_BYTES) -> None:
         self.launch, self.blocks = trace.launch, trace.blocks
-        self.whole = trace
-        self._most = most
+        self.original = trace
+        self._max_bytes = max_bytes
         self.forget()
 
     def forget(self) -> None:
-        """Let go of the blocks that are kept."""
-        self._kept: dict[int, Block] = {}
-        self._room = self._most
+        """Drop the cached blocks."""
+        self._cached: dict[int, Block] = {}
+        self._bytes_left = self._max_bytes
 
     def __getattr__(self, name: str) -> Any:
-        """Return what only the trace itself has: `params`, `shortened`, ..."""
-        if name == "whole":  # not yet there, in a copy that is being made
+        """Return an attribute that only `original` has, such as `columns`."""
+        if name == "original":  # absent while a copy is being made
             raise AttributeError(name)
-        return getattr(self.whole, name)
+        return getattr(self.original, name)
 
     def __len__(self) -> int:
         """Return the number of warp instructions."""
-        return len(self.whole)
+        return len(self.original)
 
     @property
     def any_order(self) -> bool:
-        """Whether a block is the same whichever blocks were asked for before it."""
-        return self.whole.any_order
+        """True if the content of a block does not depend on the blocks that were read before it."""
+        return self.original.any_order
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Parameters of the kernel by name."""
+        return self.original.params
+
+    def shortened(self, share: float) -> ShortenedBlocks | None:
+        """Return what `original` returns; shortened blocks are not cached."""
+        return self.original.shortened(share)
 
     def block(self, block: int) -> Block:
         """Return one block; raises `TraceError` if the trace does not hold it."""
-        found = self._kept.get(block)
-        if found is None:
-            found = self.whole.block(block)
-            size = _bytes(found)
-            if size <= self._room:
-                self._room -= size
-                self._kept[block] = found
-        return found
+        content = self._cached.get(block)
+        if content is None:
+            content = self.original.block(block)
+            size = _bytes(content)
+            if size <= self._bytes_left:
+                self._bytes_left -= size
+                self._cached[block] = content
+        return content
 
 
-class Held(Trace):
-    """Some blocks of a trace, made once, in their order: for traces that cannot be sent, or that do it only once."""
+class MaterialisedTrace(Trace):
+    """Some blocks of a trace, made once, in their order.
+
+    For traces that cannot be pickled, and for those that can make each block only once.
+    """
 
     def __init__(self, trace: Trace, blocks: Sequence[int]) -> None:
         self.launch, self.blocks = trace.launch, check_blocks(trace.launch, blocks)
-        self.params = dict(getattr(trace, "params", {}))
+        self.params = dict(trace.params)
         self._any_order = trace.any_order
-        self._made = {int(block): trace.block(int(block)) for block in blocks}
+        self._content = {int(block): trace.block(int(block)) for block in blocks}
 
     def __len__(self) -> int:
         """Return the number of warp instructions."""
-        return sum(len(made) if isinstance(made, Columns) else _instructions(made) for made in self._made.values())
+        return sum(map(_instructions, self._content.values()))
 
     @property
     def any_order(self) -> bool:
-        """Whether a block of the trace is the same whichever blocks were asked for before it."""
+        """True if the content of a block did not depend on the blocks that were made before it."""
         return self._any_order
 
     def block(self, block: int) -> Block:
         """Return one block; raises `TraceError` if it was not made."""
-        if block not in self._made:
+        if block not in self._content:
             raise missing_block(self, block)
-        return self._made[block]
+        return self._content[block]
 
 
-def fingerprint(trace: Trace, blocks: Sequence[int], known: dict[int, bytes] | None = None) -> str:
-    """Return 64 hexadecimal digits that are the same for the same instructions of the same blocks only.
+def fingerprint(trace: Trace, blocks: Sequence[int], digests: dict[int, bytes] | None = None) -> str:
+    """Return 64 hexadecimal digits that identify the instructions of some blocks.
 
-    SHA-256 over the blocks in their order; one that is written in another form counts as another. `known` remembers
-    the digests of blocks between calls for one trace.
+    The fingerprint is a SHA-256 over the blocks in their order. The same instructions in another form (columns or
+    segments) have another fingerprint. `digests` caches the digests of single blocks between calls for one trace.
     """
-    known = {} if known is None else known
-    whole = hashlib.sha256()
+    digests = {} if digests is None else digests
+    combined = hashlib.sha256()
     for block in blocks:
-        if block not in known:
-            known[block] = _digest(trace.block(int(block)))
+        if block not in digests:
+            digests[block] = _digest(trace.block(int(block)))
             if trace.pages is not None:
                 trace.pages.give_back()
-        whole.update(b"%d\0" % block + known[block])
-    return whole.hexdigest()
+        combined.update(b"%d\0" % block + digests[block])
+    return combined.hexdigest()
 
 
 def _digest(block: Block) -> bytes:
@@ -124,5 +136,5 @@ def _bytes(block: Block) -> int:
     )
 
 
-def _instructions(program: Program) -> int:
-    return sum(segment.instructions for segment in program)
+def _instructions(block: Block) -> int:
+    return len(block) if isinstance(block, Columns) else sum(segment.instructions for segment in block)

@@ -1,4 +1,4 @@
-"""Lane addresses to transactions: the lines that a warp requests (Nugteren et al., 4.1; CUDA guide G.4.2).
+"""Coalesce the lane addresses of warp instructions into transactions (Nugteren et al., 4.1; CUDA guide G.4.2).
 
 Requests of at most 4 bytes per lane are coalesced over the whole warp, up to 8 bytes per half-warp, up to 16 per
 quarter-warp. Each group yields its distinct lines in the order in which lanes first touch them; a lane that straddles
@@ -13,27 +13,30 @@ from enum import IntEnum
 
 import numpy as np
 
-from rdmodel.trace._coalesce import coalesce_columns, coalesce_segment
+from rdmodel.trace._coalesce import ChunkBuffers, coalesce_columns, coalesce_segment
 from rdmodel.trace.columns import Columns, Program, Segment
 from rdmodel.trace.launch import WARP
 from rdmodel.trace.mapped_pages import Pages
-from rdmodel.trace.trace import Trace, held
+from rdmodel.trace.trace import Trace, locate_block
 
 SECTOR = 32
-"""Bytes of a sector: what GPUs since Volta fetch of a line, and what their profilers count."""
+"""Bytes of a sector: the unit that GPUs since Volta fetch of a line, and that their profilers count."""
 
-INSTRUCTIONS_PER_CHUNK = 2048
-LINES_PER_CHUNK = 16384
+DEFAULT_CHUNK_INSTRUCTIONS = 2048
+"""Default capacity of a `Chunk` in instructions."""
 
-ROWS_AT_A_TIME = 1 << 16
-"""Instructions of mapped columns that are gone through before their pages may be given back."""
+DEFAULT_CHUNK_LINES = 16384
+"""Default capacity of a `Chunk` in lines."""
+
+ROWS_PER_PASS = 1 << 16
+"""Instructions of mapped columns that are read before their pages may be given back."""
 
 
 class StoreRule(IntEnum):
-    """What becomes of stores and atomics on the way to the model."""
+    """The treatment of stores and atomics on the way to an engine."""
 
     DROP = 0
-    """They vanish."""
+    """They are dropped."""
     KEEP = 1
     """They keep their place in program order, without lines."""
     LINES = 2
@@ -41,7 +44,7 @@ class StoreRule(IntEnum):
     AS_LOAD = 3
     """They become loads."""
     MACHINE = 4
-    """All instructions are kept as they are, barriers too: what the simulator executes."""
+    """All instructions are kept as they are, barriers too: the simulator executes them."""
     MACHINE_LOADS = 5
     """As MACHINE, but stores and atomics have no lines."""
 
@@ -53,22 +56,22 @@ LOOP_EXIT = 2
 """Bit of `Chunk.flags`: the warp leaves the instruction's loop after it."""
 
 
-class Chunk:
-    """Room for consecutive instructions of one warp, coalesced: what the model reads.
+class Chunk(ChunkBuffers):
+    """A buffer of consecutive coalesced instructions of one warp, which the engines read.
 
     Instruction i < `n` has ``op[i]``, ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the lines of all
-    instructions follow one another in ``lines[:used]``. With `details` there are ``pc[i]``, the number of active
-    ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT) as well. With `masks`, bit l of ``masks[j]`` says that lane l
-    asked for ``lines[j]``; with `sectors`, bit s says that a lane asked for bytes of its s-th `SECTOR`, and lines have
-    at most 32 of them. Coalescing is slower then.
+    instructions follow one another in ``lines[:used]``. With `details` there are also ``pc[i]``, the number of active
+    ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT). With `masks`, bit l of ``masks[j]`` says that lane l requested
+    ``lines[j]``. With `sectors`, bit s says instead that a lane requested bytes of the line's s-th `SECTOR`; lines then
+    have at most 32 sectors. Masks make coalescing slower.
     """
 
-    __slots__ = ("count", "flags", "gap", "lanes", "lines", "masks", "n", "needs", "op", "pc", "sectors", "used")
+    __slots__ = ("count", "flags", "gap", "lanes", "lines", "masks", "needs", "op", "pc")
 
     def __init__(
         self,
-        instructions: int = INSTRUCTIONS_PER_CHUNK,
-        lines: int = LINES_PER_CHUNK,
+        instructions: int = DEFAULT_CHUNK_INSTRUCTIONS,
+        lines: int = DEFAULT_CHUNK_LINES,
         *,
         details: bool = False,
         masks: bool = False,
@@ -83,15 +86,24 @@ class Chunk:
         self.lanes = np.empty(instructions if details else 0, np.uint8)
         self.flags = np.empty(instructions if details else 0, np.uint8)
         self.masks = np.empty(lines if masks or sectors else 0, np.uint32)
-        self.sectors = sectors
-        self.n = 0
-        self.used = 0
+        super().__init__(
+            self.op,
+            self.needs,
+            self.gap,
+            self.count,
+            self.lines,
+            self.pc,
+            self.lanes,
+            self.flags,
+            self.masks,
+            sectors,
+        )
 
 
 class WarpStream:
-    """One warp's instructions, coalesced a chunk at a time, so that a long loop never lies in memory as a whole.
+    """The instructions of one warp, coalesced chunk by chunk, so that a long loop is never in memory as a whole.
 
-    `pages`, if the columns are mapped, are told what was read.
+    `pages`, if the columns are mapped from files, receive the ranges that were read.
     """
 
     def __init__(
@@ -101,7 +113,7 @@ class WarpStream:
         self._warp = warp
         self._rule = int(rule)
         self._line_bits = line.bit_length() - 1
-        self._most_lines = WARP * (16 // line + 2)
+        self._max_lines = WARP * (16 // line + 2)
         self._columns = source if isinstance(source, Columns) else None
         self._segments: Program = () if isinstance(source, Columns) else source
         self._segment = 0
@@ -110,7 +122,7 @@ class WarpStream:
 
     def fill(self, chunk: Chunk) -> bool:
         """Replace the content of `chunk` by the next instructions; return whether more may follow."""
-        assert len(chunk.lines) >= self._most_lines, "a chunk must hold at least one instruction"
+        assert len(chunk.lines) >= self._max_lines, "a chunk must hold at least one instruction"
         chunk.n = chunk.used = 0
         if self._columns is not None:
             return self._fill_from_columns(self._columns, chunk)
@@ -125,8 +137,10 @@ class WarpStream:
     def _fill_from_columns(self, columns: Columns, chunk: Chunk) -> bool:
         end = int(columns.warp_start[self._warp + 1])
         while self._position < end:
-            begun, stop = self._position, min(end, self._position + ROWS_AT_A_TIME)
-            self._append_columns(columns, stop, chunk)
+            begun, stop = self._position, min(end, self._position + ROWS_PER_PASS)
+            self._position, self._carry = coalesce_columns(
+                columns, begun, stop, self._rule, self._line_bits, self._max_lines, chunk, self._carry
+            )
             if self._pages is not None:
                 lanes = columns.address_start.item(begun), columns.address_start.item(self._position)
                 self._pages.read(begun, self._position, *lanes)
@@ -134,84 +148,24 @@ class WarpStream:
                 return True
         return False
 
-    def _append_columns(self, columns: Columns, stop: int, chunk: Chunk) -> None:
-        self._position, chunk.n, chunk.used, self._carry = coalesce_columns(
-            columns.pc,
-            columns.op,
-            columns.space,
-            columns.size,
-            columns.gap,
-            columns.loop_exit.view(np.uint8),
-            columns.needs,
-            columns.mask,
-            columns.address_start,
-            columns.addresses,
-            self._position,
-            stop,
-            self._rule,
-            self._line_bits,
-            self._most_lines,
-            chunk.op,
-            chunk.needs,
-            chunk.gap,
-            chunk.count,
-            chunk.lines,
-            chunk.pc,
-            chunk.lanes,
-            chunk.flags,
-            chunk.masks,
-            chunk.sectors,
-            chunk.n,
-            chunk.used,
-            self._carry,
-        )
-
     def _fill_from_segment(self, segment: Segment, chunk: Chunk) -> bool:
-        """Return whether the segment is done, as opposed to the chunk being full."""
-        self._position, chunk.n, chunk.used, self._carry = coalesce_segment(
-            segment.pc,
-            segment.op,
-            segment.space,
-            segment.size,
-            segment.gap,
-            segment.loop_exit.view(np.uint8),
-            segment.step,
-            segment.needs,
-            segment.mask,
-            segment.base,
-            self._warp,
-            self._position,
-            segment.trips,
-            self._rule,
-            self._line_bits,
-            self._most_lines,
-            chunk.op,
-            chunk.needs,
-            chunk.gap,
-            chunk.count,
-            chunk.lines,
-            chunk.pc,
-            chunk.lanes,
-            chunk.flags,
-            chunk.masks,
-            chunk.sectors,
-            chunk.n,
-            chunk.used,
-            self._carry,
+        """Return True if the segment is finished, False if the chunk is full."""
+        self._position, self._carry = coalesce_segment(
+            segment, self._warp, self._position, self._rule, self._line_bits, self._max_lines, chunk, self._carry
         )
         return self._position == len(segment.op) * segment.trips
 
 
 def open_block(trace: Trace, block: int, line: int, rule: StoreRule) -> list[WarpStream]:
     """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
-    source, first = held(trace, block)
+    source, first = locate_block(trace, block)
     return [WarpStream(source, first + warp, line, rule, trace.pages) for warp in range(trace.launch.block_warps)]
 
 
 def coalesce(columns: Columns, line: int, rule: StoreRule) -> Iterator[Chunk]:
-    """Yield all instructions of all warps in order, coalesced; the chunk is one and the same, refilled.
+    """Yield all instructions of all warps in order, coalesced; every yielded chunk is the same object, refilled.
 
-    Coalescing looks at one instruction at a time, so columns may pass for one long warp.
+    Coalescing handles one instruction at a time, so the columns can be treated as one long warp.
     """
     stream, chunk = WarpStream(replace(columns, warp_start=np.array([0, len(columns)])), 0, line, rule), Chunk()
     more = len(columns) > 0

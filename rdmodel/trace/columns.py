@@ -1,4 +1,4 @@
-"""Store warp instructions as columns, or as the segments of loops."""
+"""Store warp instructions as columns (`Columns`) or as the segments of loops (`Segment`)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rdmodel.errors import TraceError
 from rdmodel.trace.mapped_pages import Pages
 
 ALL_NEEDS = (1 << 64) - 1
-"""A `needs` mask that waits for every earlier load: what to write where dependences are unknown."""
+"""A `needs` mask that waits for every earlier load; for instructions whose dependences are unknown."""
 
 LAST_ADDRESS = (1 << 63) - 16
-"""The highest byte address a lane may have: its last byte still has a signed 64-bit address."""
+"""The highest byte address of a lane: 16 bytes from there on still have signed 64-bit addresses."""
 
 
 class Op(IntEnum):
-    """What a memory instruction does."""
+    """The operation of a memory instruction."""
 
     LOAD = 0
     STORE = 1
@@ -38,14 +38,14 @@ class Space(IntEnum):
     TEXTURE = 3
 
 
-EVERY = 2
-"""In `Segment.loop_exit`: the warp leaves the load's loop in every iteration of the segment."""
+EVERY_ITERATION = 2
+"""A value of `Segment.loop_exit`: the warp leaves the load's loop in every iteration of the segment."""
 
-ELSEWHERE = Space.CONSTANT
-"""From this space on, caches of their own serve the access: it is recorded, but makes no L1 transaction."""
+FIRST_NON_L1_SPACE = Space.CONSTANT
+"""The first `Space` that is not cached in the L1: accesses to it and to later ones make no L1 transaction."""
 
-CHECKED_AT_A_TIME = 1 << 16
-"""Values of a column that a check looks at together: it needs a few times their memory, however long the trace."""
+VALUES_PER_CHECK = 1 << 16
+"""Values of a column that are checked at a time; the check needs a few times their memory, however long the trace."""
 
 _COLUMN_TYPES: dict[str, Any] = {
     "warp_start": np.int64,
@@ -64,7 +64,7 @@ _COLUMN_TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Columns:
-    """Warp instructions as contiguous, read-only columns; CSR by warp and by lane.
+    """Warp instructions as contiguous, read-only columns, in compressed sparse row form by warp and by lane.
 
     ==================  =======  ==============================================================================
     column              dtype    one per
@@ -83,8 +83,8 @@ class Columns:
     ``addresses``       int64    active lane: byte address
     ==================  =======  ==============================================================================
 
-    A barrier has no addresses. Raises `TraceError` for a value that its dtype cannot hold; `check` raises one
-    that says which instruction of which warp is wrong.
+    A barrier has no addresses. Raises `TraceError` for a value that its dtype cannot hold. `check` raises a
+    `TraceError` that names the warp and the instruction that is wrong.
     """
 
     warp_start: NDArray[np.int64]
@@ -100,7 +100,7 @@ class Columns:
     addresses: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Bring every column to its dtype, contiguous and read-only; copies only where it must."""
+        """Convert every column to its dtype, contiguous and read-only; copy only where necessary."""
         for column in fields(self):
             value = np.ascontiguousarray(_as_dtype(column.name, getattr(self, column.name)))
             if value.flags.writeable:
@@ -120,7 +120,7 @@ class Columns:
     def check(self, pages: Pages | None = None) -> None:
         """Raise `TraceError` unless every column agrees with every other; O(instructions), in bounded memory.
 
-        `pages`, if the columns are mapped, are given back as the check goes on.
+        `pages`, if the columns are mapped from files, are released during the check.
         """
         n = len(self)
         for column in fields(self):
@@ -132,10 +132,10 @@ class Columns:
         pages = Pages(()) if pages is None else pages
         _check_offsets("warp_start", self.warp_start, n, pages)
         _check_offsets("address_start", self.address_start, len(self.addresses), pages)
-        for first, end in _runs(n):
+        for first, end in _ranges(n):
             self._check_rows(slice(first, end))
             pages.read(first, end)
-        for first, end in _runs(len(self.addresses)):
+        for first, end in _ranges(len(self.addresses)):
             self._check_lanes(slice(first, end))
             pages.read(0, 0, first, end)
         pages.give_back()
@@ -149,9 +149,9 @@ class Columns:
         barrier = op == Op.BARRIER
         self._refuse(~barrier & ((size < 1) | (size > 16)), "size {0} is not 1 to 16 bytes", size, part)
         self._refuse(~barrier & (mask == 0), "no active lane (mask {0})", mask, part)
-        held = np.diff(self.address_start[part.start : part.stop + 1])
-        wrong = held != np.where(barrier, 0, lanes)
-        self._refuse(wrong, "{0} addresses disagree with its active mask", held, part)
+        addresses = np.diff(self.address_start[part.start : part.stop + 1])
+        wrong = addresses != np.where(barrier, 0, lanes)
+        self._refuse(wrong, "{0} addresses disagree with its active mask", addresses, part)
 
     def _check_lanes(self, part: slice) -> None:
         addresses = self.addresses[part]
@@ -178,35 +178,35 @@ def _as_dtype(name: str, values: Any) -> NDArray[Any]:
     """Return `values` in the dtype of column `name`; raise `TraceError` if one of them would change."""
     wanted = np.dtype(_COLUMN_TYPES[name])
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except ValueError:
         raise TraceError(f"column {name}: must be an array of whole numbers") from None
-    if found.dtype == wanted or found.size == 0:
-        return found.astype(wanted, copy=False)
+    if array.dtype == wanted or array.size == 0:
+        return array.astype(wanted, copy=False)
     # Floats hold no 64-bit number in full: the low bits of an address may be lost before it gets here.
-    if found.dtype.kind not in ("biu" if wanted.itemsize == 8 else "biuf"):
-        raise TraceError(f"column {name}: must be whole numbers of type {wanted}, not {found.dtype}")
+    if array.dtype.kind not in ("biu" if wanted.itemsize == 8 else "biuf"):
+        raise TraceError(f"column {name}: must be whole numbers of type {wanted}, not {array.dtype}")
     with np.errstate(invalid="ignore"):
-        column = found.astype(wanted)
-    changed = np.flatnonzero(column != found)
+        column = array.astype(wanted)
+    changed = np.flatnonzero(column != array)
     if len(changed):
-        raise TraceError(f"column {name}: {found.flat[changed[0]]} at {changed[0]} does not fit {wanted}")
+        raise TraceError(f"column {name}: {array.flat[changed[0]]} at {changed[0]} does not fit {wanted}")
     return column
 
 
 def _check_offsets(name: str, offsets: NDArray[np.int64], end: int, pages: Pages) -> None:
     rises = len(offsets) >= 1 and offsets[0] == 0 and offsets[-1] == end
-    for first, last in _runs(len(offsets) - 1):
+    for first, last in _ranges(len(offsets) - 1):
         rises = rises and not (np.diff(offsets[first : last + 1]) < 0).any()
         pages.read(first, last)
     if not rises:
         raise TraceError(f"column {name}: must rise from 0 to {end}")
 
 
-def _runs(n: int) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of consecutive runs of at most `CHECKED_AT_A_TIME` of n values."""
-    for first in range(0, n, CHECKED_AT_A_TIME):
-        yield first, min(first + CHECKED_AT_A_TIME, n)
+def _ranges(n: int) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of consecutive ranges of at most `VALUES_PER_CHECK` of n values."""
+    for first in range(0, n, VALUES_PER_CHECK):
+        yield first, min(first + VALUES_PER_CHECK, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -216,8 +216,9 @@ class Segment:
     In iteration t, lane l of warp w accesses ``base[w, i, l] + t * step[i]`` with instruction i of the body, if bit l
     of ``mask[w, i]`` is set; a warp whose mask is 0 does not execute the instruction. Straight-line code is a segment
     with ``trips == 1``. ``pc op space size gap loop_exit step`` have shape (m,); ``needs`` and ``mask`` (W, m);
-    ``base`` (W, m, 32). ``loop_exit`` marks the instruction of the *last* iteration; as uint8 in place of bool it may
-    also be `EVERY`: the body has the last iteration of a loop of its own, written out. Other dtypes as in `Columns`.
+    ``base`` (W, m, 32). ``loop_exit`` marks the instruction of the *last* iteration. As uint8 in place of bool it may
+    also be `EVERY_ITERATION`: the body contains, written out, the last iteration of an inner loop. Other dtypes as in
+    `Columns`.
     """
 
     trips: int
@@ -243,7 +244,7 @@ class Segment:
         needs: NDArray[np.uint64] | None = None,
         mask: NDArray[np.uint32] | None = None,
     ) -> Segment:
-        """Return the segment with other addresses (`base`), and with other `needs` and `mask` if they are given."""
+        """Return a copy with other addresses (`base`), and with other `needs` and `mask` if they are given."""
         return Segment(
             trips=self.trips,
             pc=self.pc,
@@ -260,17 +261,16 @@ class Segment:
 
 
 Program = Sequence[Segment]
-
-"""One block's memory instructions in program order, as segments."""
+"""The memory instructions of one block in program order, as segments."""
 
 
 def slice_warps(columns: Columns, first: int, last: int) -> Columns:
-    """Return warps ``first:last`` as `Columns` of their own; the big columns are views, nothing is copied."""
+    """Return warps ``first:last`` as separate `Columns`; the big columns are views, nothing is copied."""
     return _slice_rows(columns, columns.warp_start[first : last + 1])
 
 
 def slice_rows(columns: Columns, first: int, last: int) -> Columns:
-    """Return instructions ``first:last`` of one warp, counted over all of them, as `Columns` of a single warp."""
+    """Return instructions ``first:last`` of one warp as `Columns` of one warp; they are numbered over all warps."""
     return _slice_rows(columns, np.array([first, last]))
 
 

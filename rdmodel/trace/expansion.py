@@ -1,4 +1,4 @@
-"""From loops to rows: `expand` writes out a `Program` as `Columns`, `concatenate` joins those of blocks."""
+"""Expand the loops of a `Program` into `Columns`, and concatenate the columns of blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace.columns import EVERY, Columns, Op, Program, Segment
+from rdmodel.trace.columns import EVERY_ITERATION, Columns, Op, Program, Segment
 from rdmodel.trace.launch import WARP
 
 _ROW_COLUMNS = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
@@ -16,11 +16,11 @@ _LANES = np.arange(WARP, dtype=np.uint32)
 
 
 def expand(program: Program, warps: int) -> Columns:
-    """Return the instructions of one block of `warps` warps, written out.
+    """Return all instructions of one block of `warps` warps as columns.
 
-    Within a segment the order is iteration by iteration. A warp whose mask is 0 does not execute the
-    instruction; a barrier has no addresses; `loop_exit` is set in the last iteration only. O(warp
-    instructions + active lanes) time and memory.
+    Within a segment the order is iteration by iteration. A warp whose mask is 0 does not execute the instruction; a
+    barrier has no addresses; `loop_exit` is set in the last iteration only. Time and memory are O(warp instructions +
+    active lanes).
     """
     parts = [_rows(segment) for segment in program if segment.instructions]
     if not parts:
@@ -39,7 +39,7 @@ def expand(program: Program, warps: int) -> Columns:
 
 
 def concatenate(columns: Sequence[Columns]) -> Columns:
-    """Return the warps of all `columns`, one after the other; O(total size)."""
+    """Return the warps of all `columns`, one after the other, in O(total size)."""
     if not columns:
         return _empty(0)
     joined: dict[str, Any] = {
@@ -55,13 +55,13 @@ def _rows(segment: Segment) -> dict[str, NDArray[Any]]:
     """Return the rows of one segment, warp by warp and iteration by iteration, with the `warp` of each."""
     warps, body = segment.mask.shape
     trips = segment.trips
-    kept = np.broadcast_to((segment.mask != 0)[:, None, :], (warps, trips, body))
-    warp, trip, instruction = np.nonzero(kept)
+    executed = np.broadcast_to((segment.mask != 0)[:, None, :], (warps, trips, body))
+    warp, trip, instruction = np.nonzero(executed)
     rows: dict[str, NDArray[Any]] = {
         name: getattr(segment, name)[instruction] for name in ("pc", "op", "space", "size", "gap")
     }
     exits = segment.loop_exit[instruction]
-    rows["loop_exit"] = (exits == EVERY) | (exits != 0) & (trip == trips - 1)
+    rows["loop_exit"] = (exits == EVERY_ITERATION) | (exits != 0) & (trip == trips - 1)
     rows["needs"] = segment.needs[warp, instruction]
     rows["mask"] = segment.mask[warp, instruction]
     rows["warp"] = warp

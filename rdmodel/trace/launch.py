@@ -1,4 +1,4 @@
-"""Define `Launch`: the name and shape of a kernel launch, and the resources that a block occupies."""
+"""Define `Launch`: the name and shape of a kernel launch and the resources that a block occupies."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """Where an array of the kernel lies: `name`, first byte address `base`, length `bytes`."""
+    """The place of a kernel's array in memory: `name`, first byte address `base`, length `bytes`."""
 
     name: str
     base: int
     bytes: int
 
     def __post_init__(self) -> None:
-        """Have a name that can be shown."""
+        """Escape characters of the name that cannot be printed."""
         object.__setattr__(self, "name", escape_unprintable(self.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One kernel launch: its name, shape and what a block occupies on an SM.
+    """One kernel launch: its name, its shape and the resources that a block occupies on an SM.
 
-    `grid` and `block` are (x, y, z). `registers` is per thread and `shared_memory` in bytes per block; 0 =
-    unknown, which limits nothing. Names are one line that can be shown: other characters become escapes. Raises
-    `LaunchError` for what is no whole number, an empty or a negative one.
+    `grid` and `block` are (x, y, z). `registers` is per thread and `shared_memory` in bytes per block; 0 means unknown
+    and limits nothing. Names are printable on one line: other characters become escapes. Raises `LaunchError` for
+    dimensions below 1, for negative resources, and for values that are not whole numbers.
     """
 
     kernel: str
@@ -42,7 +42,7 @@ class Launch:
     arrays: tuple[ArrayInfo, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse shapes that no launch can have."""
+        """Reject shapes that no launch can have."""
         object.__setattr__(self, "kernel", escape_unprintable(self.kernel))
         for name in ("grid", "block"):
             shape = getattr(self, name)

@@ -1,46 +1,48 @@
-"""Pages of mapped files that have been read: given back, so that they do not add up in memory."""
+"""Release the pages of mapped files after they were read, so that they do not accumulate in memory."""
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
 
-WINDOW = 32 << 20
-"""Bytes of a trace's files that are in memory at a time, beside what was read since the last look."""
+WINDOW_BYTES = 32 << 20
+"""Bytes of a trace's files that may be in memory at a time."""
 
-_BITS = 13
-_AROUND = 1 << 16
-"""What reading a byte may bring in: on Linux, all of the 64 KiB around it that the system's cache of files has."""
+_GROUP_BITS = 13
+"""Values of a column are counted in groups of 2^13: the largest, of 8 bytes each, take 64 KiB."""
+
+_READ_AROUND_BYTES = 1 << 16
+"""Bytes that reading one byte may map: on Linux, all of the surrounding 64 KiB that are in the page cache."""
 
 
 class Pages:
-    """The pages of a trace's maps: those that were read are given back whenever `WINDOW` bytes may have come in.
+    """The pages of a trace's mapped files, released whenever readers may have mapped `window` bytes of them.
 
-    What is read again comes from the system's cache of files, or else from the disk. Where a system has no
-    ``madvise``, nothing is given back; no value ever depends on it. Safe to call while another thread reads.
+    A page that is read again comes from the system's page cache, or else from the disk. On systems without ``madvise``
+    nothing is released; no value ever depends on it. Safe to call while another thread reads.
     """
 
-    def __init__(self, maps: Sequence[mmap.mmap], window: int = WINDOW) -> None:
+    def __init__(self, maps: Sequence[mmap.mmap], window: int = WINDOW_BYTES) -> None:
         self._maps = tuple(maps)
         self._window = window
-        # Groups of 2^13 instructions and of 2^13 addresses that were read. A group of a column is at most 64 KiB
-        # long, and lies in two times 64 KiB.
+        # Groups of instructions and of addresses that were read. A group of one column is at most 64 KiB long and need
+        # not be aligned, so it lies in at most two aligned ranges of 64 KiB.
         self._rows: set[int] = set()
         self._lanes: set[int] = set()
 
     def __reduce__(self) -> tuple[type[Pages], tuple[tuple[()]]]:
-        """Return how to make the pages of a copy, whose values lie in memory and not in files."""
+        """Give a copy no pages: its values are in memory, not in mapped files."""
         return Pages, ((),)
 
     def read(self, row: int, end: int, lane: int = 0, last: int = 0) -> None:
-        """Take note that values ``row:end`` of all columns were read, and ``lane:last`` of the addresses."""
-        self._rows.update(range(row >> _BITS, (end >> _BITS) + 1))
-        self._lanes.update(range(lane >> _BITS, (last >> _BITS) + 1))
-        if 2 * _AROUND * (len(self._rows) * len(self._maps) + len(self._lanes)) > self._window:
+        """Record that values ``row:end`` of all columns and ``lane:last`` of the addresses were read."""
+        self._rows.update(range(row >> _GROUP_BITS, (end >> _GROUP_BITS) + 1))
+        self._lanes.update(range(lane >> _GROUP_BITS, (last >> _GROUP_BITS) + 1))
+        if 2 * _READ_AROUND_BYTES * (len(self._rows) * len(self._maps) + len(self._lanes)) > self._window:
             self.give_back()
 
     def give_back(self) -> None:
-        """Let go of every page that is in memory."""
+        """Release every page that is in memory."""
         self._rows.clear()
         self._lanes.clear()
         advice = getattr(mmap, "MADV_DONTNEED", None)

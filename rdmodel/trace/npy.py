@@ -1,7 +1,7 @@
-"""Columns in ``.npy`` files (NumPy, NEP 1), mapped into memory.
+"""Map one-dimensional ``.npy`` files (NumPy, NEP 1) into memory.
 
-NumPy's own reader takes the header for Python: a file can make it warn, raise nearly anything, or take seconds. Here a
-header is a text of one form, the one that every writer of plain columns uses.
+NumPy's own reader evaluates the header as Python: a damaged file can make it warn, raise nearly any exception, or take
+seconds. This reader accepts only the one form of header that writers of plain arrays produce.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from rdmodel.errors import TraceError
 
 _MAGIC = b"\x93NUMPY"
 _VERSIONS = (b"\1\0", b"\2\0", b"\3\0")
-_LONGEST_HEADER = 1 << 12
+_MAX_HEADER_BYTES = 1 << 12
 _HEADER = re.compile(
     rb"\{ *'descr' *: *'([<>|=]?\w{1,9})' *, *'fortran_order' *: *(?:True|False) *, "
     rb"*'shape' *: *\( *(\d{1,19}(?: *, *\d{1,19})*)? *,? *\) *,? *\} *\n?"
 )
 
 
-def mapped(path: Path, kind: str, count: int) -> NDArray[Any]:
+def map_values(path: Path, kind: str, count: int) -> NDArray[Any]:
     """Return the `count` values of type `kind` in a file, mapped and read-only.
 
-    Raises `TraceError` that names the file if it cannot be read, holds anything else, or more or less of it.
+    Raises a `TraceError` that names the file if it cannot be read, or if its type, shape or length differ.
     """
     try:
         with path.open("rb") as file:
-            start, found, shape = _header(file, path)
-            if found != kind or shape != str(count):
-                raise TraceError(f"{path}: holds {found} of shape ({shape}), not {kind} of shape ({count},)")
+            start, stored, shape = _header(file, path)
+            if stored != kind or shape != str(count):
+                raise TraceError(f"{path}: holds {stored} of shape ({shape}), not {kind} of shape ({count},)")
             excess = os.fstat(file.fileno()).st_size - start - count * np.dtype(kind).itemsize
             if excess < 0:
                 raise TraceError(f"{path}: is truncated: {-excess} bytes are missing")
@@ -46,15 +46,15 @@ def mapped(path: Path, kind: str, count: int) -> NDArray[Any]:
 
 
 def _header(file: BinaryIO, path: Path) -> tuple[int, str, str]:
-    """Return where the values begin, their type, and the shape without the comma at its end."""
+    """Return the offset of the values, their type, and the shape without a trailing comma."""
     head = file.read(12)
     start = 10 if head[6:8] == _VERSIONS[0] else 12
     length = int.from_bytes(head[8:start], "little")
-    if len(head) < 12 or not head.startswith(_MAGIC) or head[6:8] not in _VERSIONS or length > _LONGEST_HEADER:
+    if len(head) < 12 or not head.startswith(_MAGIC) or head[6:8] not in _VERSIONS or length > _MAX_HEADER_BYTES:
         raise TraceError(f"{path}: is truncated or not a column: it does not begin as a .npy file does")
     file.seek(start)
     text = file.read(length)
-    found = _HEADER.fullmatch(text)
-    if found is None or len(text) < length:
+    match = _HEADER.fullmatch(text)
+    if match is None or len(text) < length:
         raise TraceError(f"{path}: is truncated or not a column: its header is {text[:80].decode('latin-1')!r}")
-    return start + length, found[1].decode(), (found[2] or b"").decode()
+    return start + length, match[1].decode(), (match[2] or b"").decode()

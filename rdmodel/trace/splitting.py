@@ -1,4 +1,4 @@
-"""A block of a trace in pieces of bounded size, for code that goes through a trace once and keeps little."""
+"""Split the blocks of a trace into pieces of bounded size, for code that reads a trace once in little memory."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from rdmodel.trace.columns import EVERY, Columns, Program, Segment, slice_rows, slice_warps
+from rdmodel.trace.columns import EVERY_ITERATION, Columns, Program, Segment, slice_rows, slice_warps
 from rdmodel.trace.expansion import expand
 from rdmodel.trace.launch import WARP
-from rdmodel.trace.trace import Trace, held
+from rdmodel.trace.trace import Trace, locate_block
 
-PIECE = 1 << 18
-"""Lane addresses in a piece, if nothing else is asked for: 2 MiB of addresses."""
+ADDRESSES_PER_PIECE = 1 << 18
+"""Default size of a piece in lane addresses: 2 MiB of them."""
 
 
-def pieces(trace: Trace, block: int, limit: int = PIECE) -> Iterator[tuple[int, Columns]]:
+def split_block(trace: Trace, block: int, limit: int = ADDRESSES_PER_PIECE) -> Iterator[tuple[int, Columns]]:
     """Yield a block's instructions in order as (first warp, columns of that warp and perhaps the next ones).
 
-    A block of at most `limit` lane addresses is one piece; a larger one is cut, first into warps, then along
-    them, so that consecutive pieces may belong to one warp. A piece exceeds `limit` only where one iteration
-    of a segment's body does. The pages of mapped columns may be given back between two pieces. Raises
+    A block of at most `limit` lane addresses is one piece. A larger one is split first into warps, then along the
+    instructions of a warp, so that consecutive pieces may belong to one warp. A piece exceeds `limit` only if one
+    iteration of a segment's body does. The pages of mapped columns may be released between two pieces. Raises
     `TraceError` if the trace does not hold the block.
     """
-    source, first = held(trace, block)
+    source, first = locate_block(trace, block)
     warps = trace.launch.block_warps
     if not isinstance(source, Columns):
         yield from _cut_program(source, warps, limit)
@@ -39,7 +39,7 @@ def pieces(trace: Trace, block: int, limit: int = PIECE) -> Iterator[tuple[int, 
 
 
 def _cut_columns(columns: Columns, first_warp: int, warps: int, limit: int) -> Iterator[tuple[int | None, int, int]]:
-    """Yield pieces as (warp or None for all of them, first instruction, end)."""
+    """Yield pieces as (warp, first instruction, end); the warp is None if the piece is the whole block."""
     first, end = (columns.warp_start.item(warp) for warp in (first_warp, first_warp + warps))
     lanes = columns.address_start.item(end) - columns.address_start.item(first)
     if lanes <= limit and end - first <= limit:
@@ -85,7 +85,7 @@ def _lanes(segment: Segment) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
 
 
 def _narrow(segment: Segment, warp: int, first: int, end: int) -> Segment:
-    """Return iterations ``first:end`` of one warp as a segment."""
+    """Return iterations ``first:end`` of one warp of a segment."""
     only = slice(warp, warp + 1)
     return replace(
         segment,
@@ -93,5 +93,5 @@ def _narrow(segment: Segment, warp: int, first: int, end: int) -> Segment:
         base=segment.base[only] + first * segment.step[:, None],
         needs=segment.needs[only],
         mask=segment.mask[only],
-        loop_exit=segment.loop_exit * ((segment.loop_exit == EVERY) | (end == segment.trips)),
+        loop_exit=segment.loop_exit * ((segment.loop_exit == EVERY_ITERATION) | (end == segment.trips)),
     )

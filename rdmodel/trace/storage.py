@@ -1,9 +1,9 @@
-"""The native form of a trace on disk: a folder with one raw ``.npy`` file per column and ``meta.json``.
+"""Save and load traces in the native format: a folder with one raw ``.npy`` file per column and ``meta.json``.
 
-Columns are little-endian, one-dimensional and named as in `rdmodel.trace.Columns`; ``blocks.npy`` (int64)
-holds the ids of the blocks. ``meta.json`` holds ``format``, ``version``, ``launch``, ``columns`` (the length
-of every column) and ``source`` (where the trace came from: whatever its maker wrote). Reading maps the
-columns into memory, so a trace may be larger than memory; writing keeps only a piece of one block at a time.
+Columns are little-endian, one-dimensional and named as in `rdmodel.trace.Columns`; ``blocks.npy`` (int64) holds the ids
+of the blocks. ``meta.json`` holds ``format``, ``version``, ``launch``, ``columns`` (the length of every column) and
+``source`` (a description of the trace's origin, as its writer gave it). Reading maps the columns into memory, so a
+trace may be larger than memory; writing keeps only a piece of one block in memory.
 """
 
 from __future__ import annotations
@@ -27,12 +27,16 @@ from rdmodel.trace import npy
 from rdmodel.trace.columns import Columns
 from rdmodel.trace.launch import ArrayInfo, Launch
 from rdmodel.trace.mapped_pages import Pages
-from rdmodel.trace.splitting import pieces
+from rdmodel.trace.splitting import split_block
 from rdmodel.trace.trace import Trace
 
-FORMAT = "rdmodel-trace"
-VERSION = 1
+TRACE_FORMAT = "rdmodel-trace"
+TRACE_VERSION = 1
+"""The format's name and newest version, as ``meta.json`` has them."""
+
 META = "meta.json"
+"""The name of the file that describes a trace."""
+
 DTYPES = {
     "blocks": "<i8",
     "warp_start": "<i8",
@@ -51,9 +55,11 @@ DTYPES = {
 
 _OFFSETS = ("warp_start", "address_start")
 _PER_INSTRUCTION = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
-_MOST = (1 << 63) - 1
+_MAX_COUNT = (1 << 63) - 1
+"""The largest number that ``meta.json`` may hold."""
 
-BLOCKS_AT_A_TIME = 1 << 16
+IDS_PER_CHECK = 1 << 16
+"""Block ids that `compact_ids` compares at a time."""
 
 
 def save(
@@ -64,17 +70,33 @@ def save(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> None:
-    """Write a trace as a folder, block by block; memory stays within a few pieces (`rdmodel.trace.splitting`).
+    """Write a trace as a folder, block by block, in the memory of a few pieces (`rdmodel.trace.splitting`).
 
-    The folder appears under its name only when complete: a run that is killed leaves the old one or none (and
-    perhaps a hidden ``.NAME.*.partial`` beside it). `source` is any JSON object. Raises `TraceError` if
-    `path` exists, unless `overwrite` is set and it is a folder with nothing but a trace in it; if `source` is
-    not JSON; or if something cannot be written.
+    The folder appears under its name only when it is complete. A run that is killed leaves the old folder or none, and
+    perhaps a hidden ``.NAME.*.partial`` beside it.
+
+    Parameters
+    ----------
+    trace
+        The trace, of any kind.
+    path
+        The folder.
+    source
+        Any JSON object that describes the trace's origin; `rdmodel.trace.storage.read_source` returns it.
+    overwrite
+        Replace an existing folder, provided that it contains nothing but a trace.
+    progress
+        Called with (blocks written, blocks in all).
+
+    Raises
+    ------
+    TraceError
+        If `path` exists and may not be replaced, if `source` is not JSON, or if a file cannot be written.
     """
     target = Path(path).resolve()
     head = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": TRACE_FORMAT,
+        "version": TRACE_VERSION,
         "launch": asdict(trace.launch),
         "source": dict(source or {}),
     }
@@ -93,53 +115,69 @@ def save(
 
 
 def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
-    """Return the trace in a folder that `save` wrote, its columns mapped into memory, read-only.
+    """Return the trace in a folder that `save` wrote, with its columns mapped into memory, read-only.
 
-    The check of all columns against each other reads them once, in bounded memory; `trusted` skips it, for a
-    folder that is known to be sound. Pages that were read are given back as readers go on (`Trace.pages`), so
-    that a trace takes `rdmodel.trace.mapped_pages.WINDOW` bytes of memory, whatever its length. Raises
-    `TraceError` that names the file and what is wrong with it: a newer version, a missing, truncated or
-    foreign file, columns that disagree.
+    Pages that were read are released as readers go on (`Trace.pages`), so that a trace takes
+    `rdmodel.trace.mapped_pages.WINDOW_BYTES` bytes of memory, whatever its length.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    trusted
+        Skip the check of all columns against each other, which reads them once, in bounded memory. For a folder that
+        is known to be sound.
+
+    Returns
+    -------
+    Trace
+        The trace.
+
+    Raises
+    ------
+    TraceError
+        If the version is newer than this rdmodel reads, if a file is missing, truncated or of another kind, or if
+        columns disagree. The message names the file and the problem.
     """
     folder = Path(path)
     meta = _read_meta(folder)
-    launch = launch_from(meta.get("launch"), folder / META)
+    launch = launch_from_json(meta.get("launch"), folder / META)
     columns = {name: _map_column(folder, name, meta.get("columns")) for name in DTYPES}
     rows = len(columns["pc"])
     for name in _PER_INSTRUCTION:
         if len(columns[name]) != rows:
             raise TraceError(f"{folder / name}.npy: {len(columns[name])} values, but pc.npy has {rows}")
     if len(columns["address_start"]) != rows + 1:
-        found = len(columns["address_start"])
-        raise TraceError(f"{folder}/address_start.npy: {found} values, {rows} instructions need {rows + 1}")
+        offsets = len(columns["address_start"])
+        raise TraceError(f"{folder}/address_start.npy: {offsets} values, {rows} instructions need {rows + 1}")
     blocks = columns.pop("blocks")
     try:
-        held = Columns(**columns)
-        return Trace(launch, held, compact(blocks), trusted, mapped_pages(held))
+        mapped = Columns(**columns)
+        return Trace(launch, mapped, compact_ids(blocks), trusted, find_pages(mapped))
     except TraceError as error:
         raise TraceError(f"{folder}: {error}") from None
 
 
 def read_source(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what was given to `save` as `source`; raises `TraceError` as `load` does."""
+    """Return the `source` that `save` was given; raises `TraceError` as `load` does."""
     source = _read_meta(Path(path)).get("source", {})
     return dict(source) if isinstance(source, dict) else {}
 
 
 def is_trace(path: str | os.PathLike[str]) -> bool:
-    """Tell whether `path` is a folder with the ``meta.json`` of this format, of any version."""
+    """Return whether `path` is a folder with the ``meta.json`` of this format, of any version."""
     try:
         meta = json.loads((Path(path) / META).read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(meta, dict) and meta.get("format") == FORMAT
+    return isinstance(meta, dict) and meta.get("format") == TRACE_FORMAT
 
 
 # ---- Writing
 
 
 def _refuse_foreign(target: Path, overwrite: bool) -> None:
-    # Files that someone else put beside the columns would be lost with the folder.
+    # Other files beside the columns would be deleted with the folder.
     if not os.path.lexists(target):
         return
     ours = {META, *(f"{name}.npy" for name in DTYPES)}
@@ -151,7 +189,7 @@ def _refuse_foreign(target: Path, overwrite: bool) -> None:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
-    """Give a new folder beside `target` that takes its place on success and vanishes on any exception."""
+    """Provide a new folder beside `target` that replaces it on success and is deleted on any exception."""
     partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
     try:
         partial.mkdir()
@@ -178,7 +216,7 @@ def _swap(partial: Path, target: Path) -> None:
 
 
 class _ColumnFile:
-    """A ``.npy`` file that grows; its header, of fixed length, is written again when the length is known."""
+    """A growing ``.npy`` file; its header, of fixed length, is rewritten once the number of values is known."""
 
     def __init__(self, path: Path, dtype: str) -> None:
         self._file = path.open("xb")
@@ -226,7 +264,7 @@ def _write_columns(trace: Trace, folder: Path, progress: Progress | None) -> dic
 def _write_block(trace: Trace, block: int, files: Mapping[str, _ColumnFile]) -> None:
     warp_end = np.zeros(trace.launch.block_warps, dtype=np.int64)
     rows = files["pc"].count
-    for first, columns in pieces(trace, block):
+    for first, columns in split_block(trace, block):
         warp_end[first : first + columns.warps] += np.diff(columns.warp_start)
         files["address_start"].append(columns.address_start[1:] + files["addresses"].count)
         for name in (*_PER_INSTRUCTION, "addresses"):
@@ -245,18 +283,18 @@ def _read_meta(folder: Path) -> dict[str, Any]:
         raise TraceError(f"{where}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise TraceError(f"{where}: is not JSON: {error}") from None
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise TraceError(f"{where}: is not the description of a trace ('format' is not {FORMAT!r})")
+    if not isinstance(meta, dict) or meta.get("format") != TRACE_FORMAT:
+        raise TraceError(f"{where}: is not the description of a trace ('format' is not {TRACE_FORMAT!r})")
     version = meta.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise TraceError(f"{where}: version={version!r}: must be a whole number of at least 1")
-    if version > VERSION:
-        raise TraceError(f"{where}: version {version} is newer than this rdmodel reads ({VERSION})")
+    if version > TRACE_VERSION:
+        raise TraceError(f"{where}: version {version} is newer than this rdmodel reads ({TRACE_VERSION})")
     return meta
 
 
-def launch_from(plain: Any, where: str | os.PathLike[str]) -> Launch:
-    """Return the launch that JSON describes; raise `TraceError` that names the file `where` it is from."""
+def launch_from_json(plain: Any, where: str | os.PathLike[str]) -> Launch:
+    """Return the launch that JSON describes; raise a `TraceError` that names its file, `where`."""
     try:
         arrays = tuple(ArrayInfo(str(a["name"]), _count(a["base"]), _count(a["bytes"])) for a in plain["arrays"])
         return Launch(
@@ -279,7 +317,7 @@ def _shape(values: Any) -> tuple[int, int, int]:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT
 
 
 def _count(value: Any) -> int:
@@ -292,22 +330,22 @@ def _map_column(folder: Path, name: str, counts: Any) -> NDArray[Any]:
     where = folder / f"{name}.npy"
     if not isinstance(counts, dict) or not _is_count(counts.get(name)):
         raise TraceError(f"{folder / META}: columns: the length of {name} is missing")
-    return npy.mapped(where, DTYPES[name], counts[name])
+    return npy.map_values(where, DTYPES[name], counts[name])
 
 
-def compact(blocks: NDArray[np.int64]) -> range | list[int]:
-    """Return block ids as a range if they are evenly spaced, as those of one SM or of a whole grid are."""
+def compact_ids(blocks: NDArray[np.int64]) -> range | list[int]:
+    """Return block ids as a range if they are evenly spaced, as those of one SM or of a whole grid are, else a list."""
     if len(blocks) < 2 or blocks[0] >= blocks[1]:
         return blocks.tolist()  # type: ignore[no-any-return]
     step = int(blocks[1]) - int(blocks[0])
-    for start in range(0, len(blocks), BLOCKS_AT_A_TIME):
-        if (np.diff(blocks[start : start + BLOCKS_AT_A_TIME + 1]) != step).any():
+    for start in range(0, len(blocks), IDS_PER_CHECK):
+        if (np.diff(blocks[start : start + IDS_PER_CHECK + 1]) != step).any():
             return blocks.tolist()  # type: ignore[no-any-return]
     return range(int(blocks[0]), int(blocks[0]) + step * len(blocks), step)
 
 
-def mapped_pages(columns: Columns) -> Pages:
-    """Return the pages of those columns that are mapped, or views of what is."""
+def find_pages(columns: Columns) -> Pages:
+    """Return the pages of the columns that are mapped from files, or are views of such arrays."""
     maps = []
     for column in fields(columns):
         owner: Any = getattr(columns, column.name)

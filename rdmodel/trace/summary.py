@@ -1,4 +1,4 @@
-"""What is in a trace, in numbers: instructions, accesses, footprint and coalescing, without any cache."""
+"""Summarise a trace: count its instructions, accesses, footprint and transactions, without any cache."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from rdmodel.errors import ConfigError
 from rdmodel.trace.coalescing import StoreRule, coalesce
 from rdmodel.trace.columns import Columns, Op
 from rdmodel.trace.launch import ArrayInfo
-from rdmodel.trace.splitting import pieces
+from rdmodel.trace.splitting import split_block
 from rdmodel.trace.trace import Trace
 
-_MERGE_LINES = 1 << 20
+_LINES_PER_MERGE = 1 << 20
+"""New lines that a `_LineSet` collects before it merges them with the known ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayUse:
-    """One array of the kernel: `base` address, `bytes`, lane `accesses` in it, and `footprint`.
+    """One array of the kernel: `base` address, length in `bytes`, lane `accesses` to it, and `footprint`.
 
-    `footprint` is in bytes of whole lines that overlap the array and were requested.
+    `footprint` is the size in bytes of all requested lines that overlap the array.
     """
 
     name: str
@@ -35,13 +36,13 @@ class ArrayUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A trace in numbers.
+    """Statistics of a trace.
 
-    `threads` and `blocks` are the grid's; `blocks_held` is how many blocks of the trace were looked at, and everything
-    below is about these. `instructions` counts warp instructions by operation. `lane_accesses` are accesses
-    of single lanes, `bytes_requested` their bytes. `lines` are the distinct lines of `line` bytes that are
-    requested, by stores too. `load_transactions` are what coalescing makes of the loads. `elsewhere` counts
-    lane accesses outside `arrays`.
+    `threads` and `blocks` are those of the grid. `blocks_held` is the number of blocks that were read; all other
+    numbers are about these blocks. `instructions` counts warp instructions by operation. `lane_accesses` is the number
+    of accesses of single lanes, `bytes_requested` the sum of their bytes. `lines` is the number of distinct lines of
+    `line` bytes that loads and stores request. `load_transactions` is the number of transactions of the loads.
+    `elsewhere` counts lane accesses outside `arrays`.
     """
 
     kernel: str
@@ -66,16 +67,16 @@ class Summary:
 
     @property
     def active_lanes(self) -> float:
-        """Mean active lanes of a load, store or atomic; 0 if there is none."""
+        """Mean number of active lanes of a load, store or atomic; 0 if there is none."""
         return _ratio(self.lane_accesses, sum(self.instructions.values()) - self.instructions["barrier"])
 
     @property
     def transactions_per_load(self) -> float:
-        """Mean transactions of a load instruction: 1 is perfectly coalesced; 0 if there is no load."""
+        """Mean number of transactions of a load instruction: 1 is perfectly coalesced; 0 if there is no load."""
         return _ratio(self.load_transactions, self.instructions["load"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything, derived values included, as plain numbers, texts, lists and dicts."""
+        """Return all fields and derived values as plain numbers, strings, lists and dicts."""
         plain = asdict(self)
         for name in ("grid", "block", "arrays"):
             plain[name] = list(plain[name])
@@ -85,20 +86,20 @@ class Summary:
 
 
 def summarise(trace: Trace, line: int = 128, blocks: Sequence[int] | None = None) -> Summary:
-    """Count what a trace asks of memory, in lines of `line` bytes (a power of two, else `ConfigError`).
+    """Count the instructions, accesses and lines of a trace, for lines of `line` bytes.
 
-    `blocks` are the ids of those that are looked at; None: all that the trace holds. Reads the trace once, a piece
-    of a block at a time; memory is proportional to the number of distinct lines.
+    `blocks` are the ids of the blocks to read; None: all that the trace holds. Reads the trace once, piece by piece, in
+    memory proportional to the number of distinct lines. Raises `ConfigError` if `line` is not a power of two.
     """
     if line < 1 or line & (line - 1):
         raise ConfigError(f"line={line}: must be a power of two")
     assert trace.blocks is not None
     launch = trace.launch
-    tally = _Tally(sorted(launch.arrays, key=lambda array: array.base), line)
+    counts = _SummaryCounts(sorted(launch.arrays, key=lambda array: array.base), line)
     chosen = trace.blocks if blocks is None else blocks
     for block in chosen:
-        for _, columns in pieces(trace, int(block)):
-            tally.add(columns)
+        for _, columns in split_block(trace, int(block)):
+            counts.add(columns)
     return Summary(
         kernel=launch.kernel,
         grid=launch.grid,
@@ -106,14 +107,14 @@ def summarise(trace: Trace, line: int = 128, blocks: Sequence[int] | None = None
         blocks=launch.blocks,
         threads=launch.threads,
         blocks_held=len(chosen),
-        instructions={op.name.lower(): int(tally.instructions[op]) for op in Op},
-        lane_accesses=tally.lane_accesses,
-        bytes_requested=tally.bytes_requested,
+        instructions={op.name.lower(): int(counts.instructions[op]) for op in Op},
+        lane_accesses=counts.lane_accesses,
+        bytes_requested=counts.bytes_requested,
         line=line,
-        lines=len(tally.lines.distinct()),
-        load_transactions=tally.load_transactions,
-        arrays=tally.uses(),
-        elsewhere=tally.lane_accesses - int(tally.inside.sum()),
+        lines=len(counts.lines.distinct()),
+        load_transactions=counts.load_transactions,
+        arrays=counts.uses(),
+        elsewhere=counts.lane_accesses - int(counts.inside.sum()),
     )
 
 
@@ -122,15 +123,15 @@ def _ratio(part: int, whole: int) -> float:
 
 
 class _LineSet:
-    """Distinct line numbers: those known, ascending, and room for new ones, which are merged in when it is full."""
+    """A set of line numbers: an ascending array of known ones, and a buffer of new ones that is merged when full."""
 
     def __init__(self) -> None:
         self._known = np.empty(0, np.int64)
-        self._new = np.empty(_MERGE_LINES, np.int64)
+        self._new = np.empty(_LINES_PER_MERGE, np.int64)
         self._waiting = 0
 
     def add(self, lines: NDArray[np.int64]) -> None:
-        """Take lines, each as often as it likes."""
+        """Add lines; repeated ones are allowed."""
         while len(lines):
             if self._waiting == len(self._new):
                 self.distinct()
@@ -140,11 +141,11 @@ class _LineSet:
             lines = lines[len(part) :]
 
     def distinct(self) -> NDArray[np.int64]:
-        """Return all lines so far, ascending."""
+        """Return all distinct lines so far, ascending."""
         fresh = self._new[: self._waiting]
         fresh.sort()
         merged = np.concatenate([self._known, _without_repeats(fresh)])
-        # Of two ascending runs this makes one in linear time.
+        # The stable sort merges two ascending runs in linear time.
         merged.sort(kind="stable")
         self._known = _without_repeats(merged)
         self._waiting = 0
@@ -157,8 +158,8 @@ def _without_repeats(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
     return ascending[first]
 
 
-class _Tally:
-    """The running sums of a summary; `arrays` ascend by base."""
+class _SummaryCounts:
+    """The counters of a summary; `arrays` are in ascending order of their bases."""
 
     def __init__(self, arrays: list[ArrayInfo], line: int) -> None:
         self._arrays = arrays
@@ -171,7 +172,7 @@ class _Tally:
         self.lines = _LineSet()
 
     def add(self, columns: Columns) -> None:
-        """Count a piece."""
+        """Count the instructions of a piece."""
         self.instructions += np.bincount(columns.op, minlength=len(Op))
         self.lane_accesses += len(columns.addresses)
         self.bytes_requested += int(np.diff(columns.address_start) @ columns.size.astype(np.int64))
@@ -183,7 +184,7 @@ class _Tally:
             self.lines.add(chunk.lines[: chunk.used])
 
     def uses(self) -> tuple[ArrayUse, ...]:
-        """Return the use of every array so far."""
+        """Return the counts of every array so far."""
         distinct = self.lines.distinct()
         first = np.searchsorted(distinct, self._bases // self._line)
         end = np.searchsorted(distinct, -(-self._ends // self._line))
@@ -195,5 +196,5 @@ class _Tally:
 
     def _add_places(self, addresses: NDArray[np.int64]) -> None:
         place = np.searchsorted(self._bases, addresses, side="right") - 1
-        held = (place >= 0) & (addresses < self._ends[place])
-        self.inside += np.bincount(place[held], minlength=len(self._arrays))
+        inside = (place >= 0) & (addresses < self._ends[place])
+        self.inside += np.bincount(place[inside], minlength=len(self._arrays))

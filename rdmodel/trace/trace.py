@@ -1,16 +1,18 @@
-"""The `Trace`: what one kernel launch asks of memory, ordered only within each warp.
+"""Define `Trace`: the memory instructions of one kernel launch, ordered only within each warp.
 
-A trace is not a schedule (Nugteren et al., HPCA 2014, section 4.6). It has two forms. `Columns` holds one row per
-warp instruction and one address per active lane. A `Segment` holds a loop: a body of memory instructions whose
-addresses advance by a constant per iteration, so that a kernel with 10^8 accesses is described by a few kilobytes.
-Everything that reads traces takes them block by block, through `Trace.block`, and accepts both forms.
+A trace is not a schedule (Nugteren et al., HPCA 2014, section 4.6). It has two forms. `Columns` hold one row per warp
+instruction and one address per active lane. A `Segment` holds a loop: a body of memory instructions whose addresses
+advance by a constant per iteration, so that a few kilobytes describe a kernel with 10^8 accesses. All readers of traces
+go block by block, through `Trace.block`, and accept both forms.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +21,35 @@ from rdmodel.trace.columns import Columns, Program, slice_warps
 from rdmodel.trace.launch import Launch
 from rdmodel.trace.mapped_pages import Pages
 
+ShortenedBlocks = tuple[Callable[[int, float], Columns | Program], Callable[[int], float]]
+"""The two functions of `Trace.shortened`: (block, start) -> instructions, and block -> remaining share."""
+
 
 @dataclass(eq=False)
 class Trace:
     """A launch and the memory instructions of some or all of its blocks.
 
-    `blocks` are the ids of the blocks that `columns` holds, ascending (None: all of the grid), each with
-    ``launch.block_warps`` warps in order; a warp may be empty. `pages` are those of mapped columns; who reads
-    the columns block by block tells them. Raises `TraceError` if the columns are inconsistent.
+    A subclass may make its blocks on demand: it overrides `block`, and `columns` need not exist. `stored` tells the two
+    kinds apart.
+
+    Parameters
+    ----------
+    launch
+        Name, shape and resources of the launch.
+    columns
+        Instructions of all warps of the blocks, block by block; a block has ``launch.block_warps`` warps, in order, and
+        a warp may be empty.
+    blocks
+        Ids of the blocks that `columns` hold, ascending. None: all blocks of the grid.
+    trusted
+        Skip the check that the columns agree with each other.
+    pages
+        Pages of columns that are mapped from files. Readers report to them what they have read.
+
+    Raises
+    ------
+    TraceError
+        If the columns are inconsistent, or do not fit the launch and the blocks.
     """
 
     launch: Launch
@@ -36,7 +59,7 @@ class Trace:
     pages: Pages | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Check once, here; whoever holds a Trace need not check again."""
+        """Check everything once, so that no reader of the trace has to."""
         self.blocks = check_blocks(self.launch, self.blocks)
         warps = len(self.blocks) * self.launch.block_warps
         if self.columns.warps != warps:
@@ -50,9 +73,28 @@ class Trace:
         return len(self.columns)
 
     @property
+    def stored(self) -> bool:
+        """True if `columns` hold all blocks; False if `block` makes each block on demand."""
+        return type(self).block is Trace.block
+
+    @property
     def any_order(self) -> bool:
-        """Whether a block is the same whichever blocks were asked for before it."""
+        """True if the content of a block does not depend on the blocks that were read before it."""
         return True
+
+    @cached_property
+    def params(self) -> Mapping[str, Any]:
+        """Parameters of the kernel by name; empty if they are unknown."""
+        return {}
+
+    def shortened(self, share: float) -> ShortenedBlocks | None:
+        """Return functions that make blocks with about `share` of their iterations, or None if there are none.
+
+        The first function makes the block of an id and a start; it leaves out the start, a share of the iterations,
+        before those that it makes. The second function returns the share of a block's iterations that remain. A trace
+        without them has its blocks made whole and cut afterwards, which takes longer.
+        """
+        return None
 
     def block(self, block: int) -> Columns | Program:
         """Return the instructions of one block: `Columns` with its warps, or a `Program`.
@@ -63,6 +105,7 @@ class Trace:
         return slice_warps(self.columns, first, first + self.launch.block_warps)
 
     def _first_warp(self, block: int) -> int:
+        """Return the number of the block's first warp in `columns`."""
         assert self.blocks is not None
         at = bisect_left(self.blocks, block)
         if at == len(self.blocks) or self.blocks[at] != block:
@@ -70,13 +113,13 @@ class Trace:
         return at * self.launch.block_warps
 
 
-def held(trace: Trace, block: int) -> tuple[Columns | Program, int]:
-    """Return what has the instructions of a block, and the number of the block's first warp there.
+def locate_block(trace: Trace, block: int) -> tuple[Columns | Program, int]:
+    """Return the columns or program that contain a block, and the number of the block's first warp in them.
 
-    Columns are those of the whole trace where it has them: nothing is copied, however long the block. Raises
+    For a stored trace these are the columns of the whole trace: nothing is copied, however long the block. Raises
     `TraceError` if the trace does not hold the block.
     """
-    if type(trace).block is Trace.block:
+    if trace.stored:
         return trace.columns, trace._first_warp(block)
     return trace.block(block), 0
 

@@ -18,7 +18,7 @@ import pytest
 import rdmodel
 import tracegen
 from rdmodel.errors import ConfigError
-from rdmodel.gpu.overrides import keys
+from rdmodel.gpu.overrides import override_keys
 from rdmodel.model.options import Options
 from rdmodel.service.protocol import CODES
 from rdmodel.trace.storage import DTYPES
@@ -164,7 +164,7 @@ def test_the_table_of_columns_is_the_parquet_form():
 
 def test_the_table_of_keys_has_every_key_that_can_be_set():
     listed = [key for name, _ in checked_table("gpus.md", "keys") for key in quoted(name)]
-    assert sorted(listed) == sorted(keys())
+    assert sorted(listed) == sorted(override_keys())
 
 
 def test_the_codes_of_errors_of_the_service_are_documented():

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from rdmodel.trace import EVERY, WARP, ArrayInfo, Columns, Launch, Op, Segment, Trace
+from rdmodel.trace import EVERY_ITERATION, WARP, ArrayInfo, Columns, Launch, Op, Segment, Trace
 
 FIELDS = tuple(Columns.__dataclass_fields__)
 
@@ -87,7 +87,7 @@ def segment(random, warps, trips, body):
         space=random.integers(0, 2, body, dtype=np.uint8),
         size=random.integers(1, 17, body, dtype=np.uint8),
         gap=random.integers(0, 9, body, dtype=np.int32),
-        loop_exit=random.integers(0, EVERY + 1, body).astype(np.uint8),
+        loop_exit=random.integers(0, EVERY_ITERATION + 1, body).astype(np.uint8),
         needs=random.integers(0, 2**64, (warps, body), dtype=np.uint64),
         mask=mask,
         base=random.integers(4096, 16384, (warps, body, WARP)),
@@ -128,7 +128,7 @@ def rows_of_program(program, warp):
                         *(getattr(part, name)[i].item() for name in ("pc", "op", "space", "size", "gap")),
                         part.needs[warp, i].item(),
                         part.mask[warp, i].item(),
-                        part.loop_exit[i] == EVERY or (bool(part.loop_exit[i]) and trip == part.trips - 1),
+                        part.loop_exit[i] == EVERY_ITERATION or (bool(part.loop_exit[i]) and trip == part.trips - 1),
                         {
                             lane: int(part.base[warp, i, lane] + trip * part.step[i])
                             for lane in active(part.op[i], part.mask[warp, i])

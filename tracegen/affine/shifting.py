@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace import EVERY, Segment
+from rdmodel.trace import EVERY_ITERATION, Segment
 
 TOGETHER = 64
 """Iterations that are moved at once: their addresses share memory."""
@@ -58,7 +58,7 @@ def _repeated(program: Sequence[Segment], along: NDArray[np.int64], times: range
         space=column("space"),
         size=column("size"),
         gap=column("gap"),
-        loop_exit=np.where((exits == EVERY) | (exits != 0) & last, np.uint8(EVERY), np.uint8(0)),
+        loop_exit=np.where((exits == EVERY_ITERATION) | (exits != 0) & last, np.uint8(EVERY_ITERATION), np.uint8(0)),
         needs=column("needs", 1),
         mask=column("mask", 1),
         base=base,

@@ -18,7 +18,7 @@ import numpy as np
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Columns, Launch, Op, Space, Trace
-from rdmodel.trace.splitting import pieces
+from rdmodel.trace.splitting import split_block
 from tracegen.formats._accelsim_out import Renderer
 from tracegen.formats.accelsim import LIST_NAME, LIST_SUFFIX, MOST_BLOCK_THREADS
 from tracegen.formats.atomic_write import refuse_existing, replacing
@@ -132,7 +132,7 @@ def _write_trace(trace: Trace, output: _Output, losses: _Losses) -> None:
         place = f"{block % x},{block // x % y},{block // (x * y)}"
         output.put(f"\n#BEGIN_TB\n\nthread block = {place}\n".encode())
         writer.open_block()
-        for first, columns in pieces(trace, block, _PIECE):
+        for first, columns in split_block(trace, block, _PIECE):
             columns = losses.count(columns)
             for warp in range(columns.warps):
                 writer.go_to(first + warp)

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch, Trace
-from rdmodel.trace.splitting import pieces
-from rdmodel.trace.storage import launch_from, mapped_pages
+from rdmodel.trace.splitting import split_block
+from rdmodel.trace.storage import find_pages, launch_from_json
 from tracegen.formats.atomic_write import reason, refuse_existing, replacing
 from tracegen.formats.compressed import is_packed
 from tracegen.formats.empty_blocks import most_warps
@@ -118,7 +118,7 @@ def read_parquet(path: str | os.PathLike[str], *, memory: int = MEMORY) -> Trace
             except TraceError as error:
                 raise TraceError(f"{name}: rows from {growing.rows}: {error}") from None
     columns = growing.finish()
-    return Trace(launch, columns, blocks, trusted=True, pages=mapped_pages(columns))
+    return Trace(launch, columns, blocks, trusted=True, pages=find_pages(columns))
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -175,7 +175,7 @@ def _groups(trace: Trace) -> Iterator[list[tuple[int, int, Columns]]]:
     group: list[tuple[int, int, Columns]] = []
     lanes = rows = 0
     for block in map(int, trace.blocks):
-        for first, columns in pieces(trace, block, GROUP_LANES):
+        for first, columns in split_block(trace, block, GROUP_LANES):
             group.append((block, first, columns))
             lanes, rows = lanes + len(columns.addresses), rows + len(columns)
             if lanes >= GROUP_LANES or rows >= GROUP_ROWS:
@@ -214,7 +214,7 @@ def _read_metadata(file: Any, name: str) -> tuple[Launch, Sequence[int]]:
         raise TraceError(f"{name}: rdmodel.version={version[:20]!r}: must be a whole number of at least 1")
     if int(version) > VERSION:
         raise TraceError(f"{name}: version {int(version)} is newer than this rdmodel reads ({VERSION})")
-    launch = launch_from(_json(metadata, "rdmodel.launch", name), name)
+    launch = launch_from_json(_json(metadata, "rdmodel.launch", name), name)
     return launch, _blocks(_json(metadata, "rdmodel.blocks", name), launch, file.metadata.num_rows, name)
 
 

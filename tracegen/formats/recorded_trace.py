@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Trace
-from rdmodel.trace.storage import mapped_pages
+from rdmodel.trace.storage import find_pages
 
 EXAMPLES = 5
 """How many of the skipped lines are kept with their problem."""
@@ -65,7 +65,7 @@ class RecordedTrace(Trace):
     def __post_init__(self) -> None:
         """Find out which columns are mapped."""
         super().__post_init__()
-        self.pages = mapped_pages(self.columns)
+        self.pages = find_pages(self.columns)
 
     def _first_warp(self, block: int) -> int:
         try:

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import ALL_NEEDS, ELSEWHERE, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
-from rdmodel.trace.splitting import pieces
+from rdmodel.trace import ALL_NEEDS, FIRST_NON_L1_SPACE, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
+from rdmodel.trace.splitting import split_block
 from tracegen.formats._trc import Grouper, parse, render
 from tracegen.formats.atomic_write import refuse_existing, replacing
 from tracegen.formats.compressed import CHUNK as _CHUNK
@@ -174,7 +174,7 @@ class _Losses:
 
     def count(self, block: int, warp: NDArray[np.int64], columns: Columns) -> None:
         """Take a piece of a block into account; `warp` is the warp of every instruction."""
-        barrier, elsewhere = columns.op == Op.BARRIER, columns.space >= ELSEWHERE
+        barrier, elsewhere = columns.op == Op.BARRIER, columns.space >= FIRST_NON_L1_SPACE
         kept = ~barrier & ~elsewhere
         self.barriers += int(np.count_nonzero(barrier))
         self.elsewhere += int(np.count_nonzero(elsewhere & ~barrier))
@@ -213,7 +213,7 @@ class _Losses:
 def _render_blocks(trace: Trace, losses: _Losses) -> Iterator[bytes]:
     assert trace.blocks is not None
     for block in map(int, trace.blocks):
-        for first, columns in pieces(trace, block, _RENDER_LANES):
+        for first, columns in split_block(trace, block, _RENDER_LANES):
             warp = np.repeat(np.arange(first, first + columns.warps), np.diff(columns.warp_start))
             losses.count(block, warp, columns)
             yield _render(columns, warp, block, trace.launch.block_threads)
@@ -227,7 +227,7 @@ def _render(columns: Columns, warp: NDArray[np.int64], block: int, block_threads
     thread = np.repeat(warp * WARP, lanes) + lane
     if len(thread) and int(thread.max()) >= block_threads:
         raise TraceError(f"block {block}: thread {int(thread.max())} is active, the block has {block_threads}")
-    kept = np.repeat(columns.space < ELSEWHERE, lanes)
+    kept = np.repeat(columns.space < FIRST_NON_L1_SPACE, lanes)
     store = np.repeat((columns.op != Op.LOAD).astype(np.uint8), lanes)[kept]
     size = np.repeat(columns.size, lanes)[kept]
     out = np.empty(_LONGEST_LINE * len(size), np.uint8)

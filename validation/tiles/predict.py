@@ -11,7 +11,7 @@ from typing import Any
 import rdmodel as rd
 import tracegen
 from rdmodel import Prediction, RankedTile, Ranking, presets
-from rdmodel.tiling.objectives import objective_named, told
+from rdmodel.tiling.objectives import complete_options, objective_named
 from rdmodel.tiling.values import tile_text
 from validation.tiles.measure import BY_NAME, FOLDER, GPUS, STUDIES, Sizes, Study, Task
 
@@ -176,7 +176,7 @@ def estimated(task: Task, work: int | None) -> Prediction:
     sizes = next(found for found in study.all_tiles() if tile_text(found) == tile)
     machine = presets.gpu(gpu)
     trace = tracegen.kernel(kernel, **_parameters(study, sizes))
-    return rd.estimate(trace, machine, l2=True, work=work, **told(machine, {}))
+    return rd.estimate(trace, machine, l2=True, work=work, **complete_options(machine, {}))
 
 
 def exact_again(task: Task) -> Exact:

@@ -47,7 +47,7 @@ def path(tmp_path):
 @pytest.fixture
 def impatient(monkeypatch):
     """What failed is tried again at once."""
-    monkeypatch.setattr(store, "PAUSE", 0.0)
+    monkeypatch.setattr(store, "RETRY_SECONDS", 0.0)
 
 
 def in_process(code: str, *argv: object) -> subprocess.Popen[str]:
@@ -374,22 +374,22 @@ def test_uses_are_known_to_other_processes_after_closing(path):
 
 def test_reading_writes_nothing_until_many_answers_were_read(path):
     with Answers(path) as cache:
-        for n in range(store.USES):
+        for n in range(store.USES_PER_WRITE):
             cache.put(question(n), answer(n))
         before = path.stat().st_mtime_ns
         for _ in range(5):
-            for n in range(store.USES - 1):
+            for n in range(store.USES_PER_WRITE - 1):
                 assert cache.get(question(n)) is not None
         assert path.stat().st_mtime_ns == before
-        assert cache.get(question(store.USES - 1)) is not None
+        assert cache.get(question(store.USES_PER_WRITE - 1)) is not None
         assert path.stat().st_mtime_ns > before
 
 
 def test_an_answer_of_more_than_an_eighth_of_the_limit_is_not_kept(path):
-    with Answers(path, limit=store.LEAST) as cache:
-        cache.put(question(1), {"x": "a" * store.LEAST})
+    with Answers(path, limit=store.MIN_LIMIT_BYTES) as cache:
+        cache.put(question(1), {"x": "a" * store.MIN_LIMIT_BYTES})
         assert len(cache) == 0
-        cache.put(question(2), {"x": "a" * (store.LEAST // 8 - 20)})
+        cache.put(question(2), {"x": "a" * (store.MIN_LIMIT_BYTES // 8 - 20)})
         assert len(cache) == 1
         assert cache.trouble is None
 
@@ -398,11 +398,11 @@ def test_an_answer_of_more_than_an_eighth_of_the_limit_is_not_kept(path):
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 7000)), max_size=80))
 def test_any_sequence_of_sizes_keeps_within_the_smallest_limit(tmp_path_factory, puts):
     path = tmp_path_factory.mktemp("sizes") / "answers.sqlite"
-    with Answers(path, limit=store.LEAST) as cache:
+    with Answers(path, limit=store.MIN_LIMIT_BYTES) as cache:
         for n, length in puts:
             cache.put(question(n), {"x": "a" * length})
             assert cache.get(question(n)) == {"x": "a" * length}
-        assert path.stat().st_size <= 2 * store.LEAST
+        assert path.stat().st_size <= 2 * store.MIN_LIMIT_BYTES
         assert cache.trouble is None
 
 
@@ -618,7 +618,7 @@ def test_answers_swapped_in_the_file_are_misses(path):
 def test_a_damaged_file_is_begun_anew_and_said_so(path):
     filled(path)
     content = bytearray(path.read_bytes())
-    content[sqlite_file.PAGE :] = b"\xaa" * (len(content) - sqlite_file.PAGE)
+    content[sqlite_file.PAGE_BYTES :] = b"\xaa" * (len(content) - sqlite_file.PAGE_BYTES)
     path.write_bytes(content)
     assert "is damaged" in check(path)
     assert check(path) is None
@@ -632,7 +632,7 @@ def test_a_damage_under_an_open_cache_is_mended(path):
             file.seek(24)
             file.write(b"\xaa" * (path.stat().st_size - 24))
             file.seek(68)
-            file.write(sqlite_file.APPLICATION.to_bytes(4, "big"))
+            file.write(sqlite_file.APPLICATION_ID.to_bytes(4, "big"))
         assert cache.get(question(1)) in (None, answer(1))
         cache.put(question(2), answer(2))
         assert cache.get(question(2)) in (None, answer(2))
@@ -641,7 +641,7 @@ def test_a_damage_under_an_open_cache_is_mended(path):
 def test_a_file_of_other_tables_is_begun_anew_if_it_is_older(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE rdmodel_answers (key TEXT PRIMARY KEY, answer TEXT)")
-        connection.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION}")
+        connection.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
         connection.execute("PRAGMA user_version = 0")
     assert "other tables" in check(path)
     assert check(path) is None
@@ -650,7 +650,7 @@ def test_a_file_of_other_tables_is_begun_anew_if_it_is_older(path):
 def test_a_file_of_a_newer_rdmodel_is_left_alone(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE rdmodel_answers (key TEXT PRIMARY KEY, answer TEXT)")
-        connection.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION}")
+        connection.execute(f"PRAGMA application_id = {sqlite_file.APPLICATION_ID}")
         connection.execute("PRAGMA user_version = 2")
     before = path.read_bytes()
     assert check(path) == f"{path}: is of a newer rdmodel; left alone"

@@ -200,7 +200,7 @@ def test_a_second_run_makes_nothing_and_prints_the_same(run, cache, monkeypatch)
     def never(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(sweep_module, "attempt", never)
+    monkeypatch.setattr(sweep_module, "try_point", never)
     second = run("sweep", "atax.1", *SMALL, *VARY)
     assert "0 points run, 4 kept from before, " in second[1]
     assert [line for line in second[1].splitlines() if "run," not in line] == [
@@ -227,16 +227,16 @@ def test_a_file_that_cannot_be_used_is_told_and_done_without(run, tmp_path):
 
 @pytest.mark.parametrize("more", [(), ("--no-cache",)])
 def test_an_interruption_says_what_is_kept(run, monkeypatch, more):
-    attempt = sweep_module.attempt
+    try_point = sweep_module.try_point
     made: list[object] = []
 
     def stopping(*arguments: Any) -> Any:
         if len(made) == 2:
             raise KeyboardInterrupt
         made.append(arguments)
-        return attempt(*arguments)
+        return try_point(*arguments)
 
-    monkeypatch.setattr(sweep_module, "attempt", stopping)
+    monkeypatch.setattr(sweep_module, "try_point", stopping)
     status, out, err = run("sweep", "atax.1", *SMALL, *VARY, *more)
     assert (status, out) == (130, "")
     what = "are lost: without a cache nothing is kept" if more else "are kept: run it again to go on"
@@ -274,17 +274,17 @@ BAD = {
     "sweep gemm --vary ways=": "'ways=' is not name=value",
     "sweep gemm --vary ways=1,,2": "ways='': must be a number",
     "sweep gemm --vary ways=1,two": "ways='two': must be a number (15, 48K, 2M, 40.5) or inf",
-    "sweep gemm --vary ways=4,2,4": "ways: 4 is there twice",
+    "sweep gemm --vary ways=4,2,4": "ways: 4 is given twice",
     "sweep gemm --vary ways=4 --vary ways=2": "--vary ways: is given twice; name all values at once",
     "sweep gemm --vary l1.ways=4 --set l1.ways=2,4": "--set l1.ways: is given twice",
-    "sweep gemm --vary ways=4 --vary l1_ways=2": "l1_ways: is the same as ways",
+    "sweep gemm --vary ways=4 --vary l1_ways=2": "l1_ways: is another name of ways",
     "sweep gemm --vary sched=gtoo": "unknown value for sched: 'gtoo'; did you mean 'gto'",
     "sweep gemm --vary sched=gto --sched lrr": "--vary sched: --sched is given, too",
     "sweep gemm --vary sigma=1,2 --latency 100:5": "--vary sigma: --latency is given, too",
     "sweep gemm --vary gpu=gtx470-16k --gpu k40c-16k": "--vary gpu: --gpu is given, too",
     "sweep gemm --gpu gtx470-16k,gtx47": "unknown GPU 'gtx47'; did you mean",
     "sweep gemm --vary index=linnear": "unknown index function 'linnear'",
-    "sweep gemm --vary policies=pd": "policies: are not varied by a sweep; rdmodel.contest runs them",
+    "sweep gemm --vary policies=pd": "policies: cannot be varied by a sweep; rdmodel.contest",
     "sweep gemm --vary ways=3,5": "none of 2 points can be run: l1.size=16384: is not a multiple",
     "sweep gemm --engine guess": "unknown engine 'guess'",
     "sweep gemm --engine simulate --definition paper": "unknown name in a sweep of simulate: 'definition'",
@@ -305,7 +305,7 @@ def test_a_mistake_gives_status_2_and_one_clear_line_before_the_work(run, monkey
     def never(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(sweep_module, "attempt", never)
+    monkeypatch.setattr(sweep_module, "try_point", never)
     status, out, err = run(*line.split())
     assert (status, out) == (2, "")
     assert BAD[line] in err

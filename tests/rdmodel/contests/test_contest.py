@@ -305,7 +305,7 @@ class Deadly(rd.Trace):
 
 @pytest.mark.filterwarnings("ignore:A worker stopped")
 def test_a_process_that_is_ended_from_outside_is_told_in_one_line():
-    with pytest.raises(SimulationError, match=r"a process was ended from outside.*try fewer jobs"):
+    with pytest.raises(SimulationError, match=r"a worker process was killed.*try fewer jobs"):
         rd.contest(Deadly(), [], n_jobs=2)
 
 

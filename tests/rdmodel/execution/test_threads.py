@@ -32,14 +32,14 @@ BOTH = pytest.mark.parametrize("definition", ["hardware", "paper"])
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
     """Let threads begin at once, however short the work, and see that none is left."""
-    monkeypatch.setattr(threads, "HEAD_START", 0.0)
-    monkeypatch.setattr(threads, "LOOK", 0.005)
+    monkeypatch.setattr(threads, "SINGLE_THREAD_SECONDS", 0.0)
+    monkeypatch.setattr(threads, "POLL_SECONDS", 0.005)
     yield
     assert [one.name for one in threading.enumerate() if one.name.startswith("rdmodel")] == []
 
 
-def in_turn(work, n_jobs, stop=None, look=lambda: None):
-    return threads.in_turn(work, n_jobs, stop or threading.Event(), look)
+def run_in_order(work, n_jobs, stop=None, look=lambda: None):
+    return threads.run_in_order(work, n_jobs, stop or threading.Event(), look)
 
 
 # ---- work in turn
@@ -51,14 +51,14 @@ def test_results_come_in_the_order_of_the_work(n_jobs):
         time.sleep(0.002 * (5 - i))
         return i
 
-    assert list(in_turn([partial(work, i) for i in range(5)], n_jobs)) == list(range(5))
-    assert list(in_turn([], n_jobs)) == []
+    assert list(run_in_order([partial(work, i) for i in range(5)], n_jobs)) == list(range(5))
+    assert list(run_in_order([], n_jobs)) == []
 
 
 def test_one_job_and_one_piece_of_work_stay_in_this_thread():
-    assert set(in_turn([threading.get_ident] * 3, 1)) == {threading.get_ident()}
-    assert set(in_turn([threading.get_ident], 4)) == {threading.get_ident()}
-    assert threading.get_ident() not in set(in_turn([threading.get_ident] * 3, 3))
+    assert set(run_in_order([threading.get_ident] * 3, 1)) == {threading.get_ident()}
+    assert set(run_in_order([threading.get_ident], 4)) == {threading.get_ident()}
+    assert threading.get_ident() not in set(run_in_order([threading.get_ident] * 3, 3))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
@@ -69,8 +69,8 @@ def test_the_first_error_arrives_after_the_results_before_it_though_a_later_one_
 
     found = []
     with pytest.raises(ValueError, match="first"):
-        found.extend(in_turn([lambda: 1, partial(fail, "first", 0.05), partial(fail, "second", 0)], n_jobs))
-    results = in_turn([lambda: 1, partial(fail, "first", 0.05), partial(fail, "second", 0)], n_jobs)
+        found.extend(run_in_order([lambda: 1, partial(fail, "first", 0.05), partial(fail, "second", 0)], n_jobs))
+    results = run_in_order([lambda: 1, partial(fail, "first", 0.05), partial(fail, "second", 0)], n_jobs)
     assert next(results) == 1
     with pytest.raises(ValueError, match="first"):
         next(results)
@@ -86,7 +86,7 @@ def test_after_an_error_no_more_work_is_begun():
         time.sleep(0.03)
 
     with pytest.raises(ValueError, match="enough"):
-        list(in_turn([partial(work, i) for i in range(20)], 2))
+        list(run_in_order([partial(work, i) for i in range(20)], 2))
     assert max(begun) <= 3
 
 
@@ -96,7 +96,7 @@ def test_closing_stops_the_threads_and_waits_for_them():
     def work():
         assert stop.wait(20)
 
-    results = in_turn([lambda: 0, work, work, work], 3, stop)
+    results = run_in_order([lambda: 0, work, work, work], 3, stop)
     assert next(results) == 0
     results.close()
     assert stop.is_set()
@@ -104,14 +104,14 @@ def test_closing_stops_the_threads_and_waits_for_them():
 
 def test_this_thread_looks_while_the_others_work():
     looked = []
-    list(in_turn([lambda: time.sleep(0.05)] * 2, 2, look=lambda: looked.append(threading.get_ident())))
+    list(run_in_order([lambda: time.sleep(0.05)] * 2, 2, look=lambda: looked.append(threading.get_ident())))
     assert set(looked) == {threading.get_ident()}
     assert len(looked) > 2
 
 
 def test_threads_have_the_context_of_the_one_that_began():
     with np.errstate(divide="raise"):
-        assert list(in_turn([lambda: np.geterr()["divide"]] * 3, 3)) == ["raise"] * 3
+        assert list(run_in_order([lambda: np.geterr()["divide"]] * 3, 3)) == ["raise"] * 3
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5, True, "all"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rdmodel.errors import ConfigError, LaunchError
 from rdmodel.gpu.config import GPU, CacheConfig
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.dealing import cap_blocks, deal, modelled_blocks
 from rdmodel.model.options import Options
 from rdmodel.policies import Linear
@@ -23,7 +23,7 @@ def make_launch(block=(32, 1, 1), grid=(100, 1, 1), **needs: int) -> Launch:
     return Launch(kernel="k", grid=grid, block=block, **needs)
 
 
-# ---- residency
+# ---- occupancy
 
 
 def usage(launch: Launch, unit: int) -> dict[str, int]:
@@ -88,9 +88,9 @@ def test_residency_is_how_many_blocks_can_be_added_before_a_resource_runs_out(la
     fitting = fit_one_by_one(one, limits)
     if one["threads"] > gpu.max_block_threads or fitting == 0:
         with pytest.raises(LaunchError):
-            residency(launch, gpu)
+            compute_occupancy(launch, gpu)
         return
-    found = residency(launch, gpu)
+    found = compute_occupancy(launch, gpu)
     assert found.blocks == fitting
     # The limiter is a resource that has no room for one more block.
     assert (fitting + 1) * one[found.limiter] > limits[found.limiter]
@@ -108,19 +108,19 @@ def test_residency_is_how_many_blocks_can_be_added_before_a_resource_runs_out(la
 )
 def test_a_block_that_does_not_fit_is_refused_with_the_limit_it_breaks(launch, limits, message):
     with pytest.raises(LaunchError, match=message):
-        residency(launch, FERMI.replace(**limits))
+        compute_occupancy(launch, FERMI.replace(**limits))
 
 
 def test_a_partial_warp_occupies_a_whole_warp_and_its_registers():
     gpu = FERMI.replace(registers=2 * 1024, register_unit=1)
-    assert residency(make_launch(block=(33, 1, 1), registers=32), gpu).blocks == 1
-    assert residency(make_launch(block=(32, 1, 1), registers=32), gpu).blocks == 2
+    assert compute_occupancy(make_launch(block=(33, 1, 1), registers=32), gpu).blocks == 1
+    assert compute_occupancy(make_launch(block=(32, 1, 1), registers=32), gpu).blocks == 2
 
 
 def test_unknown_registers_and_shared_memory_limit_nothing():
     tight = FERMI.replace(registers=1, shared_memory=0)
-    assert residency(make_launch(), tight).blocks == 8
-    assert residency(make_launch(), tight).limiter == "blocks"
+    assert compute_occupancy(make_launch(), tight).blocks == 8
+    assert compute_occupancy(make_launch(), tight).limiter == "blocks"
 
 
 # ---- numbering and dealing

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rdmodel import policies, presets
 from rdmodel.errors import ConfigError
-from rdmodel.gpu.overrides import SOURCE, keys, override, parse_number, parse_size
+from rdmodel.gpu.overrides import OVERRIDE_SOURCE, override, override_keys, parse_number, parse_size
 
 GPU = presets.gpu("gtx470-16k")
 UNFITTED = GPU.replace(calibrated=None)
@@ -88,7 +88,7 @@ def test_a_changed_part_of_the_simulated_machine_is_read_back(tmp_path):
     again = presets.load(path)
     assert again == changed
     assert again.sources == changed.sources
-    assert again.sources["core.sched"] == again.sources["l2.mshr_merge"] == SOURCE
+    assert again.sources["core.sched"] == again.sources["l2.mshr_merge"] == OVERRIDE_SOURCE
     assert again.sources["core.schedulers"] == GPU.sources["core.schedulers"]
 
 
@@ -115,9 +115,9 @@ def test_masks_are_a_list():
 
 def test_a_changed_number_no_longer_claims_its_old_source():
     changed = override(GPU, {"sms": "15", "latency.sigma": "10"})
-    assert changed.sources["sms"] == changed.sources["latency.sigma"] == SOURCE
+    assert changed.sources["sms"] == changed.sources["latency.sigma"] == OVERRIDE_SOURCE
     assert changed.sources["l1.size"] == GPU.sources["l1.size"]
-    assert GPU.sources["sms"] != SOURCE
+    assert GPU.sources["sms"] != OVERRIDE_SOURCE
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_without_such_a_table_near_misses_come_from_all_keys():
 
 def test_every_key_is_accepted():
     plain = GPU.to_dict()
-    for key in keys():
+    for key in override_keys():
         if key.startswith(("l1.index", "name")):
             continue
         group, _, name = key.rpartition(".")

@@ -62,12 +62,12 @@ def sizes_of(tile) -> tuple[int, int]:
     [(None, None, 6), (1, None, 1), (2, None, 3), (3, None, 3), (None, 0, 1), (None, 0.04, 3), (4, 0.01, 4), (1, 9, 6)],
 )
 def test_tiles_are_kept_by_rank_and_by_share_ties_included(top, within, count):
-    assert candidates.kept(SIX, top, within) == list(SIX.tiles[:count])
+    assert candidates.select_tiles(SIX, top, within) == list(SIX.tiles[:count])
 
 
 def test_a_share_of_a_negative_value_is_above_it():
     below = ranking(({"T": 1}, -10.0), ({"T": 2}, -9.5), ({"T": 3}, -8.0))
-    assert [one.tile["T"] for one in candidates.kept(below, None, 0.1)] == [1, 2]
+    assert [one.tile["T"] for one in candidates.select_tiles(below, None, 0.1)] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_share_of_a_negative_value_is_above_it():
 )
 def test_what_means_nothing_is_refused(top, within, named):
     with pytest.raises(ConfigError, match=named):
-        candidates.kept(SIX, top, within)
+        candidates.select_tiles(SIX, top, within)
 
 
 def test_a_ranking_without_tiles_is_refused_with_the_reason():
@@ -85,18 +85,18 @@ def test_a_ranking_without_tiles_is_refused_with_the_reason():
 
 
 def test_a_ranking_has_no_tiles_or_options_beside_it():
-    with pytest.raises(ConfigError, match="tiles, gpu: the tiles are ranked already"):
+    with pytest.raises(ConfigError, match="tiles, gpu: cannot be combined with a ranking"):
         candidates.ranking_of(SIX, [], {"gpu": "x"})
-    with pytest.raises(ConfigError, match="tiles: are needed"):
+    with pytest.raises(ConfigError, match="tiles: are missing"):
         candidates.ranking_of(lambda tile: None, None, {})
     with pytest.raises(ConfigError, match="must be a ranking"):
         candidates.ranking_of(3, None, {})
 
 
 def test_a_block_shape_is_taken_apart_and_names_are_replaced():
-    assert candidates.flat({"TI": 8, "block": [32, 4]}) == {"TI": 8, "block_size_x": 32, "block_size_y": 4}
+    assert candidates.flatten_tile({"TI": 8, "block": [32, 4]}) == {"TI": 8, "block_size_x": 32, "block_size_y": 4}
     names = {"TI": "tile_i", "block": ("bx", "by")}
-    assert candidates.flat({"TI": 8, "block": (32, 4)}, names) == {"tile_i": 8, "bx": 32, "by": 4}
+    assert candidates.flatten_tile({"TI": 8, "block": (32, 4)}, names) == {"tile_i": 8, "bx": 32, "by": 4}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_block_shape_is_taken_apart_and_names_are_replaced():
 )
 def test_names_that_do_not_fit_are_refused(tile, names, named):
     with pytest.raises(ConfigError, match=named):
-        candidates.flat(tile, names)
+        candidates.flatten_tile(tile, names)
 
 
 def test_no_tool_is_imported():
@@ -437,7 +437,7 @@ def test_a_trace_that_cannot_be_made_is_an_error():
     [
         (3, {}, "kernel=3: must be a function"),
         (GEMM, {"names": {"X": "BLOCK"}}, "names: X: rows has the parameters N, T"),
-        (affine, {"names": {"T": "BLOCK"}}, "only an affine kernel"),
+        (affine, {"names": {"T": "BLOCK"}}, "names: cannot be combined with a function"),
         (affine, {"gpu": "gtx4700"}, "gtx4700"),
         (lambda n, /: n, {}, "must take its arguments by name"),
     ],

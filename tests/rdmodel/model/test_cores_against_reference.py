@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rdmodel import predict, reference
 from rdmodel.errors import TraceError
 from rdmodel.gpu.config import GPU, CacheConfig
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.dealing import cap_blocks, deal
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
@@ -70,7 +70,7 @@ def expected(
 ) -> list:
     """Run the reference on the same blocks, with the same random numbers; fill `requests` with what leaves each SM."""
     programs = [[[reference.Instruction(*i) for i in warp] for warp in block] for block in blocks]
-    slots = residency(trace.launch, gpu).blocks
+    slots = compute_occupancy(trace.launch, gpu).blocks
     dealt = deal(trace.launch, options)
 
     def make(sm: int) -> reference.SM:

@@ -20,7 +20,7 @@ import tracegen
 from rdmodel import presets, simulate
 from rdmodel.errors import TraceError
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import residency
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import DWTCS, BXor, Fermi, Fup, Linear, Masks, PDisp, PMod, Policy, Pric
 from rdmodel.reference.machine import MachineBlock, MachineInstruction
 from rdmodel.reference.machine import simulate as step_by_step
@@ -240,7 +240,7 @@ def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation | None:
     """Simulate a trace by both machines; None if it does not access memory."""
     options = SimulationOptions(**given).resolve(gpu)
     blocks = instructions(trace, gpu.l1.line, options.stores)[: options.blocks]
-    slots, warps = residency(trace.launch, gpu).blocks, trace.launch.block_warps
+    slots, warps = compute_occupancy(trace.launch, gpu).blocks, trace.launch.block_warps
     want = step_by_step(blocks, gpu, options, slots, warps)
     if not sum(counts["transactions"] for counts in want.sms):
         with pytest.raises(TraceError, match="access no memory"):

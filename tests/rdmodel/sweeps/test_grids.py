@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import rdmodel as rd
 from rdmodel.errors import ConfigError
-from rdmodel.gpu.overrides import keys, override
+from rdmodel.gpu.overrides import override, override_keys
 from rdmodel.model.options import Options
 from rdmodel.policies import Fup, Linear, Masks
 from rdmodel.simulator.options import SimulationOptions
-from rdmodel.sweeps.grid import CALLS, L1_NAMES, MOST_POINTS, NOT_VARIED, points, read_axes
+from rdmodel.sweeps.grid import CALL_ARGUMENTS, L1_NAMES, MAX_POINTS, NOT_VARIED, grid_points, read_axes
 
 BASE = rd.presets.gpu("gtx470-16k")
 
@@ -41,18 +41,20 @@ def value(name: str, given: Any, engine: str = "predict") -> Any:
     st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True),
 )
 def test_the_points_are_the_product_of_the_values_with_the_last_name_fastest(ways, sched, seeds):
-    found = [point.shown for point in points(read_axes("predict", BASE, {"ways": ways, "sched": sched, "seed": seeds}))]
+    found = [
+        point.shown for point in grid_points(read_axes("predict", BASE, {"ways": ways, "sched": sched, "seed": seeds}))
+    ]
     wanted = [dict(zip(("ways", "sched", "seed"), one, strict=True)) for one in itertools.product(ways, sched, seeds)]
     assert found == wanted
 
 
 def test_every_option_of_each_engine_and_every_key_of_a_gpu_is_a_name():
     for engine, options in (("predict", Options), ("estimate", Options), ("simulate", SimulationOptions)):
-        names = {field.name for field in fields(options)} - {"policies"} | set(CALLS[engine])
+        names = {field.name for field in fields(options)} - {"policies"} | set(CALL_ARGUMENTS[engine])
         for name in names:
             with pytest.raises(ConfigError, match=f"^{name}="):
                 axes(engine, **{name: object()})
-        for key in set(keys()) - set(NOT_VARIED):
+        for key in set(override_keys()) - set(NOT_VARIED):
             for name in {key, key.replace(".", "_")} - names:
                 with pytest.raises(ConfigError, match=f"^{name}="):
                     axes(engine, **{name: object()})
@@ -63,7 +65,7 @@ def test_a_field_is_changed_as_override_does_it(key):
     chosen = "gto" if key == "core.sched" else 2 * BASE.l1.size if key == "l1.size" else 2
     wanted = override(BASE, {key: chosen})
     for name in (key, key.replace(".", "_")):
-        (point,) = points(read_axes("simulate", BASE, {name: chosen}))
+        (point,) = grid_points(read_axes("simulate", BASE, {name: chosen}))
         assert point.machine() == wanted
         assert point.machine().sources == wanted.sources
 
@@ -71,21 +73,21 @@ def test_a_field_is_changed_as_override_does_it(key):
 def test_short_names_are_fields_of_the_l1():
     chosen = {"ways": 2, "line": 64, "index": "linear", "mshrs": 8, "mshr_merge": 4, "mshr_per_warp": 6}
     assert set(chosen) == set(L1_NAMES)
-    for engine in CALLS:
-        (point,) = points(read_axes(engine, BASE, chosen))
+    for engine in CALL_ARGUMENTS:
+        (point,) = grid_points(read_axes(engine, BASE, chosen))
         assert point.machine() == override(BASE, {f"l1.{name}": one for name, one in chosen.items()})
         assert point.options == {}
 
 
 def test_a_gpu_says_of_options_of_predict_what_it_says_in_a_result_of_predict():
-    (point,) = points(read_axes("predict", BASE, {"mshrs": 8, "index": "linear", "ways": 2}))
+    (point,) = grid_points(read_axes("predict", BASE, {"mshrs": 8, "index": "linear", "ways": 2}))
     sources = point.machine().sources
     assert sources["l1.mshrs"] == BASE.sources["l1.mshrs"]
     assert sources["l1.ways"] != BASE.sources["l1.ways"]
 
 
 def test_all_fields_change_at_once_so_that_only_the_outcome_has_to_be_able_to_exist():
-    (point,) = points(read_axes("predict", BASE, {"index": "pmod", "ways": 3, "l1_size": "48K"}))
+    (point,) = grid_points(read_axes("predict", BASE, {"index": "pmod", "ways": 3, "l1_size": "48K"}))
     assert (point.machine().l1.sets, point.machine().l1.index.name) == (128, "pmod")
 
 
@@ -147,14 +149,14 @@ def test_one_value_is_fixed_and_a_list_of_one_is_varied():
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"wys": 1}, "unknown name in a sweep of predict: 'wys'; did you mean 'ways'"),
     ({"dram_latnecy": 1}, "did you mean 'dram.latency'"),
-    ({"policies": ["pd"]}, "policies: are not varied by a sweep; rdmodel.contest"),
+    ({"policies": ["pd"]}, "policies: cannot be varied by a sweep; rdmodel.contest"),
     ({"name": "a"}, "unknown name in a sweep"),
     ({"l1.index.masks": "1,2"}, "unknown name in a sweep"),
-    ({"ways": []}, "ways: has no values to choose from"),
-    ({"ways": [2, 4, 2]}, "ways: 2 is there twice"),
-    ({"l1_size": ["16K", 16384]}, "l1_size: 16384 is there twice"),
-    ({"l1_size": "16K", "l1.size": "48K"}, "l1.size: is the same as l1_size, which is given, too"),
-    ({"ways": 1, "l1_ways": 2}, "l1_ways: is the same as ways"),
+    ({"ways": []}, "ways: has no values"),
+    ({"ways": [2, 4, 2]}, "ways: 2 is given twice"),
+    ({"l1_size": ["16K", 16384]}, "l1_size: 16384 is given twice"),
+    ({"l1_size": "16K", "l1.size": "48K"}, "l1.size: is another name of l1_size; give only one of them"),
+    ({"ways": 1, "l1_ways": 2}, "l1_ways: is another name of ways"),
     ({"ways": "four"}, "ways='four': must be a number"),
     ({"ways": 2.5}, "ways=2.5: must be a whole number"),
     ({"ways": "2.5"}, "ways=2.5: must be a whole number"),
@@ -172,8 +174,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"gpu": "gtx47"}, "unknown GPU 'gtx47'; did you mean"),
     ({"gpu": ["gtx470-16k", 3]}, "gpu=3: must be a name, a path or a GPU"),
     ({"gpu": []}, "gpu: has no values"),
-    ({"gpu": ["gtx470-16k", BASE.replace(sms=2)]}, "gpu: 'gtx470-16k' is there twice"),
-    ({"ways": range(1, 400), "seed": range(400)}, f"the grid has more than {MOST_POINTS} points"),
+    ({"gpu": ["gtx470-16k", BASE.replace(sms=2)]}, "gpu: 'gtx470-16k' is given twice"),
+    ({"ways": range(1, 400), "seed": range(400)}, f"the grid has more than {MAX_POINTS} points"),
 ]
 
 

@@ -40,8 +40,8 @@ GRID: dict[str, Any] = {"ways": [1, 2, 4], "l1_size": ["8K", "16K"], "sched": ["
 @pytest.fixture
 def at_once(monkeypatch):
     """Let other processes begin at once, however little there is to do."""
-    monkeypatch.setattr(sweep_module, "HEAD_START", 0.0)
-    monkeypatch.setattr(sweep_module, "BEGINNING", 0.0)
+    monkeypatch.setattr(sweep_module, "SINGLE_PROCESS_SECONDS", 0.0)
+    monkeypatch.setattr(sweep_module, "PROCESS_STARTUP_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def calls(monkeypatch):
         function = getattr(points, name)
 
         def counted(trace, gpu, *, function=function, **options):
-            if not isinstance(trace, points.Unread):
+            if not isinstance(trace, points.UnreadableTrace):
                 found.append({**options, "gpu": gpu})
             return function(trace, gpu, **options)
 
@@ -182,7 +182,7 @@ class Mine(rd.Trace):
     def block(self, block):
         return self.trace.block(block)
 
-sweep_module.HEAD_START = sweep_module.BEGINNING = 0
+sweep_module.SINGLE_PROCESS_SECONDS = sweep_module.PROCESS_STARTUP_SECONDS = 0
 traces = [tracegen.trace(copy, grid=4, block=64, arrays={"A": 256, "B": 256})]
 traces.append(Mine(traces[0]))
 found = [rd.sweep(traces, seed=[0, 1, 2], n_jobs=jobs) for jobs in (1, 2)]
@@ -333,7 +333,7 @@ def test_a_damaged_file_costs_time_and_no_result(tmp_path, calls):
 def test_an_answer_that_is_no_result_is_not_taken_for_one(tmp_path, monkeypatch, calls):
     wanted = rd.sweep(ATAX, n_jobs=1)
     for wrong in ({}, {"config": {}}, {"config": {"gpu": None}}, {"config": {"gpu": None}, "hits": 3, "runs": []}):
-        monkeypatch.setattr(sweep_module, "kept", lambda *_, wrong=wrong: wrong)
+        monkeypatch.setattr(sweep_module, "result_to_record", lambda *_, wrong=wrong: wrong)
         rd.sweep(ATAX, answers=tmp_path / "a", n_jobs=1)
         monkeypatch.undo()
         assert rd.sweep(ATAX, answers=tmp_path / "a", n_jobs=1) == wanted
@@ -374,7 +374,7 @@ def tell(done, total):
     print(done, flush=True)
     time.sleep(0.1 * (done > 2))
 
-sweep_module.HEAD_START = sweep_module.BEGINNING = float(sys.argv[2])
+sweep_module.SINGLE_PROCESS_SECONDS = sweep_module.PROCESS_STARTUP_SECONDS = float(sys.argv[2])
 trace = tracegen.kernel("atax.1", NX=256, NY=256)
 try:
     rd.sweep(trace, engine="simulate", l1_mshrs=range(8, 28), answers=sys.argv[1], n_jobs=2, progress=tell)
@@ -425,7 +425,7 @@ class Deadly(rd.Trace):
 
 @pytest.mark.filterwarnings("ignore:A worker stopped")
 def test_a_process_that_is_ended_from_outside_is_told_in_one_line(at_once):
-    with pytest.raises(SimulationError, match=r"a process was ended from outside.*try fewer jobs"):
+    with pytest.raises(SimulationError, match=r"a worker process was killed.*try fewer jobs"):
         rd.sweep(Deadly(), seed=range(4), n_jobs=2)
 
 

@@ -15,7 +15,7 @@ from rdmodel.gpu.config import CacheConfig
 from rdmodel.gpu.latency import unloaded_latency
 from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import Linear
-from rdmodel.tiling.objectives import OBJECTIVES, Value, objective_named, told
+from rdmodel.tiling.objectives import OBJECTIVES, Value, complete_options, objective_named
 
 SMALL = rd.GPU(
     name="small",
@@ -31,7 +31,7 @@ SMALL = rd.GPU(
 )
 FAST = {"crossbar": replace(SMALL.crossbar, clock=4000), "dram": replace(SMALL.dram, clock=4000)}
 TRACE = tracegen.kernel("mvt.1", N=96, block=32)
-WHOLE = rd.estimate(TRACE, SMALL, l2=True, **told(SMALL, {}))
+WHOLE = rd.estimate(TRACE, SMALL, l2=True, **complete_options(SMALL, {}))
 
 
 def test_the_roofline_is_as_by_hand():
@@ -76,13 +76,13 @@ def test_the_roofline_without_waiting_for_dram_is_at_most_the_cycles_of_the_simu
     for name, sizes in (("mvt.1", {"N": 512}), ("2dconv", {"NI": 256, "NJ": 256}), ("gemm", {"NI": 64})):
         trace = tracegen.kernel(name, **sizes)
         gpu = rd.presets.gpu("gtx470-16k")
-        whole = rd.estimate(trace, gpu, l2=True, work=None, **told(gpu, {}))
+        whole = rd.estimate(trace, gpu, l2=True, work=None, **complete_options(gpu, {}))
         line = replace(rd.roofline(whole, gpu), sm=whole.steps)
         assert line.cycles < 1.1 * rd.simulate(trace, gpu).cycles, name
 
 
 def test_without_an_l2_there_is_no_roofline():
-    with pytest.raises(ConfigError, match=r"has no L2 \(l2=True\)"):
+    with pytest.raises(ConfigError, match=r"has no L2, .* predict with l2=True"):
         rd.roofline(rd.predict(TRACE, SMALL), SMALL)
 
 
@@ -126,7 +126,7 @@ def test_the_latency_of_a_small_machine_is_as_by_hand():
 
 
 def test_the_model_is_told_of_the_machine_and_of_what_the_user_says_instead():
-    assert told(SMALL, {}) == {
+    assert complete_options(SMALL, {}) == {
         "sched": "lrr",
         "schedulers": SMALL.core.schedulers,
         "stall": "head",
@@ -136,9 +136,13 @@ def test_the_model_is_told_of_the_machine_and_of_what_the_user_says_instead():
         "sigma": 10.0,
         "hit_latency": SMALL.core.hit_latency,
     }
-    assert told(SMALL, {"sigma": 3.0, "blocks": 7}) == {**told(SMALL, {}), "sigma": 3.0, "blocks": 7}
-    assert told(SMALL, {"sched": "random"})["schedulers"] == 1
-    assert told(SMALL, {"definition": "paper", "seed": 3}) == {"definition": "paper", "seed": 3}
+    assert complete_options(SMALL, {"sigma": 3.0, "blocks": 7}) == {
+        **complete_options(SMALL, {}),
+        "sigma": 3.0,
+        "blocks": 7,
+    }
+    assert complete_options(SMALL, {"sched": "random"})["schedulers"] == 1
+    assert complete_options(SMALL, {"definition": "paper", "seed": 3}) == {"definition": "paper", "seed": 3}
 
 
 # ---- values and their bounds

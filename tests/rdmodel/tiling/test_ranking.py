@@ -9,7 +9,7 @@ import pytest
 import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError
-from rdmodel.tiling.values import InfeasibleTile, RankedTile, Ranking, size_text, tile_text
+from rdmodel.tiling.values import InfeasibleTile, RankedTile, Ranking, tile_size_text, tile_text
 
 TRACE = tracegen.kernel("mvt.1", N=64)
 PLAIN, WITH_L2 = rd.predict(TRACE), rd.predict(TRACE, l2=True)
@@ -111,4 +111,4 @@ def test_a_tile_is_written_as_people_write_it(tile, text):
 
 
 def test_a_size_is_a_number_or_a_shape():
-    assert [size_text(8), size_text([32, 8, 1]), size_text((4,))] == ["8", "32x8x1", "4"]
+    assert [tile_size_text(8), tile_size_text([32, 8, 1]), tile_size_text((4,))] == ["8", "32x8x1", "4"]

@@ -9,11 +9,11 @@ import pytest
 import rdmodel as rd
 import tracegen
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
-from rdmodel.tiling.objectives import objective_named, told
+from rdmodel.tiling.objectives import complete_options, objective_named
 
 GPU = rd.presets.gpu("gtx480-khairy")
 TRACE = tracegen.kernel("2dconv.tiled", NI=64, NJ=64, TI=8, TJ=32)
-EVERYTHING = rd.estimate(TRACE, GPU, l2=True, work=None, **told(GPU, {}))
+EVERYTHING = rd.estimate(TRACE, GPU, l2=True, work=None, **complete_options(GPU, {}))
 
 
 def with_misses(share):
@@ -45,7 +45,9 @@ def test_an_sm_that_never_waits_takes_no_longer():
 def test_time_is_as_sure_as_the_share_of_misses_that_go_to_dram():
     exact = objective_named("time").value(EVERYTHING, GPU)
     assert exact.low == exact.value == exact.high
-    small = rd.estimate(tracegen.kernel("2dconv.tiled", NI=512, NJ=512), GPU, l2=True, work=20_000, **told(GPU, {}))
+    small = rd.estimate(
+        tracegen.kernel("2dconv.tiled", NI=512, NJ=512), GPU, l2=True, work=20_000, **complete_options(GPU, {})
+    )
     time = objective_named("time").value(small, GPU)
     steps = small.estimates["steps"]
     bound = rd.roofline(small, GPU)

@@ -67,7 +67,7 @@ def said(ranking: rd.Ranking) -> dict[str, object]:
 @pytest.fixture
 def little_work(monkeypatch):
     """Let the first round do so little that all later ones have something to do."""
-    monkeypatch.setattr(halving, "WORK", WORK)
+    monkeypatch.setattr(halving, "FIRST_ROUND_TRANSACTIONS", WORK)
 
 
 def check_places(ranking: rd.Ranking) -> None:
@@ -193,7 +193,7 @@ def test_tiles_that_were_given_up_come_last_even_with_a_lower_value():
     # The second cannot be the best any more, the third can, though it seems worse.
     found = [candidate(0, 1.0, 0.0, 2.0), candidate(1, 3.0, 2.5, 3.5), candidate(2, 4.0, 1.0, 9.0)]
     assert [one.at for one in halving._survivors(found, 1)] == [0, 2]
-    assert [one.tile for one in halving.ranked(found)] == [0, 2, 1]
+    assert [one.tile for one in halving.rank_candidates(found)] == [0, 2, 1]
 
 
 def test_a_zero_that_was_estimated_is_not_taken_for_exact(little_work):
@@ -355,7 +355,7 @@ def test_a_function_that_returns_no_trace_is_an_error(nonsense):
         ({"top": 1.5}, "top=1.5"),
         ({"seed": -1}, "seed=-1"),
         ({"n_jobs": 0}, "n_jobs=0"),
-        ({"work": 1000}, "work: is not for a ranking"),
+        ({"work": 1000}, "work: cannot be set"),
         ({"l2": 1}, "l2=1: must be True or False"),
         ({"lat_mim": 3}, "unknown option 'lat_mim'; did you mean 'lat_min'"),
         ({"lat_min": -3}, "lat_min=-3"),
@@ -440,9 +440,9 @@ def test_sizes_by_name_stand_for_all_combinations(sizes):
         ("TI", "tiles='TI': must be tiles, or sizes by name"),
         (8, "tiles=8: must be tiles"),
         (None, "tiles=None: must be tiles"),
-        ({"TI": 8}, "TI=8: must be the sizes to choose from"),
-        ({"TI": "8"}, "TI='8': must be the sizes to choose from"),
-        ({"TI": [8], "TJ": []}, "TJ has no sizes to choose from"),
+        ({"TI": 8}, "TI=8: must be a list of sizes"),
+        ({"TI": "8"}, "TI='8': must be a list of sizes"),
+        ({"TI": [8], "TJ": []}, "TJ has no sizes"),
         ({"TI": range(1 << 31), "TJ": range(1 << 31)}, "more than 65536 combinations"),
         ({"TI": itertools.count()}, "more than 65536 combinations"),
         ({f"T{at}": (1, 2) for at in range(20000)}, "more than 65536 combinations"),

@@ -14,7 +14,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, Columns, Op, Trace
-from rdmodel.trace.caching import Held, Repeated, fingerprint
+from rdmodel.trace.caching import CachedTrace, MaterialisedTrace, fingerprint
 from tests.rdmodel.model.test_cores_against_reference import make_trace
 from tests.support.random_traces import ProgramTrace, column_traces
 
@@ -37,7 +37,7 @@ class Counted(Trace):
 
 def test_a_block_is_made_once_and_is_the_same():
     counted = Counted(ATAX)
-    repeated = Repeated(counted)
+    repeated = CachedTrace(counted)
     first = [rd.predict(repeated, seed=seed, model_sms=3, n_jobs=1) for seed in (0, 1)]
     assert first == [rd.predict(Counted(ATAX), seed=seed, model_sms=3, n_jobs=1) for seed in (0, 1)]
     assert sorted(counted.made) == [0, 1, 2]
@@ -48,10 +48,10 @@ def test_a_block_is_made_once_and_is_the_same():
 
 def test_the_first_blocks_are_kept_and_the_others_made_anew():
     counted = Counted(make_trace([[[(Op.LOAD, ALL_NEEDS, 0, [1])]]] * 4, warps=1))
-    one = Repeated(counted)
+    one = CachedTrace(counted)
     one.block(0)
-    size = one._most - one._room
-    repeated = Repeated(counted, most=2 * size)
+    size = one._max_bytes - one._bytes_left
+    repeated = CachedTrace(counted, max_bytes=2 * size)
     counted.made.clear()
     for block in [0, 1, 2, 3] * 3:
         repeated.block(block)
@@ -59,10 +59,12 @@ def test_the_first_blocks_are_kept_and_the_others_made_anew():
 
 
 def test_all_else_is_that_of_the_trace():
-    repeated = Repeated(ATAX)
+    repeated = CachedTrace(ATAX)
     assert repeated.params == ATAX.params
     assert len(repeated) == len(ATAX)
     assert repeated.any_order
+    assert not repeated.stored
+    assert repeated.shortened(0.5) is None
     with pytest.raises(AttributeError, match="nothing"):
         repeated.nothing  # noqa: B018
     with pytest.raises(TraceError, match="block 7 is not in the trace"):
@@ -70,15 +72,23 @@ def test_all_else_is_that_of_the_trace():
     assert rd.predict(pickle.loads(pickle.dumps(repeated))) == rd.predict(ATAX)
 
 
+def test_a_cached_trace_is_shortened_as_the_trace_is():
+    tiled = tracegen.kernel("gemm.tiled", NI=64, NJ=64, NK=64)
+    make, remaining = CachedTrace(tiled).shortened(0.5)
+    expected, share = tiled.shortened(0.5)
+    assert remaining(0) == share(0) < 1
+    assert [part.trips for part in make(0, 0.0)] == [part.trips for part in expected(0, 0.0)]
+
+
 def test_held_blocks_are_there_without_the_trace_and_no_others():
     counted = Counted(ATAX)
-    held = pickle.loads(pickle.dumps(Held(counted, [0, 2])))
+    held = pickle.loads(pickle.dumps(MaterialisedTrace(counted, [0, 2])))
     assert counted.made == [0, 2]
     assert held.params == {"N": 1}
-    assert len(held) == sum(len(part) for part in map(Held, [ATAX] * 2, ([0], [2])))
+    assert len(held) == sum(len(part) for part in map(MaterialisedTrace, [ATAX] * 2, ([0], [2])))
     with pytest.raises(TraceError, match=r"block 1 is not in the trace of atax\.1: it holds 2 of 3 blocks"):
         held.block(1)
-    assert rd.predict(Held(ATAX, range(3))) == rd.predict(ATAX)
+    assert rd.predict(MaterialisedTrace(ATAX, range(3))) == rd.predict(ATAX)
 
 
 # ---- fingerprints

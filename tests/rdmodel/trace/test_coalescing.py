@@ -9,7 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdmodel.trace import ALL_NEEDS, EVERY, LAST_ADDRESS, WARP, Columns, Launch, Op, Program, Segment, Space, Trace
+from rdmodel.trace import (
+    ALL_NEEDS,
+    EVERY_ITERATION,
+    LAST_ADDRESS,
+    WARP,
+    Columns,
+    Launch,
+    Op,
+    Program,
+    Segment,
+    Space,
+    Trace,
+)
 from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, Chunk, StoreRule, WarpStream, open_block
 from rdmodel.trace.coalescing import coalesce as coalesce_all
 from tests.support.random_traces import ProgramTrace, column_traces, program_traces, rows_of_program, segment, write_out
@@ -179,7 +191,9 @@ def segments(draw: st.DrawFn, warps: int) -> Segment:
         space=column(SPACES, np.uint8),
         size=column(SIZES, np.uint8),
         gap=column(GAPS, np.int32),
-        loop_exit=column(st.integers(0, EVERY), np.uint8) if draw(st.booleans()) else column(st.booleans(), np.bool_),
+        loop_exit=column(st.integers(0, EVERY_ITERATION), np.uint8)
+        if draw(st.booleans())
+        else column(st.booleans(), np.bool_),
         step=column(st.sampled_from([0, 4, 100, 4096, -128]), np.int64),
         needs=per_warp(st.integers(0, ALL_NEEDS), np.uint64),
         mask=per_warp(MASKS, np.uint32),
@@ -461,7 +475,7 @@ def test_a_warp_leaves_a_loop_after_the_marked_instruction_of_its_last_iteration
 
 def test_a_warp_leaves_a_loop_that_is_written_out_in_every_iteration():
     plain = segment(np.random.default_rng(1), 1, 3, 2)
-    marked, ones = np.array([0, EVERY], np.uint8), np.ones((1, 2), np.uint32)
+    marked, ones = np.array([0, EVERY_ITERATION], np.uint8), np.ones((1, 2), np.uint32)
     program = [dataclasses.replace(plain, loop_exit=marked, mask=ones, space=np.zeros(2, np.uint8))]
     for masks in (False, True):
         found = drain(WarpStream(program, 0, 128, StoreRule.MACHINE), Chunk(1, 2000, details=True, masks=masks))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdmodel.trace import EVERY, Columns, Op, Segment, slice_warps
+from rdmodel.trace import EVERY_ITERATION, Columns, Op, Segment, slice_warps
 from rdmodel.trace.expansion import concatenate, expand
 
 ROW = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
@@ -46,7 +46,7 @@ def naive(program, warps):
                         continue
                     lanes = [lane for lane in range(32) if mask >> lane & 1 and s.op[i] != Op.BARRIER]
                     addresses = tuple(int(s.base[w, i, lane]) + t * int(s.step[i]) for lane in lanes)
-                    leaves = s.loop_exit[i] == EVERY or (bool(s.loop_exit[i]) and t == s.trips - 1)
+                    leaves = s.loop_exit[i] == EVERY_ITERATION or (bool(s.loop_exit[i]) and t == s.trips - 1)
                     row = (s.pc[i], s.op[i], s.space[i], s.size[i], s.gap[i], s.needs[w, i], leaves, mask)
                     rows[w].append((*map(int, row), addresses))
     return rows

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import Columns, Trace, coalescing, held
+from rdmodel.trace import Columns, Trace, coalescing, locate_block
 from rdmodel.trace import columns as columns_module
 from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream, open_block
-from rdmodel.trace.mapped_pages import WINDOW, Pages
-from rdmodel.trace.splitting import PIECE, pieces
+from rdmodel.trace.mapped_pages import WINDOW_BYTES, Pages
+from rdmodel.trace.splitting import ADDRESSES_PER_PIECE, split_block
 from rdmodel.trace.storage import load, save
 from tests.rdmodel.trace.test_trace import changed, launch, make_raw
 from tests.support.random_traces import column_traces, write_out
@@ -65,7 +65,7 @@ def long_trace(warps: int, instructions: int) -> Trace:
 def folder(tmp_path_factory):
     """Return a folder with a trace of four times the window."""
     path = tmp_path_factory.mktemp("paging") / "long"
-    save(long_trace(8, 4 * WINDOW // 8 // 32 // 8), path)
+    save(long_trace(8, 4 * WINDOW_BYTES // 8 // 32 // 8), path)
     return path
 
 
@@ -84,7 +84,7 @@ def test_what_was_checked_is_no_longer_in_memory(folder):
     loaded = load(folder)
     assert resident(folder) == 0
     assert int(loaded.columns.addresses[0]) >= 0
-    assert 0 < resident(folder) < WINDOW
+    assert 0 < resident(folder) < WINDOW_BYTES
 
 
 @LINUX
@@ -97,10 +97,10 @@ def test_readers_have_no_more_than_the_window_and_a_piece_in_memory(folder):
 
     drain(loaded, look)
     for block in loaded.blocks:
-        for _, columns in pieces(loaded, block):
+        for _, columns in split_block(loaded, block):
             assert columns.addresses.max() < 1 << 24
             look()
-    assert WINDOW // 8 < max(seen) < WINDOW + 16 * PIECE
+    assert WINDOW_BYTES // 8 < max(seen) < WINDOW_BYTES + 16 * ADDRESSES_PER_PIECE
 
 
 def test_a_check_takes_little_memory_whatever_the_length(folder):
@@ -117,7 +117,7 @@ def test_a_block_is_read_where_it_lies(folder):
     tracemalloc.start()
     drain(loaded, lambda: None)
     for block in loaded.blocks:
-        for _ in pieces(loaded, block):
+        for _ in split_block(loaded, block):
             pass
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -155,7 +155,7 @@ def requests(stream: WarpStream) -> list[tuple]:
 def test_chunks_are_the_same_however_few_instructions_are_gone_through_at_a_time(trace, rows, rule):
     wanted = [requests(s) for block in trace.blocks for s in open_block(trace, block, 128, rule)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coalescing, "ROWS_AT_A_TIME", rows)
+        patch.setattr(coalescing, "ROWS_PER_PASS", rows)
         assert [requests(s) for block in trace.blocks for s in open_block(trace, block, 128, rule)] == wanted
 
 
@@ -163,7 +163,7 @@ def test_chunks_are_the_same_however_few_instructions_are_gone_through_at_a_time
 @given(trace=column_traces())
 def test_a_block_is_held_by_the_columns_of_the_trace(trace):
     for block in trace.blocks:
-        columns, first = held(trace, block)
+        columns, first = locate_block(trace, block)
         assert columns is trace.columns
         part = trace.block(block)
         lengths = np.diff(columns.warp_start[first : first + trace.launch.block_warps + 1])
@@ -197,7 +197,7 @@ def test_a_system_that_cannot_give_back_pages_reads_on(folder, monkeypatch):
     ],
 )
 def test_a_check_in_pieces_finds_a_fault_wherever_it_is(monkeypatch, at_a_time, name, row, value, message):
-    monkeypatch.setattr(columns_module, "CHECKED_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(columns_module, "VALUES_PER_CHECK", at_a_time)
     with pytest.raises(TraceError) as error:
         changed(name, row, value).check()
     assert str(error.value) == message
@@ -208,7 +208,7 @@ def test_a_check_in_pieces_accepts_what_is_sound(lengths, at_a_time):
     row = {"op": 0, "space": 0, "size": 4, "gap": 0, "needs": 0, "loop_exit": 0, "mask": 3, "pc": 0}
     columns = Columns(**make_raw([[{**row, "addresses": [0, 4]}] * n for n in lengths]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns_module, "CHECKED_AT_A_TIME", at_a_time)
+        patch.setattr(columns_module, "VALUES_PER_CHECK", at_a_time)
         columns.check()
 
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdmodel.trace import WARP
-from rdmodel.trace.splitting import pieces
+from rdmodel.trace.splitting import split_block
 from tests.support.random_traces import column_traces, program_traces, rows_of_columns, write_out
 
 LIMITS = st.sampled_from([1, 31, 64, 200, 1000, 10**6])
@@ -15,7 +15,7 @@ def join(trace, limit):
     joined = {(block, warp): [] for block in trace.blocks for warp in range(trace.launch.block_warps)}
     for block in trace.blocks:
         last = 0
-        for first, columns in pieces(trace, block, limit):
+        for first, columns in split_block(trace, block, limit):
             columns.check()
             assert first >= last
             last = first
@@ -34,7 +34,7 @@ def test_the_pieces_of_a_block_are_the_block(trace, limit):
 @given(trace=column_traces(), limit=LIMITS)
 def test_pieces_of_columns_keep_the_limit(trace, limit):
     for block in trace.blocks:
-        for _, columns in pieces(trace, block, limit):
+        for _, columns in split_block(trace, block, limit):
             assert len(columns.addresses) <= max(limit, WARP)
 
 
@@ -43,5 +43,5 @@ def test_pieces_of_columns_keep_the_limit(trace, limit):
 def test_pieces_of_programs_exceed_the_limit_only_by_one_iteration(trace, limit):
     for block in trace.blocks:
         longest = max((len(segment.op) * WARP for segment in trace.block(block)), default=0)
-        for _, columns in pieces(trace, block, limit):
+        for _, columns in split_block(trace, block, limit):
             assert len(columns.addresses) <= max(limit, longest)

@@ -74,12 +74,12 @@ def test_a_trace_comes_back_exactly(tmp_path, trace):
 @given(trace=program_traces(), limit=st.sampled_from([1, 100, 10**6]))
 def test_programs_are_written_out(tmp_path, trace, limit):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage, "pieces", lambda *at: pieces_of(*at, limit))
+        patch.setattr(storage, "split_block", lambda *at: pieces_of(*at, limit))
         save(trace, tmp_path / "t", overwrite=True)
     assert write_out(load(tmp_path / "t")) == write_out(trace)
 
 
-pieces_of = storage.pieces
+pieces_of = storage.split_block
 
 
 def test_columns_are_plain_npy_files_mapped_and_not_read(folder):
@@ -118,7 +118,7 @@ def test_progress_counts_blocks(tmp_path):
 
 
 def test_saving_a_long_loop_needs_memory_for_pieces_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "pieces", lambda *at: pieces_of(*at, 1 << 12))
+    monkeypatch.setattr(storage, "split_block", lambda *at: pieces_of(*at, 1 << 12))
     launch = Launch(kernel="loop", grid=(1, 1, 1), block=(64, 1, 1))
 
     def peak(trips):

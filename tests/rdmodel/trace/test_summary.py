@@ -57,10 +57,10 @@ def test_the_summary_is_what_loops_and_sets_say(trace, line):
 @given(trace=st.one_of(column_traces(), program_traces()), limit=st.integers(1, 200))
 def test_the_size_of_pieces_and_merges_does_not_show(trace, limit):
     whole = summarise(trace)
-    cut = module.pieces
+    cut = module.split_block
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "pieces", lambda *at: cut(*at, limit))
-        patch.setattr(module, "_MERGE_LINES", limit)
+        patch.setattr(module, "split_block", lambda *at: cut(*at, limit))
+        patch.setattr(module, "_LINES_PER_MERGE", limit)
         assert summarise(trace) == whole
 
 

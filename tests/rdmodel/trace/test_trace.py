@@ -295,3 +295,20 @@ def test_a_segment_of_other_lanes_is_the_same_but_for_what_is_given():
         assert found.trips == 5
         assert all(getattr(found, name) is column for name, column in columns.items())
         assert all(getattr(found, name) is (other if name in changed else lanes)[name] for name in lanes)
+
+
+def test_a_trace_is_stored_unless_it_makes_its_blocks():
+    class OnDemand(Trace):
+        def block(self, block: int) -> Columns:
+            return super().block(block)
+
+    launch, columns = Launch(kernel="k", grid=(1, 1, 1), block=(96, 1, 1)), Columns(**three_warps())
+    assert Trace(launch, columns).stored
+    assert not OnDemand(launch, columns).stored
+
+
+def test_a_plain_trace_knows_no_parameters_and_shortens_nothing():
+    trace = Trace(Launch(kernel="k", grid=(1, 1, 1), block=(96, 1, 1)), Columns(**three_warps()))
+    assert trace.params == {}
+    assert trace.shortened(0.5) is None
+    assert trace.any_order

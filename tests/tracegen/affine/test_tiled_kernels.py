@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError, LaunchError, TraceError
-from rdmodel.trace import EVERY, Op
+from rdmodel.trace import EVERY_ITERATION, Op
 from tests.tracegen.affine.test_affine import assert_as_naive, columns
 from tracegen.affine import AffineKernel, Load, Loop, load_affine, to_json
 from tracegen.affine.nest import NestAccess, walk
@@ -186,7 +186,7 @@ def test_k_tiles_that_do_the_same_are_iterations_of_one_segment():
     trace = tracegen.affine_kernel("gemm.tiled", **sizes)
     longest = max(trace.block(0), key=lambda segment: segment.instructions)
     assert longest.trips == 100 // 4 - 2  # the first waits for other loads, the second is the one that is repeated
-    assert (longest.loop_exit == EVERY).sum() == 2 * 4  # both loads of the last k, for each of four points
+    assert (longest.loop_exit == EVERY_ITERATION).sum() == 2 * 4  # both loads of the last k, for each of four points
     assert len(trace.block(0)) < 40
     assert_as_naive(json_of("gemm.tiled", **sizes), trace, 3)
 

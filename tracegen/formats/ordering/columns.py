@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns
-from rdmodel.trace.storage import compact
+from rdmodel.trace.storage import compact_ids
 from tracegen.formats.ordering._gather import unpack
 from tracegen.formats.ordering.external_sort import TemporaryFile
 from tracegen.formats.ordering.rows import (
@@ -154,4 +154,4 @@ class Sink:
         self._close_blocks(np.array([self._block]), self._lengths[None, :])
         columns = {name: column.finish() for name, column in self._columns.items()}
         blocks = columns.pop("blocks")
-        return Columns(**columns), compact(blocks)
+        return Columns(**columns), compact_ids(blocks)
