@@ -7,7 +7,7 @@ from collections import deque
 from rdmodel.policies import PD, StreamingBypass
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.instruction import MachineInstruction
-from rdmodel.reference.machine.l1 import L1, OUTCOMES, Failure, Outcome, is_served
+from rdmodel.reference.machine.l1 import L1, L1_OUTCOMES, L1Failure, L1Outcome, is_served
 from rdmodel.reference.machine.messages import Transaction
 from rdmodel.reference.machine.warps import Warp
 from rdmodel.reference.machine.ways import Way
@@ -16,18 +16,18 @@ from rdmodel.reference.machine.ways import Way
 class Admission:
     """Every load may use the L1 `l1`, but bypasses it where it would fail for one of `stalls`."""
 
-    def __init__(self, l1: L1, stalls: frozenset[Failure]) -> None:
+    def __init__(self, l1: L1, stalls: frozenset[L1Failure]) -> None:
         self._l1 = l1
         self._stalls = stalls
 
-    def load(self, transaction: Transaction) -> Outcome | Failure:
+    def load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         """Serve a transaction of a load, or change nothing and say what is missing."""
-        absent = self._l1.absent(transaction.line)
+        absent = self._l1.is_absent(transaction.line)
         outcome = self._load(transaction)
         if outcome in self._stalls:
             outcome = self._l1.bypass(transaction)
         if is_served(outcome):
-            self._served(transaction, outcome, absent=absent)
+            self._on_load(transaction, outcome, absent=absent)
         return outcome
 
     def fill(self, line: int) -> list[Transaction]:
@@ -36,47 +36,47 @@ class Admission:
 
     # What else happens, for those who look back on it.
 
-    def began(self, warp: Warp) -> None:
+    def on_warp_begin(self, warp: Warp) -> None:
         """Take note that a warp that has an instruction begins (E3)."""
 
-    def issued(self, instruction: MachineInstruction) -> None:
+    def on_issue(self, instruction: MachineInstruction) -> None:
         """Take note that a memory instruction issues (S4)."""
 
-    def instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
+    def on_instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
         """Take note that the last transaction of an instruction has been served (S3)."""
 
-    def ended(self, warp: Warp) -> None:
+    def on_warp_end(self, warp: Warp) -> None:
         """Take note that a warp has ended (E2)."""
 
     def end_cycle(self, now: int) -> None:
         """Take note of the end of cycle `now` (E0)."""
 
-    def _load(self, transaction: Transaction) -> Outcome | Failure:
+    def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         return self._l1.load(transaction)
 
-    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
+    def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
         """Take note of what became of a load; `absent` tells whether it did not find its line."""
 
 
-class NoLoads(Admission):
+class BypassAllLoads(Admission):
     """``bypass-all``: no load uses the L1."""
 
-    def _load(self, transaction: Transaction) -> Outcome | Failure:
+    def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         return self._l1.bypass(transaction)
 
 
-class Protection(Admission):
+class DistanceProtection(Admission):
     """``pd``: lines are protected for a while, and what would displace them bypasses."""
 
-    def __init__(self, l1: L1, stalls: frozenset[Failure], policy: PD, *, allocate_on_miss: bool) -> None:
+    def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: PD, *, allocate_on_miss: bool) -> None:
         super().__init__(l1, stalls)
         self._distance = policy.distance
         self._allocate_on_miss = allocate_on_miss
         # Of each set, after which use of any line the last loads were served.
         self._last_loads: dict[int, deque[int]] = {}
 
-    def _load(self, transaction: Transaction) -> Outcome | Failure:
-        if self._allocate_on_miss and self._l1.absent(transaction.line):
+    def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
+        if self._allocate_on_miss and self._l1.is_absent(transaction.line):
             way = self._l1.victim(transaction.line)
             if way is not None and self._is_protected(way):
                 return self._l1.bypass(transaction)
@@ -98,36 +98,36 @@ class Protection(Admission):
         last_loads = self._last_loads.get(self._l1.set_of(way.line), ())
         return sum(use >= way.last_use for use in last_loads) < self._distance
 
-    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
+    def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
         last_loads = self._last_loads.setdefault(self._l1.set_of(transaction.line), deque(maxlen=self._distance))
         last_loads.append(self._l1.ways.uses)
 
 
-class Closing(Admission):
+class StreamingAdmission(Admission):
     """``streaming-bypass``: the L1 is closed while hardly any load finds its line."""
 
-    def __init__(self, l1: L1, stalls: frozenset[Failure], policy: StreamingBypass) -> None:
+    def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: StreamingBypass) -> None:
         super().__init__(l1, stalls)
         self._gate = Gate(policy)
 
-    def _load(self, transaction: Transaction) -> Outcome | Failure:
+    def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         if self._gate.is_open:
             return super()._load(transaction)
         outcome = self._l1.bypass(transaction)
-        if outcome in OUTCOMES:
-            self._look(transaction.line)
+        if outcome in L1_OUTCOMES:
+            self._update_tags(transaction.line)
         return outcome
 
-    def _look(self, line: int) -> None:
+    def _update_tags(self, line: int) -> None:
         """Keep the tags of a closed L1 up to date."""
         way = self._l1.find(line)
         if way is not None:
             self._l1.ways.touch(way)
-        elif self._l1.absent(line):
+        elif self._l1.is_absent(line):
             self._l1.remember(line)
 
-    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
-        self._gate.looked(absent=absent)
+    def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
+        self._gate.count_read(absent=absent)
 
     def end_cycle(self, now: int) -> None:
         """At the end of a period, open or close."""

@@ -22,12 +22,12 @@ class VictimTags:
 
     def enter(self, line: int) -> None:
         """Make a line the most recently used one of its set."""
-        self.take(line)
+        self.remove(line)
         lines = self._set_of(line)
         lines.append(line)
         del lines[: -self._ways]
 
-    def take(self, line: int) -> bool:
+    def remove(self, line: int) -> bool:
         """Take a line out; tell whether it was there."""
         lines = self._set_of(line)
         if line not in lines:
@@ -49,30 +49,30 @@ class Scores:
         self._tags: dict[Owner, VictimTags] = {}
         self._hits = 0
 
-    def begin(self, warp: Owner) -> None:
+    def add_warp(self, warp: Owner) -> None:
         """Give a warp that begins its score and empty tags."""
         self._scores[warp] = self._policy.base
         self._tags[warp] = VictimTags(self._policy.entries, self._policy.ways)
 
-    def end(self, warp: Owner) -> None:
+    def remove_warp(self, warp: Owner) -> None:
         """Forget a warp that has ended."""
         del self._scores[warp], self._tags[warp]
 
-    def lose(self, warp: Owner, line: int) -> None:
+    def record_lost_line(self, warp: Owner, line: int) -> None:
         """Take note that a line that a warp brought is replaced."""
         if warp in self._tags:
             self._tags[warp].enter(line)
 
-    def miss(self, warp: Owner, line: int, active: int, instructions: int) -> None:
+    def record_miss(self, warp: Owner, line: int, active: int, instructions: int) -> None:
         """Take note that a load did not find its line, after so many instructions; raise the score if it was lost."""
-        if not self._tags[warp].take(line):
+        if not self._tags[warp].remove(line):
             return
         self._hits += 1
         cutoff = self._policy.base * active
         score = int(float(self._policy.throttle * cutoff) * self._hits / instructions)
         self._scores[warp] = max(self._scores[warp], score)
 
-    def decide(self, active: Sequence[Warp]) -> None:
+    def choose_loaders(self, active: Sequence[Warp]) -> None:
         """Decide which of the active warps may issue loads in this cycle."""
         order = sorted(active, key=lambda warp: (-self._scores[warp.owner], warp.age))
         cutoff = self._policy.base * len(active)
@@ -88,7 +88,7 @@ class Scores:
         self._scores = {warp: max(score - 1, self._policy.base) for warp, score in self._scores.items()}
 
 
-class LostLocality(Throttle):
+class LostLocalityThrottle(Throttle):
     """Every SM has its own `Scores`."""
 
     def __init__(self, policy: CCWS, sms: int) -> None:
@@ -98,26 +98,26 @@ class LostLocality(Throttle):
         """Return what a warp of an SM may do now."""
         return Permit.ALLOCATE if warp.owner in self._sms[sm].may_load else Permit.WAIT
 
-    def began(self, sm: int, warp: Warp) -> None:
+    def on_warp_begin(self, sm: int, warp: Warp) -> None:
         """Give a warp that begins its score and empty tags."""
-        self._sms[sm].begin(warp.owner)
+        self._sms[sm].add_warp(warp.owner)
 
-    def evicted(self, sm: int, way: Way) -> None:
+    def on_evict(self, sm: int, way: Way) -> None:
         """Enter the line that is replaced into the tags of who had brought it."""
-        self._sms[sm].lose(way.bringer, way.line)
+        self._sms[sm].record_lost_line(way.bringer, way.line)
 
-    def served(self, sm: int, transaction: Transaction, active: int, counts: Counters, *, absent: bool) -> None:
+    def on_load(self, sm: int, transaction: Transaction, active: int, counts: Counters, *, absent: bool) -> None:
         """Look for a line that was absent in the tags of its warp."""
         if absent:
-            self._sms[sm].miss(transaction.warp.owner, transaction.line, active, counts["warp_instructions"])
+            self._sms[sm].record_miss(transaction.warp.owner, transaction.line, active, counts["warp_instructions"])
 
     def before_issue(self, sm: int, active: Sequence[Warp]) -> None:
         """Decide who may load in this cycle."""
-        self._sms[sm].decide(active)
+        self._sms[sm].choose_loaders(active)
 
-    def ended(self, sm: int, warp: Warp) -> None:
+    def on_warp_end(self, sm: int, warp: Warp) -> None:
         """Forget a warp that has ended."""
-        self._sms[sm].end(warp.owner)
+        self._sms[sm].remove_warp(warp.owner)
 
     def end_cycle(self, now: int, sms: Sequence[Counters]) -> None:
         """Let all scores fall."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.messages import Reader
-from rdmodel.reference.machine.record import CHANNEL_COUNTERS, Log, counters
+from rdmodel.reference.machine.record import CHANNEL_COUNTERS, EventLog, zero_counters
 
 FAR_PAST = -(1 << 60)
 
@@ -25,7 +25,7 @@ class Bank:
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class DramRequest:
     """A line to read or write, with its place in the channel; a read that bypasses the L2 is for `reader`."""
 
     line: int
@@ -35,7 +35,7 @@ class Request:
     reader: Reader | None
 
 
-class Returned(NamedTuple):
+class ReturnedLine(NamedTuple):
     """A line that was read and is back in SM cycle `time`: for the L2, or for a reader that bypasses it."""
 
     time: int
@@ -46,9 +46,9 @@ class Returned(NamedTuple):
 class Channel:
     """The channel of partition `number`; `returns` are the lines that were read."""
 
-    def __init__(self, number: int, gpu: GPU, log: Log) -> None:
-        self.counts = counters(CHANNEL_COUNTERS)
-        self.returns: deque[Returned] = deque()
+    def __init__(self, number: int, gpu: GPU, log: EventLog) -> None:
+        self.counts = zero_counters(CHANNEL_COUNTERS)
+        self.returns: deque[ReturnedLine] = deque()
         self._number = number
         self._config = gpu.dram
         self._slices = gpu.l2.slices
@@ -56,7 +56,7 @@ class Channel:
         self._burst = -(-gpu.l1.line // gpu.dram.width)
         self._domain = Domain(gpu.dram.clock, gpu.clock)
         self._log = log
-        self._queue: list[Request] = []
+        self._queue: list[DramRequest] = []
         self._banks = [Bank() for _ in range(gpu.dram.banks)]
         self._last_act = FAR_PAST
         self._bus_free = FAR_PAST
@@ -74,7 +74,7 @@ class Channel:
     def enter(self, line: int, *, write: bool, reader: Reader | None = None) -> None:
         """Append a request; the caller made sure of room, or is allowed to exceed it."""
         row, bank = divmod(line // self._slices // self._row_lines, self._config.banks)
-        self._queue.append(Request(line, write, self._banks[bank], row, reader))
+        self._queue.append(DramRequest(line, write, self._banks[bank], row, reader))
 
     def step(self, now: int) -> None:
         """Run the channel's cycles of SM cycle `now`, with at most one command each."""
@@ -91,17 +91,17 @@ class Channel:
                 return True
         return False
 
-    def _transfer(self, request: Request, d: int) -> None:
+    def _transfer(self, request: DramRequest, d: int) -> None:
         data_end = d + self._config.tcl + self._burst
         self._bus_free = data_end
         request.bank.col = d + self._burst
         request.bank.pre = max(request.bank.pre, d + self._burst)
         self._queue.remove(request)
         self.counts["writes" if request.write else "reads"] += 1
-        self._log.note("dram", d, self._number, request.line, request.write)
+        self._log.record("dram", d, self._number, request.line, request.write)
         if not request.write:
             back = self._domain.sm_cycle(data_end) + self._config.latency
-            self.returns.append(Returned(back, request.line, request.reader))
+            self.returns.append(ReturnedLine(back, request.line, request.reader))
 
     def _open(self, d: int) -> None:
         """Open the row of the oldest request that is its bank's oldest, unless someone still wants the open row."""

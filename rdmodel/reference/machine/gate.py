@@ -13,7 +13,7 @@ class Gate:
         self._policy = policy
         self._looked = self._missed = 0
 
-    def looked(self, *, absent: bool) -> None:
+    def count_read(self, *, absent: bool) -> None:
         """Take note that a read was served; `absent` tells whether it did not find its tag."""
         self._looked += 1
         self._missed += absent

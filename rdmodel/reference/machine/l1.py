@@ -13,22 +13,22 @@ from rdmodel.gpu.config import CacheConfig
 from rdmodel.reference.machine.instruction import MachineInstruction, Owner
 from rdmodel.reference.machine.messages import Message, Transaction
 from rdmodel.reference.machine.record import Counters
-from rdmodel.reference.machine.ways import Spared, Way, Ways
+from rdmodel.reference.machine.ways import IsProtected, Way, Ways
 from rdmodel.trace import Op
 
-Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
-Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"]
-OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write", "bypassed")
+L1Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
+L1Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"]
+L1_OUTCOMES: tuple[L1Outcome, ...] = ("hit", "pending", "miss", "write", "bypassed")
 """What becomes of an access that is served, by its number in the log."""
 
 
-def is_served(outcome: Outcome | Failure) -> TypeGuard[Outcome]:
+def is_served(outcome: L1Outcome | L1Failure) -> TypeGuard[L1Outcome]:
     """Tell whether an access was served, and not refused."""
-    return outcome in OUTCOMES
+    return outcome in L1_OUTCOMES
 
 
 @dataclass(slots=True, eq=False)
-class Mshr:
+class L1Mshr:
     """A line in flight: who missed, the transactions that wait for it, and the way reserved for it, if any.
 
     The first of the transactions is the miss, the others are pending hits.
@@ -44,14 +44,14 @@ class Mshr:
 class L1:
     """The cache of one SM. `counts` are the SM's counters; `miss_queue` is emptied by whoever sends.
 
-    Loads replace no line that is `spared`, unless a local store wrote the new one on its way. Whenever a valid line is
-    replaced by another one, all of `on_evict` are called with its way.
+    Loads replace no line that is `protected`, unless a local store wrote the new one on its way. Whenever a valid line is
+    replaced by another one, all of `on_evict` are listener with its way.
     """
 
     def __init__(self, cache: CacheConfig, counts: Counters) -> None:
         self.miss_queue: deque[Message] = deque()
-        self.mshrs: dict[int, Mshr] = {}
-        self.spared: Spared = lambda way: False
+        self.mshrs: dict[int, L1Mshr] = {}
+        self.is_protected: IsProtected = lambda way: False
         self.on_evict: list[Callable[[Way], None]] = []
         self.ways = Ways(cache.sets, cache.ways)
         self._cache = cache
@@ -64,7 +64,7 @@ class L1:
         """Return the way that holds `line` or is reserved for it."""
         return self.ways.find(self.set_of(line), line)
 
-    def absent(self, line: int) -> bool:
+    def is_absent(self, line: int) -> bool:
         """Tell whether `line` is neither valid nor in flight."""
         return line not in self.mshrs and self.find(line) is None
 
@@ -73,10 +73,10 @@ class L1:
         return self.ways.victim(self.set_of(line))
 
     def victim_of_load(self, line: int) -> Way | None:
-        """Return the way that `line` would take now; None if all of its set are reserved or spared."""
-        return self.ways.victim(self.set_of(line), self.spared)
+        """Return the way that `line` would take now; None if all of its set are reserved or protected."""
+        return self.ways.victim(self.set_of(line), self.is_protected)
 
-    def brought_by(self, line: int) -> Transaction | None:
+    def bringing_load(self, line: int) -> Transaction | None:
         """Return the transaction that brought a line that is there or in flight; None if it was a store."""
         if line in self.mshrs:
             return self.mshrs[line].transactions[0]
@@ -84,13 +84,13 @@ class L1:
         assert way is not None
         return way.load
 
-    def loads_of(self, line: int) -> int:
+    def count_loads(self, line: int) -> int:
         """Return how many transactions of loads brought or found a line that is there or in flight."""
         if line in self.mshrs:
             return len(self.mshrs[line].transactions)
         way = self.find(line)
         assert way is not None
-        return way.found + (way.load is not None)
+        return way.reuses + (way.load is not None)
 
     def fill(self, line: int) -> list[Transaction]:
         """Make a line that was in flight valid, free its MSHR, and return the transactions that waited."""
@@ -102,7 +102,7 @@ class L1:
             self._evict(way, mshr.owner)
             self.ways.place(way, line, "valid", mshr.owner, dirty=mshr.dirty)
         way.state = "valid"
-        way.load, way.found = mshr.transactions[0], len(mshr.transactions) - 1
+        way.load, way.reuses = mshr.transactions[0], len(mshr.transactions) - 1
         return mshr.transactions
 
     def abandon(self, line: int) -> list[Transaction]:
@@ -113,28 +113,28 @@ class L1:
 
     # Every access serves one transaction, or changes nothing and says what is missing.
 
-    def load(self, transaction: Transaction) -> Outcome | Failure:
+    def load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         """Serve a transaction of a load: a hit, a pending hit, or a miss; one that may not allocate bypasses then."""
         line = transaction.line
         mshr = self.mshrs.get(line)
         way = self.find(line)
-        outcome: Outcome | Failure
+        outcome: L1Outcome | L1Failure
         if mshr is None and way is None and not transaction.allocating:
             return self.bypass(transaction)
         if mshr is not None:
             outcome = self._merge(mshr, transaction)
         elif way is not None:
             self.ways.touch(way)
-            way.found += 1
+            way.reuses += 1
             self._counts["hits"] += 1
             outcome = "hit"
         else:
             outcome = self._miss(transaction)
-        if outcome in OUTCOMES:
+        if outcome in L1_OUTCOMES:
             self._move_to_top(line)
         return outcome
 
-    def bypass(self, transaction: Transaction) -> Outcome | Failure:
+    def bypass(self, transaction: Transaction) -> L1Outcome | L1Failure:
         """Read a line past the cache, which does not notice."""
         if not self._has_queue_slot():
             return "fail_miss_queue"
@@ -142,13 +142,13 @@ class L1:
         self._counts["bypassed"] += 1
         return "bypassed"
 
-    def store(self, instruction: MachineInstruction, owner: Owner, line: int) -> Outcome | Failure:
+    def store(self, instruction: MachineInstruction, owner: Owner, line: int) -> L1Outcome | L1Failure:
         """Serve a transaction of a store or atomic of warp `owner`."""
         if instruction.op == Op.STORE and instruction.local:
             return self._store_local(owner, line)
         return self._store_global(line)
 
-    def _merge(self, mshr: Mshr, transaction: Transaction) -> Outcome | Failure:
+    def _merge(self, mshr: L1Mshr, transaction: Transaction) -> L1Outcome | L1Failure:
         limit = self._cache.mshr_merge
         if limit is not None and len(mshr.transactions) >= limit:
             return "fail_mshr_merge"
@@ -158,7 +158,7 @@ class L1:
         self._counts["pending_hits"] += 1
         return "pending"
 
-    def _miss(self, transaction: Transaction) -> Outcome | Failure:
+    def _miss(self, transaction: Transaction) -> L1Outcome | L1Failure:
         owner, line = transaction.warp.owner, transaction.line
         way = self.victim_of_load(line) if self._cache.allocate == "miss" else None
         if self._cache.allocate == "miss" and way is None:
@@ -171,12 +171,12 @@ class L1:
             self._evict(way, owner)
             self.ways.place(way, line, "reserved", owner)
             way.load = transaction
-        self.mshrs[line] = Mshr(owner, way, [transaction])
+        self.mshrs[line] = L1Mshr(owner, way, [transaction])
         self.miss_queue.append(Message(line, write=False))
         self._counts[self._cause(line)] += 1
         return "miss"
 
-    def _store_global(self, line: int) -> Outcome | Failure:
+    def _store_global(self, line: int) -> L1Outcome | L1Failure:
         if not self._has_queue_slot():
             return "fail_miss_queue"
         way = self.find(line)
@@ -186,7 +186,7 @@ class L1:
         self._counts["writes"] += 1
         return "write"
 
-    def _store_local(self, owner: Owner, line: int) -> Outcome | Failure:
+    def _store_local(self, owner: Owner, line: int) -> L1Outcome | L1Failure:
         mshr = self.mshrs.get(line)
         way = self.find(line)
         if way is not None and way.ghost:
@@ -228,8 +228,8 @@ class L1:
         self._write_back(way)
         if way.state != "valid" or way.ghost:
             return
-        for called in self.on_evict:
-            called(way)
+        for listener in self.on_evict:
+            listener(way)
         if way.bringer == owner:
             self._counts["intra_warp"] += 1
         elif way.bringer.block == owner.block:
@@ -243,9 +243,9 @@ class L1:
             self.miss_queue.append(Message(way.line, write=True))
 
     def _has_mshr(self, owner: Owner) -> bool:
-        held = sum(mshr.owner == owner for mshr in self.mshrs.values())
+        used_by_warp = sum(mshr.owner == owner for mshr in self.mshrs.values())
         entries, per_warp = self._cache.mshrs, self._cache.mshr_per_warp
-        return (entries is None or len(self.mshrs) < entries) and (per_warp is None or held < per_warp)
+        return (entries is None or len(self.mshrs) < entries) and (per_warp is None or used_by_warp < per_warp)
 
     def _has_queue_slot(self) -> bool:
         return len(self.miss_queue) < self._cache.miss_queue

@@ -10,12 +10,12 @@ from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.dram import Channel
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.messages import Message, Reader
-from rdmodel.reference.machine.record import SLICE_COUNTERS, counters
+from rdmodel.reference.machine.record import SLICE_COUNTERS, zero_counters
 from rdmodel.reference.machine.ways import Way, Ways
 
-Outcome = Literal["hit", "pending", "miss", "write_hit", "write_miss", "bypassed"]
-Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_dram_queue"]
-OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write_hit", "write_miss", "bypassed")
+L2Outcome = Literal["hit", "pending", "miss", "write_hit", "write_miss", "bypassed"]
+L2Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_dram_queue"]
+L2_OUTCOMES: tuple[L2Outcome, ...] = ("hit", "pending", "miss", "write_hit", "write_miss", "bypassed")
 """What becomes of a message that is served, by its number in the log."""
 
 READS = ("hits", "pending_hits", "misses", "bypassed")
@@ -32,7 +32,7 @@ class Arrival(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Mshr:
+class L2Mshr:
     """A line that is read from DRAM into `way`, and who waits for it, once per read."""
 
     way: Way
@@ -46,13 +46,13 @@ class Slice:
     """
 
     def __init__(self, gpu: GPU, channel: Channel, gate: Gate | None) -> None:
-        self.counts = counters(SLICE_COUNTERS)
+        self.counts = zero_counters(SLICE_COUNTERS)
         self.input: deque[Arrival] = deque()
         self.waiting: deque[int] = deque()
         self._config = gpu.l2
         self._sets = gpu.l2.sets(gpu.l1.line)
         self._ways = Ways(self._sets, gpu.l2.ways)
-        self._mshrs: dict[int, Mshr] = {}
+        self._mshrs: dict[int, L2Mshr] = {}
         self._channel = channel
         self._gate = gate
 
@@ -67,10 +67,10 @@ class Slice:
         mshr.way.state = "valid"
         return mshr.readers
 
-    def serve(self, sm: int, message: Message) -> Outcome | Failure:
+    def serve(self, sm: int, message: Message) -> L2Outcome | L2Failure:
         """Serve a message of `sm`, or change nothing and say what is missing; counts either."""
         outcome = self._write(message.line) if message.write else self._read(Reader(sm, message.bypass), message.line)
-        if outcome not in OUTCOMES:
+        if outcome not in L2_OUTCOMES:
             self.counts[outcome] += 1
             return outcome
         self.counts["writes" if message.write else "reads"] += 1
@@ -78,18 +78,18 @@ class Slice:
             self.counts[COUNTED[outcome]] += 1
         return outcome
 
-    def _read(self, reader: Reader, line: int) -> Outcome | Failure:
+    def _read(self, reader: Reader, line: int) -> L2Outcome | L2Failure:
         way = self._ways.find(self._set_of(line), line)
         is_clean = way is None or (way.state == "valid" and not way.dirty)
         if self._gate is not None and not self._gate.is_open and is_clean:
             outcome = self._bypass(reader, line, way)
         else:
             outcome = self._read_open(reader, line, way)
-        if self._gate is not None and outcome in OUTCOMES:
-            self._gate.looked(absent=way is None)
+        if self._gate is not None and outcome in L2_OUTCOMES:
+            self._gate.count_read(absent=way is None)
         return outcome
 
-    def _read_open(self, reader: Reader, line: int, way: Way | None) -> Outcome | Failure:
+    def _read_open(self, reader: Reader, line: int, way: Way | None) -> L2Outcome | L2Failure:
         if way is None:
             return self._miss(reader, line)
         if way.state == "valid":
@@ -102,7 +102,7 @@ class Slice:
         self._ways.touch(way)
         return "pending"
 
-    def _miss(self, reader: Reader, line: int) -> Outcome | Failure:
+    def _miss(self, reader: Reader, line: int) -> L2Outcome | L2Failure:
         way = self._ways.victim(self._set_of(line))
         if way is None:
             return "fail_line_alloc"
@@ -112,11 +112,11 @@ class Slice:
             return "fail_dram_queue"
         self._evict(way)
         self._ways.place(way, line, "reserved")
-        self._mshrs[line] = Mshr(way, [reader])
+        self._mshrs[line] = L2Mshr(way, [reader])
         self._channel.enter(line, write=False)
         return "miss"
 
-    def _bypass(self, reader: Reader, line: int, way: Way | None) -> Outcome | Failure:
+    def _bypass(self, reader: Reader, line: int, way: Way | None) -> L2Outcome | L2Failure:
         """Read a line past the slice, which only keeps its tag, in a way that it has or is given."""
         if not self._channel.has_room:
             return "fail_dram_queue"
@@ -146,7 +146,7 @@ class Slice:
                 if way.state == "valid" and way.ghost:
                     way.state = "invalid"
 
-    def _write(self, line: int) -> Outcome | Failure:
+    def _write(self, line: int) -> L2Outcome | L2Failure:
         way = self._ways.find(self._set_of(line), line)
         if way is not None:
             way.dirty, way.ghost = True, False

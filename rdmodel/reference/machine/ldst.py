@@ -11,26 +11,26 @@ from rdmodel.reference.machine.warps import Warp
 
 
 @dataclass(slots=True, eq=False)
-class Queued:
+class QueuedInstruction:
     """A memory instruction in the LD/ST unit: number `number` of its warp, and whether its lines may be given ways.
 
-    `taken` of its transactions have left the queue, and `served` have been served.
+    `started` of its transactions have left the queue, and `served` have been served.
     """
 
     warp: Warp
     number: int
     instruction: MachineInstruction
     allocating: bool = True
-    taken: int = 0
+    started: int = 0
     served: int = 0
 
     @property
     def line(self) -> int:
         """The line of the next transaction."""
-        return self.instruction.lines[self.taken]
+        return self.instruction.lines[self.started]
 
 
-Attempt = Callable[[Queued, int, int], bool]
+Attempt = Callable[[QueuedInstruction, int, int], bool]
 """Lets a transaction of an instruction access the L1: instruction, line, cycle; tells whether it was served."""
 
 
@@ -38,7 +38,7 @@ class LoadStoreUnit:
     """A `queue` of instructions. `attempt` accesses the L1."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self.queue: deque[Queued] = deque()
+        self.queue: deque[QueuedInstruction] = deque()
         self._attempt = attempt
 
     @property
@@ -49,11 +49,11 @@ class LoadStoreUnit:
     def step(self, now: int) -> None:
         """S3: one transaction of the head of the queue accesses the L1."""
         if self.queue and self._attempt(self.queue[0], self.queue[0].line, now):
-            self._take()
+            self._pop_transaction()
 
-    def _take(self) -> None:
+    def _pop_transaction(self) -> None:
         """Take the next transaction out of the queue."""
         head = self.queue[0]
-        head.taken += 1
-        if head.taken == len(head.instruction.lines):
+        head.started += 1
+        if head.started == len(head.instruction.lines):
             self.queue.popleft()

@@ -7,17 +7,17 @@ from typing import Protocol
 
 from rdmodel.gpu.config import GPU
 from rdmodel.policies import Policy
-from rdmodel.reference.machine.choice import slice_gate
+from rdmodel.reference.machine.choice import make_slice_gate
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
-from rdmodel.reference.machine.l2 import OUTCOMES, Arrival, Slice
+from rdmodel.reference.machine.l2 import L2_OUTCOMES, Arrival, Slice
 from rdmodel.reference.machine.messages import HEADER, Answer, Message, Reader
-from rdmodel.reference.machine.record import Counters, Log
+from rdmodel.reference.machine.record import Counters, EventLog
 from rdmodel.reference.machine.sm import SM
 
 
-class Memory(Protocol):
+class MemorySystem(Protocol):
     """What takes the messages of the SMs and answers their reads."""
 
     @property
@@ -51,7 +51,7 @@ class IdealMemory:
     def send(self, sm: SM, now: int) -> None:
         """Take the whole miss queue."""
         while sm.l1.miss_queue:
-            message = take_message(sm)
+            message = pop_message(sm)
             if not message.write:
                 sm.responses.append(Answer(now + self._latency, message.line, message.bypass))
 
@@ -72,7 +72,7 @@ class IdealMemory:
 class Partitions:
     """Crossbar, L2 slices and DRAM channels."""
 
-    def __init__(self, gpu: GPU, sms: Sequence[SM], policies: Sequence[Policy], log: Log) -> None:
+    def __init__(self, gpu: GPU, sms: Sequence[SM], policies: Sequence[Policy], log: EventLog) -> None:
         self._sms = sms
         self._log = log
         self._line = gpu.l1.line
@@ -80,12 +80,12 @@ class Partitions:
         self._crossbar = Crossbar(gpu.crossbar, gpu.clock, len(sms), gpu.l2.slices)
         self._domain = Domain(gpu.l2.clock, gpu.clock)
         self._channels = [Channel(number, gpu, log) for number in range(gpu.l2.slices)]
-        self._slices = [Slice(gpu, channel, slice_gate(policies)) for channel in self._channels]
+        self._slices = [Slice(gpu, channel, make_slice_gate(policies)) for channel in self._channels]
 
     @property
     def idle(self) -> bool:
         """Whether nothing is left to do."""
-        return all(piece.idle for piece in self._slices)
+        return all(l2_slice.idle for l2_slice in self._slices)
 
     def send(self, sm: SM, now: int) -> None:
         """Send messages while the SM's port is free and the next one's slice has room."""
@@ -96,7 +96,7 @@ class Partitions:
                 if sm.number not in target.waiting:
                     target.waiting.append(sm.number)
                 return
-            message = take_message(sm)
+            message = pop_message(sm)
             size = message.size(self._line)
             arrival = self._crossbar.carry(self._crossbar.requests, sm.number, number, size, now)
             target.input.append(Arrival(arrival + self._latency, sm.number, message))
@@ -124,9 +124,9 @@ class Partitions:
             return
         _, sm, message = source.input[0]
         outcome = source.serve(sm, message)
-        if outcome not in OUTCOMES:
+        if outcome not in L2_OUTCOMES:
             return
-        self._log.note("slice", now, number, message.line, OUTCOMES.index(outcome))
+        self._log.record("slice", now, number, message.line, L2_OUTCOMES.index(outcome))
         if outcome == "hit":
             self._answer(number, Reader(sm, message.bypass), message.line, now)
         source.input.popleft()
@@ -135,8 +135,8 @@ class Partitions:
 
     def end_cycle(self, now: int) -> None:
         """Let every slice look back on its reads."""
-        for piece in self._slices:
-            piece.end_cycle(now)
+        for l2_slice in self._slices:
+            l2_slice.end_cycle(now)
 
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
         size = HEADER + self._line
@@ -145,18 +145,18 @@ class Partitions:
 
     def check_drained(self) -> None:
         """Assert that every partition holds nothing, and that what the SMs sent has come to the slices."""
-        for piece in self._slices:
-            piece.check_drained()
+        for l2_slice in self._slices:
+            l2_slice.check_drained()
         for kind in ("read", "write"):
             sent = sum(sm.counts[f"{kind}_messages"] for sm in self._sms)
-            assert sent == sum(piece.counts[f"{kind}s"] for piece in self._slices)
+            assert sent == sum(l2_slice.counts[f"{kind}s"] for l2_slice in self._slices)
 
     def counters(self) -> tuple[list[Counters], list[Counters]]:
         """Return the counters of the slices and of the channels."""
-        return [piece.counts for piece in self._slices], [channel.counts for channel in self._channels]
+        return [l2_slice.counts for l2_slice in self._slices], [channel.counts for channel in self._channels]
 
 
-def take_message(sm: SM) -> Message:
+def pop_message(sm: SM) -> Message:
     """Take the head of an SM's miss queue, and count it."""
     message = sm.l1.miss_queue.popleft()
     sm.counts["write_messages" if message.write else "read_messages"] += 1

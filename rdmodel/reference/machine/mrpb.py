@@ -6,15 +6,15 @@ from collections import deque
 from dataclasses import dataclass
 
 from rdmodel.policies import MRPB
-from rdmodel.reference.machine.ldst import Attempt, LoadStoreUnit, Queued
+from rdmodel.reference.machine.ldst import Attempt, LoadStoreUnit, QueuedInstruction
 from rdmodel.trace import Op
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class BufferedTransaction:
     """A transaction of a load that entered the buffer in cycle `entered`."""
 
-    load: Queued
+    load: QueuedInstruction
     line: int
     entered: int
 
@@ -27,7 +27,7 @@ class PrioritizationBuffer(LoadStoreUnit):
         self._policy = policy
         self._block_warps = block_warps
         count = {"warp": slots * block_warps, "block": slots, "warp-in-block": block_warps}[policy.signature]
-        self._waiting: list[deque[Waiting]] = [deque() for _ in range(count)]
+        self._waiting: list[deque[BufferedTransaction]] = [deque() for _ in range(count)]
         self._last = -1  # the queue that was drained last
         self._selected: int | None = None  # the queue whose head could not be served
         self._flushing: int | None = None
@@ -82,14 +82,14 @@ class PrioritizationBuffer(LoadStoreUnit):
         number = self._queue_of(head)
         queue = self._waiting[number]
         if head.instruction.op == Op.LOAD and (self._policy.entries is None or len(queue) < self._policy.entries):
-            queue.append(Waiting(head, head.line, now))
-            self._take()
+            queue.append(BufferedTransaction(head, head.line, now))
+            self._pop_transaction()
         elif queue:
             self._flushing = number if self._policy.flush else None
         elif l1_is_free and self._attempt(head, head.line, now):
-            self._take()
+            self._pop_transaction()
 
-    def _queue_of(self, queued: Queued) -> int:
+    def _queue_of(self, queued: QueuedInstruction) -> int:
         slot = queued.warp.slot
         block_slot, warp = divmod(slot, self._block_warps)
         return {"warp": slot, "block": block_slot, "warp-in-block": warp}[self._policy.signature]

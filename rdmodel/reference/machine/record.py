@@ -54,21 +54,21 @@ Counters = dict[str, int]
 Entry = tuple[object, ...]
 
 
-def counters(names: Iterable[str]) -> Counters:
+def zero_counters(names: Iterable[str]) -> Counters:
     """Return a counter at 0 for every name."""
     return dict.fromkeys(names, 0)
 
 
-class Log:
-    """What happened, in order; its length is known (`happened`) even where the entries are not kept."""
+class EventLog:
+    """What events, in order; its length is known (`events`) even where the entries are not kept."""
 
     def __init__(self, *, keep: bool) -> None:
         self.entries: list[Entry] = []
-        self.happened = 0
+        self.events = 0
         self._keep = keep
 
-    def note(self, *entry: object) -> None:
+    def record(self, *entry: object) -> None:
         """Take note of one event: its name, its time, and what the contract of the log says of it."""
-        self.happened += 1
+        self.events += 1
         if self._keep:
             self.entries.append(entry)

@@ -36,13 +36,13 @@ class Throttle:
 
     # What else happens. The active warps of an SM are those that have not ended and do not wait at a barrier.
 
-    def began(self, sm: int, warp: Warp) -> None:
+    def on_warp_begin(self, sm: int, warp: Warp) -> None:
         """Take note that a warp that has an instruction begins (E3)."""
 
-    def evicted(self, sm: int, way: Way) -> None:
+    def on_evict(self, sm: int, way: Way) -> None:
         """Take note that a valid line of an L1 is replaced by another one (S1, S3)."""
 
-    def served(self, sm: int, transaction: Transaction, active: int, counts: Counters, *, absent: bool) -> None:
+    def on_load(self, sm: int, transaction: Transaction, active: int, counts: Counters, *, absent: bool) -> None:
         """Take note of a load that was served on an SM with so many active warps (S3), its eviction being done.
 
         `absent` tells whether it did not find its line.
@@ -51,14 +51,14 @@ class Throttle:
     def before_issue(self, sm: int, active: Sequence[Warp]) -> None:
         """Take note that the active warps of an SM are to be asked for instructions (before S4)."""
 
-    def ended(self, sm: int, warp: Warp) -> None:
+    def on_warp_end(self, sm: int, warp: Warp) -> None:
         """Take note that a warp has ended (E2)."""
 
     def end_cycle(self, now: int, sms: Sequence[Counters]) -> None:
         """Take note of the end of cycle `now` (E0), with the counters of all SMs."""
 
 
-class StaticLimit(Throttle):
+class StaticWarpLimit(Throttle):
     """``swl``: the oldest warps of a scheduler may."""
 
     def __init__(self, policy: SWL) -> None:
@@ -70,7 +70,7 @@ class StaticLimit(Throttle):
         return Permit.ALLOCATE if rank < self._warps else Permit.WAIT
 
 
-class Tokens(Throttle):
+class TokenThrottle(Throttle):
     """``pcal``: the oldest warps may, the next ones must not allocate."""
 
     def __init__(self, policy: PCAL) -> None:
@@ -83,15 +83,15 @@ class Tokens(Throttle):
         return Permit.PASS if rank < self._policy.tokens + self._policy.extra else Permit.WAIT
 
 
-class CoresSampling(Throttle):
-    """``dwt-cs`` on so many SMs whose schedulers have `most_warps` warps at most: watches, samples and decides."""
+class SamplingThrottle(Throttle):
+    """``dwt-cs`` on so many SMs whose schedulers have `max_warps` warps at most: watches, samples and decides."""
 
-    def __init__(self, policy: DWTCS, sms: int, most_warps: int) -> None:
+    def __init__(self, policy: DWTCS, sms: int, max_warps: int) -> None:
         self._policy = policy
-        self._most_warps = most_warps
+        self._max_warps = max_warps
         self._limits: list[int | None] = [None] * sms
         self._streak = 0
-        self._round: int | None = None  # None: not sampling
+        self._stage: int | None = None  # None: not sampling
         self._periods_left = 0
         self._executed = [0] * sms  # while sampling
         # What the counters stood at when the period began.
@@ -112,10 +112,10 @@ class CoresSampling(Throttle):
         executed = [after - before for before, after in zip(self._instructions, instructions, strict=True)]
         missed = misses - self._misses
         self._misses, self._instructions = misses, instructions
-        if self._round is None:
+        if self._stage is None:
             self._watch(missed, sum(executed))
         else:
-            self._sample(self._round, executed)
+            self._sample(self._stage, executed)
 
     def _watch(self, misses: int, instructions: int) -> None:
         thrashing = instructions > 0 and 1000 * misses / instructions > self._policy.mpki
@@ -123,30 +123,30 @@ class CoresSampling(Throttle):
         if self._streak < self._policy.confirm:
             return
         if self._policy.limit is None:
-            self._begin_round(0)
+            self._begin_stage(0)
         else:
             self._decide(self._policy.limit)
 
-    def _sample(self, round_: int, executed: list[int]) -> None:
+    def _sample(self, stage: int, executed: list[int]) -> None:
         self._executed = [so_far + now for so_far, now in zip(self._executed, executed, strict=True)]
         self._periods_left -= 1
         if self._periods_left:
             return
         sms = len(executed)
         winner = self._executed.index(max(self._executed))
-        if winner == sms - 1 and round_ == 0 and sms < self._most_warps:
-            self._begin_round(1)
+        if winner == sms - 1 and stage == 0 and sms < self._max_warps:
+            self._begin_stage(1)
         else:
-            self._decide(round_ * sms + winner + 1)
+            self._decide(stage * sms + winner + 1)
 
-    def _begin_round(self, round_: int) -> None:
+    def _begin_stage(self, stage: int) -> None:
         """Let every SM try a limit of its own; in the second round, those beyond the number of SMs."""
-        self._round = round_
+        self._stage = stage
         self._periods_left = self._policy.sample
         sms = len(self._limits)
         self._executed = [0] * sms
-        self._limits = [min(round_ * sms + sm + 1, self._most_warps) for sm in range(sms)]
+        self._limits = [min(stage * sms + sm + 1, self._max_warps) for sm in range(sms)]
 
     def _decide(self, limit: int) -> None:
-        self.limit = min(limit, self._most_warps)
+        self.limit = min(limit, self._max_warps)
         self._limits = [self.limit] * len(self._limits)

@@ -24,7 +24,7 @@ class Warp:
     age: int
     owner: Owner
     program: list[MachineInstruction]
-    at: int = 0
+    position: int = 0
     gap_left: int = field(init=False, default=0)
     memory_instructions: int = 0
     loads: dict[int, int] = field(default_factory=dict)
@@ -35,16 +35,16 @@ class Warp:
         self.go_to(0)
 
     @property
-    def next(self) -> MachineInstruction | None:
+    def next_instruction(self) -> MachineInstruction | None:
         """The next instruction; None at the end of the program."""
-        return self.program[self.at] if self.at < len(self.program) else None
+        return self.program[self.position] if self.position < len(self.program) else None
 
     def go_to(self, at: int) -> None:
         """Make instruction `at` the next one."""
-        self.at = at
+        self.position = at
         self.gap_left = self.program[at].gap if at < len(self.program) else 0
 
-    def returned(self, load: int) -> None:
+    def receive(self, load: int) -> None:
         """Take note that the data of one transaction of a load is there."""
         self.loads[load] -= 1
         if not self.loads[load]:
@@ -53,14 +53,14 @@ class Warp:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to issue, to access, to arrive or to wait for."""
-        return self.next is None and not self.queued and not self.loads and not self.at_barrier
+        return self.next_instruction is None and not self.queued and not self.loads and not self.at_barrier
 
-    def issuable(self, *, room: bool, may_load: bool = True) -> bool:
+    def can_issue(self, *, room: bool, may_load: bool = True) -> bool:
         """Tell whether the warp could issue now; `room` tells whether there is some in the LD/ST queue.
 
         Without `may_load`, the warp issues no loads that have transactions.
         """
-        instruction = self.next
+        instruction = self.next_instruction
         if instruction is None or self.at_barrier:
             return False
         if self.gap_left or instruction.op == Op.BARRIER:
@@ -78,17 +78,17 @@ class Warp:
 
 
 class Scheduler:
-    """One of an SM's `schedulers`: chooses among those warps of its own that could issue.
+    """One of an SM's `schedulers`: chooses among those warps of its slots that could issue.
 
-    Its warp slots are every `schedulers`-th one, `own` of them; two-level scheduling cuts them, in ascending order,
+    Its warp slots are every `schedulers`-th one, `slots` of them; two-level scheduling cuts them, in ascending order,
     into groups of `fetch_group`.
     """
 
-    def __init__(self, policy: CoreSched, schedulers: int, own: int, fetch_group: int) -> None:
+    def __init__(self, policy: CoreSched, schedulers: int, slots: int, fetch_group: int) -> None:
         self._policy = policy
         self._schedulers = schedulers
         self._fetch_group = fetch_group
-        self._groups = -(-own // fetch_group)
+        self._groups = -(-slots // fetch_group)
         self._group = 0
         self._last_slot = -1
         self._last_age = -1

@@ -29,10 +29,10 @@ class Way:
     bringer: Owner = NOBODY
     ghost: bool = False
     load: Transaction | None = None
-    found: int = 0
+    reuses: int = 0
 
 
-Spared = Callable[[Way], bool]
+IsProtected = Callable[[Way], bool]
 """Whether the line of a valid way must not be replaced."""
 
 
@@ -57,12 +57,12 @@ class Ways:
         """Return the ways of set `index`."""
         return self._sets[index]
 
-    def victim(self, index: int, spared: Spared = lambda way: False) -> Way | None:
-        """Return the way that a new line of set `index` would take; None if all are reserved or `spared`."""
+    def victim(self, index: int, is_protected: IsProtected = lambda way: False) -> Way | None:
+        """Return the way that a new line of set `index` would take; None if all are reserved or `protected`."""
         for way in self._sets[index]:
             if way.state == "invalid":
                 return way
-        valid = [way for way in self._sets[index] if way.state == "valid" and not spared(way)]
+        valid = [way for way in self._sets[index] if way.state == "valid" and not is_protected(way)]
         return min(valid, key=lambda way: way.last_use, default=None)
 
     def touch(self, way: Way) -> None:
@@ -73,5 +73,5 @@ class Ways:
     def place(self, way: Way, line: int, state: State, bringer: Owner = NOBODY, *, dirty: bool = False) -> None:
         """Give `way` to `line`, most recently used; what it held is gone."""
         way.line, way.state, way.dirty, way.bringer, way.ghost = line, state, dirty, bringer, False
-        way.load, way.found = None, 0
+        way.load, way.reuses = None, 0
         self.touch(way)

@@ -111,14 +111,14 @@ def test_a_loss_lowers_no_score(active, score):
     scores = Scores(CCWS(throttle=1))
     warps = [Warp(slot, slot, Owner(0, slot), [load(0)]) for slot in range(2)]
     for warp in warps:
-        scores.begin(warp.owner)
-    scores.lose(warps[0].owner, 7)
-    scores.lose(warps[0].owner, 8)
-    scores.miss(warps[0].owner, 7, active, 2)
-    scores.miss(warps[0].owner, 8, 1, 1000)
+        scores.add_warp(warp.owner)
+    scores.record_lost_line(warps[0].owner, 7)
+    scores.record_lost_line(warps[0].owner, 8)
+    scores.record_miss(warps[0].owner, 7, active, 2)
+    scores.record_miss(warps[0].owner, 8, 1, 1000)
     waits = 0
     while len(scores.may_load) < 2:
-        scores.decide(warps)
+        scores.choose_loaders(warps)
         waits += len(scores.may_load) < 2
         scores.decay()
     assert waits == score - 100

@@ -617,7 +617,7 @@ def test_a_full_dram_queue_stops_the_slice_until_a_column_command():
 
 
 def test_a_machine_in_which_nothing_happens_for_too_long_is_an_error(monkeypatch):
-    monkeypatch.setattr(machine_run, "PATIENCE", 50)
+    monkeypatch.setattr(machine_run, "MAX_IDLE_CYCLES", 50)
     with pytest.raises(SimulationError, match="since cycle 1"):
         one_warp(load(0), memory=100)
 

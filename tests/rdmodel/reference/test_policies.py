@@ -611,7 +611,7 @@ CONSERVED = settings(max_examples=150, deadline=None)
 def impatience():
     """Nothing happens for so long only in a machine at a standstill."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine_run, "PATIENCE", 5000)
+        patch.setattr(machine_run, "MAX_IDLE_CYCLES", 5000)
         yield
 
 
