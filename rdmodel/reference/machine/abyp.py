@@ -1,4 +1,4 @@
-"""``abyp``: loads whose lines go unused bypass."""
+"""Implement ``abyp`` in the reference machine: loads whose lines are not used again bypass the L1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from rdmodel.reference.machine.ways import Way
 
 
 class LoadCounters(Admission):
-    """Counts, by program counter, lines that went unused against uses of lines."""
+    """Admission by a saturating counter per load: up for each line evicted without a reuse, down for each reuse.
+
+    Loads share a counter if their program counters are equal modulo `entries`.
+    """
 
     def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: ABYP) -> None:
         super().__init__(l1, stalls)

@@ -1,4 +1,4 @@
-"""Which loads may use the L1."""
+"""Decide which loads of the reference machine may use the L1."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from rdmodel.reference.machine.ways import Way
 
 
 class Admission:
-    """Every load may use the L1 `l1`, but bypasses it where it would fail for one of `stalls`."""
+    """Admit every load to the L1; let a load bypass it where it would fail for one of the reasons in `stalls`.
+
+    Policies derive from this class. The ``on_...`` methods report events to them, and do nothing here.
+    """
 
     def __init__(self, l1: L1, stalls: frozenset[L1Failure]) -> None:
         self._l1 = l1
         self._stalls = stalls
 
     def load(self, transaction: Transaction) -> L1Outcome | L1Failure:
-        """Serve a transaction of a load, or change nothing and say what is missing."""
+        """Serve a transaction of a load and return its outcome, or return the failure and change nothing."""
         absent = self._l1.is_absent(transaction.line)
         outcome = self._load(transaction)
         if outcome in self._stalls:
@@ -31,48 +34,48 @@ class Admission:
         return outcome
 
     def fill(self, line: int) -> list[Transaction]:
-        """Let a line that was in flight arrive; return the transactions that waited for it."""
+        """Let the data of a line in flight arrive; return the transactions that waited for it."""
         return self._l1.fill(line)
 
-    # What else happens, for those who look back on it.
+    # Events, for policies that keep a history.
 
     def on_warp_begin(self, warp: Warp) -> None:
-        """Take note that a warp that has an instruction begins (E3)."""
+        """Handle the start of a warp that has an instruction (E3)."""
 
     def on_issue(self, instruction: MachineInstruction) -> None:
-        """Take note that a memory instruction issues (S4)."""
+        """Handle the issue of a memory instruction (S4)."""
 
     def on_instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
-        """Take note that the last transaction of an instruction has been served (S3)."""
+        """Handle the service of an instruction's last transaction (S3)."""
 
     def on_warp_end(self, warp: Warp) -> None:
-        """Take note that a warp has ended (E2)."""
+        """Handle the end of a warp (E2)."""
 
     def end_cycle(self, now: int) -> None:
-        """Take note of the end of cycle `now` (E0)."""
+        """Handle the end of cycle `now`, before phase E1."""
 
     def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         return self._l1.load(transaction)
 
     def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
-        """Take note of what became of a load; `absent` tells whether it did not find its line."""
+        """Handle the service of a load; `absent` says whether its line was neither valid nor in flight."""
 
 
 class BypassAllLoads(Admission):
-    """``bypass-all``: no load uses the L1."""
+    """``bypass-all``: every load bypasses the L1."""
 
     def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         return self._l1.bypass(transaction)
 
 
 class DistanceProtection(Admission):
-    """``pd``: lines are protected for a while, and what would displace them bypasses."""
+    """``pd``: protect a line for `distance` loads of its set; loads that would displace it bypass the L1."""
 
     def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: PD, *, allocate_on_miss: bool) -> None:
         super().__init__(l1, stalls)
         self._distance = policy.distance
         self._allocate_on_miss = allocate_on_miss
-        # Of each set, after which use of any line the last loads were served.
+        # For each set, the value of `Ways.uses` when each of its last loads was served.
         self._last_loads: dict[int, deque[int]] = {}
 
     def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
@@ -83,16 +86,16 @@ class DistanceProtection(Admission):
         return super()._load(transaction)
 
     def fill(self, line: int) -> list[Transaction]:
-        """Let a line arrive; where it would displace a protected one only those who waited get it."""
+        """Let a line arrive; if it would displace a protected line, only the waiting transactions get the data."""
         mshr = self._l1.mshrs[line]
-        if mshr.way is None and not mshr.dirty:  # What a local store wrote must not be lost.
+        if mshr.way is None and not mshr.dirty:  # A fill must keep what a local store wrote.
             way = self._l1.victim(line)
             if way is not None and self._is_protected(way):
                 return self._l1.abandon(line)
         return super().fill(line)
 
     def _is_protected(self, way: Way) -> bool:
-        """Tell whether a way's line was used, and fewer than `distance` loads of its set served since."""
+        """Return whether fewer than `distance` loads of its set were served since a way's line was last used."""
         if way.state != "valid":
             return False
         last_loads = self._last_loads.get(self._l1.set_of(way.line), ())
@@ -104,7 +107,7 @@ class DistanceProtection(Admission):
 
 
 class StreamingAdmission(Admission):
-    """``streaming-bypass``: the L1 is closed while hardly any load finds its line."""
+    """``streaming-bypass``: loads bypass the L1 in periods after one in which hardly any load found its line."""
 
     def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: StreamingBypass) -> None:
         super().__init__(l1, stalls)
@@ -119,7 +122,7 @@ class StreamingAdmission(Admission):
         return outcome
 
     def _update_tags(self, line: int) -> None:
-        """Keep the tags of a closed L1 up to date."""
+        """Keep the tags of a closed L1 up to date, so that it can be seen when lines would be found again."""
         way = self._l1.find(line)
         if way is not None:
             self._l1.ways.touch(way)
@@ -130,7 +133,7 @@ class StreamingAdmission(Admission):
         self._gate.count_read(absent=absent)
 
     def end_cycle(self, now: int) -> None:
-        """At the end of a period, open or close."""
+        """Open or close the L1 at the end of a period."""
         was_open = self._gate.is_open
         self._gate.end_cycle(now)
         if self._gate.is_open and not was_open:

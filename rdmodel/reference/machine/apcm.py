@@ -1,4 +1,7 @@
-"""``apcm``: what one warp does with its lines decides what becomes of all lines of the same loads."""
+"""Implement ``apcm`` in the reference machine: the lines of one monitored warp decide how all warps' loads are treated.
+
+The policy is that of Koo et al., ISCA 2017. Loads are numbered in the order in which they first issue.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,15 @@ from rdmodel.reference.machine.ways import Way
 from rdmodel.trace import Op
 
 LoadPattern = Literal["streaming", "intra-warp", "other"]
+"""Access pattern of a load, from the first line that it touched: bypassed, protected, or neither."""
 
 
 @dataclass(slots=True)
 class Tag:
-    """A line that the monitored warp accesses: `own` of `accesses`, by the load `first` first and `last` last."""
+    """A line that the monitored warp accesses, and the loads that touched it `first` and `last`.
+
+    Of its `accesses` by all warps, `monitored_accesses` were those of the monitored warp.
+    """
 
     line: int
     first: int
@@ -29,14 +36,14 @@ class Tag:
 
     @property
     def pattern(self) -> LoadPattern:
-        """What the tag says of its first load (table 2)."""
+        """Pattern of the first load, from this line (table 2)."""
         if self.accesses == 1:
             return "streaming"
         return "intra-warp" if self.monitored_accesses == self.accesses else "other"
 
 
 class KnownLoad(NamedTuple):
-    """What is known of a load, from a line with so many `accesses` of which the load `last` was the last."""
+    """The pattern of a load, learnt from a line that had `accesses` and was last touched by the load `last`."""
 
     pattern: LoadPattern
     accesses: int
@@ -45,7 +52,7 @@ class KnownLoad(NamedTuple):
 
 @dataclass(slots=True)
 class ProtectedLines:
-    """What a warp protects, until load `last` is done: lines `brought` by its load `load`."""
+    """The lines that a warp protects until load `last` is done: those of the missing `transactions` of `load`."""
 
     load: int
     last: int
@@ -53,7 +60,10 @@ class ProtectedLines:
 
 
 class AccessPatterns(Admission):
-    """Numbers loads by program counter, watches lines of the first warp, bypasses and protects."""
+    """Admission by the access patterns that the monitored warp shows: bypass streaming loads, protect intra-warp lines.
+
+    The first warp that begins on the SM is monitored.
+    """
 
     def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: APCM, *, allocate_on_miss: bool) -> None:
         super().__init__(l1, stalls)
@@ -75,7 +85,7 @@ class AccessPatterns(Admission):
             self._has_seen_warp, self._monitored = True, warp
 
     def on_issue(self, instruction: MachineInstruction) -> None:
-        """Number a load that is not known."""
+        """Give a new load the next number, if one is left."""
         if is_global_load(instruction) and instruction.lines and len(self._numbers) < self._policy.loads:
             self._numbers.setdefault(instruction.pc, len(self._numbers))
 
@@ -109,13 +119,13 @@ class AccessPatterns(Admission):
             self._learn(tag)
 
     def _learn(self, tag: Tag) -> None:
-        """Note what a tag says of its first load, if there was less to say before."""
+        """Learn the pattern of a tag's first load, unless a line with as many accesses has taught it before."""
         known = self._known_loads.get(tag.first)
         if known is None or known.accesses < tag.accesses:
             self._known_loads[tag.first] = KnownLoad(tag.pattern, tag.accesses, tag.last)
 
     def on_warp_end(self, warp: Warp) -> None:
-        """Learn from all tags when the monitored warp ends; and protect nothing for a warp that has ended."""
+        """End the warp's protection; if it was the monitored warp, learn from all tags."""
         self._protected.pop(warp, None)
         if warp is self._monitored:
             for _, tag in sorted(self._tags.items()):
@@ -139,13 +149,13 @@ class AccessPatterns(Admission):
         return outcome
 
     def _protect(self, transaction: Transaction, load: int, known: KnownLoad) -> None:
-        """Protect the line that a load misses, if that is an intra-warp one and its warp protects no other's."""
+        """Protect the line of a missing intra-warp load, unless its warp already protects lines of another load."""
         protected = self._protected.setdefault(transaction.warp, ProtectedLines(load, known.last))
         if protected.load == load:
             protected.transactions.append(transaction)
 
     def on_instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
-        """End the protection after the last load, if it is not in a loop that goes on."""
+        """End the warp's protection after the last load, unless that load is in a loop that continues."""
         protected = self._protected.get(warp)
         if protected is None or self._number_of(instruction) != protected.last:
             return
@@ -153,20 +163,20 @@ class AccessPatterns(Admission):
             del self._protected[warp]
 
     def fill(self, line: int) -> list[Transaction]:
-        """Let a line arrive; where it would displace a protected one only those who waited get it."""
+        """Let a line arrive; if it would displace a protected line, only the waiting transactions get the data."""
         mshr = self._l1.mshrs[line]
-        # What a local store wrote must not be lost.
+        # A fill must keep what a local store wrote.
         if mshr.way is None and not mshr.dirty and self._is_shut_out(line):
             return self._l1.abandon(line)
         return super().fill(line)
 
     def _is_shut_out(self, line: int) -> bool:
-        """Tell whether a load finds no way for `line`, and that because of protected lines."""
+        """Return whether a load of `line` finds no way because of protected lines."""
         ways = self._l1.ways.of_set(self._l1.set_of(line))
         return self._l1.victim_of_load(line) is None and any(self._is_protected(way) for way in ways)
 
     def _is_protected(self, way: Way) -> bool:
-        """Tell whether the line of a way, valid or reserved, is protected."""
+        """Return whether the line of a way, valid or reserved, is protected."""
         if way.load is None:
             return False
         protected = self._protected.get(way.load.warp)
@@ -174,5 +184,5 @@ class AccessPatterns(Admission):
 
 
 def is_global_load(instruction: MachineInstruction) -> bool:
-    """Tell whether an instruction is a load of global memory."""
+    """Return whether an instruction is a load that does not address local memory."""
     return instruction.op == Op.LOAD and not instruction.local

@@ -1,4 +1,4 @@
-"""What the policies of a machine ask for: `throttle` and `admission` choose the classes that do it."""
+"""Choose the classes of the reference machine that implement the given policies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STALL_FAILURES: dict[str, frozenset[L1Failure]] = {
     "associativity": frozenset({"fail_line_alloc"}),
     "all": frozenset({"fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"}),
 }
-"""The failures that each kind of stall consists of."""
+"""Failures of an L1 access that each kind of stall in a policy's parameters stands for."""
 
 
 THROTTLES: dict[type[Policy], Callable[[Any, int, int], Throttle]] = {
@@ -41,17 +41,20 @@ THROTTLES: dict[type[Policy], Callable[[Any, int, int], Throttle]] = {
     DWTCS: SamplingThrottle,
     CCWS: lambda policy, sms, max_warps: LostLocalityThrottle(policy, sms),
 }
-"""What does as a policy says, for a machine of so many SMs, with so many warps per scheduler."""
+"""For each throttling policy, a function that makes its `Throttle`.
+
+Its arguments are the policy, the number of SMs and the warps per scheduler.
+"""
 
 
 def make_throttle(policies: Sequence[Policy], sms: int, max_warps: int) -> Throttle:
-    """Return what throttles a machine of so many SMs, with `max_warps` warps per scheduler, under some policies."""
+    """Return the throttle for `policies`, on a machine of `sms` SMs with at most `max_warps` warps per scheduler."""
     policy = policy_of_kind(policies, "throttling")
     return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps)
 
 
 def make_admission(l1: L1, policies: Sequence[Policy], *, allocate_on_miss: bool) -> Admission:
-    """Return what decides about the loads of `l1` under some policies."""
+    """Return the admission to `l1` for `policies`."""
     stalls = _stall_failures(policies)
     policy = policy_of_kind(policies, "admission")
     if isinstance(policy, BypassAll):
@@ -68,12 +71,13 @@ def make_admission(l1: L1, policies: Sequence[Policy], *, allocate_on_miss: bool
 
 
 def make_slice_gate(policies: Sequence[Policy]) -> Gate | None:
-    """Return what closes a slice of the L2 under some policies; None if nothing does."""
+    """Return the gate that closes a slice of the L2 under `policies`, or None if no policy does."""
     policy = policy_of_kind(policies, "admission")
     return Gate(policy) if isinstance(policy, StreamingBypass) and policy.caches != "l1" else None
 
 
 def _stall_failures(policies: Sequence[Policy]) -> frozenset[L1Failure]:
+    """Return the failures at which loads bypass the L1, of all policies together."""
     stalls: frozenset[L1Failure] = frozenset()
     for policy in policies:
         if isinstance(policy, BypassOnStall):

@@ -1,4 +1,4 @@
-"""One DRAM channel: a bounded queue, banks with open rows, first ready first come first served."""
+"""Model one DRAM channel: a bounded queue and banks with open rows, served first-ready, first-come first-served."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from rdmodel.reference.machine.messages import Reader
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, EventLog, zero_counters
 
 FAR_PAST = -(1 << 60)
+"""A cycle long before the start, for events that have not happened yet."""
 
 
 @dataclass(slots=True, eq=False)
 class Bank:
-    """A bank: its open row, its last activation, and the earliest next column and precharge commands."""
+    """A DRAM bank; cycles are DRAM cycles.
+
+    `row` is the open row and `act` its last activation. Column commands may follow from `col` on, a precharge from
+    `pre` on.
+    """
 
     row: int | None = None
     act: int = FAR_PAST
@@ -26,7 +31,7 @@ class Bank:
 
 @dataclass(slots=True, eq=False)
 class DramRequest:
-    """A line to read or write, with its place in the channel; a read that bypasses the L2 is for `reader`."""
+    """A line to read from or write to DRAM, with its bank and row; a read that bypasses the L2 is for `reader`."""
 
     line: int
     write: bool
@@ -36,7 +41,7 @@ class DramRequest:
 
 
 class ReturnedLine(NamedTuple):
-    """A line that was read and is back in SM cycle `time`: for the L2, or for a reader that bypasses it."""
+    """A line read from DRAM that is back in SM cycle `time`, for the L2 or for a `reader` that bypasses the L2."""
 
     time: int
     line: int
@@ -44,7 +49,7 @@ class ReturnedLine(NamedTuple):
 
 
 class Channel:
-    """The channel of partition `number`; `returns` are the lines that were read."""
+    """The DRAM channel of partition `number`; `returns` holds the lines that were read."""
 
     def __init__(self, number: int, gpu: GPU, log: EventLog) -> None:
         self.counts = zero_counters(CHANNEL_COUNTERS)
@@ -63,27 +68,27 @@ class Channel:
 
     @property
     def has_room(self) -> bool:
-        """Whether the queue has a free slot."""
+        """Whether the queue has room for one more request."""
         return len(self._queue) < self._config.queue
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is queued and nothing read is under way."""
+        """Whether no request is queued and no line is under way."""
         return not self._queue and not self.returns
 
     def enter(self, line: int, *, write: bool, reader: Reader | None = None) -> None:
-        """Append a request; the caller made sure of room, or is allowed to exceed it."""
+        """Append a request; the caller has checked for room, or may exceed it."""
         row, bank = divmod(line // self._slices // self._row_lines, self._config.banks)
         self._queue.append(DramRequest(line, write, self._banks[bank], row, reader))
 
     def step(self, now: int) -> None:
-        """Run the channel's cycles of SM cycle `now`, with at most one command each."""
+        """Run the DRAM cycles of SM cycle `now`, with at most one command in each (P3)."""
         for d in self._domain.cycles_of(now):
             if not self._column(d):
                 self._open(d)
 
     def _column(self, d: int) -> bool:
-        """Transfer the line of the oldest request whose row is open, if the bank and the bus allow one."""
+        """Transfer the line of the oldest request whose row is open, if bank and bus allow it; return whether."""
         for request in self._queue:
             bank = request.bank
             if bank.row == request.row and d >= bank.col and d + self._config.tcl >= self._bus_free:
@@ -104,7 +109,7 @@ class Channel:
             self.returns.append(ReturnedLine(back, request.line, request.reader))
 
     def _open(self, d: int) -> None:
-        """Open the row of the oldest request that is its bank's oldest, unless someone still wants the open row."""
+        """Open the row of the oldest request that is its bank's oldest, unless a request wants the open row."""
         seen: list[Bank] = []
         for request in self._queue:
             bank = request.bank

@@ -1,4 +1,4 @@
-"""The L1 of one SM: ways, MSHRs, the miss queue, and why a line missed."""
+"""Model the L1 of one SM: ways, MSHRs, the miss queue and the causes of misses (docs/machine.md, An access)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from rdmodel.trace import Op
 L1Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
 L1Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"]
 L1_OUTCOMES: tuple[L1Outcome, ...] = ("hit", "pending", "miss", "write", "bypassed")
-"""What becomes of an access that is served, by its number in the log."""
+"""Outcomes of a served access to the L1; the log stores their positions."""
 
 
 def is_served(outcome: L1Outcome | L1Failure) -> TypeGuard[L1Outcome]:
-    """Tell whether an access was served, and not refused."""
+    """Return whether an access was served, and did not fail."""
     return outcome in L1_OUTCOMES
 
 
 @dataclass(slots=True, eq=False)
 class L1Mshr:
-    """A line in flight: who missed, the transactions that wait for it, and the way reserved for it, if any.
+    """MSHR of the reference machine's L1: the warp that missed, the transactions that wait, and the reserved way.
 
-    The first of the transactions is the miss, the others are pending hits.
-    Without a way (``allocate="fill"``), `dirty` remembers that a local store wrote the line meanwhile.
+    The first transaction is the miss, the others are pending hits. With ``allocate="fill"`` there is no way, and
+    `dirty` records that a local store wrote the line while it was in flight.
     """
 
     owner: Owner
@@ -42,10 +42,12 @@ class L1Mshr:
 
 
 class L1:
-    """The cache of one SM. `counts` are the SM's counters; `miss_queue` is emptied by whoever sends.
+    """The L1 of one SM of the reference machine.
 
-    Loads replace no line that is `protected`, unless a local store wrote the new one on its way. Whenever a valid line is
-    replaced by another one, all of `on_evict` are listener with its way.
+    `counts` are the counters of the SM. The memory system empties `miss_queue`. A load never replaces a line for which
+    `is_protected` holds, except at the fill of a line that a local store wrote. Each function in `on_evict` is called
+    with the way of a valid line before that line is replaced. The L1 of the reference model is in
+    `rdmodel.reference.model.l1`.
     """
 
     def __init__(self, cache: CacheConfig, counts: Counters) -> None:
@@ -65,19 +67,19 @@ class L1:
         return self.ways.find(self.set_of(line), line)
 
     def is_absent(self, line: int) -> bool:
-        """Tell whether `line` is neither valid nor in flight."""
+        """Return whether `line` is neither valid nor in flight."""
         return line not in self.mshrs and self.find(line) is None
 
     def victim(self, line: int) -> Way | None:
-        """Return the way that `line` would take now if a store brought it; None if all of its set are reserved."""
+        """Return the way that a store would give to `line` now; None if all ways of its set are reserved."""
         return self.ways.victim(self.set_of(line))
 
     def victim_of_load(self, line: int) -> Way | None:
-        """Return the way that `line` would take now; None if all of its set are reserved or protected."""
+        """Return the way that a load would give to `line` now; None if all are reserved or protected."""
         return self.ways.victim(self.set_of(line), self.is_protected)
 
     def bringing_load(self, line: int) -> Transaction | None:
-        """Return the transaction that brought a line that is there or in flight; None if it was a store."""
+        """Return the load transaction that brought a line that is valid or in flight; None if a store brought it."""
         if line in self.mshrs:
             return self.mshrs[line].transactions[0]
         way = self.find(line)
@@ -85,7 +87,7 @@ class L1:
         return way.load
 
     def count_loads(self, line: int) -> int:
-        """Return how many transactions of loads brought or found a line that is there or in flight."""
+        """Return the number of load transactions that brought or found a line that is valid or in flight."""
         if line in self.mshrs:
             return len(self.mshrs[line].transactions)
         way = self.find(line)
@@ -93,7 +95,7 @@ class L1:
         return way.reuses + (way.load is not None)
 
     def fill(self, line: int) -> list[Transaction]:
-        """Make a line that was in flight valid, free its MSHR, and return the transactions that waited."""
+        """Make a line in flight valid, free its MSHR, and return the transactions that waited."""
         mshr = self.mshrs.pop(line)
         way = mshr.way
         if way is None:
@@ -111,10 +113,13 @@ class L1:
         assert mshr.way is None
         return mshr.transactions
 
-    # Every access serves one transaction, or changes nothing and says what is missing.
+    # Accesses: each serves one transaction, or returns a failure and changes nothing.
 
     def load(self, transaction: Transaction) -> L1Outcome | L1Failure:
-        """Serve a transaction of a load: a hit, a pending hit, or a miss; one that may not allocate bypasses then."""
+        """Serve a transaction of a load: a hit, a pending hit or a miss.
+
+        A transaction that may not allocate bypasses the L1 instead of missing.
+        """
         line = transaction.line
         mshr = self.mshrs.get(line)
         way = self.find(line)
@@ -135,7 +140,7 @@ class L1:
         return outcome
 
     def bypass(self, transaction: Transaction) -> L1Outcome | L1Failure:
-        """Read a line past the cache, which does not notice."""
+        """Read a line past the L1, whose state does not change."""
         if not self._has_queue_slot():
             return "fail_miss_queue"
         self.miss_queue.append(Message(transaction.line, write=False, bypass=transaction))
@@ -143,7 +148,7 @@ class L1:
         return "bypassed"
 
     def store(self, instruction: MachineInstruction, owner: Owner, line: int) -> L1Outcome | L1Failure:
-        """Serve a transaction of a store or atomic of warp `owner`."""
+        """Serve a transaction of a store or an atomic of warp `owner`."""
         if instruction.op == Op.STORE and instruction.local:
             return self._store_local(owner, line)
         return self._store_global(line)
@@ -210,7 +215,7 @@ class L1:
     # Ghosts: lines without data.
 
     def remember(self, line: int) -> None:
-        """Give an absent line a way as a ghost, if there is one to give."""
+        """Give an absent line a way as a ghost, if there is one."""
         way = self.victim(line)
         if way is not None:
             self._write_back(way)
@@ -218,13 +223,13 @@ class L1:
             way.ghost = True
 
     def forget_ghosts(self) -> None:
-        """Drop all ghosts."""
+        """Invalidate all ghosts."""
         for way in self.ways:
             if way.state == "valid" and way.ghost:
                 way.state = "invalid"
 
     def _evict(self, way: Way, owner: Owner) -> None:
-        """Drop what `way` holds for a line that `owner` brings: write it back, and count who displaced whom."""
+        """Evict the line in `way` for one that `owner` brings: write it back, and count the eviction by its bringer."""
         self._write_back(way)
         if way.state != "valid" or way.ghost:
             return
@@ -239,7 +244,7 @@ class L1:
 
     def _write_back(self, way: Way) -> None:
         if way.state == "valid" and way.dirty:
-            # It may exceed the queue by one: what made room for it in the ways made sure of one slot only.
+            # The queue may exceed its limit by one: the access that evicts has checked for one slot only.
             self.miss_queue.append(Message(way.line, write=True))
 
     def _has_mshr(self, owner: Owner) -> bool:
@@ -251,7 +256,7 @@ class L1:
         return len(self.miss_queue) < self._cache.miss_queue
 
     def _cause(self, line: int) -> str:
-        """Return why `line` misses, and remember that it did."""
+        """Classify a miss of `line`, and remember that it missed."""
         if line not in self._missed:
             self._missed.add(line)
             return "compulsory"
@@ -264,7 +269,7 @@ class L1:
         del self._shadow[: -self._cache.lines]
 
     def set_of(self, line: int) -> int:
-        """Return the set that `line` belongs to."""
+        """Return the set of `line` under the cache's index function."""
         if line not in self._set_numbers:
             cache = self._cache
             self._set_numbers[line] = int(cache.index.set_of(np.array([line]), cache.sets, cache.line)[0])

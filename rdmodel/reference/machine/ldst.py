@@ -1,4 +1,4 @@
-"""The load/store unit of one SM: memory instructions in order, whose transactions access the L1 one per cycle."""
+"""Model the load/store unit of one SM: instructions in order, whose transactions access the L1 one per cycle."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from rdmodel.reference.machine.warps import Warp
 
 @dataclass(slots=True, eq=False)
 class QueuedInstruction:
-    """A memory instruction in the LD/ST unit: number `number` of its warp, and whether its lines may be given ways.
+    """A memory instruction in the load/store unit: instruction `number` of its warp.
 
-    `started` of its transactions have left the queue, and `served` have been served.
+    With `allocating`, its lines may be given ways. `started` of its transactions have left the queue, and `served` have
+    been served.
     """
 
     warp: Warp
@@ -26,16 +27,16 @@ class QueuedInstruction:
 
     @property
     def line(self) -> int:
-        """The line of the next transaction."""
+        """Line of the next transaction."""
         return self.instruction.lines[self.started]
 
 
 Attempt = Callable[[QueuedInstruction, int, int], bool]
-"""Lets a transaction of an instruction access the L1: instruction, line, cycle; tells whether it was served."""
+"""A function that lets a transaction access the L1: from instruction, line and cycle to whether it was served."""
 
 
 class LoadStoreUnit:
-    """A `queue` of instructions. `attempt` accesses the L1."""
+    """A load/store unit with a `queue` of instructions, whose transactions access the L1 through `attempt`."""
 
     def __init__(self, attempt: Attempt) -> None:
         self.queue: deque[QueuedInstruction] = deque()
@@ -47,12 +48,12 @@ class LoadStoreUnit:
         return not self.queue
 
     def step(self, now: int) -> None:
-        """S3: one transaction of the head of the queue accesses the L1."""
+        """Let the next transaction of the first instruction access the L1 (S3)."""
         if self.queue and self._attempt(self.queue[0], self.queue[0].line, now):
             self._pop_transaction()
 
     def _pop_transaction(self) -> None:
-        """Take the next transaction out of the queue."""
+        """Remove the next transaction from the queue, and its instruction with the last one."""
         head = self.queue[0]
         head.started += 1
         if head.started == len(head.instruction.lines):

@@ -1,4 +1,4 @@
-"""What is behind the SMs: an ideal memory, or the crossbar with one partition per slice of the L2."""
+"""Model the memory behind the SMs: an ideal memory, or the crossbar with one partition per slice of the L2."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from rdmodel.reference.machine.sm import SM
 
 
 class MemorySystem(Protocol):
-    """What takes the messages of the SMs and answers their reads."""
+    """Memory of the reference machine: takes the messages of the SMs and answers their reads."""
 
     @property
     def idle(self) -> bool:
         """Whether nothing is left to do."""
 
     def send(self, sm: SM, now: int) -> None:
-        """Run phase S5 of an SM: take messages from its miss queue."""
+        """Run phase S5 of an SM: send messages from its miss queue."""
 
     def step(self, now: int) -> None:
-        """Run the phases of cycle `now` of everything that is not an SM."""
+        """Run the phases of cycle `now` that belong to no SM."""
 
     def end_cycle(self, now: int) -> None:
-        """Take note of the end of cycle `now` (E0)."""
+        """Handle the end of cycle `now`, before phase E1."""
 
     def check_drained(self) -> None:
-        """Assert that nothing is left anywhere, and that the counters add up."""
+        """Assert that no message is left, and that the counters add up."""
 
     def counters(self) -> tuple[list[Counters], list[Counters]]:
         """Return the counters of the slices and of the channels."""
 
 
 class IdealMemory:
-    """Answers every read `latency` cycles after it was sent, however many there are."""
+    """A memory that answers every read `latency` cycles after it was sent, however many there are."""
 
     idle = True
 
@@ -49,7 +49,7 @@ class IdealMemory:
         self._latency = latency
 
     def send(self, sm: SM, now: int) -> None:
-        """Take the whole miss queue."""
+        """Send the whole miss queue."""
         while sm.l1.miss_queue:
             message = pop_message(sm)
             if not message.write:
@@ -62,7 +62,7 @@ class IdealMemory:
         """Do nothing."""
 
     def check_drained(self) -> None:
-        """Hold nothing at any time."""
+        """Do nothing: an ideal memory holds no messages."""
 
     def counters(self) -> tuple[list[Counters], list[Counters]]:
         """Return no counters."""
@@ -88,7 +88,7 @@ class Partitions:
         return all(l2_slice.idle for l2_slice in self._slices)
 
     def send(self, sm: SM, now: int) -> None:
-        """Send messages while the SM's port is free and the next one's slice has room."""
+        """Send messages while the SM's port is free and the slice of the next message has room."""
         while sm.l1.miss_queue and self._crossbar.may_request(sm.number, now):
             number = sm.l1.miss_queue[0].line % len(self._slices)
             target = self._slices[number]
@@ -102,7 +102,7 @@ class Partitions:
             target.input.append(Arrival(arrival + self._latency, sm.number, message))
 
     def step(self, now: int) -> None:
-        """Run every partition: what DRAM returns (P1), the slice (P2), the channel (P3)."""
+        """Run every partition: lines from DRAM (P1), the slice (P2), the channel (P3)."""
         for number, channel in enumerate(self._channels):
             self._return(number, now)
             for _ in self._domain.cycles_of(now):
@@ -110,7 +110,7 @@ class Partitions:
             channel.step(now)
 
     def _return(self, number: int, now: int) -> None:
-        """P1: lines from DRAM become valid, and whoever waits for them is answered."""
+        """P1: make the lines that came from DRAM valid, and answer their readers."""
         returns = self._channels[number].returns
         while returns and returns[0][0] <= now:
             _, line, bypassing = returns.popleft()
@@ -118,7 +118,7 @@ class Partitions:
                 self._answer(number, reader, line, now)
 
     def _serve(self, number: int, now: int) -> None:
-        """P2: in one L2 cycle, serve the head of the slice's input if it is there and nothing is missing."""
+        """P2: in one L2 cycle, serve the first message of the slice's input, if it may be served."""
         source = self._slices[number]
         if not source.input or source.input[0].time > now:
             return
@@ -134,7 +134,7 @@ class Partitions:
             self.send(self._sms[source.waiting.popleft()], now)
 
     def end_cycle(self, now: int) -> None:
-        """Let every slice look back on its reads."""
+        """Let every slice open or close at the end of a period."""
         for l2_slice in self._slices:
             l2_slice.end_cycle(now)
 
@@ -144,7 +144,7 @@ class Partitions:
         self._sms[reader.sm].responses.append(Answer(arrival, line, reader.bypass))
 
     def check_drained(self) -> None:
-        """Assert that every partition holds nothing, and that what the SMs sent has come to the slices."""
+        """Assert that every partition is empty, and that the slices got all messages that the SMs sent."""
         for l2_slice in self._slices:
             l2_slice.check_drained()
         for kind in ("read", "write"):
@@ -157,7 +157,7 @@ class Partitions:
 
 
 def pop_message(sm: SM) -> Message:
-    """Take the head of an SM's miss queue, and count it."""
+    """Remove the first message from an SM's miss queue, and count it."""
     message = sm.l1.miss_queue.popleft()
     sm.counts["write_messages" if message.write else "read_messages"] += 1
     return message

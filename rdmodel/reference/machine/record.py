@@ -1,4 +1,4 @@
-"""The log of a run and the names of what is counted."""
+"""Name the counters of the reference machine, and log its events."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ SM_COUNTERS = (
     "read_messages",
     "write_messages",
 )
+"""Counters of one SM."""
 SLICE_COUNTERS = (
     "reads",
     "hits",
@@ -39,7 +40,9 @@ SLICE_COUNTERS = (
     "fail_mshr_merge",
     "fail_dram_queue",
 )
+"""Counters of one slice of the L2."""
 CHANNEL_COUNTERS = ("reads", "writes", "activations")
+"""Counters of one DRAM channel."""
 
 NON_MEMORY, MEMORY, BARRIER = range(3)
 """Kinds of an ``issue`` in the log."""
@@ -51,7 +54,9 @@ WRITE_HIT, WRITE_MISS, SLICE_BYPASSED = 3, 4, 5
 """Outcomes of a ``slice`` in the log, beside `HIT`, `PENDING` and `MISS`."""
 
 Counters = dict[str, int]
+"""Counters by name."""
 Entry = tuple[object, ...]
+"""One event of the log: its name, its time and its details."""
 
 
 def zero_counters(names: Iterable[str]) -> Counters:
@@ -60,7 +65,7 @@ def zero_counters(names: Iterable[str]) -> Counters:
 
 
 class EventLog:
-    """What events, in order; its length is known (`events`) even where the entries are not kept."""
+    """Events in order; `events` counts them even where the `entries` are not kept."""
 
     def __init__(self, *, keep: bool) -> None:
         self.entries: list[Entry] = []
@@ -68,7 +73,7 @@ class EventLog:
         self._keep = keep
 
     def record(self, *entry: object) -> None:
-        """Take note of one event: its name, its time, and what the contract of the log says of it."""
+        """Record one event: its name, its time and its details."""
         self.events += 1
         if self._keep:
             self.entries.append(entry)

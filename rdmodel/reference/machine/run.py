@@ -1,4 +1,4 @@
-"""The whole machine: SMs, what is behind them, the dispatcher, and time."""
+"""Run the whole reference machine: SMs, memory, the dispatcher and time."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import Op
 
 MAX_IDLE_CYCLES = 1_000_000
-"""After so many cycles in which nothing events, nothing ever will."""
+"""Cycles without an event after which the machine is taken to have come to a standstill."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineResult:
-    """What a run leaves behind: its cycles, and the counters of every SM, L2 slice and DRAM channel.
+    """Result of a run of the reference machine: its cycles, and the counters of every SM, L2 slice and DRAM channel.
 
-    `cycles` ends with the last block; what travels on then still counts in slices and channels. `log` is empty
-    unless asked for. `limits` is the number of warps per scheduler that ``dwt-cs`` decided upon, if it did.
+    `cycles` ends with the last block; messages that travel on after that still count in slices and channels. `log` is
+    empty unless it was requested. `limits` is the number of warps per scheduler that ``dwt-cs`` decided upon, if it
+    did.
     """
 
     cycles: int
@@ -46,14 +47,14 @@ def simulate(
 ) -> MachineResult:
     """Run `blocks`, each of at most `block_warps` warps, with `slots` of them resident on an SM.
 
-    `options` must be resolved for `gpu`; only `sms`, `sched`, `memory` and `policies` matter here. Raises
-    `SimulationError` if the machine comes to a standstill.
+    `options` must be resolved for `gpu`; of its fields, only `sms`, `sched`, `memory` and `policies` are used. With
+    `log`, the result has a log of all events. Raises `SimulationError` if the machine comes to a standstill.
     """
     return Machine(blocks, gpu, options, slots, block_warps, EventLog(keep=log)).run()
 
 
 class Machine:
-    """A machine with blocks to run: `run` runs them."""
+    """The reference machine with blocks to run."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class Machine:
             self._memory = IdealMemory(options.memory)
 
     def run(self) -> MachineResult:
-        """Run until every block has ended and nothing travels any more."""
+        """Run until every block has ended and no message is under way."""
         for slot in range(self._slots):
             for sm in self._sms:
                 self._dispatch(sm, slot, -1)
@@ -113,21 +114,21 @@ class Machine:
                 self._dispatch(sm, slot, now)
 
     def _dispatch(self, sm: SM, slot: int, now: int) -> None:
-        """Let the next blocks of the grid begin in a free slot, until instruction stays."""
+        """Start the next blocks of the grid in a free slot, until one of them stays."""
         while self._pending and sm.residents[slot] is None:
             number = self._pending.popleft()
             sm.begin(slot, number, self._blocks[number], now)
 
     @property
     def _running(self) -> bool:
-        """Whether blocks are resident; there are others to begin only while all slots are taken."""
+        """Whether blocks are resident; blocks are pending only while all slots are taken."""
         return any(resident is not None for sm in self._sms for resident in sm.residents)
 
     def _done(self) -> bool:
         return not self._running and not any(sm.l1.miss_queue for sm in self._sms) and self._memory.idle
 
     def _check(self) -> None:
-        """Assert that the machine holds nothing, and that its counters add up."""
+        """Assert that the machine is empty and that its counters add up."""
         assert not self._pending
         for sm in self._sms:
             sm.check_drained()

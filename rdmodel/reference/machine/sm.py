@@ -1,4 +1,4 @@
-"""One SM: blocks in slots, warps, schedulers, the load/store unit and the L1."""
+"""Model one SM of the reference machine: block slots, warps, schedulers, the load/store unit and the L1."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from rdmodel.trace import Op
 
 @dataclass(slots=True, eq=False)
 class MachineResidentBlock:
-    """A block in a slot, and its warps that have not ended."""
+    """A block in a slot of the reference machine's SM, and its warps that have not ended."""
 
     block: int
     live: list[Warp]
 
 
 class SM:
-    """SM `number` with `slots` block slots of `block_warps` warp slots each; `throttle` is that of all SMs. Whoever
-    sends empties the L1's miss queue and appends to `responses` when which line arrives.
+    """SM `number` of the reference machine, with `slots` block slots of `block_warps` warp slots each.
+
+    All SMs share `throttle`. The memory system empties the L1's miss queue, and appends the lines that come back to
+    `responses`.
     """
 
     def __init__(
@@ -71,17 +73,17 @@ class SM:
             for s in range(core.schedulers)
         ]
 
-    # Phases S1 to S4; S5 belongs to the memory.
+    # Phases S1 to S4; the memory system runs S5.
 
     def step(self, now: int) -> None:
-        """Run the phases of cycle `now` up to the sending of messages."""
+        """Run phases S1 to S4 of cycle `now`."""
         self._fill(now)
         self._return_hits(now)
         self.ldst.step(now)
         self._issue(now)
 
     def _fill(self, now: int) -> None:
-        """S1: apply the responses that have arrived."""
+        """S1: take the answers that have arrived."""
         while self.responses and self.responses[0].time <= now:
             _, line, bypass = self.responses.popleft()
             if bypass is not None:
@@ -92,13 +94,13 @@ class SM:
                 transaction.warp.receive(transaction.number)
 
     def _return_hits(self, now: int) -> None:
-        """S2: the data of what hit long enough ago is there."""
+        """S2: return the data of transactions that hit `hit_latency` cycles ago."""
         while self._hits and self._hits[0][0] <= now:
             _, transaction = self._hits.popleft()
             transaction.warp.receive(transaction.number)
 
     def _attempt(self, queued: QueuedInstruction, line: int, now: int) -> bool:
-        """Part of S3: a transaction accesses the L1; tell whether it was served, and count it, or its failure."""
+        """Let a transaction access the L1 (part of S3) and count the result; return whether it was served."""
         outcome = self._access(queued, line, now)
         if not is_served(outcome):
             self.counts[outcome] += 1
@@ -113,7 +115,7 @@ class SM:
         return True
 
     def _access(self, queued: QueuedInstruction, line: int, now: int) -> L1Outcome | L1Failure:
-        """Let a transaction access the L1; where it is a hit or a pending hit, its data comes later."""
+        """Let a transaction access the L1; the data of a hit or a pending hit follows after `hit_latency`."""
         warp, number, instruction = queued.warp, queued.number, queued.instruction
         if instruction.op != Op.LOAD:
             return self.l1.store(instruction, warp.owner, line)
@@ -125,12 +127,12 @@ class SM:
         if outcome in ("hit", "pending"):
             self._hits.append((now + self._core.hit_latency, transaction))
         if outcome == "pending":
-            # It waits for both, the fill and the latency of a hit.
+            # A pending hit waits for two returns: the fill and the hit latency.
             warp.loads[number] += 1
         return outcome
 
     def _issue(self, now: int) -> None:
-        """S4: every scheduler issues from at most one warp, beginning behind the one that filled the queue last."""
+        """S4: let every scheduler issue from at most one warp, starting behind the one that filled the queue last."""
         self._throttle.before_issue(self.number, self._active())
         count, first = len(self._schedulers), self._first_scheduler
         for turn in range(first, first + count):
@@ -143,7 +145,7 @@ class SM:
                 self._issue_from(warp, permits[warp], now)
 
     def _permits(self, scheduler: int) -> dict[Warp, Permit]:
-        """Return what every warp of a scheduler may do, by slot, but for those at a barrier, which do nothing."""
+        """Return the permit of every active warp of a scheduler, in the order of their slots."""
         warps = [warp for warp in self._active() if warp.slot % len(self._schedulers) == scheduler]
         by_age = sorted(warps, key=lambda warp: warp.age)
         return {warp: self._throttle.permit(self.number, warp, by_age.index(warp)) for warp in warps}
@@ -167,7 +169,7 @@ class SM:
         self._log.record("issue", now, self.number, warp.slot, kind)
 
     def _enter(self, warp: Warp, instruction: MachineInstruction, *, allocating: bool) -> None:
-        """Number a memory instruction and put it into the LD/ST queue if it has transactions."""
+        """Number a memory instruction, and append it to the load/store queue if it has transactions."""
         number = warp.memory_instructions
         warp.memory_instructions += 1
         self.admission.on_issue(instruction)
@@ -179,14 +181,14 @@ class SM:
                 warp.loads[number] = len(instruction.lines)
 
     def _active(self) -> list[Warp]:
-        """Return the warps that have not ended and do not wait at a barrier, by slot."""
+        """Return the warps that have not ended and do not wait at a barrier, in the order of their slots."""
         live = [warp for resident in self.residents if resident is not None for warp in resident.live]
         return [warp for warp in live if not warp.at_barrier]
 
-    # Phase E: barriers, ends and beginnings.
+    # Phases E1 to E3: barriers, ends and dispatch.
 
     def settle(self, now: int) -> list[int]:
-        """Release barriers, end warps and blocks (E1, E2); return the slots that became free."""
+        """Release barriers and end warps and blocks (E1, E2); return the slots that became free."""
         freed = []
         for slot, resident in enumerate(self.residents):
             if resident is None:
@@ -219,7 +221,7 @@ class SM:
         self.last_end = now
 
     def begin(self, slot: int, number: int, block: MachineBlock, now: int) -> None:
-        """Let block `number` of the grid begin in a free slot (E3); it ends at once if it has no instruction."""
+        """Start block `number` of the grid in a free slot (E3); a block without instructions ends at once."""
         self._log.record("begin", now, self.number, slot, number)
         self.counts["blocks"] += 1
         first_slot, first_age = slot * self._block_warps, self._warps_begun
@@ -234,7 +236,7 @@ class SM:
             self._end(slot, number, now)
 
     def check_drained(self) -> None:
-        """Assert that the SM holds nothing, and that its counters add up."""
+        """Assert that the SM is empty and that its counters add up."""
         assert all(resident is None for resident in self.residents)
         assert self.ldst.empty and not self._hits and not self.responses
         assert not self.l1.mshrs and not self.l1.miss_queue

@@ -1,4 +1,4 @@
-"""Warps and the schedulers that choose among them."""
+"""Model warps, and the schedulers that choose among them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from rdmodel.reference.machine.instruction import MachineInstruction, Owner
 from rdmodel.trace import Op
 
 NEEDS_BITS = 64
+"""Bits of an instruction's `needs`; an instruction needs every load that lies further back."""
 
 
 @dataclass(slots=True, eq=False)
 class Warp:
-    """A warp in warp slot `slot`: instruction `at` of its program is next, after `gap_left` others.
+    """A warp of the reference machine, in warp slot `slot`.
 
-    `age` is how many warps began before it on the SM. `memory_instructions` counts those issued, and numbers them;
-    `loads` maps the number of each incomplete load to how many of its transactions have not returned. `queued`
-    instructions have transactions that were not served yet.
+    Instruction `position` of its program is next, after `gap_left` non-memory instructions. `age` is the number of
+    warps that began before it on the SM. `memory_instructions` counts the memory instructions issued, and so numbers
+    them. `loads` maps the number of each incomplete load to the transactions that have not returned. `queued`
+    instructions have transactions that have not been served.
     """
 
     slot: int
@@ -45,20 +47,20 @@ class Warp:
         self.gap_left = self.program[at].gap if at < len(self.program) else 0
 
     def receive(self, load: int) -> None:
-        """Take note that the data of one transaction of a load is there."""
+        """Count the return of one transaction of a load."""
         self.loads[load] -= 1
         if not self.loads[load]:
             del self.loads[load]
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to issue, to access, to arrive or to wait for."""
+        """Whether the warp has nothing left to issue, to access or to wait for."""
         return self.next_instruction is None and not self.queued and not self.loads and not self.at_barrier
 
     def can_issue(self, *, room: bool, may_load: bool = True) -> bool:
-        """Tell whether the warp could issue now; `room` tells whether there is some in the LD/ST queue.
+        """Return whether the warp could issue now; `room` says whether the load/store queue has room.
 
-        Without `may_load`, the warp issues no loads that have transactions.
+        Without `may_load`, the warp may not issue loads that have transactions.
         """
         instruction = self.next_instruction
         if instruction is None or self.at_barrier:
@@ -78,10 +80,10 @@ class Warp:
 
 
 class Scheduler:
-    """One of an SM's `schedulers`: chooses among those warps of its slots that could issue.
+    """One of the `schedulers` of an SM, which chooses among its own warps.
 
-    Its warp slots are every `schedulers`-th one, `slots` of them; two-level scheduling cuts them, in ascending order,
-    into groups of `fetch_group`.
+    Its `slots` warp slots are every `schedulers`-th slot of the SM. Two-level scheduling divides them, in ascending
+    order, into groups of `fetch_group`.
     """
 
     def __init__(self, policy: CoreSched, schedulers: int, slots: int, fetch_group: int) -> None:
@@ -94,7 +96,7 @@ class Scheduler:
         self._last_age = -1
 
     def choose(self, issuable: list[Warp]) -> Warp:
-        """Choose one of `issuable`, which are some, and remember it as the last that issued here."""
+        """Choose one of `issuable`, which is not empty, and remember it as the last issuer."""
         if self._policy == "lrr":
             chosen = round_robin(issuable, self._last_slot)
         elif self._policy == "two-level":
