@@ -337,7 +337,7 @@ def test_what_is_no_trace_and_what_cannot_be_resident_are_told():
 
 
 def test_summaries_of_nothing_are_refused():
-    with pytest.raises(ConfigError, match="nothing to summarise"):
+    with pytest.raises(ConfigError, match="must hold at least one comparison"):
         rd.agreement([])
     with pytest.raises(ConfigError, match="was not compared"):
         rd.agreement([hand_made("a", 0.1, 0.2)], "paper")
