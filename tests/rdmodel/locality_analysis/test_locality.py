@@ -19,7 +19,7 @@ import tracegen
 from rdmodel.locality_analysis import classify as classify_module
 from rdmodel.locality_analysis._locality import Accesses
 from rdmodel.locality_analysis.concentration import balance, concentration_by_load
-from rdmodel.locality_analysis.values import TYPES, Locality, ReReferences
+from rdmodel.locality_analysis.values import LINE_TYPES, Locality, ReReferences
 from rdmodel.simulator import simulate as simulate_module
 from rdmodel.trace import Op
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
@@ -94,7 +94,7 @@ def expected(rows: list[Row]) -> dict:
     for row in rows:
         of_line[row[0], row[4]].append(row)
     streams = {sm: [row[4] for row in rows if row[0] == sm] for sm in {row[0] for row in rows}}
-    distances: dict[str, list[int]] = {name: [] for name in TYPES}
+    distances: dict[str, list[int]] = {name: [] for name in LINE_TYPES}
     brought = defaultdict(Counter)
     for (sm, line), accesses in of_line.items():
         distances[type_of(accesses)] += distances_of(streams[sm], line)
