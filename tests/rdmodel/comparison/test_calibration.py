@@ -1,4 +1,4 @@
-"""`calibrate`: fits against SciPy, the patterns that measure a machine, and the latencies kept with the presets."""
+"""Test `calibrate`: fits against SciPy, the access patterns, and the latencies stored with the presets."""
 
 from __future__ import annotations
 

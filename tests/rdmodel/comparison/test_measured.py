@@ -1,4 +1,4 @@
-"""Measured hit rates beside predicted ones: which launch is meant, what is subtracted from what, and the command."""
+"""Test the comparison with Nsight Compute: the selection of launches, the errors, and the command."""
 
 from __future__ import annotations
 

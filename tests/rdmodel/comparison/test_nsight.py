@@ -1,4 +1,4 @@
-"""Reports of Nsight Compute: both forms, what stands between their rows, and rates from whatever counters there are."""
+"""Test the reader of Nsight Compute reports: both forms, the text between rows, and rates from any set of counters."""
 
 from __future__ import annotations
 
