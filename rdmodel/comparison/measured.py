@@ -204,13 +204,13 @@ def select_measurement(
     matching = [measurement for measurement in report if _is_named(measurement, launch, pattern)]
     if not matching and pattern is None and alone and len({measurement.kernel for measurement in report}) == 1:
         matching = list(report)
-    wanted = f"ncu_kernel={pattern!r}" if pattern is not None else launch.kernel
+    subject = f"ncu_kernel={pattern!r}" if pattern is not None else launch.kernel
     names = _kernel_names(matching or report)
     advice = "choose one kernel with --ncu-kernel PATTERN"
     if not matching:
-        raise ConfigError(f"{wanted}: is not in the Nsight Compute report, which holds {names}; {advice}")
+        raise ConfigError(f"{subject}: is not in the Nsight Compute report, which holds {names}; {advice}")
     if len({measurement.kernel for measurement in matching}) > 1:
-        raise ConfigError(f"{wanted}: matches several kernels of the Nsight Compute report: {names}; {advice}")
+        raise ConfigError(f"{subject}: matches several kernels of the Nsight Compute report: {names}; {advice}")
     first = matching[0]
     if ids:
         chosen = [measurement for measurement in matching if measurement.launches[0] in ids]

@@ -2,7 +2,7 @@
 
 There are two forms. The long one (``ncu --csv``) has a row per launch and metric, with the columns ``Metric Name``,
 ``Metric Unit`` and ``Metric Value``. The wide one (``ncu --csv --page raw``) has a row per launch, a column per metric,
-and the units in the row below the header. Columns are found by name. Lines that the program or Nsight Compute print
+and the units in the row below the header. Columns are match by name. Lines that the program or Nsight Compute print
 between the rows are skipped. Numbers may have thousands separators.
 
 The counters count sectors of 32 bytes, not lines.
@@ -239,7 +239,7 @@ class _LaunchRows:
 
     def add_metric(self, metric: str, unit: str, text: str, where: str) -> None:
         """Add a metric, scaled to base units; raise `TraceError` if it had another value before."""
-        value = parse_number(text)
+        value = parse_report_number(text)
         if value is None:
             return
         if unit[1:].lower().startswith("sector"):
@@ -312,7 +312,7 @@ def _detect_encoding(name: str) -> str:
         return "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
 
 
-def parse_number(text: str) -> float | None:
+def parse_report_number(text: str) -> float | None:
     """Return a number that a locale may have written with separators; None for anything else.
 
     Of two different separators the last one is the decimal separator, and one that occurs several times separates
@@ -344,8 +344,8 @@ def _is_rate_metric(metric: str) -> bool:
 
 def _parse_shape(text: str) -> tuple[int, int, int] | None:
     """Return a grid or block size such as "(16, 64, 1)"; None for anything else."""
-    found = _SHAPE_PATTERN.fullmatch(text.strip())
-    if found is None:
+    match = _SHAPE_PATTERN.fullmatch(text.strip())
+    if match is None:
         return None
-    x, y, z = (int(part) for part in found.groups())
+    x, y, z = (int(part) for part in match.groups())
     return x, y, z

@@ -86,7 +86,7 @@ class Comparison:
         if self.sectors is None:
             raise ConfigError("unit='sector': sectors were not counted; compare(..., sectors=True) counts them")
         miss_sectors = self.sectors.per_line_miss / max(self.sectors.sectors, 1)
-        estimates = {name: one.misses.total * miss_sectors for name, one in self.predictions.items()}
+        estimates = {name: prediction.misses.total * miss_sectors for name, prediction in self.predictions.items()}
         return {"simulated": self.sectors.hit_rate} | {name: max(0.0, 1 - rate) for name, rate in estimates.items()}
 
     def __str__(self) -> str:
@@ -176,7 +176,8 @@ def agreement(comparisons: Iterable[Comparison], definition: Definition = "hardw
         kernels=len(kernels),
         mean_absolute_error=sum(abs(error) for _, error in errors) / len(errors),
         correlation=_correlation(
-            [one.prediction(definition).miss_rate for one in kernels], [one.simulation.miss_rate for one in kernels]
+            [comparison.prediction(definition).miss_rate for comparison in kernels],
+            [comparison.simulation.miss_rate for comparison in kernels],
         ),
         worst=tuple(ordered[:worst]),
     )

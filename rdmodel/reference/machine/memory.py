@@ -112,7 +112,7 @@ class Partitions:
     def _return(self, number: int, now: int) -> None:
         """P1: make the lines that came from DRAM valid, and answer their readers."""
         returns = self._channels[number].returns
-        while returns and returns[0][0] <= now:
+        while returns and returns[0].time <= now:
             _, line, bypassing = returns.popleft()
             for reader in [bypassing] if bypassing is not None else self._slices[number].fill(line):
                 self._answer(number, reader, line, now)

@@ -115,7 +115,7 @@ class _Hardware:
             if self.issue():
                 self.now += 1
             elif self.waiting or self.parked or self.port:
-                self.now = min(queue[0][0][0] for queue in (self.l1.fills, self.waiting) if queue)
+                self.now = min(queue[0][0].time for queue in (self.l1.fills, self.waiting) if queue)
             else:
                 break
         self.l1.counts.steps = self.now
@@ -131,7 +131,7 @@ class _Hardware:
 
     def wake(self) -> None:
         """(2) Make the warps ready whose needs have arrived; end those that have finished."""
-        while self.waiting and self.waiting[0][0][0] <= self.now:
+        while self.waiting and self.waiting[0][0].time <= self.now:
             warp = heappop(self.waiting)[-1]
             self.pass_stores(warp)
             if warp.finished:
@@ -149,7 +149,7 @@ class _Hardware:
             self.look_ahead(warp, 0)
             alive += not warp.finished
             if delay and not warp.finished:
-                self.wait(warp, (delay, -1))
+                self.wait(warp, Moment(delay, -1))
                 continue
             self.pass_stores(warp)
             if not warp.finished:
@@ -180,7 +180,7 @@ class _Hardware:
             chosen = self.choose_warp(candidates, self.last_chosen[number])
             if chosen.gap:
                 chosen.gap -= 1
-                self.wait(chosen, (self.now, self.l1.take_order()))
+                self.wait(chosen, Moment(self.now, self.l1.take_order()))
             elif self.port is None:
                 self.port = chosen
                 self.first_scheduler = (number + 1) % len(self.last_chosen)
@@ -265,7 +265,7 @@ class _Hardware:
             needed = {load for i in ahead for load in needed_loads(warp, i)}
         else:
             needed = set()
-        return max((warp.arrivals[load] for load in needed), default=(self.now, self.l1.order - 1))
+        return max((warp.arrivals[load] for load in needed), default=Moment(self.now, self.l1.order - 1))
 
     def is_load(self, instruction: Instruction) -> bool:
         """Return whether the model treats an instruction as a load."""

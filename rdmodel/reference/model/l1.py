@@ -54,10 +54,10 @@ class L1:
     def fill(self, now: int) -> bool:
         """Apply the fills due by `now`: lines become valid and MSHRs free. Return whether there were any."""
         filled = False
-        while self.fills and self.fills[0][0][0] <= now:
-            (time, _), line = heappop(self.fills)
+        while self.fills and self.fills[0][0].time <= now:
+            filled_at, line = heappop(self.fills)
             del self._mshrs[line]
-            self._write_log(Effect(time, line))
+            self._write_log(Effect(filled_at.time, line))
             filled = True
         return filled
 
@@ -92,14 +92,14 @@ class L1:
             self.requests.append(L2Request(now, line, write=False))
             self._allocate(line)
             self._mshrs[line] = _HardwareMshr(warp, time)
-            heappush(self.fills, ((time, order), line))
+            heappush(self.fills, (Moment(time, order), line))
             self.counts.add(cause, distance)
         if line in ways:
             ways.remove(line)
             ways.append(line)
         self._stacks.touch(line)
         self._write_log(Try(now, warp, line, distance, outcome, used, len(self._mshrs), time - now, time))
-        return time, order
+        return Moment(time, order)
 
     def _ways_of(self, line: int) -> list[int]:
         return self._ways[self._stacks.set_of(line)]

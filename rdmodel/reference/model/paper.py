@@ -18,7 +18,7 @@ from rdmodel.reference.model.record import Counts, Effect, L2Request, Log, Momen
 from rdmodel.reference.model.stack import Stacks
 from rdmodel.trace import Op
 
-NOTHING_ISSUED: Moment = (-1, -1)
+NOTHING_ISSUED: Moment = Moment(-1, -1)
 """Arrival of the data of an instruction before any of its transactions has been issued."""
 
 
@@ -143,7 +143,7 @@ class _Paper:
 
     def next_event(self) -> int:
         """Return the time of the next effect or arrival, but at least one step later: each time has one step."""
-        heads = [queue[0][0][0] for queue in (self.effects, self.waiting) if queue]
+        heads = [queue[0][0].time for queue in (self.effects, self.waiting) if queue]
         return max(min(heads), self.now + 1)
 
     # Issue: one instruction of one warp acts on the current state.
@@ -170,18 +170,18 @@ class _Paper:
         elif mshr is not None and self.may_merge(mshr):
             outcome, time = "latency", mshr.time if self.options.clip else self.miss_time()
             mshr.requests += 1
-            mshr.last = max(mshr.last, (time, self.order))
+            mshr.last = max(mshr.last, Moment(time, self.order))
             self.counts.add("latency_misses", distance)
         elif mshr is None and self.may_allocate(warp):
             outcome, time = "miss", self.miss_time()
             self.requests.append(L2Request(self.now, line, write=False))
-            self.mshrs[line] = _PaperMshr(warp, time, (time, self.order))
+            self.mshrs[line] = _PaperMshr(warp, time, Moment(time, self.order))
             self.counts.add(self.stacks.cause(line), distance)
         else:
             self.write_log(Try(self.now, warp.number, line, distance, "stall", used, used, None, None))
             return False
-        heappush(self.effects, ((time, self.order), line))
-        warp.arrival = max(warp.arrival, (time, self.order))
+        heappush(self.effects, (Moment(time, self.order), line))
+        warp.arrival = max(warp.arrival, Moment(time, self.order))
         self.order += 1
         latency = time - self.now
         self.write_log(Try(self.now, warp.number, line, distance, outcome, used, len(self.mshrs), latency, time))
@@ -213,7 +213,7 @@ class _Paper:
         """Apply due effects, advance the issuing warp and those whose data has arrived, and wake stalled warps."""
         freed = self.apply_effects(self.now)
         yield from self.finish_issue(issuer)
-        while self.waiting and self.waiting[0][0][0] <= self.now:
+        while self.waiting and self.waiting[0][0].time <= self.now:
             yield from self.advance(heappop(self.waiting)[1])
         if freed:
             self.ready.extend(self.stalled)
@@ -222,10 +222,10 @@ class _Paper:
     def apply_effects(self, until: float) -> bool:
         """(a) Apply the effects due by `until`, ordered by time and issue; return whether an MSHR was freed."""
         freed = False
-        while self.effects and self.effects[0][0][0] <= until:
+        while self.effects and self.effects[0][0].time <= until:
             moment, line = heappop(self.effects)
             self.stacks.touch(line)
-            self.write_log(Effect(moment[0], line))
+            self.write_log(Effect(moment.time, line))
             if line in self.mshrs and self.mshrs[line].last == moment:
                 del self.mshrs[line]
                 freed = True
@@ -237,7 +237,7 @@ class _Paper:
             return
         if not warp.complete:
             (self.stalled if self.options.divergence else self.ready).append(warp)
-        elif self.options.divergence and warp.arrival[0] > self.now:
+        elif self.options.divergence and warp.arrival.time > self.now:
             heappush(self.waiting, (warp.arrival, warp))
         else:
             yield from self.advance(warp)

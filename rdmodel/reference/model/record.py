@@ -7,11 +7,15 @@ from typing import Literal, NamedTuple
 
 from rdmodel.reference.model.stack import Cause
 
-Moment = tuple[int, int]
-"""A time in steps and the issue number of a transaction, which together order effects, fills and arrivals."""
-
 TryOutcome = Literal["hit", "latency", "miss", "stall"]
 """Result of one attempt of a transaction in the reference model."""
+
+
+class Moment(NamedTuple):
+    """A time in steps and the issue number of a transaction, which together order effects, fills and arrivals."""
+
+    time: int
+    order: int
 
 
 class Try(NamedTuple):

@@ -18,7 +18,7 @@ from rdmodel.comparison.nsight import (
     Measurement,
     base_name,
     merge_launches,
-    parse_number,
+    parse_report_number,
     read_ncu,
 )
 from rdmodel.errors import ConfigError, TraceError, visible
@@ -185,20 +185,20 @@ def test_thousands_of_sectors_are_sectors(tmp_path):
     ],
 )
 def test_numbers_of_every_locale(text, value):
-    assert parse_number(text) == value
+    assert parse_report_number(text) == value
 
 
 @pytest.mark.parametrize(
     "text", ["", "n/a", "nan", "inf", "1e999", "9" * 400, "0x10", "12 %", ".", ",", "1,2,x", "--1"]
 )
 def test_what_is_no_number(text):
-    assert parse_number(text) is None
+    assert parse_report_number(text) is None
 
 
 @settings(max_examples=200)
 @given(text=st.text(max_size=30))
 def test_any_text_is_a_number_or_none(text):
-    assert parse_number(text) is None or isinstance(parse_number(text), float)
+    assert parse_report_number(text) is None or isinstance(parse_report_number(text), float)
 
 
 @pytest.mark.parametrize(
