@@ -142,7 +142,7 @@ class _PlannedRuns:
         blocks = self._plan.blocks
         if type(self._trace).block is not Trace.block:
             return self._run_excerpt(range(blocks), self._plan.sms)
-        # Columns may be mapped from a file: an excerpt would copy them, the whole trace is read in place.
+        # Columns may be mapped from a file: they are read in place, and their pages released after use.
         columns = self._trace.columns
         rows = int(columns.warp_start[blocks * self._trace.launch.block_warps])
         prediction = self._predict(self._trace, self._plan.sms, blocks)
