@@ -130,7 +130,7 @@ def _tally_samples(measured: ArrayLike) -> MissLatencies:
         values = np.asarray(measured).ravel()
     except ValueError:  # rows of different lengths
         values = np.empty(0)
-    # A NaN fails this test too.
+    # NaN is not at least 0 either.
     if not values.size or values.dtype.kind not in "iuf" or not ((values >= 0) & (values <= MOST)).all():
         raise ConfigError("measured: must be latencies in cycles: at least one, each a number from 0 to 2^40")
     cycles, counts = np.unique(np.rint(values).astype(np.int64), return_counts=True)
