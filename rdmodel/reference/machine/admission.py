@@ -122,7 +122,7 @@ class StreamingAdmission(Admission):
         return outcome
 
     def _update_tags(self, line: int) -> None:
-        """Keep the tags of a closed L1 up to date, so that it can be seen when lines would be found again."""
+        """Update the tags of a closed L1, which show when loads would find their lines again."""
         way = self._l1.find(line)
         if way is not None:
             self._l1.ways.touch(way)

@@ -18,7 +18,7 @@ from rdmodel.reference.machine.ways import Way
 from rdmodel.trace import Op
 
 LoadPattern = Literal["streaming", "intra-warp", "other"]
-"""Access pattern of a load, from the first line that it touched: bypassed, protected, or neither."""
+"""Access pattern of a load: streaming loads may bypass the L1, and lines of intra-warp loads may be protected."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class AccessPatterns(Admission):
             self._learn(tag)
 
     def _learn(self, tag: Tag) -> None:
-        """Learn the pattern of a tag's first load, unless a line with as many accesses has taught it before."""
+        """Learn the pattern of a tag's first load, unless it was learnt from a line with as many accesses."""
         known = self._known_loads.get(tag.first)
         if known is None or known.accesses < tag.accesses:
             self._known_loads[tag.first] = KnownLoad(tag.pattern, tag.accesses, tag.last)
