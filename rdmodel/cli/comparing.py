@@ -16,7 +16,7 @@ from rdmodel.cli.sources import machine, open_sources, open_suite
 from rdmodel.common.checks import MAX_VALUE
 from rdmodel.comparison.calibrate import calibrate
 from rdmodel.comparison.compare import compare, latency_for
-from rdmodel.comparison.measured import MeasuredComparison, compare_measured, measured_l1, pick
+from rdmodel.comparison.measured import MeasuredComparison, compare_measured, measured_l1, select_measurement
 from rdmodel.comparison.nsight import read_ncu
 from rdmodel.comparison.values import Comparison, agreement
 from rdmodel.errors import ConfigError, TraceError
@@ -75,7 +75,7 @@ def run_measured(arguments: argparse.Namespace) -> None:
         with Bar(len(sources)) as bar:
             for source, pattern in zip(sources, patterns, strict=True):
                 for trace in source:
-                    measurement = pick(
+                    measurement = select_measurement(
                         report, trace.launch, pattern=pattern, ids=arguments.ncu_launches, alone=len(sources) == 1
                     )
                     measured_l1(measurement)

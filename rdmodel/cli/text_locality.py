@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rdmodel.cli.text import blocks_of_grid, count, percent, subject, table
 from rdmodel.cli.text_simulation import policies
-from rdmodel.locality_analysis.values import TYPES, LoadLocality, Locality
+from rdmodel.locality_analysis.values import LINE_TYPES, LoadLocality, Locality
 
 CLASSES = {
     "intra_thread": "  intra-thread",
@@ -15,7 +15,7 @@ CLASSES = {
 }
 """Classes of re-references, as they are printed."""
 
-NAMES = dict(zip(TYPES, ("streaming", "inter-warp", "intra-warp", "inter+intra-warp"), strict=True))
+NAMES = dict(zip(LINE_TYPES, ("streaming", "inter-warp", "intra-warp", "inter+intra-warp"), strict=True))
 """Types of lines, as they are printed."""
 
 

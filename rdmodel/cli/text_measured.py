@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from rdmodel.cli.text import count
 from rdmodel.cli.text_comparison import aligned, heading, machine, percent, points, told
-from rdmodel.comparison.measured import UNITS, MeasuredComparison
+from rdmodel.comparison.measured import HIT_RATE_UNITS, MeasuredComparison
 
 
 def measured(result: MeasuredComparison) -> str:
     """Return one comparison with its measurement: L1 by sector and by line, L2, and how much was counted."""
     names = list(result.rates())
     rows = [["  hit rates", "measured", *_columns(names)]]
-    for unit in reversed(UNITS):
+    for unit in reversed(HIT_RATE_UNITS):
         rates, errors = result.rates(unit), result.errors(unit)
         # What was measured is by sector; a rate by line is shown against it all the same.
         rows.append([f"    L1 by {_unit(result, unit)}", percent(result.l1.hit_rate)])

@@ -1,1 +1,1 @@
-"""Compare the model with the simulator, and both with counters that were measured on a GPU."""
+"""Compare the model with the simulator, and both with hit rates that Nsight Compute measured on a GPU."""

@@ -1,8 +1,8 @@
-"""Latencies for the model from the simulator's misses, or from anybody's: `calibrate`.
+"""Fit the model's latencies to miss latencies of the simulator or of a GPU: the function `calibrate`.
 
-The model draws the latency of a miss from a half-normal distribution (Nugteren et al., HPCA 2014, section 4.2) and
-knows nothing of queues. To compare it with the simulator, both have to mean the same memory: the distribution is
-fitted to the latencies that the simulated machine shows on a few patterns, which are none of the kernels.
+The model draws the latency of a miss from a half-normal distribution (Nugteren et al., HPCA 2014, section 4.2), and has
+no queues. For a comparison with the simulator both must describe the same memory. So the distribution is fitted to the
+latencies of the simulated machine on a few access patterns, none of which is one of the kernels.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from rdmodel.results.simulation import MissLatencies
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Trace
 
-WARPS = 8
-"""Warps per block of the patterns; fewer where a block cannot have so many."""
+WARPS_PER_BLOCK = 8
+"""Warps per block of the patterns; fewer where a block of the GPU cannot have so many."""
 
-LOADS = 64
-"""Loads per warp of the patterns."""
+LOADS_PER_WARP = 64
+"""Loads of each warp of the patterns."""
 
-Addresses = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.int64]]
-"""From warp numbers (n, 1, 1) and load numbers (1, m, 1) and a line size to addresses (n, m, 32)."""
+AddressFunction = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.int64]]
+"""From warp numbers (n, 1, 1), load numbers (1, m, 1) and a line size in bytes to byte addresses (n, m, 32)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Latencies fitted to `misses` samples: `latency` for the model, and what every pattern showed.
+    """Latencies of the model, fitted to `misses` samples, and a summary of each pattern.
 
-    `error` is the Kolmogorov-Smirnov distance between the samples and what the model draws, 0 to 1. `patterns` are
-    the shortest, median, 95 %, longest and mean latency by pattern, or those of "measured".
+    `error` is the Kolmogorov-Smirnov distance between the samples and the fitted distribution, 0 to 1. `patterns` holds
+    the shortest, median, 95 %, longest and mean latency in cycles, for each pattern or for "measured".
     """
 
     gpu: str
@@ -69,45 +69,63 @@ def calibrate(
 ) -> Calibration:
     """Fit the model's `lat_min` and `sigma` to miss latencies, in cycles.
 
-    Without `measured` the latencies are those of the simulated `gpu` on the patterns `stream`, `column`, `random` and
-    `resident`, every pattern with the same weight; `hit_latency` is the GPU's. `measured` are a user's own samples,
-    of any shape, rounded to whole cycles. `seed` makes the random pattern. `progress` is called with (blocks begun,
-    blocks in all) of all patterns together.
+    The fit is the maximum-likelihood half-normal above the shortest latency. Without `measured`, the latencies are
+    those of the simulated GPU on the patterns `stream`, `column`, `random` and `resident`, each with the same weight.
+    That takes seconds: about 4 million transactions are simulated.
 
-    The fit is the maximum-likelihood half-normal above the shortest latency. Raises `ConfigError` for samples that
-    are no latencies. Takes seconds without `measured`: about 4 million transactions are simulated.
+    Parameters
+    ----------
+    gpu : str or GPU
+        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    measured : array_like, optional
+        Measured miss latencies in cycles, of any shape, to fit instead; they are rounded to whole cycles.
+    seed : int
+        Seed of the pattern `random`.
+    progress : callable, optional
+        Called with the number of blocks begun and the number of blocks in all, over all patterns.
+
+    Returns
+    -------
+    Calibration
+        The fitted `lat_min` and `sigma`, with the `hit_latency` of the GPU.
+
+    Raises
+    ------
+    ConfigError
+        If `measured` is empty or holds a value that is no latency, or `seed` is not a whole number of at least 0.
     """
     machine = presets.gpu(gpu)
     check_int("seed", seed, 0)
     if measured is not None:
-        samples = {"measured": _as_latencies(measured)}
+        samples = {"measured": _tally_samples(measured)}
     else:
         samples = {
             name: simulate(make(machine, seed), machine, progress=stage(progress, i, len(PATTERNS))).miss_latencies
             for i, (name, make) in enumerate(PATTERNS.items())
         }
-    cycles, weights = _pool(list(samples.values()))
+    cycles, weights = _pool_samples(list(samples.values()))
     lat_min, sigma = fit_half_normal(cycles, weights)
     return Calibration(
         gpu=machine.name,
         latency=LatencyConfig(lat_min=lat_min, sigma=sigma, hit_latency=machine.core.hit_latency),
-        misses=sum(int(one.counts.sum()) for one in samples.values()),
-        error=_distance(cycles, weights, lat_min, sigma),
-        patterns={name: one.to_dict() for name, one in samples.items()},
+        misses=sum(int(sample.counts.sum()) for sample in samples.values()),
+        error=_kolmogorov_smirnov(cycles, weights, lat_min, sigma),
+        patterns={name: sample.to_dict() for name, sample in samples.items()},
     )
 
 
 def fit_half_normal(cycles: NDArray[np.int64], weights: NDArray[np.float64]) -> tuple[int, float]:
-    """Return (`lat_min`, `sigma`) of the maximum-likelihood half-normal for weighted latencies.
+    """Return `lat_min` and `sigma` of the maximum-likelihood half-normal for weighted latencies, in cycles.
 
-    Its location is the smallest sample, its scale the root mean square of what is above; sigma is rounded to 0.1.
+    The location `lat_min` is the smallest sample. The scale `sigma` is the root mean square of the excess over it,
+    rounded to 0.1.
     """
     lat_min = int(cycles.min())
     above = (cycles - lat_min).astype(np.float64)
     return lat_min, round(float(np.sqrt(weights @ above**2 / weights.sum())), 1)
 
 
-def _as_latencies(measured: ArrayLike) -> MissLatencies:
+def _tally_samples(measured: ArrayLike) -> MissLatencies:
     try:
         values = np.asarray(measured).ravel()
     except ValueError:  # rows of different lengths
@@ -119,19 +137,19 @@ def _as_latencies(measured: ArrayLike) -> MissLatencies:
     return MissLatencies(cycles, counts.astype(np.int64))
 
 
-def _pool(samples: Sequence[MissLatencies]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return all latencies, ascending, with weights that sum to 1; every sample weighs as much as the others."""
-    cycles, places = np.unique(np.concatenate([one.cycles for one in samples]), return_inverse=True)
-    shares = np.concatenate([one.counts / one.counts.sum() for one in samples])
+def _pool_samples(samples: Sequence[MissLatencies]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return all latencies, ascending, with weights that sum to 1; each pattern has the same total weight."""
+    cycles, places = np.unique(np.concatenate([sample.cycles for sample in samples]), return_inverse=True)
+    shares = np.concatenate([sample.counts / sample.counts.sum() for sample in samples])
     return cycles, np.bincount(places, shares) / len(samples)
 
 
-def _distance(cycles: NDArray[np.int64], weights: NDArray[np.float64], lat_min: int, sigma: float) -> float:
-    """Return the largest difference between the shares of latencies up to any number of cycles."""
+def _kolmogorov_smirnov(cycles: NDArray[np.int64], weights: NDArray[np.float64], lat_min: int, sigma: float) -> float:
+    """Return the largest difference between the cumulative distributions of the samples and of the fit."""
     from scipy.special import erf
 
-    def drawn(upto: NDArray[np.int64]) -> NDArray[np.float64]:
-        above: NDArray[np.float64] = np.maximum(upto + 0.5 - lat_min, 0)  # the model rounds what it draws
+    def drawn(cycles_up_to: NDArray[np.int64]) -> NDArray[np.float64]:
+        above: NDArray[np.float64] = np.maximum(cycles_up_to + 0.5 - lat_min, 0)  # the model rounds what it draws
         shares: NDArray[np.float64] = erf(above / (max(sigma, 1e-9) * np.sqrt(2)))
         return shares
 
@@ -140,19 +158,19 @@ def _distance(cycles: NDArray[np.int64], weights: NDArray[np.float64], lat_min: 
     return float(max(np.abs(cumulated - drawn(cycles)).max(), np.abs(before - drawn(cycles - 1)).max()))
 
 
-# ---- patterns: enough warps to fill the machine, every load needs the one before
+# ---- patterns: enough warps to fill the machine, and every load needs the one before it
 
 
-def _pattern(gpu: GPU, name: str, addresses: Addresses) -> Trace:
-    """Return a trace of two full waves of blocks over all SMs, each warp loading from `addresses`."""
-    most = min(gpu.max_warps, gpu.max_threads // WARP)
-    block_warps = max(1, min(WARPS, most, gpu.max_block_threads // WARP))
-    blocks = 2 * gpu.sms * max(1, min(gpu.max_blocks, most // block_warps))
+def _make_pattern(gpu: GPU, name: str, addresses: AddressFunction) -> Trace:
+    """Return a trace of two full waves of blocks over all SMs, in which each warp loads from `addresses`."""
+    max_warps = min(gpu.max_warps, gpu.max_threads // WARP)
+    block_warps = max(1, min(WARPS_PER_BLOCK, max_warps, gpu.max_block_threads // WARP))
+    blocks = 2 * gpu.sms * max(1, min(gpu.max_blocks, max_warps // block_warps))
     warps = blocks * block_warps
-    n = warps * LOADS
-    lanes = addresses(np.arange(warps)[:, None, None], np.arange(LOADS)[None, :, None], gpu.l1.line)
+    n = warps * LOADS_PER_WARP
+    lanes = addresses(np.arange(warps)[:, None, None], np.arange(LOADS_PER_WARP)[None, :, None], gpu.l1.line)
     columns = Columns(
-        warp_start=np.arange(warps + 1) * LOADS,
+        warp_start=np.arange(warps + 1) * LOADS_PER_WARP,
         pc=np.zeros(n, np.int32),
         op=np.full(n, Op.LOAD, np.uint8),
         space=np.zeros(n, np.uint8),
@@ -162,7 +180,7 @@ def _pattern(gpu: GPU, name: str, addresses: Addresses) -> Trace:
         loop_exit=np.zeros(n, np.bool_),
         mask=np.full(n, (1 << WARP) - 1, np.uint32),
         address_start=np.arange(n + 1) * WARP,
-        addresses=np.broadcast_to(lanes, (warps, LOADS, WARP)).reshape(-1),
+        addresses=np.broadcast_to(lanes, (warps, LOADS_PER_WARP, WARP)).reshape(-1),
     )
     return Trace(Launch(kernel=name, grid=(blocks, 1, 1), block=(block_warps * WARP, 1, 1)), columns)
 
@@ -171,18 +189,23 @@ _LANE = np.arange(WARP)[None, None, :]
 
 
 def _stream(gpu: GPU, seed: int) -> Trace:
-    """Every load takes the next whole lines of the warp's own stretch: nothing is met twice."""
-    return _pattern(gpu, "stream", lambda warp, load, line: (warp * LOADS + load) * max(line, 4 * WARP) + 4 * _LANE)
+    """Make every load take the next whole lines of a range of the warp's own, so that no line is loaded twice."""
+
+    def addresses(warp: NDArray[np.int64], load: NDArray[np.int64], line: int) -> NDArray[np.int64]:
+        whole_lines: NDArray[np.int64] = (warp * LOADS_PER_WARP + load) * max(line, 4 * WARP)
+        return whole_lines + 4 * _LANE
+
+    return _make_pattern(gpu, "stream", addresses)
 
 
 def _column(gpu: GPU, seed: int) -> Trace:
-    """Every lane walks along its own row, four bytes at a time: 32 lines per load."""
+    """Make every lane walk along its own row, four bytes at a time: 32 lines per load."""
     row = 16384
-    return _pattern(gpu, "column", lambda warp, load, line: (warp * WARP + _LANE) * row + 4 * load)
+    return _make_pattern(gpu, "column", lambda warp, load, line: (warp * WARP + _LANE) * row + 4 * load)
 
 
 def _random(gpu: GPU, seed: int) -> Trace:
-    """Every load takes a random line of a footprint eight times the L2."""
+    """Make every load take a random line of a footprint eight times the size of the L2."""
     footprint = 8 * gpu.l2.slices * gpu.l2.size // gpu.l1.line
     draws = np.random.default_rng(seed)
 
@@ -190,13 +213,13 @@ def _random(gpu: GPU, seed: int) -> Trace:
         lines: NDArray[np.int64] = draws.integers(0, footprint, (warp.size, load.size, 1))
         return lines * line + 4 * _LANE
 
-    return _pattern(gpu, "random", addresses)
+    return _make_pattern(gpu, "random", addresses)
 
 
 def _resident(gpu: GPU, seed: int) -> Trace:
-    """All warps go round the same stretch, half as large as the L2 and larger than the L1, from different places."""
+    """Make all warps go round one footprint, from different places; it is half the L2, and larger than the L1."""
     footprint = max(1, gpu.l2.slices * gpu.l2.size // gpu.l1.line // 2)
-    return _pattern(gpu, "resident", lambda warp, load, line: (warp * 97 + load) % footprint * line + 4 * _LANE)
+    return _make_pattern(gpu, "resident", lambda warp, load, line: (warp * 97 + load) % footprint * line + 4 * _LANE)
 
 
 PATTERNS: dict[str, Callable[[GPU, int], Trace]] = {
@@ -205,4 +228,4 @@ PATTERNS: dict[str, Callable[[GPU, int], Trace]] = {
     "random": _random,
     "resident": _resident,
 }
-"""What the simulated machine is measured with."""
+"""Access patterns for which the simulated machine's latencies are measured, by name."""

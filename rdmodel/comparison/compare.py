@@ -1,4 +1,4 @@
-"""`compare`: the model next to the simulator on the same trace and the same machine, with the error by cause."""
+"""Compare the model with the simulator on the same trace and the same machine: the function `compare`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,19 @@ from rdmodel.simulator.simulate import Observer, check_sectors, simulate
 from rdmodel.trace import Trace
 
 DEFINITIONS: tuple[Definition, ...] = ("hardware", "paper")
+"""Definitions of the model, in the order in which they are compared."""
 
-NAMED = ("definition", "sms", "blocks", "sched")
-"""Fields of `Options` that `compare` has parameters of its own for."""
+FIELDS_WITH_PARAMETER = ("definition", "sms", "blocks", "sched")
+"""Fields of `Options` for which `compare` has a parameter."""
 
-PARAMETERS = ("definitions", "sms", "blocks", "sched", "latency", "seed", "seeds", "check", "sectors", "observe")
-LATENCIES = tuple(f.name for f in fields(LatencyConfig))
+COMPARE_PARAMETERS = (
+    *("definitions", "sms", "blocks", "sched", "latency"),
+    *("seed", "seeds", "check", "sectors", "observe"),
+)
+"""Parameters of `compare`, for suggestions where a name is misspelt."""
+
+LATENCY_FIELDS = tuple(f.name for f in fields(LatencyConfig))
+"""Options of the model that are latencies."""
 
 
 def compare(
@@ -49,18 +56,52 @@ def compare(
     progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
-    """Run the model and the simulator on one trace, on all SMs and blocks, and put their counters side by side.
+    """Run the model and the simulator on one trace, on all SMs and blocks, and compare their counters.
 
-    The model is told about the machine what it has a word for: its scheduler, that a transaction which cannot be
-    served holds up those behind it (``stall="head"``), that stores evict, and latencies: `latency`, else those of
-    `latency_for`. `options` are fields of `Options` and go before these; one that only one definition has goes to
-    that one only. `seed` and `seeds` are the model's; `sms`, `blocks`, `sched` and `check` are as in `simulate`.
-    `sectors` counts the simulated loads by 32-byte sector too; `observe` is as in `simulate`, and not together with
-    `sectors`, which observes by itself. `progress` is called with (blocks begun, blocks in all),
-    the runs of the model and of the simulator together.
+    The model is given all properties of the machine that its options can express: the scheduler, the latencies, that a
+    transaction which cannot be served blocks those behind it (``stall="head"``), and that stores evict their lines. All
+    options are checked before the first run.
 
-    All options are checked before the first run. Raises what `predict` and `simulate` raise; a kernel without loads
-    is a `TraceError`.
+    Parameters
+    ----------
+    trace : Trace
+        The kernel launch. It must hold loads.
+    gpu : str or GPU
+        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    seed, seeds : int
+        Seed of the model, and number of runs with consecutive seeds that are averaged.
+    sms, blocks : int, optional
+        Number of SMs, and of blocks from the beginning of the grid; by default those of the GPU and all.
+    sched : str, optional
+        Scheduler of the simulated machine, as in `simulate`; by default that of the GPU.
+    latency : LatencyConfig, optional
+        Latencies of the model; by default those of `latency_for`.
+    definitions : sequence of str
+        Definitions of the model to compare: "hardware", "paper" or both.
+    check : bool
+        Whether the simulator checks its invariants.
+    sectors : bool
+        Whether the simulated loads are also counted by 32-byte sector.
+    observe : callable, optional
+        Called with the simulated accesses, as in `simulate`. Cannot be combined with `sectors`.
+    progress : callable, optional
+        Called with the number of blocks begun and the number of blocks in all, over all runs of both engines.
+    **options
+        Fields of `Options`, which override the properties of the machine. An option of one definition goes to that one.
+
+    Returns
+    -------
+    Comparison
+        The simulation, the prediction of each definition, and the latencies that the model used.
+
+    Raises
+    ------
+    ConfigError
+        If an option is unknown, has a bad value, or is an option of none of the definitions.
+    LaunchError
+        If no block of the launch fits on an SM.
+    TraceError
+        If `trace` is not a `Trace`, or holds no loads.
     """
     machine = presets.gpu(gpu)
     check_int("seed", seed, 0)
@@ -70,18 +111,21 @@ def compare(
     if sectors:
         check_sectors(machine)
     if sectors and observe is not None:
-        raise ConfigError("observe: not together with sectors, which observes by itself")
+        raise ConfigError("observe cannot be combined with sectors: sectors=True observes the accesses itself")
     SimulationOptions(sms=sms, blocks=blocks, sched=sched)
-    wanted = check_definitions(definitions)
-    given = _given(options)
-    own = _own_options(given, wanted)
-    told = _latency(machine, sms, latency, given)
+    chosen_definitions = check_definitions(definitions)
+    given = _check_options(options)
+    by_definition = _options_by_definition(given, chosen_definitions)
+    chosen_latency = _choose_latency(machine, sms, latency, given)
     extent = {"sms": sms, "blocks": blocks, "model_sms": "all", "threads": None}
-    arguments = {name: {**extent, **_matching(name, machine, sched, told), **own[name]} for name in wanted}
-    for definition in wanted:
+    arguments = {
+        name: {**extent, **_machine_options(name, machine, sched, chosen_latency), **by_definition[name]}
+        for name in chosen_definitions
+    }
+    for definition in chosen_definitions:
         Options(definition=definition, **arguments[definition]).resolve(machine)
-    parts = [stage(progress, i, len(wanted) + 1) for i in range(len(wanted) + 1)]
-    # The model first: it is the one to refuse a trace, as one without loads, and it takes less time.
+    parts = [stage(progress, i, len(chosen_definitions) + 1) for i in range(len(chosen_definitions) + 1)]
+    # The model runs first: it takes less time, and it refuses traces that cannot be compared (no loads).
     predictions = {
         definition: predict(
             trace,
@@ -93,7 +137,7 @@ def compare(
             progress=part,
             **arguments[definition],
         )
-        for definition, part in zip(wanted, parts[:-1], strict=True)
+        for definition, part in zip(chosen_definitions, parts[:-1], strict=True)
     }
     counter = SectorCounter() if sectors else None
     simulation = simulate(
@@ -109,16 +153,16 @@ def compare(
         progress=parts[-1],
     )
     counted = None if counter is None else counter.result()
-    return Comparison(simulation=simulation, predictions=predictions, latency=told, sectors=counted)
+    return Comparison(simulation=simulation, predictions=predictions, latency=chosen_latency, sectors=counted)
 
 
 def latency_for(
     gpu: str | GPU = "gtx470-16k", sms: int | None = None, progress: Progress | None = None
 ) -> LatencyConfig:
-    """Return the latencies that describe a simulated machine to the model, the GPU's with `sms` SMs.
+    """Return the model's latencies that describe a simulated machine: the GPU's, with `sms` SMs.
 
-    They are what the GPU's `calibrated` says. Where it says nothing, or with another number of SMs, which load the
-    memory less or more, they are what `calibrate` fits, which takes seconds.
+    They are the GPU's `calibrated`. If it has none, or for another number of SMs, whose load on the memory differs,
+    they are fitted by `calibrate`, which takes seconds.
     """
     machine = presets.gpu(gpu)
     if machine.calibrated is not None and sms in (None, machine.sms):
@@ -126,64 +170,71 @@ def latency_for(
     return calibrate(machine if sms is None else machine.replace(sms=sms), progress=progress).latency
 
 
-# ---- what the model is told
+# ---- options of the model
 
 
 def check_definitions(definitions: Sequence[Definition]) -> tuple[Definition, ...]:
-    """Return the definitions in their order, each once; raise `ConfigError` for another, or for none."""
+    """Return the definitions in order, without repetitions; raise `ConfigError` for an unknown one, or for none."""
     if isinstance(definitions, str) or not definitions:
-        raise ConfigError(f"definitions={definitions!r}: must be a list of {' and '.join(DEFINITIONS)}, or one of them")
+        known = " and ".join(DEFINITIONS)
+        raise ConfigError(f"definitions={definitions!r}: must be a list of {known}, or of one of them")
     for definition in definitions:
         if definition not in DEFINITIONS:
             raise ConfigError(unknown("definition", definition, DEFINITIONS))
     return tuple(dict.fromkeys(definitions))
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by their names in `Options`, as plain values; raise `ConfigError` for an unknown one."""
-    known = [f.name for f in fields(Options) if f.name not in NAMED]
+def _check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options by their names in `Options`, as plain values; raise `ConfigError` for an unknown name."""
+    known = [f.name for f in fields(Options) if f.name not in FIELDS_WITH_PARAMETER]
     given = {}
     for name, value in options.items():
         if name in L1_OPTIONS:
-            raise ConfigError(f"{name}={value!r}: is a field of the GPU's l1 here; the simulator needs it too")
+            raise ConfigError(f"{name}={value!r}: is a field of the GPU's l1 here, since the simulator needs it too")
         if name not in known:
-            raise ConfigError(unknown("option", name, [*known, *PARAMETERS]))
+            raise ConfigError(unknown("option", name, [*known, *COMPARE_PARAMETERS]))
         given[name] = value.item() if isinstance(value, np.generic) else value
     if isinstance(given.get("stores"), bool):
         given["stores"] = "allocate" if given["stores"] else "free"
-    # None means for these that nothing is given.
-    return {name: value for name, value in given.items() if value is not None or name not in LATENCIES}
+    # A latency of None is not given.
+    return {name: value for name, value in given.items() if value is not None or name not in LATENCY_FIELDS}
 
 
-def _own_options(given: Mapping[str, Any], definitions: Sequence[Definition]) -> dict[Definition, dict[str, Any]]:
-    """Return for each definition those options that it has; raise `ConfigError` for one that none of them takes."""
-    own: dict[Definition, dict[str, Any]] = {definition: {} for definition in definitions}
+def _options_by_definition(
+    given: Mapping[str, Any], definitions: Sequence[Definition]
+) -> dict[Definition, dict[str, Any]]:
+    """Return for each definition the options that it has; raise `ConfigError` for one that no definition accepts."""
+    by_definition: dict[Definition, dict[str, Any]] = {definition: {} for definition in definitions}
     for name, value in given.items():
         refusals = []
         for definition in definitions:
-            # A definition refuses what only the other one has, and both refuse what has no meaning.
+            # A definition refuses an option that only the other one has; both refuse an invalid value.
             try:
                 Options(definition=definition, **{name: value})
             except ConfigError as error:
                 refusals.append(error)
             else:
-                own[definition][name] = value
+                by_definition[definition][name] = value
         if len(refusals) == len(definitions):
             raise refusals[0]
-    return own
+    return by_definition
 
 
-def _latency(gpu: GPU, sms: int | None, latency: LatencyConfig | None, given: Mapping[str, Any]) -> LatencyConfig:
-    """Return the latencies that the model is told: each number that is given, else what `latency_for` says."""
+def _choose_latency(
+    gpu: GPU, sms: int | None, latency: LatencyConfig | None, given: Mapping[str, Any]
+) -> LatencyConfig:
+    """Return the model's latencies: each number that is given, else that of `latency` or of `latency_for`."""
     if latency is not None and not isinstance(latency, LatencyConfig):
         raise ConfigError(f"latency={latency!r}: must be a LatencyConfig")
-    numbers = {name: given[name] for name in LATENCIES if name in given}
-    if len(numbers) == len(LATENCIES):
+    numbers = {name: given[name] for name in LATENCY_FIELDS if name in given}
+    if len(numbers) == len(LATENCY_FIELDS):
         return LatencyConfig(**numbers)
     return replace(latency or latency_for(gpu, sms), **numbers)
 
 
-def _matching(definition: Definition, gpu: GPU, sched: CoreSched | None, latency: LatencyConfig) -> dict[str, Any]:
+def _machine_options(
+    definition: Definition, gpu: GPU, sched: CoreSched | None, latency: LatencyConfig
+) -> dict[str, Any]:
     """Return the options of the model that describe the simulated machine."""
     times = {"lat_min": latency.lat_min, "sigma": latency.sigma}
     if definition == "paper":

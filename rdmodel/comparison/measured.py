@@ -1,4 +1,4 @@
-"""`compare_measured`: measured hit rates next to those of the model and of the simulator, by line and by sector."""
+"""Compare hit rates measured by Nsight Compute with those of the model and the simulator, by line and by sector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rdmodel.common.kernel_names import base_name
 from rdmodel.comparison.compare import compare
-from rdmodel.comparison.nsight import COMMAND, SECTORS, Measurement, Rate, together
+from rdmodel.comparison.nsight import NCU_COMMAND, SECTOR_METRIC, Measurement, Rate, merge_launches
 from rdmodel.comparison.values import Comparison, Unit
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.gpu.config import GPU
@@ -19,17 +19,18 @@ from rdmodel.trace import Launch, Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-UNITS: tuple[Unit, ...] = get_args(Unit)
-SHOWN = 6
-"""Kernels of a report that a message names."""
+HIT_RATE_UNITS: tuple[Unit, ...] = get_args(Unit)
+"""Units in which hit rates are counted."""
+MAX_NAMED_KERNELS = 6
+"""Kernels, or launches, of a report that an error message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredComparison:
-    """One kernel: its measured hit rates, and what the simulator and the model say; rates 0 to 1, errors in points.
+    """Measured hit rates of one kernel, and those of the simulator and the model; rates 0 to 1, errors in points.
 
-    Profilers count sectors of 32 bytes: what was measured is to be held against the rates by sector. Those by line are
-    what this package counts everywhere else.
+    Nsight Compute counts sectors of 32 bytes, so that measured rates compare with the rates by sector. Rates by line
+    are what rdmodel counts everywhere else.
     """
 
     comparison: Comparison
@@ -37,21 +38,21 @@ class MeasuredComparison:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name in the trace."""
+        """Name of the kernel in the trace."""
         return self.comparison.kernel
 
     @property
     def l1(self) -> Rate:
-        """The measured hit rate of the L1: that of the loads, or of all operations where loads are not told apart."""
+        """Measured hit rate of the L1: that of loads, or of all operations if loads were not counted separately."""
         return measured_l1(self.measurement)
 
     @property
     def loads_only(self) -> bool:
-        """Tell whether the measured rate of the L1 is one of loads alone, as the predicted ones are."""
+        """Whether the measured rate of the L1 is that of loads alone, as the predicted ones are."""
         return self.measurement.l1_loads is not None
 
     def rates(self, unit: Unit = "sector") -> dict[str, float]:
-        """Return the hit rates of the L1: "simulated", and each definition of the model."""
+        """Return the hit rates of the L1: that of the simulator ("simulated"), and that of each definition."""
         return self.comparison.hit_rates(unit)
 
     def errors(self, unit: Unit = "sector") -> dict[str, float]:
@@ -68,7 +69,7 @@ class MeasuredComparison:
 
     @property
     def sectors_of_a_launch(self) -> float | None:
-        """Measured sectors of the loads, per launch: as many as the trace has, if it is of the same run."""
+        """Measured sectors of the loads per launch; equal to those of the trace if it is of the same run."""
         rate = self.measurement.l1_loads
         if rate is None or rate.sectors is None:
             return None
@@ -85,8 +86,8 @@ class MeasuredComparison:
         return {
             "kernel": self.kernel,
             "measured": self.measurement.to_dict(),
-            "hit_rates": {unit: self.rates(unit) for unit in UNITS},
-            "errors": {unit: self.errors(unit) for unit in UNITS},
+            "hit_rates": {unit: self.rates(unit) for unit in HIT_RATE_UNITS},
+            "errors": {unit: self.errors(unit) for unit in HIT_RATE_UNITS},
             "l2": self.l2,
             "sectors": {"measured": self.sectors_of_a_launch, "simulated": self._sectors},
             "comparison": self.comparison.to_dict(),
@@ -104,7 +105,7 @@ class MeasuredComparison:
             "measured_sectors": self.sectors_of_a_launch,
             "simulated_sectors": self._sectors,
         }
-        for unit in UNITS:
+        for unit in HIT_RATE_UNITS:
             errors = self.errors(unit)
             for name, rate in self.rates(unit).items():
                 row |= {f"{name}_by_{unit}": 100 * rate, f"{name}_by_{unit}_error": errors[name]}
@@ -123,26 +124,49 @@ class MeasuredComparison:
 def compare_measured(
     trace: Trace, measurement: Measurement, gpu: str | GPU = "gtx470-16k", **options: Any
 ) -> MeasuredComparison:
-    """Run the model and the simulator on a trace, and hold their hit rates against measured ones.
+    """Run the model and the simulator on a trace, and compare their hit rates with those that Nsight Compute measured.
 
-    `measurement` comes from `rdmodel.read_ncu` (and `rdmodel.comparison.measured.pick`); `options` are those of
-    `compare`. Raises `TraceError` for a measurement without a hit rate of the L1, with the command that collects it,
-    and what `compare` raises.
+    Parameters
+    ----------
+    trace : Trace
+        The kernel launch.
+    measurement : Measurement
+        Hit rates from a report of Nsight Compute: one of `rdmodel.read_ncu`, or several launches selected and merged by
+        `rdmodel.comparison.measured.select_measurement`.
+    gpu : str or GPU
+        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    **options
+        Options of `compare`; `sectors` is always on.
+
+    Returns
+    -------
+    MeasuredComparison
+        Measured, simulated and predicted hit rates.
+
+    Raises
+    ------
+    TraceError
+        If the measurement has no hit rate of the L1; the message has the command that collects it.
+    ConfigError, LaunchError, TraceError
+        As `compare`.
     """
     measured_l1(measurement)
     return MeasuredComparison(comparison=compare(trace, gpu, **{**options, "sectors": True}), measurement=measurement)
 
 
 def measured_l1(measurement: Measurement) -> Rate:
-    """Return the measured hit rate of the L1, that of loads if it is there; raise `TraceError` if there is none."""
+    """Return the measured hit rate of the L1, that of loads if there is one; raise `TraceError` if there is none."""
     rate = measurement.l1_loads or measurement.l1
     if rate is None:
-        needed = f"{SECTORS}ld.sum, {SECTORS}ld_lookup_hit.sum"
-        raise TraceError(f"{measurement.kernel}: the report lacks {needed} (or has 0); collect them with: {COMMAND}")
+        needed = f"{SECTOR_METRIC}ld.sum, {SECTOR_METRIC}ld_lookup_hit.sum"
+        raise TraceError(
+            f"{measurement.kernel}: the Nsight Compute report lacks {needed} (or has 0); "
+            f"collect them with: {NCU_COMMAND}"
+        )
     return rate
 
 
-def pick(
+def select_measurement(
     report: Sequence[Measurement],
     launch: Launch,
     *,
@@ -150,49 +174,78 @@ def pick(
     ids: Sequence[str] = (),
     alone: bool = False,
 ) -> Measurement:
-    """Return what a report holds of a launch, several launches of its kernel together.
+    """Select the launches of a report of Nsight Compute that belong to `launch`, and merge them.
 
-    They are those whose kernel matches `pattern` (as in a shell: ``*gemm*``), by its name alone or by all that the
-    report says; without a pattern, those of the launch's name. `alone` allows for the only kernel of the report
-    whatever its name. Of these are taken the launches with the given `ids`, else those that have as many blocks and
-    threads as `launch`, where the report says it. Raises `ConfigError` if none is left, or several kernels are.
+    Parameters
+    ----------
+    report : sequence of Measurement
+        The launches in the report, from `rdmodel.read_ncu`.
+    launch : Launch
+        The launch of the trace.
+    pattern : str, optional
+        Shell pattern (``*gemm*``) for the kernel's name, alone or as in the report. By default the kernel must have the
+        name of `launch`.
+    ids : sequence of str
+        IDs of the launches to select. By default they must have as many blocks and threads as `launch`, where the
+        report says how many they have.
+    alone : bool
+        Whether the only kernel of a report is selected whatever its name.
+
+    Returns
+    -------
+    Measurement
+        The selected launches, merged.
+
+    Raises
+    ------
+    ConfigError
+        If no launch is left, or launches of several kernels are.
     """
-    named = [one for one in report if _is_named(one, launch, pattern)]
-    if not named and pattern is None and alone and len({one.kernel for one in report}) == 1:
-        named = list(report)
-    wanted = f"ncu_kernel={pattern!r}" if pattern is not None else launch.kernel
-    if not named:
-        raise ConfigError(f"{wanted}: the report holds {_names(report)}; a pattern (--ncu-kernel) picks one")
-    if len({one.kernel for one in named}) > 1:
-        raise ConfigError(f"{wanted}: matches {_names(named)}; a pattern (--ncu-kernel) picks one")
-    chosen = [one for one in named if one.launches[0] in ids] if ids else [one for one in named if _fits(one, launch)]
+    matching = [measurement for measurement in report if _is_named(measurement, launch, pattern)]
+    if not matching and pattern is None and alone and len({measurement.kernel for measurement in report}) == 1:
+        matching = list(report)
+    subject = f"ncu_kernel={pattern!r}" if pattern is not None else launch.kernel
+    names = _kernel_names(matching or report)
+    advice = "choose one kernel with --ncu-kernel PATTERN"
+    if not matching:
+        raise ConfigError(f"{subject}: is not in the Nsight Compute report, which holds {names}; {advice}")
+    if len({measurement.kernel for measurement in matching}) > 1:
+        raise ConfigError(f"{subject}: matches several kernels of the Nsight Compute report: {names}; {advice}")
+    first = matching[0]
+    if ids:
+        chosen = [measurement for measurement in matching if measurement.launches[0] in ids]
+    else:
+        chosen = [measurement for measurement in matching if _has_same_size(measurement, launch)]
     if not chosen and ids:
-        raise ConfigError(f"ncu_launch={','.join(ids)}: the report has {named[0].name} with other IDs: {_ids(named)}")
+        raise ConfigError(
+            f"ncu_launch={','.join(ids)}: is no launch of {first.name} in the Nsight Compute report, "
+            f"which has {_launch_ids(matching)}"
+        )
     if not chosen:
         raise ConfigError(
-            f"{launch.kernel}: the trace has grid {launch.grid} and block {launch.block}, the report grid "
-            f"{named[0].grid} and block {named[0].block}; an ID (--ncu-launch) takes a launch as it is"
+            f"{launch.kernel}: the trace has grid {launch.grid} and block {launch.block}, the Nsight Compute report "
+            f"has grid {first.grid} and block {first.block}; --ncu-launch ID chooses a launch of any size"
         )
-    return together(chosen)
+    return merge_launches(chosen)
 
 
-def _is_named(one: Measurement, launch: Launch, pattern: str | None) -> bool:
+def _is_named(measurement: Measurement, launch: Launch, pattern: str | None) -> bool:
     if pattern is not None:
-        return fnmatchcase(one.name, pattern) or fnmatchcase(one.kernel, pattern)
-    return launch.kernel in (one.kernel, one.name) or base_name(launch.kernel) == one.name
+        return fnmatchcase(measurement.name, pattern) or fnmatchcase(measurement.kernel, pattern)
+    return launch.kernel in (measurement.kernel, measurement.name) or base_name(launch.kernel) == measurement.name
 
 
-def _fits(one: Measurement, launch: Launch) -> bool:
-    # Some trace formats keep the numbers of blocks and threads and not their shape.
-    blocks = one.grid is None or one.grid[0] * one.grid[1] * one.grid[2] == launch.blocks
-    return blocks and (one.block is None or one.block[0] * one.block[1] * one.block[2] == launch.block_threads)
+def _has_same_size(measurement: Measurement, launch: Launch) -> bool:
+    # Some trace formats keep the number of blocks and threads, but not their shape.
+    sizes = ((measurement.grid, launch.blocks), (measurement.block, launch.block_threads))
+    return all(shape is None or shape[0] * shape[1] * shape[2] == size for shape, size in sizes)
 
 
-def _names(measurements: Sequence[Measurement]) -> str:
-    names = list(dict.fromkeys(one.kernel for one in measurements))
-    return "; ".join(names[:SHOWN]) + ("; ..." if len(names) > SHOWN else "")
+def _kernel_names(measurements: Sequence[Measurement]) -> str:
+    names = list(dict.fromkeys(measurement.kernel for measurement in measurements))
+    return "; ".join(names[:MAX_NAMED_KERNELS]) + ("; ..." if len(names) > MAX_NAMED_KERNELS else "")
 
 
-def _ids(measurements: Sequence[Measurement]) -> str:
-    ids = [launch for one in measurements for launch in one.launches]
-    return ", ".join(ids[:SHOWN]) + (", ..." if len(ids) > SHOWN else "")
+def _launch_ids(measurements: Sequence[Measurement]) -> str:
+    ids = [launch for measurement in measurements for launch in measurement.launches]
+    return ", ".join(ids[:MAX_NAMED_KERNELS]) + (", ..." if len(ids) > MAX_NAMED_KERNELS else "")

@@ -1,9 +1,9 @@
-"""Measured hit rates: kernel launches in a CSV report of Nsight Compute.
+"""Read hit rates from CSV reports of Nsight Compute.
 
 There are two forms. The long one (``ncu --csv``) has a row per launch and metric, with the columns ``Metric Name``,
-``Metric Unit`` and ``Metric Value``. The wide one (``ncu --csv --page raw``) has a row per launch and a column per
-metric, and the units in the row below the header. Columns are found by name. Whatever the program and the profiler
-print between the rows is left out; numbers may have separators.
+``Metric Unit`` and ``Metric Value``. The wide one (``ncu --csv --page raw``) has a row per launch, a column per metric,
+and the units in the row below the header. Columns are match by name. Lines that the program or Nsight Compute print
+between the rows are skipped. Numbers may have thousands separators.
 
 The counters count sectors of 32 bytes, not lines.
 """
@@ -22,48 +22,62 @@ from typing import Any
 from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 
-SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
-OPERATIONS = ("ld", "st", "red", "atom")
-L2_READS = ("lts__t_sectors_srcunit_tex_op_read", "lts__t_sectors_op_read")
+SECTOR_METRIC = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
+"""Stem of the metrics that count sectors of global operations at the L1; the operation follows."""
+OPERATION_SUFFIXES = ("ld", "st", "red", "atom")
+"""Operations that the L1 counters tell apart."""
+L2_READ_METRICS = ("lts__t_sectors_srcunit_tex_op_read", "lts__t_sectors_op_read")
+"""Stems of the metrics that count sectors read from the L2: by the L1s only, and by all."""
 
-L1_PERCENTAGES = ("l1tex__t_sector_hit_rate.pct", "L1/TEX Hit Rate")
-LOAD_PERCENTAGES = ("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct",)
-L2_PERCENTAGES = ("lts__t_sector_op_read_hit_rate.pct", "lts__t_sector_hit_rate.pct", "L2 Hit Rate")
-"""Rates instead of counters, the most specific first; the last of each is how the default pages call it."""
+L1_RATE_METRICS = ("l1tex__t_sector_hit_rate.pct", "L1/TEX Hit Rate")
+"""Hit rates of the L1 in percent, for reports without counters; the default pages use the last name."""
+LOAD_RATE_METRICS = ("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct",)
+"""Hit rate of global loads at the L1, in percent."""
+L2_RATE_METRICS = ("lts__t_sector_op_read_hit_rate.pct", "lts__t_sector_hit_rate.pct", "L2 Hit Rate")
+"""Hit rates of the L2 in percent, the most specific first; the default pages use the last name."""
 
-COLLECTED = (
-    *(f"{SECTORS}{op}{lookup}.sum" for op in OPERATIONS for lookup in ("", "_lookup_hit")),
-    *(f"{L2_READS[0]}{lookup}.sum" for lookup in ("", "_lookup_hit")),
+COLLECTED_METRICS = (
+    *(f"{SECTOR_METRIC}{op}{lookup}.sum" for op in OPERATION_SUFFIXES for lookup in ("", "_lookup_hit")),
+    *(f"{L2_READ_METRICS[0]}{lookup}.sum" for lookup in ("", "_lookup_hit")),
 )
-COMMAND = f"ncu --csv --page raw --metrics {','.join(COLLECTED)} PROGRAM > report.csv"
-"""What makes a report with everything in it that is read here."""
+"""All counters that are read, in their preferred form."""
+NCU_COMMAND = f"ncu --csv --page raw --metrics {','.join(COLLECTED_METRICS)} PROGRAM > report.csv"
+"""Command that makes a report with all counters that are read."""
 
-_COUNTERS = (".sum", "_lookup_hit.sum", "_lookup_miss.sum")
-_LINE = 1 << 20
-_SLACK = 1.01
-_SCALES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_SHAPE = re.compile(r"\(?\s*(\d{1,18})\s*[,x ]\s*(\d{1,18})\s*[,x ]\s*(\d{1,18})\s*\)?")
+_COUNTER_SUFFIXES = (".sum", "_lookup_hit.sum", "_lookup_miss.sum")
+"""Endings of the counters of all sectors, of hits and of misses."""
+_MAX_LINE_CHARACTERS = 1 << 20
+"""Characters of a report that are read as one line."""
+_MAX_COUNTER_RATIO = 1.01
+"""Ratio of hits to sectors above which counters contradict each other."""
+_UNIT_PREFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+"""Factors of the prefixes of units, such as Ksector."""
+_SHAPE_PATTERN = re.compile(r"\(?\s*(\d{1,18})\s*[,x ]\s*(\d{1,18})\s*[,x ]\s*(\d{1,18})\s*\)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A measured hit rate, 0 to 1, of so many `sectors` (None: a percentage was read), from these `metrics`."""
+    """A measured hit rate, 0 to 1, and the `metrics` of Nsight Compute that it is from.
+
+    `sectors` is the number of sectors counted, or None if the report has a percentage only.
+    """
 
     hit_rate: float
     sectors: float | None
     metrics: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the three."""
+        """Return the rate, the sectors and the metrics."""
         return {**asdict(self), "metrics": list(self.metrics)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What was measured of one kernel: of one launch (`launches` holds its ID in the report), or of several together.
+    """Metrics of one kernel in a report of Nsight Compute: of one launch, or of several merged ones.
 
-    `metrics` are numbers in base units, by the names in the report. `grid` and `block` are (x, y, z), or None where
-    the report does not say. The rates raise `TraceError` for counters that contradict each other.
+    `launches` holds the IDs of the launches in the report. `metrics` are numbers in base units, by the names in the
+    report. `grid` and `block` are (x, y, z), or None if the report does not have them. The rates raise `TraceError` for
+    counters that contradict each other.
     """
 
     kernel: str
@@ -74,38 +88,40 @@ class Measurement:
 
     @property
     def name(self) -> str:
-        """The kernel's name without return type, namespaces, template arguments and parameters."""
+        """Name of the kernel without return type, namespaces, template arguments and parameters."""
         return base_name(self.kernel)
 
     @property
     def l1_loads(self) -> Rate | None:
-        """The L1's hit rate of global loads; None if neither the counters nor the rate are there."""
-        return self._counted([SECTORS + "ld"]) or self._percentage(LOAD_PERCENTAGES)
+        """Hit rate of global loads at the L1; None if the report has neither the counters nor the rate."""
+        return self._rate_from_counters([SECTOR_METRIC + "ld"]) or self._rate_from_percentage(LOAD_RATE_METRICS)
 
     @property
     def l1(self) -> Rate | None:
-        """The L1's hit rate of all global operations, else of everything that goes through it; None: neither is there.
+        """Hit rate of all global operations at the L1, else of all accesses to it; None if the report has neither.
 
-        Operations that were not measured are left out, but loads and stores must be there.
+        Operations that were not measured are left out, but loads and stores must have been.
         """
-        held = [SECTORS + op for op in OPERATIONS if any(f"{SECTORS}{op}{end}" in self.metrics for end in _COUNTERS)]
-        counted = self._counted(held) if {SECTORS + "ld", SECTORS + "st"} <= set(held) else None
-        return counted or self._percentage(L1_PERCENTAGES)
+        stems = [SECTOR_METRIC + operation for operation in OPERATION_SUFFIXES]
+        measured = [stem for stem in stems if any(stem + end in self.metrics for end in _COUNTER_SUFFIXES)]
+        complete = {SECTOR_METRIC + "ld", SECTOR_METRIC + "st"} <= set(measured)
+        counted = self._rate_from_counters(measured) if complete else None
+        return counted or self._rate_from_percentage(L1_RATE_METRICS)
 
     @property
     def l2(self) -> Rate | None:
-        """The L2's hit rate of reads, those of the L1s if they are told apart; else of everything; None: nothing."""
-        for stem in L2_READS:
-            if (rate := self._counted([stem])) is not None:
+        """Hit rate of reads at the L2: those of the L1s if counted separately, else all; None if there is none."""
+        for stem in L2_READ_METRICS:
+            if (rate := self._rate_from_counters([stem])) is not None:
                 return rate
-        return self._percentage(L2_PERCENTAGES)
+        return self._rate_from_percentage(L2_RATE_METRICS)
 
-    def _counted(self, stems: Sequence[str]) -> Rate | None:
-        """Return hits per sector over the counters that begin so; either of hits and misses will do."""
+    def _rate_from_counters(self, stems: Sequence[str]) -> Rate | None:
+        """Return hits per sector over the counters with these stems; None if hits and misses are both missing."""
         used: list[str] = []
         hits = sectors = 0.0
         for stem in stems:
-            names = [stem + end for end in _COUNTERS]
+            names = [stem + end for end in _COUNTER_SUFFIXES]
             whole, hit, miss = (self.metrics.get(name) for name in names)
             if whole == 0:
                 used.append(names[0])
@@ -121,22 +137,25 @@ class Measurement:
             hits, sectors = hits + hit, sectors + whole
         if not sectors:
             return None
-        # Counters of different passes may differ a little.
-        if not -(_SLACK - 1) * sectors <= hits <= _SLACK * sectors:
-            raise TraceError(f"{self.kernel}: {hits:,.0f} hits of {sectors:,.0f} sectors ({', '.join(used)})")
+        # Nsight Compute collects counters in several runs of the kernel, which may differ a little.
+        if not -(_MAX_COUNTER_RATIO - 1) * sectors <= hits <= _MAX_COUNTER_RATIO * sectors:
+            raise TraceError(
+                f"{self.kernel}: {hits:,.0f} hits of {sectors:,.0f} sectors: the counters {', '.join(used)} "
+                "contradict each other"
+            )
         return Rate(min(max(hits / sectors, 0.0), 1.0), sectors, tuple(used))
 
-    def _percentage(self, names: Sequence[str]) -> Rate | None:
+    def _rate_from_percentage(self, names: Sequence[str]) -> Rate | None:
         for name in names:
             if name in self.metrics:
                 percent = self.metrics[name]
                 if not 0 <= percent <= 100:
-                    raise TraceError(f"{self.kernel}: {name} is {percent:g}, not 0 to 100 %")
+                    raise TraceError(f"{self.kernel}: {name}={percent:g}: must be 0 to 100 %")
                 return Rate(percent / 100, None, (name,))
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the kernel, its launches and the rates, None where there is none."""
+        """Return the kernel, its launches and its rates; a rate that the report does not have is None."""
         rates = {"l1_loads": self.l1_loads, "l1": self.l1, "l2": self.l2}
         return {
             "kernel": self.kernel,
@@ -147,47 +166,63 @@ class Measurement:
 
 
 def read_ncu(path: str | os.PathLike[str]) -> tuple[Measurement, ...]:
-    """Return the launches in a CSV report of Nsight Compute, of either form, in the order of the report.
+    """Read the launches in a CSV report of Nsight Compute.
 
-    Metrics that are not numbers ("n/a") are left out. Raises `TraceError` with file and line for a file that cannot
-    be read, has no header or no launches, or a metric of a launch twice with different values.
+    Parameters
+    ----------
+    path : str or path-like
+        The report, in the long form (``ncu --csv``) or the wide one (``ncu --csv --page raw``).
+
+    Returns
+    -------
+    tuple of Measurement
+        The launches in the order of the report. Metrics that are not numbers ("n/a") are left out.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read, has no header or no launches, or has two values for one metric of a launch. The
+        message names the file and, where there is one, the line.
     """
     name = os.fspath(path)
-    launches: dict[tuple[str, str, str], _Launch] = {}
-    table: _Table | None = None
+    launches: dict[tuple[str, str, str], _LaunchRows] = {}
+    table: _ReportTable | None = None
     refusal = ""
-    for number, cells in _rows(name):
+    for number, cells in _read_cells(name):
         if "ID" in cells and "Kernel Name" in cells:
-            table = _Table(cells)
+            table = _ReportTable(cells)
         elif table is not None:
-            table.take(cells, launches, f"{name}:{number}")
+            table.read_row(cells, launches, f"{name}:{number}")
         if cells[:1] and cells[0].startswith("==ERROR=="):
-            refusal = f"; the profiler says: {','.join(cells)[:200]!r}"
+            refusal = f"; Nsight Compute says: {','.join(cells)[:200]!r}"
     if table is None:
-        raise TraceError(f"{name}: no line has the columns ID and Kernel Name; is this from ncu --csv?{refusal}")
+        raise TraceError(
+            f"{name}: is no CSV report of Nsight Compute (ncu --csv): "
+            f"no line has the columns ID and Kernel Name{refusal}"
+        )
     if not launches:
         raise TraceError(f"{name}: holds no kernel launches{refusal}")
     return tuple(launch.finish() for launch in launches.values())
 
 
-def together(measurements: Iterable[Measurement]) -> Measurement:
-    """Return several launches of a kernel as one: counters are added, percentages averaged.
+def merge_launches(measurements: Iterable[Measurement]) -> Measurement:
+    """Merge several launches of a kernel into one measurement: counters are added, percentages averaged.
 
-    A metric that one of them lacks is left out; so is a grid or block that is not the same in all. Raises
-    `ConfigError` for none at all.
+    A metric that one of them lacks is left out, and so is a grid or block that is not the same in all. Raises
+    `ConfigError` if there are no launches.
     """
     parts = list(measurements)
     if not parts:
-        raise ConfigError("measurements: there is nothing to put together")
+        raise ConfigError("measurements: must hold at least one launch")
     if len(parts) == 1:
         return parts[0]
-    shared = [name for name in parts[0].metrics if all(name in one.metrics for one in parts)]
-    sums = {name: sum(one.metrics[name] for one in parts) for name in shared}
+    shared = [name for name in parts[0].metrics if all(name in part.metrics for part in parts)]
+    sums = {name: sum(part.metrics[name] for part in parts) for name in shared}
     return Measurement(
         kernel=parts[0].kernel,
-        launches=tuple(launch for one in parts for launch in one.launches),
-        grid=parts[0].grid if all(one.grid == parts[0].grid for one in parts) else None,
-        block=parts[0].block if all(one.block == parts[0].block for one in parts) else None,
+        launches=tuple(launch for part in parts for launch in part.launches),
+        grid=parts[0].grid if all(part.grid == parts[0].grid for part in parts) else None,
+        block=parts[0].block if all(part.block == parts[0].block for part in parts) else None,
         metrics={name: value if name.endswith(".sum") else value / len(parts) for name, value in sums.items()},
     )
 
@@ -195,30 +230,32 @@ def together(measurements: Iterable[Measurement]) -> Measurement:
 # ---- reading
 
 
-class _Launch:
-    """A launch while it is read: what is known of it so far, and where each metric was found."""
+class _LaunchRows:
+    """The metrics of one launch, gathered while the report is read."""
 
     def __init__(self, kernel: str, launch: str, grid: str, block: str) -> None:
         self.metrics: dict[str, float] = {}
-        self._head = (escape_unprintable(kernel), launch, _shape(grid), _shape(block))
+        self._head = (escape_unprintable(kernel), launch, _parse_shape(grid), _parse_shape(block))
 
-    def put(self, metric: str, unit: str, text: str, where: str) -> None:
-        value = number(text)
+    def add_metric(self, metric: str, unit: str, text: str, where: str) -> None:
+        """Add a metric, scaled to base units; raise `TraceError` if it had another value before."""
+        value = parse_report_number(text)
         if value is None:
             return
         if unit[1:].lower().startswith("sector"):
-            value *= _SCALES.get(unit[0].upper(), 1.0)
-        # The default page has a metric in each section that shows it.
-        if self.metrics.setdefault(metric, value) != value and _wanted(metric):
-            raise TraceError(f"{where}: {metric} is {text!r} here and {self.metrics[metric]:g} above, of one launch")
+            value *= _UNIT_PREFIXES.get(unit[0].upper(), 1.0)
+        # The default page repeats a metric in every section that shows it.
+        if self.metrics.setdefault(metric, value) != value and _is_rate_metric(metric):
+            raise TraceError(f"{where}: {metric} of one launch is {text!r} here and {self.metrics[metric]:g} above")
 
     def finish(self) -> Measurement:
+        """Return the launch as a measurement."""
         kernel, launch, grid, block = self._head
         return Measurement(kernel=kernel, launches=(launch,), grid=grid, block=block, metrics=self.metrics)
 
 
-class _Table:
-    """A header, and how the rows below it are to be read."""
+class _ReportTable:
+    """A header of a report, which says how to read the rows below it."""
 
     def __init__(self, header: Sequence[str]) -> None:
         self._at = {name: i for i, name in reversed(list(enumerate(header)))}
@@ -227,8 +264,8 @@ class _Table:
         self._units = [""] * len(header)
         self._first = True
 
-    def take(self, cells: Sequence[str], launches: dict[tuple[str, str, str], _Launch], where: str) -> None:
-        """Read a row below the header; one that is neither a launch nor the units is what a program has printed."""
+    def read_row(self, cells: Sequence[str], launches: dict[tuple[str, str, str], _LaunchRows], where: str) -> None:
+        """Read a row below the header; skip it if it is neither a launch nor the row of units."""
         first, self._first = self._first, False
         if len(cells) > self._at["ID"] and cells[self._at["ID"]] == "" and first and len(cells) == len(self._header):
             self._units = list(cells)
@@ -239,9 +276,9 @@ class _Table:
         key = (self._cell(cells, "Process ID"), cells[self._at["ID"]], cells[self._at["Kernel Name"]])
         if key not in launches:
             shape = self._cell(cells, "Grid Size"), self._cell(cells, "Block Size")
-            launches[key] = _Launch(key[2], key[1], *shape)
+            launches[key] = _LaunchRows(key[2], key[1], *shape)
         for metric, unit, text in self._metrics(cells):
-            launches[key].put(metric, unit, text, where)
+            launches[key].add_metric(metric, unit, text, where)
 
     def _metrics(self, cells: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         if self._long:
@@ -256,11 +293,11 @@ class _Table:
         return cells[at] if at < len(cells) else ""
 
 
-def _rows(name: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines of a file as cells, with their numbers; a quote that a program left open ends with its line."""
+def _read_cells(name: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each line of a file with the line's number; a quote that is left open ends with its line."""
     try:
-        with open(name, encoding=_encoding(name), errors="replace", newline=None) as file:
-            for number, line in enumerate(iter(lambda: file.readline(_LINE), ""), 1):
+        with open(name, encoding=_detect_encoding(name), errors="replace", newline=None) as file:
+            for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_CHARACTERS), ""), 1):
                 try:
                     yield number, next(csv.reader([line.rstrip("\n")]), [])
                 except csv.Error:
@@ -269,17 +306,17 @@ def _rows(name: str) -> Iterator[tuple[int, list[str]]]:
         raise TraceError(f"{name}: cannot be read: {error.strerror or error}") from None
 
 
-def _encoding(name: str) -> str:
-    """Return how a file is encoded: Windows' PowerShell writes what a program prints as UTF-16."""
+def _detect_encoding(name: str) -> str:
+    """Return the encoding of a file: PowerShell on Windows redirects output as UTF-16."""
     with open(name, "rb") as file:
         return "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
 
 
-def number(text: str) -> float | None:
-    """Return a number with or without separators, as the locales write them; None for anything else.
+def parse_report_number(text: str) -> float | None:
+    """Return a number that a locale may have written with separators; None for anything else.
 
-    Of two different separators, the last one is the decimal one, and one that occurs several times is not. A single
-    comma before three digits separates thousands; a single point is always decimal.
+    Of two different separators the last one is the decimal separator, and one that occurs several times separates
+    thousands. A single comma before three digits separates thousands; a single point is always decimal.
     """
     plain = re.sub(r"[\s'\u2019]", "", text)
     if not re.fullmatch(r"[+-]?[\d.,]*\d(?:[eE][+-]?\d{1,3})?", plain):
@@ -296,17 +333,19 @@ def number(text: str) -> float | None:
     return value if isfinite(value) else None
 
 
-def _wanted(metric: str) -> bool:
-    return metric.startswith((SECTORS, *L2_READS)) or metric in (
-        *L1_PERCENTAGES,
-        *LOAD_PERCENTAGES,
-        *L2_PERCENTAGES,
+def _is_rate_metric(metric: str) -> bool:
+    """Return whether a hit rate is computed from a metric."""
+    return metric.startswith((SECTOR_METRIC, *L2_READ_METRICS)) or metric in (
+        *L1_RATE_METRICS,
+        *LOAD_RATE_METRICS,
+        *L2_RATE_METRICS,
     )
 
 
-def _shape(text: str) -> tuple[int, int, int] | None:
-    found = _SHAPE.fullmatch(text.strip())
-    if found is None:
+def _parse_shape(text: str) -> tuple[int, int, int] | None:
+    """Return a grid or block size such as "(16, 64, 1)"; None for anything else."""
+    match = _SHAPE_PATTERN.fullmatch(text.strip())
+    if match is None:
         return None
-    x, y, z = (int(part) for part in found.groups())
+    x, y, z = (int(part) for part in match.groups())
     return x, y, z

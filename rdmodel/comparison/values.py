@@ -1,4 +1,4 @@
-"""What the model next to the simulator says, as frozen values: one kernel, and several."""
+"""Hold comparisons of the model with the simulator as frozen values, and summarise several of them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Unit = Literal["line", "sector"]
-"""What hit rates are counted in."""
+"""Unit in which hit rates are counted."""
 
 SHARES = ("hits", "pending_hits", "misses", "compulsory", "capacity", "associativity")
-"""What is compared, each as a share of the load transactions."""
+"""Outcomes and causes that are compared, each as a share of the load transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One kernel: what the simulator counted, and what every definition of the model predicts.
+    """One kernel as counted by the simulator, and as predicted by each definition of the model.
 
-    `latency` is what the model was told of misses (and `hardware` of hits). `sectors` are the 32-byte sectors of the
-    simulated loads, if they were asked for. Methods that take a `definition` raise `ConfigError` for one that was not
-    compared.
+    `latency` holds the latencies that the model used; `paper` has its own hit latency. `sectors` counts the 32-byte
+    sectors of the simulated loads, if that was requested. Methods that take a `definition` raise `ConfigError` for one
+    that was not compared.
     """
 
     simulation: Simulation
@@ -43,7 +43,7 @@ class Comparison:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name."""
+        """Name of the kernel."""
         return self.simulation.kernel
 
     @property
@@ -52,7 +52,7 @@ class Comparison:
         return _shares(self.simulation.hits, self.simulation.pending_hits, self.simulation.misses)
 
     def prediction(self, definition: Definition = "hardware") -> Prediction:
-        """Return what one definition predicts."""
+        """Return the prediction of one definition."""
         if definition not in self.predictions:
             raise ConfigError(f"definition={definition!r}: was not compared; {', '.join(self.predictions)} was")
         return self.predictions[definition]
@@ -63,20 +63,20 @@ class Comparison:
         return _shares(prediction.hits, prediction.latency_misses, prediction.misses)
 
     def errors(self, definition: Definition = "hardware") -> dict[str, float]:
-        """Return predicted minus simulated, in points (percent of the transactions), for each of `SHARES`."""
+        """Return predicted minus simulated `SHARES`, in points (percent of the transactions)."""
         simulated = self.simulated
         return {name: 100 * (share - simulated[name]) for name, share in self.predicted(definition).items()}
 
     def error(self, definition: Definition = "hardware") -> float:
-        """Return the error of the miss rate in points, signed."""
+        """Return the signed error of the miss rate, in points."""
         return self.errors(definition)["misses"]
 
     def hit_rates(self, unit: Unit = "line") -> dict[str, float]:
         """Return the hit rates, 0 to 1, of the simulator ("simulated") and of every definition; pending hits are hits.
 
-        By line, they are one minus the miss rates. By sector, the simulator's are counted
-        (`rdmodel.simulator.sectors`); each line that the model misses costs as many sectors as one costs in the
-        simulator, which is an estimate. Raises `ConfigError` for sectors that were not asked for.
+        By line, they are one minus the miss rates. By sector, those of the simulator are counted
+        (`rdmodel.simulator.sectors`). For the model they are estimated: each line that it misses counts as many sectors
+        as a missed line in the simulator. Raises `ConfigError` if sectors were not counted.
         """
         check_choice("unit", unit, Unit)
         if unit == "line":
@@ -85,8 +85,8 @@ class Comparison:
             return {name: 1 - rate for name, rate in rates.items()}
         if self.sectors is None:
             raise ConfigError("unit='sector': sectors were not counted; compare(..., sectors=True) counts them")
-        each = self.sectors.per_line_miss / max(self.sectors.sectors, 1)
-        estimates = {name: one.misses.total * each for name, one in self.predictions.items()}
+        miss_sectors = self.sectors.per_line_miss / max(self.sectors.sectors, 1)
+        estimates = {name: prediction.misses.total * miss_sectors for name, prediction in self.predictions.items()}
         return {"simulated": self.sectors.hit_rate} | {name: max(0.0, 1 - rate) for name, rate in estimates.items()}
 
     def __str__(self) -> str:
@@ -137,10 +137,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How well one definition agrees with the simulator over several kernels; errors in points of the miss rate.
+    """Agreement of one definition with the simulator over several kernels; errors are in points of the miss rate.
 
-    `worst` holds (kernel, signed error), the largest first; `correlation` is Pearson's between predicted and
-    simulated miss rates, None for fewer than three kernels or where one side does not vary.
+    `worst` holds (kernel, signed error), the largest error first. `correlation` is Pearson's, between predicted and
+    simulated miss rates; it is None for fewer than three kernels, or if one side does not vary.
     """
 
     definition: Definition
@@ -161,22 +161,23 @@ class Agreement:
 
 
 def agreement(comparisons: Iterable[Comparison], definition: Definition = "hardware", worst: int = 5) -> Agreement:
-    """Summarise one definition over several kernels, with the `worst` so many of them.
+    """Summarise the errors of one definition over several kernels, and list the `worst` kernels.
 
-    Raises `ConfigError` for no kernels at all, or for a definition that was not compared.
+    Raises `ConfigError` if there are no comparisons, or if the definition was not compared.
     """
     check_int("worst", worst, 0)
     kernels = list(comparisons)
     if not kernels:
-        raise ConfigError("comparisons: there is nothing to summarise")
-    errors = [(one.kernel, one.error(definition)) for one in kernels]
+        raise ConfigError("comparisons: must hold at least one comparison")
+    errors = [(comparison.kernel, comparison.error(definition)) for comparison in kernels]
     ordered = sorted(errors, key=lambda item: -abs(item[1]))
     return Agreement(
         definition=definition,
         kernels=len(kernels),
         mean_absolute_error=sum(abs(error) for _, error in errors) / len(errors),
         correlation=_correlation(
-            [one.prediction(definition).miss_rate for one in kernels], [one.simulation.miss_rate for one in kernels]
+            [comparison.prediction(definition).miss_rate for comparison in kernels],
+            [comparison.simulation.miss_rate for comparison in kernels],
         ),
         worst=tuple(ordered[:worst]),
     )

@@ -1,4 +1,4 @@
-"""`estimate`: what `predict` would count for a whole grid, from a small part of it, with its error."""
+"""Estimate the prediction for a whole grid from excerpts of it: the function `estimate` (docs/sampling.md)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
 from rdmodel.estimation.excerpt import Excerpt
-from rdmodel.estimation.extrapolation import Run, counts_of, estimates, scaled, with_counts
-from rdmodel.estimation.plan import HALF, Plan, Window, plan
+from rdmodel.estimation.extrapolation import ExcerptRun, collect_counts, make_estimates, replace_counts, scale_to_grid
+from rdmodel.estimation.plan import SHORT_RUN_SHARE, EstimationPlan, Window, plan_estimate
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
 from rdmodel.results.describe import describe_trace
@@ -21,8 +21,17 @@ from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace, missing_block
 from rdmodel.trace.check import check_trace
 
-NOT_OF_A_PART = ("model_sms", "threads", "sample_sms", "sample_blocks", "seeds", "ablation", "breakdown", "histogram")
-"""Options of `predict` that are not for a part of a grid that stands for all of it."""
+UNSUPPORTED_OPTIONS = (
+    "model_sms",
+    "threads",
+    "sample_sms",
+    "sample_blocks",
+    "seeds",
+    "ablation",
+    "breakdown",
+    "histogram",
+)
+"""Options of `predict` that `estimate` refuses: they choose the part of the grid that is run, or need a whole run."""
 
 
 def estimate(
@@ -35,22 +44,50 @@ def estimate(
     progress: Progress | None = None,
     **options: Any,
 ) -> Prediction:
-    """Estimate what `predict` counts for all blocks on all SMs, from about `work` transactions of them.
+    """Estimate what `predict` counts for all blocks on all SMs, from excerpts of about `work` transactions.
 
-    `options` are those of `predict`, but for those that say which SMs and blocks are modelled, and how often. All
-    counts are those of the whole grid, `steps` is the time of the SM that ends last, and `instructions` are the warp
-    instructions, gaps included; `per_sm` has what was run of the first part. `estimates` has an `Estimate` of
-    "transactions", "hits", "latency_misses", "misses", "miss_rate" and "steps", with `l2` also of "l2_bytes" and
-    "dram_bytes". If the whole takes no more than `work`, or with ``work=None``, everything is run, and intervals
-    have no width. To open a warp of a block counts for 100 transactions, which take as long.
+    Blocks and iterations are sampled, and every count is scaled to the whole grid. The result depends on the arguments
+    alone. It takes time O(`work`), unless blocks have to be made as a whole before they can be cut.
 
-    The answer depends on the arguments alone. Raises `ConfigError`, `LaunchError` or `TraceError`. Time O(`work`), but
-    for blocks that have to be made as a whole before they are cut.
+    Parameters
+    ----------
+    trace : Trace
+        The kernel launch.
+    gpu : str or GPU
+        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    l2 : bool
+        Whether requests go on to the L2 that the SMs share.
+    work : float or None
+        Number of transactions to run, about. Opening one warp of a block counts as 100 transactions, since it takes as
+        long. With None, or if the whole grid takes no more than `work`, everything is run and the result is exact.
+    seed : int
+        Seed of the model's random numbers.
+    progress : callable, optional
+        Called with the number of blocks begun and the number of blocks in all.
+    **options
+        Options of `predict`, except those that choose SMs, blocks and the number of runs.
+
+    Returns
+    -------
+    Prediction
+        All counts are those of the whole grid. `steps` is the time of the SM that ends last. `instructions` counts warp
+        instructions, gaps included. `per_sm` has the counts of the first excerpt that was run. `estimates` has an
+        `Estimate` of "transactions", "hits", "latency_misses", "misses", "miss_rate" and "steps", and with `l2` of
+        "l2_bytes" and "dram_bytes". If the result is exact, the intervals have no width.
+
+    Raises
+    ------
+    ConfigError
+        If an option is unknown, has a bad value, or is not an option of `estimate`.
+    LaunchError
+        If no block of the launch fits on an SM.
+    TraceError
+        If `trace` is not a `Trace`, or lacks a block.
     """
     check_trace(trace)
-    for name in NOT_OF_A_PART:
+    for name in UNSUPPORTED_OPTIONS:
         if name in options:
-            raise ConfigError(f"{name}: not an option of estimate, which is of all blocks on all SMs")
+            raise ConfigError(f"{name}: not an option of estimate, which always estimates all blocks on all SMs")
     if work is not None:
         _check_work(work)
     check_flag("l2", l2)
@@ -60,19 +97,20 @@ def estimate(
         if value is not None:
             check_int(name, value, 1)
     blocks = min(limits["blocks"] or trace.launch.blocks, trace.launch.blocks)
-    _check_held(trace, blocks)
-    what = plan(trace, machine, blocks, limits["sms"] or machine.sms, work, l2=l2)
-    runs = _Runs(trace, machine, what, {**options, "l2": l2, "histogram": False, "seed": seed}, progress)
+    _check_blocks(trace, blocks)
+    plan = plan_estimate(trace, machine, blocks, limits["sms"] or machine.sms, work, l2=l2)
+    runs = _PlannedRuns(trace, machine, plan, {**options, "l2": l2, "histogram": False, "seed": seed}, progress)
     errors: dict[str, float] = {}
-    if what.whole:
-        found, one = runs.whole()
-        result, instructions = found, one.counts["instructions"]
+    if plan.whole:
+        first, run = runs.run_whole()
+        result, instructions = first, run.counts["instructions"]
     else:
-        found, counts, errors = runs.parts()
-        result, instructions = with_counts(found, counts, machine), counts["instructions"]
-    config = {**found.config, "trace": describe_trace(trace), "work": work, "sampled": what.sampled}
-    config["options"] = {**config["options"], "sms": what.sms, "blocks": limits["blocks"]}
-    return replace(result, instructions=instructions, estimates=estimates(result, errors, what.sampled), config=config)
+        first, counts, errors = runs.run_windows()
+        result, instructions = replace_counts(first, counts, machine), counts["instructions"]
+    config = {**first.config, "trace": describe_trace(trace), "work": work, "sampled": plan.sampled}
+    config["options"] = {**config["options"], "sms": plan.sms, "blocks": limits["blocks"]}
+    estimates = make_estimates(result, errors, plan.sampled)
+    return replace(result, instructions=instructions, estimates=estimates, config=config)
 
 
 def _check_work(work: Any) -> None:
@@ -80,56 +118,60 @@ def _check_work(work: Any) -> None:
         raise ConfigError(f"work={work!r}: must be a number of transactions above 0, or None for all")
 
 
-def _check_held(trace: Trace, blocks: int) -> None:
+def _check_blocks(trace: Trace, blocks: int) -> None:
     """Raise `TraceError` if one of the first `blocks` blocks of the grid is not in the trace."""
-    held = trace.blocks
-    if held is None or len(held) == trace.launch.blocks:
+    present = trace.blocks
+    if present is None or len(present) == trace.launch.blocks:
         return
-    if len(held) < blocks or held[blocks - 1] != blocks - 1:
-        raise missing_block(trace, next((i for i, block in enumerate(held) if block != i), len(held)))
+    if len(present) < blocks or present[blocks - 1] != blocks - 1:
+        raise missing_block(trace, next((i for i, block in enumerate(present) if block != i), len(present)))
 
 
-class _Runs:
-    """All runs of one call."""
+class _PlannedRuns:
+    """The runs of the model that a plan asks for, with one progress count over all of them."""
 
-    def __init__(self, trace: Trace, gpu: GPU, what: Plan, told: Mapping[str, Any], progress: Progress | None) -> None:
-        self._trace, self._gpu, self._plan, self._told, self._progress = trace, gpu, what, told, progress
+    def __init__(
+        self, trace: Trace, gpu: GPU, plan: EstimationPlan, options: Mapping[str, Any], progress: Progress | None
+    ) -> None:
+        self._trace, self._gpu, self._plan, self._options, self._progress = trace, gpu, plan, options, progress
         self._begun = 0
-        self._total = what.blocks if what.whole else sum(window.opened for window in what.windows)
+        self._total = plan.blocks if plan.whole else sum(window.opened for window in plan.windows)
 
-    def whole(self) -> tuple[Prediction, Run]:
+    def run_whole(self) -> tuple[Prediction, ExcerptRun]:
         """Run all blocks."""
         blocks = self._plan.blocks
         if not self._trace.stored:
-            return self._part(range(blocks), self._plan.sms)
-        # Columns may be mapped: they are read where they are, and given back.
+            return self._run_excerpt(range(blocks), self._plan.sms)
+        # Columns may be mapped from a file: they are read in place, and their pages released after use.
         columns = self._trace.columns
         rows = int(columns.warp_start[blocks * self._trace.launch.block_warps])
-        found = self._predict(self._trace, self._plan.sms, blocks)
-        return found, Run(counts_of(found, rows + int(columns.gap[:rows].sum(dtype="int64"))), blocks)
+        prediction = self._predict(self._trace, self._plan.sms, blocks)
+        instructions = rows + int(columns.gap[:rows].sum(dtype="int64"))
+        return prediction, ExcerptRun(collect_counts(prediction, instructions), blocks)
 
-    def parts(self) -> tuple[Prediction, dict[str, float], dict[str, float]]:
-        """Run the windows; return the first run, and the counts and standard errors of the whole grid."""
-        first, found = None, []
+    def run_windows(self) -> tuple[Prediction, dict[str, float], dict[str, float]]:
+        """Run the windows; return the first prediction, and the counts and standard errors of the whole grid."""
+        first, runs = None, []
         for window in self._plan.windows:
-            prediction, long = self._part(window.ids, window.sms, window.share, window.starts)
-            found.append((long, self._shorter(window, long)))
+            prediction, long = self._run_excerpt(window.ids, window.sms, window.share, window.starts)
+            runs.append((long, self._run_shorter(window, long)))
             first = first or prediction
         assert first is not None
-        return first, *scaled(self._plan, found, self._gpu, self._trace.launch)
+        return first, *scale_to_grid(self._plan, runs, self._gpu, self._trace.launch)
 
-    def _shorter(self, window: Window, long: Run) -> Run | None:
-        if window.shorter:
-            return self._part(window.ids[: window.shorter], window.sms)[1]
+    def _run_shorter(self, window: Window, long: ExcerptRun) -> ExcerptRun | None:
+        """Run a window with less work; return None if no less can be run."""
+        if window.short_blocks:
+            return self._run_excerpt(window.ids[: window.short_blocks], window.sms)[1]
         if window.share == 1:
             return None
-        short = self._part(window.ids, window.sms, HALF * window.share, window.starts)[1]
-        return short if short.whole < long.whole else None
+        short = self._run_excerpt(window.ids, window.sms, SHORT_RUN_SHARE * window.share, window.starts)[1]
+        return short if short.blocks < long.blocks else None
 
-    def _part(self, ids: Any, sms: int, share: float = 1.0, starts: Any = None) -> tuple[Prediction, Run]:
-        part = Excerpt(self._trace, ids, share, starts)
-        found = self._predict(part, sms, len(ids))
-        return found, Run(counts_of(found, part.instructions), part.shares)
+    def _run_excerpt(self, ids: Any, sms: int, share: float = 1.0, starts: Any = None) -> tuple[Prediction, ExcerptRun]:
+        excerpt = Excerpt(self._trace, ids, share, starts)
+        prediction = self._predict(excerpt, sms, len(ids))
+        return prediction, ExcerptRun(collect_counts(prediction, excerpt.instructions), excerpt.shares)
 
     def _predict(self, trace: Trace, sms: int, blocks: int) -> Prediction:
         before = self._begun
@@ -140,5 +182,5 @@ class _Runs:
                 self._progress(self._begun, self._total)
 
         return predict(
-            trace, self._gpu, sms=sms, model_sms="all", threads=None, blocks=blocks, progress=progress, **self._told
+            trace, self._gpu, sms=sms, model_sms="all", threads=None, blocks=blocks, progress=progress, **self._options
         )

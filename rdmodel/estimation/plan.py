@@ -1,4 +1,4 @@
-"""What a quick estimate runs of a kernel: which blocks on how many SMs, and how many of their iterations."""
+"""Plan an estimate: choose the blocks to run, the SMs to run them on, and the share of iterations that they keep."""
 
 from __future__ import annotations
 
@@ -12,69 +12,89 @@ from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream
 
-WARP_WORK = 100
-"""Transactions in the time that it takes to make a warp of a block and to open it."""
+TRANSACTIONS_PER_OPENED_WARP = 100
+"""Cost of making and opening one warp of a block, in transactions that take as long."""
 
-PROBES = 3
-"""Blocks that are looked at before anything is run: the first, the last, and those between."""
+PROBED_BLOCKS = 3
+"""Blocks whose cost is measured before the plan is made: the first, the last, and those between."""
 
 PROBE_SHARE = 1 / 32
-"""What is looked at of a block, as long as the whole is much more work than there is to do."""
+"""Share of a block's iterations that is measured first: enough where the grid has far more work than is allowed."""
 
-MUCH = 4
+WHOLE_PROBE_RATIO = 4
+"""Multiple of the allowed work up to which probed blocks are measured as a whole, if the first probe cut them.
 
-ITERATIONS = 6
-"""Wanted in the longer of two samples of a loop: lines of 128 bytes are asked for by 32 consecutive floats."""
+The cost that a cut block suggests may be wrong. Near the allowed work, that could decide wrongly whether everything is
+run, and there whole blocks are cheap enough to measure.
+"""
 
-SLACK = 2.0
-"""How much more than the work may be done where less would not tell much."""
+MIN_SAMPLED_ITERATIONS = 6
+"""Iterations of a loop that the longer of two runs should keep, so that the reuse of a line between them shows.
 
-WINDOWS = 3
+A line of 128 bytes is used by 32 consecutive floats.
+"""
+
+MAX_WORK_RATIO = 2.0
+"""Multiple of the allowed work that may be spent where less would tell little."""
+
+MAX_WINDOWS = 3
 """Places of the grid at which single SMs are run."""
 
-HALF = 0.5
-"""The shorter of two samples by the longer one; and the most that a block is ahead of others in a late wave."""
+SHORT_RUN_SHARE = 0.5
+"""Work of the shorter of two runs of a window, as a share of the longer one."""
 
-DRIFT = 0.05
-"""How far apart, by their own length, the blocks of two SMs are after a wave (docs/sampling.md)."""
+SHORT_BLOCK_SHARE = 0.5
+"""A block is short if `MIN_SAMPLED_ITERATIONS` iterations are at least this share of its loops."""
 
-PAIRS = 3
-"""One of so many resident blocks of a late wave came together with the block after it (docs/sampling.md)."""
+MAX_BLOCK_LEAD = 0.5
+"""Share of its length by which a block of a late wave is ahead of the others at most."""
 
+BLOCK_LEAD_PER_WAVE = 0.05
+"""Share of their length by which the blocks of two SMs drift apart in one wave.
 
-MOST_SMS = 1 << 10
-"""SMs that are modelled side by side at most."""
+A guess that brought estimates near exact runs (docs/sampling.md).
+"""
 
-GOLDEN = 0.6180339887498949
-"""Multiples of it, without their whole part, are spread evenly from 0 to 1, however many there are."""
+RESIDENT_BLOCKS_PER_PAIR = 3
+"""Resident blocks of a late wave for each pair of consecutive blocks that one SM was given together.
+
+A guess that brought estimates near exact runs (docs/sampling.md).
+"""
+
+MAX_SMS_SIDE_BY_SIDE = 1 << 10
+"""SMs that are modelled side by side at most: time and memory grow with them, however few blocks each has."""
+
+GOLDEN_SECTION = 0.6180339887498949
+"""Fractional part of the golden ratio: any number of its multiples, modulo 1, is spread evenly from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Blocks that run together on `sms` SMs: their ids in the order in which they are dealt, and where each begins.
+    """Blocks that run together on `sms` SMs, by their `ids` in the order in which they are dealt.
 
-    Each has `share` of its iterations, `starts` of them left out before (None: none). To tell how a run begins from how
-    it goes on, it is made again: with the first `shorter` blocks, or, where that is 0 and iterations are left out,
-    with half as many of them.
+    Each block keeps `share` of its iterations and skips ``starts[i]`` of them before (None: none). The window is run a
+    second time, shorter, to tell how a run begins from how it goes on. The second run has the first `short_blocks`
+    blocks only. If that is 0 and iterations are cut, it has all blocks, with `SHORT_RUN_SHARE` of the iterations.
     """
 
     ids: Sequence[int]
     sms: int
     share: float = 1.0
     starts: Sequence[float] | None = None
-    shorter: int = 0
+    short_blocks: int = 0
 
     @property
     def opened(self) -> int:
-        """Blocks that are opened, in both runs."""
-        return len(self.ids) + (self.shorter or (len(self.ids) if self.share < 1 else 0))
+        """Number of blocks opened, in both runs."""
+        return len(self.ids) + (self.short_blocks or (len(self.ids) if self.share < 1 else 0))
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The windows, and the grid that they stand for: `blocks`, over `sms` SMs, `resident` at a time on each.
+class EstimationPlan:
+    """The windows to run, and the grid that they stand for: `blocks` over `sms` SMs, `resident` at a time on each.
 
-    `spread` is the standard error of the work of a mean block, relative to it. With `whole` everything is run.
+    `spread` is the standard error of a block's mean work, relative to that mean. If `whole`, everything is run, and
+    there are no windows.
     """
 
     windows: tuple[Window, ...]
@@ -86,17 +106,17 @@ class Plan:
 
     @property
     def covered(self) -> float:
-        """The share of the grid's work that is run."""
+        """Share of the grid's work that is run."""
         return min(1.0, sum(len(window.ids) * window.share for window in self.windows) / self.blocks)
 
     @property
     def waves(self) -> float:
-        """How often all SMs are filled with blocks."""
+        """Number of times that all SMs are filled with blocks."""
         return self.blocks / min(self.blocks, self.sms * self.resident)
 
     @property
     def sampled(self) -> str:
-        """What is run, in words."""
+        """Description of the sample, such as "84 of 1,024 blocks"."""
         if self.whole:
             return "everything"
         run = sum(len(window.ids) for window in self.windows)
@@ -105,50 +125,58 @@ class Plan:
         return words if share == 1 else f"{words}, {100 * share:.2g} % of their iterations"
 
 
-def plan(trace: Trace, gpu: GPU, blocks: int, sms: int, work: float | None, *, l2: bool) -> Plan:
-    """Return what to run of the first `blocks` of a trace, over so many SMs, for about `work` transactions.
+def plan_estimate(trace: Trace, gpu: GPU, blocks: int, sms: int, work: float | None, *, l2: bool) -> EstimationPlan:
+    """Plan a run of about `work` transactions for the first `blocks` blocks of a trace, dealt over `sms` SMs.
 
-    Everything, if a block depends on which ones were asked for before it.
+    Everything is run if a block depends on the blocks that were read before it.
     """
     resident = compute_occupancy(trace.launch, gpu).blocks
-    whole = Plan((), blocks, sms, resident, whole=True)
+    whole = EstimationPlan((), blocks, sms, resident, whole=True)
     if work is None or not trace.any_order:
         return whole
     costs, finest = _probe(trace, gpu, blocks, PROBE_SHARE, l2)
-    if finest < 1 and fmean(costs) * blocks < MUCH * work:
+    if finest < 1 and fmean(costs) * blocks < WHOLE_PROBE_RATIO * work:
         costs, _ = _probe(trace, gpu, blocks, 1.0, l2)
     cost = fmean(costs)
     if cost * blocks <= work:
         return whole
-    overhead = WARP_WORK * trace.launch.block_warps
-    part = _Parts(blocks, sms, resident, cost - overhead, overhead, min(1.0, finest), work)
-    windows = part.of_all_sms() if l2 else part.of_single_sms()
-    return Plan(windows, blocks, sms, resident, spread=pstdev(costs) / cost / len(costs) ** 0.5)
+    overhead = TRANSACTIONS_PER_OPENED_WARP * trace.launch.block_warps
+    planner = _WindowPlanner(blocks, sms, resident, cost - overhead, overhead, min(1.0, finest), work)
+    windows = planner.windows_of_all_sms() if l2 else planner.windows_of_single_sms()
+    return EstimationPlan(windows, blocks, sms, resident, spread=pstdev(costs) / cost / len(costs) ** 0.5)
 
 
 def _probe(trace: Trace, gpu: GPU, blocks: int, share: float, l2: bool) -> tuple[list[float], float]:
-    """Return the transactions of some blocks, their making included, and the share that is `ITERATIONS` of loops."""
-    places = sorted({at * (blocks - 1) // (PROBES - 1) for at in range(PROBES)})
+    """Measure some blocks; return their costs, and the share of iterations that is enough of their loops.
+
+    Costs are in transactions and include the opening of the warps. The share is that of `MIN_SAMPLED_ITERATIONS`
+    iterations in the loops of a block.
+    """
+    places = sorted({at * (blocks - 1) // (PROBED_BLOCKS - 1) for at in range(PROBED_BLOCKS)})
     excerpt = Excerpt(trace, places, share)
     rule = StoreRule.LINES if l2 else StoreRule.KEEP
     costs, finest, chunk = [], 0.0, Chunk()
-    overhead = WARP_WORK * trace.launch.block_warps
+    overhead = TRANSACTIONS_PER_OPENED_WARP * trace.launch.block_warps
     for place in range(len(places)):
-        part = excerpt.part(place)
+        part = excerpt.cut(place)
         lines = rows = 0
         for warp in range(trace.launch.block_warps):
             WarpStream(part.content, warp, gpu.l1.line, rule).fill(chunk)
             lines += chunk.used
             rows += chunk.n
         costs.append(lines / max(rows, 1) * part.accesses / part.share + overhead)
+        # The cut kept 2 iterations, its minimum, where it kept a much larger share than it was to keep.
         if part.share > 1.5 * share:
-            finest = max(finest, part.share * ITERATIONS / 2)
+            finest = max(finest, part.share * MIN_SAMPLED_ITERATIONS / 2)
     return costs, finest
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """What decides about the windows: `cost` of a block's iterations and `overhead` of the block, in transactions."""
+class _WindowPlanner:
+    """Chooses windows for a grid whose blocks cost `cost` for their iterations and `overhead` each, in transactions.
+
+    `finest` is the smallest share of iterations in which reuse shows, `work` the number of transactions to run.
+    """
 
     blocks: int
     sms: int
@@ -162,65 +190,66 @@ class _Parts:
     def _per_sm(self) -> int:
         return -(-self.blocks // self.sms)
 
-    def of_all_sms(self) -> tuple[Window, ...]:
-        """Return one window of all SMs, as they begin: of several waves if there is work for them, or a part of one."""
+    def windows_of_all_sms(self) -> tuple[Window, ...]:
+        """Return one window of all SMs from the first block on: some waves if `work` allows it, else part of one."""
         wave = min(self.blocks, self.sms * self.resident)
-        one = (self.cost + self.overhead) * wave
-        waves = max(int(self.work / (1 + HALF) / one), 2 if 2 * (1 + HALF) * one <= SLACK * self.work else 1)
-        # Waves of long blocks would all begin in step, unless they are most of the grid.
-        if 1 < waves < self.blocks / wave and (self.finest >= HALF or 2 * waves * wave >= self.blocks):
-            return (Window(range(wave * waves), self.sms, shorter=wave * (waves // 2)),)
-        sms = min(self.sms, MOST_SMS)
-        share = self._share(min(self.blocks, sms * self.resident))
+        wave_work = (self.cost + self.overhead) * wave
+        both = 1 + SHORT_RUN_SHARE
+        waves = max(int(self.work / both / wave_work), 2 if 2 * both * wave_work <= MAX_WORK_RATIO * self.work else 1)
+        # Waves of long blocks would all begin in step, which matters unless they are most of the grid.
+        if 1 < waves < self.blocks / wave and (self.finest >= SHORT_BLOCK_SHARE or 2 * waves * wave >= self.blocks):
+            return (Window(range(wave * waves), self.sms, short_blocks=wave * (waves // 2)),)
+        sms = min(self.sms, MAX_SMS_SIDE_BY_SIDE)
+        share = self._affordable_share(min(self.blocks, sms * self.resident))
         if share < self.finest:
-            # Too few iterations to see lines being used again: rather fewer SMs.
-            sms = max(1, min(sms, int(SLACK * sms * share / self.finest)))
+            # With so few iterations no reuse would show: run fewer SMs instead.
+            sms = max(1, min(sms, int(MAX_WORK_RATIO * sms * share / self.finest)))
             share = self.finest
-        return (self._late(0, sms, share),)
+        return (self._late_wave(0, sms, share),)
 
-    def of_single_sms(self) -> tuple[Window, ...]:
-        """Return windows of single SMs at places from the first block to the last."""
+    def windows_of_single_sms(self) -> tuple[Window, ...]:
+        """Return windows of single SMs, at places from the first block to the last."""
         count = min(self.resident, self._per_sm)
-        number = WINDOWS
-        share = self._share(number * count)
+        number = MAX_WINDOWS
+        share = self._affordable_share(number * count)
         while share < max(self.finest, PROBE_SHARE) and number > 1:
             number -= 1
-            share = self._share(number * count)
+            share = self._affordable_share(number * count)
         share = min(1.0, max(share, self.finest))
         if share == 1 and 2 * count <= self._per_sm:
-            return self._stretches(count)
+            return self._windows_of_waves(count)
         last = max(0, self.blocks - self.sms * count)
-        return tuple(self._late(at * last // max(1, number - 1), 1, share) for at in range(number))
+        return tuple(self._late_wave(at * last // max(1, number - 1), 1, share) for at in range(number))
 
-    def _stretches(self, count: int) -> tuple[Window, ...]:
-        """Return windows of single SMs that go on for some waves."""
+    def _windows_of_waves(self, count: int) -> tuple[Window, ...]:
+        """Return windows of single SMs that run some waves of whole blocks."""
         waves = min(self._per_sm // count, max(2, int(self.work / 3 / (count * (self.cost + self.overhead)))))
         last = self.blocks - 1 - (count * waves - 1) * self.sms
         return tuple(
-            Window(range(at * last // 1, self.blocks, self.sms)[: count * waves], 1, shorter=count * (waves // 2))
+            Window(range(at * last, self.blocks, self.sms)[: count * waves], 1, short_blocks=count * (waves // 2))
             for at in range(2 if last > 0 else 1)
         )
 
-    def _share(self, blocks: int) -> float:
-        """Return the share of their iterations that so many blocks can have; 1 if nothing has to be cut."""
+    def _affordable_share(self, blocks: int) -> float:
+        """Return the share of their iterations that `blocks` blocks can keep; 1 if nothing has to be cut."""
         if blocks * (self.cost + self.overhead) <= self.work:
             return 1.0
         room = max(self.work / 2, self.work - 2 * self.overhead * blocks)
-        return min(1.0, room / (1 + HALF) / (blocks * self.cost))
+        return min(1.0, room / (1 + SHORT_RUN_SHARE) / (blocks * self.cost))
 
-    def _late(self, first: int, sms: int, share: float) -> Window:
-        """Return a wave of blocks, as it is after a while if there are others before it."""
+    def _late_wave(self, first: int, sms: int, share: float) -> Window:
+        """Return a wave of blocks as it looks after earlier waves, if there are any: out of step, and in pairs."""
         count = min(self.resident, self._per_sm)
         waves = self.blocks / (self.sms * count)
-        pairs = 2 * (count // PAIRS) if waves > 1 else 0
-        ahead = min(HALF, DRIFT * (waves - 1)) if waves > 1 and sms > 1 else 0.0
-        if ahead:
-            share = min(share, 1 - ahead)
+        paired = 2 * (count // RESIDENT_BLOCKS_PER_PAIR) if waves > 1 else 0
+        lead = min(MAX_BLOCK_LEAD, BLOCK_LEAD_PER_WAVE * (waves - 1)) if waves > 1 and sms > 1 else 0.0
+        if lead:
+            share = min(share, 1 - lead)
         ids, starts = [], []
         for j in range(count):
             for sm in range(sms):
-                block = first + (j // 2 * 2 * self.sms + 2 * sm + j % 2 if j < pairs else j * self.sms + sm)
+                block = first + (j // 2 * 2 * self.sms + 2 * sm + j % 2 if j < paired else j * self.sms + sm)
                 if block < self.blocks:
                     ids.append(block)
-                    starts.append(ahead * (GOLDEN * sm % 1.0))
-        return Window(ids, sms, share, starts if ahead else None)
+                    starts.append(lead * (GOLDEN_SECTION * sm % 1.0))
+        return Window(ids, sms, share, starts if lead else None)

@@ -1,4 +1,4 @@
-"""How an index function spreads accesses over the sets: two measures of Wang et al., DATE 2015."""
+"""Measure how an index function spreads accesses over the sets, by two formulas of Wang et al., DATE 2015."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rdmodel.trace.splitting import split_block
 def intra_warp_concentration(
     loads: NDArray[np.int64] | Sequence[ArrayLike], index: IndexFunction, sets: int, line: int = 128
 ) -> float:
-    """Return the transactions of a load divided by the sets they touch, averaged over the loads (equation 1).
+    """Return the transactions of a load divided by the sets that they touch, averaged over the loads (equation 1).
 
-    `loads` holds the line numbers (byte address // `line`) of one warp's load per row, after coalescing: an
-    array of shape (loads, transactions), or a sequence of 1-D arrays where their lengths differ. Loads
-    without transactions do not count. 1 is ideal; a load of k transactions has k where all fall in one set.
-    O(n log n) for n transactions. Raises `TraceError` where a load is not 1-D or there is no transaction at
-    all, `ConfigError` where `index` is not defined for the geometry.
+    Each row of `loads` holds the line numbers (byte address // `line`) of one warp's load after coalescing. `loads` is
+    an array of shape (loads, transactions), or a sequence of 1-D arrays if their lengths differ. Loads without
+    transactions do not count. 1 is ideal; a load of k transactions has k if all of them fall in one set. Takes O(n log
+    n) for n transactions. Raises `TraceError` if a load is not 1-D or there is no transaction, `ConfigError` if `index`
+    is not defined for the geometry.
     """
     rows = [np.asarray(load, dtype=np.int64) for load in loads]
     if any(row.ndim != 1 for row in rows):
@@ -37,21 +37,21 @@ def intra_warp_concentration(
 def concentration_by_load(trace: Trace, index: IndexFunction, sets: int, line: int = 128) -> dict[int, float]:
     """Return the mean intra-warp concentration of every load of a trace, by its pc, ascending.
 
-    Reads all blocks that the trace holds, a piece at a time, in bounded memory. Raises `ConfigError` where
-    `index` is not defined for `sets` sets of `line` bytes.
+    Reads all blocks that the trace holds, in pieces and so in bounded memory. Raises `ConfigError` if `index` is not
+    defined for `sets` sets of `line` bytes.
     """
     assert trace.blocks is not None
     totals: dict[int, float] = {}
     counts: dict[int, int] = {}
     for block in trace.blocks:
         for _, columns in split_block(trace, int(block)):
-            for pc, value in zip(*_loads_of(columns, index, sets, line), strict=True):
+            for pc, value in zip(*_load_concentrations(columns, index, sets, line), strict=True):
                 totals[pc] = totals.get(pc, 0.0) + value
                 counts[pc] = counts.get(pc, 0) + 1
     return {pc: totals[pc] / counts[pc] for pc in sorted(totals)}
 
 
-def _loads_of(columns: Columns, index: IndexFunction, sets: int, line: int) -> tuple[list[int], list[float]]:
+def _load_concentrations(columns: Columns, index: IndexFunction, sets: int, line: int) -> tuple[list[int], list[float]]:
     """Return the pc and the concentration of every load instruction."""
     values: list[float] = []
     for chunk in coalesce(columns, line, StoreRule.DROP):
@@ -63,7 +63,7 @@ def _loads_of(columns: Columns, index: IndexFunction, sets: int, line: int) -> t
 def _concentrations(
     lines: NDArray[np.int64], lengths: NDArray[np.int64], index: IndexFunction, sets: int, line: int
 ) -> NDArray[np.float64]:
-    """Return transactions over sets touched for loads of `lengths` transactions, none 0, one after the other."""
+    """Return transactions divided by sets touched, for consecutive loads of `lengths` transactions, none of them 0."""
     load = np.repeat(np.arange(len(lengths)), lengths)
     touched = np.unique(load * sets + index.set_of(lines, sets, line))
     return lengths / np.bincount(touched // sets, minlength=len(lengths))
@@ -72,9 +72,9 @@ def _concentrations(
 def balance(set_counts: ArrayLike) -> float:
     """Return how evenly accesses fall on the sets over a whole run (equation 2, after Kharbutli et al.).
 
-    `set_counts` is a 1-D array with the number of accesses of every set, untouched sets included. 1 is what a
-    perfectly random distribution has on average, more is worse, and an even one has slightly less than 1.
-    Raises `TraceError` for negative counts, or where there is no access at all.
+    `set_counts` is a 1-D array with the number of accesses of every set, untouched sets included. 1 is the mean of a
+    random distribution, more is worse, and an even distribution has slightly less than 1. Raises `TraceError` for
+    negative counts, or if there is no access.
     """
     counts = np.asarray(set_counts, dtype=np.float64)
     if counts.ndim != 1 or not np.all(counts >= 0):

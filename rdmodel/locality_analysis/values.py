@@ -1,4 +1,4 @@
-"""What a locality says, as frozen values: who uses a kernel's lines again, and how far apart."""
+"""Hold the locality of a kernel as frozen values: classes of re-references, types of lines, and reuse distances."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from rdmodel.results.simulation import Simulation
 
-TYPES = ("streaming", "inter_warp", "intra_warp", "inter_intra_warp")
-"""Types of lines, in the order of Koo et al., table 2; `Locality.reuse_distances` has them as keys."""
+LINE_TYPES = ("streaming", "inter_warp", "intra_warp", "inter_intra_warp")
+"""Types of lines, in the order of Koo et al., table 2; the keys of `Locality.reuse_distances`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReReferences:
-    """Load transactions to lines touched before, by who touched the line last (Khairy et al., 2015, section 3.1).
+    """Load transactions to lines touched before, by the last access to the line (Khairy et al., 2015, section 3.1).
 
-    On the same SM: a thread of the transaction itself (`intra_thread`), other threads of its warp (`inter_thread`),
-    another warp of its block (`intra_block`), another block (`intra_core`). `inter_core`: nobody on this SM, but
-    somebody on another one.
+    If the line was touched on the same SM, the last access was by a thread of the transaction itself (`intra_thread`),
+    by other threads of its warp (`inter_thread`), by another warp of its block (`intra_block`) or by another block
+    (`intra_core`). Otherwise only other SMs have touched the line (`inter_core`).
     """
 
     intra_thread: int
@@ -32,12 +32,12 @@ class ReReferences:
 
     @property
     def intra_warp(self) -> int:
-        """Those within a warp: intra-thread and inter-thread."""
+        """Re-references within a warp: intra-thread and inter-thread."""
         return self.intra_thread + self.inter_thread
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All re-references."""
         return self.intra_warp + self.intra_block + self.intra_core + self.inter_core
 
     def to_dict(self) -> dict[str, int]:
@@ -47,10 +47,10 @@ class ReReferences:
 
 @dataclass(frozen=True, slots=True)
 class LineTypes:
-    """Lines by the accesses that they had in all, and by the warp that brought them (Koo et al., 2017, table 2).
+    """Number of lines of each type, by their accesses and the warp that brought them (Koo et al., 2017, table 2).
 
-    One access: `streaming`. Several, one by the warp that brought the line: `inter_warp`; all by it: `intra_warp`;
-    some by it: `inter_intra_warp`. A line counts once for every SM that loads it.
+    A `streaming` line has one access. Of several accesses, the warp that brought the line made one (`inter_warp`), all
+    (`intra_warp`), or some (`inter_intra_warp`). A line counts once for every SM that loads it.
     """
 
     streaming: int
@@ -65,8 +65,8 @@ class LineTypes:
 
     @property
     def dominant(self) -> str | None:
-        """The type (of `TYPES`) that most lines have, the first of equals; None without lines."""
-        return max(TYPES, key=lambda name: getattr(self, name)) if self.total else None
+        """Most frequent type, one of `LINE_TYPES` and the first of equals; None without lines."""
+        return max(LINE_TYPES, key=lambda name: getattr(self, name)) if self.total else None
 
     @property
     def similarity(self) -> float | None:
@@ -82,9 +82,9 @@ class LineTypes:
 class LoadLocality:
     """One load instruction of the kernel, over all warps and SMs.
 
-    `accesses` are its transactions, `hits` those that the L1 served (pending hits included), `lines` those that it
-    brought: was the first to touch on an SM. `concentration` is the mean of its transactions per set they fall in
-    (`rdmodel.concentration_by_load`).
+    `accesses` are its transactions, and `hits` those that the L1 served, pending hits included. `lines` are the lines
+    that it brought, by being the first to touch them on an SM. `concentration` is the mean number of its transactions
+    per set that they fall in (`rdmodel.concentration_by_load`).
     """
 
     pc: int
@@ -100,7 +100,7 @@ class LoadLocality:
 
     @property
     def dominant(self) -> str | None:
-        """The type that most of its lines have; None if it brings no line."""
+        """Type of most of its lines; None if it brings no line."""
         return self.lines.dominant
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,26 +110,27 @@ class LoadLocality:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessCounts:
-    """How often lines are accessed (Koo et al., figure 4): `lines` of them `counts` times (int64, ascending)."""
+    """Accesses per line (Koo et al., figure 4): `lines` of them have `counts` accesses (int64, ascending)."""
 
     counts: NDArray[np.int64]
     lines: NDArray[np.int64]
 
     @property
     def mean(self) -> float:
-        """Accesses per line; 0 without lines."""
+        """Mean number of accesses per line; 0 without lines."""
         return float(self.counts @ self.lines) / int(self.lines.sum()) if len(self.lines) else 0.0
 
     def by_power(self) -> dict[str, int]:
-        """Return how many lines have 1, 2, 3-4, 5-8, ... accesses, by those names, up to the most."""
-        return _ranges(sums(_bit_lengths(self.counts - 1), self.lines), lambda k: ((1 << k) // 2 + 1, 1 << k))
+        """Return the number of lines with 1, 2, 3-4, 5-8, ... accesses, by those names."""
+        lines = sum_by_index(_bit_lengths(self.counts - 1), self.lines)
+        return _name_ranges(lines, lambda k: ((1 << k) // 2 + 1, 1 << k))
 
     def __eq__(self, other: object) -> bool:
-        """Two are equal if all their numbers are."""
+        """Compare all numbers."""
         return self.to_dict() == other.to_dict() if isinstance(other, AccessCounts) else NotImplemented
 
     def to_dict(self) -> dict[str, int]:
-        """Return the lines by their number of accesses."""
+        """Return the number of lines by their number of accesses."""
         return {str(count): n for count, n in zip(self.counts.tolist(), self.lines.tolist(), strict=True)}
 
 
@@ -145,28 +146,28 @@ class ReuseDistances:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Number of distances."""
         return sum(self.buckets)
 
     def by_power(self) -> dict[str, int]:
-        """Return how many are 0, 1, 2-3, 4-7, ..., by those names, up to the longest."""
-        return _ranges(self.buckets, lambda k: ((1 << k) // 2, (1 << k) - 1))
+        """Return the number of distances of 0, 1, 2-3, 4-7, ..., by those names."""
+        return _name_ranges(self.buckets, lambda k: ((1 << k) // 2, (1 << k) - 1))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return how many there are, their mean, and `by_power`."""
+        """Return the number of distances, their mean, and `by_power`."""
         return {"total": self.total, "mean": self.mean, "buckets": self.by_power()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locality:
-    """How a kernel's load transactions use lines again.
+    """Locality of a kernel's load transactions.
 
-    `accesses` = `first_touches` + ``unbounded.total``, always. `unbounded` has all re-references, `bounded` those
+    `accesses` = `first_touches` + ``unbounded.total``, always. `unbounded` counts all re-references, `bounded` those
     that the simulated L1s served (hits and pending hits). `lines` and `loads` have the types of lines in an L1 that
-    never forgets, `reuse_distances` those of the accesses to lines of each type. `accesses_per_line` counts over the
-    whole run, `accesses_per_stay` from one miss of a line to its next. `balance` is 1 where accesses are spread over
-    the sets as by chance, more where some sets have more: the mean over SMs, weighted by accesses. `simulation` is
-    the run that the accesses are from; ``simulation.contention`` has the classes of its evictions.
+    never evicts one, `reuse_distances` the distances of accesses to lines of each type. `accesses_per_line` counts over
+    the whole run, `accesses_per_stay` from one miss of a line to its next. `balance` is 1 if accesses are spread over
+    the sets as by chance, and more if some sets have more: the mean over SMs, weighted by accesses. `simulation` is the
+    run that the accesses are from; ``simulation.contention`` has the classes of its evictions.
     """
 
     accesses: int
@@ -183,7 +184,7 @@ class Locality:
 
     @property
     def similarity(self) -> float:
-        """The access pattern similarity APS (Koo et al., equation 1): lines of their load's dominant type, by all."""
+        """Access pattern similarity APS (Koo et al., equation 1): share of lines of their load's dominant type."""
         dominant = sum(max(load.lines.to_dict().values()) for load in self.loads)
         return dominant / self.lines.total if self.lines.total else 0.0
 
@@ -213,7 +214,7 @@ class Locality:
             "balance": self.balance,
             "miss_rate": run.miss_rate,
             "contention": run.contention.to_dict(),
-            "reuse_distances": {name: found.to_dict() for name, found in self.reuse_distances.items()},
+            "reuse_distances": {name: distances.to_dict() for name, distances in self.reuse_distances.items()},
             "accesses_per_line": self.accesses_per_line.to_dict(),
             "accesses_per_stay": self.accesses_per_stay.to_dict(),
             "loads": [load.to_dict() for load in self.loads],
@@ -228,7 +229,7 @@ class Locality:
         row = {name: value for name, value in plain.items() if isinstance(value, str | int | float)}
         for group in ("unbounded", "bounded", "lines", "contention"):
             row |= {f"{group}_{name}": value for name, value in plain[group].items()}
-        row |= {f"reuse_distance_{name}": found.mean for name, found in self.reuse_distances.items()}
+        row |= {f"reuse_distance_{name}": distances.mean for name, distances in self.reuse_distances.items()}
         row["accesses_per_line"] = self.accesses_per_line.mean
         row["accesses_per_stay"] = self.accesses_per_stay.mean
         return row
@@ -237,19 +238,19 @@ class Locality:
 # ---- numbers
 
 
-def sums(at: NDArray[np.int64], values: NDArray[np.int64], length: int = 0) -> NDArray[np.int64]:
-    """Return the sums of the values at 0, 1, 2, ..."""
-    sums = np.zeros(max(length, int(at.max(initial=-1)) + 1), np.int64)
-    np.add.at(sums, at, values)
-    return sums
+def sum_by_index(at: NDArray[np.int64], values: NDArray[np.int64], length: int = 0) -> NDArray[np.int64]:
+    """Return the sum of the values at each index 0, 1, 2, ..."""
+    totals = np.zeros(max(length, int(at.max(initial=-1)) + 1), np.int64)
+    np.add.at(totals, at, values)
+    return totals
 
 
 def _bit_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array([value.bit_length() for value in values.tolist()], np.int64)
 
 
-def _ranges(numbers: Iterable[int], limits: Callable[[int], tuple[int, int]]) -> dict[str, int]:
-    """Return numbers under the names of their ranges: "3" or "5-8"."""
+def _name_ranges(numbers: Iterable[int], limits: Callable[[int], tuple[int, int]]) -> dict[str, int]:
+    """Return numbers by the names of their ranges, such as "3" or "5-8"."""
     named = ((limits(k), n) for k, n in enumerate(numbers))
     return {str(low) if low == high else f"{low}-{high}": int(n) for (low, high), n in named}
 

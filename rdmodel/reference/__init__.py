@@ -1,7 +1,8 @@
-"""The analytical model in plain Python: what the compiled engine is tested against, readable and slow.
+"""Restate the analytical model in plain Python: readable and slow, the oracle of the compiled cores.
 
-`paper` and `hardware` each model one SM as a generator. It yields the time whenever a slot is free, is sent a
-`Block` (or None: no more), and returns its `Counts`. `run` drives one SM, `run_all` several at once.
+`paper` and `hardware` each model one SM as a generator. The generator yields the current time whenever a slot is free.
+It is then sent a `Block`, or None when no blocks are left, and finally returns its `Counts`. `run` drives one SM,
+`run_all` several SMs with one dispatcher. The oracle of the simulator is `rdmodel.reference.machine`.
 
 >>> from rdmodel.gpu.config import CacheConfig
 >>> from rdmodel.model.options import Options
@@ -16,9 +17,9 @@
 
 from rdmodel.reference.model.blocks import SM, Block, Instruction, run, run_all
 from rdmodel.reference.model.hardware import hardware
-from rdmodel.reference.model.l2 import L2Counts, shared_l2
+from rdmodel.reference.model.l2 import SharedL2Counts, shared_l2
 from rdmodel.reference.model.paper import paper
-from rdmodel.reference.model.record import Counts, Effect, Log, Request, Try
+from rdmodel.reference.model.record import Counts, Effect, L2Request, Log, Try
 from rdmodel.reference.model.stack import INFINITE, ReuseStack
 
 __all__ = [
@@ -28,10 +29,10 @@ __all__ = [
     "Counts",
     "Effect",
     "Instruction",
-    "L2Counts",
+    "L2Request",
     "Log",
-    "Request",
     "ReuseStack",
+    "SharedL2Counts",
     "Try",
     "hardware",
     "paper",

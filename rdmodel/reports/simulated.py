@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element
 
 from rdmodel.common.text import count, percent
 from rdmodel.comparison.values import SHARES, Comparison
-from rdmodel.locality_analysis.values import TYPES, Locality
+from rdmodel.locality_analysis.values import LINE_TYPES, Locality
 from rdmodel.reports import figures
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.labels import CLASSES
@@ -30,7 +30,7 @@ EVICTORS = {
 }
 
 
-LINES = dict(zip(TYPES, ("streaming", "inter-warp", "intra-warp", "inter+intra-warp"), strict=True))
+LINES = dict(zip(LINE_TYPES, ("streaming", "inter-warp", "intra-warp", "inter+intra-warp"), strict=True))
 
 
 def simulation(kernel: KernelReport, found: Comparison, ident: str) -> Element:

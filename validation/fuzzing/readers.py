@@ -73,7 +73,7 @@ def _measured(found: tuple[nsight.Measurement, ...]) -> None:
         hold(len(one.launches) == 1, "a launch of several")
         hold(plain(one.kernel), "a kernel's name with line breaks or control characters")
         hold(all(abs(value) < float("inf") for value in one.metrics.values()), "no finite number")
-    for one in (*found, nsight.together(found)):
+    for one in (*found, nsight.merge_launches(found)):
         try:
             rates = [rate for rate in (one.l1_loads, one.l1, one.l2) if rate is not None]
         except TraceError as error:

@@ -1,11 +1,10 @@
-"""The simulated machine in plain Python, cycle by cycle: what the event-driven engine is tested against.
+"""Simulate the machine of docs/machine.md in plain Python, cycle by cycle: the oracle of the event-driven engine.
 
-Nothing is skipped: every phase of every SM and of every memory partition runs in every cycle. `simulate` runs blocks
-of coalesced instructions and returns an `Outcome` with the cycles, all counters and, on request, a log of what
-happened when.
+No cycle is skipped: every phase of every SM and of every memory partition runs in every cycle. `simulate` runs blocks
+of coalesced instructions and returns a `MachineResult` with the cycles, all counters and, on request, a log of events.
 """
 
 from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction
-from rdmodel.reference.machine.run import Outcome, simulate
+from rdmodel.reference.machine.run import MachineResult, simulate
 
-__all__ = ["MachineBlock", "MachineInstruction", "Outcome", "simulate"]
+__all__ = ["MachineBlock", "MachineInstruction", "MachineResult", "simulate"]

@@ -1,4 +1,4 @@
-"""Which loads may use the L1."""
+"""Decide which loads of the reference machine may use the L1."""
 
 from __future__ import annotations
 
@@ -7,130 +7,133 @@ from collections import deque
 from rdmodel.policies import PD, StreamingBypass
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.instruction import MachineInstruction
-from rdmodel.reference.machine.l1 import L1, OUTCOMES, Failure, Outcome, is_served
+from rdmodel.reference.machine.l1 import L1, L1_OUTCOMES, L1Failure, L1Outcome, is_served
 from rdmodel.reference.machine.messages import Transaction
 from rdmodel.reference.machine.warps import Warp
 from rdmodel.reference.machine.ways import Way
 
 
 class Admission:
-    """Every load may use the L1 `l1`, but bypasses it where it would fail for one of `stalls`."""
+    """Admit every load to the L1; let a load bypass it where it would fail for one of the reasons in `stalls`.
 
-    def __init__(self, l1: L1, stalls: frozenset[Failure]) -> None:
+    Policies derive from this class. The ``on_...`` methods report events to them, and do nothing here.
+    """
+
+    def __init__(self, l1: L1, stalls: frozenset[L1Failure]) -> None:
         self._l1 = l1
         self._stalls = stalls
 
-    def load(self, transaction: Transaction) -> Outcome | Failure:
-        """Serve a transaction of a load, or change nothing and say what is missing."""
-        absent = self._l1.absent(transaction.line)
+    def load(self, transaction: Transaction) -> L1Outcome | L1Failure:
+        """Serve a transaction of a load and return its outcome, or return the failure and change nothing."""
+        absent = self._l1.is_absent(transaction.line)
         outcome = self._load(transaction)
         if outcome in self._stalls:
             outcome = self._l1.bypass(transaction)
         if is_served(outcome):
-            self._served(transaction, outcome, absent=absent)
+            self._on_load(transaction, outcome, absent=absent)
         return outcome
 
     def fill(self, line: int) -> list[Transaction]:
-        """Let a line that was in flight arrive; return the transactions that waited for it."""
+        """Let the data of a line in flight arrive; return the transactions that waited for it."""
         return self._l1.fill(line)
 
-    # What else happens, for those who look back on it.
+    # Events, for policies that keep a history.
 
-    def began(self, warp: Warp) -> None:
-        """Take note that a warp that has an instruction begins (E3)."""
+    def on_warp_begin(self, warp: Warp) -> None:
+        """Handle the start of a warp that has an instruction (E3)."""
 
-    def issued(self, instruction: MachineInstruction) -> None:
-        """Take note that a memory instruction issues (S4)."""
+    def on_issue(self, instruction: MachineInstruction) -> None:
+        """Handle the issue of a memory instruction (S4)."""
 
-    def instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
-        """Take note that the last transaction of an instruction has been served (S3)."""
+    def on_instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
+        """Handle the service of an instruction's last transaction (S3)."""
 
-    def ended(self, warp: Warp) -> None:
-        """Take note that a warp has ended (E2)."""
+    def on_warp_end(self, warp: Warp) -> None:
+        """Handle the end of a warp (E2)."""
 
     def end_cycle(self, now: int) -> None:
-        """Take note of the end of cycle `now` (E0)."""
+        """Handle the end of cycle `now`, before phase E1."""
 
-    def _load(self, transaction: Transaction) -> Outcome | Failure:
+    def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         return self._l1.load(transaction)
 
-    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
-        """Take note of what became of a load; `absent` tells whether it did not find its line."""
+    def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
+        """Handle the service of a load; `absent` says whether its line was neither valid nor in flight."""
 
 
-class NoLoads(Admission):
-    """``bypass-all``: no load uses the L1."""
+class BypassAllLoads(Admission):
+    """``bypass-all``: every load bypasses the L1."""
 
-    def _load(self, transaction: Transaction) -> Outcome | Failure:
+    def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         return self._l1.bypass(transaction)
 
 
-class Protection(Admission):
-    """``pd``: lines are protected for a while, and what would displace them bypasses."""
+class DistanceProtection(Admission):
+    """``pd``: protect a line for `distance` loads of its set; loads that would displace it bypass the L1."""
 
-    def __init__(self, l1: L1, stalls: frozenset[Failure], policy: PD, *, allocate_on_miss: bool) -> None:
+    def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: PD, *, allocate_on_miss: bool) -> None:
         super().__init__(l1, stalls)
         self._distance = policy.distance
         self._allocate_on_miss = allocate_on_miss
-        # Of each set, after which use of any line the last loads were served.
+        # For each set, the value of `Ways.uses` when each of its last loads was served.
         self._last_loads: dict[int, deque[int]] = {}
 
-    def _load(self, transaction: Transaction) -> Outcome | Failure:
-        if self._allocate_on_miss and self._l1.absent(transaction.line):
+    def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
+        if self._allocate_on_miss and self._l1.is_absent(transaction.line):
             way = self._l1.victim(transaction.line)
             if way is not None and self._is_protected(way):
                 return self._l1.bypass(transaction)
         return super()._load(transaction)
 
     def fill(self, line: int) -> list[Transaction]:
-        """Let a line arrive; where it would displace a protected one only those who waited get it."""
+        """Let a line arrive; if it would displace a protected line, only the waiting transactions get the data."""
         mshr = self._l1.mshrs[line]
-        if mshr.way is None and not mshr.dirty:  # What a local store wrote must not be lost.
+        if mshr.way is None and not mshr.dirty:  # A fill must keep what a local store wrote.
             way = self._l1.victim(line)
             if way is not None and self._is_protected(way):
                 return self._l1.abandon(line)
         return super().fill(line)
 
     def _is_protected(self, way: Way) -> bool:
-        """Tell whether a way's line was used, and fewer than `distance` loads of its set served since."""
+        """Return whether fewer than `distance` loads of its set were served since a way's line was last used."""
         if way.state != "valid":
             return False
         last_loads = self._last_loads.get(self._l1.set_of(way.line), ())
         return sum(use >= way.last_use for use in last_loads) < self._distance
 
-    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
+    def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
         last_loads = self._last_loads.setdefault(self._l1.set_of(transaction.line), deque(maxlen=self._distance))
         last_loads.append(self._l1.ways.uses)
 
 
-class Closing(Admission):
-    """``streaming-bypass``: the L1 is closed while hardly any load finds its line."""
+class StreamingAdmission(Admission):
+    """``streaming-bypass``: loads bypass the L1 in periods after one in which hardly any load found its line."""
 
-    def __init__(self, l1: L1, stalls: frozenset[Failure], policy: StreamingBypass) -> None:
+    def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: StreamingBypass) -> None:
         super().__init__(l1, stalls)
         self._gate = Gate(policy)
 
-    def _load(self, transaction: Transaction) -> Outcome | Failure:
+    def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         if self._gate.is_open:
             return super()._load(transaction)
         outcome = self._l1.bypass(transaction)
-        if outcome in OUTCOMES:
-            self._look(transaction.line)
+        if outcome in L1_OUTCOMES:
+            self._update_tags(transaction.line)
         return outcome
 
-    def _look(self, line: int) -> None:
-        """Keep the tags of a closed L1 up to date."""
+    def _update_tags(self, line: int) -> None:
+        """Update the tags of a closed L1, which show when loads would find their lines again."""
         way = self._l1.find(line)
         if way is not None:
             self._l1.ways.touch(way)
-        elif self._l1.absent(line):
+        elif self._l1.is_absent(line):
             self._l1.remember(line)
 
-    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
-        self._gate.looked(absent=absent)
+    def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
+        self._gate.count_read(absent=absent)
 
     def end_cycle(self, now: int) -> None:
-        """At the end of a period, open or close."""
+        """Open or close the L1 at the end of a period."""
         was_open = self._gate.is_open
         self._gate.end_cycle(now)
         if self._gate.is_open and not was_open:

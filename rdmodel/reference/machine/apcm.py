@@ -1,4 +1,7 @@
-"""``apcm``: what one warp does with its lines decides what becomes of all lines of the same loads."""
+"""Implement ``apcm`` in the reference machine: the lines of one monitored warp decide how all warps' loads are treated.
+
+The policy is that of Koo et al., ISCA 2017. Loads are numbered in the order in which they first issue.
+"""
 
 from __future__ import annotations
 
@@ -8,81 +11,88 @@ from typing import Literal, NamedTuple
 from rdmodel.policies import APCM
 from rdmodel.reference.machine.admission import Admission
 from rdmodel.reference.machine.instruction import MachineInstruction
-from rdmodel.reference.machine.l1 import L1, Failure, Outcome
+from rdmodel.reference.machine.l1 import L1, L1Failure, L1Outcome
 from rdmodel.reference.machine.messages import Transaction
 from rdmodel.reference.machine.warps import Warp
 from rdmodel.reference.machine.ways import Way
 from rdmodel.trace import Op
 
-Locality = Literal["streaming", "intra-warp", "other"]
+LoadPattern = Literal["streaming", "intra-warp", "other"]
+"""Access pattern of a load: streaming loads may bypass the L1, and lines of intra-warp loads may be protected."""
 
 
 @dataclass(slots=True)
 class Tag:
-    """A line that the monitored warp accesses: `own` of `accesses`, by the load `first` first and `last` last."""
+    """A line that the monitored warp accesses, and the loads that touched it `first` and `last`.
+
+    Of its `accesses` by all warps, `monitored_accesses` were those of the monitored warp.
+    """
 
     line: int
     first: int
     last: int
     accesses: int
-    own: int = 1
+    monitored_accesses: int = 1
 
     @property
-    def locality(self) -> Locality:
-        """What the tag says of its first load (table 2)."""
+    def pattern(self) -> LoadPattern:
+        """Pattern of the first load, from this line (table 2)."""
         if self.accesses == 1:
             return "streaming"
-        return "intra-warp" if self.own == self.accesses else "other"
+        return "intra-warp" if self.monitored_accesses == self.accesses else "other"
 
 
-class Known(NamedTuple):
-    """What is known of a load, from a line with so many `accesses` of which the load `last` was the last."""
+class KnownLoad(NamedTuple):
+    """The pattern of a load, learnt from a line that had `accesses` and was last touched by the load `last`."""
 
-    locality: Locality
+    pattern: LoadPattern
     accesses: int
     last: int
 
 
 @dataclass(slots=True)
-class Protected:
-    """What a warp protects, until load `last` is done: lines `brought` by its load `load`."""
+class ProtectedLines:
+    """The lines that a warp protects until load `last` is done: those of the missing `transactions` of `load`."""
 
     load: int
     last: int
-    brought: list[Transaction] = field(default_factory=list)
+    transactions: list[Transaction] = field(default_factory=list)
 
 
 class AccessPatterns(Admission):
-    """Numbers loads by program counter, watches lines of the first warp, bypasses and protects."""
+    """Admission by the access patterns that the monitored warp shows: bypass streaming loads, protect intra-warp lines.
 
-    def __init__(self, l1: L1, stalls: frozenset[Failure], policy: APCM, *, allocate_on_miss: bool) -> None:
+    The first warp that begins on the SM is monitored.
+    """
+
+    def __init__(self, l1: L1, stalls: frozenset[L1Failure], policy: APCM, *, allocate_on_miss: bool) -> None:
         super().__init__(l1, stalls)
         self._policy = policy
         self._allocate_on_miss = allocate_on_miss
         self._numbers: dict[int, int] = {}
-        self._has_begun = False
+        self._has_seen_warp = False
         self._monitored: Warp | None = None
         self._tags: dict[int, Tag] = {}
-        self._known: dict[int, Known] = {}
-        self._protected: dict[Warp, Protected] = {}
-        l1.spared = self._is_protected
+        self._known_loads: dict[int, KnownLoad] = {}
+        self._protected: dict[Warp, ProtectedLines] = {}
+        l1.is_protected = self._is_protected
 
     # Monitoring.
 
-    def began(self, warp: Warp) -> None:
+    def on_warp_begin(self, warp: Warp) -> None:
         """Monitor the first warp."""
-        if not self._has_begun:
-            self._has_begun, self._monitored = True, warp
+        if not self._has_seen_warp:
+            self._has_seen_warp, self._monitored = True, warp
 
-    def issued(self, instruction: MachineInstruction) -> None:
-        """Number a load that is not known."""
+    def on_issue(self, instruction: MachineInstruction) -> None:
+        """Give a new load the next number, if one is left."""
         if is_global_load(instruction) and instruction.lines and len(self._numbers) < self._policy.loads:
             self._numbers.setdefault(instruction.pc, len(self._numbers))
 
     def _number_of(self, instruction: MachineInstruction) -> int | None:
         return self._numbers.get(instruction.pc) if is_global_load(instruction) else None
 
-    def _served(self, transaction: Transaction, outcome: Outcome, *, absent: bool) -> None:
+    def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
         load = self._number_of(transaction.instruction)
         if load is None or self._monitored is None:
             return
@@ -93,14 +103,14 @@ class AccessPatterns(Admission):
         elif transaction.warp is self._monitored and transaction.place < 2:
             if tag is not None:
                 self._learn(tag)
-            accesses = self._l1.loads_of(transaction.line) if outcome in ("hit", "pending") else 1
+            accesses = self._l1.count_loads(transaction.line) if outcome in ("hit", "pending") else 1
             self._tags[slot] = Tag(transaction.line, load, load, min(accesses, self._policy.most))
             self._learn_if_full(self._tags[slot])
 
     def _count(self, tag: Tag, load: int, warp: Warp) -> None:
         if tag.accesses < self._policy.most:
             tag.accesses += 1
-            tag.own += warp is self._monitored
+            tag.monitored_accesses += warp is self._monitored
             tag.last = load
             self._learn_if_full(tag)
 
@@ -109,13 +119,13 @@ class AccessPatterns(Admission):
             self._learn(tag)
 
     def _learn(self, tag: Tag) -> None:
-        """Note what a tag says of its first load, if there was less to say before."""
-        known = self._known.get(tag.first)
+        """Learn the pattern of a tag's first load, unless it was learnt from a line with as many accesses."""
+        known = self._known_loads.get(tag.first)
         if known is None or known.accesses < tag.accesses:
-            self._known[tag.first] = Known(tag.locality, tag.accesses, tag.last)
+            self._known_loads[tag.first] = KnownLoad(tag.pattern, tag.accesses, tag.last)
 
-    def ended(self, warp: Warp) -> None:
-        """Learn from all tags when the monitored warp ends; and protect nothing for a warp that has ended."""
+    def on_warp_end(self, warp: Warp) -> None:
+        """End the warp's protection; if it was the monitored warp, learn from all tags."""
         self._protected.pop(warp, None)
         if warp is self._monitored:
             for _, tag in sorted(self._tags.items()):
@@ -124,28 +134,28 @@ class AccessPatterns(Admission):
 
     # Bypassing and protecting.
 
-    def _load(self, transaction: Transaction) -> Outcome | Failure:
+    def _load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         load = self._number_of(transaction.instruction)
-        known = self._known.get(load) if load is not None else None
-        locality = None if known is None else known.locality
-        if locality == "streaming" and self._policy.mode != "protect":
+        known = self._known_loads.get(load) if load is not None else None
+        pattern = None if known is None else known.pattern
+        if pattern == "streaming" and self._policy.mode != "protect":
             return self._l1.bypass(transaction)
-        if self._allocate_on_miss and self._l1.absent(transaction.line) and self._shuts_out(transaction.line):
+        if self._allocate_on_miss and self._l1.is_absent(transaction.line) and self._is_shut_out(transaction.line):
             return self._l1.bypass(transaction)
         outcome = super()._load(transaction)
-        if outcome == "miss" and locality == "intra-warp" and self._policy.mode != "bypass":
+        if outcome == "miss" and pattern == "intra-warp" and self._policy.mode != "bypass":
             assert load is not None and known is not None
             self._protect(transaction, load, known)
         return outcome
 
-    def _protect(self, transaction: Transaction, load: int, known: Known) -> None:
-        """Protect the line that a load misses, if that is an intra-warp one and its warp protects no other's."""
-        protected = self._protected.setdefault(transaction.warp, Protected(load, known.last))
+    def _protect(self, transaction: Transaction, load: int, known: KnownLoad) -> None:
+        """Protect the line of a missing intra-warp load, unless its warp already protects lines of another load."""
+        protected = self._protected.setdefault(transaction.warp, ProtectedLines(load, known.last))
         if protected.load == load:
-            protected.brought.append(transaction)
+            protected.transactions.append(transaction)
 
-    def instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
-        """End the protection after the last load, if it is not in a loop that goes on."""
+    def on_instruction_served(self, warp: Warp, instruction: MachineInstruction) -> None:
+        """End the warp's protection after the last load, unless that load is in a loop that continues."""
         protected = self._protected.get(warp)
         if protected is None or self._number_of(instruction) != protected.last:
             return
@@ -153,26 +163,26 @@ class AccessPatterns(Admission):
             del self._protected[warp]
 
     def fill(self, line: int) -> list[Transaction]:
-        """Let a line arrive; where it would displace a protected one only those who waited get it."""
+        """Let a line arrive; if it would displace a protected line, only the waiting transactions get the data."""
         mshr = self._l1.mshrs[line]
-        # What a local store wrote must not be lost.
-        if mshr.way is None and not mshr.dirty and self._shuts_out(line):
+        # A fill must keep what a local store wrote.
+        if mshr.way is None and not mshr.dirty and self._is_shut_out(line):
             return self._l1.abandon(line)
         return super().fill(line)
 
-    def _shuts_out(self, line: int) -> bool:
-        """Tell whether a load finds no way for `line`, and that because of protected lines."""
+    def _is_shut_out(self, line: int) -> bool:
+        """Return whether a load of `line` finds no way because of protected lines."""
         ways = self._l1.ways.of_set(self._l1.set_of(line))
         return self._l1.victim_of_load(line) is None and any(self._is_protected(way) for way in ways)
 
     def _is_protected(self, way: Way) -> bool:
-        """Tell whether the line of a way, valid or reserved, is protected."""
+        """Return whether the line of a way, valid or reserved, is protected."""
         if way.load is None:
             return False
         protected = self._protected.get(way.load.warp)
-        return protected is not None and way.load in protected.brought
+        return protected is not None and way.load in protected.transactions
 
 
 def is_global_load(instruction: MachineInstruction) -> bool:
-    """Tell whether an instruction is a load of global memory."""
+    """Return whether an instruction is a load that does not address local memory."""
     return instruction.op == Op.LOAD and not instruction.local

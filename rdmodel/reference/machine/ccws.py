@@ -1,4 +1,4 @@
-"""``ccws``: warps that lose locality go first, and the last ones wait."""
+"""Implement ``ccws`` in the reference machine: warps that lose locality load first, the warps behind them wait."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from rdmodel.reference.machine.ways import Way
 
 
 class VictimTags:
-    """The lines that a warp lost last, in sets with least recently used replacement."""
+    """The lines that a warp lost last, in sets with LRU replacement."""
 
     def __init__(self, entries: int, ways: int) -> None:
         self._ways = ways
-        self._sets: list[list[int]] = [[] for _ in range(entries // ways)]  # least recently entered first
+        self._sets: list[list[int]] = [[] for _ in range(entries // ways)]  # in each, least recently entered first
 
     def enter(self, line: int) -> None:
         """Make a line the most recently used one of its set."""
-        self.take(line)
+        self.remove(line)
         lines = self._set_of(line)
         lines.append(line)
         del lines[: -self._ways]
 
-    def take(self, line: int) -> bool:
-        """Take a line out; tell whether it was there."""
+    def remove(self, line: int) -> bool:
+        """Remove a line; return whether it was there."""
         lines = self._set_of(line)
         if line not in lines:
             return False
@@ -40,7 +40,7 @@ class VictimTags:
 
 
 class Scores:
-    """The warps of one SM that have not ended, with their scores and victim tags; and who `may_load` in this cycle."""
+    """Scores and victim tags of the live warps of one SM; `may_load` holds the warps that may load in this cycle."""
 
     def __init__(self, policy: CCWS) -> None:
         self.may_load: set[Owner] = set()
@@ -49,31 +49,35 @@ class Scores:
         self._tags: dict[Owner, VictimTags] = {}
         self._hits = 0
 
-    def begin(self, warp: Owner) -> None:
-        """Give a warp that begins its score and empty tags."""
+    def add_warp(self, warp: Owner) -> None:
+        """Give a new warp the base score and empty victim tags."""
         self._scores[warp] = self._policy.base
         self._tags[warp] = VictimTags(self._policy.entries, self._policy.ways)
 
-    def end(self, warp: Owner) -> None:
+    def remove_warp(self, warp: Owner) -> None:
         """Forget a warp that has ended."""
         del self._scores[warp], self._tags[warp]
 
-    def lose(self, warp: Owner, line: int) -> None:
-        """Take note that a line that a warp brought is replaced."""
+    def record_lost_line(self, warp: Owner, line: int) -> None:
+        """Enter a line that a warp brought and that was replaced into the warp's victim tags."""
         if warp in self._tags:
             self._tags[warp].enter(line)
 
-    def miss(self, warp: Owner, line: int, active: int, instructions: int) -> None:
-        """Take note that a load did not find its line, after so many instructions; raise the score if it was lost."""
-        if not self._tags[warp].take(line):
+    def record_miss(self, warp: Owner, line: int, active: int, instructions: int) -> None:
+        """Raise the score of a warp whose load missed a line that it had lost before.
+
+        `active` is the number of active warps and `instructions` the number of warp instructions issued so far on the
+        SM.
+        """
+        if not self._tags[warp].remove(line):
             return
         self._hits += 1
         cutoff = self._policy.base * active
         score = int(float(self._policy.throttle * cutoff) * self._hits / instructions)
         self._scores[warp] = max(self._scores[warp], score)
 
-    def decide(self, active: Sequence[Warp]) -> None:
-        """Decide which of the active warps may issue loads in this cycle."""
+    def choose_loaders(self, active: Sequence[Warp]) -> None:
+        """Choose the active warps that may issue loads in this cycle: by score, up to the cutoff."""
         order = sorted(active, key=lambda warp: (-self._scores[warp.owner], warp.age))
         cutoff = self._policy.base * len(active)
         self.may_load = {warp.owner for warp in order[:1]}
@@ -84,42 +88,42 @@ class Scores:
                 self.may_load.add(warp.owner)
 
     def decay(self) -> None:
-        """Let all scores fall by one, but not below the base."""
+        """Lower all scores by one, but not below the base."""
         self._scores = {warp: max(score - 1, self._policy.base) for warp, score in self._scores.items()}
 
 
-class LostLocality(Throttle):
-    """Every SM has its own `Scores`."""
+class LostLocalityThrottle(Throttle):
+    """``ccws``: every SM has its own `Scores`."""
 
     def __init__(self, policy: CCWS, sms: int) -> None:
         self._sms = [Scores(policy) for _ in range(sms)]
 
     def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
-        """Return what a warp of an SM may do now."""
+        """Return whether a warp may issue loads now."""
         return Permit.ALLOCATE if warp.owner in self._sms[sm].may_load else Permit.WAIT
 
-    def began(self, sm: int, warp: Warp) -> None:
-        """Give a warp that begins its score and empty tags."""
-        self._sms[sm].begin(warp.owner)
+    def on_warp_begin(self, sm: int, warp: Warp) -> None:
+        """Give a new warp its score and victim tags."""
+        self._sms[sm].add_warp(warp.owner)
 
-    def evicted(self, sm: int, way: Way) -> None:
-        """Enter the line that is replaced into the tags of who had brought it."""
-        self._sms[sm].lose(way.bringer, way.line)
+    def on_evict(self, sm: int, way: Way) -> None:
+        """Enter the replaced line into the victim tags of the warp that brought it."""
+        self._sms[sm].record_lost_line(way.bringer, way.line)
 
-    def served(self, sm: int, transaction: Transaction, active: int, counts: Counters, *, absent: bool) -> None:
-        """Look for a line that was absent in the tags of its warp."""
+    def on_load(self, sm: int, transaction: Transaction, active: int, counts: Counters, *, absent: bool) -> None:
+        """Look up an absent line in the victim tags of its warp."""
         if absent:
-            self._sms[sm].miss(transaction.warp.owner, transaction.line, active, counts["warp_instructions"])
+            self._sms[sm].record_miss(transaction.warp.owner, transaction.line, active, counts["warp_instructions"])
 
     def before_issue(self, sm: int, active: Sequence[Warp]) -> None:
-        """Decide who may load in this cycle."""
-        self._sms[sm].decide(active)
+        """Choose the warps that may load in this cycle."""
+        self._sms[sm].choose_loaders(active)
 
-    def ended(self, sm: int, warp: Warp) -> None:
+    def on_warp_end(self, sm: int, warp: Warp) -> None:
         """Forget a warp that has ended."""
-        self._sms[sm].end(warp.owner)
+        self._sms[sm].remove_warp(warp.owner)
 
     def end_cycle(self, now: int, sms: Sequence[Counters]) -> None:
-        """Let all scores fall."""
+        """Lower all scores."""
         for scores in self._sms:
             scores.decay()

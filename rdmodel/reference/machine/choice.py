@@ -1,4 +1,4 @@
-"""What the policies of a machine ask for: `throttle` and `admission` choose the classes that do it."""
+"""Choose the classes of the reference machine that implement the given policies."""
 
 from __future__ import annotations
 
@@ -21,45 +21,48 @@ from rdmodel.policies import (
     policy_of_kind,
 )
 from rdmodel.reference.machine.abyp import LoadCounters
-from rdmodel.reference.machine.admission import Admission, Closing, NoLoads, Protection
+from rdmodel.reference.machine.admission import Admission, BypassAllLoads, DistanceProtection, StreamingAdmission
 from rdmodel.reference.machine.apcm import AccessPatterns
-from rdmodel.reference.machine.ccws import LostLocality
+from rdmodel.reference.machine.ccws import LostLocalityThrottle
 from rdmodel.reference.machine.gate import Gate
-from rdmodel.reference.machine.l1 import L1, Failure
-from rdmodel.reference.machine.throttling import CoresSampling, StaticLimit, Throttle, Tokens
+from rdmodel.reference.machine.l1 import L1, L1Failure
+from rdmodel.reference.machine.throttling import SamplingThrottle, StaticWarpLimit, Throttle, TokenThrottle
 
-STALLS: dict[str, frozenset[Failure]] = {
+STALL_FAILURES: dict[str, frozenset[L1Failure]] = {
     "associativity": frozenset({"fail_line_alloc"}),
     "all": frozenset({"fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"}),
 }
-"""The failures that each kind of stall consists of."""
+"""Failures of an L1 access that each kind of stall in a policy's parameters stands for."""
 
 
 THROTTLES: dict[type[Policy], Callable[[Any, int, int], Throttle]] = {
-    SWL: lambda policy, sms, most_warps: StaticLimit(policy),
-    PCAL: lambda policy, sms, most_warps: Tokens(policy),
-    DWTCS: CoresSampling,
-    CCWS: lambda policy, sms, most_warps: LostLocality(policy, sms),
+    SWL: lambda policy, sms, max_warps: StaticWarpLimit(policy),
+    PCAL: lambda policy, sms, max_warps: TokenThrottle(policy),
+    DWTCS: SamplingThrottle,
+    CCWS: lambda policy, sms, max_warps: LostLocalityThrottle(policy, sms),
 }
-"""What does as a policy says, for a machine of so many SMs, with so many warps per scheduler."""
+"""For each throttling policy, a function that makes its `Throttle`.
+
+Its arguments are the policy, the number of SMs and the warps per scheduler.
+"""
 
 
-def throttle(policies: Sequence[Policy], sms: int, most_warps: int) -> Throttle:
-    """Return what throttles a machine of so many SMs, with `most_warps` warps per scheduler, under some policies."""
+def make_throttle(policies: Sequence[Policy], sms: int, max_warps: int) -> Throttle:
+    """Return the throttle for `policies`, on a machine of `sms` SMs with at most `max_warps` warps per scheduler."""
     policy = policy_of_kind(policies, "throttling")
-    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, most_warps)
+    return Throttle() if policy is None else THROTTLES[type(policy)](policy, sms, max_warps)
 
 
-def admission(l1: L1, policies: Sequence[Policy], *, allocate_on_miss: bool) -> Admission:
-    """Return what decides about the loads of `l1` under some policies."""
-    stalls = _stalls(policies)
+def make_admission(l1: L1, policies: Sequence[Policy], *, allocate_on_miss: bool) -> Admission:
+    """Return the admission to `l1` for `policies`."""
+    stalls = _stall_failures(policies)
     policy = policy_of_kind(policies, "admission")
     if isinstance(policy, BypassAll):
-        return NoLoads(l1, stalls)
+        return BypassAllLoads(l1, stalls)
     if isinstance(policy, PD):
-        return Protection(l1, stalls, policy, allocate_on_miss=allocate_on_miss)
+        return DistanceProtection(l1, stalls, policy, allocate_on_miss=allocate_on_miss)
     if isinstance(policy, StreamingBypass) and policy.caches != "l2":
-        return Closing(l1, stalls, policy)
+        return StreamingAdmission(l1, stalls, policy)
     if isinstance(policy, ABYP):
         return LoadCounters(l1, stalls, policy)
     if isinstance(policy, APCM):
@@ -67,17 +70,18 @@ def admission(l1: L1, policies: Sequence[Policy], *, allocate_on_miss: bool) -> 
     return Admission(l1, stalls)
 
 
-def slice_gate(policies: Sequence[Policy]) -> Gate | None:
-    """Return what closes a slice of the L2 under some policies; None if nothing does."""
+def make_slice_gate(policies: Sequence[Policy]) -> Gate | None:
+    """Return the gate that closes a slice of the L2 under `policies`, or None if no policy does."""
     policy = policy_of_kind(policies, "admission")
     return Gate(policy) if isinstance(policy, StreamingBypass) and policy.caches != "l1" else None
 
 
-def _stalls(policies: Sequence[Policy]) -> frozenset[Failure]:
-    stalls: frozenset[Failure] = frozenset()
+def _stall_failures(policies: Sequence[Policy]) -> frozenset[L1Failure]:
+    """Return the failures at which loads bypass the L1, of all policies together."""
+    stalls: frozenset[L1Failure] = frozenset()
     for policy in policies:
         if isinstance(policy, BypassOnStall):
-            stalls |= STALLS[policy.on]
+            stalls |= STALL_FAILURES[policy.on]
         elif isinstance(policy, MRPB) and policy.bypass is not None:
-            stalls |= STALLS[policy.bypass]
+            stalls |= STALL_FAILURES[policy.bypass]
     return stalls

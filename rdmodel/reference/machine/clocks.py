@@ -1,21 +1,21 @@
-"""Clock domains: which of a domain's cycles begin in which SM cycle, in exact integers."""
+"""Relate the cycles of a clock domain to SM cycles, in exact integers (docs/machine.md, Time)."""
 
 from __future__ import annotations
 
 
 class Domain:
-    """A clock of `mhz` beside the SMs' clock of `sm_mhz`; cycle 0 of both begins at the same time."""
+    """A clock of `mhz` MHz beside the SMs' clock of `sm_mhz` MHz; cycle 0 of both begins at the same time."""
 
     def __init__(self, mhz: int, sm_mhz: int) -> None:
         self._mhz = mhz
         self._sm_mhz = sm_mhz
 
     def first_cycle(self, t: int) -> int:
-        """Return the first cycle of the domain that begins when SM cycle `t` does or later."""
+        """Return the first cycle of the domain that begins at or after the beginning of SM cycle `t`."""
         return -(-t * self._mhz // self._sm_mhz)
 
     def sm_cycle(self, d: int) -> int:
-        """Return the first SM cycle that begins when cycle `d` of the domain does or later."""
+        """Return the first SM cycle that begins at or after the beginning of the domain's cycle `d`."""
         return -(-d * self._sm_mhz // self._mhz)
 
     def cycles_of(self, t: int) -> range:

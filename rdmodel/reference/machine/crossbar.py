@@ -1,4 +1,4 @@
-"""The crossbar: a serialised port per SM, per slice and per direction, and a fixed latency between them."""
+"""Model the crossbar: a serialised port per SM, per slice and per direction, and a fixed latency between them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rdmodel.reference.machine.clocks import Domain
 
 
 class Ports:
-    """The ports of one direction: from each crossbar cycle `source` and `target` on, one is free."""
+    """Ports of one direction: the crossbar cycle from which each `source` and each `target` port is free."""
 
     def __init__(self, sources: int, targets: int) -> None:
         self.source = [0] * sources
@@ -15,7 +15,7 @@ class Ports:
 
 
 class Crossbar:
-    """`requests` go from SMs to slices, `responses` from slices to SMs."""
+    """The crossbar: `requests` travel from SMs to slices, `responses` from slices to SMs."""
 
     def __init__(self, config: CrossbarConfig, sm_mhz: int, sms: int, slices: int) -> None:
         self.requests = Ports(sms, slices)
@@ -24,11 +24,11 @@ class Crossbar:
         self._domain = Domain(config.clock, sm_mhz)
 
     def may_request(self, sm: int, now: int) -> bool:
-        """Tell whether the request port of an SM is free in SM cycle `now`."""
+        """Return whether the request port of an SM is free before SM cycle `now` is over."""
         return self.requests.source[sm] < self._domain.first_cycle(now + 1)
 
     def carry(self, ports: Ports, source: int, target: int, size: int, now: int) -> int:
-        """Send `size` bytes in SM cycle `now`; return the SM cycle in which they have arrived, a later one."""
+        """Send `size` bytes in SM cycle `now`; return the SM cycle in which they have arrived, at least `now` + 1."""
         flits = -(-size // self._config.width)
         leaves = max(ports.source[source], self._domain.first_cycle(now))
         ports.source[source] = leaves + flits

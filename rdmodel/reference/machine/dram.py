@@ -1,4 +1,4 @@
-"""One DRAM channel: a bounded queue, banks with open rows, first ready first come first served."""
+"""Model one DRAM channel: a bounded queue and banks with open rows, served first-ready, first-come first-served."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from typing import NamedTuple
 from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.messages import Reader
-from rdmodel.reference.machine.record import CHANNEL_COUNTERS, Log, counters
+from rdmodel.reference.machine.record import CHANNEL_COUNTERS, EventLog, zero_counters
 
 FAR_PAST = -(1 << 60)
+"""A cycle long before the start, for events that have not happened yet."""
 
 
 @dataclass(slots=True, eq=False)
 class Bank:
-    """A bank: its open row, its last activation, and the earliest next column and precharge commands."""
+    """A DRAM bank; cycles are DRAM cycles.
+
+    `row` is the open row and `act` its last activation. Column commands may follow from `col` on, a precharge from
+    `pre` on.
+    """
 
     row: int | None = None
     act: int = FAR_PAST
@@ -25,8 +30,8 @@ class Bank:
 
 
 @dataclass(slots=True, eq=False)
-class Request:
-    """A line to read or write, with its place in the channel; a read that bypasses the L2 is for `reader`."""
+class DramRequest:
+    """A line to read from or write to DRAM, with its bank and row; a read that bypasses the L2 is for `reader`."""
 
     line: int
     write: bool
@@ -35,8 +40,8 @@ class Request:
     reader: Reader | None
 
 
-class Returned(NamedTuple):
-    """A line that was read and is back in SM cycle `time`: for the L2, or for a reader that bypasses it."""
+class ReturnedLine(NamedTuple):
+    """A line read from DRAM that is back in SM cycle `time`, for the L2 or for a `reader` that bypasses the L2."""
 
     time: int
     line: int
@@ -44,11 +49,11 @@ class Returned(NamedTuple):
 
 
 class Channel:
-    """The channel of partition `number`; `returns` are the lines that were read."""
+    """The DRAM channel of partition `number`; `returns` holds the lines that were read."""
 
-    def __init__(self, number: int, gpu: GPU, log: Log) -> None:
-        self.counts = counters(CHANNEL_COUNTERS)
-        self.returns: deque[Returned] = deque()
+    def __init__(self, number: int, gpu: GPU, log: EventLog) -> None:
+        self.counts = zero_counters(CHANNEL_COUNTERS)
+        self.returns: deque[ReturnedLine] = deque()
         self._number = number
         self._config = gpu.dram
         self._slices = gpu.l2.slices
@@ -56,34 +61,34 @@ class Channel:
         self._burst = -(-gpu.l1.line // gpu.dram.width)
         self._domain = Domain(gpu.dram.clock, gpu.clock)
         self._log = log
-        self._queue: list[Request] = []
+        self._queue: list[DramRequest] = []
         self._banks = [Bank() for _ in range(gpu.dram.banks)]
         self._last_act = FAR_PAST
         self._bus_free = FAR_PAST
 
     @property
     def has_room(self) -> bool:
-        """Whether the queue has a free slot."""
+        """Whether the queue has room for one more request."""
         return len(self._queue) < self._config.queue
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is queued and nothing read is under way."""
+        """Whether no request is queued and no line is under way."""
         return not self._queue and not self.returns
 
     def enter(self, line: int, *, write: bool, reader: Reader | None = None) -> None:
-        """Append a request; the caller made sure of room, or is allowed to exceed it."""
+        """Append a request; the caller has checked for room, or may exceed it."""
         row, bank = divmod(line // self._slices // self._row_lines, self._config.banks)
-        self._queue.append(Request(line, write, self._banks[bank], row, reader))
+        self._queue.append(DramRequest(line, write, self._banks[bank], row, reader))
 
     def step(self, now: int) -> None:
-        """Run the channel's cycles of SM cycle `now`, with at most one command each."""
+        """Run the DRAM cycles of SM cycle `now`, with at most one command in each (P3)."""
         for d in self._domain.cycles_of(now):
             if not self._column(d):
                 self._open(d)
 
     def _column(self, d: int) -> bool:
-        """Transfer the line of the oldest request whose row is open, if the bank and the bus allow one."""
+        """Transfer the line of the oldest request whose row is open, if bank and bus allow it; return whether."""
         for request in self._queue:
             bank = request.bank
             if bank.row == request.row and d >= bank.col and d + self._config.tcl >= self._bus_free:
@@ -91,20 +96,20 @@ class Channel:
                 return True
         return False
 
-    def _transfer(self, request: Request, d: int) -> None:
+    def _transfer(self, request: DramRequest, d: int) -> None:
         data_end = d + self._config.tcl + self._burst
         self._bus_free = data_end
         request.bank.col = d + self._burst
         request.bank.pre = max(request.bank.pre, d + self._burst)
         self._queue.remove(request)
         self.counts["writes" if request.write else "reads"] += 1
-        self._log.note("dram", d, self._number, request.line, request.write)
+        self._log.record("dram", d, self._number, request.line, request.write)
         if not request.write:
             back = self._domain.sm_cycle(data_end) + self._config.latency
-            self.returns.append(Returned(back, request.line, request.reader))
+            self.returns.append(ReturnedLine(back, request.line, request.reader))
 
     def _open(self, d: int) -> None:
-        """Open the row of the oldest request that is its bank's oldest, unless someone still wants the open row."""
+        """Open the row of the oldest request that is its bank's oldest, unless a request wants the open row."""
         seen: list[Bank] = []
         for request in self._queue:
             bank = request.bank

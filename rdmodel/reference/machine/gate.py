@@ -1,4 +1,4 @@
-"""When a cache closes to streams: ``streaming-bypass``, for an L1 and for a slice of the L2."""
+"""Close a cache to streams: the decision of ``streaming-bypass``, for an L1 and for a slice of the L2."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from rdmodel.policies import StreamingBypass
 
 
 class Gate:
-    """Open at first; closed after a period in which hardly any read found its tag."""
+    """Open at first; closed after each period in which the share of reads without a tag exceeded the threshold."""
 
     def __init__(self, policy: StreamingBypass) -> None:
         self.is_open = True
         self._policy = policy
         self._looked = self._missed = 0
 
-    def looked(self, *, absent: bool) -> None:
-        """Take note that a read was served; `absent` tells whether it did not find its tag."""
+    def count_read(self, *, absent: bool) -> None:
+        """Count a served read; `absent` says whether it found no tag."""
         self._looked += 1
         self._missed += absent
 
     def end_cycle(self, now: int) -> None:
-        """At the end of a period, open or close."""
+        """Open or close at the end of a period."""
         if (now + 1) % self._policy.period:
             return
         if self._looked:

@@ -1,4 +1,4 @@
-"""What the machine executes."""
+"""Represent the instructions that the reference machine executes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class MachineInstruction(NamedTuple):
-    """One memory instruction or barrier of one warp after coalescing.
+    """One memory instruction or barrier of one warp, after coalescing.
 
-    `op` is an `rdmodel.trace.Op`; `local` tells whether it addresses local memory; `needs` and `gap` are as in
-    `rdmodel.trace.Columns`; `lanes` is the number of active lanes; `lines` are the line numbers of its
-    transactions, in order; `pc` is the program counter; with `loop_exit` the warp leaves the load's loop after it.
+    `op` is an `rdmodel.trace.Op`. `local` marks an access to local memory. `needs` and `gap` are defined as in
+    `rdmodel.trace.Columns`. `lanes` is the number of active lanes, `lines` the line numbers of the transactions in
+    order, `pc` the program counter. With `loop_exit`, the warp leaves the load's loop after this instruction.
     """
 
     op: int
@@ -24,11 +24,11 @@ class MachineInstruction(NamedTuple):
 
 
 MachineBlock = list[list[MachineInstruction]]
-"""The warps of a block, each the list of its instructions."""
+"""The warps of a block; each warp is the list of its instructions."""
 
 
 class Owner(NamedTuple):
-    """A warp of the grid: its block, and which of the block's warps it is."""
+    """Identity of a warp in the grid: its block, and its number within the block."""
 
     block: int
     warp: int

@@ -1,4 +1,4 @@
-"""The L1 of one SM: ways, MSHRs, the miss queue, and why a line missed."""
+"""Model the L1 of one SM: ways, MSHRs, the miss queue and the causes of misses (docs/machine.md, An access)."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from rdmodel.gpu.config import CacheConfig
 from rdmodel.reference.machine.instruction import MachineInstruction, Owner
 from rdmodel.reference.machine.messages import Message, Transaction
 from rdmodel.reference.machine.record import Counters
-from rdmodel.reference.machine.ways import Spared, Way, Ways
+from rdmodel.reference.machine.ways import IsProtected, Way, Ways
 from rdmodel.trace import Op
 
-Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
-Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"]
-OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write", "bypassed")
-"""What becomes of an access that is served, by its number in the log."""
+L1Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
+L1Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"]
+L1_OUTCOMES: tuple[L1Outcome, ...] = ("hit", "pending", "miss", "write", "bypassed")
+"""Outcomes of a served access to the L1; the log stores their positions."""
 
 
-def is_served(outcome: Outcome | Failure) -> TypeGuard[Outcome]:
-    """Tell whether an access was served, and not refused."""
-    return outcome in OUTCOMES
+def is_served(outcome: L1Outcome | L1Failure) -> TypeGuard[L1Outcome]:
+    """Return whether an access was served, and did not fail."""
+    return outcome in L1_OUTCOMES
 
 
 @dataclass(slots=True, eq=False)
-class Mshr:
-    """A line in flight: who missed, the transactions that wait for it, and the way reserved for it, if any.
+class L1Mshr:
+    """MSHR of the reference machine's L1: the warp that missed, the transactions that wait, and the reserved way.
 
-    The first of the transactions is the miss, the others are pending hits.
-    Without a way (``allocate="fill"``), `dirty` remembers that a local store wrote the line meanwhile.
+    The first transaction is the miss, the others are pending hits. With ``allocate="fill"`` there is no way, and
+    `dirty` records that a local store wrote the line while it was in flight.
     """
 
     owner: Owner
@@ -42,16 +42,18 @@ class Mshr:
 
 
 class L1:
-    """The cache of one SM. `counts` are the SM's counters; `miss_queue` is emptied by whoever sends.
+    """The L1 of one SM of the reference machine.
 
-    Loads replace no line that is `spared`, unless a local store wrote the new one on its way. Whenever a valid line is
-    replaced by another one, all of `on_evict` are called with its way.
+    `counts` are the counters of the SM. The memory system empties `miss_queue`. A load never replaces a line for which
+    `is_protected` holds, except at the fill of a line that a local store wrote. Each function in `on_evict` is called
+    with the way of a valid line before that line is replaced. The L1 of the reference model is in
+    `rdmodel.reference.model.l1`.
     """
 
     def __init__(self, cache: CacheConfig, counts: Counters) -> None:
         self.miss_queue: deque[Message] = deque()
-        self.mshrs: dict[int, Mshr] = {}
-        self.spared: Spared = lambda way: False
+        self.mshrs: dict[int, L1Mshr] = {}
+        self.is_protected: IsProtected = lambda way: False
         self.on_evict: list[Callable[[Way], None]] = []
         self.ways = Ways(cache.sets, cache.ways)
         self._cache = cache
@@ -64,36 +66,36 @@ class L1:
         """Return the way that holds `line` or is reserved for it."""
         return self.ways.find(self.set_of(line), line)
 
-    def absent(self, line: int) -> bool:
-        """Tell whether `line` is neither valid nor in flight."""
+    def is_absent(self, line: int) -> bool:
+        """Return whether `line` is neither valid nor in flight."""
         return line not in self.mshrs and self.find(line) is None
 
     def victim(self, line: int) -> Way | None:
-        """Return the way that `line` would take now if a store brought it; None if all of its set are reserved."""
+        """Return the way that a store would give to `line` now; None if all ways of its set are reserved."""
         return self.ways.victim(self.set_of(line))
 
     def victim_of_load(self, line: int) -> Way | None:
-        """Return the way that `line` would take now; None if all of its set are reserved or spared."""
-        return self.ways.victim(self.set_of(line), self.spared)
+        """Return the way that a load would give to `line` now; None if all are reserved or protected."""
+        return self.ways.victim(self.set_of(line), self.is_protected)
 
-    def brought_by(self, line: int) -> Transaction | None:
-        """Return the transaction that brought a line that is there or in flight; None if it was a store."""
+    def bringing_load(self, line: int) -> Transaction | None:
+        """Return the load transaction that brought a line that is valid or in flight; None if a store brought it."""
         if line in self.mshrs:
             return self.mshrs[line].transactions[0]
         way = self.find(line)
         assert way is not None
         return way.load
 
-    def loads_of(self, line: int) -> int:
-        """Return how many transactions of loads brought or found a line that is there or in flight."""
+    def count_loads(self, line: int) -> int:
+        """Return the number of load transactions that brought or found a line that is valid or in flight."""
         if line in self.mshrs:
             return len(self.mshrs[line].transactions)
         way = self.find(line)
         assert way is not None
-        return way.found + (way.load is not None)
+        return way.reuses + (way.load is not None)
 
     def fill(self, line: int) -> list[Transaction]:
-        """Make a line that was in flight valid, free its MSHR, and return the transactions that waited."""
+        """Make a line in flight valid, free its MSHR, and return the transactions that waited."""
         mshr = self.mshrs.pop(line)
         way = mshr.way
         if way is None:
@@ -102,7 +104,7 @@ class L1:
             self._evict(way, mshr.owner)
             self.ways.place(way, line, "valid", mshr.owner, dirty=mshr.dirty)
         way.state = "valid"
-        way.load, way.found = mshr.transactions[0], len(mshr.transactions) - 1
+        way.load, way.reuses = mshr.transactions[0], len(mshr.transactions) - 1
         return mshr.transactions
 
     def abandon(self, line: int) -> list[Transaction]:
@@ -111,44 +113,47 @@ class L1:
         assert mshr.way is None
         return mshr.transactions
 
-    # Every access serves one transaction, or changes nothing and says what is missing.
+    # Accesses: each serves one transaction, or returns a failure and changes nothing.
 
-    def load(self, transaction: Transaction) -> Outcome | Failure:
-        """Serve a transaction of a load: a hit, a pending hit, or a miss; one that may not allocate bypasses then."""
+    def load(self, transaction: Transaction) -> L1Outcome | L1Failure:
+        """Serve a transaction of a load: a hit, a pending hit or a miss.
+
+        A transaction that may not allocate bypasses the L1 instead of missing.
+        """
         line = transaction.line
         mshr = self.mshrs.get(line)
         way = self.find(line)
-        outcome: Outcome | Failure
+        outcome: L1Outcome | L1Failure
         if mshr is None and way is None and not transaction.allocating:
             return self.bypass(transaction)
         if mshr is not None:
             outcome = self._merge(mshr, transaction)
         elif way is not None:
             self.ways.touch(way)
-            way.found += 1
+            way.reuses += 1
             self._counts["hits"] += 1
             outcome = "hit"
         else:
             outcome = self._miss(transaction)
-        if outcome in OUTCOMES:
+        if outcome in L1_OUTCOMES:
             self._move_to_top(line)
         return outcome
 
-    def bypass(self, transaction: Transaction) -> Outcome | Failure:
-        """Read a line past the cache, which does not notice."""
+    def bypass(self, transaction: Transaction) -> L1Outcome | L1Failure:
+        """Read a line past the L1, whose state does not change."""
         if not self._has_queue_slot():
             return "fail_miss_queue"
         self.miss_queue.append(Message(transaction.line, write=False, bypass=transaction))
         self._counts["bypassed"] += 1
         return "bypassed"
 
-    def store(self, instruction: MachineInstruction, owner: Owner, line: int) -> Outcome | Failure:
-        """Serve a transaction of a store or atomic of warp `owner`."""
+    def store(self, instruction: MachineInstruction, owner: Owner, line: int) -> L1Outcome | L1Failure:
+        """Serve a transaction of a store or an atomic of warp `owner`."""
         if instruction.op == Op.STORE and instruction.local:
             return self._store_local(owner, line)
         return self._store_global(line)
 
-    def _merge(self, mshr: Mshr, transaction: Transaction) -> Outcome | Failure:
+    def _merge(self, mshr: L1Mshr, transaction: Transaction) -> L1Outcome | L1Failure:
         limit = self._cache.mshr_merge
         if limit is not None and len(mshr.transactions) >= limit:
             return "fail_mshr_merge"
@@ -158,7 +163,7 @@ class L1:
         self._counts["pending_hits"] += 1
         return "pending"
 
-    def _miss(self, transaction: Transaction) -> Outcome | Failure:
+    def _miss(self, transaction: Transaction) -> L1Outcome | L1Failure:
         owner, line = transaction.warp.owner, transaction.line
         way = self.victim_of_load(line) if self._cache.allocate == "miss" else None
         if self._cache.allocate == "miss" and way is None:
@@ -171,12 +176,12 @@ class L1:
             self._evict(way, owner)
             self.ways.place(way, line, "reserved", owner)
             way.load = transaction
-        self.mshrs[line] = Mshr(owner, way, [transaction])
+        self.mshrs[line] = L1Mshr(owner, way, [transaction])
         self.miss_queue.append(Message(line, write=False))
         self._counts[self._cause(line)] += 1
         return "miss"
 
-    def _store_global(self, line: int) -> Outcome | Failure:
+    def _store_global(self, line: int) -> L1Outcome | L1Failure:
         if not self._has_queue_slot():
             return "fail_miss_queue"
         way = self.find(line)
@@ -186,7 +191,7 @@ class L1:
         self._counts["writes"] += 1
         return "write"
 
-    def _store_local(self, owner: Owner, line: int) -> Outcome | Failure:
+    def _store_local(self, owner: Owner, line: int) -> L1Outcome | L1Failure:
         mshr = self.mshrs.get(line)
         way = self.find(line)
         if way is not None and way.ghost:
@@ -210,7 +215,7 @@ class L1:
     # Ghosts: lines without data.
 
     def remember(self, line: int) -> None:
-        """Give an absent line a way as a ghost, if there is one to give."""
+        """Give an absent line a way as a ghost, if there is one."""
         way = self.victim(line)
         if way is not None:
             self._write_back(way)
@@ -218,18 +223,18 @@ class L1:
             way.ghost = True
 
     def forget_ghosts(self) -> None:
-        """Drop all ghosts."""
+        """Invalidate all ghosts."""
         for way in self.ways:
             if way.state == "valid" and way.ghost:
                 way.state = "invalid"
 
     def _evict(self, way: Way, owner: Owner) -> None:
-        """Drop what `way` holds for a line that `owner` brings: write it back, and count who displaced whom."""
+        """Evict the line in `way` for one that `owner` brings: write it back, and count the eviction by its bringer."""
         self._write_back(way)
         if way.state != "valid" or way.ghost:
             return
-        for called in self.on_evict:
-            called(way)
+        for listener in self.on_evict:
+            listener(way)
         if way.bringer == owner:
             self._counts["intra_warp"] += 1
         elif way.bringer.block == owner.block:
@@ -239,19 +244,19 @@ class L1:
 
     def _write_back(self, way: Way) -> None:
         if way.state == "valid" and way.dirty:
-            # It may exceed the queue by one: what made room for it in the ways made sure of one slot only.
+            # The queue may exceed its limit by one: the access that evicts has checked for one slot only.
             self.miss_queue.append(Message(way.line, write=True))
 
     def _has_mshr(self, owner: Owner) -> bool:
-        held = sum(mshr.owner == owner for mshr in self.mshrs.values())
+        used_by_warp = sum(mshr.owner == owner for mshr in self.mshrs.values())
         entries, per_warp = self._cache.mshrs, self._cache.mshr_per_warp
-        return (entries is None or len(self.mshrs) < entries) and (per_warp is None or held < per_warp)
+        return (entries is None or len(self.mshrs) < entries) and (per_warp is None or used_by_warp < per_warp)
 
     def _has_queue_slot(self) -> bool:
         return len(self.miss_queue) < self._cache.miss_queue
 
     def _cause(self, line: int) -> str:
-        """Return why `line` misses, and remember that it did."""
+        """Classify a miss of `line`, and remember that it missed."""
         if line not in self._missed:
             self._missed.add(line)
             return "compulsory"
@@ -264,7 +269,7 @@ class L1:
         del self._shadow[: -self._cache.lines]
 
     def set_of(self, line: int) -> int:
-        """Return the set that `line` belongs to."""
+        """Return the set of `line` under the cache's index function."""
         if line not in self._set_numbers:
             cache = self._cache
             self._set_numbers[line] = int(cache.index.set_of(np.array([line]), cache.sets, cache.line)[0])

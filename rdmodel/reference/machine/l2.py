@@ -1,4 +1,4 @@
-"""One slice of the L2: input FIFO, ways, MSHRs; write-back, allocates on writes without fetching."""
+"""Model one slice of the L2: an input FIFO, ways and MSHRs; write-back, and writes allocate without fetching."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.dram import Channel
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.messages import Message, Reader
-from rdmodel.reference.machine.record import SLICE_COUNTERS, counters
+from rdmodel.reference.machine.record import SLICE_COUNTERS, zero_counters
 from rdmodel.reference.machine.ways import Way, Ways
 
-Outcome = Literal["hit", "pending", "miss", "write_hit", "write_miss", "bypassed"]
-Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_dram_queue"]
-OUTCOMES: tuple[Outcome, ...] = ("hit", "pending", "miss", "write_hit", "write_miss", "bypassed")
-"""What becomes of a message that is served, by its number in the log."""
+L2Outcome = Literal["hit", "pending", "miss", "write_hit", "write_miss", "bypassed"]
+L2Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_dram_queue"]
+L2_OUTCOMES: tuple[L2Outcome, ...] = ("hit", "pending", "miss", "write_hit", "write_miss", "bypassed")
+"""Outcomes of a served message to the L2; the log stores their positions."""
 
 READS = ("hits", "pending_hits", "misses", "bypassed")
+"""Counters of reads, one for each outcome of a read."""
 COUNTED = {**dict(zip(("hit", "pending", "miss", "bypassed"), READS, strict=True)), "write_hit": "write_hits"}
-"""The counters of outcomes."""
+"""Counter of each outcome; a write miss has none."""
 
 
 class Arrival(NamedTuple):
-    """A message in the input FIFO: the SM cycle from which it may be served, and the SM that sent it."""
+    """A message in the input FIFO, with the SM cycle from which it may be served and the SM that sent it."""
 
     time: int
     sm: int
@@ -32,45 +33,45 @@ class Arrival(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Mshr:
-    """A line that is read from DRAM into `way`, and who waits for it, once per read."""
+class L2Mshr:
+    """MSHR of the reference machine's L2: the `way` that waits for the line, and a reader for each merged read."""
 
     way: Way
     readers: list[Reader]
 
 
 class Slice:
-    """A slice in front of its DRAM `channel`. `waiting` are the SMs whose next message finds its input full.
+    """A slice of the L2 in front of its DRAM `channel`.
 
-    `gate` says when the slice is closed; None: never.
+    `waiting` holds the SMs whose next message found the input full. `gate` closes the slice; None: it never closes.
     """
 
     def __init__(self, gpu: GPU, channel: Channel, gate: Gate | None) -> None:
-        self.counts = counters(SLICE_COUNTERS)
+        self.counts = zero_counters(SLICE_COUNTERS)
         self.input: deque[Arrival] = deque()
         self.waiting: deque[int] = deque()
         self._config = gpu.l2
         self._sets = gpu.l2.sets(gpu.l1.line)
         self._ways = Ways(self._sets, gpu.l2.ways)
-        self._mshrs: dict[int, Mshr] = {}
+        self._mshrs: dict[int, L2Mshr] = {}
         self._channel = channel
         self._gate = gate
 
     @property
     def has_room(self) -> bool:
-        """Whether one more message may be sent: those that still travel occupy the input, too."""
+        """Whether one more message may be sent; messages on their way count as well."""
         return len(self.input) < self._config.queue
 
     def fill(self, line: int) -> list[Reader]:
-        """Make a line that came from DRAM valid, free its MSHR, and return who waits for it."""
+        """Make a line that came from DRAM valid, free its MSHR, and return its readers."""
         mshr = self._mshrs.pop(line)
         mshr.way.state = "valid"
         return mshr.readers
 
-    def serve(self, sm: int, message: Message) -> Outcome | Failure:
-        """Serve a message of `sm`, or change nothing and say what is missing; counts either."""
+    def serve(self, sm: int, message: Message) -> L2Outcome | L2Failure:
+        """Serve a message of `sm` and count its outcome, or count the failure and change nothing else."""
         outcome = self._write(message.line) if message.write else self._read(Reader(sm, message.bypass), message.line)
-        if outcome not in OUTCOMES:
+        if outcome not in L2_OUTCOMES:
             self.counts[outcome] += 1
             return outcome
         self.counts["writes" if message.write else "reads"] += 1
@@ -78,18 +79,18 @@ class Slice:
             self.counts[COUNTED[outcome]] += 1
         return outcome
 
-    def _read(self, reader: Reader, line: int) -> Outcome | Failure:
+    def _read(self, reader: Reader, line: int) -> L2Outcome | L2Failure:
         way = self._ways.find(self._set_of(line), line)
         is_clean = way is None or (way.state == "valid" and not way.dirty)
         if self._gate is not None and not self._gate.is_open and is_clean:
             outcome = self._bypass(reader, line, way)
         else:
             outcome = self._read_open(reader, line, way)
-        if self._gate is not None and outcome in OUTCOMES:
-            self._gate.looked(absent=way is None)
+        if self._gate is not None and outcome in L2_OUTCOMES:
+            self._gate.count_read(absent=way is None)
         return outcome
 
-    def _read_open(self, reader: Reader, line: int, way: Way | None) -> Outcome | Failure:
+    def _read_open(self, reader: Reader, line: int, way: Way | None) -> L2Outcome | L2Failure:
         if way is None:
             return self._miss(reader, line)
         if way.state == "valid":
@@ -102,7 +103,7 @@ class Slice:
         self._ways.touch(way)
         return "pending"
 
-    def _miss(self, reader: Reader, line: int) -> Outcome | Failure:
+    def _miss(self, reader: Reader, line: int) -> L2Outcome | L2Failure:
         way = self._ways.victim(self._set_of(line))
         if way is None:
             return "fail_line_alloc"
@@ -112,12 +113,12 @@ class Slice:
             return "fail_dram_queue"
         self._evict(way)
         self._ways.place(way, line, "reserved")
-        self._mshrs[line] = Mshr(way, [reader])
+        self._mshrs[line] = L2Mshr(way, [reader])
         self._channel.enter(line, write=False)
         return "miss"
 
-    def _bypass(self, reader: Reader, line: int, way: Way | None) -> Outcome | Failure:
-        """Read a line past the slice, which only keeps its tag, in a way that it has or is given."""
+    def _bypass(self, reader: Reader, line: int, way: Way | None) -> L2Outcome | L2Failure:
+        """Read a line past the slice, which only keeps the line's tag, in the way that it has or gets."""
         if not self._channel.has_room:
             return "fail_dram_queue"
         if way is not None:
@@ -128,7 +129,7 @@ class Slice:
         return "bypassed"
 
     def _remember(self, line: int) -> None:
-        """Give an absent line a way as a ghost, if there is one to give."""
+        """Give an absent line a way as a ghost, if there is one."""
         way = self._ways.victim(self._set_of(line))
         if way is not None:
             self._evict(way)
@@ -136,7 +137,7 @@ class Slice:
             way.ghost = True
 
     def end_cycle(self, now: int) -> None:
-        """At the end of a period, open or close; drop all ghosts when it opens."""
+        """Open or close the slice at the end of a period; invalidate all ghosts when it opens."""
         if self._gate is None:
             return
         was_open = self._gate.is_open
@@ -146,7 +147,7 @@ class Slice:
                 if way.state == "valid" and way.ghost:
                     way.state = "invalid"
 
-    def _write(self, line: int) -> Outcome | Failure:
+    def _write(self, line: int) -> L2Outcome | L2Failure:
         way = self._ways.find(self._set_of(line), line)
         if way is not None:
             way.dirty, way.ghost = True, False
@@ -170,11 +171,11 @@ class Slice:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is left to do, here or in the channel."""
+        """Whether no message, read or write is left, here or in the channel."""
         return not self.input and not self._mshrs and self._channel.idle
 
     def check_drained(self) -> None:
-        """Assert that the slice holds nothing, and that its counters add up."""
+        """Assert that the slice is empty and that its counters add up."""
         assert self.idle and not self.waiting
         assert all(way.state != "reserved" for way in self._ways)
         assert self.counts["reads"] == sum(self.counts[name] for name in READS)

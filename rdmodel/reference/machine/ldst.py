@@ -1,4 +1,4 @@
-"""The load/store unit of one SM: memory instructions in order, whose transactions access the L1 one per cycle."""
+"""Model the load/store unit of one SM: instructions in order, whose transactions access the L1 one per cycle."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from rdmodel.reference.machine.warps import Warp
 
 
 @dataclass(slots=True, eq=False)
-class Queued:
-    """A memory instruction in the LD/ST unit: number `number` of its warp, and whether its lines may be given ways.
+class QueuedInstruction:
+    """A memory instruction in the load/store unit: instruction `number` of its warp.
 
-    `taken` of its transactions have left the queue, and `served` have been served.
+    With `allocating`, its lines may be given ways. `started` of its transactions have left the queue, and `served` have
+    been served.
     """
 
     warp: Warp
     number: int
     instruction: MachineInstruction
     allocating: bool = True
-    taken: int = 0
+    started: int = 0
     served: int = 0
 
     @property
     def line(self) -> int:
-        """The line of the next transaction."""
-        return self.instruction.lines[self.taken]
+        """Line of the next transaction."""
+        return self.instruction.lines[self.started]
 
 
-Attempt = Callable[[Queued, int, int], bool]
-"""Lets a transaction of an instruction access the L1: instruction, line, cycle; tells whether it was served."""
+Attempt = Callable[[QueuedInstruction, int, int], bool]
+"""A function that lets a transaction access the L1: from instruction, line and cycle to whether it was served."""
 
 
 class LoadStoreUnit:
-    """A `queue` of instructions. `attempt` accesses the L1."""
+    """A load/store unit with a `queue` of instructions, whose transactions access the L1 through `attempt`."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self.queue: deque[Queued] = deque()
+        self.queue: deque[QueuedInstruction] = deque()
         self._attempt = attempt
 
     @property
@@ -47,13 +48,13 @@ class LoadStoreUnit:
         return not self.queue
 
     def step(self, now: int) -> None:
-        """S3: one transaction of the head of the queue accesses the L1."""
+        """Let the next transaction of the first instruction access the L1 (S3)."""
         if self.queue and self._attempt(self.queue[0], self.queue[0].line, now):
-            self._take()
+            self._pop_transaction()
 
-    def _take(self) -> None:
-        """Take the next transaction out of the queue."""
+    def _pop_transaction(self) -> None:
+        """Remove the next transaction from the queue, and its instruction with the last one."""
         head = self.queue[0]
-        head.taken += 1
-        if head.taken == len(head.instruction.lines):
+        head.started += 1
+        if head.started == len(head.instruction.lines):
             self.queue.popleft()

@@ -1,4 +1,4 @@
-"""What is behind the SMs: an ideal memory, or the crossbar with one partition per slice of the L2."""
+"""Model the memory behind the SMs: an ideal memory, or the crossbar with one partition per slice of the L2."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import Protocol
 
 from rdmodel.gpu.config import GPU
 from rdmodel.policies import Policy
-from rdmodel.reference.machine.choice import slice_gate
+from rdmodel.reference.machine.choice import make_slice_gate
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
-from rdmodel.reference.machine.l2 import OUTCOMES, Arrival, Slice
+from rdmodel.reference.machine.l2 import L2_OUTCOMES, Arrival, Slice
 from rdmodel.reference.machine.messages import HEADER, Answer, Message, Reader
-from rdmodel.reference.machine.record import Counters, Log
+from rdmodel.reference.machine.record import Counters, EventLog
 from rdmodel.reference.machine.sm import SM
 
 
-class Memory(Protocol):
-    """What takes the messages of the SMs and answers their reads."""
+class MemorySystem(Protocol):
+    """Memory of the reference machine: takes the messages of the SMs and answers their reads."""
 
     @property
     def idle(self) -> bool:
         """Whether nothing is left to do."""
 
     def send(self, sm: SM, now: int) -> None:
-        """Run phase S5 of an SM: take messages from its miss queue."""
+        """Run phase S5 of an SM: send messages from its miss queue."""
 
     def step(self, now: int) -> None:
-        """Run the phases of cycle `now` of everything that is not an SM."""
+        """Run the phases of cycle `now` that belong to no SM."""
 
     def end_cycle(self, now: int) -> None:
-        """Take note of the end of cycle `now` (E0)."""
+        """Handle the end of cycle `now`, before phase E1."""
 
     def check_drained(self) -> None:
-        """Assert that nothing is left anywhere, and that the counters add up."""
+        """Assert that no message is left, and that the counters add up."""
 
     def counters(self) -> tuple[list[Counters], list[Counters]]:
         """Return the counters of the slices and of the channels."""
 
 
 class IdealMemory:
-    """Answers every read `latency` cycles after it was sent, however many there are."""
+    """A memory that answers every read `latency` cycles after it was sent, however many there are."""
 
     idle = True
 
@@ -49,9 +49,9 @@ class IdealMemory:
         self._latency = latency
 
     def send(self, sm: SM, now: int) -> None:
-        """Take the whole miss queue."""
+        """Send the whole miss queue."""
         while sm.l1.miss_queue:
-            message = take_message(sm)
+            message = pop_message(sm)
             if not message.write:
                 sm.responses.append(Answer(now + self._latency, message.line, message.bypass))
 
@@ -62,7 +62,7 @@ class IdealMemory:
         """Do nothing."""
 
     def check_drained(self) -> None:
-        """Hold nothing at any time."""
+        """Do nothing: an ideal memory holds no messages."""
 
     def counters(self) -> tuple[list[Counters], list[Counters]]:
         """Return no counters."""
@@ -72,7 +72,7 @@ class IdealMemory:
 class Partitions:
     """Crossbar, L2 slices and DRAM channels."""
 
-    def __init__(self, gpu: GPU, sms: Sequence[SM], policies: Sequence[Policy], log: Log) -> None:
+    def __init__(self, gpu: GPU, sms: Sequence[SM], policies: Sequence[Policy], log: EventLog) -> None:
         self._sms = sms
         self._log = log
         self._line = gpu.l1.line
@@ -80,15 +80,15 @@ class Partitions:
         self._crossbar = Crossbar(gpu.crossbar, gpu.clock, len(sms), gpu.l2.slices)
         self._domain = Domain(gpu.l2.clock, gpu.clock)
         self._channels = [Channel(number, gpu, log) for number in range(gpu.l2.slices)]
-        self._slices = [Slice(gpu, channel, slice_gate(policies)) for channel in self._channels]
+        self._slices = [Slice(gpu, channel, make_slice_gate(policies)) for channel in self._channels]
 
     @property
     def idle(self) -> bool:
         """Whether nothing is left to do."""
-        return all(piece.idle for piece in self._slices)
+        return all(l2_slice.idle for l2_slice in self._slices)
 
     def send(self, sm: SM, now: int) -> None:
-        """Send messages while the SM's port is free and the next one's slice has room."""
+        """Send messages while the SM's port is free and the slice of the next message has room."""
         while sm.l1.miss_queue and self._crossbar.may_request(sm.number, now):
             number = sm.l1.miss_queue[0].line % len(self._slices)
             target = self._slices[number]
@@ -96,13 +96,13 @@ class Partitions:
                 if sm.number not in target.waiting:
                     target.waiting.append(sm.number)
                 return
-            message = take_message(sm)
+            message = pop_message(sm)
             size = message.size(self._line)
             arrival = self._crossbar.carry(self._crossbar.requests, sm.number, number, size, now)
             target.input.append(Arrival(arrival + self._latency, sm.number, message))
 
     def step(self, now: int) -> None:
-        """Run every partition: what DRAM returns (P1), the slice (P2), the channel (P3)."""
+        """Run every partition: lines from DRAM (P1), the slice (P2), the channel (P3)."""
         for number, channel in enumerate(self._channels):
             self._return(number, now)
             for _ in self._domain.cycles_of(now):
@@ -110,23 +110,23 @@ class Partitions:
             channel.step(now)
 
     def _return(self, number: int, now: int) -> None:
-        """P1: lines from DRAM become valid, and whoever waits for them is answered."""
+        """P1: make the lines that came from DRAM valid, and answer their readers."""
         returns = self._channels[number].returns
-        while returns and returns[0][0] <= now:
+        while returns and returns[0].time <= now:
             _, line, bypassing = returns.popleft()
             for reader in [bypassing] if bypassing is not None else self._slices[number].fill(line):
                 self._answer(number, reader, line, now)
 
     def _serve(self, number: int, now: int) -> None:
-        """P2: in one L2 cycle, serve the head of the slice's input if it is there and nothing is missing."""
+        """P2: in one L2 cycle, serve the first message of the slice's input, if it may be served."""
         source = self._slices[number]
         if not source.input or source.input[0].time > now:
             return
         _, sm, message = source.input[0]
         outcome = source.serve(sm, message)
-        if outcome not in OUTCOMES:
+        if outcome not in L2_OUTCOMES:
             return
-        self._log.note("slice", now, number, message.line, OUTCOMES.index(outcome))
+        self._log.record("slice", now, number, message.line, L2_OUTCOMES.index(outcome))
         if outcome == "hit":
             self._answer(number, Reader(sm, message.bypass), message.line, now)
         source.input.popleft()
@@ -134,9 +134,9 @@ class Partitions:
             self.send(self._sms[source.waiting.popleft()], now)
 
     def end_cycle(self, now: int) -> None:
-        """Let every slice look back on its reads."""
-        for piece in self._slices:
-            piece.end_cycle(now)
+        """Let every slice open or close at the end of a period."""
+        for l2_slice in self._slices:
+            l2_slice.end_cycle(now)
 
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
         size = HEADER + self._line
@@ -144,20 +144,20 @@ class Partitions:
         self._sms[reader.sm].responses.append(Answer(arrival, line, reader.bypass))
 
     def check_drained(self) -> None:
-        """Assert that every partition holds nothing, and that what the SMs sent has come to the slices."""
-        for piece in self._slices:
-            piece.check_drained()
+        """Assert that every partition is empty, and that the slices got all messages that the SMs sent."""
+        for l2_slice in self._slices:
+            l2_slice.check_drained()
         for kind in ("read", "write"):
             sent = sum(sm.counts[f"{kind}_messages"] for sm in self._sms)
-            assert sent == sum(piece.counts[f"{kind}s"] for piece in self._slices)
+            assert sent == sum(l2_slice.counts[f"{kind}s"] for l2_slice in self._slices)
 
     def counters(self) -> tuple[list[Counters], list[Counters]]:
         """Return the counters of the slices and of the channels."""
-        return [piece.counts for piece in self._slices], [channel.counts for channel in self._channels]
+        return [l2_slice.counts for l2_slice in self._slices], [channel.counts for channel in self._channels]
 
 
-def take_message(sm: SM) -> Message:
-    """Take the head of an SM's miss queue, and count it."""
+def pop_message(sm: SM) -> Message:
+    """Remove the first message from an SM's miss queue, and count it."""
     message = sm.l1.miss_queue.popleft()
     sm.counts["write_messages" if message.write else "read_messages"] += 1
     return message

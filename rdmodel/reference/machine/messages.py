@@ -1,4 +1,4 @@
-"""What travels between SMs and slices, and on whose behalf."""
+"""Represent the messages between SMs and slices, and the transactions that they serve."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rdmodel.reference.machine.instruction import MachineInstruction
 from rdmodel.reference.machine.warps import Warp
 
 HEADER = 8
-"""Bytes of a message without its data."""
+"""Bytes of a message without data."""
 
 
 class Transaction(NamedTuple):
-    """A transaction of a load: its warp, its line, and which transaction of which instruction it is.
+    """A transaction of a load: its warp, its line and its instruction.
 
-    `number` is that of the instruction among the warp's memory instructions, `place` that of the transaction among
-    the instruction's. `allocating` tells whether the line may be given a way.
+    `number` counts the memory instructions of the warp, `place` the transactions of the instruction, both from 0. With
+    `allocating`, the line may be given a way.
     """
 
     warp: Warp
@@ -27,9 +27,9 @@ class Transaction(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What an SM asks of a slice: to read a line, or to take one that it writes.
+    """A request of an SM to a slice: a read of a line, or a write.
 
-    A read that bypasses the L1 carries the transaction that it is for.
+    A read that bypasses the L1 carries its transaction in `bypass`.
     """
 
     line: int
@@ -37,19 +37,19 @@ class Message(NamedTuple):
     bypass: Transaction | None = None
 
     def size(self, line_size: int) -> int:
-        """Return the bytes that travel: a header, and what is written."""
+        """Return the bytes that travel: the header, and the line if it is a write."""
         return HEADER + (line_size if self.write else 0)
 
 
 class Reader(NamedTuple):
-    """Whom a slice answers: an SM, and there the L1 or a transaction that bypasses it."""
+    """Receiver of an answer: an SM, and there the L1 (None) or the transaction `bypass`."""
 
     sm: int
     bypass: Transaction | None
 
 
 class Answer(NamedTuple):
-    """A line that is at the SM from cycle `time` on: for the L1, or for a transaction that bypasses it."""
+    """A line that reaches the SM in cycle `time`, for the L1 (None) or for the transaction `bypass`."""
 
     time: int
     line: int

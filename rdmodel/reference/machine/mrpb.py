@@ -1,4 +1,4 @@
-"""The memory request prioritization buffer: a load/store unit with queues between its own and the L1."""
+"""Implement ``mrpb``: the memory request prioritization buffer, queues between the load/store unit and the L1."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections import deque
 from dataclasses import dataclass
 
 from rdmodel.policies import MRPB
-from rdmodel.reference.machine.ldst import Attempt, LoadStoreUnit, Queued
+from rdmodel.reference.machine.ldst import Attempt, LoadStoreUnit, QueuedInstruction
 from rdmodel.trace import Op
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class BufferedTransaction:
     """A transaction of a load that entered the buffer in cycle `entered`."""
 
-    load: Queued
+    load: QueuedInstruction
     line: int
     entered: int
 
 
 class PrioritizationBuffer(LoadStoreUnit):
-    """The unit of an SM whose blocks have `block_warps` warps. In every cycle it drains, and then takes in."""
+    """The load/store unit of an SM whose blocks have `block_warps` warps. In each cycle it drains first, then fills."""
 
     def __init__(self, attempt: Attempt, policy: MRPB, slots: int, block_warps: int) -> None:
         super().__init__(attempt)
         self._policy = policy
         self._block_warps = block_warps
         count = {"warp": slots * block_warps, "block": slots, "warp-in-block": block_warps}[policy.signature]
-        self._waiting: list[deque[Waiting]] = [deque() for _ in range(count)]
+        self._waiting: list[deque[BufferedTransaction]] = [deque() for _ in range(count)]
         self._last = -1  # the queue that was drained last
         self._selected: int | None = None  # the queue whose head could not be served
         self._flushing: int | None = None
@@ -38,12 +38,12 @@ class PrioritizationBuffer(LoadStoreUnit):
         return not self.queue and not any(self._waiting)
 
     def step(self, now: int) -> None:
-        """S3: a transaction of the buffer accesses the L1, and one from the queue enters the buffer."""
+        """S3: let a transaction of the buffer access the L1, and one from the queue enter the buffer."""
         tried = self._drain(now)
         self._enter(now, l1_is_free=not tried)
 
     def _drain(self, now: int) -> bool:
-        """S3a: let the head of one queue access the L1; tell whether there was one."""
+        """S3a: let the head of one queue access the L1; return whether there was one."""
         if self._selected is None:
             self._selected = self._select(now)
         if self._selected is None:
@@ -55,7 +55,7 @@ class PrioritizationBuffer(LoadStoreUnit):
         return True
 
     def _select(self, now: int) -> int | None:
-        """Return the queue to drain from, or None if its head, or every head, has not waited long enough."""
+        """Return the queue to drain; None if no head of a candidate queue has waited long enough."""
         greedy, drain = self._policy.drain.startswith("greedy-"), self._policy.drain.removeprefix("greedy-")
         candidates = range(len(self._waiting))
         if self._flushing is not None:
@@ -74,7 +74,7 @@ class PrioritizationBuffer(LoadStoreUnit):
         return bool(queue) and now - queue[0].entered >= self._policy.latency
 
     def _enter(self, now: int, *, l1_is_free: bool) -> None:
-        """S3b: a load enters the buffer; a store waits until nothing is before it, and accesses the L1 itself."""
+        """S3b: move a load into the buffer; a store waits until its queue is empty, and then accesses the L1 itself."""
         self._flushing = None
         if not self.queue:
             return
@@ -82,14 +82,14 @@ class PrioritizationBuffer(LoadStoreUnit):
         number = self._queue_of(head)
         queue = self._waiting[number]
         if head.instruction.op == Op.LOAD and (self._policy.entries is None or len(queue) < self._policy.entries):
-            queue.append(Waiting(head, head.line, now))
-            self._take()
+            queue.append(BufferedTransaction(head, head.line, now))
+            self._pop_transaction()
         elif queue:
             self._flushing = number if self._policy.flush else None
         elif l1_is_free and self._attempt(head, head.line, now):
-            self._take()
+            self._pop_transaction()
 
-    def _queue_of(self, queued: Queued) -> int:
+    def _queue_of(self, queued: QueuedInstruction) -> int:
         slot = queued.warp.slot
         block_slot, warp = divmod(slot, self._block_warps)
         return {"warp": slot, "block": block_slot, "warp-in-block": warp}[self._policy.signature]

@@ -1,4 +1,4 @@
-"""The log of a run and the names of what is counted."""
+"""Name the counters of the reference machine, and log its events."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ SM_COUNTERS = (
     "read_messages",
     "write_messages",
 )
+"""Counters of one SM."""
 SLICE_COUNTERS = (
     "reads",
     "hits",
@@ -39,7 +40,9 @@ SLICE_COUNTERS = (
     "fail_mshr_merge",
     "fail_dram_queue",
 )
+"""Counters of one slice of the L2."""
 CHANNEL_COUNTERS = ("reads", "writes", "activations")
+"""Counters of one DRAM channel."""
 
 NON_MEMORY, MEMORY, BARRIER = range(3)
 """Kinds of an ``issue`` in the log."""
@@ -51,24 +54,26 @@ WRITE_HIT, WRITE_MISS, SLICE_BYPASSED = 3, 4, 5
 """Outcomes of a ``slice`` in the log, beside `HIT`, `PENDING` and `MISS`."""
 
 Counters = dict[str, int]
+"""Counters by name."""
 Entry = tuple[object, ...]
+"""One event of the log: its name, its time and its details."""
 
 
-def counters(names: Iterable[str]) -> Counters:
+def zero_counters(names: Iterable[str]) -> Counters:
     """Return a counter at 0 for every name."""
     return dict.fromkeys(names, 0)
 
 
-class Log:
-    """What happened, in order; its length is known (`happened`) even where the entries are not kept."""
+class EventLog:
+    """Events in order; `events` counts them even where the `entries` are not kept."""
 
     def __init__(self, *, keep: bool) -> None:
         self.entries: list[Entry] = []
-        self.happened = 0
+        self.events = 0
         self._keep = keep
 
-    def note(self, *entry: object) -> None:
-        """Take note of one event: its name, its time, and what the contract of the log says of it."""
-        self.happened += 1
+    def record(self, *entry: object) -> None:
+        """Record one event: its name, its time and its details."""
+        self.events += 1
         if self._keep:
             self.entries.append(entry)

@@ -1,4 +1,4 @@
-"""The whole machine: SMs, what is behind them, the dispatcher, and time."""
+"""Run the whole reference machine: SMs, memory, the dispatcher and time."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from dataclasses import dataclass
 
 from rdmodel.errors import SimulationError
 from rdmodel.gpu.config import GPU
-from rdmodel.reference.machine.choice import throttle
+from rdmodel.reference.machine.choice import make_throttle
 from rdmodel.reference.machine.instruction import MachineBlock
-from rdmodel.reference.machine.memory import IdealMemory, Memory, Partitions
-from rdmodel.reference.machine.record import Counters, Entry, Log
+from rdmodel.reference.machine.memory import IdealMemory, MemorySystem, Partitions
+from rdmodel.reference.machine.record import Counters, Entry, EventLog
 from rdmodel.reference.machine.sm import SM
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import Op
 
-PATIENCE = 1_000_000
-"""After so many cycles in which nothing happened, nothing ever will."""
+MAX_IDLE_CYCLES = 1_000_000
+"""Cycles without an event after which the machine is taken to have come to a standstill."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run leaves behind: its cycles, and the counters of every SM, L2 slice and DRAM channel.
+class MachineResult:
+    """Result of a run of the reference machine: its cycles, and the counters of every SM, L2 slice and DRAM channel.
 
-    `cycles` ends with the last block; what travels on then still counts in slices and channels. `log` is empty
-    unless asked for. `limits` is the number of warps per scheduler that ``dwt-cs`` decided upon, if it did.
+    `cycles` ends with the last block; messages that travel on after that still count in slices and channels. `log` is
+    empty unless it was requested. `limits` is the number of warps per scheduler that ``dwt-cs`` decided upon, if it
+    did.
     """
 
     cycles: int
@@ -43,17 +44,17 @@ def simulate(
     slots: int,
     block_warps: int,
     log: bool = False,
-) -> Outcome:
+) -> MachineResult:
     """Run `blocks`, each of at most `block_warps` warps, with `slots` of them resident on an SM.
 
-    `options` must be resolved for `gpu`; only `sms`, `sched`, `memory` and `policies` matter here. Raises
-    `SimulationError` if the machine comes to a standstill.
+    `options` must be resolved for `gpu`; of its fields, only `sms`, `sched`, `memory` and `policies` are used. With
+    `log`, the result has a log of all events. Raises `SimulationError` if the machine comes to a standstill.
     """
-    return Machine(blocks, gpu, options, slots, block_warps, Log(keep=log)).run()
+    return Machine(blocks, gpu, options, slots, block_warps, EventLog(keep=log)).run()
 
 
 class Machine:
-    """A machine with blocks to run: `run` runs them."""
+    """The reference machine with blocks to run."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Machine:
         options: SimulationOptions,
         slots: int,
         block_warps: int,
-        log: Log,
+        log: EventLog,
     ) -> None:
         assert options.sms is not None
         assert all(len(block) <= block_warps for block in blocks)
@@ -70,32 +71,32 @@ class Machine:
         self._log = log
         self._blocks = blocks
         self._pending = deque(range(len(blocks)))
-        most_warps = -(-slots * block_warps // gpu.core.schedulers)
-        self._throttle = throttle(options.policies, options.sms, most_warps)
+        max_warps = -(-slots * block_warps // gpu.core.schedulers)
+        self._throttle = make_throttle(options.policies, options.sms, max_warps)
         self._sms = [SM(number, gpu, options, slots, block_warps, self._throttle, log) for number in range(options.sms)]
-        self._memory: Memory
+        self._memory: MemorySystem
         if options.memory is None:
             self._memory = Partitions(gpu, self._sms, options.policies, log)
         else:
             self._memory = IdealMemory(options.memory)
 
-    def run(self) -> Outcome:
-        """Run until every block has ended and nothing travels any more."""
+    def run(self) -> MachineResult:
+        """Run until every block has ended and no message is under way."""
         for slot in range(self._slots):
             for sm in self._sms:
                 self._dispatch(sm, slot, -1)
-        now, last_change, happened = 0, 0, -1
+        now, last_change, events = 0, 0, -1
         while not self._done():
             self._cycle(now)
-            if self._log.happened != happened:
-                last_change, happened = now, self._log.happened
-            elif now - last_change >= PATIENCE:
-                raise SimulationError(f"nothing has happened since cycle {last_change}")
+            if self._log.events != events:
+                last_change, events = now, self._log.events
+            elif now - last_change >= MAX_IDLE_CYCLES:
+                raise SimulationError(f"nothing has events since cycle {last_change}")
             now += 1
         self._check()
         cycles = max(sm.last_end for sm in self._sms) + 1
         counts = [sm.counts for sm in self._sms]
-        return Outcome(cycles, counts, *self._memory.counters(), self._log.entries, self._throttle.limit)
+        return MachineResult(cycles, counts, *self._memory.counters(), self._log.entries, self._throttle.limit)
 
     def _cycle(self, now: int) -> None:
         for sm in self._sms:
@@ -113,27 +114,27 @@ class Machine:
                 self._dispatch(sm, slot, now)
 
     def _dispatch(self, sm: SM, slot: int, now: int) -> None:
-        """Let the next blocks of the grid begin in a free slot, until one stays."""
+        """Start the next blocks of the grid in a free slot, until one of them stays."""
         while self._pending and sm.residents[slot] is None:
             number = self._pending.popleft()
             sm.begin(slot, number, self._blocks[number], now)
 
     @property
     def _running(self) -> bool:
-        """Whether blocks are resident; there are others to begin only while all slots are taken."""
+        """Whether blocks are resident; blocks are pending only while all slots are taken."""
         return any(resident is not None for sm in self._sms for resident in sm.residents)
 
     def _done(self) -> bool:
         return not self._running and not any(sm.l1.miss_queue for sm in self._sms) and self._memory.idle
 
     def _check(self) -> None:
-        """Assert that the machine holds nothing, and that its counters add up."""
+        """Assert that the machine is empty and that its counters add up."""
         assert not self._pending
         for sm in self._sms:
             sm.check_drained()
         self._memory.check_drained()
-        instructions = [one for block in self._blocks for warp in block for one in warp]
-        lines = sum(len(one.lines) for one in instructions if one.op != Op.BARRIER)
+        instructions = [instruction for block in self._blocks for warp in block for instruction in warp]
+        lines = sum(len(instruction.lines) for instruction in instructions if instruction.op != Op.BARRIER)
         assert sum(sm.counts["transactions"] for sm in self._sms) == lines
-        issued = sum(1 + one.gap for one in instructions)
+        issued = sum(1 + instruction.gap for instruction in instructions)
         assert sum(sm.counts["warp_instructions"] for sm in self._sms) == issued

@@ -1,4 +1,4 @@
-"""One SM: blocks in slots, warps, schedulers, the load/store unit and the L1."""
+"""Model one SM of the reference machine: block slots, warps, schedulers, the load/store unit and the L1."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from rdmodel.gpu.config import GPU
 from rdmodel.policies import MRPB, policy_of_kind
-from rdmodel.reference.machine.choice import admission
+from rdmodel.reference.machine.choice import make_admission
 from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction, Owner
-from rdmodel.reference.machine.l1 import L1, OUTCOMES, Failure, Outcome, is_served
-from rdmodel.reference.machine.ldst import LoadStoreUnit, Queued
+from rdmodel.reference.machine.l1 import L1, L1_OUTCOMES, L1Failure, L1Outcome, is_served
+from rdmodel.reference.machine.ldst import LoadStoreUnit, QueuedInstruction
 from rdmodel.reference.machine.messages import Answer, Transaction
 from rdmodel.reference.machine.mrpb import PrioritizationBuffer
-from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COUNTERS, Log, counters
+from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COUNTERS, EventLog, zero_counters
 from rdmodel.reference.machine.throttling import Permit, Throttle
 from rdmodel.reference.machine.warps import Scheduler, Warp
 from rdmodel.simulator.options import SimulationOptions
@@ -21,16 +21,18 @@ from rdmodel.trace import Op
 
 
 @dataclass(slots=True, eq=False)
-class Resident:
-    """A block in a slot, and its warps that have not ended."""
+class MachineResidentBlock:
+    """A block in a slot of the reference machine's SM, and its warps that have not ended."""
 
     block: int
     live: list[Warp]
 
 
 class SM:
-    """SM `number` with `slots` block slots of `block_warps` warp slots each; `throttle` is that of all SMs. Whoever
-    sends empties the L1's miss queue and appends to `responses` when which line arrives.
+    """SM `number` of the reference machine, with `slots` block slots of `block_warps` warp slots each.
+
+    All SMs share `throttle`. The memory system empties the L1's miss queue, and appends the lines that come back to
+    `responses`.
     """
 
     def __init__(
@@ -41,25 +43,25 @@ class SM:
         slots: int,
         block_warps: int,
         throttle: Throttle,
-        log: Log,
+        log: EventLog,
     ) -> None:
         assert options.sched is not None
         core = gpu.core
         self.number = number
-        self.counts = counters(SM_COUNTERS)
+        self.counts = zero_counters(SM_COUNTERS)
         self.l1 = L1(gpu.l1, self.counts)
-        self.admission = admission(self.l1, options.policies, allocate_on_miss=gpu.l1.allocate == "miss")
+        self.admission = make_admission(self.l1, options.policies, allocate_on_miss=gpu.l1.allocate == "miss")
         self.responses: deque[Answer] = deque()
         reordering = policy_of_kind(options.policies, "reordering")
         if isinstance(reordering, MRPB):
             self.ldst: LoadStoreUnit = PrioritizationBuffer(self._attempt, reordering, slots, block_warps)
         else:
             self.ldst = LoadStoreUnit(self._attempt)
-        self.residents: list[Resident | None] = [None] * slots
+        self.residents: list[MachineResidentBlock | None] = [None] * slots
         self.last_end = -1
         self._core = core
         self._throttle = throttle
-        self.l1.on_evict.append(lambda way: throttle.evicted(number, way))
+        self.l1.on_evict.append(lambda way: throttle.on_evict(number, way))
         self._log = log
         self._block_warps = block_warps
         self._warps_begun = 0
@@ -71,85 +73,85 @@ class SM:
             for s in range(core.schedulers)
         ]
 
-    # Phases S1 to S4; S5 belongs to the memory.
+    # Phases S1 to S4; the memory system runs S5.
 
     def step(self, now: int) -> None:
-        """Run the phases of cycle `now` up to the sending of messages."""
+        """Run phases S1 to S4 of cycle `now`."""
         self._fill(now)
         self._return_hits(now)
         self.ldst.step(now)
         self._issue(now)
 
     def _fill(self, now: int) -> None:
-        """S1: apply the responses that have arrived."""
+        """S1: take the answers that have arrived."""
         while self.responses and self.responses[0].time <= now:
             _, line, bypass = self.responses.popleft()
             if bypass is not None:
-                bypass.warp.returned(bypass.number)
+                bypass.warp.receive(bypass.number)
                 continue
-            self._log.note("fill", now, self.number, line)
+            self._log.record("fill", now, self.number, line)
             for transaction in self.admission.fill(line):
-                transaction.warp.returned(transaction.number)
+                transaction.warp.receive(transaction.number)
 
     def _return_hits(self, now: int) -> None:
-        """S2: the data of what hit long enough ago is there."""
+        """S2: return the data of transactions that hit `hit_latency` cycles ago."""
         while self._hits and self._hits[0][0] <= now:
             _, transaction = self._hits.popleft()
-            transaction.warp.returned(transaction.number)
+            transaction.warp.receive(transaction.number)
 
-    def _attempt(self, queued: Queued, line: int, now: int) -> bool:
-        """Part of S3: a transaction accesses the L1; tell whether it was served, and count it, or its failure."""
+    def _attempt(self, queued: QueuedInstruction, line: int, now: int) -> bool:
+        """Let a transaction access the L1 (part of S3) and count the result; return whether it was served."""
         outcome = self._access(queued, line, now)
         if not is_served(outcome):
             self.counts[outcome] += 1
             return False
         self.counts["transactions"] += 1
-        self._log.note("access", now, self.number, line, OUTCOMES.index(outcome))
+        self._log.record("access", now, self.number, line, L1_OUTCOMES.index(outcome))
         self._return_hits(now)
         queued.served += 1
         if queued.served == len(queued.instruction.lines):
             queued.warp.queued -= 1
-            self.admission.instruction_served(queued.warp, queued.instruction)
+            self.admission.on_instruction_served(queued.warp, queued.instruction)
         return True
 
-    def _access(self, queued: Queued, line: int, now: int) -> Outcome | Failure:
-        """Let a transaction access the L1; where it is a hit or a pending hit, its data comes later."""
+    def _access(self, queued: QueuedInstruction, line: int, now: int) -> L1Outcome | L1Failure:
+        """Let a transaction access the L1; the data of a hit or a pending hit follows after `hit_latency`."""
         warp, number, instruction = queued.warp, queued.number, queued.instruction
         if instruction.op != Op.LOAD:
             return self.l1.store(instruction, warp.owner, line)
         transaction = Transaction(warp, number, line, instruction, queued.served, queued.allocating)
-        absent = self.l1.absent(line)
+        absent = self.l1.is_absent(line)
         outcome = self.admission.load(transaction)
         if is_served(outcome):
-            self._throttle.served(self.number, transaction, len(self._active()), self.counts, absent=absent)
+            self._throttle.on_load(self.number, transaction, len(self._active()), self.counts, absent=absent)
         if outcome in ("hit", "pending"):
             self._hits.append((now + self._core.hit_latency, transaction))
         if outcome == "pending":
-            # It waits for both, the fill and the latency of a hit.
+            # A pending hit waits for two returns: the fill and the hit latency.
             warp.loads[number] += 1
         return outcome
 
     def _issue(self, now: int) -> None:
-        """S4: every scheduler issues from at most one warp, beginning behind the one that filled the queue last."""
+        """S4: let every scheduler issue from at most one warp, starting behind the one that filled the queue last."""
         self._throttle.before_issue(self.number, self._active())
         count, first = len(self._schedulers), self._first_scheduler
         for turn in range(first, first + count):
             scheduler = turn % count
             room = len(self.ldst.queue) < self._core.ldst_queue
             permits = self._permits(scheduler)
-            issuable = [warp for warp in permits if warp.issuable(room=room, may_load=permits[warp] != Permit.WAIT)]
+            issuable = [warp for warp in permits if warp.can_issue(room=room, may_load=permits[warp] != Permit.WAIT)]
             if issuable:
                 warp = self._schedulers[scheduler].choose(issuable)
                 self._issue_from(warp, permits[warp], now)
 
     def _permits(self, scheduler: int) -> dict[Warp, Permit]:
-        """Return what every warp of a scheduler may do, by slot, but for those at a barrier, which do nothing."""
-        own = [warp for warp in self._active() if warp.slot % len(self._schedulers) == scheduler]
-        by_age = sorted(own, key=lambda warp: warp.age)
-        return {warp: self._throttle.permit(self.number, warp, by_age.index(warp)) for warp in own}
+        """Return the permit of every active warp of a scheduler, in the order of their slots."""
+        warps = [warp for warp in self._active() if warp.slot % len(self._schedulers) == scheduler]
+        by_age = sorted(warps, key=lambda warp: warp.age)
+        return {warp: self._throttle.permit(self.number, warp, by_age.index(warp)) for warp in warps}
 
     def _issue_from(self, warp: Warp, permit: Permit, now: int) -> None:
-        instruction = warp.next
+        instruction = warp.next_instruction
         assert instruction is not None
         self.counts["warp_instructions"] += 1
         self.counts["thread_instructions"] += instruction.lanes
@@ -158,35 +160,35 @@ class SM:
             kind = NON_MEMORY
         elif instruction.op == Op.BARRIER:
             warp.at_barrier = True
-            warp.go_to(warp.at + 1)
+            warp.go_to(warp.position + 1)
             kind = BARRIER
         else:
             self._enter(warp, instruction, allocating=permit != Permit.PASS)
-            warp.go_to(warp.at + 1)
+            warp.go_to(warp.position + 1)
             kind = MEMORY
-        self._log.note("issue", now, self.number, warp.slot, kind)
+        self._log.record("issue", now, self.number, warp.slot, kind)
 
     def _enter(self, warp: Warp, instruction: MachineInstruction, *, allocating: bool) -> None:
-        """Number a memory instruction and put it into the LD/ST queue if it has transactions."""
+        """Number a memory instruction, and append it to the load/store queue if it has transactions."""
         number = warp.memory_instructions
         warp.memory_instructions += 1
-        self.admission.issued(instruction)
+        self.admission.on_issue(instruction)
         if instruction.lines:
             self._first_scheduler = warp.slot % len(self._schedulers) + 1
-            self.ldst.queue.append(Queued(warp, number, instruction, allocating))
+            self.ldst.queue.append(QueuedInstruction(warp, number, instruction, allocating))
             warp.queued += 1
             if instruction.op == Op.LOAD:
                 warp.loads[number] = len(instruction.lines)
 
     def _active(self) -> list[Warp]:
-        """Return the warps that have not ended and do not wait at a barrier, by slot."""
+        """Return the warps that have not ended and do not wait at a barrier, in the order of their slots."""
         live = [warp for resident in self.residents if resident is not None for warp in resident.live]
         return [warp for warp in live if not warp.at_barrier]
 
-    # Phase E: barriers, ends and beginnings.
+    # Phases E1 to E3: barriers, ends and dispatch.
 
     def settle(self, now: int) -> list[int]:
-        """Release barriers, end warps and blocks (E1, E2); return the slots that became free."""
+        """Release barriers and end warps and blocks (E1, E2); return the slots that became free."""
         freed = []
         for slot, resident in enumerate(self.residents):
             if resident is None:
@@ -198,43 +200,43 @@ class SM:
                 freed.append(slot)
         return freed
 
-    def _release(self, resident: Resident) -> bool:
+    def _release(self, resident: MachineResidentBlock) -> bool:
         if not resident.live or not all(warp.at_barrier for warp in resident.live):
             return False
         for warp in resident.live:
             warp.at_barrier = False
         return True
 
-    def _end_warps(self, resident: Resident) -> bool:
+    def _end_warps(self, resident: MachineResidentBlock) -> bool:
         ended = [warp for warp in resident.live if warp.finished]
         for warp in ended:
             resident.live.remove(warp)
-            self._throttle.ended(self.number, warp)
-            self.admission.ended(warp)
+            self._throttle.on_warp_end(self.number, warp)
+            self.admission.on_warp_end(warp)
         return bool(ended)
 
     def _end(self, slot: int, block: int, now: int) -> None:
-        self._log.note("end", now, self.number, slot, block)
+        self._log.record("end", now, self.number, slot, block)
         self.residents[slot] = None
         self.last_end = now
 
     def begin(self, slot: int, number: int, block: MachineBlock, now: int) -> None:
-        """Let block `number` of the grid begin in a free slot (E3); it ends at once if it has no instruction."""
-        self._log.note("begin", now, self.number, slot, number)
+        """Start block `number` of the grid in a free slot (E3); a block without instructions ends at once."""
+        self._log.record("begin", now, self.number, slot, number)
         self.counts["blocks"] += 1
         first_slot, first_age = slot * self._block_warps, self._warps_begun
         warps = [Warp(first_slot + i, first_age + i, Owner(number, i), block[i]) for i in range(len(block))]
         self._warps_begun += len(warps)
-        resident = Resident(number, [warp for warp in warps if warp.program])
+        resident = MachineResidentBlock(number, [warp for warp in warps if warp.program])
         self.residents[slot] = resident
         for warp in resident.live:
-            self._throttle.began(self.number, warp)
-            self.admission.began(warp)
+            self._throttle.on_warp_begin(self.number, warp)
+            self.admission.on_warp_begin(warp)
         if not resident.live:
             self._end(slot, number, now)
 
     def check_drained(self) -> None:
-        """Assert that the SM holds nothing, and that its counters add up."""
+        """Assert that the SM is empty and that its counters add up."""
         assert all(resident is None for resident in self.residents)
         assert self.ldst.empty and not self._hits and not self.responses
         assert not self.l1.mshrs and not self.l1.miss_queue

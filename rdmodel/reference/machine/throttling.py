@@ -1,7 +1,7 @@
-"""Who may issue loads.
+"""Decide which warps of the reference machine may issue loads.
 
-A warp is known by its SM and its rank there, which is its position by age among those warps of its scheduler that have
-not ended and do not wait at a barrier.
+The *rank* of a warp is its position by age among the active warps of its scheduler. A warp is active if it has not
+ended and does not wait at a barrier.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rdmodel.reference.machine.ways import Way
 
 
 class Permit(Enum):
-    """What a warp may do with loads: issue them; issue them, but not allocate lines; not issue them."""
+    """Permission of a warp: to issue loads; to issue loads that allocate no lines; or to issue no loads."""
 
     ALLOCATE = "allocate"
     PASS = "pass"
@@ -25,86 +25,92 @@ class Permit(Enum):
 
 
 class Throttle:
-    """Every warp may issue loads."""
+    """Permit loads to every warp.
+
+    Policies derive from this class. The ``on_...`` methods report events to them, and do nothing here.
+    """
 
     limit: int | None = None
-    """The number of warps per scheduler that was found and decided upon."""
+    """Number of warps per scheduler that the policy decided upon, if it did."""
 
     def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
-        """Return what a warp of an SM may do now."""
+        """Return the permission of a warp in this cycle."""
         return Permit.ALLOCATE
 
-    # What else happens. The active warps of an SM are those that have not ended and do not wait at a barrier.
+    # Events, for policies that keep a history.
 
-    def began(self, sm: int, warp: Warp) -> None:
-        """Take note that a warp that has an instruction begins (E3)."""
+    def on_warp_begin(self, sm: int, warp: Warp) -> None:
+        """Handle the start of a warp that has an instruction (E3)."""
 
-    def evicted(self, sm: int, way: Way) -> None:
-        """Take note that a valid line of an L1 is replaced by another one (S1, S3)."""
+    def on_evict(self, sm: int, way: Way) -> None:
+        """Handle the replacement of a valid line in an L1 (S1, S3)."""
 
-    def served(self, sm: int, transaction: Transaction, active: int, counts: Counters, *, absent: bool) -> None:
-        """Take note of a load that was served on an SM with so many active warps (S3), its eviction being done.
+    def on_load(self, sm: int, transaction: Transaction, active: int, counts: Counters, *, absent: bool) -> None:
+        """Handle the service of a load on an SM with `active` active warps (S3), after its eviction.
 
-        `absent` tells whether it did not find its line.
+        `absent` says whether its line was neither valid nor in flight.
         """
 
     def before_issue(self, sm: int, active: Sequence[Warp]) -> None:
-        """Take note that the active warps of an SM are to be asked for instructions (before S4)."""
+        """Handle the start of phase S4, with the active warps of an SM."""
 
-    def ended(self, sm: int, warp: Warp) -> None:
-        """Take note that a warp has ended (E2)."""
+    def on_warp_end(self, sm: int, warp: Warp) -> None:
+        """Handle the end of a warp (E2)."""
 
     def end_cycle(self, now: int, sms: Sequence[Counters]) -> None:
-        """Take note of the end of cycle `now` (E0), with the counters of all SMs."""
+        """Handle the end of cycle `now`, before phase E1, with the counters of all SMs."""
 
 
-class StaticLimit(Throttle):
-    """``swl``: the oldest warps of a scheduler may."""
+class StaticWarpLimit(Throttle):
+    """``swl``: only the oldest warps of a scheduler may issue loads."""
 
     def __init__(self, policy: SWL) -> None:
         assert not isinstance(policy.warps, str)
         self._warps = policy.warps
 
     def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
-        """Return what a warp of an SM may do now."""
+        """Return the permission of a warp in this cycle."""
         return Permit.ALLOCATE if rank < self._warps else Permit.WAIT
 
 
-class Tokens(Throttle):
-    """``pcal``: the oldest warps may, the next ones must not allocate."""
+class TokenThrottle(Throttle):
+    """``pcal``: the oldest warps may allocate lines, the next ones may only load."""
 
     def __init__(self, policy: PCAL) -> None:
         self._policy = policy
 
     def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
-        """Return what a warp of an SM may do now."""
+        """Return the permission of a warp in this cycle."""
         if rank < self._policy.tokens:
             return Permit.ALLOCATE
         return Permit.PASS if rank < self._policy.tokens + self._policy.extra else Permit.WAIT
 
 
-class CoresSampling(Throttle):
-    """``dwt-cs`` on so many SMs whose schedulers have `most_warps` warps at most: watches, samples and decides."""
+class SamplingThrottle(Throttle):
+    """``dwt-cs``: watch for thrashing, let every SM try another limit, then decide on one.
 
-    def __init__(self, policy: DWTCS, sms: int, most_warps: int) -> None:
+    There are `sms` SMs, whose schedulers have at most `max_warps` warps each.
+    """
+
+    def __init__(self, policy: DWTCS, sms: int, max_warps: int) -> None:
         self._policy = policy
-        self._most_warps = most_warps
+        self._max_warps = max_warps
         self._limits: list[int | None] = [None] * sms
         self._streak = 0
-        self._round: int | None = None  # None: not sampling
+        self._stage: int | None = None  # None: not sampling
         self._periods_left = 0
-        self._executed = [0] * sms  # while sampling
-        # What the counters stood at when the period began.
+        self._executed = [0] * sms  # thread instructions of each SM in this stage
+        # Values of the counters at the beginning of the period.
         self._misses = 0
         self._instructions = [0] * sms
 
     def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
-        """Return what a warp of an SM may do now."""
+        """Return the permission of a warp in this cycle."""
         limit = self._limits[sm]
         return Permit.ALLOCATE if limit is None or rank < limit else Permit.WAIT
 
     def end_cycle(self, now: int, sms: Sequence[Counters]) -> None:
-        """At the end of a period, watch or sample."""
+        """Watch or sample at the end of a period."""
         if self.limit is not None or (now + 1) % self._policy.period:
             return
         misses = sum(counts[cause] for counts in sms for cause in ("compulsory", "capacity", "associativity"))
@@ -112,10 +118,10 @@ class CoresSampling(Throttle):
         executed = [after - before for before, after in zip(self._instructions, instructions, strict=True)]
         missed = misses - self._misses
         self._misses, self._instructions = misses, instructions
-        if self._round is None:
+        if self._stage is None:
             self._watch(missed, sum(executed))
         else:
-            self._sample(self._round, executed)
+            self._sample(self._stage, executed)
 
     def _watch(self, misses: int, instructions: int) -> None:
         thrashing = instructions > 0 and 1000 * misses / instructions > self._policy.mpki
@@ -123,30 +129,30 @@ class CoresSampling(Throttle):
         if self._streak < self._policy.confirm:
             return
         if self._policy.limit is None:
-            self._begin_round(0)
+            self._begin_stage(0)
         else:
             self._decide(self._policy.limit)
 
-    def _sample(self, round_: int, executed: list[int]) -> None:
+    def _sample(self, stage: int, executed: list[int]) -> None:
         self._executed = [so_far + now for so_far, now in zip(self._executed, executed, strict=True)]
         self._periods_left -= 1
         if self._periods_left:
             return
         sms = len(executed)
         winner = self._executed.index(max(self._executed))
-        if winner == sms - 1 and round_ == 0 and sms < self._most_warps:
-            self._begin_round(1)
+        if winner == sms - 1 and stage == 0 and sms < self._max_warps:
+            self._begin_stage(1)
         else:
-            self._decide(round_ * sms + winner + 1)
+            self._decide(stage * sms + winner + 1)
 
-    def _begin_round(self, round_: int) -> None:
-        """Let every SM try a limit of its own; in the second round, those beyond the number of SMs."""
-        self._round = round_
+    def _begin_stage(self, stage: int) -> None:
+        """Let every SM try another limit: those up to the number of SMs in stage 0, the next ones in stage 1."""
+        self._stage = stage
         self._periods_left = self._policy.sample
         sms = len(self._limits)
         self._executed = [0] * sms
-        self._limits = [min(round_ * sms + sm + 1, self._most_warps) for sm in range(sms)]
+        self._limits = [min(stage * sms + sm + 1, self._max_warps) for sm in range(sms)]
 
     def _decide(self, limit: int) -> None:
-        self.limit = min(limit, self._most_warps)
+        self.limit = min(limit, self._max_warps)
         self._limits = [self.limit] * len(self._limits)

@@ -1,4 +1,4 @@
-"""Warps and the schedulers that choose among them."""
+"""Model warps, and the schedulers that choose among them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from rdmodel.reference.machine.instruction import MachineInstruction, Owner
 from rdmodel.trace import Op
 
 NEEDS_BITS = 64
+"""Bits of an instruction's `needs`; an instruction needs every load that lies further back."""
 
 
 @dataclass(slots=True, eq=False)
 class Warp:
-    """A warp in warp slot `slot`: instruction `at` of its program is next, after `gap_left` others.
+    """A warp of the reference machine, in warp slot `slot`.
 
-    `age` is how many warps began before it on the SM. `memory_instructions` counts those issued, and numbers them;
-    `loads` maps the number of each incomplete load to how many of its transactions have not returned. `queued`
-    instructions have transactions that were not served yet.
+    Instruction `position` of its program is next, after `gap_left` non-memory instructions. `age` is the number of
+    warps that began before it on the SM. `memory_instructions` counts the memory instructions issued, and so numbers
+    them. `loads` maps the number of each incomplete load to the transactions that have not returned. `queued`
+    instructions have transactions that have not been served.
     """
 
     slot: int
     age: int
     owner: Owner
     program: list[MachineInstruction]
-    at: int = 0
+    position: int = 0
     gap_left: int = field(init=False, default=0)
     memory_instructions: int = 0
     loads: dict[int, int] = field(default_factory=dict)
@@ -35,32 +37,32 @@ class Warp:
         self.go_to(0)
 
     @property
-    def next(self) -> MachineInstruction | None:
+    def next_instruction(self) -> MachineInstruction | None:
         """The next instruction; None at the end of the program."""
-        return self.program[self.at] if self.at < len(self.program) else None
+        return self.program[self.position] if self.position < len(self.program) else None
 
     def go_to(self, at: int) -> None:
         """Make instruction `at` the next one."""
-        self.at = at
+        self.position = at
         self.gap_left = self.program[at].gap if at < len(self.program) else 0
 
-    def returned(self, load: int) -> None:
-        """Take note that the data of one transaction of a load is there."""
+    def receive(self, load: int) -> None:
+        """Count the return of one transaction of a load."""
         self.loads[load] -= 1
         if not self.loads[load]:
             del self.loads[load]
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to issue, to access, to arrive or to wait for."""
-        return self.next is None and not self.queued and not self.loads and not self.at_barrier
+        """Whether the warp has nothing left to issue, to access or to wait for."""
+        return self.next_instruction is None and not self.queued and not self.loads and not self.at_barrier
 
-    def issuable(self, *, room: bool, may_load: bool = True) -> bool:
-        """Tell whether the warp could issue now; `room` tells whether there is some in the LD/ST queue.
+    def can_issue(self, *, room: bool, may_load: bool = True) -> bool:
+        """Return whether the warp could issue now; `room` says whether the load/store queue has room.
 
-        Without `may_load`, the warp issues no loads that have transactions.
+        Without `may_load`, the warp may not issue loads that have transactions.
         """
-        instruction = self.next
+        instruction = self.next_instruction
         if instruction is None or self.at_barrier:
             return False
         if self.gap_left or instruction.op == Op.BARRIER:
@@ -78,23 +80,23 @@ class Warp:
 
 
 class Scheduler:
-    """One of an SM's `schedulers`: chooses among those warps of its own that could issue.
+    """One of the `schedulers` of an SM, which chooses among its own warps.
 
-    Its warp slots are every `schedulers`-th one, `own` of them; two-level scheduling cuts them, in ascending order,
-    into groups of `fetch_group`.
+    Its `slots` warp slots are every `schedulers`-th slot of the SM. Two-level scheduling divides them, in ascending
+    order, into groups of `fetch_group`.
     """
 
-    def __init__(self, policy: CoreSched, schedulers: int, own: int, fetch_group: int) -> None:
+    def __init__(self, policy: CoreSched, schedulers: int, slots: int, fetch_group: int) -> None:
         self._policy = policy
         self._schedulers = schedulers
         self._fetch_group = fetch_group
-        self._groups = -(-own // fetch_group)
+        self._groups = -(-slots // fetch_group)
         self._group = 0
         self._last_slot = -1
         self._last_age = -1
 
     def choose(self, issuable: list[Warp]) -> Warp:
-        """Choose one of `issuable`, which are some, and remember it as the last that issued here."""
+        """Choose one of `issuable`, which is not empty, and remember it as the last issuer."""
         if self._policy == "lrr":
             chosen = round_robin(issuable, self._last_slot)
         elif self._policy == "two-level":

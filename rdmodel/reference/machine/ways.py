@@ -1,4 +1,4 @@
-"""Sets of ways with least recently used replacement, for the L1 and for the slices of the L2."""
+"""Model sets of ways with LRU replacement, for the L1 and for the slices of the L2."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from rdmodel.reference.machine.instruction import Owner
 from rdmodel.reference.machine.messages import Transaction
 
 State = Literal["invalid", "reserved", "valid"]
+"""State of a way; a reserved way waits for its line."""
 NOBODY = Owner(-1, -1)
+"""Owner of a line that no warp brought."""
 
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """One way: its line, whether that is there (valid) or on its way (reserved), and who brought it.
+    """One way: its line, its state, and the warp that brought the line.
 
-    A `ghost` is a valid line without data: it is only remembered that it would be there. In the L1, `load` is the
-    transaction that brought the line, if a load did, and `found` how many of loads have found it since it is valid or
-    were waiting for it then.
+    A `ghost` is a valid line without data: the tag only records that the line would be there. In the L1, `load` is the
+    load transaction that brought the line, if one did. `reuses` counts the loads that found the line since it is valid,
+    or waited for it.
     """
 
     line: int = -1
@@ -29,15 +31,15 @@ class Way:
     bringer: Owner = NOBODY
     ghost: bool = False
     load: Transaction | None = None
-    found: int = 0
+    reuses: int = 0
 
 
-Spared = Callable[[Way], bool]
-"""Whether the line of a valid way must not be replaced."""
+IsProtected = Callable[[Way], bool]
+"""A function that says whether the line of a valid way must not be replaced."""
 
 
 class Ways:
-    """All ways of a cache. The caller says which set a line belongs to. `uses` counts touches and placements."""
+    """All ways of a cache; the caller says to which set a line belongs. `uses` counts touches and placements."""
 
     def __init__(self, sets: int, ways: int) -> None:
         self._sets = [[Way() for _ in range(ways)] for _ in range(sets)]
@@ -57,12 +59,12 @@ class Ways:
         """Return the ways of set `index`."""
         return self._sets[index]
 
-    def victim(self, index: int, spared: Spared = lambda way: False) -> Way | None:
-        """Return the way that a new line of set `index` would take; None if all are reserved or `spared`."""
+    def victim(self, index: int, is_protected: IsProtected = lambda way: False) -> Way | None:
+        """Return the way that a new line of set `index` would take; None if all are reserved or protected."""
         for way in self._sets[index]:
             if way.state == "invalid":
                 return way
-        valid = [way for way in self._sets[index] if way.state == "valid" and not spared(way)]
+        valid = [way for way in self._sets[index] if way.state == "valid" and not is_protected(way)]
         return min(valid, key=lambda way: way.last_use, default=None)
 
     def touch(self, way: Way) -> None:
@@ -71,7 +73,7 @@ class Ways:
         way.last_use = self.uses
 
     def place(self, way: Way, line: int, state: State, bringer: Owner = NOBODY, *, dirty: bool = False) -> None:
-        """Give `way` to `line`, most recently used; what it held is gone."""
+        """Give `way` to `line` as the most recently used; what it held is gone."""
         way.line, way.state, way.dirty, way.bringer, way.ghost = line, state, dirty, bringer, False
-        way.load, way.found = None, 0
+        way.load, way.reuses = None, 0
         self.touch(way)

@@ -1,4 +1,7 @@
-"""Blocks of warps of instructions, the slots in which an SM holds them, and who gives blocks to which SM."""
+"""Represent blocks, the slots of an SM that run them, and the dispatcher that deals blocks to SMs.
+
+The rules are those of docs/model.md sections 2 and 11, for both definitions of the model.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from rdmodel.reference.model.record import Counts
 
 
 class Instruction(NamedTuple):
-    """One memory instruction of one warp after coalescing.
+    """One memory instruction of one warp, after coalescing.
 
-    `lines` are the line numbers of its transactions, in order; `op` is an `rdmodel.trace.Op`; `needs` and
-    `gap` are as in `rdmodel.trace.Columns`.
+    `op` is an `rdmodel.trace.Op`. `needs` and `gap` are defined as in `rdmodel.trace.Columns`. `lines` are the line
+    numbers of the transactions, in order.
     """
 
     op: int
@@ -26,23 +29,30 @@ class Instruction(NamedTuple):
 
 
 Block = list[list[Instruction]]
-"""The warps of a block, each the list of its instructions."""
+"""The warps of a block; each warp is the list of its instructions."""
 
 SM = Generator[int, Block | None, Counts]
-"""A modelled SM: yields the time when it asks for a block, is sent one or None, returns its counts."""
+"""One SM of the reference model, as a generator.
+
+It yields the time at which it asks for a block, is sent a block or None, and returns its counts.
+"""
 
 
 @dataclass(slots=True, eq=False)
-class Resident:
-    """A block on the SM: its slot, its number in the order of starting, its warps that have not ended."""
+class ResidentBlock:
+    """A block in a slot of the reference model's SM.
+
+    `number` is its place in the order in which blocks started on this SM. `live_warps` counts the warps that have not
+    ended.
+    """
 
     slot: int
     number: int
-    alive: int = 0
+    live_warps: int = 0
 
 
 class Slots:
-    """The SM's slots for blocks. A slot for which there is no block stays empty for good."""
+    """The slots of one SM, each of which runs one block at a time; a slot that is refused a block stays empty."""
 
     def __init__(self, count: int, options: Options) -> None:
         self._waves = options.cta == "waves"
@@ -50,34 +60,34 @@ class Slots:
         self._occupied = 0
         self._started = 0
 
-    def leave(self, block: Resident) -> None:
-        """Take note that one warp of `block` ended, and with the last one the block."""
-        block.alive -= 1
-        if not block.alive:
+    def end_warp(self, block: ResidentBlock) -> None:
+        """Count the end of one warp of `block`; the last one ends the block and frees its slot."""
+        block.live_warps -= 1
+        if not block.live_warps:
             self._free.append(block.slot)
             self._occupied -= 1
 
-    def fill(self, now: int, start: Callable[[Block, Resident], int]) -> Generator[int, Block | None, None]:
-        """Ask for blocks for the free slots, in order; with ``cta="waves"`` only once all slots are free.
+    def fill(self, now: int, start: Callable[[Block, ResidentBlock], int]) -> Generator[int, Block | None, None]:
+        """Ask for a block for every free slot, in ascending order; with ``cta="waves"`` only when all slots are free.
 
-        `start` is called with every block and returns how many of its warps are alive; if none, its slot asks
-        again.
+        `start` puts the warps of a block on the SM and returns the number of live ones. If none is live, the block ends
+        at once and its slot asks again.
         """
         if self._waves and self._occupied:
             return
         free, self._free = sorted(self._free), []
         for slot in free:
             while (block := (yield now)) is not None:
-                resident = Resident(slot, self._started)
+                resident = ResidentBlock(slot, self._started)
                 self._started += 1
-                resident.alive = start(block, resident)
-                if resident.alive:
+                resident.live_warps = start(block, resident)
+                if resident.live_warps:
                     self._occupied += 1
                     break
 
 
 def resolved_latencies(options: Options) -> tuple[int, int]:
-    """Return `lat_min` and `hit_latency`; raise `ConfigError` if `options` were not resolved for a GPU."""
+    """Return `lat_min` and `hit_latency`, in steps; raise `ConfigError` if `options` were not resolved for a GPU."""
     if options.lat_min is None or options.hit_latency is None:
         raise ConfigError(
             f"lat_min={options.lat_min}, hit_latency={options.hit_latency}: must be numbers (Options.resolve)"
@@ -91,29 +101,29 @@ def run(sm: SM, blocks: Iterable[Block]) -> Counts:
 
 
 def run_all(sms: Sequence[SM], blocks: Iterable[Block], per_sm: int | None = None) -> list[Counts]:
-    """Run several SMs with one dispatcher, at most `per_sm` blocks each, and return their counts.
+    """Run several SMs with one dispatcher, at most `per_sm` blocks on each, and return their counts.
 
-    The initial fill, at time 0, goes in rounds: every SM's first request, then every SM's second, and so on.
-    From then on the earliest request comes first, and of equal ones that of the SM with the smallest index.
+    At time 0 the dispatcher works in rounds: it serves the first request of every SM, then every second request, and so
+    on. After that it serves the earliest request first; of equal ones, the request of the SM with the smallest index.
     """
     pending = iter(blocks)
-    served = [0] * len(sms)
+    dispatched = [0] * len(sms)
     counts: dict[int, Counts] = {}
     requests: list[tuple[int, int, int]] = []
 
-    def go_on(index: int, block: Block | None) -> None:
+    def resume(index: int, block: Block | None) -> None:
         try:
             now = sms[index].send(block)
         except StopIteration as stop:
             counts[index] = stop.value
         else:
-            heappush(requests, (now, served[index] if now == 0 else 0, index))
+            heappush(requests, (now, dispatched[index] if now == 0 else 0, index))
 
     for index in range(len(sms)):
-        go_on(index, None)
+        resume(index, None)
     while requests:
         index = heappop(requests)[-1]
-        allowed = per_sm is None or served[index] < per_sm
-        served[index] += 1
-        go_on(index, next(pending, None) if allowed else None)
+        allowed = per_sm is None or dispatched[index] < per_sm
+        dispatched[index] += 1
+        resume(index, next(pending, None) if allowed else None)
     return [counts[index] for index in range(len(sms))]

@@ -1,4 +1,7 @@
-"""The `hardware` definition: time, warps and the port they share; the cache is in `l1` (docs/model.md section 11)."""
+"""Restate the `hardware` definition in plain Python: time, warps and the issue port (docs/model.md section 11).
+
+The cache is in `rdmodel.reference.model.l1`. The numbers in parentheses are the phases of a step, as in that section.
+"""
 
 from __future__ import annotations
 
@@ -8,48 +11,51 @@ from heapq import heappop, heappush
 
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
-from rdmodel.reference.model.blocks import SM, Block, Instruction, Resident, Slots
-from rdmodel.reference.model.l1 import L1, Moment
-from rdmodel.reference.model.record import Log, Request
+from rdmodel.reference.model.blocks import SM, Block, Instruction, ResidentBlock, Slots
+from rdmodel.reference.model.l1 import L1
+from rdmodel.reference.model.record import L2Request, Log, Moment
 from rdmodel.trace import Op
 
 NEEDS_BITS = 64
+"""Bits of an instruction's `needs`; an instruction needs every load that lies further back."""
 NO_STORES = range(0)
+"""Value of `skipped` in a warp that has passed no stores."""
 
 
 @dataclass(slots=True, eq=False)
-class _Warp:
-    """A warp: instruction `at` of `program` is next, after the `skipped` stores before it and `gap` steps.
+class _HardwareWarp:
+    """A warp of the reference `hardware` model.
 
-    `done` of its transactions are issued. `arrivals` has the moment at which the data of each issued load is
-    there.
+    Instruction `position` of `program` is next. Before it, the warp passes the stores at `skipped` and issues `gap`
+    non-memory instructions. `issued` transactions of the instruction have been issued. `arrivals` maps each issued load
+    to the moment at which its data arrives.
     """
 
     number: int
-    block: Resident
+    block: ResidentBlock
     index: int
-    of: int
+    block_warps: int
     program: list[Instruction]
-    at: int = 0
-    done: int = 0
+    position: int = 0
+    issued: int = 0
     gap: int = 0
     skipped: range = NO_STORES
     arrivals: dict[int, Moment] = field(default_factory=dict)
 
     @property
     def age(self) -> tuple[int, int]:
-        """Smaller for a block that started earlier, then for a lower warp of the block."""
+        """Sort key of a warp's age: the block that started first, then the lower warp of a block."""
         return self.block.number, self.index
 
     @property
     def place(self) -> int:
-        """The warp's slot on the SM: slots of blocks in order, and in each the block's warps."""
-        return self.block.slot * self.of + self.index
+        """Warp slot on the SM: block slots in order, and the warps of a block in order."""
+        return self.block.slot * self.block_warps + self.index
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to issue."""
-        return self.at == len(self.program)
+        """Whether the warp has no instruction left to issue."""
+        return self.position == len(self.program)
 
 
 def hardware(
@@ -59,13 +65,13 @@ def hardware(
     latencies: Iterator[int],
     choices: Iterator[float],
     log: Log | None = None,
-    requests: list[Request] | None = None,
+    requests: list[L2Request] | None = None,
 ) -> SM:
     """Model one SM with `slots` resident blocks by the definition `hardware`.
 
-    `latencies` gives what a miss takes beyond `lat_min`, in issue order; `choices` the uniform draws of
-    ``sched="random"``. `log` is filled with every try and fill, `requests` with what leaves the SM. Raises
-    `ConfigError` if the latencies of `options` are None.
+    `latencies` yields the latency of each miss beyond `lat_min`, in order of issue, in steps. `choices` yields the
+    uniform draws of ``sched="random"``. If given, `log` receives every try and every fill, and `requests` every request
+    that leaves the SM. Raises `ConfigError` if the latencies of `options` are None.
     """
     sm = _Hardware(cache, options, slots, latencies, choices, log)
     if requests is not None:
@@ -74,6 +80,8 @@ def hardware(
 
 
 class _Hardware:
+    """State of one SM during a run of the reference `hardware` model."""
+
     def __init__(
         self,
         cache: CacheConfig,
@@ -89,15 +97,16 @@ class _Hardware:
         self.slots = Slots(slots, options)
         self.now = 0
         self.warps = 0
-        self.ready: list[_Warp] = []
-        self.parked: list[_Warp] = []
-        self.waiting: list[tuple[Moment, tuple[int, int], _Warp]] = []
-        self.port: _Warp | None = None
-        self.blocked = False  # stall="head": the port's instruction stalled, and nothing was filled since
-        self.last: list[_Warp | None] = [None] * options.schedulers
-        self.turn = 0  # the scheduler that acts first in the next step
+        self.ready: list[_HardwareWarp] = []
+        self.parked: list[_HardwareWarp] = []
+        self.waiting: list[tuple[Moment, tuple[int, int], _HardwareWarp]] = []
+        self.port: _HardwareWarp | None = None
+        self.blocked = False  # stall="head": stalled, and no line was filled since
+        self.last_chosen: list[_HardwareWarp | None] = [None] * options.schedulers
+        self.first_scheduler = 0  # the scheduler that acts first in the next step
 
     def run(self) -> SM:
+        """Run the steps until no warp is left, and return the counts."""
         while True:
             if self.l1.fill(self.now):
                 self.resume()
@@ -106,84 +115,84 @@ class _Hardware:
             if self.issue():
                 self.now += 1
             elif self.waiting or self.parked or self.port:
-                self.now = min(queue[0][0][0] for queue in (self.l1.fills, self.waiting) if queue)
+                self.now = min(queue[0][0].time for queue in (self.l1.fills, self.waiting) if queue)
             else:
                 break
         self.l1.counts.steps = self.now
         return self.l1.counts
 
-    # (1) to (3): data arrives, warps wake, blocks start.
+    # Phases (1) to (3): data arrives, warps wake, blocks start.
 
     def resume(self) -> None:
-        """(1) Let parked warps join the ready list, as they stalled, or the stalled port try again."""
+        """(1) After a fill, make parked warps ready in the order in which they stalled, and let the port try again."""
         self.ready.extend(self.parked)
         self.parked.clear()
         self.blocked = False
 
     def wake(self) -> None:
-        """(2) Let the warps whose needs have arrived join the ready list or end."""
-        while self.waiting and self.waiting[0][0][0] <= self.now:
+        """(2) Make the warps ready whose needs have arrived; end those that have finished."""
+        while self.waiting and self.waiting[0][0].time <= self.now:
             warp = heappop(self.waiting)[-1]
             self.pass_stores(warp)
             if warp.finished:
-                self.slots.leave(warp.block)
+                self.slots.end_warp(warp.block)
             else:
                 self.ready.append(warp)
 
-    def start(self, block: Block, resident: Resident) -> int:
-        """(3) Start a block, at once or in its turn of the initial fill; return how many warps have work."""
+    def start(self, block: Block, resident: ResidentBlock) -> int:
+        """(3) Start a block, delayed by `stagger` in the initial fill; return the number of its warps with work."""
         alive = 0
         delay = self.options.stagger * resident.number if self.now == 0 else 0
         for index, program in enumerate(block):
-            warp = _Warp(self.warps, resident, index, len(block), program)
+            warp = _HardwareWarp(self.warps, resident, index, len(block), program)
             self.warps += 1
             self.look_ahead(warp, 0)
             alive += not warp.finished
             if delay and not warp.finished:
-                self.wait(warp, (delay, -1))
+                self.wait(warp, Moment(delay, -1))
                 continue
             self.pass_stores(warp)
             if not warp.finished:
                 self.ready.append(warp)
         return alive
 
-    def pass_stores(self, warp: _Warp) -> None:
-        """Let the stores before the warp's next instruction take their place."""
+    def pass_stores(self, warp: _HardwareWarp) -> None:
+        """Apply the stores before the warp's next instruction."""
         for at in warp.skipped:
-            self.write(warp.program[at])
+            self.send_writes(warp.program[at])
             if self.options.stores == "evict":
                 self.l1.evict(warp.program[at].lines)
         warp.skipped = NO_STORES
 
-    def write(self, store: Instruction) -> None:
-        """Let the lines of a store leave the SM."""
-        self.l1.requests.extend(Request(self.now, line, write=True) for line in store.lines)
+    def send_writes(self, store: Instruction) -> None:
+        """Send one write per line of a store to the L2."""
+        self.l1.requests.extend(L2Request(self.now, line, write=True) for line in store.lines)
 
-    # (4): one warp takes the port.
+    # Phase (4): one warp takes the port.
 
-    def give_port(self) -> bool:
-        """(4) Let each scheduler issue, from behind that which had the port last; return False if none can."""
+    def schedule(self) -> bool:
+        """(4) Let every scheduler issue once, from behind the last one to take the port; return whether any did."""
         issued = False
-        for number in [*range(self.turn, len(self.last)), *range(self.turn)]:
-            own = [warp for warp in self.ready if warp.place % len(self.last) == number]
-            if not own:
+        for number in [*range(self.first_scheduler, len(self.last_chosen)), *range(self.first_scheduler)]:
+            candidates = [warp for warp in self.ready if warp.place % len(self.last_chosen) == number]
+            if not candidates:
                 continue
-            chosen = self.choose(own, self.last[number])
+            chosen = self.choose_warp(candidates, self.last_chosen[number])
             if chosen.gap:
                 chosen.gap -= 1
-                self.wait(chosen, (self.now, self.l1.take_order()))
+                self.wait(chosen, Moment(self.now, self.l1.take_order()))
             elif self.port is None:
                 self.port = chosen
-                self.turn = (number + 1) % len(self.last)
+                self.first_scheduler = (number + 1) % len(self.last_chosen)
             else:
                 continue
             self.ready.remove(chosen)
-            self.last[number] = chosen
+            self.last_chosen[number] = chosen
             issued = True
         return issued
 
-    def choose(self, ready: list[_Warp], last: _Warp | None) -> _Warp:
-        """Choose one of a scheduler's ready warps by the scheduling policy; `last` is what it chose before."""
+    def choose_warp(self, ready: list[_HardwareWarp], last: _HardwareWarp | None) -> _HardwareWarp:
+        """Choose one of a scheduler's ready warps by its policy; `last` is the warp that it chose before."""
         policy = self.options.sched if self.options.divergence else "fifo"
         if policy == "random":
             return ready[int(next(self.choices) * len(ready))]
@@ -196,56 +205,59 @@ class _Hardware:
             return min(ready, key=lambda warp: warp.age)
         return ready[0]
 
-    # (5) and (6): its transactions act, and it waits for its next needs.
+    # Phases (5) and (6): the transactions act, and the warp waits for its next needs.
 
     def issue(self) -> bool:
-        """Do what one step issues; return False if there is nothing."""
-        issued = self.port is None and self.give_port()
+        """Issue what one step allows; return False if nothing can be issued."""
+        issued = self.port is None and self.schedule()
         warp = self.port
         if warp is None or self.blocked:
             return issued
-        if not self.transact(warp):
-            self.stall(warp)
-        elif warp.done == len(self.lines_of(warp)):
-            if not self.is_load(warp.program[warp.at]):
-                self.write(warp.program[warp.at])
-            warp.done = 0
-            self.wait(warp, self.look_ahead(warp, warp.at + 1))
+        if not self.issue_transactions(warp):
+            self.stall_warp(warp)
+        elif warp.issued == len(self.lines_of(warp)):
+            if not self.is_load(warp.program[warp.position]):
+                self.send_writes(warp.program[warp.position])
+            warp.issued = 0
+            self.wait(warp, self.look_ahead(warp, warp.position + 1))
             self.port = None
         return True
 
-    def transact(self, warp: _Warp) -> bool:
-        """(5) Issue the next transaction of the port's instruction, or all the rest; False if one stalls."""
-        lines = self.lines_of(warp)[warp.done :]
+    def issue_transactions(self, warp: _HardwareWarp) -> bool:
+        """(5) Issue the next transaction of the instruction at the port; return False if it stalls.
+
+        With ``step="instruction"`` issue all transactions that are left, up to the first one that stalls.
+        """
+        lines = self.lines_of(warp)[warp.issued :]
         for line in lines if self.options.step == "instruction" else lines[:1]:
             arrival = self.l1.access(self.now, warp.number, line)
             if arrival is None:
                 return False
-            warp.arrivals[warp.at] = max(warp.arrivals.get(warp.at, arrival), arrival)
-            warp.done += 1
+            warp.arrivals[warp.position] = max(warp.arrivals.get(warp.position, arrival), arrival)
+            warp.issued += 1
         return True
 
-    def lines_of(self, warp: _Warp) -> tuple[int, ...]:
-        """Return the transactions of the next instruction; a store that takes a step has none."""
-        instruction = warp.program[warp.at]
+    def lines_of(self, warp: _HardwareWarp) -> tuple[int, ...]:
+        """Return the lines that the warp's next instruction accesses; a store that takes a step accesses none."""
+        instruction = warp.program[warp.position]
         return instruction.lines if self.is_load(instruction) else ()
 
-    def stall(self, warp: _Warp) -> None:
-        """Set the warp aside until the next fill, or the whole SM."""
+    def stall_warp(self, warp: _HardwareWarp) -> None:
+        """Set the stalled warp aside until the next fill (``stall="park"``), or stop the SM (``stall="head"``)."""
         if self.options.stall == "head":
             self.blocked = True
         else:
             self.parked.append(warp)
             self.port = None
 
-    def look_ahead(self, warp: _Warp, at: int) -> Moment:
-        """(6) Go to the first instruction from `at` on that takes the port; return when it may join."""
+    def look_ahead(self, warp: _HardwareWarp, at: int) -> Moment:
+        """(6) Advance to the first instruction from `at` on that takes the port; return when its needs arrive."""
         program = warp.program
-        warp.at = at
-        while not warp.finished and not self.takes_port(program[warp.at]):
-            warp.at += 1
-        warp.skipped = range(at, warp.at)
-        ahead = range(at, min(warp.at + 1, len(program)))
+        warp.position = at
+        while not warp.finished and not self.takes_port(program[warp.position]):
+            warp.position += 1
+        warp.skipped = range(at, warp.position)
+        ahead = range(at, min(warp.position + 1, len(program)))
         warp.gap = sum(program[i].gap for i in ahead) if self.options.gap and not warp.finished else 0
         if warp.finished:
             needed = set(warp.arrivals)
@@ -253,19 +265,22 @@ class _Hardware:
             needed = {load for i in ahead for load in needed_loads(warp, i)}
         else:
             needed = set()
-        return max((warp.arrivals[load] for load in needed), default=(self.now, self.l1.order - 1))
+        return max((warp.arrivals[load] for load in needed), default=Moment(self.now, self.l1.order - 1))
 
     def is_load(self, instruction: Instruction) -> bool:
+        """Return whether the model treats an instruction as a load."""
         return instruction.op == Op.LOAD or self.options.stores == "allocate"
 
     def takes_port(self, instruction: Instruction) -> bool:
+        """Return whether an instruction takes the port for a step."""
         return self.is_load(instruction) or self.options.stores == "step"
 
-    def wait(self, warp: _Warp, until: Moment) -> None:
+    def wait(self, warp: _HardwareWarp, until: Moment) -> None:
+        """Let a warp wait until a moment; of equal moments, the older warp wakes first."""
         heappush(self.waiting, (until, warp.age, warp))
 
 
-def needed_loads(warp: _Warp, at: int) -> list[int]:
-    """Return the issued loads that instruction `at` needs: bit i is the (i+1)-th before it."""
+def needed_loads(warp: _HardwareWarp, at: int) -> list[int]:
+    """Return the issued loads that instruction `at` needs: bit i of `needs` stands for the (i+1)-th load before it."""
     needs = warp.program[at].needs
     return [load for load in warp.arrivals if at - load > NEEDS_BITS or needs >> (at - load - 1) & 1]

@@ -1,4 +1,4 @@
-"""The L2 that the modelled SMs share: no time of its own, least recently used lines go (docs/model.md section 12)."""
+"""Restate the L2 that the modelled SMs share: no time of its own, LRU replacement (docs/model.md section 12)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rdmodel.reference.model.record import Request
+from rdmodel.reference.model.record import L2Request
 
 
 @dataclass(slots=True)
-class L2Counts:
-    """What the L2 counted; `dirty` lines are still there at the end."""
+class SharedL2Counts:
+    """Counters of the reference model's L2; `dirty` is the number of dirty lines left at the end."""
 
     reads: int = 0
     hits: int = 0
@@ -21,16 +21,19 @@ class L2Counts:
     dirty: int = 0
 
 
-def shared_l2(logs: Sequence[Sequence[Request]], slices: int, sets: int, ways: int) -> L2Counts:
-    """Serve what left each SM, by time, then by SM, then as it left, in `slices` of `sets` of `ways` lines."""
+def shared_l2(logs: Sequence[Sequence[L2Request]], slices: int, sets: int, ways: int) -> SharedL2Counts:
+    """Serve the requests that left the SMs, ordered by time, then by SM, then by their order within the SM.
+
+    `logs` holds the requests of each SM. The L2 has `slices` of `sets` sets with `ways` lines each.
+    """
     requests = sorted(
         ((request.time, sm, place), request) for sm, log in enumerate(logs) for place, request in enumerate(log)
     )
-    counts = L2Counts()
-    held: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # least recently used first
+    counts = SharedL2Counts()
+    lines_of_set: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # least recently used first
     dirty: set[int] = set()
     for _, (_, line, write) in requests:
-        lines = held[line % slices, line // slices % sets]
+        lines = lines_of_set[line % slices, line // slices % sets]
         hit = line in lines
         if write:
             counts.writes += 1
@@ -41,9 +44,9 @@ def shared_l2(logs: Sequence[Sequence[Request]], slices: int, sets: int, ways: i
         if hit:
             lines.remove(line)
         elif len(lines) == ways:
-            old = lines.pop(0)
-            counts.write_backs += old in dirty
-            dirty.discard(old)
+            victim = lines.pop(0)
+            counts.write_backs += victim in dirty
+            dirty.discard(victim)
         lines.append(line)
         if write:
             dirty.add(line)

@@ -1,4 +1,7 @@
-"""The `paper` definition: Nugteren et al., HPCA 2014, 4.2 to 4.5, made precise (docs/model.md sections 4 to 6)."""
+"""Restate the `paper` definition in plain Python (docs/model.md sections 4 to 6).
+
+It makes sections 4.2 to 4.5 of Nugteren et al., HPCA 2014, precise.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +13,46 @@ from math import inf
 
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
-from rdmodel.reference.model.blocks import SM, Block, Instruction, Resident, Slots, resolved_latencies
-from rdmodel.reference.model.record import Counts, Effect, Log, Outcome, Request, Try
+from rdmodel.reference.model.blocks import SM, Block, Instruction, ResidentBlock, Slots, resolved_latencies
+from rdmodel.reference.model.record import Counts, Effect, L2Request, Log, Moment, Try, TryOutcome
 from rdmodel.reference.model.stack import Stacks
 from rdmodel.trace import Op
 
-Moment = tuple[int, int]
-"""A time and the issue number of a transaction: effects and arrivals are ordered by both."""
-
-NOTHING_ISSUED: Moment = (-1, -1)
+NOTHING_ISSUED: Moment = Moment(-1, -1)
+"""Arrival of the data of an instruction before any of its transactions has been issued."""
 
 
 @dataclass(slots=True, eq=False)
-class _Warp:
-    """A warp at instruction `at` of `program`, with `done` transactions issued, all there by `arrival`."""
+class _PaperWarp:
+    """A warp of the reference `paper` model, at instruction `position` of `program`.
+
+    `issued` of the instruction's transactions have been issued; the last of their data arrives at `arrival`.
+    """
 
     number: int
-    block: Resident
+    block: ResidentBlock
     program: list[Instruction]
-    at: int = 0
-    done: int = 0
+    position: int = 0
+    issued: int = 0
     arrival: Moment = NOTHING_ISSUED
 
     @property
     def complete(self) -> bool:
-        """Whether all transactions of the current instruction are issued."""
-        return self.done == len(self.program[self.at].lines)
+        """Whether all transactions of the current instruction have been issued."""
+        return self.issued == len(self.program[self.position].lines)
 
 
 @dataclass(slots=True, eq=False)
-class _Mshr:
-    """An entry for a line in flight: its first request's warp and time, its last request, their number."""
+class _PaperMshr:
+    """MSHR of the reference `paper` model.
 
-    owner: _Warp
+    It knows the warp and the time of its first request, the moment of its last one, and how many requests have merged.
+    """
+
+    owner: _PaperWarp
     time: int
     last: Moment
-    served: int = 1
+    requests: int = 1
 
 
 def paper(
@@ -54,13 +61,13 @@ def paper(
     slots: int,
     latencies: Iterator[int],
     log: Log | None = None,
-    requests: list[Request] | None = None,
+    requests: list[L2Request] | None = None,
 ) -> SM:
     """Model one SM with `slots` resident blocks by the definition `paper`.
 
-    `latencies` gives what a miss (and with ``clip=False`` a merged request) takes beyond `lat_min`, in issue
-    order. `log` is filled with every try and effect, `requests` with what leaves the SM. Raises `ConfigError` if the
-    latencies of `options` are None.
+    `latencies` yields the latency beyond `lat_min` of each miss, and with ``clip=False`` of each merged request, in
+    order of issue, in steps. If given, `log` receives every try and every effect, and `requests` every request that
+    leaves the SM. Raises `ConfigError` if the latencies of `options` are None.
     """
     sm = _Paper(cache, options, slots, latencies, log)
     if requests is not None:
@@ -69,6 +76,8 @@ def paper(
 
 
 class _Paper:
+    """State of one SM during a run of the reference `paper` model."""
+
     def __init__(
         self, cache: CacheConfig, options: Options, slots: int, latencies: Iterator[int], log: Log | None
     ) -> None:
@@ -78,26 +87,27 @@ class _Paper:
         self.latencies = latencies
         self.log = log
         self.counts = Counts()
-        self.requests: list[Request] = []
+        self.requests: list[L2Request] = []
         self.stacks = Stacks(cache)
         self.slots = Slots(slots, options)
         self.now = 0
         self.order = 0
         self.warps = 0
-        self.ready: deque[_Warp] = deque()
-        self.stalled: list[_Warp] = []
-        self.waiting: list[tuple[Moment, _Warp]] = []
+        self.ready: deque[_PaperWarp] = deque()
+        self.stalled: list[_PaperWarp] = []
+        self.waiting: list[tuple[Moment, _PaperWarp]] = []
         self.effects: list[tuple[Moment, int]] = []
-        self.mshrs: dict[int, _Mshr] = {}
+        self.mshrs: dict[int, _PaperMshr] = {}
 
     def run(self) -> SM:
+        """Run the steps until no warp is left, and return the counts."""
         before = self.options.effects == "before"
         yield from self.slots.fill(self.now, self.start)
         while True:
             if before:
-                yield from self.settle(None)
+                yield from self.end_step(None)
             warp = self.issue() if self.ready else None
-            yield from self.go_on(warp) if before else self.settle(warp)
+            yield from self.finish_issue(warp) if before else self.end_step(warp)
             if self.ready:
                 self.now += 1
             elif self.waiting or self.stalled:
@@ -108,130 +118,138 @@ class _Paper:
         self.apply_effects(inf)
         return self.counts
 
-    def start(self, block: Block, resident: Resident) -> int:
-        """Put the warps of a block that have loads at the back of the ready queue; return how many."""
+    def start(self, block: Block, resident: ResidentBlock) -> int:
+        """Append the warps of a block that have loads to the ready queue; return their number."""
         alive = 0
         for instructions in block:
-            warp = _Warp(self.warps, resident, instructions)
+            warp = _PaperWarp(self.warps, resident, instructions)
             self.pass_stores(warp)
-            if warp.at < len(instructions):
+            if warp.position < len(instructions):
                 self.ready.append(warp)
                 alive += 1
             self.warps += 1
         return alive
 
-    def pass_stores(self, warp: _Warp) -> None:
-        """Let the stores before the warp's next load leave the SM: the model sees nothing else of them."""
+    def pass_stores(self, warp: _PaperWarp) -> None:
+        """Send the stores before the warp's next load to the L2; nothing else happens to them in this definition."""
         program = warp.program
-        while warp.at < len(program) and not (program[warp.at].op == Op.LOAD or self.options.stores == "allocate"):
-            self.requests.extend(Request(self.now, line, write=True) for line in program[warp.at].lines)
-            warp.at += 1
+        while warp.position < len(program) and self.is_skipped(program[warp.position]):
+            self.requests.extend(L2Request(self.now, line, write=True) for line in program[warp.position].lines)
+            warp.position += 1
+
+    def is_skipped(self, instruction: Instruction) -> bool:
+        """Return whether the model leaves out an instruction."""
+        return instruction.op != Op.LOAD and self.options.stores != "allocate"
 
     def next_event(self) -> int:
-        """Return the time of the next effect or arrival; a step later at least, as one time has one step."""
-        heads = [queue[0][0][0] for queue in (self.effects, self.waiting) if queue]
+        """Return the time of the next effect or arrival, but at least one step later: each time has one step."""
+        heads = [queue[0][0].time for queue in (self.effects, self.waiting) if queue]
         return max(min(heads), self.now + 1)
 
-    # The issue: one instruction of one warp looks at the state as it is.
+    # Issue: one instruction of one warp acts on the current state.
 
-    def issue(self) -> _Warp:
-        """Issue the front warp's instruction, or the rest of it, up to the first transaction that stalls."""
+    def issue(self) -> _PaperWarp:
+        """Issue what is left of the front warp's instruction, up to the first transaction that stalls."""
         warp = self.ready.popleft()
-        for line in warp.program[warp.at].lines[warp.done :]:
+        for line in warp.program[warp.position].lines[warp.issued :]:
             if not self.access(warp, line):
                 self.counts.stalls_mshr += 1
                 break
-            warp.done += 1
+            warp.issued += 1
         return warp
 
-    def access(self, warp: _Warp, line: int) -> bool:
-        """Try one transaction; return whether it could be issued."""
+    def access(self, warp: _PaperWarp, line: int) -> bool:
+        """Try one transaction; return whether it was issued."""
         distance = self.stacks.distance(line)
         used = len(self.mshrs)
         mshr = self.mshrs.get(line)
-        outcome: Outcome
+        outcome: TryOutcome
         if 0 <= distance < self.cache.ways:
             outcome, time = "hit", self.now + self.hit_latency
             self.counts.add("hits", distance)
         elif mshr is not None and self.may_merge(mshr):
             outcome, time = "latency", mshr.time if self.options.clip else self.miss_time()
-            mshr.served += 1
-            mshr.last = max(mshr.last, (time, self.order))
+            mshr.requests += 1
+            mshr.last = max(mshr.last, Moment(time, self.order))
             self.counts.add("latency_misses", distance)
         elif mshr is None and self.may_allocate(warp):
             outcome, time = "miss", self.miss_time()
-            self.requests.append(Request(self.now, line, write=False))
-            self.mshrs[line] = _Mshr(warp, time, (time, self.order))
+            self.requests.append(L2Request(self.now, line, write=False))
+            self.mshrs[line] = _PaperMshr(warp, time, Moment(time, self.order))
             self.counts.add(self.stacks.cause(line), distance)
         else:
-            self.note(Try(self.now, warp.number, line, distance, "stall", used, used, None, None))
+            self.write_log(Try(self.now, warp.number, line, distance, "stall", used, used, None, None))
             return False
-        heappush(self.effects, ((time, self.order), line))
-        warp.arrival = max(warp.arrival, (time, self.order))
+        heappush(self.effects, (Moment(time, self.order), line))
+        warp.arrival = max(warp.arrival, Moment(time, self.order))
         self.order += 1
         latency = time - self.now
-        self.note(Try(self.now, warp.number, line, distance, outcome, used, len(self.mshrs), latency, time))
+        self.write_log(Try(self.now, warp.number, line, distance, outcome, used, len(self.mshrs), latency, time))
         return True
 
-    def may_merge(self, mshr: _Mshr) -> bool:
-        return self.cache.mshr_merge is None or mshr.served < self.cache.mshr_merge
+    def may_merge(self, mshr: _PaperMshr) -> bool:
+        """Return whether one more request can merge into an MSHR."""
+        return self.cache.mshr_merge is None or mshr.requests < self.cache.mshr_merge
 
-    def may_allocate(self, warp: _Warp) -> bool:
-        held = sum(mshr.owner is warp for mshr in self.mshrs.values())
+    def may_allocate(self, warp: _PaperWarp) -> bool:
+        """Return whether a warp can get another MSHR."""
+        used_by_warp = sum(mshr.owner is warp for mshr in self.mshrs.values())
         return (self.cache.mshrs is None or len(self.mshrs) < self.cache.mshrs) and (
-            self.cache.mshr_per_warp is None or held < self.cache.mshr_per_warp
+            self.cache.mshr_per_warp is None or used_by_warp < self.cache.mshr_per_warp
         )
 
     def miss_time(self) -> int:
+        """Return the time at which the data of a miss arrives, with the next random latency."""
         return self.now + self.lat_min + int(next(self.latencies))
 
-    def note(self, record: Try | Effect) -> None:
+    def write_log(self, record: Try | Effect) -> None:
+        """Append an entry to the log, if there is one."""
         if self.log is not None:
             self.log.append(record)
 
-    # The end of a step, (a) to (d) of docs/model.md section 4; its beginning with effects="before", less (b).
+    # End of a step: (a) to (d) of docs/model.md section 4. With effects="before", all but (b) begin the step instead.
 
-    def settle(self, stepped: _Warp | None) -> Generator[int, Block | None, None]:
-        """Apply effects, let the warp of the step and those that waited go on, and wake stalled ones."""
+    def end_step(self, issuer: _PaperWarp | None) -> Generator[int, Block | None, None]:
+        """Apply due effects, advance the issuing warp and those whose data has arrived, and wake stalled warps."""
         freed = self.apply_effects(self.now)
-        yield from self.go_on(stepped)
-        while self.waiting and self.waiting[0][0][0] <= self.now:
+        yield from self.finish_issue(issuer)
+        while self.waiting and self.waiting[0][0].time <= self.now:
             yield from self.advance(heappop(self.waiting)[1])
         if freed:
             self.ready.extend(self.stalled)
             self.stalled.clear()
 
     def apply_effects(self, until: float) -> bool:
-        """(a) Apply the effects due by `until`, in (time, issue) order; return whether an MSHR was freed."""
+        """(a) Apply the effects due by `until`, ordered by time and issue; return whether an MSHR was freed."""
         freed = False
-        while self.effects and self.effects[0][0][0] <= until:
+        while self.effects and self.effects[0][0].time <= until:
             moment, line = heappop(self.effects)
             self.stacks.touch(line)
-            self.note(Effect(moment[0], line))
+            self.write_log(Effect(moment.time, line))
             if line in self.mshrs and self.mshrs[line].last == moment:
                 del self.mshrs[line]
                 freed = True
         return freed
 
-    def go_on(self, warp: _Warp | None) -> Generator[int, Block | None, None]:
-        """(b) Let the warp of the step go on, wait for its data, or wait for an MSHR."""
+    def finish_issue(self, warp: _PaperWarp | None) -> Generator[int, Block | None, None]:
+        """(b) Let the warp that issued advance, wait for its data, or wait for an MSHR."""
         if warp is None:
             return
         if not warp.complete:
             (self.stalled if self.options.divergence else self.ready).append(warp)
-        elif self.options.divergence and warp.arrival[0] > self.now:
+        elif self.options.divergence and warp.arrival.time > self.now:
             heappush(self.waiting, (warp.arrival, warp))
         else:
             yield from self.advance(warp)
 
-    def advance(self, warp: _Warp) -> Generator[int, Block | None, None]:
-        """Send a warp to its next instruction, at the back of the ready queue, or end it."""
-        warp.at += 1
-        warp.done = 0
+    def advance(self, warp: _PaperWarp) -> Generator[int, Block | None, None]:
+        """Move a warp to its next instruction, at the back of the ready queue, or end it."""
+        warp.position += 1
+        warp.issued = 0
         warp.arrival = NOTHING_ISSUED
         self.pass_stores(warp)
-        if warp.at < len(warp.program):
+        if warp.position < len(warp.program):
             self.ready.append(warp)
         else:
-            self.slots.leave(warp.block)
+            self.slots.end_warp(warp.block)
             yield from self.slots.fill(self.now, self.start)

@@ -1,4 +1,4 @@
-"""What a run of the reference leaves behind: counts, and on request a log of every try and effect."""
+"""Record a run of the reference model: its counters and, on request, a log of every try and effect."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ from typing import Literal, NamedTuple
 
 from rdmodel.reference.model.stack import Cause
 
-Outcome = Literal["hit", "latency", "miss", "stall"]
+TryOutcome = Literal["hit", "latency", "miss", "stall"]
+"""Result of one attempt of a transaction in the reference model."""
+
+
+class Moment(NamedTuple):
+    """A time in steps and the issue number of a transaction, which together order effects, fills and arrivals."""
+
+    time: int
+    order: int
 
 
 class Try(NamedTuple):
-    """One attempt of one transaction; `warp` counts the SM's warps in the order in which they started.
+    """One attempt of one transaction.
 
-    `mshrs_before` and `mshrs_after` are entries in use; `latency` and `effect_at` are None for a stall.
+    `warp` numbers the SM's warps in the order in which they started. `mshrs_before` and `mshrs_after` are the MSHRs in
+    use. `latency` and `effect_at` are None for a stall.
     """
 
     time: int
     warp: int
     line: int
     distance: int
-    outcome: Outcome
+    outcome: TryOutcome
     mshrs_before: int
     mshrs_after: int
     latency: int | None
@@ -28,14 +37,14 @@ class Try(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """`time` at which a transaction took effect (`paper`) or a miss was filled (`hardware`)."""
+    """The `time` at which a transaction took effect (`paper`) or a miss was filled (`hardware`)."""
 
     time: int
     line: int
 
 
-class Request(NamedTuple):
-    """What left an SM at `time`: a read of a line that missed in the L1, or a `write`."""
+class L2Request(NamedTuple):
+    """A request that left an SM of the reference model at `time`: a read of a line that missed, or a `write`."""
 
     time: int
     line: int
@@ -43,14 +52,15 @@ class Request(NamedTuple):
 
 
 Log = list[Try | Effect]
+"""The log of one SM, in order."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What one SM counted: transactions by outcome, stalls by what was missing, and the final time.
+    """Counters of one SM of the reference model: transactions by outcome, stalls by cause, and its `steps`.
 
-    `bypassed` misses are among the others. `histogram` maps a reuse distance within the set (-1: infinite) to
-    the number of transactions that saw it.
+    A miss that is also `bypassed` counts as a miss of its cause too. `histogram` maps a reuse distance within the set
+    (`INFINITE` at a first touch) to the number of transactions that had it.
     """
 
     transactions: int = 0
@@ -67,11 +77,11 @@ class Counts:
 
     @property
     def misses(self) -> int:
-        """Requests that leave the SM: compulsory, capacity and associativity misses."""
+        """Number of requests that left the SM: compulsory, capacity and associativity misses."""
         return self.compulsory + self.capacity + self.associativity
 
     def add(self, outcome: Literal["hits", "latency_misses"] | Cause, distance: int) -> None:
-        """Count one transaction that succeeded, under the field `outcome`."""
+        """Count one issued transaction with its reuse distance, under the field `outcome`."""
         self.transactions += 1
         setattr(self, outcome, getattr(self, outcome) + 1)
         self.histogram[distance] = self.histogram.get(distance, 0) + 1

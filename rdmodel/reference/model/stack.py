@@ -1,4 +1,7 @@
-"""Reuse stacks: one per set, and the fully associative shadow that tells capacity from associativity."""
+"""Measure reuse distances per set and classify misses by a fully associative shadow.
+
+The rules are in docs/model.md, sections 5 and 8.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,14 @@ from sortedcontainers import SortedList
 from rdmodel.gpu.config import CacheConfig
 
 INFINITE = -1
-"""The reuse distance of a line that is not in the stack."""
+"""Reuse distance of a line that is not on the stack."""
 
 Cause = Literal["compulsory", "capacity", "associativity"]
+"""Cause of a miss."""
 
 
 class ReuseStack:
-    """Lines in the order of their last touch; rank queries take O(log n) for n distinct lines."""
+    """Lines in the order of their last touch; a query takes O(log n) for n distinct lines."""
 
     def __init__(self) -> None:
         self._clock = 0
@@ -25,13 +29,13 @@ class ReuseStack:
         self._times = SortedList()
 
     def distance(self, line: int) -> int:
-        """Return how many distinct other lines were touched since `line` was, or `INFINITE`."""
+        """Return the number of distinct other lines touched since `line` was, or `INFINITE`."""
         if line not in self._last:
             return INFINITE
         return len(self._times) - int(self._times.bisect_right(self._last[line]))
 
     def touch(self, line: int) -> None:
-        """Move `line` to the top."""
+        """Move `line` to the top of the stack."""
         if line in self._last:
             self._times.remove(self._last[line])
         self._last[line] = self._clock
@@ -40,7 +44,7 @@ class ReuseStack:
 
 
 class Stacks:
-    """The stack of every set of a cache, its shadow, and the lines that missed (docs/model.md sections 5 and 8)."""
+    """A reuse stack for every set of a cache, one for the fully associative shadow, and the lines that have missed."""
 
     def __init__(self, cache: CacheConfig) -> None:
         self._cache = cache
@@ -62,7 +66,7 @@ class Stacks:
         return self._sets[self.set_of(line)].distance(line)
 
     def cause(self, line: int) -> Cause:
-        """Return why `line` misses now, and remember that it missed; call once per miss, before `touch`."""
+        """Classify a miss of `line` and remember it; call once per miss, before `touch`."""
         if line not in self._missed:
             self._missed.add(line)
             return "compulsory"
@@ -70,6 +74,6 @@ class Stacks:
         return "associativity" if INFINITE < distance < self._cache.lines else "capacity"
 
     def touch(self, line: int) -> None:
-        """Move `line` to the top of its set's stack and of the shadow."""
+        """Move `line` to the top of its set's stack and of the shadow's."""
         self._sets[self.set_of(line)].touch(line)
         self._shadow.touch(line)

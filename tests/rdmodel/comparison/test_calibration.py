@@ -1,4 +1,4 @@
-"""`calibrate`: fits against SciPy, the patterns that measure a machine, and the latencies kept with the presets."""
+"""Test `calibrate`: fits against SciPy, the access patterns, and the latencies stored with the presets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import erf
 from scipy.stats import halfnorm
 
 import rdmodel as rd
-from rdmodel.comparison.calibrate import LOADS, PATTERNS, WARPS
+from rdmodel.comparison.calibrate import LOADS_PER_WARP, PATTERNS, WARPS_PER_BLOCK
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import LatencyConfig
 from tests.rdmodel.model.test_cores_against_reference import make_gpu
@@ -120,7 +120,7 @@ def test_a_slower_memory_is_seen():
 def test_the_patterns_are_what_they_are_called():
     gpu = rd.presets.gpu("gtx470-16k").replace(sms=1)
     runs = {name: rd.simulate(make(gpu, 0), gpu) for name, make in PATTERNS.items()}
-    assert runs["stream"].misses.compulsory == runs["stream"].loads == 2 * 6 * WARPS * LOADS
+    assert runs["stream"].misses.compulsory == runs["stream"].loads == 2 * 6 * WARPS_PER_BLOCK * LOADS_PER_WARP
     assert runs["column"].loads == 32 * runs["stream"].loads
     assert runs["random"].l2.miss_rate > 0.8
     assert runs["resident"].miss_rate > 0.5

@@ -1,4 +1,4 @@
-"""`compare` and `agreement`: what is run, what the model is told, and that the numbers are what they are called."""
+"""Test `compare` and `agreement`: the runs, the options of the model, and the numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def hand_made(kernel: str, simulated: float, hardware: float, paper: float | Non
 
 
 def perfect(simulation: rd.Simulation, prediction: rd.Prediction) -> rd.Prediction:
-    """Return a prediction that says what the simulator counted."""
+    """Return a prediction that equals the counts of the simulator."""
     return replace(
         prediction,
         transactions=simulation.loads,
@@ -337,7 +337,7 @@ def test_what_is_no_trace_and_what_cannot_be_resident_are_told():
 
 
 def test_summaries_of_nothing_are_refused():
-    with pytest.raises(ConfigError, match="nothing to summarise"):
+    with pytest.raises(ConfigError, match="must hold at least one comparison"):
         rd.agreement([])
     with pytest.raises(ConfigError, match="was not compared"):
         rd.agreement([hand_made("a", 0.1, 0.2)], "paper")

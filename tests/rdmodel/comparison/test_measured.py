@@ -1,4 +1,4 @@
-"""Measured hit rates beside predicted ones: which launch is meant, what is subtracted from what, and the command."""
+"""Test the comparison with Nsight Compute: the selection of launches, the errors, and the command."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 import rdmodel as rd
 import tracegen
-from rdmodel.comparison.measured import MeasuredComparison, compare_measured, pick
-from rdmodel.comparison.nsight import COMMAND, SECTORS, Measurement, read_ncu
+from rdmodel.comparison.measured import MeasuredComparison, compare_measured, select_measurement
+from rdmodel.comparison.nsight import NCU_COMMAND, SECTOR_METRIC, Measurement, read_ncu
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.trace import Launch
 from tests.support.paths import DATA as TEST_DATA
@@ -30,7 +30,7 @@ KERNEL = "atax_kernel2(int, int, float *, float *, float *)"
 
 @pytest.fixture(scope="module")
 def result() -> MeasuredComparison:
-    measurement = pick(REPORT, LAUNCH, pattern="*kernel2")
+    measurement = select_measurement(REPORT, LAUNCH, pattern="*kernel2")
     return compare_measured(tracegen.kernel("atax.2", **SIZES), measurement, **OPTIONS)
 
 
@@ -61,7 +61,9 @@ def test_the_l2_is_that_of_the_simulator(result):
         "measured": (4021 + 4035) / (8225 + 8219),
         "simulated": 1 - result.comparison.simulation.l2.miss_rate,
     }
-    without = replace(result.measurement, metrics={SECTORS + "ld.sum": 2.0, SECTORS + "ld_lookup_hit.sum": 1.0})
+    without = replace(
+        result.measurement, metrics={SECTOR_METRIC + "ld.sum": 2.0, SECTOR_METRIC + "ld_lookup_hit.sum": 1.0}
+    )
     assert replace(result, measurement=without).l2 is None
 
 
@@ -91,8 +93,10 @@ def test_a_measurement_without_rates_is_refused_with_the_command_that_collects_t
     empty = Measurement(kernel="k(int)", launches=("0",), grid=None, block=None, metrics={"dram__bytes.sum": 1.0})
     with pytest.raises(TraceError) as error:
         compare_measured(tracegen.kernel("atax.2", **SIZES), empty)
-    assert f"k(int): the report lacks {SECTORS}ld.sum, {SECTORS}ld_lookup_hit.sum" in str(error.value)
-    assert COMMAND in str(error.value)
+    assert f"k(int): the Nsight Compute report lacks {SECTOR_METRIC}ld.sum, {SECTOR_METRIC}ld_lookup_hit.sum" in str(
+        error.value
+    )
+    assert NCU_COMMAND in str(error.value)
 
 
 # ---- which launch
@@ -100,42 +104,57 @@ def test_a_measurement_without_rates_is_refused_with_the_command_that_collects_t
 
 def test_a_kernel_is_found_by_its_name():
     for name in ("atax_kernel1", "void atax_kernel1<float>(int)", REPORT[0].kernel):
-        assert pick(REPORT, launch(name)) == REPORT[0]
+        assert select_measurement(REPORT, launch(name)) == REPORT[0]
 
 
 def test_a_pattern_may_mean_the_name_or_all_that_the_report_says():
     for pattern in ("atax_kernel1", "*1", "void *<float>*"):
-        assert pick(REPORT, launch("other"), pattern=pattern) == REPORT[0]
+        assert select_measurement(REPORT, launch("other"), pattern=pattern) == REPORT[0]
 
 
 def test_the_only_kernel_of_a_report_is_meant_if_there_is_but_one_source():
-    assert pick(REPORT[:1], launch("atax.1"), alone=True) == REPORT[0]
+    assert select_measurement(REPORT[:1], launch("atax.1"), alone=True) == REPORT[0]
     for report, alone in ((REPORT[:1], False), (REPORT, True)):
-        with pytest.raises(ConfigError, match=r"atax.1: the report holds void atax_kernel1<float>.*--ncu-kernel"):
-            pick(report, launch("atax.1"), alone=alone)
+        with pytest.raises(
+            ConfigError,
+            match=r"atax.1: is not in the Nsight Compute report, which holds void atax_kernel1<float>.*--ncu-kernel",
+        ):
+            select_measurement(report, launch("atax.1"), alone=alone)
 
 
 def test_launches_of_the_same_size_are_taken_together():
-    assert pick(REPORT, launch("atax_kernel2")).launches == ("1", "2")
-    assert pick(REPORT, launch("atax_kernel2", blocks=2)).launches == ("3",)
-    assert pick(REPORT, launch("atax_kernel2", blocks=2), ids=["2", "3"]).launches == ("2", "3")
+    assert select_measurement(REPORT, launch("atax_kernel2")).launches == ("1", "2")
+    assert select_measurement(REPORT, launch("atax_kernel2", blocks=2)).launches == ("3",)
+    assert select_measurement(REPORT, launch("atax_kernel2", blocks=2), ids=["2", "3"]).launches == ("2", "3")
     sizeless = [replace(one, grid=None, block=None) for one in REPORT[1:]]
-    assert pick(sizeless, launch("atax_kernel2", blocks=7)).launches == ("1", "2", "3")
+    assert select_measurement(sizeless, launch("atax_kernel2", blocks=7)).launches == ("1", "2", "3")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"launch": launch("atax_kernel2", blocks=5)}, r"grid \(5, 1, 1\) and block \(256, 1, 1\), the report grid"),
+        (
+            {"launch": launch("atax_kernel2", blocks=5)},
+            r"grid \(5, 1, 1\) and block \(256, 1, 1\), the Nsight Compute report has grid",
+        ),
         ({"launch": launch("atax_kernel2", threads=32)}, r"the trace has grid \(1, 1, 1\) and block \(32, 1, 1\)"),
-        ({"launch": launch("k"), "pattern": "*atax*"}, r"ncu_kernel='\*atax\*': matches void atax_kernel1"),
-        ({"launch": launch("k"), "pattern": "x*"}, r"ncu_kernel='x\*': the report holds void atax_kernel1<float>"),
-        ({"launch": launch("atax_kernel2"), "ids": ["9"]}, "ncu_launch=9: the report has atax_kernel2 .*: 1, 2, 3$"),
+        (
+            {"launch": launch("k"), "pattern": "*atax*"},
+            r"ncu_kernel='\*atax\*': matches several kernels of the Nsight Compute report: void atax_kernel1",
+        ),
+        (
+            {"launch": launch("k"), "pattern": "x*"},
+            r"ncu_kernel='x\*': is not in the Nsight Compute report, which holds void atax_kernel1<float>",
+        ),
+        (
+            {"launch": launch("atax_kernel2"), "ids": ["9"]},
+            "ncu_launch=9: is no launch of atax_kernel2 in the Nsight Compute report, which has 1, 2, 3$",
+        ),
     ],
 )
 def test_what_is_not_in_the_report_or_not_clear_is_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
-        pick(REPORT, **arguments)
+        select_measurement(REPORT, **arguments)
 
 
 # ---- the command
@@ -156,7 +175,10 @@ def test_the_command_prints_what_the_library_returns(run, result):
 def test_the_text_has_both_units_the_l2_and_what_was_counted(run):
     _, out, err = run("compare", "atax.2", *SMALL, *NCU, "--ncu-kernel", "*kernel2")
     assert err == ""
-    assert f"measured: {KERNEL}, 2 launches\n  L1, global loads: {SECTORS}ld_lookup_hit.sum, {SECTORS}ld.sum" in out
+    assert (
+        f"measured: {KERNEL}, 2 launches\n  L1, global loads: {SECTOR_METRIC}ld_lookup_hit.sum, {SECTOR_METRIC}ld.sum"
+        in out
+    )
     rows = [line.split() for line in out.splitlines()]
     assert ["L1", "by", "32-byte", "sector", "19.71", "%", "19.69", "%", "-0.02", "19.69", "%", "-0.02"] in rows
     assert ["L1", "by", "128-byte", "line", "19.71", "%", "49.80", "%", "+30.10", "49.80", "%", "+30.10"] in rows
@@ -187,7 +209,7 @@ def test_a_trace_is_matched_by_its_kernels_name(run, tmp_path):
     ("arguments", "message"),
     [
         (["--ncu", "no.csv"], "no.csv: cannot be read: No such file or directory"),
-        ([*NCU], "atax.2: the report holds void atax_kernel1"),
+        ([*NCU], "atax.2: is not in the Nsight Compute report, which holds void atax_kernel1"),
         ([*NCU, "--ncu-kernel", "a", "--ncu-kernel", "b"], "--ncu-kernel: 2 patterns for 1 kernels; give one for each"),
         (["--ncu-kernel", "a"], "--ncu-kernel: picks from a report; --ncu FILE names it"),
         (["--ncu-launch", "1"], "--ncu-launch: picks from a report; --ncu FILE names it"),

@@ -1,4 +1,4 @@
-"""Reports of Nsight Compute: both forms, what stands between their rows, and rates from whatever counters there are."""
+"""Test the reader of Nsight Compute reports: both forms, the text between rows, and rates from any set of counters."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdmodel.comparison.nsight import (
-    COLLECTED,
-    COMMAND,
-    L2_READS,
-    OPERATIONS,
-    SECTORS,
+    COLLECTED_METRICS,
+    L2_READ_METRICS,
+    NCU_COMMAND,
+    OPERATION_SUFFIXES,
+    SECTOR_METRIC,
     Measurement,
     base_name,
-    number,
+    merge_launches,
+    parse_report_number,
     read_ncu,
-    together,
 )
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 from tests.support.paths import DATA as TEST_DATA
 
 DATA = TEST_DATA / "ncu"
-LD, LD_HIT, LD_MISS = (f"{SECTORS}ld{end}.sum" for end in ("", "_lookup_hit", "_lookup_miss"))
-ST, ST_HIT = f"{SECTORS}st.sum", f"{SECTORS}st_lookup_hit.sum"
-READ, READ_HIT = f"{L2_READS[0]}.sum", f"{L2_READS[0]}_lookup_hit.sum"
+LD, LD_HIT, LD_MISS = (f"{SECTOR_METRIC}ld{end}.sum" for end in ("", "_lookup_hit", "_lookup_miss"))
+ST, ST_HIT = f"{SECTOR_METRIC}st.sum", f"{SECTOR_METRIC}st_lookup_hit.sum"
+READ, READ_HIT = f"{L2_READ_METRICS[0]}.sum", f"{L2_READ_METRICS[0]}_lookup_hit.sum"
 
 
 def measured(kernel: str = "k", **metrics: float) -> Measurement:
@@ -61,7 +61,7 @@ def test_both_forms_of_a_report_say_the_same():
         ("atax_kernel2", ("3",), (2, 1, 1), (256, 1, 1)),
     ]
     assert long[0].metrics[LD] == 67584
-    assert f"{SECTORS}atom_lookup_hit.sum" not in long[0].metrics  # "n/a"
+    assert f"{SECTOR_METRIC}atom_lookup_hit.sum" not in long[0].metrics  # "n/a"
 
 
 def test_the_sample_has_the_rates_of_its_counters():
@@ -185,20 +185,20 @@ def test_thousands_of_sectors_are_sectors(tmp_path):
     ],
 )
 def test_numbers_of_every_locale(text, value):
-    assert number(text) == value
+    assert parse_report_number(text) == value
 
 
 @pytest.mark.parametrize(
     "text", ["", "n/a", "nan", "inf", "1e999", "9" * 400, "0x10", "12 %", ".", ",", "1,2,x", "--1"]
 )
 def test_what_is_no_number(text):
-    assert number(text) is None
+    assert parse_report_number(text) is None
 
 
 @settings(max_examples=200)
 @given(text=st.text(max_size=30))
 def test_any_text_is_a_number_or_none(text):
-    assert number(text) is None or isinstance(number(text), float)
+    assert parse_report_number(text) is None or isinstance(parse_report_number(text), float)
 
 
 @pytest.mark.parametrize(
@@ -249,14 +249,18 @@ def test_without_counters_of_loads_there_is_no_rate_of_loads(metrics):
 def test_the_rate_of_the_l1_counts_the_operations_that_were_measured():
     loads_and_stores = {LD: 10, LD_HIT: 4, ST: 10, ST_HIT: 10}
     assert of(loads_and_stores).l1.hit_rate == 0.7
-    others = {f"{SECTORS}{op}{end}.sum": n for op in ("red", "atom") for end, n in (("", 10), ("_lookup_hit", 1))}
+    others = {f"{SECTOR_METRIC}{op}{end}.sum": n for op in ("red", "atom") for end, n in (("", 10), ("_lookup_hit", 1))}
     assert of(loads_and_stores | others).l1.hit_rate == 0.4
     assert of({LD: 10, LD_HIT: 4}).l1 is None
     assert of({LD: 10, LD_HIT: 4, "l1tex__t_sector_hit_rate.pct": 70.0}).l1.metrics == ("l1tex__t_sector_hit_rate.pct",)
 
 
 def test_the_rate_of_the_l2_is_of_the_l1s_reads_if_they_are_told_apart():
-    every = {f"{L2_READS[1]}.sum": 10, f"{L2_READS[1]}_lookup_hit.sum": 2, "lts__t_sector_hit_rate.pct": 30.0}
+    every = {
+        f"{L2_READ_METRICS[1]}.sum": 10,
+        f"{L2_READ_METRICS[1]}_lookup_hit.sum": 2,
+        "lts__t_sector_hit_rate.pct": 30.0,
+    }
     assert of({READ: 10, READ_HIT: 1, **every}).l2.hit_rate == 0.1
     assert of(every).l2.hit_rate == 0.2
     assert of({"lts__t_sector_hit_rate.pct": 30.0}).l2.hit_rate == 0.3
@@ -265,9 +269,9 @@ def test_the_rate_of_the_l2_is_of_the_l1s_reads_if_they_are_told_apart():
 
 def test_counters_that_cannot_be_are_refused():
     for metrics in ({LD: 10, LD_HIT: 11}, {LD: 10, LD_HIT: -1}, {LD: -10, LD_HIT: -2}, {LD: 10, LD_MISS: 12}):
-        with pytest.raises(TraceError, match=r"hits of -?10 sectors"):
+        with pytest.raises(TraceError, match=r"hits of -?10 sectors: the counters .* contradict each other"):
             of(metrics).l1_loads  # noqa: B018
-    with pytest.raises(TraceError, match="L1/TEX Hit Rate is 943, not 0 to 100 %"):
+    with pytest.raises(TraceError, match="L1/TEX Hit Rate=943: must be 0 to 100 %"):
         of({"L1/TEX Hit Rate": 943}).l1  # noqa: B018
 
 
@@ -276,20 +280,20 @@ def test_launches_together_add_counters_and_average_rates():
         Measurement(kernel="k", launches=(str(i),), grid=(i, 1, 1), block=(32, 1, 1), metrics=metrics)
         for i, metrics in enumerate([{LD: 10, LD_HIT: 0, "a.pct": 10, "b": 1}, {LD: 30, LD_HIT: 30, "a.pct": 20}])
     ]
-    both = together(parts)
+    both = merge_launches(parts)
     assert both.metrics == {LD: 40, LD_HIT: 30, "a.pct": 15}
     assert (both.launches, both.grid, both.block) == (("0", "1"), None, (32, 1, 1))
     assert both.l1_loads.hit_rate == 0.75
-    assert together(parts[:1]) is parts[0]
-    with pytest.raises(ConfigError, match="nothing to put together"):
-        together([])
+    assert merge_launches(parts[:1]) is parts[0]
+    with pytest.raises(ConfigError, match="must hold at least one launch"):
+        merge_launches([])
 
 
 def test_the_command_collects_what_is_read():
-    for name in COLLECTED:
-        assert name in COMMAND
-    everything = of(dict.fromkeys(COLLECTED, 1.0))
-    assert len(everything.l1.metrics) == 2 * len(OPERATIONS)
+    for name in COLLECTED_METRICS:
+        assert name in NCU_COMMAND
+    everything = of(dict.fromkeys(COLLECTED_METRICS, 1.0))
+    assert len(everything.l1.metrics) == 2 * len(OPERATION_SUFFIXES)
     assert everything.l1_loads.sectors == everything.l2.sectors == 1
 
 
@@ -299,14 +303,14 @@ def test_the_command_collects_what_is_read():
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], "no line has the columns ID and Kernel Name; is this from ncu --csv"),
+        ([], "no line has the columns ID and Kernel Name"),
         (["a,b", "1,2"], "no line has the columns ID and Kernel Name"),
-        (["==ERROR== ERR_NVGPUCTRPERM - no permission"], "the profiler says: '==ERROR== ERR_NVGPUCTRPERM"),
+        (["==ERROR== ERR_NVGPUCTRPERM - no permission"], "Nsight Compute says: '==ERROR== ERR_NVGPUCTRPERM"),
         ([HEAD], "holds no kernel launches"),
         ([WIDE, '"","","sector","sector"'], "holds no kernel launches"),
         (
             [HEAD, f'"0","k","{LD}","sector","10"', f'"0","k","{LD}","sector","11"'],
-            f":3: {LD} is '11' here and 10 above, of one launch",
+            f":3: {LD} of one launch is '11' here and 10 above",
         ),
     ],
 )

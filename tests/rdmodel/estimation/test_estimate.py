@@ -1,4 +1,4 @@
-"""Quick estimates: exact where everything is run, laws where a part stands for the whole, and bad input."""
+"""Test quick estimates: exactness where everything is run, laws for excerpts, and bad input."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def addresses(program) -> list[list[int]]:
 
 
 def is_within(part: list, whole: list) -> bool:
-    """Tell whether one list is a subsequence of the other."""
+    """Return whether one list is a subsequence of the other."""
     rest = iter(whole)
     return all(any(item == other for other in rest) for item in part)
 

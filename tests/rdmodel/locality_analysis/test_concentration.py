@@ -1,4 +1,4 @@
-"""Intra-warp concentration and balance (Wang et al., DATE 2015), on strides whose outcome can be proven."""
+"""Test intra-warp concentration and balance (Wang et al., DATE 2015) on strides with provable results."""
 
 import numpy as np
 import pytest
@@ -18,12 +18,12 @@ BELOW_A_STRIDE = st.integers(0, (1 << 50) - 1)
 
 
 def column(stride, index, base=0, sets=32):
-    """Concentration of one load whose 32 lanes are `stride` bytes apart."""
+    """Return the concentration of one load whose 32 lanes are `stride` bytes apart."""
     return intra_warp_concentration([(base + LANES * stride) // 128], index, sets)
 
 
 def without_carry(stride, low, high):
-    """A base that the lane number is laid over, bit by bit: its own bits are below or above the lane's."""
+    """Return a base address whose bits are all below or above those of the lane number."""
     return low % stride + high * 32 * stride
 
 

@@ -1,4 +1,4 @@
-"""Locality: classes of re-references, types of lines and reuse distances, against an oracle that looks back."""
+"""Test locality (classes of re-references, types of lines, reuse distances) against an oracle that looks back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import tracegen
 from rdmodel.locality_analysis import classify as classify_module
 from rdmodel.locality_analysis._locality import Accesses
 from rdmodel.locality_analysis.concentration import balance, concentration_by_load
-from rdmodel.locality_analysis.values import TYPES, Locality, ReReferences
+from rdmodel.locality_analysis.values import LINE_TYPES, Locality, ReReferences
 from rdmodel.simulator import simulate as simulate_module
 from rdmodel.trace import Op
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
@@ -33,7 +33,7 @@ Row = tuple[int, int, int, int, int, int, int]
 
 
 def classify(rows: Iterable[Row], sms: int = 3, pieces: Iterable[int] = ()) -> Locality:
-    """Return what rdmodel says about rows that come in pieces."""
+    """Return the locality of rows that are fed in pieces."""
     array = np.array(list(rows), np.int64).reshape(-1, 7)
     accesses = Accesses(sms)
     for part in np.split(array, sorted(min(at, len(array)) for at in pieces)):
@@ -72,13 +72,13 @@ def type_of(accesses: list[Row]) -> str:
 
 
 def distances_of(stream: list[int], line: int) -> list[int]:
-    """Return how many distinct other lines lie between any two neighbouring accesses to a line."""
+    """Return the number of distinct other lines between any two neighbouring accesses to a line."""
     at = [i for i, other in enumerate(stream) if other == line]
     return [len(set(stream[i + 1 : j])) for i, j in pairwise(at)]
 
 
 def stays_of(accesses: list[Row]) -> list[int]:
-    """Return how many accesses a line had from each miss to the next; hits before the first count as a stay."""
+    """Return the accesses of a line from each miss to the next; hits before the first miss count as a stay."""
     stays: list[int] = []
     for row in accesses:
         if row[5] == MISS or not stays:
@@ -88,13 +88,13 @@ def stays_of(accesses: list[Row]) -> list[int]:
 
 
 def expected(rows: list[Row]) -> dict:
-    """Return all that `facts` does, the long way."""
+    """Return what `facts` returns, computed by looking back at each access."""
     classes = [class_of(rows, at) for at in range(len(rows))]
     of_line = defaultdict(list)
     for row in rows:
         of_line[row[0], row[4]].append(row)
     streams = {sm: [row[4] for row in rows if row[0] == sm] for sm in {row[0] for row in rows}}
-    distances: dict[str, list[int]] = {name: [] for name in TYPES}
+    distances: dict[str, list[int]] = {name: [] for name in LINE_TYPES}
     brought = defaultdict(Counter)
     for (sm, line), accesses in of_line.items():
         distances[type_of(accesses)] += distances_of(streams[sm], line)
@@ -120,7 +120,7 @@ def expected(rows: list[Row]) -> dict:
 
 
 def facts(found: Locality) -> dict:
-    """Return what a locality says, in the oracle's words."""
+    """Return a locality in the terms of the oracle."""
     return {
         "classes": +Counter({"first": found.first_touches, **found.unbounded.to_dict()}),
         "served": +Counter(found.bounded.to_dict()),

@@ -57,7 +57,7 @@ def forever(batch: object, count: int) -> Iterator[float]:
         yield from batch(count).tolist()
 
 
-Requests = dict[int, list[reference.Request]]
+Requests = dict[int, list[reference.L2Request]]
 
 
 def expected(

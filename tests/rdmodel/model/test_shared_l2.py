@@ -60,7 +60,7 @@ def run(program: list[list[Instructions]], warps: int, gpu: GPU, seed: int = 0, 
     return predict(trace, gpu, seed=seed, l2=True, **options)
 
 
-def requests_of(program, warps, gpu, seed, **options) -> list[list[reference.Request]]:
+def requests_of(program, warps, gpu, seed, **options) -> list[list[reference.L2Request]]:
     requests: Requests = {}
     expected(make_trace(program, warps), program, gpu, Options(**options).resolve(gpu), seed, requests)
     return [requests[sm] for sm in sorted(requests)]
@@ -81,7 +81,7 @@ def counted(l2: object) -> dict[str, float]:
     l2=l2s(),
 )
 def test_the_compiled_cache_equals_lists_of_lines(logs, l2):
-    logs = [sorted((reference.Request(*one) for one in log), key=lambda one: one.time) for log in logs]
+    logs = [sorted((reference.L2Request(*one) for one in log), key=lambda one: one.time) for log in logs]
     merged = sorted((request.time, sm, place) for sm, log in enumerate(logs) for place, request in enumerate(log))
     served = [logs[sm][place] for _, sm, place in merged]
     sets = l2.sets(LINE)

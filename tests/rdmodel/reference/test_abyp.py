@@ -1,4 +1,4 @@
-"""Adaptive bypassing on the cycle-by-cycle machine, derived by hand: one warp, and mostly one set of one way."""
+"""Test `abyp` on the reference machine against results derived by hand: one warp, and mostly one set of one way."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Access pattern-aware cache management on the cycle-by-cycle machine, derived by hand.
+"""Test `apcm` (access pattern-aware cache management) on the reference machine against results derived by hand.
 
-Loads are told apart by their program counters. Most tests have one warp that is monitored, and one after it, in a block
-of its own, that shows what has been learned: load 1 is the one that the test is about, load 2 often the one that uses
-its lines last, and of loads from 7 on nothing is known. An L1 of one set begins with what the first warp left there.
+Loads are identified by their program counters. Most tests have one monitored warp and a second one after it, in another
+block, whose accesses show what the policy has learnt. Load 1 is the subject of the test, and load 2 often the last one
+to use its lines; nothing is known of loads from 7 on. In an L1 of one set, the second warp begins with the lines that
+the first one left there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ USED_IN_A_LOOP = chain(0, 0, pc=1)
 
 
 def learned(monitored, *program, ways=1, allocate="miss", **options):
-    """Return what becomes of the accesses of a warp that runs after the monitored one, in an L1 of one set."""
+    """Return the outcomes of a warp that runs after the monitored one, in an L1 of one set."""
     gpu = machine(sets=1, ways=ways, l1={"allocate": allocate})
     outcome = simulated([[list(monitored)], [list(program)]], APCM(**options), gpu=gpu)
     return outcomes(outcome)[sum(len(one.lines) for one in monitored) :]

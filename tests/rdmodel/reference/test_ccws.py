@@ -1,8 +1,8 @@
-"""Cache-conscious warp scheduling on the cycle-by-cycle machine, derived by hand.
+"""Test `ccws` (cache-conscious warp scheduling) on the reference machine against results derived by hand.
 
-Data come 50 cycles after the access, so that loads that need each other issue at 0, 51, 102 and so on, and the last one
-of n accesses the L1 at 51 (n - 1) + 1. In all other cycles but 0 another warp, the watcher, executes other
-instructions, until it wants to load in the cycle after that access.
+Data arrive 50 cycles after the access. So loads that need each other issue at 0, 51, 102 and so on, and the last of n
+loads accesses the L1 at 51 (n - 1) + 1. In all other cycles but 0 a second warp, the watcher, executes non-memory
+instructions, until it tries to load in the cycle after that access.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALWAYS = {"throttle": 1000}
 
 
 def watched(*instructions, gap, **options):
-    """Return when the watcher loads, after so many other instructions, beside a warp."""
+    """Return the cycle in which the watcher loads after `gap` others, beside a warp with `instructions`."""
     block = [list(instructions), [load(5, gap=gap)]]
     outcome = simulated([block], CCWS(**options), gpu=machine(sets=1, ways=1), sched="lrr", memory=50)
     return next(t for t, slot in issued(outcome) if slot == 1)
@@ -111,14 +111,14 @@ def test_a_loss_lowers_no_score(active, score):
     scores = Scores(CCWS(throttle=1))
     warps = [Warp(slot, slot, Owner(0, slot), [load(0)]) for slot in range(2)]
     for warp in warps:
-        scores.begin(warp.owner)
-    scores.lose(warps[0].owner, 7)
-    scores.lose(warps[0].owner, 8)
-    scores.miss(warps[0].owner, 7, active, 2)
-    scores.miss(warps[0].owner, 8, 1, 1000)
+        scores.add_warp(warp.owner)
+    scores.record_lost_line(warps[0].owner, 7)
+    scores.record_lost_line(warps[0].owner, 8)
+    scores.record_miss(warps[0].owner, 7, active, 2)
+    scores.record_miss(warps[0].owner, 8, 1, 1000)
     waits = 0
     while len(scores.may_load) < 2:
-        scores.decide(warps)
+        scores.choose_loaders(warps)
         waits += len(scores.may_load) < 2
         scores.decay()
     assert waits == score - 100

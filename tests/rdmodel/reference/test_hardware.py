@@ -1,4 +1,4 @@
-"""The definition `hardware` of the reference, option by option, with outcomes derived by hand."""
+"""Test the reference of the definition `hardware`, option by option, against outcomes derived by hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def play(
     cache: dict[str, Any] | None = None,
     **changes: Any,
 ) -> tuple[Tries, Counts]:
-    """(time, warp, line, outcome) of every try in one set; a miss takes 10, a hit 2 by default."""
+    """Return (time, warp, line, outcome) of every try in one set; a miss takes 10 steps, a hit 2 by default."""
     geometry = CacheConfig(size=128 * ways, ways=ways, index=Linear(), **(cache or {}))
     chosen: dict[str, Any] = {"lat_min": 10, "hit_latency": 2, "sched": "fifo", **changes}
     options = Options(sigma=0.0, **chosen)

@@ -1,4 +1,4 @@
-"""Laws of the reference: what must hold for every stream, cache and option, and the dispatcher."""
+"""Test laws of the reference model that hold for every stream, cache and option, and the dispatcher."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def model(
 
 
 def issued(blocks: list[Block], options: Options) -> list[int]:
-    """The lines of all instructions that use the cache."""
+    """Return the lines of all instructions that use the cache."""
     flat = chain.from_iterable(chain.from_iterable(blocks))
     return [line for i in flat if i.op == Op.LOAD or options.stores == "allocate" for line in i.lines]
 
@@ -238,7 +238,7 @@ def block(number: int, loads: int = 1) -> Block:
 
 
 def dispatch(blocks: list[Block], *, slots: int = 1, sms: int = 2, per_sm: int | None = None) -> list[list[int]]:
-    """The blocks that each SM ran, in the order of their first loads; a load takes 10 steps."""
+    """Return the blocks that each SM ran, in the order of their first loads; a load takes 10 steps."""
     cache = CacheConfig(size=128 * 64, ways=64, index=Linear())
     options = Options(lat_min=10, sigma=0.0, hit_latency=0, sched="fifo")
     logs: list[Log] = [[] for _ in range(sms)]
@@ -272,7 +272,7 @@ def test_waves_of_several_sms_are_independent() -> None:
 
 
 def recorded(sm: SM, given: list[Block]) -> SM:
-    """`sm`, with the blocks it is given noted in `given`."""
+    """Wrap `sm` so that the blocks that it is given are appended to `given`."""
     try:
         now = next(sm)
         while True:

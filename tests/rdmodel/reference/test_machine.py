@@ -1,10 +1,10 @@
-"""The cycle-by-cycle machine does what was derived by hand, and keeps its invariants on random programs.
+"""Test the reference machine against results derived by hand, and its invariants on random programs.
 
-Unless a test says otherwise, all clocks are equal, so that crossbar, L2 and DRAM cycles are SM cycles, and there is
-one scheduler, one place in the LD/ST queue, one slice. An instruction without a gap issues at t = 0 and makes its first
-access at t = 1. Through the crossbar (32 bytes wide, latency 8) a read that is sent at t is one flit and reaches the
-slice at t + 8 + 1; a write of 8 + 128 bytes is 5 flits, and so is a response, which takes 8 + 5 cycles. A row that the
-DRAM begins to open at d is precharged first: activate at d + tRP = d + 12, column 12 later, data 12 + 4 after that.
+Unless a test says otherwise, all clocks are equal, so that crossbar, L2 and DRAM cycles are SM cycles. There is one
+scheduler, one place in the load/store queue, and one slice. An instruction without a gap issues at t = 0 and makes its
+first access at t = 1. Through the crossbar (32 bytes wide, latency 8), a read that is sent at t is one flit and reaches
+the slice at t + 8 + 1. A write of 8 + 128 bytes is 5 flits, and so is a response, which takes 8 + 5 cycles. A row that
+the DRAM begins to open at d is precharged first: activate at d + tRP = d + 12, column 12 later, data 12 + 4 after that.
 """
 
 from __future__ import annotations
@@ -617,7 +617,7 @@ def test_a_full_dram_queue_stops_the_slice_until_a_column_command():
 
 
 def test_a_machine_in_which_nothing_happens_for_too_long_is_an_error(monkeypatch):
-    monkeypatch.setattr(machine_run, "PATIENCE", 50)
+    monkeypatch.setattr(machine_run, "MAX_IDLE_CYCLES", 50)
     with pytest.raises(SimulationError, match="since cycle 1"):
         one_warp(load(0), memory=100)
 

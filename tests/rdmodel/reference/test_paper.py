@@ -1,4 +1,4 @@
-"""The definition `paper` of the reference, option by option, with outcomes derived by hand."""
+"""Test the reference of the definition `paper`, option by option, against outcomes derived by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def play(
     cache: dict[str, Any] | None = None,
     **changes: Any,
 ) -> tuple[list[tuple[int, int, int, str]], Counts]:
-    """(time, warp, line, outcome) of every try in one set; a miss takes 10, a hit 0 by default."""
+    """Return (time, warp, line, outcome) of every try in one set; a miss takes 10 steps, a hit 0 by default."""
     geometry = CacheConfig(size=128 * ways, ways=ways, index=Linear(), **(cache or {}))
     chosen: dict[str, Any] = {"lat_min": 10, "hit_latency": 0, **changes}
     options = Options(definition="paper", sigma=0.0, **chosen)

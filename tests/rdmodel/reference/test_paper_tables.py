@@ -1,7 +1,7 @@
-"""The worked examples of Nugteren et al. (HPCA 2014): tables 2 to 5 and figure 7, replayed by the reference.
+"""Replay the worked examples of Nugteren et al. (HPCA 2014) with the reference model: tables 2 to 5 and figure 7.
 
-In the tables every thread is a warp of its own, a line has 4 elements, and threads take turns without
-waiting. The paper calls a request that merges with one in flight a miss as well.
+In the tables every thread is a warp, a line has 4 elements, and threads take turns without waiting. The paper calls a
+request that merges with one in flight a miss as well.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def threads_0_and_2() -> list[list[Instruction]]:
 
 
 def rows(log: Log, threads: list[int]) -> list[dict[str, Any]]:
-    """The log in the shape of the rows of table 5."""
+    """Return the log in the form of the rows of table 5."""
     result = []
     instruction: Counter[int] = Counter()
     for t in tries(log):

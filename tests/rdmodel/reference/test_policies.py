@@ -1,8 +1,8 @@
-"""Cache-management policies of the cycle-by-cycle machine do what was derived by hand, and keep its invariants.
+"""Test the policies of the reference machine against results derived by hand, and its invariants under policies.
 
-As in test_reference_machine.py there is one scheduler and one place in the LD/ST queue, two sets of two ways, if
-nothing else is said, and data come 10 cycles after the access, hits after 3. An instruction that issues at t accesses
-the L1 at t + 1.
+Unless a test says otherwise, there are, as in test_machine.py, one scheduler, one place in the load/store queue and two
+sets of two ways. Data arrive 10 cycles after the access, hits after 3. An instruction that issues at t accesses the L1
+at t + 1.
 """
 
 from __future__ import annotations
@@ -608,10 +608,10 @@ CONSERVED = settings(max_examples=150, deadline=None)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def impatience():
-    """Nothing happens for so long only in a machine at a standstill."""
+def short_idle_limit():
+    """Lower `MAX_IDLE_CYCLES`: in these tests, only a machine at a standstill has so many cycles without an event."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine_run, "PATIENCE", 5000)
+        patch.setattr(machine_run, "MAX_IDLE_CYCLES", 5000)
         yield
 
 

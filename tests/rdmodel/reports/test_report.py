@@ -159,7 +159,7 @@ def test_a_mistake_is_told_by_its_name(error, said, call):
 
 
 def test_an_observer_and_sectors_do_not_go_together():
-    with pytest.raises(ConfigError, match="observe: not together with sectors"):
+    with pytest.raises(ConfigError, match="observe cannot be combined with sectors"):
         rd.compare(kernel(), GPU, sectors=True, observe=lambda rows: None)
 
 
