@@ -74,13 +74,14 @@ class Tokens(Throttle):
     """``pcal``: the oldest warps may, the next ones must not allocate."""
 
     def __init__(self, policy: PCAL) -> None:
-        self._policy = policy
+        assert not isinstance(policy.tokens, str)
+        self._tokens, self._extra = policy.tokens, policy.extra
 
     def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
         """Return what a warp of an SM may do now."""
-        if rank < self._policy.tokens:
+        if rank < self._tokens:
             return Permit.ALLOCATE
-        return Permit.PASS if rank < self._policy.tokens + self._policy.extra else Permit.WAIT
+        return Permit.PASS if rank < self._tokens + self._extra else Permit.WAIT
 
 
 class CoresSampling(Throttle):
