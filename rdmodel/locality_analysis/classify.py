@@ -26,7 +26,8 @@ from rdmodel.locality_analysis.values import (
 )
 from rdmodel.presets import gpu as find_gpu
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator.simulate import make_options, simulate
+from rdmodel.simulator.options import configure
+from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
 
 BUCKETS = 64
@@ -46,10 +47,9 @@ def locality(
     Arguments and errors are those of `simulate`, with `TraceError` also where nothing is loaded. Besides what the
     simulation needs, time O(transactions log distinct lines) and memory O(distinct lines x SMs).
     """
-    machine = find_gpu(gpu)
-    sms = make_options(options).resolve(machine).sms
-    assert sms is not None
-    accesses = Accesses(sms)
+    machine, resolved = configure(find_gpu(gpu), options)
+    assert resolved.sms is not None
+    accesses = Accesses(resolved.sms)
     result = simulate(trace, machine, seed=seed, check=check, progress=progress, observe=accesses.feed, **options)
     return locality_of(accesses, result, trace, machine.l1)
 
