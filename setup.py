@@ -16,7 +16,7 @@ for package, names in {
     "rdmodel.trace": ("_coalesce",),
     "rdmodel.reuse": ("_shards",),
     "rdmodel.model": ("_core", "_model", "_l2"),
-    "rdmodel.simulator": ("_network", "_loadstore", "_reorder", "_engine"),
+    "rdmodel.simulator": ("_network", "_loadstore", "_reorder", "_scheduling", "_inspection", "_engine"),
     "rdmodel.locality_analysis": ("_locality",),
     "tracegen.formats": ("_trc", "_nvbit", "_ppt", "_accelsim", "_accelsim_out"),
     "tracegen.formats.ordering": ("_gather",),

@@ -64,8 +64,9 @@ def measure(kernel: str, sizes: Mapping[str, int], repeat: int) -> dict[str, flo
     simulated, predicted, transactions = [], [], 0.0
     for _ in range(repeat):
         start = time.perf_counter()
-        transactions = rd.simulate(trace, GPU).transactions
+        result = rd.simulate(trace, GPU)
         simulated.append(time.perf_counter() - start)
+        transactions = result.transactions + result.stores
         predicted.append(seconds(lambda: rd.predict(trace, GPU)))
     took, other = statistics.median(simulated), statistics.median(predicted)
     return {
@@ -81,8 +82,8 @@ CHILD = """
 import sys, time, rdmodel as rd, tracegen
 trace = tracegen.kernel("gemm", NI=int(sys.argv[1]), NJ=int(sys.argv[2]), NK=int(sys.argv[3]))
 start = time.perf_counter()
-transactions = rd.simulate(trace, sys.argv[4]).transactions
-print(transactions, time.perf_counter() - start)
+result = rd.simulate(trace, sys.argv[4])
+print(result.transactions + result.stores, time.perf_counter() - start)
 """
 
 

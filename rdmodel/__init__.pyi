@@ -12,8 +12,6 @@ from rdmodel.comparison.nsight import read_ncu as read_ncu
 from rdmodel.comparison.values import Agreement as Agreement
 from rdmodel.comparison.values import Comparison as Comparison
 from rdmodel.comparison.values import agreement as agreement
-from rdmodel.contests.combinations import Combination as Combination
-from rdmodel.contests.combinations import combination as combination
 from rdmodel.contests.contest import Contest as Contest
 from rdmodel.contests.contest import contest as contest
 from rdmodel.errors import ConfigError as ConfigError
@@ -36,6 +34,8 @@ from rdmodel.locality_analysis.concentration import intra_warp_concentration as 
 from rdmodel.locality_analysis.values import Locality as Locality
 from rdmodel.model.options import Options as Options
 from rdmodel.model.predict import predict as predict
+from rdmodel.policies.combinations import Combination as Combination
+from rdmodel.policies.combinations import combination as combination
 from rdmodel.reports.kernel_report import KernelReport as KernelReport
 from rdmodel.reports.report import Report as Report
 from rdmodel.reports.run import report as report

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from rdmodel.locality_analysis.classify import locality
 from rdmodel.model.options import Options
 from rdmodel.model.predict import predict
 from rdmodel.model.round_robin import ROUND_ROBIN_OPTIONS, kernel_histogram, round_robin_machine
-from rdmodel.policies import Linear, Policy, remember
+from rdmodel.policies import IndexFunction, Linear, Policy, remember
+from rdmodel.policies.combinations import combination
 from rdmodel.results.describe import describe
 from rdmodel.results.simulation import Simulation
 from rdmodel.reuse.histogram import INFINITE, Histogram
@@ -58,12 +60,13 @@ def run_simulate(arguments: argparse.Namespace) -> None:
     """Simulate every kernel or trace given."""
     with budget_of(arguments) as budget:
         results = _run_launches(arguments, simulate, lambda result: result, budget)
-        print_results(arguments, results, simulation)
+        print_results(arguments, results, partial(simulation, index=combination(arguments.policies).index))
 
 
 def run_locality(arguments: argparse.Namespace) -> None:
     """Classify the loads of every kernel or trace given."""
-    print_results(arguments, _run_launches(arguments, locality, lambda result: result.simulation), locality_text)
+    results = _run_launches(arguments, locality, lambda result: result.simulation)
+    print_results(arguments, results, partial(locality_text, index=combination(arguments.policies).index))
 
 
 def _run_launches(
@@ -77,7 +80,7 @@ def _run_launches(
     options = simulation_options(arguments)
     results = []
     for source in arguments.sources:
-        learnt: dict[str, Sequence[Policy | str]] = {}
+        learnt: dict[str, Sequence[Policy | IndexFunction | str]] = {}
         for trace in open_sources(source, arguments, budget):
             policies = learnt.get(trace.launch.kernel, arguments.policies)
             if budget.limit is not None:

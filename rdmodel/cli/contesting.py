@@ -1,4 +1,4 @@
-"""`rdmodel policies`: combinations of policies side by side, or the list of what there is."""
+"""Run `rdmodel policies`: simulate combinations of policies side by side, or list all policies."""
 
 from __future__ import annotations
 
@@ -10,47 +10,63 @@ from rdmodel.cli.arguments import simulation_options
 from rdmodel.cli.output import print_csv, print_json
 from rdmodel.cli.progress_line import Progress
 from rdmodel.cli.sources import machine, open_sources, open_suite
-from rdmodel.contests.combinations import COMBINATIONS, Combination, combination, combinations
 from rdmodel.contests.contest import Contest, contest
 from rdmodel.errors import ConfigError
 from rdmodel.plots import charts
 from rdmodel.policies import POLICIES
+from rdmodel.policies.combinations import COMBINATIONS, Combination, combination, combinations
 from rdmodel.trace import Trace
 
 SWEEP = "swl:best"
-"""What stands for static limits by default: they have no default of their own."""
+"""The default combination with static limits; `swl` has no default limit."""
 
-BAR = 24
-"""Characters of the progress bar."""
+BAR_WIDTH = 24
+"""Width of the progress bar in characters."""
 
 
 def run_policies(arguments: argparse.Namespace) -> None:
     """Run policies side by side on kernels; without kernels, list them."""
-    if arguments.sources or arguments.suite is not None:
+    kernels = arguments.sources or arguments.suite is not None
+    if arguments.list:
+        _refuse_with_list(arguments)
+        if arguments.json:
+            print_json(text_contest.choice_rows())
+        else:
+            print(text_contest.choices_text())
+    elif kernels:
         _contest(arguments)
-        return
-    for option in ("combinations", "csv", "plot"):
-        if getattr(arguments, option):
-            raise ConfigError("KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite NAME")
-    if arguments.json:
-        print_json(text_contest.policies())
     else:
-        print(text_contest.listing())
+        for option in ("combinations", "csv", "plot"):
+            if getattr(arguments, option):
+                raise ConfigError("KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite NAME")
+        if arguments.json:
+            print_json(text_contest.policy_rows())
+        else:
+            print(text_contest.listing_text())
+
+
+def _refuse_with_list(arguments: argparse.Namespace) -> None:
+    """Raise `ConfigError` for options that need a kernel."""
+    given = {"KERNEL_OR_FILE": arguments.sources, "--suite": arguments.suite, "--policies": arguments.combinations}
+    given |= {"--csv": arguments.csv, "--plot": arguments.plot}
+    for name, value in given.items():
+        if value:
+            raise ConfigError(f"--list cannot be combined with {name}: it runs no kernel")
 
 
 def _contest(arguments: argparse.Namespace) -> None:
-    """Run a contest; what is finished is printed even if the rest cannot be."""
+    """Run a contest; print the finished runs even if the rest fails."""
     if arguments.plot is not None:
         charts.check_path(arguments.plot)
     wanted = _wanted(arguments.combinations)
     gpu = machine(arguments)
     finished: list[Contest] = []
 
-    def keep(one: Contest) -> None:
-        finished[:] = [one]
+    def keep(result: Contest) -> None:
+        finished[:] = [result]
 
     try:
-        with Bar("policies") as bar:
+        with ContestBar("policies") as bar:
             options = simulation_options(arguments)
             contest(_traces(arguments), wanted, gpu, n_jobs=arguments.jobs, progress=bar, so_far=keep, **options)
     finally:
@@ -59,10 +75,10 @@ def _contest(arguments: argparse.Namespace) -> None:
 
 
 def _wanted(texts: Sequence[str] | None) -> list[Combination]:
-    """Return the combinations that are asked for; by default, all that need no options."""
+    """Return the combinations in `texts`; by default, all that need no options."""
     if texts is not None:
-        return [one for text in texts for one in combinations(text)]
-    alone = [name for name, cls in POLICIES.items() if not text_contest.required(cls)]
+        return [entry for text in texts for entry in combinations(text)]
+    alone = [name for name, cls in POLICIES.items() if not text_contest.required_options(cls)]
     return [combination(text) for text in (SWEEP, *alone, *COMBINATIONS)]
 
 
@@ -75,24 +91,24 @@ def _traces(arguments: argparse.Namespace) -> Iterator[Trace]:
 
 
 def _print(arguments: argparse.Namespace, result: Contest) -> None:
-    """Print a contest in the form that is asked for, and draw it if that is asked for."""
+    """Print a contest as JSON, CSV or text, and draw it if a plot was requested."""
     if arguments.json:
         print_json(result.to_dict())
     elif arguments.csv:
         print_csv(result.to_rows())
     else:
-        print(text_contest.contest(result))
+        print(text_contest.contest_text(result))
     if arguments.plot is not None:
         charts.bars(result, arguments.plot)
 
 
-class Bar(Progress):
+class ContestBar(Progress):
     """Progress over runs, which end in any order."""
 
     def describe(self, done: int, total: int) -> str:
-        """Return a bar, and how many runs are finished."""
-        return f"[{'#' * (BAR * done // total):.<{BAR}}] {done} of {total} runs"
+        """Return a bar and the number of finished runs."""
+        return f"[{'#' * (BAR_WIDTH * done // total):.<{BAR_WIDTH}}] {done} of {total} runs"
 
 
 COMMANDS = {"policies": run_policies}
-"""What runs this command."""
+"""The function that runs each command of this module."""

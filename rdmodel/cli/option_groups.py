@@ -246,8 +246,9 @@ def add_policies(parser: Parser) -> None:
         dest="policies",
         action="append",
         default=[],
-        metavar="NAME[:OPTION=VALUE,...]",
-        help="a policy of cache management: swl:warps=4 (repeatable, one of a kind); rdmodel policies lists them",
+        metavar="NAME[:OPTION=VALUE,...][+...]",
+        help="cache management: swl:warps=4, dwt-cs+pric, dwt-pric (repeatable, one policy of a kind); all names: "
+        "rdmodel policies --list",
     )
 
 
@@ -262,6 +263,7 @@ def add_contest(parser: Parser) -> None:
         help="combinations: swl:best,streaming-bypass+index:pric (repeatable); default: all at their defaults",
     )
     _add_suite(group, "run the kernels of a suite at its sizes: all, or those that are named")
+    group.add_argument("--list", action="store_true", help="list all policies and combinations, one line each")
     group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="processes; default: one for each core (-1)")
     group.add_argument("--plot", metavar="FILE", help="draw the relative IPC as bars: .svg, .png or .pdf")
 

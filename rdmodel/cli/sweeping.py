@@ -14,7 +14,7 @@ from rdmodel import presets
 from rdmodel.answers.store import Answers
 from rdmodel.cli import text_sweep
 from rdmodel.cli.arguments import machine_assignments
-from rdmodel.cli.contesting import BAR
+from rdmodel.cli.contesting import BAR_WIDTH
 from rdmodel.cli.option_groups import DEFAULT_GPU
 from rdmodel.cli.output import print_csv, print_json
 from rdmodel.cli.progress_line import Progress
@@ -131,7 +131,7 @@ class Bar(Progress):
 
     def describe(self, done: int, total: int) -> str:
         """Return a bar, and how many points are finished."""
-        return f"[{'#' * (BAR * done // max(1, total)):.<{BAR}}] {done:,} of {total:,} points"
+        return f"[{'#' * (BAR_WIDTH * done // max(1, total)):.<{BAR_WIDTH}}] {done:,} of {total:,} points"
 
     def tell_interruption(self, kept: bool) -> None:
         """Say what is left of the work."""

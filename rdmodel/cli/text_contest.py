@@ -1,4 +1,4 @@
-"""Policies side by side, and what policies there are, as text."""
+"""Print a contest of policies, and lists of all policies, as text."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Any
 
 from rdmodel.cli.text import count, percent, subject, table
 from rdmodel.cli.text_simulation import found
-from rdmodel.contests.combinations import BASELINE, COMBINATIONS
 from rdmodel.contests.contest import Contest
 from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
+from rdmodel.policies.combinations import BASELINE, COMBINATIONS, INDEX_PREFIX
 from rdmodel.results.simulation import Simulation
 
-SOURCE = re.compile(r"^(.*) \((.*)\)\.$")
-"""The first line of a policy's docstring: what it does, and where it is from."""
+DESCRIPTION_AND_SOURCE = re.compile(r"^(.*) \((.*)\)\.$")
+"""The first line of a policy's docstring: a description, and a source in brackets."""
+
+NO_POLICIES = "no policies: what the others are relative to"
 
 Row = tuple[str, str, str, str, str, str]
 
 
-def contest(result: Contest) -> str:
+def contest_text(result: Contest) -> str:
     """Return a contest: a part for each kernel with a line for each combination, and the means over several kernels."""
     first = next(iter(result.simulations[0].values()))
     sections = [_kernel(result, number) for number in range(len(result.simulations))]
@@ -33,26 +35,26 @@ def contest(result: Contest) -> str:
     return f"{_heading(first)}\n\n{table(rows, right=(1, 2, 3, 4))}\n\n{_times(result)}\n\n{_legend()}"
 
 
-def _heading(one: Simulation) -> str:
-    sms = "1 SM" if one.sms == 1 else f"{one.sms} SMs"
-    return f"policies on {one.gpu}, {sms}, scheduler {one.config['options']['sched']}"
+def _heading(run: Simulation) -> str:
+    sms = "1 SM" if run.sms == 1 else f"{run.sms} SMs"
+    return f"policies on {run.gpu}, {sms}, scheduler {run.config['options']['sched']}"
 
 
 def _kernel(result: Contest, number: int) -> list[Row]:
     runs = result.simulations[number]
     name = subject(result.kernels[number], next(iter(runs.values())).config)
     rows: list[Row] = [(f"  {name}", "relative", "IPC", "miss rate", "bypassed", "")]
-    for one in result.names:
-        ratio = result.relative_ipc(one)[number]
-        rows.append((f"    {one}", "-" if ratio is None else f"{ratio:.3f}", *_numbers(runs.get(one))))
+    for combination in result.names:
+        ratio = result.relative_ipc(combination)[number]
+        rows.append((f"    {combination}", "-" if ratio is None else f"{ratio:.3f}", *_numbers(runs.get(combination))))
     return rows
 
 
 def _numbers(run: Simulation | None) -> tuple[str, str, str, str]:
-    """Return IPC, miss rate, share of bypassed loads, and what was found; dashes for a run that is missing."""
+    """Return IPC, miss rate, share of bypassed loads and limits that were found; dashes for a run that is missing."""
     if run is None:
         return "-", "-", "-", "not finished"
-    bypassed = percent(run.bypassed, run.loads + run.bypassed)
+    bypassed = percent(run.bypassed, run.transactions)
     return f"{run.ipc:,.2f}", percent(run.misses.total, run.loads), bypassed, found(run)
 
 
@@ -68,7 +70,7 @@ def _means(result: Contest) -> list[Row]:
 
 
 def _times(result: Contest) -> str:
-    runs = [run for one in result.simulations for run in one.values()]
+    runs = [run for by_name in result.simulations for run in by_name.values()]
     seconds = sum(run.seconds + run.trace_seconds for run in runs)
     return f"  time: {count(len(runs))} runs, {seconds:.2f} s of work"
 
@@ -80,44 +82,74 @@ def _legend() -> str:
     )
 
 
-# ---- what there is
+# ---- listings
 
 
-def required(cls: type[Policy | IndexFunction]) -> list[str]:
+def required_options(cls: type[Policy | IndexFunction]) -> list[str]:
     """Return the options of a policy, or of an index function, that have no default."""
     return [f.name for f in fields(cls) if f.default is MISSING]  # type: ignore[arg-type]
 
 
-def policies() -> list[dict[str, Any]]:
-    """Return every policy with its kind, options and defaults, what it does and where it is from, as plain values."""
-    return [
-        {
-            "name": cls.name,
-            "kind": cls.kind,
-            "required": required(cls),
-            "defaults": {f.name: f.default for f in fields(cls) if f.default is not MISSING},  # type: ignore[arg-type]
-            **_described(cls),
-        }
-        for cls in POLICIES.values()
+def policy_rows() -> list[dict[str, Any]]:
+    """Return every policy with its kind, options, defaults, description and source, as plain values."""
+    return [_row(cls, cls.name, cls.kind) for cls in POLICIES.values()]
+
+
+def choice_rows() -> list[dict[str, Any]]:
+    """Return every policy, index function and named combination as plain values."""
+    indices = [
+        _row(cls, f"{INDEX_PREFIX}:{name}", "index")
+        for name, cls in INDEX_FUNCTIONS.items()
+        if not required_options(cls)
     ]
+    combinations = [
+        {
+            "name": name,
+            "kind": "combination",
+            "stands_for": text,
+            "description": f"Stands for {text}" if text else NO_POLICIES,
+        }
+        for name, text in COMBINATIONS.items()
+    ]
+    return [*policy_rows(), *indices, *combinations]
 
 
-def listing() -> str:
-    """Return the policies, the index functions and the named combinations."""
+def choices_text() -> str:
+    """Return every policy, index function and named combination with its description, one line each."""
+    rows = [("name", "kind", "description")]
+    return table(rows + [(row["name"], row["kind"], row["description"]) for row in choice_rows()])
+
+
+def listing_text() -> str:
+    """Return the policies with their options and sources, the index functions and the named combinations."""
     rows = [("policy", "kind", "options", "source")]
-    rows += [(one["name"], one["kind"], _options(one), one["source"]) for one in policies()]
-    index = ("index:NAME", "index", " ".join(name for name, cls in INDEX_FUNCTIONS.items() if not required(cls)), "")
+    rows += [(row["name"], row["kind"], _options(row), row["source"]) for row in policy_rows()]
+    functions = " ".join(name for name, cls in INDEX_FUNCTIONS.items() if not required_options(cls))
+    rows.append((f"{INDEX_PREFIX}:NAME", "index", functions, ""))
     named = [("combination", "stands for")]
-    named += [(name, text or "no policies: what the others are relative to") for name, text in COMBINATIONS.items()]
-    return f"{table([*rows, index])}\n\n{table(named)}"
+    named += [(name, text or NO_POLICIES) for name, text in COMBINATIONS.items()]
+    return f"{table(rows)}\n\n{table(named)}"
 
 
-def _options(one: Mapping[str, Any]) -> str:
-    defaults = (f"{name}={str(value).lower()}" for name, value in one["defaults"].items())
-    return " ".join([*(f"{name}=..." for name in one["required"]), *defaults])
+def _row(cls: type[Policy | IndexFunction], name: str, kind: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": kind,
+        "required": required_options(cls),
+        "defaults": {f.name: f.default for f in fields(cls) if f.default is not MISSING},  # type: ignore[arg-type]
+        **_description(cls),
+    }
 
 
-def _described(cls: type[Policy]) -> dict[str, str]:
+def _options(row: Mapping[str, Any]) -> str:
+    defaults = (f"{name}={str(value).lower()}" for name, value in row["defaults"].items())
+    return " ".join([*(f"{name}=..." for name in row["required"]), *defaults])
+
+
+def _description(cls: type[Policy | IndexFunction]) -> dict[str, str]:
+    """Return the first sentence of the docstring, and the source in brackets at the end of its first line."""
     first = (inspect.getdoc(cls) or "").partition("\n")[0]
-    match = SOURCE.match(first)
-    return {"description": match[1], "source": match[2]} if match else {"description": first, "source": ""}
+    match = DESCRIPTION_AND_SOURCE.match(first)
+    if match:
+        return {"description": match[1], "source": match[2]}
+    return {"description": first.removesuffix("."), "source": ""}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rdmodel.cli.text import blocks_of_grid, count, percent, subject, table
 from rdmodel.cli.text_simulation import policies
 from rdmodel.locality_analysis.values import LINE_TYPES, LoadLocality, Locality
+from rdmodel.policies import IndexFunction
 
 CLASSES = {
     "intra_thread": "  intra-thread",
@@ -19,19 +20,19 @@ NAMES = dict(zip(LINE_TYPES, ("streaming", "inter-warp", "intra-warp", "inter+in
 """Types of lines, as they are printed."""
 
 
-def locality(found: Locality) -> str:
+def locality(found: Locality, index: IndexFunction | None = None) -> str:
     """Return a locality: re-references, types of lines, distances, accesses per line, loads, and what they say."""
     parts = [_classes(found), _types(found), _distances(found), _accesses(found), _loads(found), _evictions(found)]
-    return "\n\n".join([_heading(found), *parts, _summary(found)])
+    return "\n\n".join([_heading(found, index), *parts, _summary(found)])
 
 
-def _heading(found: Locality) -> str:
+def _heading(found: Locality, index: IndexFunction | None) -> str:
     run, options = found.simulation, found.simulation.config["options"]
     blocks = blocks_of_grid(sum(sm.blocks for sm in run.per_sm), run.config)
     sms = "1 SM" if run.sms == 1 else f"{run.sms} SMs"
     return (
         f"{subject(run.kernel, run.config)} on {run.gpu}, locality of its loads as simulated\n"
-        f"{sms}: {blocks}, scheduler {options['sched']}{policies(run)}"
+        f"{sms}: {blocks}, scheduler {options['sched']}{policies(run, index)}"
     )
 
 

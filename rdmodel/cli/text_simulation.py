@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from rdmodel.cli.text import blocks_of_grid, count, percent, subject, table
-from rdmodel.contests.combinations import policy_text
+from rdmodel.policies import IndexFunction, Policy
+from rdmodel.policies.combinations import member_text
 from rdmodel.results.simulation import DramCounts, L2Counts, MissLatencies, Simulation, Traffic
 from rdmodel.simulator.options import SimulationOptions
 
@@ -22,8 +23,11 @@ LACKS = {
 """What a request had to wait for, by the names of the counters."""
 
 
-def simulation(result: Simulation) -> str:
-    """Return a simulation: cycles, the L1s and what held them up, what lies behind them, and the rates."""
+def simulation(result: Simulation, index: IndexFunction | None = None) -> str:
+    """Return a simulation: cycles, the L1s and their stalls, the memory behind them, and the rates.
+
+    `index` is the index function that was given with the policies.
+    """
     memory = result.config["options"]["memory"]
     sections = [_cycles(result), _l1(result), _latency(result.miss_latencies), _fails(result), _evictions(result)]
     sections.append(_traffic(result.traffic, memory))
@@ -34,26 +38,28 @@ def simulation(result: Simulation) -> str:
     # One table, so that all sections share their columns.
     rows = [row for section in sections for row in [*section, ("", "", "")]][:-1]
     time = f"  time: trace {result.trace_seconds:.2f} s, simulation {result.seconds:.2f} s"
-    return "\n\n".join([_heading(result), table(rows, right=(1, 2)), time, _rate(result)])
+    return "\n\n".join([_heading(result, index), table(rows, right=(1, 2)), time, _rate(result)])
 
 
-def _heading(result: Simulation) -> str:
+def _heading(result: Simulation, index: IndexFunction | None) -> str:
     options = result.config["options"]
     blocks = blocks_of_grid(sum(sm.blocks for sm in result.per_sm), result.config)
     sms = "1 SM" if result.sms == 1 else f"{result.sms} SMs"
     stores = "" if options["stores"] else ", without stores"
     return (
         f"{subject(result.kernel, result.config)} on {result.gpu}, simulated\n"
-        f"{sms}: {blocks}, scheduler {options['sched']}{stores}, seed {result.seed}{policies(result)}"
+        f"{sms}: {blocks}, scheduler {options['sched']}{stores}, seed {result.seed}{policies(result, index)}"
     )
 
 
-def policies(result: Simulation) -> str:
-    """Return a line with the policies of a run and what they found, and the end of the line before; else nothing."""
-    used = SimulationOptions(policies=result.config["options"]["policies"]).policies
+def policies(result: Simulation, index: IndexFunction | None = None) -> str:
+    """Return a line break and a line with the policies of a run and the limits they found; empty without policies."""
+    used: list[Policy | IndexFunction] = [*SimulationOptions(policies=result.config["options"]["policies"]).policies]
+    if index is not None:
+        used.append(index)
     if not used:
         return ""
-    return f"\npolicies {', '.join(map(policy_text, used))}" + (f"; found {found(result)}" if result.found else "")
+    return f"\npolicies {', '.join(map(member_text, used))}" + (f"; found {found(result)}" if result.found else "")
 
 
 def found(result: Simulation) -> str:
@@ -99,7 +105,7 @@ def _l1(result: Simulation) -> list[Row]:
         ("  associativity", result.misses.associativity),
     ]
     rows = [("  L1", "transactions", "of loads"), *_shares(of_loads, result.loads)]
-    rows.append(("    writes", count(result.writes), ""))
+    rows.append(("    stores", count(result.stores), ""))
     if result.bypassed or result.config["options"]["policies"]:
         rows.append(("    bypassed", count(result.bypassed), ""))
     return rows

@@ -1,8 +1,7 @@
-"""`contest`: combinations of cache-management policies side by side on the same kernels, run in parallel."""
+"""Simulate combinations of cache-management policies side by side on the same kernels, in parallel."""
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
-from rdmodel.contests.combinations import BASELINE, Combination, Wanted, combination
 from rdmodel.errors import ConfigError, suggestion
 from rdmodel.execution.processes import make_picklable, run_in_processes
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
-from rdmodel.policies import SWL, IndexFunction, Policy, policy_of_kind
+from rdmodel.policies import IndexFunction, Policy, policy_of_kind
+from rdmodel.policies.combinations import BASELINE, Combination, CombinationLike, combination
 from rdmodel.results.describe import frame
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator.simulate import make_options, simulate
+from rdmodel.simulator.options import configure
+from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """Combinations of policies on the same kernels; the first, ``none``, is what the others are relative to.
+    """Combinations of policies on the same kernels; the first, ``none``, is the baseline of the others.
 
-    `simulations` holds for each kernel its runs by the combination's name, in the order of `combinations`. All are
-    there, unless the contest is one of those that `contest` shows on its way.
+    `simulations` holds for each kernel its runs by the combination's name, in the order of `combinations`. Runs are
+    missing only from the contests that `contest` passes to `so_far`.
     """
 
     combinations: tuple[Combination, ...]
@@ -40,24 +40,24 @@ class Contest:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the combinations."""
-        return tuple(one.name for one in self.combinations)
+        """Names of the combinations."""
+        return tuple(entry.name for entry in self.combinations)
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The kernels' names."""
+        """Names of the kernels."""
         return tuple(next(iter(runs.values())).kernel for runs in self.simulations)
 
     @property
     def complete(self) -> tuple[bool, ...]:
-        """For each kernel, whether all of its runs are there."""
+        """For each kernel, whether none of its runs is missing."""
         return tuple(len(runs) == len(self.combinations) for runs in self.simulations)
 
     def relative_ipc(self, name: str) -> tuple[float | None, ...]:
         """Return for each kernel the IPC under a combination, by that under ``none``; None where a run is missing."""
         self._check(name)
         pairs = [(runs.get(name), runs.get(BASELINE)) for runs in self.simulations]
-        return tuple(None if one is None or base is None else one.ipc / base.ipc for one, base in pairs)
+        return tuple(None if run is None or base is None else run.ipc / base.ipc for run, base in pairs)
 
     def geometric_mean(self, name: str) -> float | None:
         """Return the geometric mean of `relative_ipc` over the kernels that are complete; None without any."""
@@ -73,11 +73,11 @@ class Contest:
         return f"IPC relative to {BASELINE} over {count} kernel{'' if count == 1 else 's'}: {text or 'nothing to say'}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the contest with all of its runs as plain numbers, strings and dicts, ready for JSON."""
+        """Return the contest with all runs as plain numbers, strings and dicts, ready for JSON."""
         ratios = {name: self.relative_ipc(name) for name in self.names}
         return {
             "baseline": BASELINE,
-            "combinations": [one.to_dict() for one in self.combinations],
+            "combinations": [entry.to_dict() for entry in self.combinations],
             "geometric_mean": {name: self.geometric_mean(name) for name in self.names},
             "kernels": [
                 {
@@ -110,7 +110,7 @@ class Contest:
 
 def contest(
     traces: Trace | Iterable[Trace],
-    policies: Iterable[Wanted],
+    policies: Iterable[CombinationLike],
     gpu: str | GPU = "gtx470-16k",
     *,
     n_jobs: int = -1,
@@ -120,16 +120,41 @@ def contest(
     so_far: Callable[[Contest], None] | None = None,
     **options: Any,
 ) -> Contest:
-    """Simulate every kernel under every combination of policies, and under none.
+    """Simulate every kernel under every combination of policies, and without policies.
 
-    `policies` has texts (``"swl:warps=2+mrpb"``, see `combination`), policies, index functions, sequences of these, or
-    `Combination` objects. `options` are the fields of `SimulationOptions` but for its policies; `seed` and `check` are
-    as in `simulate`. The runs are shared out to `n_jobs` processes (-1: one for each core; 1: none but this one), and
-    the result is the same for any number. `progress` is called with (runs finished, runs in all), `so_far` with a
-    `Contest` of the runs that are finished, after each.
+    Combinations and launches are checked before the first run. The trace of an emulated program is generated only once,
+    in memory.
 
-    Combinations and launches are checked before the first run. The trace of an emulated program is written out, once,
-    in memory. Raises what `simulate` raises.
+    Parameters
+    ----------
+    traces : Trace or iterable of Trace
+        The kernel launches.
+    policies : iterable
+        The combinations: texts such as ``"swl:warps=2+mrpb"``, policies, index functions, sequences of these, or
+        `Combination` objects; see `combination`.
+    gpu : str or GPU
+        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    n_jobs : int
+        Processes that share the runs; -1: one for each core, 1: this process only. The result is the same for any
+        number.
+    seed, check
+        As in `simulate`.
+    progress : callable, optional
+        Called after each run with the finished runs and all runs.
+    so_far : callable, optional
+        Called after each run with a `Contest` of the finished runs.
+    **options
+        Fields of `SimulationOptions` except `policies`.
+
+    Returns
+    -------
+    Contest
+        All runs, by kernel and combination.
+
+    Raises
+    ------
+    ConfigError, LaunchError, TraceError, SimulationError
+        As in `simulate`; `ConfigError` also for policies that cannot be combined.
     """
     machine = presets.gpu(gpu)
     kernels = _kernels(traces, machine)
@@ -137,88 +162,93 @@ def contest(
     check_flag("check", check)
     if n_jobs != -1:
         check_int("n_jobs", n_jobs, 1)
-    combined = _with_baseline(policies)
-    machines = {one.name: _check_machine(one, machine, options) for one in combined}
-    order = [(kernel, one) for kernel in range(len(kernels)) for one in sorted(combined, key=_turn)]
+    entries = _with_baseline(policies)
+    machines = {entry.name: _machine_of(entry, machine, options) for entry in entries}
+    order = [(kernel, entry) for kernel in range(len(kernels)) for entry in sorted(entries, key=_run_order)]
     runs = [
-        (kernel, one.name, (kernels[kernel], machines[one.name], seed, check, {**options, "policies": one.policies}))
-        for kernel, one in order
+        (
+            kernel,
+            entry.name,
+            (kernels[kernel], machines[entry.name], seed, check, {**options, "policies": entry.policies}),
+        )
+        for kernel, entry in order
     ]
-    found: list[dict[str, Simulation]] = [{} for _ in kernels]
-    result = Contest(combinations=combined, simulations=())
+    simulations: list[dict[str, Simulation]] = [{} for _ in kernels]
+    result = Contest(combinations=entries, simulations=())
     finished = _run_all(runs, n_jobs)
     try:
         for done, (kernel, name, simulation) in enumerate(finished, 1):
-            found[kernel][name] = simulation
-            result = Contest(combinations=combined, simulations=_in_order(found, machines))
+            simulations[kernel][name] = simulation
+            result = Contest(combinations=entries, simulations=_in_order(simulations, machines))
             if progress is not None:
                 progress(done, len(runs))
             if so_far is not None:
                 so_far(result)
     except BaseException as error:
-        # joblib ends its processes at once if it is told; it would warn if it were only left.
+        # Throwing the error into the generator makes joblib end its processes at once; abandoning it gives a warning.
         finished.throw(error)
     return result
 
 
-# ---- what takes part
+# ---- entries
 
 
-def _with_baseline(wanted: Iterable[Wanted]) -> tuple[Combination, ...]:
-    """Return the combinations, each once, after the baseline."""
+def _with_baseline(wanted: Iterable[CombinationLike]) -> tuple[Combination, ...]:
+    """Return the baseline and the combinations, each once."""
     if isinstance(wanted, str | Policy | IndexFunction | Combination):
         raise ConfigError(f"policies={wanted!r}: must be a list of combinations")
-    found = {BASELINE: Combination(name=BASELINE)}
-    for one in map(combination, wanted):
-        if found.setdefault(one.name, one) != one:
-            raise ConfigError(f"policies: two combinations are called {one.name!r}")
-    return tuple(found.values())
+    by_name = {BASELINE: Combination(name=BASELINE)}
+    for entry in map(combination, wanted):
+        if by_name.setdefault(entry.name, entry) != entry:
+            raise ConfigError(f"policies: two combinations are called {entry.name!r}")
+    return tuple(by_name.values())
 
 
-def _check_machine(one: Combination, gpu: GPU, options: Mapping[str, Any]) -> GPU:
-    """Return the GPU with a combination's index function; raise `ConfigError` for what it cannot be run with."""
-    make_options({**options, "policies": one.policies})
-    return gpu if one.index is None else gpu.replace(l1=dataclasses.replace(gpu.l1, index=one.index))
+def _machine_of(entry: Combination, gpu: GPU, options: Mapping[str, Any]) -> GPU:
+    """Return the GPU with the index function of a combination; raise `ConfigError` unless both can be combined."""
+    return configure(gpu, {**options, "policies": entry})[0]
 
 
 def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
-    """Return the traces as a list; raise what a trace raises that cannot be run."""
+    """Return the traces as a list; raise the error of a trace that cannot be run."""
     kernels = []
     for trace in [traces] if isinstance(traces, Trace) else traces:
         check_trace(trace, "traces")
         compute_occupancy(trace.launch, gpu)
         kernels.append(make_picklable(trace))
     if not kernels:
-        raise ConfigError("traces: there is nothing to run")
+        raise ConfigError("traces: there is nothing to run; give at least one trace")
     return kernels
 
 
 # ---- runs
 
-Arguments = tuple[Trace, GPU, int, bool, Mapping[str, Any]]
-Run = tuple[int, str, Arguments]
-"""Which kernel, under which combination, and with what it is simulated."""
+RunArguments = tuple[Trace, GPU, int, bool, Mapping[str, Any]]
+ContestRun = tuple[int, str, RunArguments]
+"""The number of a kernel, the name of a combination, and the arguments of `simulate` for both."""
 
 
-def _turn(one: Combination) -> int:
-    """Return when a kernel's run under a combination comes: the baseline first, then what takes longest."""
-    if one.name == BASELINE:
+def _run_order(entry: Combination) -> int:
+    """Return the place of a combination among the runs of a kernel: first the baseline, then the longest runs."""
+    if entry.name == BASELINE:
         return 0
-    throttling = policy_of_kind(one.policies, "throttling")
-    return 1 if isinstance(throttling, SWL) and throttling.warps == "best" else 2
+    throttling = policy_of_kind(entry.policies, "throttling")
+    return 1 if throttling is not None and throttling.needs_best_limit else 2
 
 
-def _in_order(found: Iterable[Mapping[str, Simulation]], names: Iterable[str]) -> tuple[Mapping[str, Simulation], ...]:
-    """Return the runs of kernels that have any, in the order of the names, whichever was finished first."""
+def _in_order(
+    simulations: Iterable[Mapping[str, Simulation]], names: Iterable[str]
+) -> tuple[Mapping[str, Simulation], ...]:
+    """Return the runs of the kernels that have any, in the order of the names."""
     wanted = tuple(names)
-    return tuple({name: runs[name] for name in wanted if name in runs} for runs in found if runs)
+    return tuple({name: runs[name] for name in wanted if name in runs} for runs in simulations if runs)
 
 
-def _run_all(runs: Sequence[Run], n_jobs: int) -> Generator[tuple[int, str, Simulation], None, None]:
-    """Yield the runs' kernels, combinations and simulations as they are finished, in any order."""
+def _run_all(runs: Sequence[ContestRun], n_jobs: int) -> Generator[tuple[int, str, Simulation], None, None]:
+    """Yield kernel, combination and simulation of each run as it finishes, in any order."""
     return run_in_processes(_run, runs, n_jobs)
 
 
-def _run(kernel: int, name: str, arguments: Arguments) -> tuple[int, str, Simulation]:
+def _run(kernel: int, name: str, arguments: RunArguments) -> tuple[int, str, Simulation]:
     trace, gpu, seed, check, options = arguments
     return kernel, name, simulate(trace, gpu, seed=seed, check=check, **options)

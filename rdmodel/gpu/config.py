@@ -11,6 +11,7 @@ from rdmodel.common.checks import check_choice, check_int, check_number
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.memory import MAX_CLOCK_MHZ, CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import Fermi, IndexCode, IndexFunction, index_function
+from rdmodel.policies.index import index_to_dict
 
 Allocate = Literal["miss", "fill"]
 CoreSched = Literal["lrr", "gto", "two-level", "old"]
@@ -246,16 +247,6 @@ GPU_TABLES: dict[str, Any] = {
 
 UNLIMITED_FIELDS = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshrs", "mshr_merge")}
 """Fields of those tables for which None, written as ``inf``, means unlimited."""
-
-
-def index_to_dict(index: IndexFunction) -> dict[str, Any]:
-    """Return an index function as a dict with its name and parameters."""
-    parameters = {
-        f.name: getattr(index, f.name)
-        for f in dataclasses.fields(index)  # type: ignore[arg-type]
-        if getattr(index, f.name) is not None
-    }
-    return {"name": index.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in parameters.items()}}
 
 
 def gpu_from_dict(plain: Mapping[str, Any]) -> GPU:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.gpu.config import GPU, GPU_TABLES, gpu_from_dict, index_to_dict
+from rdmodel.gpu.config import GPU, GPU_TABLES, gpu_from_dict
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
+from rdmodel.policies.index import index_to_dict
 
 SIZE_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
 """Suffixes of whole numbers, with the factors that they mean."""

@@ -26,7 +26,8 @@ from rdmodel.locality_analysis.values import (
 )
 from rdmodel.presets import gpu as find_gpu
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator.simulate import make_options, simulate
+from rdmodel.simulator.options import configure
+from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
 
 DISTANCE_BUCKETS = 64
@@ -76,10 +77,9 @@ def locality(
     TraceError
         If `trace` is not a `Trace`, or its simulated blocks hold no loads.
     """
-    machine = find_gpu(gpu)
-    sms = make_options(options).resolve(machine).sms
-    assert sms is not None
-    accesses = Accesses(sms)
+    machine, resolved = configure(find_gpu(gpu), options)
+    assert resolved.sms is not None
+    accesses = Accesses(resolved.sms)
     result = simulate(trace, machine, seed=seed, check=check, progress=progress, observe=accesses.feed, **options)
     return locality_of(accesses, result, trace, machine.l1)
 

@@ -1,9 +1,9 @@
-"""Index functions as frozen value objects: how a cache picks the set of a line.
+"""Define the index functions, frozen values that map a line of a cache to its set.
 
-Every function but those with a prime modulus (`Fup` in part) is linear over GF(2): bit j of the set is the
-parity of ``line & mask_j``. A function is *compiled* for a geometry into an `IndexCode`, plain numbers that
-the compiled cores evaluate, and that `evaluate` evaluates in NumPy. `line` is always the byte address divided
-by the line size.
+Every function except those with a prime modulus (`Fup` in part) is linear over GF(2): bit j of the set is the
+parity of ``line & mask_j``. A function is *compiled* for a cache geometry into an `IndexCode` of plain numbers.
+The compiled cores evaluate it, and `evaluate` does so in NumPy. `line` is always the byte address divided by the
+line size.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ ADDRESS_BITS = 63
 KIND_LINEAR = 0
 KIND_MODULO = 1
 KIND_DISPLACEMENT = 2
+"""Kinds of an `IndexCode`; its table defines them."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCode:
-    """An index function compiled for `sets` sets: what the cores evaluate.
+    """An index function compiled for `sets` sets.
 
     =======================  =================================================================================
     `kind`                   set of a line
@@ -102,7 +103,7 @@ class Fermi(IndexFunction):
 
 @dataclass(frozen=True, slots=True)
 class BXor(IndexFunction):
-    """The low bits of the line xor the next as many (Wang et al., section III-D)."""
+    """The low bits of the line, xored with the same number of bits above them (Wang et al., section III-D)."""
 
     name: ClassVar[str] = "bxor"
 
@@ -116,8 +117,8 @@ class BXor(IndexFunction):
 class Pric(IndexFunction):
     """The line modulo an irreducible polynomial over GF(2) (Khairy et al., section 4.3, figure 7).
 
-    `polynomial` has one bit per coefficient, degree log2(sets); None takes the smallest irreducible one of
-    that degree, 37 for 32 sets.
+    `polynomial` has one bit per coefficient and degree log2(sets). None selects the smallest irreducible polynomial
+    of that degree, 37 for 32 sets.
     """
 
     polynomial: int | None = None
@@ -126,7 +127,7 @@ class Pric(IndexFunction):
     def compile(self, sets: int, line_size: int) -> IndexCode:
         """See `IndexFunction.compile`."""
         bits = _set_bits(self.name, sets)
-        poly = smallest_irreducible(bits) if self.polynomial is None else self._checked(sets, bits)
+        poly = smallest_irreducible(bits) if self.polynomial is None else self._checked_polynomial(sets, bits)
         masks = [0] * bits
         for i in range(_line_bits(line_size)):
             power = remainder(1 << i, poly)
@@ -134,13 +135,13 @@ class Pric(IndexFunction):
                 masks[j] |= (power >> j & 1) << i
         return IndexCode(KIND_LINEAR, sets, tuple(masks))
 
-    def _checked(self, sets: int, bits: int) -> int:
+    def _checked_polynomial(self, sets: int, bits: int) -> int:
         poly = _whole("polynomial", self.polynomial, 1, 1 << ADDRESS_BITS)
         if poly.bit_length() - 1 != bits:
             raise ConfigError(f"polynomial={poly}: has degree {poly.bit_length() - 1}, {sets} sets need degree {bits}")
         if bits and not is_irreducible(poly):
             example = smallest_irreducible(bits)
-            raise ConfigError(f"polynomial={poly}: is reducible over GF(2), must be irreducible, as {example}")
+            raise ConfigError(f"polynomial={poly}: is reducible over GF(2), must be irreducible, such as {example}")
         return poly
 
 
@@ -207,13 +208,13 @@ class PDisp(IndexFunction):
 
 @dataclass(frozen=True, slots=True)
 class Masks(IndexFunction):
-    """A user's own GF(2)-linear map: bit j of the set is the parity of ``line & masks[j]``."""
+    """A GF(2)-linear map of the user: bit j of the set is the parity of ``line & masks[j]``."""
 
     masks: tuple[int, ...]
     name: ClassVar[str] = "masks"
 
     def __post_init__(self) -> None:
-        """Keep any sequence as a tuple, so that the value stays hashable."""
+        """Store any sequence as a tuple, so that the value is hashable."""
         if isinstance(self.masks, str) or not isinstance(self.masks, Sequence):
             raise ConfigError(f"masks={self.masks!r}: must be a sequence of whole numbers")
         object.__setattr__(self, "masks", tuple(self.masks))
@@ -230,6 +231,7 @@ class Masks(IndexFunction):
 INDEX_FUNCTIONS: dict[str, type[IndexFunction]] = {
     cls.name: cls for cls in (Linear, Fermi, BXor, Pric, Fup, PMod, PDisp, Masks)
 }
+"""All index functions by name."""
 
 
 def index_function(name: str, **parameters: Any) -> IndexFunction:
@@ -248,6 +250,16 @@ def index_function(name: str, **parameters: Any) -> IndexFunction:
         if parameter not in parameters and f.default is MISSING:
             raise ConfigError(f"index={name!r}: parameter {parameter!r} is missing")
     return make(**parameters)
+
+
+def index_to_dict(index: IndexFunction) -> dict[str, Any]:
+    """Return an index function as a dict with its name and parameters."""
+    parameters = {
+        f.name: getattr(index, f.name)
+        for f in fields(index)  # type: ignore[arg-type]
+        if getattr(index, f.name) is not None
+    }
+    return {"name": index.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in parameters.items()}}
 
 
 def evaluate(code: IndexCode, lines: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -271,7 +283,7 @@ def largest_prime(limit: int) -> int:
 
 
 def _groups(bits: int, groups: int, line_bits: int) -> tuple[int, ...]:
-    """Masks that xor the `groups` lowest groups of `bits` line bits each."""
+    """Return masks that xor the `groups` lowest groups of `bits` line bits each."""
     return tuple(sum(1 << i for i in range(j, min(groups * bits, line_bits), bits)) for j in range(bits))
 
 

@@ -1,4 +1,4 @@
-"""Polynomials over GF(2) as whole numbers, one bit per coefficient: 37 = 0b100101 is x^5 + x^2 + 1."""
+"""Compute with polynomials over GF(2) as whole numbers, one bit per coefficient: 37 = 0b100101 is x^5 + x^2 + 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def remainder(a: int, b: int) -> int:
 
 
 def is_irreducible(poly: int) -> bool:
-    """Tell whether a polynomial has no factor of smaller positive degree; constants are not irreducible.
+    """Return whether a polynomial has no factor of smaller positive degree; constants are not irreducible.
 
     Ben-Or's test, O(degree^2) word operations: x^(2^i) - x is divisible by every irreducible polynomial of
     degree i, so a reducible one shares a factor with it for an i of at most half its degree.
@@ -30,7 +30,7 @@ def is_irreducible(poly: int) -> bool:
 def smallest_irreducible(degree: int) -> int:
     """Return the numerically smallest irreducible polynomial of a degree with a constant term (37 for 5).
 
-    Degree 0, which a single set needs, gives 1: every polynomial leaves the remainder 0.
+    Degree 0, for a cache of one set, gives 1: every polynomial leaves the remainder 0.
     """
     if degree == 0:
         return 1

@@ -1,19 +1,27 @@
-"""Policies by name, as people write them: ``swl:warps=4``, ``mrpb:drain=longest,entries=16``."""
+"""Find policies by name and read them from texts such as ``swl:warps=4`` or ``mrpb:drain=longest,entries=16``."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.policies.admission import ABYP, APCM, PD, BypassAll, BypassOnStall, StreamingBypass
-from rdmodel.policies.base import Kind, Policy
+from rdmodel.policies.abyp import ABYP
+from rdmodel.policies.apcm import APCM
+from rdmodel.policies.base import Kind, Policy, Settings
+from rdmodel.policies.bypass_all import BypassAll
+from rdmodel.policies.bypass_on_stall import BypassOnStall
+from rdmodel.policies.ccws import CCWS
+from rdmodel.policies.dwt_cs import DWTCS
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction
-from rdmodel.policies.reordering import MRPB
-from rdmodel.policies.throttling import CCWS, DWTCS, PCAL, SWL
+from rdmodel.policies.mrpb import MRPB
+from rdmodel.policies.pcal import PCAL
+from rdmodel.policies.pd import PD
+from rdmodel.policies.streaming_bypass import StreamingBypass
+from rdmodel.policies.swl import SWL
 
 POLICIES: dict[str, type[Policy]] = {
     cls.name: cls
@@ -31,16 +39,17 @@ POLICIES: dict[str, type[Policy]] = {
         MRPB,
     )
 }
+"""All policies by name, in the order of listings."""
 
-WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": math.inf}
-"""Texts of values that are neither numbers nor names."""
+VALUE_WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": math.inf}
+"""Option values that have a word of their own."""
 
 
 def parse_policy(text: str) -> Policy:
-    """Return the policy that a text means: its name, and after a colon its options, ``name=value`` with commas.
+    """Return the policy that a text names, ``NAME`` or ``NAME:OPTION=VALUE,OPTION=VALUE``.
 
     Values are numbers, ``inf``, ``none``, ``true``, ``false`` and words; ``swl:best`` is ``swl:warps=best``. Raises
-    `ConfigError` for an unknown name or option, with the near misses, and for a value that means nothing.
+    `ConfigError` for an unknown name or option, with the near misses, and for a value that is not allowed.
 
     >>> parse_policy("mrpb:drain=longest,entries=inf")
     MRPB(signature='warp', drain='longest', flush=True, entries=None, latency=5, bypass='associativity')
@@ -52,21 +61,33 @@ def parse_policy(text: str) -> Policy:
         raise ConfigError(unknown("policy", name, POLICIES))
     if name == SWL.name and rest == "best":
         return SWL(warps="best")
-    return _make(POLICIES[name], _options(name, rest) if colon else {})
+    return _make_policy(POLICIES[name], _parse_options(name, rest) if colon else {})
+
+
+def policy_fields(policy: Policy) -> dict[str, Any]:
+    """Return the name and the options of a policy as plain values."""
+    return {"name": policy.name, **asdict(policy)}  # type: ignore[call-overload]
+
+
+def policy_from_fields(plain: Mapping[str, Any]) -> Policy:
+    """Return the policy that `policy_fields` has described; raise `ConfigError` for any other mapping."""
+    name = str(plain.get("name"))
+    options = ",".join(f"{option}={_value_text(value)}" for option, value in plain.items() if option != "name")
+    return parse_policy(f"{name}:{options}" if options else name)
 
 
 def check_policies(policies: Sequence[Any]) -> None:
-    """Raise `ConfigError` unless all of `policies` are policies of the machine, no two of one kind."""
-    found: dict[str, Policy] = {}
+    """Raise `ConfigError` unless all of `policies` are policies of the machine, at most one of each kind."""
+    by_kind: dict[str, Policy] = {}
     for policy in policies:
         if isinstance(policy, IndexFunction):
             raise ConfigError(f"policies: {policy!r} is an index function, which belongs to the GPU's l1.index")
         if not isinstance(policy, Policy):
-            raise ConfigError(f"policies: {policy!r} is not a policy (rdmodel.policies), as SWL(warps=4)")
-        if policy.kind in found:
-            names = f"{found[policy.kind].name!r} and {policy.name!r}"
-            raise ConfigError(f"policies: {names} are both of the kind {policy.kind!r}, of which there can be one")
-        found[policy.kind] = policy
+            raise ConfigError(f"policies: {policy!r} is not a policy (rdmodel.policies), such as SWL(warps=4)")
+        if policy.kind in by_kind:
+            names = f"{by_kind[policy.kind].name!r} and {policy.name!r}"
+            raise ConfigError(f"policies: {names} are both of the kind {policy.kind!r}; name at most one of a kind")
+        by_kind[policy.kind] = policy
 
 
 def policy_of_kind(policies: Sequence[Policy], kind: Kind) -> Policy | None:
@@ -74,20 +95,25 @@ def policy_of_kind(policies: Sequence[Policy], kind: Kind) -> Policy | None:
     return next((policy for policy in policies if policy.kind == kind), None)
 
 
-def _options(name: str, text: str) -> dict[str, Any]:
-    """Return the options of the policy called `name` that are in `text`."""
+def machine_settings(policies: Sequence[Policy]) -> dict[Kind, Settings]:
+    """Return the settings of the compiled machine for `policies`, by kind."""
+    return {policy.kind: policy.settings() for policy in policies}
+
+
+def _parse_options(name: str, text: str) -> dict[str, Any]:
+    """Return the options in `text`, by name; `name` is the policy's, for errors."""
     options: dict[str, Any] = {}
     for part in text.split(","):
         option, equals, value = part.partition("=")
         if not (option and equals and value):
-            raise ConfigError(f"policy {name!r}: {part!r} must be option=value")
+            raise ConfigError(f"policy {name!r}: {part!r} must be option=value; policies are joined with a plus sign")
         if option in options:
             raise ConfigError(f"policy {name!r}: {option!r} is given twice")
-        options[option] = _value(value)
+        options[option] = _parse_value(value)
     return options
 
 
-def _make(cls: type[Policy], options: dict[str, Any]) -> Policy:
+def _make_policy(cls: type[Policy], options: dict[str, Any]) -> Policy:
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
     for option in options:
         if not known:
@@ -103,11 +129,15 @@ def _make(cls: type[Policy], options: dict[str, Any]) -> Policy:
         raise ConfigError(f"policy {cls.name!r}: {error}") from None
 
 
-def _value(text: str) -> Any:
-    if text in WORDS:
-        return WORDS[text]
+def _parse_value(text: str) -> Any:
+    if text in VALUE_WORDS:
+        return VALUE_WORDS[text]
     if re.fullmatch(r"[+-]?[0-9]+", text):
         return int(text)
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         return float(text)
     return text
+
+
+def _value_text(value: Any) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

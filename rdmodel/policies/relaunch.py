@@ -1,4 +1,4 @@
-"""What policies find out in one launch of a kernel and keep for the next."""
+"""Carry over what policies decided in one launch of a kernel to its next launch."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rdmodel.policies.base import Policy
-from rdmodel.policies.registry import parse_policy
-from rdmodel.policies.throttling import DWTCS
+from rdmodel.policies.combinations import members_of
+from rdmodel.policies.dwt_cs import DWTCS
+from rdmodel.policies.index import IndexFunction
 
 
-def remember(policies: Sequence[Policy | str], found: Mapping[str, int]) -> tuple[Policy, ...]:
-    """Return `policies` for a later launch of a kernel, with what the earlier one `found` (`Simulation.found`).
+def remember(
+    policies: Sequence[Policy | IndexFunction | str], found: Mapping[str, int]
+) -> tuple[Policy | IndexFunction, ...]:
+    """Return `policies` for a later launch of a kernel; `found` is `Simulation.found` of the earlier one.
 
-    `DWTCS` keeps its limit (Khairy et al., section 4.2); nothing else outlives a launch. Raises `ConfigError` for a
-    text that is no policy.
+    `DWTCS` takes over its limit (Khairy et al., section 4.2); no other policy remembers anything. A text may be a
+    combination (`rdmodel.combination`). Raises `ConfigError` for a text that is not a policy.
 
     >>> remember(["dwt-cs", "pd"], {"dwt-cs.limit": 3})
     (DWTCS(period=10000, mpki=10.0, confirm=3, sample=1, limit=3), PD(distance=8))
     """
-    made = (parse_policy(policy) if isinstance(policy, str) else policy for policy in policies)
+    members = members_of(policies)
     limit = found.get(f"{DWTCS.name}.limit")
-    return tuple(replace(one, limit=limit) if isinstance(one, DWTCS) and limit is not None else one for one in made)
+    if limit is None:
+        return members
+    return tuple(replace(member, limit=limit) if isinstance(member, DWTCS) else member for member in members)

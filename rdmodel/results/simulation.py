@@ -1,4 +1,4 @@
-"""What a simulation says, as frozen values: counters of SMs, L2 and DRAM, and what follows from them."""
+"""Define the result of a simulation: counters of SMs, L2 and DRAM, and the rates that follow from them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReservationFails:
-    """Cycles in which the first transaction of the load/store unit had to wait, by what it lacked first.
+    """Cycles in which the first transaction of the load/store unit stalled, by the first resource that it lacked.
 
-    A way that is not reserved (`line_alloc`), an MSHR (`mshr_entry`), room in the MSHR of its line (`mshr_merge`),
-    room in the miss queue (`miss_queue`). Khairy et al., GPGPU-8 2015, section 3.2.
+    A way that is not reserved (`line_alloc`), an MSHR (`mshr_entry`), room in the MSHR of its line (`mshr_merge`), or
+    room in the miss queue (`miss_queue`); Khairy et al., GPGPU-8 2015, section 3.2.
     """
 
     line_alloc: int
@@ -31,7 +31,7 @@ class ReservationFails:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Stalled cycles for all reasons."""
         return self.line_alloc + self.mshr_entry + self.mshr_merge + self.miss_queue
 
     def to_dict(self) -> dict[str, int]:
@@ -41,7 +41,7 @@ class ReservationFails:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """Evictions by who brought the evicted line and who evicts it (Jia et al., HPCA 2014, sections 2.2 to 2.4)."""
+    """Evictions, by the warps that brought and evict the line (Jia et al., HPCA 2014, sections 2.2 to 2.4)."""
 
     intra_warp: int
     cross_warp_intra_block: int
@@ -54,7 +54,7 @@ class Contention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Counts:
-    """What the slices of the L2 counted together; `stalls` are L2 cycles in which a request had to wait, by cause."""
+    """Counters of all slices of the L2; `stalls` are L2 cycles in which a request had to wait, by cause."""
 
     reads: int
     hits: int
@@ -77,7 +77,7 @@ class L2Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DramCounts:
-    """What the DRAM channels counted together: lines read and written, rows opened, and bytes moved."""
+    """Counters of all DRAM channels: lines read and written, rows opened, and bytes moved."""
 
     reads: int
     writes: int
@@ -112,7 +112,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class MissLatencies:
-    """Cycles from an L1 miss to its data: `counts` (int64) of misses took `cycles` (int64, ascending).
+    """Cycles from an L1 miss to its data: ``counts[i]`` misses took ``cycles[i]`` cycles (int64, ascending).
 
     Latencies beyond 2^20 cycles are counted as 2^20.
     """
@@ -122,7 +122,7 @@ class MissLatencies:
 
     @property
     def mean(self) -> float:
-        """Their mean; 0 without misses."""
+        """Mean latency; 0 without misses."""
         total = int(self.counts.sum())
         return float(self.cycles @ self.counts) / total if total else 0.0
 
@@ -139,9 +139,35 @@ class MissLatencies:
         return {**{name: self.quantile(share) for name, share in names.items()}, "mean": self.mean}
 
 
+class _L1Counts:
+    """Sums of the L1 counters that one SM and all SMs have in common."""
+
+    __slots__ = ()
+    hits: int
+    pending_hits: int
+    misses: MissCounts
+    writes: int
+    bypassed: int
+
+    @property
+    def transactions(self) -> float:
+        """All load transactions, as in `Prediction`: `loads` and `bypassed`."""
+        return self.loads + self.bypassed
+
+    @property
+    def loads(self) -> float:
+        """Load transactions that looked for their line in the L1; `miss_rate` is a share of these."""
+        return self.hits + self.pending_hits + self.misses.total
+
+    @property
+    def stores(self) -> int:
+        """Transactions of stores and atomics; another name of `writes`."""
+        return self.writes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SmSimulation:
-    """What one SM counted; the fields mean what they mean in `Simulation`."""
+class SmSimulation(_L1Counts):
+    """Counters of one SM; the fields have the same meaning as in `Simulation`."""
 
     sm: int
     blocks: int
@@ -155,25 +181,29 @@ class SmSimulation:
     reservation_fails: ReservationFails
     contention: Contention
 
-    @property
-    def transactions(self) -> float:
-        """All transactions that accessed the L1."""
-        return self.hits + self.pending_hits + self.misses.total + self.writes + self.bypassed
-
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as a plain dict."""
-        return {**asdict(self), "misses": self.misses.to_dict(), "transactions": self.transactions}
+        plain = asdict(self)
+        stores = plain.pop("writes")
+        return {
+            **plain,
+            "misses": self.misses.to_dict(),
+            "stores": stores,
+            "transactions": self.transactions,
+            "loads": self.loads,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation:
-    """What the simulated machine did with a kernel; counts are summed over the SMs (`per_sm` keeps them apart).
+class Simulation(_L1Counts):
+    """Counters of the simulated machine for one kernel, summed over the SMs (`per_sm` has them by SM).
 
-    ``transactions = hits + pending_hits + misses.total + writes + bypassed``, always. `pending_hits` merged into the
-    MSHR of a line in flight, `writes` are transactions of stores and atomics. `instructions` counts threads,
-    `warp_instructions` warps. `cycles` are SM cycles until the last block ended. `l2` and `dram` are None with an
-    ideal memory. `bypassed` loads went past the L1, as a policy wanted; they are not among `loads`. `found` is what
-    policies have found out on the way: ``{"swl.warps": 3}`` or ``{"dwt-cs.limit": 2}``.
+    All load transactions, as in `Prediction`, are ``transactions = loads + bypassed``. Those that looked for their line
+    in the L1 are ``loads = hits + pending_hits + misses.total``; those that a policy made bypass it are `bypassed`.
+    `pending_hits` merged into the MSHR of a line in flight. `stores` (also `writes`) are transactions of stores and
+    atomics. `instructions` counts thread instructions, `warp_instructions` warp instructions. `cycles` are SM cycles
+    until the last block ended. `l2` and `dram` are None with an ideal memory. `found` holds the limits that policies
+    have found during the run: ``{"swl.warps": 3}`` or ``{"dwt-cs.limit": 2}``.
     """
 
     kernel: str
@@ -199,16 +229,6 @@ class Simulation:
     config: Mapping[str, Any] = field(repr=False)
     per_sm: tuple[SmSimulation, ...] = field(repr=False)
     found: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def transactions(self) -> float:
-        """All transactions that accessed the L1."""
-        return self.hits + self.pending_hits + self.misses.total + self.writes + self.bypassed
-
-    @property
-    def loads(self) -> float:
-        """Transactions of loads that looked for their line in the L1: what `miss_rate` is a part of."""
-        return self.hits + self.pending_hits + self.misses.total
 
     @property
     def miss_rate(self) -> float:
@@ -255,12 +275,13 @@ class Simulation:
             "warp_instructions": self.warp_instructions,
             "ipc": self.ipc,
             "transactions": self.transactions,
+            "loads": self.loads,
             "hits": self.hits,
             "pending_hits": self.pending_hits,
             "misses": self.misses.to_dict(),
             "miss_rate": self.miss_rate,
             "mpki": self.mpki,
-            "writes": self.writes,
+            "stores": self.stores,
             "bypassed": self.bypassed,
             "reservation_fails": self.reservation_fails.to_dict(),
             "fails_per_kilocycle": self.fails_per_kilocycle,

@@ -1,7 +1,7 @@
-# A cache as the simulator sees it, L1 and L2 alike: which lines own a way of which set, in which state, and the MSHRs.
+# A cache of the simulator, L1 or L2: the lines that own a way of their set, their states, and the MSHRs.
 #
-# Lines are dense numbers (ids), so that finding one costs nothing however many ways there are. Which of its ways a
-# line has is not recorded: with LRU replacement it makes no difference. `Mshrs` keeps who waits for which line.
+# Lines are dense numbers (ids), so that a lookup takes the same time for any number of ways. The way of a line within
+# its set is not recorded: with LRU replacement it makes no difference. `Mshrs` has the waiters for each line in flight.
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
@@ -17,7 +17,7 @@ cdef enum:
     DIRTY = 4
     IN_SHADOW = 8     # among the most recent lines of the fully associative shadow
     MISSED = 16       # it has missed before
-    GHOST = 32        # it owns a way, but as a tag only: a closed cache keeps score
+    GHOST = 32        # it owns a way as a tag without data, in a closed cache
 
 
 cdef struct CacheLine:
@@ -26,14 +26,14 @@ cdef struct CacheLine:
     int64_t line
     int64_t set
     int64_t mshr          # NONE: not in flight
-    int64_t block         # who brought it: block of the grid, and warp of the block
+    int64_t block         # the warp that brought it: block of the grid, and warp of the block
     int32_t warp
     int32_t flags
 
 
 cdef struct Note:
-    # What policies remember of a line.
-    int64_t used          # what `accesses` of the set was when the line was touched last
+    # Data of policies about a line.
+    int64_t used          # `accesses` of the set when the line was last touched
     int64_t uses          # load transactions that brought or found it since it was brought
     int64_t mark          # abyp: the counter of the load that brought it; apcm: its protection; or NONE
     int64_t owner         # apcm: the warp slot that protects it
@@ -46,10 +46,10 @@ cdef struct Cache:
     bint noted
     int64_t known, capacity
     Recency* set          # lines that own a way, most recent first
-    int64_t* accesses     # loads that were served in a set; NULL unless somebody wants to know
+    int64_t* accesses     # loads served in each set; NULL unless a policy needs them
     int64_t sets, ways
     Index index
-    int64_t interleave    # lines are dealt over so many caches: their number here is line / interleave
+    int64_t interleave    # number of caches that lines are dealt to; a line's number in this one is line / interleave
     Recency shadow
     int64_t shadow_lines
 
@@ -67,8 +67,8 @@ cdef struct Mshr:
     int64_t owner         # warp slot that holds it
     int64_t block, warp   # that warp's block in the grid, and its number there
     int64_t since         # when it was taken
-    bint dirty            # a store has written to the line that is under way
-    int64_t next          # of the free ones
+    bint dirty            # a store has written to the line in flight
+    int64_t next          # next in the list of free entries
 
 
 cdef struct Mshrs:
@@ -126,12 +126,12 @@ cdef inline int cache_make_room(Cache* c) noexcept nogil:
 
 
 cdef inline int64_t deal_number(int64_t line, int64_t dealt) noexcept nogil:
-    # The number that a line has where it is dealt to, one of `dealt` places: line / dealt, rounded down.
+    # Return the number of a line in the cache that it is dealt to, one of `dealt`: line / dealt, rounded down.
     return line if dealt == 1 else (line - modulo(line, dealt)) // dealt
 
 
 cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t* ids) noexcept nogil:
-    # Number lines, and set up the records of those that are new; -1: out of memory.
+    # Number lines, and set up the records of new ones; -1: out of memory.
     cdef int64_t i
     cdef CacheLine* l
     if table_intern_many(&c.table, lines, n, ids) < 0:
@@ -168,7 +168,7 @@ cdef inline void cache_drop(Cache* c, int64_t id) noexcept nogil:
 
 
 cdef inline void cache_drop_ghosts(Cache* c) noexcept nogil:
-    # Forget the lines of which only the tag is there.
+    # Drop the lines that are tags without data.
     cdef int64_t set, id, older
     for set in range(c.sets):
         id = c.set[set].newest
@@ -280,7 +280,7 @@ cdef inline int64_t mshr_take(Mshrs* m, int64_t id) noexcept nogil:
 
 
 cdef inline int mshr_merge(Mshrs* m, int64_t mshr, int64_t who, int64_t id) noexcept nogil:
-    # Let one more wait for the line; -1: out of memory.
+    # Add a waiter for the line; -1: out of memory.
     cdef int64_t i, size
     cdef Mshr* entry = &m.item[mshr]
     if m.free_waiter == NONE:
@@ -304,7 +304,7 @@ cdef inline int mshr_merge(Mshrs* m, int64_t mshr, int64_t who, int64_t id) noex
 
 
 cdef inline int64_t mshr_next_waiter(Mshrs* m, int64_t mshr, Waiter* out) noexcept nogil:
-    # Take the first waiter out; False: there is none.
+    # Remove the first waiter; False: there is none.
     cdef int64_t i = m.item[mshr].first
     if i == NONE:
         return False

@@ -90,8 +90,8 @@ cdef inline int64_t column_time(const Channel* c, const Bank* b) noexcept nogil:
 
 
 cdef inline int64_t open_time(const Channel* c, const Bank* b) noexcept nogil:
-    # Also a bank without an open row is precharged first: it would else never get ahead of those that have one,
-    # whose activation is booked that much earlier.
+    # A bank without an open row is precharged, too: otherwise it would never get ahead of banks that have one, whose
+    # activations are booked that much earlier.
     cdef int64_t activate = max(b.activated + c.timing.trc, c.activated + c.timing.trrd)
     return max(b.precharge, activate - c.timing.trp)
 
@@ -122,7 +122,7 @@ cdef inline Request move_line(Channel* c, int64_t index, int64_t now) noexcept n
 
 
 cdef inline bint channel_command(Channel* c, int64_t now, Request* served) noexcept nogil:
-    # Give the command of cycle `now`, if one is possible; True: it moved the line of `served`. `next` becomes the
+    # Send the command of cycle `now`, if one is possible; True: it moved the line of `served`. `next` becomes the
     # first later cycle at which another may be possible. O(queue).
     cdef int64_t i, time, soonest = FOREVER
     cdef Bank* b

@@ -5,8 +5,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.policies import IndexCode
+from rdmodel.policies.base import Kind, Settings
+from rdmodel.simulator._inspection import Inspection
 from rdmodel.simulator._loadstore import ROW_WIDTH as ROW_WIDTH
-from rdmodel.simulator._reorder import Reordering
+from rdmodel.simulator._network import FAIL_NAMES as FAIL_NAMES
+from rdmodel.simulator._network import SLICE_FAIL_NAMES as SLICE_FAIL_NAMES
 
 DONE: int
 WANT_CHUNK: int
@@ -15,14 +18,11 @@ PAUSE: int
 WANT_DRAIN: int
 STUCK: int
 REQUEST_BYTES: int
-FAIL_NAMES: tuple[str, ...]
-SLICE_FAIL_NAMES: tuple[str, ...]
 
-class Machine(Reordering):
+class Machine(Inspection):
     last_end: int
     subject_sm: int
     subject: int
-    limit: int
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Machine(Reordering):
         sms: int | None,
         slots: int,
         block_warps: int,
-        most_lines: int,
+        max_lines: int,
         core: Mapping[str, int],
         l1: Mapping[str, int],
         index: IndexCode,
@@ -40,7 +40,7 @@ class Machine(Reordering):
         clock: int,
         ideal: int,
         log: bool,
-        policies: Mapping[str, float],
+        policies: Mapping[Kind, Settings],
     ) -> None: ...
     def begin_block(self, sm: int, slot: int, block: int) -> None: ...
     def start_block(self, sm: int, slot: int) -> None: ...
@@ -65,6 +65,3 @@ class Machine(Reordering):
     ) -> None: ...
     def run(self, cycles: int) -> int: ...
     def sm_counters(self, i: int) -> dict[str, Any]: ...
-    def violations(self) -> list[str]: ...
-    def under_way(self) -> list[str]: ...
-    def waiting_for(self) -> list[str]: ...

@@ -1,4 +1,4 @@
-# The warps of a simulated SM: what each will issue, what it waits for, and which of them a scheduler picks.
+# The warps of a simulated SM: their next instructions, what they wait for, and the schedulers' choice.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memmove
@@ -24,7 +24,7 @@ cdef enum:
     TWO_LEVEL = 2
     OLD = 3
 
-# How a warp stands with its scheduler.
+# Standing of a warp with its scheduler.
 cdef enum:
     CANNOT = 0
     FREELY = 1           # its next instruction needs nothing but an issue slot
@@ -42,29 +42,29 @@ cdef struct Warp:
     int32_t* pc
     uint64_t* needs
     int64_t* ids
-    uint32_t* masks          # the lanes that asked for each line, if `masked`
+    uint32_t* masks          # lanes that requested each line, if `masked`
     bint masked
     int64_t at, n, id_at, used, capacity, id_capacity
     bint more                # the stream may hold further instructions
     int64_t gap_left
-    # What is under way. Bit i of `pending`: the (i + 1)-th last memory instruction is a load that is not complete.
+    # In flight. Bit i of `pending`: the (i + 1)-th last memory instruction is a load that is not complete.
     uint64_t pending
     int64_t ancient          # loads further back that are not complete
     int64_t loads            # all loads that are not complete
     int64_t issued           # memory instructions
     int64_t in_unit          # instructions in the load/store unit
     int64_t held             # MSHRs
-    # Who it is.
+    # Identity and state.
     bint alive, at_barrier
     int64_t age, block, index
     int standing
 
 
 cdef struct Scheduler:
-    int64_t last, last_age   # who issued last: its place among the scheduler's warps, and its age
+    int64_t last, last_age   # the warp that issued last: its place among the scheduler's warps, and its age
     int64_t group            # two-level: the current one
     uint64_t freely, with_room, as_active
-    # Throttling: who may issue loads, and of those, whose loads may allocate. `stale`: to be found out again.
+    # Throttling: warps that may issue loads, and those whose loads may allocate. `stale`: both must be computed again.
     uint64_t active, allocating
     bint stale
 
@@ -117,7 +117,7 @@ cdef inline void warp_drop_issued(Warp* w) noexcept nogil:
 
 
 cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
-    # Drop what has been issued and make room for `n` more instructions with `used` lines; -1: out of memory.
+    # Drop issued instructions and make room for `n` more instructions with `used` lines; -1: out of memory.
     cdef int64_t capacity
     warp_drop_issued(w)
     if w.n + n > w.capacity:
@@ -148,19 +148,19 @@ cdef inline bint warp_starved(const Warp* w) noexcept nogil:
 
 
 cdef inline bint warp_done(const Warp* w) noexcept nogil:
-    # Whether it has nothing left to do or to wait for.
+    # Return whether the warp has nothing left to do or to wait for.
     return w.at == w.n and not w.more and w.in_unit == 0 and w.loads == 0 and not w.at_barrier
 
 
 # ---- issue
 
 cdef inline bint warp_satisfied(const Warp* w) noexcept nogil:
-    # Whether what the next instruction needs is complete.
+    # Return whether all loads that the next instruction needs are complete.
     return w.ancient == 0 and w.needs[w.at] & w.pending == 0
 
 
 cdef inline int warp_stand(const Warp* w) noexcept nogil:
-    # What the warp needs to issue its next instruction.
+    # Return what the warp needs to issue its next instruction.
     if not w.alive or w.at_barrier or w.at == w.n:
         return CANNOT
     if w.gap_left > 0 or w.op[w.at] == BARRIER:
@@ -181,7 +181,7 @@ cdef inline void warp_advance(Warp* w) noexcept nogil:
 
 
 cdef inline void warp_remember(Warp* w, bint load) noexcept nogil:
-    # Take note of a memory instruction that is being issued.
+    # Record the issue of a memory instruction.
     if w.pending >> 63:
         w.ancient += 1
     w.pending = w.pending << 1 | (1 if load else 0)
@@ -200,7 +200,7 @@ cdef inline void warp_complete(Warp* w, int64_t number) noexcept nogil:
     w.loads -= 1
 
 
-# ---- choice: warps are numbered by their place among the scheduler's, their bits say who may issue
+# ---- choice: warps are numbered by their place in the scheduler; their bits are set if they may issue
 
 cdef inline uint64_t bits_above(int64_t place) noexcept nogil:
     # All places after `place`, which may be -1.

@@ -1,13 +1,14 @@
-# `LoadStore`: the load/store units and L1s of the SMs: phases S1 to S3 of docs/machine.md, and what admission
-# policies decide in them.
+# `LoadStore`: the load/store units and L1s of the SMs, phases S1 to S3 of docs/machine.md, with the decisions of
+# admission policies.
 cimport cython
 from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel.simulator._machine cimport Entry, Sm
 from rdmodel.simulator._network cimport Network
+from rdmodel.simulator._period cimport Period
 from rdmodel.structures._ring cimport Item
 
-# Policies of admission, as rdmodel.simulator.machine numbers them.
+# Admission rules.
 cdef enum:
     ADMIT_ALL = 0
     ADMIT_NONE = 1
@@ -17,34 +18,37 @@ cdef enum:
     ADMIT_BY_PATTERN = 5
 
 cdef enum:
-    STALL = 0                 # what becomes of a load that cannot get what it needs
-    BYPASS_LINE = 1           # it bypasses if it is a way
-    BYPASS_ANY = 2
+    STALL = 0                 # a load that lacks a resource waits
+    BYPASS_LINE = 1           # it bypasses for want of a way
+    BYPASS_ANY = 2            # it bypasses for want of any resource
 
 # Whether a set can give a way.
 cdef enum:
     WAY = 0
     NO_WAY = 1                # all are reserved
-    KEPT = 2                  # those that are not are protected
+    PROTECTED = 2             # all others are protected
 
 
 cdef class LoadStore(Network):
     cdef int64_t slots, block_warps
     cdef bint any_check
     # Configuration: see rdmodel.gpu.config.
-    cdef int64_t schedulers, fetch_group, ldst_queue, hit_latency, most_lines
+    cdef int64_t schedulers, fetch_group, ldst_queue, hit_latency, max_lines
     cdef int sched
     cdef bint fill                    # allocate="fill"
     cdef int64_t miss_queue, mshr_per_warp
     cdef int admission, on_stall
-    cdef bint admitting               # what becomes of a load is not the L1's alone to say
-    cdef double most_missed
-    cdef int64_t distance             # of protection
-    cdef int64_t counters, most_unused, unused_threshold    # abyp
-    cdef bint scoring                 # lost lines raise the scores of warps
+    cdef bint admitting               # some policy decides about loads
+    cdef Period closing_period        # streaming-bypass
+    cdef double max_missing_share
+    cdef int64_t distance             # pd
+    cdef int64_t counters, max_unused, unused_threshold     # abyp
+    cdef int64_t pattern_loads, pattern_tags, max_accesses  # apcm
+    cdef bint pattern_bypassing, pattern_protecting
+    cdef bint scoring                 # lost lines raise the scores of warps (ccws)
     cdef int64_t score_base, score_throttle
-    # What is counted besides each SM's counters, and recorded.
-    cdef int64_t* latency             # how many misses were filled after so many cycles
+    # Counters and records besides the counters of each SM.
+    cdef int64_t* latency             # numbers of misses by cycles until the fill
     cdef int64_t latencies, latency_capacity
     cdef bint recording
     cdef int64_t[:, ::1] rows         # of the record

@@ -1,4 +1,5 @@
-# See _loadstore.pxd for what belongs here.
+# See _loadstore.pxd for the subject. More than 500 lines: accesses and admission policies call each other for every
+# transaction, and calls between compiled modules are not inlined.
 """Load/store units and L1s of the compiled simulator: `LoadStore`, on top of `Network`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -7,7 +8,8 @@ from libc.string cimport memset
 
 from rdmodel.simulator._cache cimport (
     DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Note, Waiter, cache_drop, cache_drop_ghosts,
-    cache_give, cache_touch, cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, shadow_raise,
+    cache_give, cache_touch, cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release,
+    mshr_take, shadow_raise,
 )
 from rdmodel.simulator._issue cimport (
     AS_ACTIVE, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
@@ -18,6 +20,7 @@ from rdmodel.simulator._machine cimport (
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL, Network
 from rdmodel.simulator._patterns cimport STREAMING, patterns_protect, patterns_see, patterns_served
+from rdmodel.simulator._period cimport Period
 from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE
@@ -26,13 +29,18 @@ from rdmodel.structures._ring cimport Item, ring_push, ring_push_by_time
 
 cdef enum:
     C_ROW_WIDTH = 7
-    MOST_LATENCY = 1048576    # longer ones are counted as this long
+    MAX_LATENCY = 1048576    # cycles; longer latencies are counted as this
 
 ROW_WIDTH = C_ROW_WIDTH
+ADMISSION_RULES = {
+    "all": ADMIT_ALL, "no-load": ADMIT_NONE, "unless-closed": ADMIT_UNLESS_CLOSED, "unprotected": ADMIT_UNPROTECTED,
+    "used": ADMIT_USED, "by-pattern": ADMIT_BY_PATTERN,
+}
+STALL_RULES = {"none": STALL, "associativity": BYPASS_LINE, "all": BYPASS_ANY}
 
 
 cdef class LoadStore(Network):
-    """What happens to loads and stores within an SM."""
+    """Loads and stores within an SM, from the load/store unit to the miss queue."""
 
     def _read_core(self, core, l1):
         self.schedulers = core["schedulers"]
@@ -44,8 +52,30 @@ cdef class LoadStore(Network):
         self.miss_queue = l1["miss_queue"]
         self.mshr_per_warp = l1["mshr_per_warp"]
 
+    def _read_admission(
+        self, *, rule="all", bypass="none", bint closing_slices=False, int64_t period=-1, double missing_share=0.0,
+        int64_t distance=0, int64_t counters=0, int64_t max_unused=0, int64_t unused_threshold=0, int64_t loads=0,
+        int64_t tags=0, int64_t max_accesses=0, bint bypassing=False, bint protecting=False,
+    ):
+        """Set the admission policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
+        self.admission = ADMISSION_RULES[rule]
+        self.on_stall = STALL_RULES[bypass]
+        self.admitting = self.admission != ADMIT_ALL or self.on_stall != STALL
+        self.closing_slices = closing_slices
+        self.closing_period = Period(period, period - 1)
+        self.max_missing_share = missing_share
+        self.distance = distance
+        self.counters = counters
+        self.max_unused = max_unused
+        self.unused_threshold = unused_threshold
+        self.pattern_loads = loads
+        self.pattern_tags = tags
+        self.max_accesses = max_accesses
+        self.pattern_bypassing = bypassing
+        self.pattern_protecting = protecting
+
     cdef int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil:
-        """S1: the data of a line have come, or, if they bypass the L1, those of one transaction (~id is its load)."""
+        """S1: take the data of a line, or those of one transaction that bypasses the L1 (~id is its load)."""
         cdef Sm* sm = &self.sm[i]
         cdef CacheLine* l
         cdef int64_t mshr, victim
@@ -64,8 +94,8 @@ cdef class LoadStore(Network):
         l.mshr = NONE
         if self.fill:
             way = self._find_way(sm, l.set, &victim)
-            if entry.dirty and way == KEPT:
-                # What a store has written meanwhile must not be lost.
+            if entry.dirty and way == PROTECTED:
+                # The line must enter the cache: a store has written to it while it was in flight.
                 cache_victim(&sm.cache, l.set, &victim)
                 way = WAY
             if way == WAY and self._take_way(
@@ -83,7 +113,7 @@ cdef class LoadStore(Network):
 
     cdef int _count_latency(self, int64_t latency) noexcept nogil:
         cdef int64_t capacity
-        latency = min(latency, <int64_t> MOST_LATENCY)
+        latency = min(latency, <int64_t> MAX_LATENCY)
         if latency >= self.latency_capacity:
             capacity = 2 * latency + 1024
             if grow(<void**> &self.latency, capacity, sizeof(int64_t)) < 0:
@@ -98,7 +128,7 @@ cdef class LoadStore(Network):
         return C_GO
 
     cdef void _arrive(self, Sm* sm, int64_t load) noexcept nogil:
-        """One of the things that a load waits for has come."""
+        """Count one arrival that a load waits for; with the last one the load is complete."""
         cdef Load* l = &sm.load[load]
         l.waits -= 1
         if l.waits == 0:
@@ -108,7 +138,7 @@ cdef class LoadStore(Network):
             sm.free_load = load
 
     cdef void _stand(self, Sm* sm, int64_t warp) noexcept nogil:
-        """Tell the warp's scheduler how it stands, and look whether it may have ended."""
+        """Update the warp's standing with its scheduler, and note whether the warp may have ended."""
         cdef Warp* w = &sm.warp[warp]
         cdef Scheduler* s = &sm.scheduler[warp % self.schedulers]
         cdef uint64_t bit = <uint64_t> 1 << (warp // self.schedulers)
@@ -156,7 +186,7 @@ cdef class LoadStore(Network):
         return self._next_transaction(sm, t)
 
     cdef int _next_transaction(self, Sm* sm, int64_t t) noexcept nogil:
-        """Step past a transaction of the first instruction in the unit that has been served."""
+        """Step to the next transaction after one of the first instruction in the unit has been served."""
         cdef Entry* e = &sm.entry[sm.entry_head]
         e.at += 1
         if e.at < e.count:
@@ -172,18 +202,18 @@ cdef class LoadStore(Network):
             self._stand(sm, e.warp)
 
     cdef int _all_served(self, Sm* sm, int64_t load, int64_t t) noexcept nogil:
-        """The transactions of a load have been served: only data can be missing."""
+        """Finish a load whose transactions have all been served; it may still wait for data."""
         cdef int64_t returns = sm.load[load].hit + self.hit_latency
         if self.admission == ADMIT_BY_PATTERN and sm.load[load].pattern != NONE:
             patterns_served(&sm.patterns, sm.load[load].warp, sm.load[load].pattern, sm.load[load].leaves)
         if sm.load[load].hit >= 0 and returns > t:
-            # Loads are done with the L1 in the order of their hits, unless a buffer has mixed them.
+            # Loads leave the L1 in the order of their hits, unless a buffer has changed it.
             return C_MEMORY if ring_push_by_time(&sm.hits, Item(returns, 0, load, 0)) < 0 else C_GO
         self._arrive(sm, load)
         return C_GO
 
     cdef int _load(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
-        """Serve one transaction of a load, as the policies will have it, or say what is missing."""
+        """Serve one transaction of a load under the policies; return the outcome or the missing resource."""
         return self._admit(sm, load, id, t) if self.admitting else self._look_up(sm, load, id, t)
 
     cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
@@ -213,14 +243,14 @@ cdef class LoadStore(Network):
         return outcome
 
     cdef bint _streams(self, const Sm* sm, int64_t load) noexcept nogil:
-        """Tell whether the load is one of those that APCM lets bypass."""
+        """Return whether APCM makes the load bypass."""
         return (
             self.admission == ADMIT_BY_PATTERN and sm.patterns.bypassing and sm.load[load].pattern != NONE
             and sm.patterns.known[sm.load[load].pattern].kind == STREAMING
         )
 
     cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome) noexcept nogil:
-        """Note what a load transaction, which has been served, did with a line."""
+        """Update the note of a line after a load transaction has been served."""
         cdef Note* n = &sm.cache.note[id]
         cdef int64_t pattern = sm.load[load].pattern, warp = sm.load[load].warp
         if outcome == MISS:
@@ -242,14 +272,14 @@ cdef class LoadStore(Network):
             )
 
     cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil:
-        """Tell the policies that a valid line is replaced."""
+        """Inform the policies that a valid line is replaced."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef Note* n
         cdef int64_t k
         if self.admission == ADMIT_USED:
             n = &sm.cache.note[id]
             if n.mark != NONE and n.uses == 1:
-                sm.unused[n.mark] = min(sm.unused[n.mark] + 1, self.most_unused)
+                sm.unused[n.mark] = min(sm.unused[n.mark] + 1, self.max_unused)
         if self.scoring:
             for k in range(self.slots):
                 if sm.slot[k].occupied and sm.slot[k].block == l.block:
@@ -259,7 +289,7 @@ cdef class LoadStore(Network):
                     break
 
     cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
-        """CCWS: raise the score of a warp that has lost the line that it loads now."""
+        """CCWS: raise the score of a warp that loads a line it has lost."""
         cdef int64_t warp = sm.load[load].warp
         cdef int64_t i, warps = 0
         cdef double score
@@ -273,7 +303,7 @@ cdef class LoadStore(Network):
         victims_raise(&sm.victims, warp, <int64_t> score, t)
 
     cdef int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
-        """Ask for the data of one transaction alone: nothing is allocated."""
+        """Request the data of one transaction without allocation in the L1."""
         if sm.misses.size >= self.miss_queue:
             return FAIL_QUEUE
         sm.n.bypassed += 1
@@ -283,7 +313,7 @@ cdef class LoadStore(Network):
         return BYPASSED
 
     cdef int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
-        """Look at, and update, the tags of a closed L1."""
+        """Look up and update the tags of a closed L1."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef Warp* w = &sm.warp[sm.load[load].warp]
         cdef int64_t victim
@@ -311,31 +341,31 @@ cdef class LoadStore(Network):
         if self.admission == ADMIT_UNPROTECTED and victim[0] != NONE:
             # The least recently used line is the first to lose its protection.
             if sm.cache.accesses[set] - sm.cache.note[victim[0]].used < self.distance:
-                return KEPT
+                return PROTECTED
         return WAY
 
     cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
         """Find the least recently used line that APCM does not protect."""
         cdef int64_t id = sm.cache.set[set].oldest
-        cdef bint kept = False
+        cdef bint protected = False
         victim[0] = NONE
         if sm.cache.set[set].size < sm.cache.ways:
             return WAY
         while id != NONE:
             if self._guarded(sm, id):
-                kept = True
+                protected = True
             elif not sm.cache.line[id].flags & RESERVED:
                 victim[0] = id
                 return WAY
             id = sm.cache.line[id].in_set.newer
-        return KEPT if kept else NO_WAY
+        return PROTECTED if protected else NO_WAY
 
     cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil:
         cdef const Note* n = &sm.cache.note[id]
         return n.mark != NONE and sm.patterns.guard[n.owner].number == n.mark
 
     cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil:
-        """Tell whether a load must not bring a line."""
+        """Return whether a load must not bring a line."""
         if sm.load[load].reads_only:
             return True
         return self.admission == ADMIT_USED and (
@@ -371,7 +401,7 @@ cdef class LoadStore(Network):
         return outcome
 
     cdef int _miss(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
-        """Ask for an absent line: way, MSHR and room in the miss queue, or nothing at all."""
+        """Request an absent line: take way, MSHR and a place in the miss queue, or nothing."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef Warp* w = &sm.warp[sm.load[load].warp]
         cdef Mshr* entry
@@ -381,7 +411,7 @@ cdef class LoadStore(Network):
             way = self._find_way(sm, l.set, &victim)
         elif not self.fill and not cache_victim(&sm.cache, l.set, &victim):
             way = NO_WAY
-        if way == KEPT:
+        if way == PROTECTED:
             return self._bypass(sm, load, id)
         if way == NO_WAY:
             return FAIL_LINE
@@ -412,7 +442,7 @@ cdef class LoadStore(Network):
     cdef int _take_way(
         self, Sm* sm, int64_t id, int64_t victim, int64_t flags, int64_t block, int64_t warp
     ) noexcept nogil:
-        """Give a line the way of a victim, or an empty one; what was there goes, written back if it is dirty."""
+        """Give a line the way of a victim, or an empty one; write back a dirty victim."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef CacheLine* old
         if victim != NONE:
@@ -436,7 +466,7 @@ cdef class LoadStore(Network):
         return C_GO
 
     cdef int _store(self, Sm* sm, int64_t id) noexcept nogil:
-        """Write through: a valid copy goes, one under way stays."""
+        """Write through: drop a valid copy of the line, leave a line in flight."""
         if sm.misses.size >= self.miss_queue:
             return FAIL_QUEUE
         if sm.cache.line[id].flags & VALID:
@@ -445,7 +475,7 @@ cdef class LoadStore(Network):
         return NO_MEMORY if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, id, WRITE)) < 0 else WRITTEN
 
     cdef int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
-        """Write back: the line becomes dirty, an absent one without being fetched."""
+        """Write back: make the line dirty; an absent line is allocated and not fetched."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef int64_t victim
         if l.mshr != NONE:
@@ -477,24 +507,24 @@ cdef class LoadStore(Network):
         self.recorded += 1
 
     def miss_latencies(self):
-        """Return how many misses were filled after 0, 1, 2, ... cycles, as a list."""
+        """Return the numbers of misses that were filled after 0, 1, 2, ... cycles, as a list."""
         return [self.latency[i] for i in range(self.latencies)]
 
     def set_record(self, int64_t[:, ::1] rows):
         """Record every served load transaction as (SM, block, warp, pc, line, outcome, lanes) in `rows`.
 
-        To be called before the first block begins.
+        Call it before the first block begins.
         """
         cdef int64_t i, k
         cdef Sm* sm
         assert self.now < 0 and not self.recording and rows.shape[1] == C_ROW_WIDTH
         for i in range(self.sms):
             sm = &self.sm[i]
-            sm.entry_masks = <uint32_t*> malloc(<size_t> (self.ldst_queue * self.most_lines) * sizeof(uint32_t))
+            sm.entry_masks = <uint32_t*> malloc(<size_t> (self.ldst_queue * self.max_lines) * sizeof(uint32_t))
             if sm.entry_masks == NULL:
                 raise MemoryError
             for k in range(self.ldst_queue):
-                sm.entry[k].masks = sm.entry_masks + k * self.most_lines
+                sm.entry[k].masks = sm.entry_masks + k * self.max_lines
             for k in range(self.slots * self.block_warps):
                 sm.warp[k].masked = True
         self.rows = rows
@@ -502,23 +532,23 @@ cdef class LoadStore(Network):
         self.recorded = 0
 
     cdef void _open_or_close(self) noexcept nogil:
-        """Streaming bypass: close the caches that did not find enough, and open the others."""
+        """Streaming bypass: close the caches that missed too often in the period, and open the others."""
         cdef int64_t i
         cdef Sm* sm
         cdef bint closed
         if self.closing_slices:
             for i in range(self.slices):
-                self._open_or_close_slice(&self.slice[i], self.most_missed)
+                self._open_or_close_slice(&self.slice[i], self.max_missing_share)
         if self.admission != ADMIT_UNLESS_CLOSED:
             return
         for i in range(self.sms):
             sm = &self.sm[i]
             if sm.looked > 0:
-                closed = <double> sm.not_found / <double> sm.looked > self.most_missed
+                closed = <double> sm.not_found / <double> sm.looked > self.max_missing_share
                 if sm.closed and not closed:
                     cache_drop_ghosts(&sm.cache)
                 if sm.closed != closed:
-                    # What was stalled may find it otherwise now.
+                    # A stalled access may succeed now.
                     sm.retry = True
                     sm.wake[0] = min(sm.wake[0], self.now + 1)
                 sm.closed = closed

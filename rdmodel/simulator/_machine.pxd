@@ -1,5 +1,5 @@
-# The parts of the simulated machine as structs: what an SM, a slice of the L2 and the whole are made of.
-# docs/machine.md says what happens in a cycle; the functions are in _engine.pyx.
+# The parts of the simulated machine as structs: SMs, slices of the L2, and their counters.
+# docs/machine.md defines the cycle; _engine.pyx runs it.
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from rdmodel.simulator._cache cimport Cache, Mshrs
@@ -16,7 +16,7 @@ cdef enum:
     BYPASS = 2        # a read whose data go to the warp and not into the L1
     KINDS = 4
 
-# Outcomes of an access to a cache, and reasons why one had to wait, in the order in which they are looked for.
+# Outcomes of an access to a cache, and reasons for a stall in the order in which they are checked.
 cdef enum:
     HIT = 0
     PENDING_HIT = 1
@@ -39,33 +39,33 @@ cdef struct Load:
     int64_t warp          # its slot
     int64_t number        # among the warp's memory instructions
     int64_t waits         # fills outstanding, and one for the load/store unit or for the last hit
-    int64_t hit           # when its last hit or pending hit was; -1 = none
-    int64_t left          # transactions that have not come out of the buffer, where there is one
+    int64_t hit           # cycle of its last hit or pending hit; -1 = none
+    int64_t left          # transactions that have not left the buffer, if there is one
     int64_t pc
     bint reads_only       # it may hit, but brings nothing into the L1
     int64_t pattern       # its number for apcm, or NONE
     bint leaves           # the warp leaves its loop after it
     int64_t served        # transactions
-    int64_t next          # of the free ones
+    int64_t next          # next in the list of free loads
 
 
 cdef struct Entry:
     # An instruction in the load/store unit.
     int64_t warp
-    int64_t load          # NONE for what is not a load
+    int64_t load          # NONE for stores
     int64_t at, count     # transactions served, and all
     int64_t pc
     uint8_t op
     bint local
     int64_t* ids
-    uint32_t* masks       # the lanes that asked for each line, while accesses are recorded
+    uint32_t* masks       # lanes that requested each line, while accesses are recorded
 
 
 cdef struct BlockSlot:
     bint occupied, closed
     int64_t block
     int64_t alive         # warps that have not ended
-    int64_t waiting       # of them, at the barrier
+    int64_t waiting       # warps of these at the barrier
 
 
 cdef struct Buffer:
@@ -76,7 +76,7 @@ cdef struct Buffer:
     int64_t flushed       # the queue that is being flushed; -1 = none
     int64_t stuck         # the queue whose head could not be served; -1 = none
     int64_t held          # transactions in all queues
-    bint blocked          # nothing can enter before something has been drained
+    bint blocked          # nothing can enter before a transaction has been drained
 
 
 cdef struct SmCounters:
@@ -93,7 +93,7 @@ cdef struct Sm:
     BlockSlot* slot
     int64_t begun         # warps
     Scheduler[4] scheduler
-    int64_t first_scheduler   # the one behind that which filled the load/store unit last: it issues first
+    int64_t first_scheduler   # issues first: the one after the last that filled the load/store unit
     int64_t limit         # active warps per scheduler; -1 = all
     bint check            # some warp may have ended, some barrier may open
     # The load/store unit: a ring of instructions. `stalled`: the first cannot go on since `since`.
@@ -114,7 +114,7 @@ cdef struct Sm:
     Ring responses
     int64_t request_port, response_port    # crossbar cycles from which they are free
     bint waiting          # for a slice with a full input
-    # Policies: what a period has seen, whether the L1 is closed, and the buffer before it.
+    # Policies: counters of the period, whether the L1 is closed, and the buffer before it.
     int64_t period_misses, period_instructions, sampled
     int64_t misses_before, instructions_before
     int64_t looked, not_found
@@ -123,7 +123,7 @@ cdef struct Sm:
     Victims victims
     Patterns patterns
     int64_t* unused       # abyp's counters
-    int64_t* wake         # when it can next do something: its place among those of all parts
+    int64_t* wake         # next cycle in which it can do something; points into `Network.wakes`
     SmCounters n
 
 
@@ -144,7 +144,7 @@ cdef struct Slice:
     int64_t since         # L2 cycle
     Channel channel
     Ring returns
-    # Streaming bypass: reads that pass by, whether they do, and what the period has seen.
+    # Streaming bypass: reads that bypass, whether the slice is closed, and counters of the period.
     Mshrs passing
     bint closed
     int64_t looked, not_found

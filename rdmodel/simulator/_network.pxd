@@ -1,5 +1,5 @@
 # `Network`: the crossbar, the slices of the L2 and the DRAM channels: phases S5 and P1 to P3 of docs/machine.md.
-# Base of the machine's other parts; what all of them return and log is named here.
+# Base of the other classes of the machine; it names the return values and log entries of all of them.
 cimport cython
 from libc.stdint cimport int64_t
 
@@ -38,7 +38,7 @@ cdef class Network:
     cdef Clock x_clock, l_clock, d_clock
     cdef int64_t x_latency, read_flits, write_flits, answer_flits
     cdef int64_t l_queue, l_latency, d_latency
-    cdef bint closing_slices          # they watch what their reads find, and may close
+    cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
     cdef int64_t* log
     cdef int64_t log_size, log_capacity
@@ -65,7 +65,7 @@ cdef class Network:
     cdef int _read_slice(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     @cython.final
     cdef int _pass_slice(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil
-    cdef void _open_or_close_slice(self, Slice* s, double most_missed) noexcept nogil
+    cdef void _open_or_close_slice(self, Slice* s, double max_missing_share) noexcept nogil
     @cython.final
     cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil
     @cython.final

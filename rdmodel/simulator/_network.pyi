@@ -1,5 +1,8 @@
 from typing import Any
 
+FAIL_NAMES: tuple[str, ...]
+SLICE_FAIL_NAMES: tuple[str, ...]
+
 class Network:
     now: int
 

@@ -1,5 +1,5 @@
-# See _network.pxd for what belongs here. A message books the ports that it leaves and enters when it sets off, so the
-# crossbar needs no events of its own.
+# See _network.pxd for the subject. A message books the ports that it leaves and enters when it is sent, so the crossbar
+# needs no events.
 """The memory side of the compiled simulator: `Network`, the base of `rdmodel.simulator._engine.Machine`."""
 
 from libc.stdint cimport int64_t
@@ -7,14 +7,14 @@ from libc.stdlib cimport calloc
 
 from rdmodel.simulator._cache cimport (
     DIRTY, GHOST, RESERVED, VALID, CacheLine, Waiter, cache_drop, cache_drop_ghosts, cache_give, cache_init,
-    cache_intern, cache_touch, cache_victim, cache_violations, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release,
-    mshr_take, mshrs_init,
+    cache_intern, cache_touch, cache_victim, cache_violations, mshr_available, mshr_merge, mshr_mergeable,
+    mshr_next_waiter, mshr_release, mshr_take, mshrs_init,
 )
 from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._machine cimport (
-    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KINDS, MISS, NO_MEMORY, PASSED, PENDING_HIT, WRITE, WRITE_MISS,
-    WRITTEN, Slice, Sm,
+    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KINDS, MISS, NO_MEMORY, PASSED, PENDING_HIT, WRITE,
+    WRITE_MISS, WRITTEN, Slice, Sm,
 )
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE
@@ -24,9 +24,13 @@ from rdmodel.structures._ring cimport Item, ring_first, ring_pop, ring_push
 cdef enum:
     LOG_WIDTH = 6
 
+# Reasons of a failure, in the order of FAIL_LINE to FAIL_QUEUE: in an L1, and in a slice.
+FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "miss_queue")
+SLICE_FAIL_NAMES = ("line_alloc", "mshr_entry", "mshr_merge", "dram_queue")
+
 
 cdef class Network:
-    """Crossbar, L2 slices and DRAM channels; the SMs belong to who inherits it."""
+    """Crossbar, L2 slices and DRAM channels; subclasses fill the SMs."""
 
     def _read_memory(self, crossbar, l2, dram, clock, line):
         self.x_clock = Clock(crossbar["clock"], clock)
@@ -110,7 +114,7 @@ cdef class Network:
         return C_GO
 
     cdef inline int64_t _travel(self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t t) noexcept nogil:
-        """Book both ports for a message that sets off at `t`; return the SM cycle in which it has arrived."""
+        """Book both ports for a message that is sent at `t`; return the SM cycle in which it has arrived."""
         cdef int64_t out = max(leaves[0], first_cycle(&self.x_clock, t))
         cdef int64_t into = max(out + self.x_latency, enters[0])
         leaves[0] = out + flits
@@ -140,7 +144,7 @@ cdef class Network:
         return max(wake, t + 1)
 
     cdef int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil:
-        """P1: the data of a line have come from the DRAM, or of a read that passes the L2 by (~id is its entry)."""
+        """P1: take data from the DRAM, of a line or of a read that bypasses the L2 (~id is its entry)."""
         cdef CacheLine* l
         cdef int64_t mshr
         cdef Waiter waiter
@@ -234,7 +238,7 @@ cdef class Network:
         return self._fetch(s, id, sm, item.id)
 
     cdef int _pass_slice(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
-        """Read a line from the DRAM past a closed L2, which only looks at its tags."""
+        """Read a line from the DRAM past a closed L2, which only updates its tags."""
         cdef CacheLine* l = &s.cache.line[id]
         cdef int64_t entry, victim
         if s.channel.queued >= s.channel.limit:
@@ -254,22 +258,22 @@ cdef class Network:
         s.n.reads += 1
         return NO_MEMORY if channel_enter(&s.channel, l.line, ~entry, self.slices, False) < 0 else PASSED
 
-    cdef void _open_or_close_slice(self, Slice* s, double most_missed) noexcept nogil:
-        """A period has ended: close if the reads found too little, else open."""
+    cdef void _open_or_close_slice(self, Slice* s, double max_missing_share) noexcept nogil:
+        """At the end of a period, close the slice if too many reads missed, else open it."""
         cdef bint closed
         if s.looked > 0:
-            closed = <double> s.not_found / <double> s.looked > most_missed
+            closed = <double> s.not_found / <double> s.looked > max_missing_share
             if s.closed and not closed:
                 cache_drop_ghosts(&s.cache)
             if s.closed != closed:
-                # What was stalled may find it otherwise now.
+                # A stalled request may succeed now.
                 s.retry = True
                 s.wake[0] = min(s.wake[0], self.now + 1)
             s.closed = closed
         s.looked = s.not_found = 0
 
     cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
-        """Read an absent line from the DRAM: way, MSHR and room in the DRAM's queue, or nothing at all."""
+        """Read an absent line from the DRAM: take way, MSHR and a place in the DRAM's queue, or nothing."""
         cdef CacheLine* l = &s.cache.line[id]
         cdef int64_t victim
         if not cache_victim(&s.cache, l.set, &victim):
@@ -287,7 +291,7 @@ cdef class Network:
         return NO_MEMORY if channel_enter(&s.channel, l.line, id, self.slices, False) < 0 else MISS
 
     cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil:
-        """Write allocate, without fetching: the L2 knows which bytes it has."""
+        """Allocate a line for a write without fetching it: the L2 knows the bytes that it has."""
         cdef CacheLine* l = &s.cache.line[id]
         cdef int64_t victim
         if l.flags & (VALID | RESERVED):
@@ -353,11 +357,11 @@ cdef class Network:
         self.log_size += 1
 
     def slice_counters(self, int64_t i):
-        """Return what a slice of the L2 has counted, as a dict; the last of `fails` is the DRAM's queue."""
+        """Return the counters of a slice of the L2 as a dict; `fails` in the order of SLICE_FAIL_NAMES."""
         return self.slice[i].n
 
     def channel_counters(self, int64_t i):
-        """Return what a DRAM channel has counted, as a dict."""
+        """Return the counters of a DRAM channel as a dict."""
         cdef Channel* c = &self.slice[i].channel
         return {"reads": c.reads, "writes": c.writes, "activations": c.activations}
 

@@ -1,11 +1,11 @@
-# APCM: what an SM learns of its loads by one warp, and whose lines are protected (docs/policies.md, apcm).
+# APCM: the access patterns that an SM learns from one warp, and the protected lines (docs/policies.md, apcm).
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
 
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE
 
-# What a load is known to be.
+# Kinds of loads.
 cdef enum:
     ORDINARY = 0
     STREAMING = 1
@@ -26,9 +26,9 @@ cdef struct Known:
 
 
 cdef struct Guard:
-    # What a warp protects: the lines that carry `number`; NONE: nothing.
+    # The protection of a warp: it covers the lines that carry `number`; NONE: no lines.
     int64_t number
-    int64_t load, last    # whose lines, and the load with which it ends
+    int64_t load, last    # the load that brings the lines, and the load with which the protection ends
 
 
 cdef struct Patterns:
@@ -40,7 +40,7 @@ cdef struct Patterns:
     Guard* guard          # [warps]
     int64_t guards        # numbers given so far
     int64_t monitored     # warp slot; NONE: no warp has begun yet, or it has ended
-    bint over             # it has ended
+    bint over             # the monitored warp has ended
     bint bypassing, protecting
 
 
@@ -70,7 +70,7 @@ cdef inline void patterns_free(Patterns* p) noexcept nogil:
 
 
 cdef inline int64_t patterns_number(Patterns* p, int64_t pc) noexcept nogil:
-    # The number of a load, the next one if it is new; NONE: there are too many.
+    # Return the number of a load, a new one for a new load; NONE: there are too many.
     cdef int64_t i
     for i in range(p.loads):
         if p.pc[i] == pc:
@@ -83,7 +83,7 @@ cdef inline int64_t patterns_number(Patterns* p, int64_t pc) noexcept nogil:
 
 
 cdef inline void patterns_learn(Patterns* p, const Monitor* m) noexcept nogil:
-    # Note what a tag says of the load that took it.
+    # Record the counts of a tag for the load that took it.
     cdef Known* k = &p.known[m.first]
     if m.accesses <= k.accesses:
         return
@@ -128,7 +128,7 @@ cdef inline void patterns_end(Patterns* p) noexcept nogil:
 
 
 cdef inline int64_t patterns_protect(Patterns* p, int64_t warp, int64_t load) noexcept nogil:
-    # The number that a line carries which a load of a warp brings; NONE: it is not protected.
+    # Return the protection number for a line that a load of a warp brings; NONE: it is not protected.
     cdef Guard* g = &p.guard[warp]
     if not p.protecting or load == NONE or p.known[load].kind != INTRA_WARP:
         return NONE

@@ -17,6 +17,7 @@ cdef class Reordering(LoadStore):
     cdef int signature, drain
     cdef int64_t entries_per_queue, buffer_latency
 
+    cdef int64_t _queues(self) noexcept nogil
     cdef int _access_buffered(self, int64_t i, int64_t t) noexcept nogil
     cdef int64_t _select_queue(self, Buffer* b, int64_t t) noexcept nogil
     cdef bint _drainable(self, const Buffer* b, int64_t queue, int64_t t) noexcept nogil

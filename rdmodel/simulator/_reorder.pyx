@@ -1,21 +1,49 @@
-# See _reorder.pxd for what belongs here.
+# See _reorder.pxd for the subject.
 """MRPB's buffer in the compiled simulator: `Reordering`, on top of `LoadStore`."""
 
 from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel.simulator._issue cimport LOAD, STORE
-from rdmodel.simulator._loadstore cimport LoadStore
+from rdmodel.simulator._loadstore cimport STALL, LoadStore
 from rdmodel.simulator._machine cimport FAILED, NO_MEMORY, Buffer, Entry, Sm
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, NEVER
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Item, ring_first, ring_pop, ring_push
 
 
+from rdmodel.simulator._loadstore import STALL_RULES
+
+SIGNATURES = {"warp": SIGNATURE_WARP, "block": SIGNATURE_BLOCK, "warp-in-block": SIGNATURE_INDEX}
+DRAIN_RULES = {"fixed": DRAIN_FIXED, "round-robin": DRAIN_ROUND_ROBIN, "longest": DRAIN_LONGEST}
+
+
 cdef class Reordering(LoadStore):
-    """Loads wait in queues, by who they are from, and stores wait for them."""
+    """Queues in which loads wait by their signature; stores wait until their queue is empty."""
+
+    def _read_reordering(
+        self, *, bint buffered=False, signature="warp", drain="fixed", bint greedy=False, bint flush=False,
+        int64_t entries=-1, int64_t latency=0, bypass="none",
+    ):
+        """Set the reordering policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
+        self.buffered = buffered
+        self.signature = SIGNATURES[signature]
+        self.drain = DRAIN_RULES[drain]
+        self.drain_greedy = greedy
+        self.flush = flush
+        self.entries_per_queue = entries
+        self.buffer_latency = latency
+        # Together with an admission policy, a load bypasses at the stalls of either.
+        self.on_stall = max(self.on_stall, STALL_RULES[bypass])
+        self.admitting = self.admitting or self.on_stall != STALL
+
+    cdef int64_t _queues(self) noexcept nogil:
+        """Return the number of queues of an SM."""
+        if self.signature == SIGNATURE_BLOCK:
+            return self.slots
+        return self.block_warps if self.signature == SIGNATURE_INDEX else self.slots * self.block_warps
 
     cdef int _access_buffered(self, int64_t i, int64_t t) noexcept nogil:
-        """S3a, drain a transaction, and S3b, let one enter."""
+        """Drain a transaction (S3a), and let one enter (S3b)."""
         cdef Sm* sm = &self.sm[i]
         cdef Buffer* b = &sm.buffer
         cdef int64_t queue = b.stuck
@@ -138,7 +166,7 @@ cdef class Reordering(LoadStore):
         return self._next_transaction(sm, t)
 
     cdef int64_t _buffer_wake(self, Sm* sm, int64_t t) noexcept nogil:
-        """Return when the buffer can next give or take something if nothing comes from outside."""
+        """Return the next cycle in which the buffer can give or take a transaction unless a message arrives before."""
         cdef Buffer* b = &sm.buffer
         cdef int64_t k, wake = NEVER
         if sm.entries > 0 and not b.blocked:

@@ -1,4 +1,4 @@
-# CCWS: what the warps of an SM have lost to others, and how much of the SM that earns them (docs/policies.md, ccws).
+# CCWS: the tags of lines that warps have lost to others, and the scores of the warps (docs/policies.md, ccws).
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
@@ -11,13 +11,13 @@ cdef struct Score:
 
 cdef struct Victims:
     int64_t* tag          # [warps x sets x ways] lines, in each set the most recent first
-    int64_t* held         # [warps x sets] how many of them
+    int64_t* held         # [warps x sets] number of tags in the set
     Score* score          # [warps]
     int64_t sets, ways
     int64_t base
-    int64_t hits          # misses of lines whose tag was there
-    bint stale            # the warps are to be ranked again
-    int64_t until         # from this cycle on the ranking may be another one
+    int64_t hits          # misses whose line was among the tags
+    bint stale            # the warps must be ranked again
+    int64_t until         # first cycle in which the ranking may change
 
 
 cdef inline int victims_init(Victims* v, int64_t warps, int64_t entries, int64_t ways, int64_t base) noexcept nogil:
@@ -39,7 +39,7 @@ cdef inline void victims_free(Victims* v) noexcept nogil:
 
 
 cdef inline void victims_begin(Victims* v, int64_t warp) noexcept nogil:
-    # Forget what another warp in the slot had lost.
+    # Clear the tags of the warp that had the slot before.
     cdef int64_t set
     for set in range(v.sets):
         v.held[warp * v.sets + set] = 0
@@ -51,7 +51,7 @@ cdef inline int64_t victims_score(const Victims* v, int64_t warp, int64_t now) n
 
 
 cdef inline bint victims_take(Victims* v, int64_t warp, int64_t line) noexcept nogil:
-    # Take a tag out; False: it is not there.
+    # Remove a tag; False: it is absent.
     cdef int64_t at = warp * v.sets + modulo(line, v.sets)
     cdef int64_t* tag = v.tag + at * v.ways
     cdef int64_t i = 0, k
@@ -66,7 +66,7 @@ cdef inline bint victims_take(Victims* v, int64_t warp, int64_t line) noexcept n
 
 
 cdef inline void victims_put(Victims* v, int64_t warp, int64_t line) noexcept nogil:
-    # Make a tag the most recent of its set; the least recent one goes if there are too many.
+    # Make a tag the most recent of its set; drop the least recent one if the set is full.
     cdef int64_t at = warp * v.sets + modulo(line, v.sets)
     cdef int64_t* tag = v.tag + at * v.ways
     cdef int64_t k

@@ -1,4 +1,4 @@
-"""From the compiled machine's counters to results."""
+"""Convert the counters of the compiled machine to results."""
 
 from __future__ import annotations
 
@@ -21,42 +21,46 @@ from rdmodel.results.simulation import (
 )
 from rdmodel.simulator._engine import FAIL_NAMES, REQUEST_BYTES, SLICE_FAIL_NAMES
 
-SUMMED = tuple(f.name for f in dataclasses.fields(SmSimulation) if f.name not in ("sm", "blocks"))
-"""Fields that `SmSimulation` and `Simulation` share."""
+SM_FIELDS = tuple(f.name for f in dataclasses.fields(SmSimulation) if f.name not in ("sm", "blocks"))
+"""Fields that `SmSimulation` and `Simulation` share: those of all SMs are sums over the SMs."""
 
-Counters = Mapping[str, Any]
+ALL_SMS = -1
+"""The number of the SM in a sum over all SMs."""
+
+RawCounters = Mapping[str, Any]
+"""Counters of a part of the compiled machine: numbers, or lists of numbers, by name."""
 
 
-def add_up(counters: Sequence[Counters]) -> dict[str, Any]:
-    """Return the sums of all counters, if there are any; lists are added element by element."""
-    total = dict(counters[0]) if counters else {}
-    for one in counters[1:]:
-        for name, value in one.items():
-            both = (total[name], value)
-            total[name] = list(map(sum, zip(*both, strict=True))) if isinstance(value, list) else sum(both)
+def sum_counters(parts: Sequence[RawCounters]) -> dict[str, Any]:
+    """Return the sums of all counters over parts of one kind; empty without parts. Lists are added by element."""
+    total = dict(parts[0]) if parts else {}
+    for part in parts[1:]:
+        for name, value in part.items():
+            pair = (total[name], value)
+            total[name] = list(map(sum, zip(*pair, strict=True))) if isinstance(value, list) else sum(pair)
     return total
 
 
-def sm_result(sm: int, counts: Counters) -> SmSimulation:
-    """Return what one SM counted; -1 stands for all of them."""
+def sm_result(sm: int, counters: RawCounters) -> SmSimulation:
+    """Return the counts of an SM, or of `ALL_SMS`."""
     return SmSimulation(
         sm=sm,
-        blocks=counts["blocks"],
-        warp_instructions=counts["warp_instructions"],
-        instructions=counts["thread_instructions"],
-        hits=counts["hits"],
-        pending_hits=counts["pending_hits"],
-        misses=MissCounts(counts["compulsory"], counts["capacity"], counts["associativity"]),
-        writes=counts["writes"],
-        bypassed=counts["bypassed"],
-        reservation_fails=ReservationFails(**dict(zip(FAIL_NAMES, counts["fails"], strict=True))),
-        contention=Contention(counts["intra_warp"], counts["cross_warp"], counts["cross_block"]),
+        blocks=counters["blocks"],
+        warp_instructions=counters["warp_instructions"],
+        instructions=counters["thread_instructions"],
+        hits=counters["hits"],
+        pending_hits=counters["pending_hits"],
+        misses=MissCounts(counters["compulsory"], counters["capacity"], counters["associativity"]),
+        writes=counters["writes"],
+        bypassed=counters["bypassed"],
+        reservation_fails=ReservationFails(**dict(zip(FAIL_NAMES, counters["fails"], strict=True))),
+        contention=Contention(counters["intra_warp"], counters["cross_warp"], counters["cross_block"]),
     )
 
 
-def traffic(counts: Counters, line: int) -> Traffic:
+def traffic_result(counters: RawCounters, line: int) -> Traffic:
     """Return the messages over the crossbar and their bytes, for lines of `line` bytes."""
-    reads, writes = counts["read_messages"], counts["write_messages"]
+    reads, writes = counters["read_messages"], counters["write_messages"]
     return Traffic(
         read_messages=reads,
         write_messages=writes,
@@ -66,18 +70,18 @@ def traffic(counts: Counters, line: int) -> Traffic:
     )
 
 
-def latencies(counts: Sequence[int]) -> MissLatencies:
-    """Return the misses by latency, from their counts for 0, 1, 2, ... cycles."""
+def latency_result(counts: Sequence[int]) -> MissLatencies:
+    """Return the misses by latency, from their numbers for 0, 1, 2, ... cycles."""
     cycles = np.flatnonzero(counts)
     return MissLatencies(cycles, np.asarray(counts, np.int64)[cycles])
 
 
-def l2_counts(counts: Counters) -> L2Counts:
-    """Return what the slices counted together."""
-    stalls = dict(zip(SLICE_FAIL_NAMES, counts["fails"], strict=True))
-    return L2Counts(**{name: value for name, value in counts.items() if name != "fails"}, stalls=stalls)
+def l2_result(counters: RawCounters) -> L2Counts:
+    """Return the counts of the L2 from sums over its slices."""
+    stalls = dict(zip(SLICE_FAIL_NAMES, counters["fails"], strict=True))
+    return L2Counts(**{name: value for name, value in counters.items() if name != "fails"}, stalls=stalls)
 
 
-def dram_counts(counts: Counters, gpu: GPU) -> DramCounts:
-    """Return what the channels counted together."""
-    return DramCounts(**counts, bytes=(counts["reads"] + counts["writes"]) * gpu.l1.line)
+def dram_result(counters: RawCounters, gpu: GPU) -> DramCounts:
+    """Return the counts of the DRAM from sums over its channels."""
+    return DramCounts(**counters, bytes=(counters["reads"] + counters["writes"]) * gpu.l1.line)

@@ -1,27 +1,44 @@
-"""Define the options of `simulate`, as frozen values that are validated once."""
+"""Define and resolve the options of `simulate`."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from rdmodel.common.checks import check_choice, check_flag, check_int
-from rdmodel.errors import ConfigError
+from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, CoreSched
-from rdmodel.policies import Policy, check_policies, parse_policy
+from rdmodel.policies import Policy
+from rdmodel.policies.combinations import combination
+
+RUN_PARAMETERS = ("seed", "check")
+"""Parameters of `simulate` that a misspelt option may mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOptions:
-    """How `simulate` runs; what the machine is made of is the `GPU`'s.
+    """The options of `simulate`; the parts of the machine are described by the `GPU`.
 
-    `sms` (how many SMs there are; None = the GPU's), `blocks` (only the first so many of the grid), `sched` (None =
-    the GPU's ``core.sched``), `memory` (None: crossbar, L2 and DRAM are simulated; N: an ideal memory answers every
-    miss N cycles later), `stores` (False: stores keep their place in program order but make no requests), `policies`
-    (cache management, at most one of a kind: objects of `rdmodel.policies`, their texts, as ``"swl:warps=4"``, or what
-    `policy_fields` returns).
+    Attributes
+    ----------
+    sms : int or None
+        Number of SMs; None: that of the GPU.
+    blocks : int or None
+        Number of blocks to run, from the start of the grid; None: the whole grid.
+    sched : {"lrr", "gto", "two-level", "old"} or None
+        Warp scheduler; None: ``core.sched`` of the GPU.
+    memory : int or None
+        None: crossbar, L2 and DRAM are simulated. N: an ideal memory answers every miss N cycles later.
+    stores : bool
+        False: stores keep their place in program order but make no requests.
+    policies : tuple of Policy
+        Cache management, at most one policy of a kind. Anything that `rdmodel.combination` accepts can be given:
+        policies of `rdmodel.policies`, texts such as ``"swl:warps=4"``, names of combinations, and dicts of a policy's
+        name and options. An index function belongs to the GPU; only `simulate` and `locality` take one here.
     """
 
     sms: int | None = None
@@ -32,7 +49,7 @@ class SimulationOptions:
     policies: tuple[Policy, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing; keep the policies as a tuple."""
+        """Check the options; store the policies as a tuple."""
         for name in ("sms", "blocks"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)
@@ -41,11 +58,10 @@ class SimulationOptions:
         if self.memory is not None:
             check_int("memory", self.memory, 0)
         check_flag("stores", self.stores)
-        if isinstance(self.policies, str) or not isinstance(self.policies, Sequence):
-            raise ConfigError(f"policies={self.policies!r}: must be a sequence of policies (rdmodel.policies)")
-        policies = tuple(_policy(policy) for policy in self.policies)
-        check_policies(policies)
-        object.__setattr__(self, "policies", policies)
+        chosen = combination(self.policies)
+        if chosen.index is not None:
+            raise ConfigError(f"policies: {chosen.index!r} is an index function, which belongs to the GPU's l1.index")
+        object.__setattr__(self, "policies", chosen.policies)
 
     def resolve(self, gpu: GPU) -> SimulationOptions:
         """Return the options with every None that stands for the GPU's value filled in."""
@@ -56,20 +72,18 @@ class SimulationOptions:
         )
 
 
-def policy_fields(policy: Policy) -> dict[str, Any]:
-    """Return a policy's name and options, in plain values."""
-    return {"name": policy.name, **dataclasses.asdict(policy)}  # type: ignore[call-overload]
+def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOptions]:
+    """Return the machine and the resolved options for the keywords of `simulate`.
 
-
-def _policy(given: Any) -> Any:
-    """Return the policy that a text or `policy_fields` stands for; anything else as it is."""
-    if isinstance(given, str):
-        return parse_policy(given)
-    if isinstance(given, Mapping):
-        options = ",".join(f"{option}={_word(value)}" for option, value in given.items() if option != "name")
-        return parse_policy(f"{given.get('name')}:{options}" if options else str(given.get("name")))
-    return given
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    An index function among the policies replaces that of the GPU's L1. Raises `ConfigError` for an unknown option, with
+    the near misses.
+    """
+    known = [field.name for field in dataclasses.fields(SimulationOptions)]
+    for name in options:
+        if name not in known:
+            raise ConfigError(unknown("option", name, [*known, *RUN_PARAMETERS]))
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+    chosen = combination(plain.pop("policies", ()))
+    if chosen.index is not None:
+        gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, index=chosen.index))
+    return gpu, SimulationOptions(**plain, policies=chosen.policies).resolve(gpu)

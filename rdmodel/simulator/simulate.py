@@ -1,9 +1,10 @@
-"""`simulate`: the event-driven machine of docs/machine.md, driven block by block and chunk by chunk."""
+"""Simulate a kernel launch on the event-driven machine of docs/machine.md, block by block and chunk by chunk."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -13,36 +14,51 @@ from numpy.typing import NDArray
 from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress, stage
-from rdmodel.errors import ConfigError, SimulationError, TraceError, unknown
+from rdmodel.errors import ConfigError, SimulationError, TraceError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
-from rdmodel.policies import DWTCS, SWL, policy_of_kind
+from rdmodel.policies import DWTCS, SWL, Policy, policy_of_kind
+from rdmodel.policies.registry import policy_fields
 from rdmodel.results.describe import describe
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator._engine import DONE, PAUSE, ROW_WIDTH, STUCK, WANT_BLOCK, WANT_CHUNK, WANT_DRAIN
-from rdmodel.simulator.counters import SUMMED, add_up, dram_counts, l2_counts, latencies, sm_result, traffic
+from rdmodel.simulator.counters import (
+    ALL_SMS,
+    SM_FIELDS,
+    dram_result,
+    l2_result,
+    latency_result,
+    sm_result,
+    sum_counters,
+    traffic_result,
+)
 from rdmodel.simulator.machine import make_machine
-from rdmodel.simulator.options import SimulationOptions, policy_fields
+from rdmodel.simulator.options import SimulationOptions, configure
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, WarpStream, open_block
 
-CYCLES_PER_RUN = 1 << 14
+CYCLES_PER_PAUSE = 1 << 14
 """Eventful cycles between two looks at signals and progress: a few milliseconds, at most a second."""
 
-CHECKED_CYCLES = 64
-"""The same where invariants are checked each time."""
+CYCLES_PER_CHECK = 64
+"""Eventful cycles between two checks of the invariants, with ``check=True``."""
 
-INSTRUCTIONS_PER_CHUNK = 512
-LINES_PER_CHUNK = 4096
-ACCESSES_PER_RECORD = 1 << 14
+CHUNK_INSTRUCTIONS = 512
+"""Instructions of a warp that are coalesced at a time."""
+
+CHUNK_LINES = 4096
+"""Lines that these instructions may have."""
+
+RECORDED_ACCESSES = 1 << 14
+"""Load transactions between two calls of an `Observer`."""
 
 Observer = Callable[[NDArray[np.int64]], None]
-"""Called with rows of (SM, block, warp of the block, pc, line, outcome, lanes): the load transactions of the L1s.
+"""A function of rows (SM, block, warp of the block, pc, line, outcome, lanes), the load transactions of the L1s.
 
-They come cycle by cycle, and in one cycle SM by SM. Outcomes are 0 for a hit, 1 for a pending hit, 2 for a miss and 3
-for a load that bypassed the L1; bit l of `lanes` says that lane l asked for the line (with ``sectors=True``, bit s that
-the transaction touches the line's s-th 32 bytes). The array is used again: copy what you keep.
+The rows come cycle by cycle, and within a cycle SM by SM. Outcomes are 0 for a hit, 1 for a pending hit, 2 for a miss
+and 3 for a load that bypassed the L1. Bit l of `lanes` is set if lane l requested the line; with ``sectors=True``, bit
+s is set if the transaction touches the s-th 32 bytes of the line. The array is used again: copy it to keep it.
 """
 
 
@@ -59,189 +75,228 @@ def simulate(
 ) -> Simulation:
     """Simulate a kernel launch: SMs with schedulers and L1s, crossbar, L2 slices and DRAM channels.
 
-    `gpu` is a preset's name, the path of a ``.toml`` file or a `GPU`; `options` are the fields of
-    `SimulationOptions`. The machine has no chance in it: `seed` is only recorded. ``check=True`` verifies the
-    machine's invariants again and again while it runs (far slower). `observe` is called with every load
-    transaction of the L1s; with `sectors` it is told their 32-byte sectors instead of their lanes, which needs lines
-    of 32 to 1024 bytes.
+    With ``swl:best`` among the policies, the kernel runs under every limit up to the warps that a scheduler can have.
+    The result is the run with the highest IPC, with fewer warps if several are as fast; its `seconds` are those of all
+    runs. `observe` then sees one more run, with the best limit. With ``pcal``, the best limit becomes its `tokens`, and
+    the result is one more run with these.
 
-    With ``SWL(warps="best")`` the kernel is run under every limit up to the warps that a scheduler can have; the result
-    is the one with the highest IPC (with fewer warps, if they are as fast), its `seconds` are those of all runs.
-    `observe` sees the run with that limit only, which is then made once more.
+    Time is O(transactions + instructions), memory O(distinct lines x SMs + resident warps).
 
-    Raises `ConfigError`, `LaunchError` or `TraceError`, and `SimulationError` for a run that cannot go on or breaks
-    an invariant. Time O(transactions + instructions), memory O(distinct lines x SMs + resident warps).
+    Parameters
+    ----------
+    trace : Trace
+        The kernel launch.
+    gpu : str or GPU
+        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    seed : int
+        Recorded in the result, and without effect: the machine draws no random numbers.
+    check : bool
+        Verify the invariants of the machine every 64 cycles in which something happens (far slower).
+    progress : callable, optional
+        Called now and then with the blocks that have begun and all blocks.
+    observe : callable, optional
+        Called with arrays of load transactions; see `rdmodel.simulator.simulate.Observer`.
+    sectors : bool
+        Give `observe` the 32-byte sectors of each transaction instead of its lanes; the lines must have 32 to 1024
+        bytes.
+    **options
+        Fields of `SimulationOptions`. `policies` may also hold an index function, alone or in a combination; it
+        replaces that of the L1.
+
+    Returns
+    -------
+    Simulation
+        The counters of all parts of the machine.
+
+    Raises
+    ------
+    ConfigError
+        If an argument, an option or the GPU is not valid.
+    LaunchError
+        If no block of the launch fits on an SM.
+    TraceError
+        If the trace cannot be read or accesses no memory.
+    SimulationError
+        If the run cannot go on or breaks an invariant.
     """
     check_trace(trace)
     check_int("seed", seed, 0)
     check_flag("check", check)
     check_flag("sectors", sectors)
-    machine = presets.gpu(gpu)
+    machine, resolved = configure(presets.gpu(gpu), options)
     if sectors:
         check_sectors(machine)
-    resolved = make_options(options).resolve(machine)
+    request = _Request(
+        trace=trace,
+        gpu=machine,
+        options=resolved,
+        seed=seed,
+        check=check,
+        progress=progress,
+        observe=observe,
+        sectors=sectors,
+    )
     throttling = policy_of_kind(resolved.policies, "throttling")
-    if isinstance(throttling, SWL) and throttling.warps == "best":
-        return _best_limit(trace, machine, resolved, seed, check, progress, observe, sectors)
-    return _simulate_once(trace, machine, resolved, seed, check, progress, observe, sectors)
+    if throttling is not None and throttling.needs_best_limit:
+        return _simulate_best_limit(request, throttling)
+    return _simulate_once(request)
 
 
-def _simulate_once(
-    trace: Trace,
-    gpu: GPU,
-    options: SimulationOptions,
-    seed: int,
-    check: bool,
-    progress: Progress | None,
-    observe: Observer | None,
-    sectors: bool,
-) -> Simulation:
-    run = _Run(trace, gpu, options, check, progress, observe, sectors)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """The checked arguments of one call of `simulate`, with resolved options."""
+
+    trace: Trace
+    gpu: GPU
+    options: SimulationOptions
+    seed: int
+    check: bool
+    progress: Progress | None
+    observe: Observer | None
+    sectors: bool
+
+    @property
+    def sms(self) -> int:
+        """Number of SMs."""
+        assert self.options.sms is not None
+        return self.options.sms
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks to run."""
+        blocks = self.trace.launch.blocks
+        return blocks if self.options.blocks is None else min(self.options.blocks, blocks)
+
+    def config(self) -> dict[str, Any]:
+        """Return everything that is needed to repeat the run; policies with their names."""
+        config = describe(self.trace, self.gpu, self.options, self.seed)
+        config["options"]["policies"] = [policy_fields(policy) for policy in self.options.policies]
+        return config
+
+
+def _simulate_once(request: _Request) -> Simulation:
+    run = _MachineRun(request)
     run.run()
-    return run.result(seed)
+    return run.result()
 
 
-def _best_limit(
-    trace: Trace,
-    gpu: GPU,
-    options: SimulationOptions,
-    seed: int,
-    check: bool,
-    progress: Progress | None,
-    observe: Observer | None,
-    sectors: bool,
-) -> Simulation:
-    """Simulate under every static limit on warps; return the fastest run, and the limit as found."""
-    most = most_active(trace, gpu, options)
-    runs = most + (observe is not None)
+def _simulate_best_limit(request: _Request, throttling: Policy) -> Simulation:
+    """Simulate under every static limit on warps, then with the best one for `throttling`; return that run.
 
-    def run(limit: int, done: int, observe: Observer | None = None) -> Simulation:
-        limited = [SWL(warps=limit) if isinstance(policy, SWL) else policy for policy in options.policies]
-        given = dataclasses.replace(options, policies=tuple(limited))
-        return _simulate_once(trace, gpu, given, seed, check, stage(progress, done, runs), observe, sectors)
+    `found` has the limit.
+    """
+    assert throttling.limit_option is not None
+    limits = max_scheduler_warps(request.trace, request.gpu, request.options)
+    repeated = request.observe is not None or not isinstance(throttling, SWL)
+    runs = limits + repeated
 
-    tried = {limit: run(limit, limit - 1) for limit in range(1, most + 1)}
-    best = max(tried, key=lambda limit: tried[limit].ipc)  # the first of equals
-    simulations = list(tried.values())
-    if observe is not None:
-        simulations.append(run(best, most, observe))
+    def run(policy: Policy, finished: int, observe: Observer | None = None) -> Simulation:
+        policies = tuple(policy if member is throttling else member for member in request.options.policies)
+        return _simulate_once(
+            dataclasses.replace(
+                request,
+                options=dataclasses.replace(request.options, policies=policies),
+                progress=stage(request.progress, finished, runs),
+                observe=observe,
+            )
+        )
+
+    by_limit = {limit: run(SWL(warps=limit), limit - 1) for limit in range(1, limits + 1)}
+    best = max(by_limit, key=lambda limit: by_limit[limit].ipc)  # the first of equals
+    simulations = list(by_limit.values())
+    result = by_limit[best]
+    if repeated:
+        limited: Policy = dataclasses.replace(throttling, **{throttling.limit_option: best})  # type: ignore[type-var]
+        result = run(limited, limits, request.observe)
+        simulations.append(result)
     return dataclasses.replace(
-        tried[best],
-        found={"swl.warps": best},
-        config=_config(trace, gpu, options, seed),
+        result,
+        found={f"{throttling.name}.{throttling.limit_option}": best},
+        config=request.config(),
         trace_seconds=sum(simulation.trace_seconds for simulation in simulations),
         seconds=sum(simulation.seconds for simulation in simulations),
     )
 
 
 def check_sectors(gpu: GPU) -> None:
-    """Raise `ConfigError` unless the lines of the L1 are made of 1 to 32 sectors."""
+    """Raise `ConfigError` unless the lines of the L1 consist of 1 to 32 sectors."""
     if not SECTOR <= gpu.l1.line <= 32 * SECTOR:
         raise ConfigError(f"l1.line={gpu.l1.line}: sectors of {SECTOR} bytes need lines of 32 to 1024 bytes")
 
 
-def most_active(trace: Trace, gpu: GPU, options: SimulationOptions) -> int:
-    """Return the most warps that a scheduler ever has: limits beyond limit nothing. `options` must be resolved."""
+def max_scheduler_warps(trace: Trace, gpu: GPU, options: SimulationOptions) -> int:
+    """Return the most warps that a scheduler ever has, which is the highest useful limit; `options` are resolved."""
     assert options.sms is not None
     blocks = trace.launch.blocks if options.blocks is None else min(options.blocks, trace.launch.blocks)
     slots = min(compute_occupancy(trace.launch, gpu).blocks, -(-blocks // options.sms))
     return -(-slots * trace.launch.block_warps // gpu.core.schedulers)
 
 
-def _config(trace: Trace, gpu: GPU, options: SimulationOptions, seed: int) -> dict[str, Any]:
-    """Return all that it takes to run it again; policies by name."""
-    config = describe(trace, gpu, options, seed)
-    config["options"]["policies"] = [policy_fields(policy) for policy in options.policies]
-    return config
+class _MachineRun:
+    """One run of the compiled machine, which is given blocks and instructions as it asks for them."""
 
-
-def make_options(options: Mapping[str, Any]) -> SimulationOptions:
-    """Return `SimulationOptions` from keywords; raise `ConfigError` for an unknown one, with the near misses."""
-    known = [f.name for f in dataclasses.fields(SimulationOptions)]
-    for name in options:
-        if name not in known:
-            raise ConfigError(unknown("option", name, [*known, "seed", "check"]))
-    return SimulationOptions(
-        **{name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
-    )
-
-
-class _Run:
-    """One run: the machine, and what feeds it."""
-
-    def __init__(
-        self,
-        trace: Trace,
-        gpu: GPU,
-        options: SimulationOptions,
-        check: bool,
-        progress: Progress | None,
-        observe: Observer | None,
-        sectors: bool,
-    ) -> None:
-        launch = trace.launch
-        self._trace, self._gpu, self._options = trace, gpu, options
-        self._slots = compute_occupancy(launch, gpu).blocks
-        self._warps = launch.block_warps
-        self._blocks = launch.blocks if options.blocks is None else min(options.blocks, launch.blocks)
+    def __init__(self, request: _Request) -> None:
+        self._request = request
+        launch = request.trace.launch
         # No SM can have more blocks than there are.
-        self._slots = min(self._slots, self._blocks)
-        self._machine = make_machine(gpu, options, self._slots, self._warps)
-        self._rule = StoreRule.MACHINE if options.stores else StoreRule.MACHINE_LOADS
+        slots = min(compute_occupancy(launch, request.gpu).blocks, request.blocks)
+        self._block_warps = launch.block_warps
+        self._machine = make_machine(request.gpu, request.options, slots, self._block_warps)
+        self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
         self._streams: dict[tuple[int, int], WarpStream] = {}
-        masks = observe is not None
+        masks = request.observe is not None
         self._chunk = Chunk(
-            INSTRUCTIONS_PER_CHUNK, LINES_PER_CHUNK, details=True, masks=masks, sectors=masks and sectors
+            CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, masks=masks, sectors=masks and request.sectors
         )
-        self._check, self._progress, self._observe = check, progress, observe
         self._begun = 0
         self._trace_seconds = self._seconds = 0.0
         self._record = np.empty((0, ROW_WIDTH), np.int64)
-        if observe is not None:
-            assert options.sms is not None
-            self._record = np.empty((ACCESSES_PER_RECORD + options.sms, ROW_WIDTH), np.int64)
+        if request.observe is not None:
+            self._record = np.empty((RECORDED_ACCESSES + request.sms, ROW_WIDTH), np.int64)
             self._machine.set_record(self._record)
 
     def run(self) -> None:
         """Run the machine to its end."""
         started = perf_counter()
-        while (wanted := self._machine.run(CHECKED_CYCLES if self._check else CYCLES_PER_RUN)) != DONE:
+        cycles = CYCLES_PER_CHECK if self._request.check else CYCLES_PER_PAUSE
+        while (wanted := self._machine.run(cycles)) != DONE:
             if wanted == WANT_CHUNK:
                 self._feed(self._machine.subject_sm, self._machine.subject)
             elif wanted == WANT_BLOCK:
                 self._give_block()
             elif wanted == WANT_DRAIN:
-                self._drain()
+                self._report_accesses()
             elif wanted == STUCK:
                 self._fail("nothing can happen any more", self._machine.waiting_for())
             else:
                 assert wanted == PAUSE
                 self._pause()
-        self._drain()
-        if left := self._machine.under_way():
-            self._fail("the machine is not empty at the end", left)
+        self._report_accesses()
+        if leftovers := self._machine.under_way():
+            self._fail("the machine is not empty at the end", leftovers)
         self._seconds = perf_counter() - started - self._trace_seconds
 
     def _pause(self) -> None:
-        if self._progress is not None:
-            self._progress(self._begun, self._blocks)
-        if self._check and (wrong := self._machine.violations()):
-            self._fail("an invariant is broken", wrong)
+        if self._request.progress is not None:
+            self._request.progress(self._begun, self._request.blocks)
+        if self._request.check and (violations := self._machine.violations()):
+            self._fail("an invariant is broken", violations)
 
-    def _fail(self, what: str, details: Sequence[str]) -> None:
-        raise SimulationError(f"{self._trace.launch.kernel}, cycle {self._machine.now}: {what}: {'; '.join(details)}")
+    def _fail(self, problem: str, details: Sequence[str]) -> None:
+        kernel = self._request.trace.launch.kernel
+        raise SimulationError(f"{kernel}, cycle {self._machine.now}: {problem}: {'; '.join(details)}")
 
     def _give_block(self) -> None:
         sm, slot = self._machine.subject_sm, self._machine.subject
-        if self._begun == self._blocks:
+        if self._begun == self._request.blocks:
             self._machine.decline_block(sm, slot)
             return
         started = perf_counter()
-        streams = open_block(self._trace, self._begun, self._gpu.l1.line, self._rule)
+        streams = open_block(self._request.trace, self._begun, self._request.gpu.l1.line, self._rule)
         self._trace_seconds += perf_counter() - started
         self._machine.begin_block(sm, slot, self._begun)
         self._begun += 1
-        for warp, stream in enumerate(streams, slot * self._warps):
+        for warp, stream in enumerate(streams, slot * self._block_warps):
             self._streams[sm, warp] = stream
             while self._machine.starving(sm, warp):
                 self._feed(sm, warp)
@@ -269,43 +324,45 @@ class _Run:
             chunk.masks,
         )
 
-    def _drain(self) -> None:
-        if self._observe is not None:
-            self._observe(self._record[: self._machine.recorded])
+    def _report_accesses(self) -> None:
+        """Call the observer with the accesses that were recorded since the last call."""
+        if self._request.observe is not None:
+            self._request.observe(self._record[: self._machine.recorded])
             self._machine.recorded = 0
 
-    def result(self, seed: int) -> Simulation:
-        """Return what the machine counted; raise `TraceError` if there was nothing to count."""
-        assert self._options.sms is not None
-        raw = [self._machine.sm_counters(i) for i in range(self._options.sms)]
-        per_sm = tuple(sm_result(i, counts) for i, counts in enumerate(raw))
-        if not any(sm.transactions for sm in per_sm):
-            raise TraceError(f"the simulated blocks of {self._trace.launch.kernel} access no memory")
-        slices = range(0 if self._options.memory is not None else self._gpu.l2.slices)
-        l2 = add_up([self._machine.slice_counters(i) for i in slices])
-        dram = add_up([self._machine.channel_counters(i) for i in slices])
-        totals = sm_result(-1, add_up(raw))
+    def result(self) -> Simulation:
+        """Return the counters of the machine; raise `TraceError` if the blocks access no memory."""
+        request = self._request
+        raw = [self._machine.sm_counters(i) for i in range(request.sms)]
+        per_sm = tuple(sm_result(i, counters) for i, counters in enumerate(raw))
+        if not any(sm.transactions or sm.stores for sm in per_sm):
+            raise TraceError(f"the simulated blocks of {request.trace.launch.kernel} access no memory")
+        slices = range(0 if request.options.memory is not None else request.gpu.l2.slices)
+        l2 = sum_counters([self._machine.slice_counters(i) for i in slices])
+        dram = sum_counters([self._machine.channel_counters(i) for i in slices])
+        sums = sum_counters(raw)
+        totals = sm_result(ALL_SMS, sums)
         return Simulation(
-            kernel=self._trace.launch.kernel,
-            gpu=self._gpu.name,
-            seed=seed,
-            sms=self._options.sms,
+            kernel=request.trace.launch.kernel,
+            gpu=request.gpu.name,
+            seed=request.seed,
+            sms=request.sms,
             cycles=self._machine.last_end + 1,
-            **{name: getattr(totals, name) for name in SUMMED},
-            traffic=traffic(add_up(raw), self._gpu.l1.line),
-            miss_latencies=latencies(self._machine.miss_latencies()),
-            l2=l2_counts(l2) if l2 else None,
-            dram=dram_counts(dram, self._gpu) if dram else None,
+            **{name: getattr(totals, name) for name in SM_FIELDS},
+            traffic=traffic_result(sums, request.gpu.l1.line),
+            miss_latencies=latency_result(self._machine.miss_latencies()),
+            l2=l2_result(l2) if l2 else None,
+            dram=dram_result(dram, request.gpu) if dram else None,
             trace_seconds=self._trace_seconds,
             seconds=self._seconds,
-            config=_config(self._trace, self._gpu, self._options, seed),
+            config=request.config(),
             per_sm=per_sm,
-            found=self._found(),
+            found=self._decided_limit(),
         )
 
-    def _found(self) -> dict[str, int]:
-        """Return the limit that the machine has decided upon, if it looked for one."""
-        throttling = policy_of_kind(self._options.policies, "throttling")
+    def _decided_limit(self) -> dict[str, int]:
+        """Return the limit that the machine has found by sampling; empty if it has not sampled."""
+        throttling = policy_of_kind(self._request.options.policies, "throttling")
         if not isinstance(throttling, DWTCS) or throttling.limit is not None or self._machine.limit < 0:
             return {}
         return {f"{throttling.name}.limit": self._machine.limit}

@@ -11,9 +11,9 @@ from typing import Any
 
 import tracegen
 from rdmodel import presets
-from rdmodel.contests.combinations import Combination, combination
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
+from rdmodel.policies.combinations import Combination, combination
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rdmodel.contests.combinations import combination
 from rdmodel.locality_analysis.classify import locality
 from rdmodel.locality_analysis.values import AccessCounts, Locality, ReuseDistances
+from rdmodel.policies.combinations import combination
 from validation import record
 from validation.policies.measure import FOLDER, Case, cases, make_gpu, make_trace, run_options
 

@@ -77,13 +77,14 @@ class TokenThrottle(Throttle):
     """``pcal``: the oldest warps may allocate lines, the next ones may only load."""
 
     def __init__(self, policy: PCAL) -> None:
-        self._policy = policy
+        assert not isinstance(policy.tokens, str)
+        self._tokens, self._extra = policy.tokens, policy.extra
 
     def permit(self, sm: int, warp: Warp, rank: int) -> Permit:
         """Return the permission of a warp in this cycle."""
-        if rank < self._policy.tokens:
+        if rank < self._tokens:
             return Permit.ALLOCATE
-        return Permit.PASS if rank < self._policy.tokens + self._policy.extra else Permit.WAIT
+        return Permit.PASS if rank < self._tokens + self._extra else Permit.WAIT
 
 
 class SamplingThrottle(Throttle):

@@ -16,9 +16,9 @@ import rdmodel as rd
 import tracegen
 from rdmodel.cli import contesting, progress_line
 from rdmodel.contests import contest as contest_module
-from rdmodel.contests.combinations import COMBINATIONS
 from rdmodel.errors import SimulationError
 from rdmodel.policies import INDEX_FUNCTIONS, PD, POLICIES, parse_policy
+from rdmodel.policies.combinations import COMBINATIONS
 from tests.rdmodel.cli.test_compare import timeless
 from tests.rdmodel.cli.test_cuda import SAXPY
 from tests.rdmodel.cli.test_simulate import SIZES, SMALL, sections, without_times
@@ -100,7 +100,7 @@ def test_by_default_all_policies_run_that_need_no_options(run):
     assert named == [
         "none",
         "swl:best",
-        *(name for name in POLICIES if name not in ("swl", "pcal")),
+        *(name for name in POLICIES if name != "swl"),
         *list(COMBINATIONS)[1:],
     ]
 
@@ -181,7 +181,7 @@ def test_progress_is_a_bar_over_runs_and_is_wiped(run, monkeypatch):
     lines = err.split("\r\x1b[K")[1:]
     assert lines[-1] == ""
     assert [re.fullmatch(r"\[(#*)\.*\] (\d) of 6 runs, \d+ s", line).groups() for line in lines[:-1]] == [
-        ("#" * (contesting.BAR * n // 6), str(n)) for n in range(1, 7)
+        ("#" * (contesting.BAR_WIDTH * n // 6), str(n)) for n in range(1, 7)
     ]
 
 
@@ -196,7 +196,7 @@ def test_without_kernels_everything_is_listed_with_its_options_and_source(run):
         for part in out.rstrip().split("\n\n")
     )
     assert list(table) == ["policy", *POLICIES, "index:NAME"]
-    assert table["pcal"] == ["throttling", "tokens=... extra=...", "compared with by Koo et al., section 6.4"]
+    assert table["pcal"] == ["throttling", "tokens=best extra=2", "compared with by Koo et al., section 6.4"]
     assert table["index:NAME"][1].split() == [name for name in INDEX_FUNCTIONS if name != "masks"]
     for name, cls in POLICIES.items():
         kind, *options, source = table[name]
@@ -204,7 +204,7 @@ def test_without_kernels_everything_is_listed_with_its_options_and_source(run):
         assert re.search(r"([Ss]ections?|table) \d", source)
         for option in " ".join(options).split():
             if not option.endswith("=..."):
-                given = ",".join(f"{required}=1" for required in contesting.text_contest.required(cls))
+                given = ",".join(f"{required}=1" for required in contesting.text_contest.required_options(cls))
                 assert parse_policy(f"{name}:{given}{',' if given else ''}{option}") == parse_policy(
                     f"{name}:{given}" if given else name
                 )
@@ -220,7 +220,64 @@ def test_the_list_as_json_has_what_each_policy_does(run):
     assert all(one["description"] and one["source"] for one in listed.values())
 
 
+def test_all_choices_are_listed_with_one_line_each(run):
+    status, out, err = run("policies", "--list")
+    assert (status, err) == (0, "")
+    head, *lines = [re.split(r"\s{2,}", line) for line in out.splitlines()]
+    assert head == ["name", "kind", "description"]
+    indices = [f"index:{name}" for name in INDEX_FUNCTIONS if name != "masks"]
+    assert [name for name, _, _ in lines] == [*POLICIES, *indices, *COMBINATIONS]
+    assert {kind for _, kind, _ in lines} == {"throttling", "admission", "reordering", "index", "combination"}
+    plain = json.loads(run("policies", "--list", "--json")[1])
+    assert [(one["name"], one["kind"], one["description"]) for one in plain] == [tuple(line) for line in lines]
+    assert {one["name"]: one["stands_for"] for one in plain if "stands_for" in one} == dict(COMBINATIONS)
+    for name in [line[0] for line in lines if line[0] != "swl"]:
+        assert rd.combination(name).name == name
+
+
+@pytest.mark.parametrize("given", [["atax.1"], ["--suite", "polybench"], ["--policies", "pd"], ["--csv"]])
+def test_a_list_of_all_choices_runs_nothing(run, given):
+    status, out, err = run("policies", "--list", *given)
+    assert (status, out) == (2, "")
+    assert "--list cannot be combined with" in err
+
+
 # ---- --policy of simulate and locality
+
+
+@pytest.mark.parametrize("command", ["simulate", "locality"])
+def test_a_combination_is_a_policy_of_one_run(run, command):
+    status, out, err = run(command, "atax.1", *SMALL, "--policy", "dwt-cs+pric", "--policy", "mrpb:entries=2,latency=3")
+    assert (status, err) == (0, "")
+    assert "\npolicies dwt-cs, mrpb:entries=2,latency=3, index:pric\n\n" in out
+    plain = json.loads(run(command, "atax.1", *SMALL, "--policy", "apcm-swl", "--json")[1])
+    config = plain["config"]
+    assert [one["name"] for one in config["options"]["policies"]] == ["apcm", "swl"]
+
+
+def test_a_combination_is_that_of_a_contest(run):
+    plain = json.loads(run("simulate", "atax.1", *SMALL, "--policy", "dwt-pric", "--json")[1])
+    _, out, _ = run("policies", "atax.1", *SMALL, "--policies", "dwt-pric", "--jobs", "1", "--json")
+    assert timeless(plain) == timeless(json.loads(out)["kernels"][0]["simulations"]["dwt-pric"])
+    assert plain["config"]["gpu"]["l1"]["index"] == {"name": "pric"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["dwt-prik"], "unknown policy 'dwt-prik'; did you mean 'dwt-pric'"),
+        (["pd+bypass-all"], "'pd' and 'bypass-all' are both of the kind 'admission'"),
+        (["pd", "apcm-swl"], "'pd' and 'apcm' are both of the kind 'admission'"),
+        (["dwt-pric", "fermi"], "'pric' and 'fermi' are both index functions of the L1"),
+        (["swl:best,pd"], "'best' must be option=value; policies are joined with a plus sign"),
+        (["pd+"], "unknown policy ''"),
+    ],
+)
+def test_a_bad_combination_is_told_with_what_is_allowed(run, given, said):
+    options = [text for one in given for text in ("--policy", one)]
+    status, out, err = run("simulate", "atax.1", *SMALL, *options)
+    assert (status, out) == (2, "")
+    assert said in err
 
 
 def test_the_report_of_a_run_says_policies_bypassed_loads_and_what_was_found(run):
@@ -332,7 +389,7 @@ BAD = {
     "policy gemm": "did you mean 'policies'",
     "simulate gemm --policy swll:warps=1": "unknown policy 'swll'; did you mean 'swl'",
     "simulate gemm --policy swl": "policy 'swl': option 'warps' is missing",
-    "simulate gemm --policy pric": "policy 'pric': is an index function, which belongs to the GPU: l1.index=pric",
+    "simulate gemm --policy pric:p=3": "index function 'pric': takes no options in a text",
     "simulate gemm --policy pd --policy bypass-all": "'pd' and 'bypass-all' are both of the kind 'admission'",
     "locality gemm --policy pd:distanse=2": "did you mean 'distance'",
 }

@@ -78,7 +78,7 @@ def test_the_text_has_every_count_with_its_share(run):
     assert parts["L1"]["hits"] == [f"{result.hits:,}", share]
     assert parts["L1"]["pending hits"][0] == f"{result.pending_hits:,}"
     assert parts["L1"]["compulsory"][0] == f"{result.misses.compulsory:,}"
-    assert parts["L1"]["writes"] == [f"{result.writes:,}"]
+    assert parts["L1"]["stores"] == [f"{result.stores:,}"]
     assert parts["L1 miss latency"]["longest"] == [f"{result.miss_latencies.quantile(1):,}"]
     fails = result.reservation_fails
     per_sm = f"{1000 * fails.mshr_entry / result.cycles / 14:,.2f}"
@@ -115,7 +115,7 @@ def test_an_ideal_memory_is_said_and_has_no_l2_and_no_dram(run):
 def test_blocks_and_stores_that_are_left_out_are_said(run):
     _, out, _ = run("simulate", "atax.1", *SMALL, "--blocks", "1", "--no-stores", "--sms", "1", "--sched", "gto")
     assert "\n1 SM: 1 of 2 blocks, only the first 1 of the grid, scheduler gto, without stores, seed 0\n" in out
-    assert sections(out)["L1"]["writes"] == ["0"]
+    assert sections(out)["L1"]["stores"] == ["0"]
 
 
 def test_stalls_of_the_l2_are_told_apart(run):
@@ -153,7 +153,7 @@ def test_every_option_reaches_the_simulator(run):
         "stores": False,
         "policies": [],
     }
-    assert (plain["seed"], plain["writes"], plain["kernel"]) == (4, 0, "atax.1")
+    assert (plain["seed"], plain["stores"], plain["kernel"]) == (4, 0, "atax.1")
 
 
 def test_check_and_allocate_are_what_they_are_short_for(run, monkeypatch):
@@ -176,7 +176,7 @@ def test_a_ptx_kernel_and_every_launch_of_a_file_are_simulated(run, tmp_path):
     assert (status, err) == (0, "")
     plain = json.loads(out)
     # 31 full warps and one of 8 lanes, two loads and a store each, one line each: nothing is used twice.
-    assert (plain["misses"]["compulsory"], plain["misses"]["total"], plain["writes"]) == (64, 64, 32)
+    assert (plain["misses"]["compulsory"], plain["misses"]["total"], plain["stores"]) == (64, 64, 32)
     launch = "grid = 4\nargs = { a = 2.0 }\n"
     (tmp_path / "two.toml").write_text(
         'source = "saxpy.ptx"\nblock = 256\nargs = { n = 1000, x = "float[1000]:iota", y = "float[1000]" }\n'
@@ -194,7 +194,7 @@ def test_a_written_trace_with_all_blocks_simulates_as_its_kernel(run, tmp_path, 
     assert status == 0
     from_file, from_kernel = json.loads(out), simulated("atax.1")[0].to_dict()
     # A .trc file says neither how many instructions are between two accesses nor which loads they need.
-    alike = ["transactions", "writes"] if form == "trace.trc" else [*without_times(from_file)][:-1]
+    alike = ["transactions", "stores"] if form == "trace.trc" else [*without_times(from_file)][:-1]
     assert {name: from_file[name] for name in alike} == {name: from_kernel[name] for name in alike}
 
 

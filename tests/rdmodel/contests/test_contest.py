@@ -22,10 +22,10 @@ from scipy.stats import gmean
 import rdmodel as rd
 import tracegen
 from rdmodel.contests import contest as contest_module
-from rdmodel.contests.combinations import BASELINE, COMBINATIONS, combinations
 from rdmodel.errors import ConfigError, LaunchError, SimulationError, TraceError
 from rdmodel.plots import charts
 from rdmodel.policies import MRPB, PD, POLICIES, SWL, BypassAll, Fermi, PMod, Pric, StreamingBypass
+from rdmodel.policies.combinations import BASELINE, COMBINATIONS, combinations
 from tests.rdmodel.comparison.test_comparison import loads
 from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
 from tests.support.paths import ROOT
@@ -146,7 +146,7 @@ def test_columns_that_are_mapped_from_files_without_names_are_run_by_other_proce
 
 @pytest.mark.parametrize("name", [*POLICIES, *COMBINATIONS])
 def test_no_policy_changes_what_is_executed(name):
-    required = {"swl": "swl:warps=1", "pcal": "pcal:tokens=1,extra=1"}
+    required = {"swl": "swl:warps=1"}
     result = rd.contest(ATAX, [required.get(name, name)], n_jobs=1, check=True)
     runs = result.simulations[0].values()
     assert len({run.instructions for run in runs}) == 1
@@ -384,7 +384,6 @@ BAD_TEXTS = {
     "bogus": r"unknown policy 'bogus'; known: swl, ",
     "pd:distanse=4": r"unknown option of policy 'pd': 'distanse'; did you mean 'distance'",
     "pd:distance=0": r"policy 'pd': distance=0: must be at least 1",
-    "pcal:tokens=1": r"policy 'pcal': option 'extra' is missing",
     "pd+": r"unknown policy ''",
     "": r"unknown policy ''",
     "pd++mrpb": r"unknown policy ''",
@@ -394,8 +393,10 @@ BAD_TEXTS = {
     "index:prik": r"unknown index function 'prik'; did you mean 'pric'",
     "index": r"unknown index function ''",
     "index:masks": r"index='masks': parameter 'masks' is missing",
-    "pric": r"unknown policy 'pric': it is an index function, index:pric",
-    "none:warps=3": r"unknown policy 'none'",
+    "pric+fermi": r"'pric' and 'fermi' are both index functions",
+    "pric:polynomial=37": r"index function 'pric': takes no options in a text",
+    "none:warps=3": r"combination 'none': takes no options",
+    "swl:best,pd": r"policies are joined with a plus sign",
 }
 
 

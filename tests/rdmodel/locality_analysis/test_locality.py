@@ -341,8 +341,8 @@ def test_a_kernel_is_classified_as_its_rows_are(name):
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_lanes_of_a_transaction_are_those_that_coalescing_saw(name, monkeypatch):
     # Small chunks and a record of few rows, so that buffers are moved and filled often.
-    monkeypatch.setattr(simulate_module, "INSTRUCTIONS_PER_CHUNK", 3)
-    monkeypatch.setattr(simulate_module, "ACCESSES_PER_RECORD", 5)
+    monkeypatch.setattr(simulate_module, "CHUNK_INSTRUCTIONS", 3)
+    monkeypatch.setattr(simulate_module, "RECORDED_ACCESSES", 5)
     trace = tracegen.kernel(name, **KERNELS[name])
     seen = defaultdict(list)
     for _, block, warp, _, line, _, lanes in observed(trace, sms=2):

@@ -28,6 +28,7 @@ from rdmodel.policies import (
     parse_policy,
     policy_of_kind,
 )
+from rdmodel.policies.registry import machine_settings
 
 EXAMPLES = [
     SWL(warps=4),
@@ -74,6 +75,7 @@ def test_defaults_are_those_of_the_papers():
     assert BypassOnStall() == BypassOnStall(on="associativity")
     assert StreamingBypass() == StreamingBypass(period=10_000, threshold=0.9, caches="both")
     assert PD() == PD(distance=8)
+    assert PCAL() == PCAL(tokens="best", extra=2)
     assert CCWS() == CCWS(base=100, throttle=8, entries=16, ways=8)
     assert APCM() == APCM(mode="both", tags=32, loads=16, most=15)
     mrpb = MRPB(signature="warp", drain="fixed", flush=True, entries=8, latency=5, bypass="associativity")
@@ -87,6 +89,8 @@ def test_defaults_are_those_of_the_papers():
         (SWL, {"warps": 2.0}, "warps=2.0: must be a whole number"),
         (SWL, {"warps": True}, "warps=True: must be a whole number"),
         (SWL, {"warps": "all"}, "warps='all': must be a whole number or 'best'"),
+        (PCAL, {"tokens": "all"}, "tokens='all': must be a whole number or 'best'"),
+        (PCAL, {"tokens": 1.5}, "tokens=1.5: must be a whole number"),
         (PCAL, {"tokens": -1, "extra": 3}, "tokens=-1: must be at least 0"),
         (PCAL, {"tokens": 1, "extra": None}, "extra=None: must be a whole number"),
         (PCAL, {"tokens": 0, "extra": 0}, "tokens=0, extra=0: some warp must be allowed to load"),
@@ -163,6 +167,9 @@ def test_infinitely_many_entries_are_no_limit():
         ("swl:best", SWL(warps="best")),
         ("swl:warps=best", SWL(warps="best")),
         ("pcal:extra=3,tokens=2", PCAL(tokens=2, extra=3)),
+        ("pcal", PCAL(tokens="best", extra=2)),
+        ("pcal:extra=1", PCAL(tokens="best", extra=1)),
+        ("pcal:tokens=3", PCAL(tokens=3, extra=2)),
         ("dwt-cs", DWTCS()),
         ("dwt-cs:mpki=2.5,period=100,limit=3", DWTCS(mpki=2.5, period=100, limit=3)),
         ("dwt-cs:mpki=1e1,limit=none", DWTCS()),
@@ -195,7 +202,7 @@ def test_text_becomes_a_policy(text, policy):
         ("", "unknown policy ''; known: swl, pcal"),
         ("pric", "policy 'pric': is an index function, which belongs to the GPU: l1.index=pric"),
         ("swl", "policy 'swl': option 'warps' is missing"),
-        ("pcal:tokens=1", "policy 'pcal': option 'extra' is missing"),
+        ("pcal:tokens=0,extra=0", "policy 'pcal': tokens=0, extra=0: some warp must be allowed to load"),
         ("swl:warp=4", "unknown option of policy 'swl': 'warp'; did you mean 'warps'?"),
         ("bypass-all:on=all", "policy 'bypass-all': has no options, so no 'on'"),
         ("swl:4", "policy 'swl': '4' must be option=value"),
@@ -239,6 +246,24 @@ def test_two_policies_of_one_kind_are_refused():
 def test_the_options_of_a_simulation_keep_policies_as_a_tuple():
     assert rd.SimulationOptions().policies == ()
     assert rd.SimulationOptions(policies=[rd.policies.SWL(warps=2)]).policies == (SWL(warps=2),)
+    assert rd.SimulationOptions(policies=PD()).policies == (PD(),)
+    assert rd.SimulationOptions(policies="apcm-swl").policies == (APCM(), SWL(warps="best"))
+    assert rd.SimulationOptions(policies=[{"name": "pd", "distance": 4}]).policies == (PD(distance=4),)
+
+
+def test_every_policy_has_settings_for_the_compiled_machine():
+    for policy in EXAMPLES:
+        if not policy.needs_best_limit:
+            assert all(isinstance(value, int | float | str) for value in policy.settings().values())
+    assert machine_settings((PD(), MRPB())) == {"admission": PD().settings(), "reordering": MRPB().settings()}
+
+
+def test_a_policy_without_settings_is_refused_with_its_name():
+    class Unknown(Policy):
+        name = "unknown"
+
+    with pytest.raises(ConfigError, match="policy 'unknown': the compiled machine has no settings for it"):
+        Unknown().settings()
 
 
 @pytest.mark.parametrize(
@@ -247,10 +272,11 @@ def test_the_options_of_a_simulation_keep_policies_as_a_tuple():
         ((PD(), PD()), "both of the kind 'admission'"),
         ((Pric(),), "belongs to the GPU's l1.index"),
         (("swl",), "policy 'swl': option 'warps' is missing"),
-        ((MRPB,), "is not a policy"),
-        ("swl", "must be a sequence of policies"),
-        (PD(), "must be a sequence of policies"),
-        (None, "must be a sequence of policies"),
+        (("dwt-pric",), "belongs to the GPU's l1.index"),
+        ((MRPB,), "is neither a text, nor a policy, nor an index function"),
+        (({"name": "pdd"},), "unknown policy 'pdd'; did you mean 'pd'"),
+        ("swl", "policy 'swl': option 'warps' is missing"),
+        (None, "policies: None is neither a text, nor a policy, nor a sequence of them"),
     ],
 )
 def test_the_options_of_a_simulation_refuse_what_is_no_policies(policies, message):

@@ -18,7 +18,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.policies import DWTCS, MRPB, PCAL, PD, SWL, BypassAll, BypassOnStall, StreamingBypass, parse_policy
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.options import SimulationOptions
-from rdmodel.simulator.simulate import most_active
+from rdmodel.simulator.simulate import max_scheduler_warps
 from rdmodel.trace import Op, Trace
 from tests.rdmodel.model.test_cores_against_reference import LINE, make_trace
 from tests.rdmodel.simulator.test_scenarios import load, local, machine, store
@@ -107,13 +107,12 @@ def test_without_policies_the_configuration_says_so():
         (["swl:warps=2", "pcal:tokens=1,extra=1"], "policies: 'swl' and 'pcal' are both of the kind 'throttling'"),
         ([PD(), BypassAll()], "policies: 'pd' and 'bypass-all' are both of the kind 'admission'"),
         ([SWL(warps=1), {"name": "swl", "warps": 1}], "policies: 'swl' and 'swl' are both of the kind 'throttling'"),
-        ("swl:warps=2", "policies='swl:warps=2': must be a sequence of policies"),
-        (SWL(warps=2), "policies=SWL(warps=2): must be a sequence of policies"),
-        ([4], "policies: 4 is not a policy"),
-        (["swll:warps=2"], "unknown policy 'swll'; did you mean 'swl'?"),
+        (None, "policies: None is neither a text, nor a policy, nor a sequence of them"),
+        ([4], "policies: 4 is neither a text, nor a policy, nor an index function"),
+        (["swll:warps=2"], "unknown policy 'swll'; did you mean 'swl'"),
         (["swl"], "policy 'swl': option 'warps' is missing"),
         (["swl:warps=0"], "policy 'swl': warps=0: must be at least 1"),
-        (["fermi"], "policy 'fermi': is an index function"),
+        (["fermi+pric"], "policies: 'fermi' and 'pric' are both index functions of the L1"),
         ([{"warps": 2}], "unknown policy 'None'"),
         ([{"name": "swl", "wraps": 2}], "unknown option of policy 'swl': 'wraps'; did you mean 'warps'?"),
         ([{"name": "pd", "distance": [8]}], "policy 'pd': distance='[8]': must be a whole number"),
@@ -131,7 +130,7 @@ def test_policies_that_mean_nothing_are_refused_in_one_line(policies, message):
 def test_every_policy_keeps_the_books_and_the_invariants(text, memory):
     result = simulate(BUSY, SMALL, policies=[text], memory=memory, check=True)
     plain, none = result.to_dict(), simulate(BUSY, SMALL, memory=memory)
-    served = ("hits", "pending_hits", "writes", "bypassed")
+    served = ("hits", "pending_hits", "bypassed")
     for counts in (plain, *plain["per_sm"]):
         assert counts["transactions"] == sum(counts[name] for name in served) + sum(
             counts["misses"][cause] for cause in ("compulsory", "capacity", "associativity")
@@ -207,7 +206,7 @@ def test_warps_with_no_token_do_not_displace_anything():
 @pytest.mark.parametrize("gpu", [machine(), machine(sms=2, core={"schedulers": 2})])
 def test_the_best_limit_is_the_fewest_warps_among_the_fastest_of_all_limits(gpu):
     trace = thrashing(4, 6, lines=3, times=8)
-    most = most_active(trace, gpu, SimulationOptions().resolve(gpu))
+    most = max_scheduler_warps(trace, gpu, SimulationOptions().resolve(gpu))
     assert most == 6 // gpu.core.schedulers
     tried = {limit: simulate(trace, gpu, policies=[SWL(warps=limit)]) for limit in range(1, most + 1)}
     fastest = max(result.ipc for result in tried.values())
@@ -218,11 +217,25 @@ def test_the_best_limit_is_the_fewest_warps_among_the_fastest_of_all_limits(gpu)
     assert dataclasses.replace(found, found={}, config=tried[best].config) == tried[best]
 
 
+def test_pcal_starts_from_the_best_limit_and_adds_extra_warps():
+    trace, gpu = thrashing(4, 6, lines=3, times=8), machine()
+    best = simulate(trace, gpu, policies=["swl:best", "mrpb"]).found["swl.warps"]
+    rows = []
+    for text, extra in (("pcal", 2), ("pcal:extra=1", 1), ("pcal:tokens=best,extra=0", 0)):
+        found = simulate(trace, gpu, policies=[text, "mrpb"], observe=lambda some: rows.append(len(some)))
+        plain = simulate(trace, gpu, policies=[PCAL(tokens=best, extra=extra), MRPB()])
+        assert found.found == {"pcal.tokens": best}
+        assert dataclasses.replace(found, found={}, config=plain.config) == plain
+        assert found.config["options"]["policies"][0] == {"name": "pcal", "tokens": "best", "extra": extra}
+        assert sum(rows) == found.transactions
+        rows.clear()
+
+
 def test_limits_beyond_the_warps_of_a_scheduler_limit_nothing():
     for blocks, sms, schedulers in ((1, 1, 1), (1, 2, 2), (3, 2, 1), (5, 2, 4)):
         trace = thrashing(blocks, 6, lines=3, times=4)
         gpu = machine(sms=sms, core={"schedulers": schedulers}).replace(max_blocks=2)
-        most = most_active(trace, gpu, SimulationOptions().resolve(gpu))
+        most = max_scheduler_warps(trace, gpu, SimulationOptions().resolve(gpu))
         assert most == -(-6 * min(2, -(-blocks // sms)) // schedulers)
         assert books(simulate(trace, gpu, policies=[SWL(warps=most)])) == books(simulate(trace, gpu))
 
@@ -239,7 +252,7 @@ def test_several_warps_that_are_as_fast_count_as_the_fewest():
 
 @pytest.mark.parametrize("observing", [False, True])
 def test_progress_goes_through_all_runs_of_a_search_once(monkeypatch, observing):
-    monkeypatch.setattr("rdmodel.simulator.simulate.CYCLES_PER_RUN", 50)
+    monkeypatch.setattr("rdmodel.simulator.simulate.CYCLES_PER_PAUSE", 50)
     trace, gpu, seen = thrashing(5, 3, lines=3, times=4), machine(), []
     observe = (lambda rows: None) if observing else None
     simulate(trace, gpu, policies=["swl:best"], progress=lambda *now: seen.append(now), observe=observe)
@@ -282,7 +295,7 @@ def test_cores_sampling_leaves_alone_what_does_not_thrash():
 def test_where_all_loads_bypass_nothing_hits_misses_or_is_in_flight():
     result = simulate(BUSY, SMALL, policies=["bypass-all"])
     assert (result.hits, result.pending_hits, result.misses.total, result.loads, result.miss_rate) == (0, 0, 0, 0, 0.0)
-    assert result.bypassed == result.transactions - result.writes
+    assert result.bypassed == result.transactions
     assert result.contention.to_dict() == {"intra_warp": 0, "cross_warp_intra_block": 0, "cross_block": 0}
     assert {name for name, count in result.reservation_fails.to_dict().items() if count} <= {"miss_queue"}
 

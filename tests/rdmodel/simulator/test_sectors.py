@@ -145,7 +145,7 @@ def row_by_row(rows: list[list[int]]) -> SectorCounts:
 @pytest.mark.parametrize(("name", "sizes"), [("atax.2", {"NX": 64, "NY": 256}), ("corr.corr", {"M": 40, "N": 40})])
 @pytest.mark.parametrize("together", [1, 37, 1 << 18])
 def test_rows_may_be_looked_at_in_any_portions(name, sizes, together, monkeypatch):
-    monkeypatch.setattr(module, "ROWS", together)
+    monkeypatch.setattr(module, "ROWS_PER_BATCH", together)
     trace, rows = tracegen.kernel(name, **sizes), []
     rd.simulate(trace, observe=lambda some: rows.extend(some.tolist()), sectors=True)
     assert count(trace, rd.presets.gpu("gtx470-16k")) == row_by_row(rows)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tracegen
-from rdmodel import simulate
+from rdmodel import predict, simulate
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError, SimulationError, TraceError
 from rdmodel.gpu.config import CoreConfig, gpu_from_dict
 from rdmodel.gpu.memory import L2Config
@@ -197,7 +197,7 @@ def test_an_observer_sees_every_load_transaction_of_the_l1s():
     assert np.bincount(outcome).tolist() == [found.hits, found.pending_hits, found.misses.total]
     for counts in found.per_sm:
         mine = outcome[sm == counts.sm]
-        assert len(mine) == counts.transactions - counts.writes
+        assert len(mine) == counts.transactions
         assert (mine == 2).sum() == counts.misses.total
     wanted = {(b, w, n) for b, warps in enumerate(MIXED) for w, i in enumerate(warps) for n in lines_of(i)}
     assert set(zip(block.tolist(), warp.tolist(), line.tolist(), strict=True)) == wanted
@@ -215,9 +215,20 @@ def lines_of(instructions) -> set[int]:
 )
 def test_counts_add_up(options):
     found = simulate(BUSY, GPU, **options)
-    assert found.transactions == found.hits + found.pending_hits + found.misses.total + found.writes + found.bypassed
-    assert found.loads == found.transactions - found.writes - found.bypassed
-    for name in ("hits", "pending_hits", "writes", "bypassed", "instructions", "warp_instructions", "transactions"):
+    assert found.transactions == found.hits + found.pending_hits + found.misses.total + found.bypassed
+    assert found.loads == found.transactions - found.bypassed
+    assert found.stores == found.writes
+    for name in (
+        "hits",
+        "pending_hits",
+        "writes",
+        "stores",
+        "bypassed",
+        "instructions",
+        "warp_instructions",
+        "transactions",
+        "loads",
+    ):
         assert sum(getattr(sm, name) for sm in found.per_sm) == getattr(found, name), name
     for group in ("misses", "reservation_fails", "contention"):
         total = getattr(found, group).to_dict()
@@ -289,7 +300,7 @@ def made(**changes: object) -> Simulation:
 
 def test_rates_follow_from_the_counts():
     found = made()
-    assert (found.transactions, found.loads) == (137, 100)
+    assert (found.transactions, found.loads, found.stores) == (107, 100, 30)
     assert (found.miss_rate, found.pending_hit_rate) == (0.4, 0.1)
     assert (found.ipc, found.mpki) == (2.0, 50.0)
     assert found.reservation_fails.total == 10
@@ -301,7 +312,26 @@ def test_rates_follow_from_the_counts():
     assert found.dram is not None
     assert (found.l2.miss_rate, found.dram.row_hit_rate) == (0.25, 0.75)
     assert found.miss_latencies.to_dict() == {"min": 10, "median": 10, "p95": 20, "max": 90, "mean": 14.25}
-    assert found.per_sm[0].transactions == 137
+    assert (found.per_sm[0].transactions, found.per_sm[0].loads, found.per_sm[0].stores) == (107, 100, 30)
+
+
+def test_transactions_mean_the_same_as_in_a_prediction():
+    predicted = predict(BUSY, GPU, model_sms="all")
+    for policies in ((), ["bypass-all"], ["pd:distance=1"]):
+        found = simulate(BUSY, GPU, policies=policies)
+        assert found.stores > 0
+        assert found.transactions == predicted.transactions == found.to_dict()["transactions"]
+        by_sm = {sm.sm: sm.transactions for sm in found.per_sm}
+        assert sum(by_sm.values()) == found.transactions
+
+
+def test_json_has_loads_and_stores_apart():
+    found = simulate(BUSY, GPU, policies=["bypass-on-stall:on=all"])
+    for counts, plain in ((found, found.to_dict()), *zip(found.per_sm, found.to_dict()["per_sm"], strict=True)):
+        assert (plain["loads"], plain["stores"], plain["bypassed"]) == (counts.loads, counts.writes, counts.bypassed)
+        assert plain["transactions"] == plain["loads"] + plain["bypassed"]
+        assert "writes" not in plain
+    assert found.miss_rate == found.misses.total / found.loads
 
 
 def test_no_rate_divides_by_zero():
@@ -323,7 +353,7 @@ def test_no_rate_divides_by_zero():
 
 HEAD = [
     *("kernel", "gpu", "seed", "sms", "cycles", "instructions", "warp_instructions", "ipc", "transactions"),
-    *("hits", "pending_hits", "misses", "miss_rate", "mpki"),
+    *("loads", "hits", "pending_hits", "misses", "miss_rate", "mpki"),
 ]
 
 

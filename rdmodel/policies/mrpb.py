@@ -1,4 +1,4 @@
-"""Reordering: in which order loads access the L1."""
+"""Define the memory request prioritization buffer."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rdmodel.common.checks import check_choice, check_flag, check_int
-from rdmodel.policies.admission import Stalls
-from rdmodel.policies.base import Kind, Policy
+from rdmodel.policies.base import Kind, Policy, Settings
+from rdmodel.policies.bypass_on_stall import Stalls
 
 Signature = Literal["warp", "block", "warp-in-block"]
 Drain = Literal["fixed", "round-robin", "longest", "greedy-fixed", "greedy-round-robin", "greedy-longest"]
+GREEDY = "greedy-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MRPB(Policy):
     """The memory request prioritization buffer: queues in front of the L1 (Jia, Shaw and Martonosi, section 3).
 
-    Loads wait in one FIFO queue per `signature`, of `entries` transactions each (None or ``inf``: unlimited), for
-    `latency` cycles at least, and leave them as `drain` says. With `flush`, a queue is drained first while it is full
-    and wanted, and before a store of its signature. `bypass`: a load that would wait in the L1 bypasses it, as with
-    `BypassOnStall`; None: it waits.
+    Loads wait in one FIFO queue per `signature`, of `entries` transactions each (None or ``inf``: unlimited), for at
+    least `latency` cycles. They leave it in the order of `drain`. With `flush`, a queue is drained first while it is
+    full and another transaction wants to enter, and before a store of its signature. `bypass` names the stalls at which
+    a load bypasses the L1, as in `BypassOnStall`; None: it waits.
     """
 
     signature: Signature = "warp"
@@ -34,7 +35,7 @@ class MRPB(Policy):
     kind: ClassVar[Kind] = "reordering"
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing; keep infinitely many entries as None."""
+        """Check the options; store infinitely many entries as None."""
         check_choice("signature", self.signature, Signature)
         check_choice("drain", self.drain, Drain)
         check_flag("flush", self.flush)
@@ -45,3 +46,16 @@ class MRPB(Policy):
         check_int("latency", self.latency, 0)
         if self.bypass is not None:
             check_choice("bypass", self.bypass, Stalls)
+
+    def settings(self) -> Settings:
+        """See `Policy.settings`."""
+        return {
+            "buffered": True,
+            "signature": self.signature,
+            "drain": self.drain.removeprefix(GREEDY),
+            "greedy": self.drain.startswith(GREEDY),
+            "flush": self.flush,
+            "entries": -1 if self.entries is None else self.entries,
+            "latency": self.latency,
+            "bypass": "none" if self.bypass is None else self.bypass,
+        }

@@ -1,0 +1,119 @@
+# See _inspection.pxd for the subject.
+"""Checks and reports of the compiled simulator's state: `Inspection`, on top of `Scheduling`."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from rdmodel.simulator._cache cimport cache_violations
+from rdmodel.simulator._machine cimport FAILED, Slice, Sm
+from rdmodel.simulator._network cimport NEVER
+from rdmodel.simulator._scheduling cimport Scheduling
+from rdmodel.structures._index cimport modulo
+from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._ring cimport ring_first
+
+from rdmodel.simulator._network import FAIL_NAMES, SLICE_FAIL_NAMES
+
+
+cdef class Inspection(Scheduling):
+    """Sentences about the state of the machine; nothing here changes it."""
+
+    def violations(self):
+        """Return the violated invariants as sentences; O(lines in the caches)."""
+        cdef int64_t i
+        violations = []
+        for i in range(self.sms):
+            violations += [f"SM {i}: {text}" for text in self._sm_violations(&self.sm[i])]
+        for i in range(self.slices):
+            violations += [f"slice {i}: {text}" for text in self._slice_violations(&self.slice[i])]
+        return violations
+
+    cdef list _sm_violations(self, Sm* sm):
+        cdef int64_t i, reserved = 0, loads = 0, held_mshrs = 0
+        violations = cache_violations(&sm.cache, &reserved)
+        if not self.fill and reserved != sm.mshrs.used:
+            violations.append(f"{reserved} lines are reserved, {sm.mshrs.used} MSHRs in use")
+        if sm.mshrs.limit >= 0 and sm.mshrs.used > sm.mshrs.limit:
+            violations.append(f"{sm.mshrs.used} of {sm.mshrs.limit} MSHRs are in use")
+        if sm.entries > self.ldst_queue:
+            violations.append(f"{sm.entries} instructions are in a load/store unit for {self.ldst_queue}")
+        if not self.fill and sm.misses.size > self.miss_queue + 1:
+            violations.append(f"{sm.misses.size} requests are in a miss queue for {self.miss_queue}")
+        for i in range(self.slots * self.block_warps):
+            held_mshrs += sm.warp[i].held if sm.warp[i].alive else 0
+            loads += sm.warp[i].loads if sm.warp[i].alive else 0
+            if sm.warp[i].alive and count_bits(sm.warp[i].pending) + sm.warp[i].ancient != sm.warp[i].loads:
+                violations.append(f"warp slot {i} has lost count of its loads")
+        if held_mshrs != sm.mshrs.used:
+            violations.append(f"warps hold {held_mshrs} MSHRs, {sm.mshrs.used} are in use")
+        if loads != self._incomplete_loads(sm):
+            violations.append(f"{loads} loads are not complete, {self._incomplete_loads(sm)} are on record")
+        for ring, name in ((sm.responses.size, "responses"), (sm.hits.size, "hits")):
+            if ring > 0 and sm.wake[0] == NEVER:
+                violations.append(f"{name} are due and the SM sleeps")
+        if sm.wake[0] <= self.now:
+            violations.append(f"is to wake in cycle {sm.wake[0]}, and it is cycle {self.now}")
+        return violations
+
+    cdef int64_t _incomplete_loads(self, Sm* sm):
+        cdef int64_t i = sm.free_load, free = 0
+        while i != NONE:
+            free += 1
+            i = sm.load[i].next
+        return sm.loads - free
+
+    def under_way(self):
+        """Return the parts that are not empty as sentences; none at the end of a run."""
+        cdef int64_t i
+        cdef Sm* sm
+        cdef Slice* s
+        leftovers = []
+        for i in range(self.sms):
+            sm = &self.sm[i]
+            sizes = {
+                "blocks": sum([sm.slot[k].occupied for k in range(self.slots)]),
+                "instructions in the load/store unit": sm.entries, "MSHRs": sm.mshrs.used,
+                "requests in the miss queue": sm.misses.size, "responses": sm.responses.size,
+                "requests in the buffer": sm.buffer.held,
+                "loads": self._incomplete_loads(sm),
+            }
+            leftovers += [f"SM {i}: {size} {name}" for name, size in sizes.items() if size]
+        for i in range(self.slices):
+            s = &self.slice[i]
+            sizes = {
+                "requests in the input": s.input.size, "waiting SMs": s.waiting.size, "MSHRs": s.mshrs.used,
+                "requests in the DRAM's queue": s.channel.queued, "lines on their way from the DRAM": s.returns.size,
+            }
+            leftovers += [f"slice {i}: {size} {name}" for name, size in sizes.items() if size]
+        return leftovers
+
+    def waiting_for(self):
+        """Return the reasons why SMs and slices wait as sentences, for the report on a run that cannot go on."""
+        cdef int64_t i, k
+        cdef Sm* sm
+        reasons = []
+        for i in range(self.sms):
+            sm = &self.sm[i]
+            if sm.stalled:
+                reasons.append(f"SM {i}: the load/store unit waits for {FAIL_NAMES[sm.reason - FAILED]}")
+            if sm.waiting:
+                k = modulo(ring_first(&sm.misses).line, self.slices)
+                reasons.append(f"SM {i}: the miss queue waits for room in slice {k}")
+            for k in range(self.slots):
+                if sm.slot[k].occupied:
+                    loading = sum([sm.warp[k * self.block_warps + j].loads > 0 for j in range(self.block_warps)])
+                    reasons.append(
+                        f"SM {i}: block {sm.slot[k].block}: {sm.slot[k].waiting} of {sm.slot[k].alive} warps wait at a "
+                        f"barrier, {loading} for loads"
+                    )
+        for i in range(self.slices):
+            if self.slice[i].stalled:
+                reasons.append(f"slice {i}: a request waits for {SLICE_FAIL_NAMES[self.slice[i].reason - FAILED]}")
+        return reasons
+
+
+cdef int64_t count_bits(uint64_t mask):
+    cdef int64_t count = 0
+    while mask != 0:
+        mask &= mask - 1
+        count += 1
+    return count

@@ -1,0 +1,53 @@
+# `Scheduling`: phase S4 of docs/machine.md, the warps that issue, and the decisions of throttling policies.
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from rdmodel.simulator._machine cimport Sm
+from rdmodel.simulator._period cimport Period
+from rdmodel.simulator._reorder cimport Reordering
+
+
+cdef class Scheduling(Reordering):
+    cdef int throttle
+    cdef int64_t tokens
+    cdef public int64_t limit         # active warps per scheduler that sampling has found; -1 = none
+    cdef int64_t known_limit          # that an earlier launch has found; -1 = none
+    # Sampling (dwt-cs).
+    cdef Period sampling_period
+    cdef int sampling
+    cdef int64_t confirm, sample, streak, periods_left, round
+    cdef double max_mpki
+    # Scores (ccws).
+    cdef int64_t victim_entries, victim_ways
+    cdef int64_t* ranked              # scratch: the warps of an SM by rank
+    cdef int64_t* starved             # (SM, warp) pairs whose next instruction is unknown
+    cdef int64_t starved_size
+
+    cdef void _sample_limits(self) noexcept nogil
+    @cython.final
+    cdef void _decide(self, int64_t limit) noexcept nogil
+    @cython.final
+    cdef void _end_period(self, Sm* sm) noexcept nogil
+    @cython.final
+    cdef void _try_limits(self, int64_t round) noexcept nogil
+    @cython.final
+    cdef void _set_limit(self, Sm* sm, int64_t limit) noexcept nogil
+    @cython.final
+    cdef int64_t _scheduler_places(self) noexcept nogil
+    cdef void _regroup(self, Sm* sm) noexcept nogil
+    cdef int _issue(self, int64_t i, int64_t t) noexcept nogil
+    cdef bint _can_issue(self, Sm* sm, int64_t t) noexcept nogil
+    @cython.final
+    cdef uint64_t _candidates(self, Sm* sm, int64_t k) noexcept nogil
+    @cython.final
+    cdef uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil
+    @cython.final
+    cdef void _rank(self, Sm* sm, int64_t t) noexcept nogil
+    @cython.final
+    cdef bint _goes_before(self, const Sm* sm, int64_t a, int64_t b, int64_t t) noexcept nogil
+    @cython.final
+    cdef int _issue_from(self, int64_t i, int64_t t, int64_t warp) noexcept nogil
+    @cython.final
+    cdef int _enter_unit(self, Sm* sm, int64_t warp) noexcept nogil
+    @cython.final
+    cdef int64_t _new_load(self, Sm* sm) noexcept nogil

@@ -1,0 +1,4 @@
+from rdmodel.simulator._reorder import Reordering
+
+class Scheduling(Reordering):
+    limit: int

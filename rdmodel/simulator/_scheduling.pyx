@@ -1,0 +1,327 @@
+# See _scheduling.pxd for the subject.
+"""Warp schedulers and throttling of the compiled simulator: `Scheduling`, on top of `Reordering`."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from rdmodel.simulator._issue cimport (
+    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, Scheduler, Warp, oldest_bits, scheduler_pick, warp_advance, warp_remember,
+    warp_starved,
+)
+from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN
+from rdmodel.simulator._machine cimport BlockSlot, Entry, Load, Sm
+from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ISSUE, NEVER
+from rdmodel.simulator._patterns cimport patterns_number
+from rdmodel.simulator._period cimport Period
+from rdmodel.simulator._reorder cimport Reordering
+from rdmodel.simulator._victims cimport Victims, victims_init, victims_score
+from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._memory cimport grow
+
+cdef enum:
+    THROTTLE_NONE = 0
+    THROTTLE_LIMIT = 1        # the oldest warps of each scheduler
+    THROTTLE_TOKENS = 2       # the oldest may allocate, some more may read
+    THROTTLE_SAMPLED = 3      # a limit that is found by trying different ones on different SMs
+    THROTTLE_SCORED = 4       # the warps that have lost most to others
+
+cdef enum:
+    WATCHING, SAMPLING, DECIDED
+
+THROTTLE_RULES = {
+    "all": THROTTLE_NONE, "oldest": THROTTLE_LIMIT, "tokens": THROTTLE_TOKENS, "sampled": THROTTLE_SAMPLED,
+    "scored": THROTTLE_SCORED,
+}
+
+
+cdef class Scheduling(Reordering):
+    """Warps that issue, and warps that a policy holds back."""
+
+    def _read_throttling(
+        self, *, rule="all", int64_t limit=-1, int64_t tokens=0, int64_t period=-1, double mpki=0.0, int64_t confirm=0,
+        int64_t sample=0, int64_t base=0, int64_t throttle=0, int64_t entries=0, int64_t ways=0,
+    ):
+        """Set the throttling policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
+        self.throttle = THROTTLE_RULES[rule]
+        self.limit = limit
+        self.tokens = tokens
+        self.sampling_period = Period(period, period - 1)
+        self.confirm = confirm
+        self.sample = sample
+        self.max_mpki = mpki
+        self.sampling = WATCHING
+        self.known_limit = -1
+        if self.throttle == THROTTLE_SAMPLED:
+            self.known_limit = limit
+            self.limit = -1
+        self.scoring = self.throttle == THROTTLE_SCORED
+        self.score_base = base
+        self.score_throttle = throttle
+        self.victim_entries = entries
+        self.victim_ways = ways
+        self.admitting = self.admitting or self.scoring or self.throttle == THROTTLE_TOKENS
+
+    def _allocate_scheduling(self):
+        cdef int64_t i, k, warps = self.slots * self.block_warps
+        cdef Sm* sm
+        self.starved = <int64_t*> malloc(<size_t> (2 * self.sms * warps) * sizeof(int64_t))
+        self.ranked = <int64_t*> malloc(<size_t> warps * sizeof(int64_t))
+        if self.starved == NULL or self.ranked == NULL:
+            raise MemoryError
+        for i in range(self.sms):
+            sm = &self.sm[i]
+            sm.limit = self.limit
+            for k in range(self.schedulers):
+                sm.scheduler[k].last = sm.scheduler[k].last_age = -1
+                sm.scheduler[k].stale = True
+            if self.scoring and victims_init(
+                &sm.victims, warps, self.victim_entries, self.victim_ways, self.score_base
+            ) < 0:
+                raise MemoryError
+
+    def __dealloc__(self):
+        free(self.starved)
+        free(self.ranked)
+
+    # ---- throttling by samples
+
+    cdef void _sample_limits(self) noexcept nogil:
+        """DWT-CS: watch for thrashing, then try another limit on each SM, then set the best one on all."""
+        cdef int64_t i, misses = 0, instructions = 0, best = 0
+        for i in range(self.sms):
+            self._end_period(&self.sm[i])
+        if self.sampling == WATCHING:
+            for i in range(self.sms):
+                misses += self.sm[i].period_misses
+                instructions += self.sm[i].period_instructions
+            if instructions > 0 and 1000.0 * <double> misses / <double> instructions > self.max_mpki:
+                self.streak += 1
+            else:
+                self.streak = 0
+            if self.streak == self.confirm and self.known_limit >= 0:
+                self._decide(self.known_limit)
+            elif self.streak == self.confirm:
+                self.sampling = SAMPLING
+                self._try_limits(0)
+        elif self.sampling == SAMPLING:
+            for i in range(self.sms):
+                self.sm[i].sampled += self.sm[i].period_instructions
+                if self.sm[i].sampled > self.sm[best].sampled:
+                    best = i
+            self.periods_left -= 1
+            if self.periods_left == 0:
+                if best == self.sms - 1 and self.round == 0 and self.sms < self._scheduler_places():
+                    self._try_limits(1)
+                else:
+                    self._decide(self.round * self.sms + best + 1)
+
+    cdef void _decide(self, int64_t limit) noexcept nogil:
+        cdef int64_t i
+        self.sampling = DECIDED
+        self.limit = min(limit, self._scheduler_places())
+        for i in range(self.sms):
+            self._set_limit(&self.sm[i], self.limit)
+
+    cdef void _end_period(self, Sm* sm) noexcept nogil:
+        """Set the misses and instructions of the period that ends now."""
+        cdef int64_t misses = sm.n.compulsory + sm.n.capacity + sm.n.associativity
+        sm.period_misses = misses - sm.misses_before
+        sm.period_instructions = sm.n.thread_instructions - sm.instructions_before
+        sm.misses_before = misses
+        sm.instructions_before = sm.n.thread_instructions
+
+    cdef void _try_limits(self, int64_t round) noexcept nogil:
+        cdef int64_t i
+        self.round = round
+        self.periods_left = self.sample
+        for i in range(self.sms):
+            self.sm[i].sampled = 0
+            limit = round * self.sms + i + 1
+            self._set_limit(&self.sm[i], limit if round == 0 else min(limit, self._scheduler_places()))
+
+    cdef void _set_limit(self, Sm* sm, int64_t limit) noexcept nogil:
+        sm.limit = limit
+        self._regroup(sm)
+
+    cdef int64_t _scheduler_places(self) noexcept nogil:
+        """Return the number of warps that a scheduler can have."""
+        return (self.slots * self.block_warps + self.schedulers - 1) // self.schedulers
+
+    # ---- active warps
+
+    cdef void _regroup(self, Sm* sm) noexcept nogil:
+        """Mark the set of active warps stale: a warp started, ended, or reached or left a barrier."""
+        cdef int64_t k
+        if self.throttle == THROTTLE_NONE:
+            return
+        for k in range(self.schedulers):
+            sm.scheduler[k].stale = True
+        sm.victims.stale = True
+        sm.wake[0] = min(sm.wake[0], self.now + 1)
+
+    # ---- S4: issue
+
+    cdef int _issue(self, int64_t i, int64_t t) noexcept nogil:
+        cdef Sm* sm = &self.sm[i]
+        cdef Scheduler* s
+        cdef int64_t k, turn, place, first = sm.first_scheduler
+        cdef uint64_t candidates
+        if self.scoring and (sm.victims.stale or sm.victims.until <= t):
+            self._rank(sm, t)
+        for turn in range(self.schedulers):
+            k = (first + turn) % self.schedulers
+            s = &sm.scheduler[k]
+            candidates = self._candidates(sm, k)
+            if candidates == 0:
+                continue
+            place = scheduler_pick(s, self.sched, candidates, sm.warp, k, self.schedulers, self.fetch_group)
+            s.last = place
+            s.last_age = sm.warp[k + place * self.schedulers].age
+            if self._issue_from(i, t, k + place * self.schedulers) < 0:
+                return C_MEMORY
+        return C_GO
+
+    cdef bint _can_issue(self, Sm* sm, int64_t t) noexcept nogil:
+        """Return whether some warp of an SM can issue in cycle `t`."""
+        cdef int64_t k
+        if self.scoring and (sm.victims.stale or sm.victims.until <= t):
+            self._rank(sm, t)
+        for k in range(self.schedulers):
+            if self._candidates(sm, k) != 0:
+                return True
+        return False
+
+    cdef inline uint64_t _candidates(self, Sm* sm, int64_t k) noexcept nogil:
+        """Return the warps of scheduler `k` that can issue, as bits by place."""
+        cdef Scheduler* s = &sm.scheduler[k]
+        if sm.entries >= self.ldst_queue:
+            return s.freely
+        if self.throttle == THROTTLE_NONE:
+            return s.freely | s.with_room | s.as_active
+        return s.freely | s.with_room | (s.as_active & self._active(sm, k))
+
+    cdef uint64_t _active(self, Sm* sm, int64_t k) noexcept nogil:
+        """Return the warps of scheduler `k` that may issue loads, as bits by place."""
+        cdef Scheduler* s = &sm.scheduler[k]
+        cdef int64_t places
+        if s.stale and not self.scoring:
+            s.stale = False
+            places = (self.slots * self.block_warps - k + self.schedulers - 1) // self.schedulers
+            s.active = oldest_bits(sm.warp, k, self.schedulers, places, sm.limit)
+            s.allocating = s.active
+            if self.throttle == THROTTLE_TOKENS:
+                s.allocating = oldest_bits(sm.warp, k, self.schedulers, places, self.tokens)
+        return s.active
+
+    cdef void _rank(self, Sm* sm, int64_t t) noexcept nogil:
+        """CCWS: rank the warps for cycle `t`, and let them load from the first on while their scores fit."""
+        cdef Victims* v = &sm.victims
+        cdef int64_t i, k, warp, score, n = 0, sum = 0, raised = 0, decay = NEVER
+        for k in range(self.schedulers):
+            sm.scheduler[k].active = 0
+        v.stale = False
+        v.until = NEVER
+        for warp in range(self.slots * self.block_warps):
+            if sm.warp[warp].alive and not sm.warp[warp].at_barrier:
+                n += 1
+                i = n - 1
+                while i > 0 and self._goes_before(sm, warp, self.ranked[i - 1], t):
+                    self.ranked[i] = self.ranked[i - 1]
+                    i -= 1
+                self.ranked[i] = warp
+        for i in range(n):
+            warp = self.ranked[i]
+            score = victims_score(v, warp, t)
+            sum += score
+            if score > v.base:
+                raised += 1
+                decay = min(decay, score - v.base)
+            if i > 0 and sum > n * v.base:
+                # It fits once the scores have fallen enough; ranks change only where a score has reached the base.
+                v.until = t + min(decay, (sum - n * v.base + raised - 1) // raised)
+                return
+            sm.scheduler[warp % self.schedulers].active |= <uint64_t> 1 << (warp // self.schedulers)
+
+    cdef bint _goes_before(self, const Sm* sm, int64_t a, int64_t b, int64_t t) noexcept nogil:
+        cdef int64_t first = victims_score(&sm.victims, a, t), second = victims_score(&sm.victims, b, t)
+        return first > second or first == second and sm.warp[a].age < sm.warp[b].age
+
+    cdef int _issue_from(self, int64_t i, int64_t t, int64_t warp) noexcept nogil:
+        """Issue the next instruction of a warp that can issue."""
+        cdef Sm* sm = &self.sm[i]
+        cdef Warp* w = &sm.warp[warp]
+        cdef BlockSlot* b
+        sm.n.warp_instructions += 1
+        sm.n.thread_instructions += w.lanes[w.at]
+        if w.gap_left > 0:
+            self._log(LOG_ISSUE, t, i, warp, 0, 0)
+            w.gap_left -= 1
+            if w.gap_left == 0:
+                self._stand(sm, warp)
+            return C_GO
+        if w.op[w.at] == BARRIER:
+            self._log(LOG_ISSUE, t, i, warp, 2, 0)
+            w.at_barrier = True
+            sm.scheduler[warp % self.schedulers].stale = True
+            sm.victims.stale = True
+            b = &sm.slot[warp // self.block_warps]
+            b.waiting += 1
+            if b.waiting == b.alive:
+                sm.check = True
+        else:
+            self._log(LOG_ISSUE, t, i, warp, 1, 0)
+            if w.count[w.at] > 0 and self._enter_unit(sm, warp) < 0:
+                return C_MEMORY
+            warp_remember(w, w.op[w.at] == LOAD and w.count[w.at] > 0)
+        warp_advance(w)
+        if warp_starved(w):
+            self.starved[2 * self.starved_size] = i
+            self.starved[2 * self.starved_size + 1] = warp
+            self.starved_size += 1
+        self._stand(sm, warp)
+        return C_GO
+
+    cdef int _enter_unit(self, Sm* sm, int64_t warp) noexcept nogil:
+        cdef Warp* w = &sm.warp[warp]
+        cdef Entry* e = &sm.entry[(sm.entry_head + sm.entries) % self.ldst_queue]
+        e.warp = warp
+        sm.first_scheduler = warp % self.schedulers + 1
+        e.op = w.op[w.at]
+        e.local = w.flags[w.at] & LOCAL_FLAG
+        e.pc = w.pc[w.at]
+        e.at = 0
+        e.count = w.count[w.at]
+        e.load = NONE
+        memcpy(e.ids, w.ids + w.id_at, <size_t> e.count * sizeof(int64_t))
+        if self.recording:
+            memcpy(e.masks, w.masks + w.id_at, <size_t> e.count * sizeof(uint32_t))
+        sm.entries += 1
+        w.in_unit += 1
+        if e.op == LOAD:
+            e.load = self._new_load(sm)
+            if e.load == NONE:
+                return C_MEMORY
+            sm.load[e.load] = Load(
+                warp, w.issued, 1, -1, e.count, e.pc,
+                self.throttle == THROTTLE_TOKENS
+                and not sm.scheduler[warp % self.schedulers].allocating >> (warp // self.schedulers) & 1,
+                NONE, w.flags[w.at] & LEAVES_FLAG != 0, 0, NONE,
+            )
+            if self.admission == ADMIT_BY_PATTERN and not e.local:
+                sm.load[e.load].pattern = patterns_number(&sm.patterns, e.pc)
+        return C_GO
+
+    cdef int64_t _new_load(self, Sm* sm) noexcept nogil:
+        cdef int64_t i, size
+        if sm.free_load == NONE:
+            size = 64 if sm.loads == 0 else 2 * sm.loads
+            if grow(<void**> &sm.load, size, sizeof(Load)) < 0:
+                return NONE
+            for i in range(size - 1, sm.loads - 1, -1):
+                sm.load[i].next = sm.free_load
+                sm.free_load = i
+            sm.loads = size
+        i = sm.free_load
+        sm.free_load = sm.load[i].next
+        return i
