@@ -147,7 +147,7 @@ def _run_shell(command: str) -> str:
 
 # ---- generated parts: the command line
 
-SHARED = ("the kernel", "a CUDA program", "the GPU", "what is modelled")
+SHARED = ("the kernel", "a CUDA program", "the GPU", "modelled SMs and blocks")
 """Groups of options that several commands have; they stand on the page once."""
 
 
@@ -190,7 +190,7 @@ def _default(action: Any) -> str:
 
 def _meaning(action: Any) -> str:
     # The default has a column of its own.
-    return (action.help or "").replace("%%", "%").removesuffix(f" ({action.default})")
+    return (action.help or "").replace("%%", "%").removesuffix(f" (default: {action.default})")
 
 
 def _word(action: Any) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from rdmodel.cli.text import count, percent, subject, table
-from rdmodel.cli.text_simulation import found
+from rdmodel.cli.text_simulation import format_found_values
+from rdmodel.cli.text_tables import format_kernel, format_sms, format_table
+from rdmodel.common.text import count, percent
 from rdmodel.contests.combinations import BASELINE, COMBINATIONS
 from rdmodel.contests.contest import Contest
 from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
@@ -30,17 +31,16 @@ def contest(result: Contest) -> str:
     # One table, so that all parts share their columns.
     empty: Row = ("", "", "", "", "", "")
     rows = [row for section in sections for row in [*section, empty]][:-1]
-    return f"{_heading(first)}\n\n{table(rows, right=(1, 2, 3, 4))}\n\n{_times(result)}\n\n{_legend()}"
+    return f"{_heading(first)}\n\n{format_table(rows, right=(1, 2, 3, 4))}\n\n{_times(result)}\n\n{_legend()}"
 
 
 def _heading(one: Simulation) -> str:
-    sms = "1 SM" if one.sms == 1 else f"{one.sms} SMs"
-    return f"policies on {one.gpu}, {sms}, scheduler {one.config['options']['sched']}"
+    return f"policies on {one.gpu}, {format_sms(one.sms)}, scheduler {one.config['options']['sched']}"
 
 
 def _kernel(result: Contest, number: int) -> list[Row]:
     runs = result.simulations[number]
-    name = subject(result.kernels[number], next(iter(runs.values())).config)
+    name = format_kernel(result.kernels[number], next(iter(runs.values())).config)
     rows: list[Row] = [(f"  {name}", "relative", "IPC", "miss rate", "bypassed", "")]
     for one in result.names:
         ratio = result.relative_ipc(one)[number]
@@ -53,7 +53,7 @@ def _numbers(run: Simulation | None) -> tuple[str, str, str, str]:
     if run is None:
         return "-", "-", "-", "not finished"
     bypassed = percent(run.bypassed, run.loads + run.bypassed)
-    return f"{run.ipc:,.2f}", percent(run.misses.total, run.loads), bypassed, found(run)
+    return f"{run.ipc:,.2f}", percent(run.misses.total, run.loads), bypassed, format_found_values(run)
 
 
 def _means(result: Contest) -> list[Row]:
@@ -109,7 +109,7 @@ def listing() -> str:
     index = ("index:NAME", "index", " ".join(name for name, cls in INDEX_FUNCTIONS.items() if not required(cls)), "")
     named = [("combination", "stands for")]
     named += [(name, text or "no policies: what the others are relative to") for name, text in COMBINATIONS.items()]
-    return f"{table([*rows, index])}\n\n{table(named)}"
+    return f"{format_table([*rows, index])}\n\n{format_table(named)}"
 
 
 def _options(one: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`rdmodel policies`: combinations of policies side by side, or the list of what there is."""
+"""Run ``rdmodel policies``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from rdmodel.cli import text_contest
-from rdmodel.cli.arguments import simulation_options
+from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
 from rdmodel.cli.output import print_csv, print_json
-from rdmodel.cli.progress_line import Progress
-from rdmodel.cli.sources import machine, open_sources, open_suite
+from rdmodel.cli.progress_line import bar_progress
+from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.contests.combinations import COMBINATIONS, Combination, combination, combinations
 from rdmodel.contests.contest import Contest, contest
 from rdmodel.errors import ConfigError
@@ -20,9 +20,6 @@ from rdmodel.trace import Trace
 SWEEP = "swl:best"
 """What stands for static limits by default: they have no default of their own."""
 
-BAR = 24
-"""Characters of the progress bar."""
-
 
 def run_policies(arguments: argparse.Namespace) -> None:
     """Run policies side by side on kernels; without kernels, list them."""
@@ -32,7 +29,7 @@ def run_policies(arguments: argparse.Namespace) -> None:
     for option in ("combinations", "csv", "plot"):
         if getattr(arguments, option):
             raise ConfigError("KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite NAME")
-    if arguments.json:
+    if output_form(arguments) == "json":
         print_json(text_contest.policies())
     else:
         print(text_contest.listing())
@@ -43,14 +40,14 @@ def _contest(arguments: argparse.Namespace) -> None:
     if arguments.plot is not None:
         charts.check_path(arguments.plot)
     wanted = _wanted(arguments.combinations)
-    gpu = machine(arguments)
+    gpu = selected_gpu(arguments)
     finished: list[Contest] = []
 
     def keep(one: Contest) -> None:
         finished[:] = [one]
 
     try:
-        with Bar("policies") as bar:
+        with bar_progress("runs") as bar:
             options = simulation_options(arguments)
             contest(_traces(arguments), wanted, gpu, n_jobs=arguments.jobs, progress=bar, so_far=keep, **options)
     finally:
@@ -68,31 +65,21 @@ def _wanted(texts: Sequence[str] | None) -> list[Combination]:
 
 def _traces(arguments: argparse.Namespace) -> Iterator[Trace]:
     """Yield the traces; those of a launch file one by one, since each goes on where the one before ended."""
+    options = source_options(arguments)
     if arguments.suite is not None:
-        yield from open_suite(arguments.suite, arguments.sources, arguments)
+        yield from open_suite(arguments.suite, arguments.sources, options)
     for source in arguments.sources if arguments.suite is None else ():
-        yield from open_sources(source, arguments)
+        yield from open_sources(source, options)
 
 
 def _print(arguments: argparse.Namespace, result: Contest) -> None:
     """Print a contest in the form that is asked for, and draw it if that is asked for."""
-    if arguments.json:
+    form = output_form(arguments)
+    if form == "json":
         print_json(result.to_dict())
-    elif arguments.csv:
+    elif form == "csv":
         print_csv(result.to_rows())
     else:
         print(text_contest.contest(result))
     if arguments.plot is not None:
         charts.bars(result, arguments.plot)
-
-
-class Bar(Progress):
-    """Progress over runs, which end in any order."""
-
-    def describe(self, done: int, total: int) -> str:
-        """Return a bar, and how many runs are finished."""
-        return f"[{'#' * (BAR * done // total):.<{BAR}}] {done} of {total} runs"
-
-
-COMMANDS = {"policies": run_policies}
-"""What runs this command."""
