@@ -1,4 +1,4 @@
-"""Values to requests: which fields an `op` has and of which type they are; what they mean is found out later."""
+"""Read requests from JSON values: check the names and types of their fields, but not yet their meaning."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from rdmodel.errors import unknown
 from rdmodel.model.options import Options
 from rdmodel.model.predict import CALL_OPTIONS, L1_OPTIONS
-from rdmodel.service.protocol import Refusal, text_of
+from rdmodel.service.protocol import Refusal, json_text
 
-MOST_TILES = 4096
-"""Tiles of one `rank` request."""
+MAX_REQUEST_TILES = 4096
+"""Maximum number of tiles in a `rank` request."""
 
-MOST_TEXT = 200
-"""Characters of a name or a value, other than an id or what is in an affine kernel."""
+MAX_TEXT_CHARACTERS = 200
+"""Maximum length of a name or a value, except for ids and texts in an affine kernel."""
 
-MOST_TIMEOUT = 1e6
-"""Seconds."""
+MAX_TIMEOUT_SECONDS = 1e6
+"""Maximum time limit of a request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request of which the fields have the right names and types; `id` is JSON text, `timeout` in seconds."""
+class ServiceRequest:
+    """A request with fields of the right names and types; `id` is JSON text, `timeout` is in seconds."""
 
     id: str
     op: str
@@ -33,23 +33,23 @@ class Request:
     timeout: float | None = None
 
 
-def read_request(value: Any) -> Request:
-    """Return the request that a JSON value is; raises `Refusal`, with the request's id if it has one."""
+def read_request(value: Any) -> ServiceRequest:
+    """Return the request in a JSON value; raise `Refusal`, with the id of the request if it has one."""
     if not isinstance(value, dict):
-        raise Refusal("invalid_request", f"{_shown(value)}: a request is an object, or an array of them")
+        raise Refusal("invalid_request", f"{_quote(value)}: a request is an object, or an array of them")
     try:
         return _read(value)
     except Refusal as refusal:
-        refusal.id = text_of(value.get("id"))
+        refusal.id = json_text(value.get("id"))
         raise
 
 
-def _read(value: dict[str, Any]) -> Request:
+def _read(value: dict[str, Any]) -> ServiceRequest:
     if "op" not in value:
-        raise Refusal("invalid_request", f"op: is missing; there are {', '.join(FIELDS)}")
+        raise Refusal("invalid_request", f"op: is missing; must be one of {', '.join(FIELDS)}")
     op = value["op"]
     if not isinstance(op, str):
-        raise Refusal("invalid_request", f"op: {_shown(op)}: must be text")
+        raise Refusal("invalid_request", f"op: {_quote(op)}: must be text")
     if op not in FIELDS:
         raise Refusal("unknown_op", unknown("op", f"{op:.60}", FIELDS))
     given = {name: one for name, one in value.items() if name not in ("id", "op")}
@@ -62,28 +62,28 @@ def _read(value: dict[str, Any]) -> Request:
     for name, one in given.items():
         _check(name, FIELDS[op][name], one)
     timeout = given.pop("timeout", None)
-    return Request(text_of(value.get("id")), op, given, timeout)
+    return ServiceRequest(json_text(value.get("id")), op, given, timeout)
 
 
-# ---- types
+# ---- checks of types
 
 
 def _check(name: str, check: Callable[[Any], None], value: Any) -> None:
-    """Check a value, and say which field it was that a `Refusal` is about."""
+    """Check a value; a `Refusal` gets the name of the field."""
     try:
         check(value)
     except Refusal as refusal:
         raise Refusal(refusal.code, f"{name}: {refusal.message}") from None
 
 
-def _shown(value: Any) -> str:
-    """Return the beginning of a value as JSON."""
-    text = text_of(value if not isinstance(value, str) else value[:80])
+def _quote(value: Any) -> str:
+    """Return the start of a value as JSON."""
+    text = json_text(value if not isinstance(value, str) else value[:80])
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _wrong(value: Any, what: str) -> Refusal:
-    return Refusal("invalid_request", f"{_shown(value)}: must be {what}")
+def _wrong_type(value: Any, what: str) -> Refusal:
+    return Refusal("invalid_request", f"{_quote(value)}: must be {what}")
 
 
 def _any(value: Any) -> None:
@@ -92,37 +92,37 @@ def _any(value: Any) -> None:
 
 def _text(value: Any) -> None:
     if not isinstance(value, str):
-        raise _wrong(value, "text")
-    if len(value) > MOST_TEXT:
-        raise Refusal("too_large", f"{_shown(value)}: is longer than {MOST_TEXT} characters")
+        raise _wrong_type(value, "text")
+    if len(value) > MAX_TEXT_CHARACTERS:
+        raise Refusal("too_large", f"{_quote(value)}: is longer than {MAX_TEXT_CHARACTERS} characters")
 
 
 def _whole(value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong(value, "a whole number")
+        raise _wrong_type(value, "a whole number")
 
 
 def _scalar(value: Any) -> None:
     if isinstance(value, str):
         _text(value)
     elif isinstance(value, dict | list):
-        raise _wrong(value, "a number, text, true, false or null")
+        raise _wrong_type(value, "a number, text, true, false or null")
 
 
 def _seconds(value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST_TIMEOUT:
-        raise _wrong(value, f"a number of seconds, more than 0 and at most {MOST_TIMEOUT:g}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_TIMEOUT_SECONDS:
+        raise _wrong_type(value, f"a number of seconds, more than 0 and at most {MAX_TIMEOUT_SECONDS:g}")
 
 
 def _object(value: Any) -> None:
     if not isinstance(value, dict):
-        raise _wrong(value, "an object")
+        raise _wrong_type(value, "an object")
 
 
 def _name_or_object(value: Any) -> None:
     if not isinstance(value, dict):
         if not isinstance(value, str):
-            raise _wrong(value, "a name or an object")
+            raise _wrong_type(value, "a name or an object")
         _text(value)
 
 
@@ -138,7 +138,7 @@ def _by_name(check: Callable[[Any], None]) -> Callable[[Any], None]:
 
 def _shape(value: Any) -> None:
     if not isinstance(value, list) or not 1 <= len(value) <= 3:
-        raise _wrong(value, "a list of one to three whole numbers: x, y, z")
+        raise _wrong_type(value, "a list of one to three whole numbers: x, y, z")
     for one in value:
         _whole(one)
 
@@ -157,7 +157,7 @@ def _size_of(name: str) -> Callable[[Any], None]:
 def _sizes_of(name: str) -> Callable[[Any], None]:
     def check(sizes: Any) -> None:
         if not isinstance(sizes, list) or not sizes:
-            raise _wrong(sizes, "a list of sizes, not empty")
+            raise _wrong_type(sizes, "a list of sizes that is not empty")
         for size in sizes:
             _size_of(name)(size)
 
@@ -166,9 +166,9 @@ def _sizes_of(name: str) -> Callable[[Any], None]:
 
 def _tiles(value: Any) -> None:
     if not isinstance(value, dict | list):
-        raise _wrong(value, "an object of lists, or a list of objects")
+        raise _wrong_type(value, "an object of lists, or a list of objects")
     if not value:
-        raise Refusal("invalid_request", "there are none")
+        raise Refusal("invalid_request", "must not be empty")
     if isinstance(value, list):
         count = len(value)
         for at, tile in enumerate(value):
@@ -178,21 +178,21 @@ def _tiles(value: Any) -> None:
             _check("a name", _text, name)
             _check(name, _sizes_of(name), sizes)
         count = prod(len(sizes) for sizes in value.values())
-    if count > MOST_TILES:
-        # As many as a product can be, they may have more digits than Python prints.
-        raise Refusal("too_large", f"there are more than {MOST_TILES}, which is as many as are ranked at a time")
+    if count > MAX_REQUEST_TILES:
+        # The number itself is left out: it may have more digits than Python prints.
+        raise Refusal("too_large", f"has more than {MAX_REQUEST_TILES} tiles, the maximum of one request")
 
 
 # ---- fields
 
 MODEL_OPTIONS = (*(field.name for field in dataclasses.fields(Options)), *L1_OPTIONS, "seed")
-"""Options that every effort and op has."""
+"""Options of the model in every request, whatever its `op` and `effort`."""
 
 EXACT_OPTIONS = tuple(name for name in CALL_OPTIONS if name not in ("seed", "histogram", "n_jobs"))
-"""Options of an exact `predict` alone; about histograms and threads the service decides."""
+"""Options of an exact `predict` only; the service itself decides about histograms and threads."""
 
 QUICK_OPTIONS = ("work",)
-"""Options of a quick `predict` alone."""
+"""Options of a quick `predict` only."""
 
 _MACHINE: dict[str, Callable[[Any], None]] = {"gpu": _name_or_object, "set": _by_name(_scalar)}
 _KERNEL: dict[str, Callable[[Any], None]] = {
@@ -213,6 +213,7 @@ FIELDS: dict[str, dict[str, Callable[[Any], None]]] = {
     "rank": {**_KERNEL, "tiles": _tiles, "objective": _text, "top": _whole},
     "cancel": {"request": _any},
 }
-"""The fields of each op beside `id` and `op`, and what checks their types."""
+"""Fields of each op, beside `id` and `op`, with the function that checks their types."""
 
 REQUIRED = {"predict": ("kernel",), "rank": ("kernel", "tiles"), "cancel": ("request",)}
+"""Fields that a request of each op must have."""
