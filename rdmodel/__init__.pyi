@@ -36,9 +36,9 @@ from rdmodel.locality_analysis.concentration import intra_warp_concentration as 
 from rdmodel.locality_analysis.values import Locality as Locality
 from rdmodel.model.options import Options as Options
 from rdmodel.model.predict import predict as predict
+from rdmodel.reports.build import report as report
 from rdmodel.reports.kernel_report import KernelReport as KernelReport
 from rdmodel.reports.report import Report as Report
-from rdmodel.reports.run import report as report
 from rdmodel.results.prediction import Ablation as Ablation
 from rdmodel.results.prediction import L2Prediction as L2Prediction
 from rdmodel.results.prediction import MissCounts as MissCounts

@@ -1,4 +1,4 @@
-"""What the model says of one kernel, as sections of a page."""
+"""Write the sections of a page with the results of the model for one kernel."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from rdmodel.common.text import count, percent, range_text, shape_text, size_tex
 from rdmodel.gpu.config import GPU
 from rdmodel.reports import figures
 from rdmodel.reports.kernel_report import KernelReport
-from rdmodel.reports.markup import Node, details, element, paragraph, table
+from rdmodel.reports.markup import Node, details, element, html_table, paragraph
 from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.reuse.histogram import by_powers
 
-SWITCHED_OFF = (
-    "Without associativity the L1 is fully associative; without latency misses are served at once; without mshrs there "
-    "is no limit on lines in flight; without divergence warps take turns; without cta blocks start in the other way "
-    "(when all resident ones have ended, or as one ends). What a component accounts for is negative where there are "
-    "more misses without it."
+ABLATION_NOTE = (
+    "Each row switches off one component: without associativity, the L1 is fully associative; without latency, misses "
+    "are served at once; without mshrs, any number of lines may be in flight; without divergence, warps take turns; "
+    "without cta, blocks start in the other way (when all resident blocks have ended, or whenever one ends). A "
+    "negative number means that there are more misses without the component."
 )
 
 
 def section(ident: str, title: str, *content: Node, commands: Sequence[str] = ()) -> Element:
-    """Return a part of a kernel's section: a heading, what it tells, and the commands that tell the same."""
-    made = element("section", element("h3", title, id=ident), *content)
+    """Return a section of a kernel: a heading, the content, and the commands that reproduce its numbers."""
+    root = element("section", element("h3", title, id=ident), *content)
     if commands:
-        made.append(element("pre", element("code", "\n".join(f"$ {command}" for command in commands))))
-    return made
+        root.append(element("pre", element("code", "\n".join(f"$ {command}" for command in commands))))
+    return root
 
 
-def inner(text: str) -> Element:
-    """Return the name of a row that is a part of the one above."""
+def indented(text: str) -> Element:
+    """Return the label of a row that is a part of the row above."""
     return element("span", text, class_="in")
 
 
-def launch(kernel: KernelReport, ident: str) -> Element:
-    """Return what was launched, and what it asks of memory."""
+def launch_section(kernel: KernelReport, ident: str) -> Element:
+    """Return the launch and its memory accesses."""
     found = kernel.summary
     sizes = kernel.prediction.config["trace"]["params"]
     rows: list[tuple[Node, Node]] = [
@@ -43,42 +43,45 @@ def launch(kernel: KernelReport, ident: str) -> Element:
         *([("sizes", " ".join(f"{name}={value}" for name, value in sizes.items()))] if sizes else []),
         ("grid", f"{shape_text(found.grid)} blocks"),
         ("block", f"{shape_text(found.block)} threads"),
-        ("blocks counted below", f"{found.blocks_held:,} of {found.blocks:,}"),
+        ("blocks in the counts below", f"{found.blocks_held:,} of {found.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in found.instructions.items() if n),
-        ("lane accesses", f"{found.lane_accesses:,} ({found.active_lanes:.1f} active lanes an instruction)"),
+        ("lane accesses", f"{found.lane_accesses:,} ({found.active_lanes:.1f} active lanes per instruction)"),
         ("bytes requested", f"{found.bytes_requested:,}"),
         ("footprint", f"{found.footprint:,} bytes ({found.lines:,} lines of {found.line} bytes)"),
-        ("load transactions", f"{found.load_transactions:,} ({found.transactions_per_load:.2f} a load instruction)"),
+        ("load transactions", f"{found.load_transactions:,} ({found.transactions_per_load:.2f} per load instruction)"),
     ]
-    parts: list[Node] = [
-        table("What was launched, and what its blocks ask of memory", ("quantity", "value"), rows, words=(1,))
-    ]
+    parts: list[Node] = [html_table("Launch and memory accesses", ("quantity", "value"), rows, words=(1,))]
     if found.arrays:
         head = ("array", "base", "bytes", "lane accesses", "touched")
         uses = [
             (a.name, f"{a.base:#x}", f"{a.bytes:,}", f"{a.accesses:,}", size_text(a.footprint)) for a in found.arrays
         ]
-        parts.append(table("Arrays", head, uses))
+        parts.append(html_table("Arrays", head, uses))
         if found.elsewhere:
-            parts.append(paragraph(f"{found.elsewhere:,} lane accesses are to none of these arrays."))
+            parts.append(paragraph(f"{found.elsewhere:,} lane accesses are outside these arrays."))
     return section(ident, "Launch", *parts, commands=kernel.commands.get("summary", ()))
 
 
 # ---- L1
 
 
-def prediction(kernel: KernelReport, ident: str) -> Element:
-    """Return the L1 prediction of every definition, with its causes."""
+def l1_section(kernel: KernelReport, ident: str) -> Element:
+    """Return the L1 prediction of every definition, with the misses by cause."""
     parts: list[Node] = []
     for name, one in kernel.predictions.items():
-        figure = figures.bars(f"{ident}-{name}", f"Load transactions by fate, definition {name}", _fates(one))
+        figure = figures.draw_bars(
+            f"{ident}-{name}", f"Load transactions by outcome, definition {name}", _outcomes(one)
+        )
         parts.append(element("figure", figure, element("figcaption", f"{_extent(one)}, definition {name}")))
     head = ["transactions", *(text for name in kernel.predictions for text in (name, "of all"))]
-    parts += [table("Load transactions at the L1", head, _counts(kernel)), *map(_rate, kernel.predictions.values())]
+    parts += [
+        html_table("Load transactions at the L1", head, _counts(kernel)),
+        *map(_rate, kernel.predictions.values()),
+    ]
     return section(ident, "L1 prediction", *parts, commands=kernel.commands.get("predictions", ()))
 
 
-def _fates(one: Prediction) -> list[tuple[str, float]]:
+def _outcomes(one: Prediction) -> list[tuple[str, float]]:
     whole = one.transactions
     return [
         ("hits", one.hits / whole),
@@ -95,9 +98,9 @@ def _counts(kernel: KernelReport) -> list[list[Node]]:
         ("hits", "hits"),
         ("latency misses", "latency_misses"),
         ("misses", "total"),
-        (inner("compulsory"), "compulsory"),
-        (inner("capacity"), "capacity"),
-        (inner("associativity"), "associativity"),
+        (indented("compulsory"), "compulsory"),
+        (indented("capacity"), "capacity"),
+        (indented("associativity"), "associativity"),
     ]
     rows: list[list[Node]] = []
     for text, field in names:
@@ -112,7 +115,7 @@ def _counts(kernel: KernelReport) -> list[list[Node]]:
 
 
 def _extent(one: Prediction) -> str:
-    """Return how much of the launch was modelled."""
+    """Return the modelled part of the launch."""
     options = one.config["options"]
     x, y, z = one.config["trace"]["grid"]
     blocks = sum(sm.blocks for sm in one.per_sm)
@@ -129,25 +132,25 @@ def _rate(one: Prediction) -> Element:
     line = one.config["gpu"]["l1"]["line"]
     return paragraph(
         element("strong", f"L1 miss rate, {one.definition}: {percent(one.miss_rate, 1)}"),
-        f"{interval}. It counts load requests that leave the SM, per coalesced {line}-byte transaction; requests to "
-        f"lines already in flight ({percent(one.latency_miss_rate, 1)}) are left out.",
+        f"{interval}. The rate counts load requests that leave the SM, per coalesced {line}-byte transaction; it "
+        f"leaves out requests to lines already in flight ({percent(one.latency_miss_rate, 1)}).",
     )
 
 
 # ---- L2 and DRAM
 
 
-def below(kernel: KernelReport, ident: str) -> Element:
-    """Return what reaches the L2 and the DRAM."""
+def l2_section(kernel: KernelReport, ident: str) -> Element:
+    """Return the requests at the L2 and the DRAM traffic."""
     found = [(name, one.l2) for name, one in kernel.predictions.items() if one.l2 is not None]
     head = ["requests", *(text for name, _ in found for text in (name, "share"))]
     rows: list[list[Node]] = []
     for text, field, of in (
         ("reads of the L2", "reads", ""),
-        (inner("hits"), "hits", "reads"),
-        (inner("misses"), "misses", "reads"),
+        (indented("hits"), "hits", "reads"),
+        (indented("misses"), "misses", "reads"),
         ("writes", "writes", ""),
-        (inner("hits"), "write_hits", "writes"),
+        (indented("hits"), "write_hits", "writes"),
         ("write-backs", "write_backs", ""),
         ("bytes between L1s and L2", "bytes", ""),
         ("bytes between L2 and DRAM", "dram_bytes", ""),
@@ -155,7 +158,7 @@ def below(kernel: KernelReport, ident: str) -> Element:
         rows.append([text])
         for _, l2 in found:
             rows[-1] += [count(getattr(l2, field)), percent(getattr(l2, field), getattr(l2, of)) if of else ""]
-    parts: list[Node] = [table("Requests at the L2, and DRAM traffic", head, rows)]
+    parts: list[Node] = [html_table("Requests at the L2 and DRAM traffic", head, rows)]
     note = _alone(found[0][1], kernel.prediction.config["options"]["sms"])
     if note:
         parts.append(paragraph(note))
@@ -166,21 +169,22 @@ def _alone(l2: L2Prediction, sms: int) -> str:
     if l2.sms_modelled == sms:
         return ""
     alone = "1 SM alone" if l2.sms_modelled == 1 else f"{l2.sms_modelled} SMs alone"
-    return f"For {alone}: what the other SMs fetch and evict is missing (--model-sms all has it)."
+    return f"These counts are for {alone}, without the requests of the other SMs (--model-sms all includes them)."
 
 
 # ---- reuse distances
 
 
-def reuse(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
-    """Return the miss-ratio curve and the histogram of reuse distances, with the caches' capacities."""
+def reuse_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
+    """Return the miss-ratio curve and the histogram of reuse distances, with the capacities of the caches."""
     line, caches = gpu.l1.line, capacities(gpu)
     rates = {str(name): one.miss_rate for name, one in kernel.predictions.items()}
-    curve = figures.curve(f"{ident}-curve", "Miss-ratio curve", kernel.histogram, line, caches, rates)
-    spread = figures.distances(f"{ident}-distances", "Reuse distances", kernel.histogram, caches)
+    curve = figures.draw_curve(f"{ident}-curve", "Miss-ratio curve", kernel.histogram, line, caches, rates)
+    spread = figures.draw_distances(f"{ident}-distances", "Reuse distances", kernel.histogram, caches)
     marks = " and ".join(f"{name} ({'circle' if at == 0 else 'cross'})" for at, name in enumerate(rates))
     points: list[tuple[Node, ...]] = [
-        (_marked(size, line, caches), f"{size:,}", percent(ratio, 1)) for size, ratio in kernel.curve(*caches.values())
+        (_size_label(size, line, caches), f"{size:,}", percent(ratio, 1))
+        for size, ratio in kernel.curve(*caches.values())
     ]
     total = kernel.histogram.total
     rows = [(range_text(low, high), count(n), percent(n, total)) for low, high, n in by_powers(kernel.histogram)]
@@ -189,44 +193,44 @@ def reuse(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
         ident,
         "Reuse distances",
         paragraph(
-            "A reuse distance is the number of distinct other lines between two requests to a line. Here warps take "
-            "turns, an instruction each, without latencies, so that no cache has a say in the order."
+            "The reuse distance of a request is the number of distinct other lines since the last request to its line. "
+            "Here warps take turns, one instruction each and without latencies, so that no cache affects the order."
         ),
         element(
             "figure",
             curve,
             element(
                 "figcaption",
-                "Miss ratio of one fully associative LRU cache by its size, first touches included. Upright lines: the "
-                f"sizes of an L1 and of the L2, which all SMs share. Marks: the miss rate predicted by {marks}.",
+                "Miss ratio of a fully associative LRU cache by its size, first touches included. The vertical lines "
+                f"mark the sizes of an L1 and of the shared L2; the miss rate is predicted by {marks}.",
             ),
         ),
         element("figure", spread, element("figcaption", "Share of the load transactions by reuse distance.")),
         details(
-            "Both as tables",
-            table("Miss-ratio curve", ("cache", "lines", "miss ratio"), points),
-            table("Reuse distances", ("distance", "transactions", "share"), rows),
+            "Both figures as tables",
+            html_table("Miss-ratio curve", ("cache", "lines", "miss ratio"), points),
+            html_table("Reuse distances", ("distance", "transactions", "share"), rows),
         ),
         commands=kernel.commands.get("reuse", ()),
     )
 
 
 def capacities(gpu: GPU) -> dict[str, int]:
-    """Return the lines that the L1 and the L2 hold, by their names with their sizes."""
+    """Return the capacities of the L1 and the L2 in lines, by labels with their sizes."""
     l2 = gpu.l2.slices * gpu.l2.size
     return {f"L1, {size_text(gpu.l1.size)}": gpu.l1.lines, f"L2, {size_text(l2)}": l2 // gpu.l1.line}
 
 
-def _marked(size: int, line: int, caches: dict[str, int]) -> Node:
+def _size_label(size: int, line: int, caches: dict[str, int]) -> Node:
     names = ", ".join(name.partition(",")[0] for name, lines in caches.items() if lines == size)
     return f"{size_text(size * line)} ({names})" if names else size_text(size * line)
 
 
-# ---- what would help
+# ---- causes and remedies
 
 
-def remedies(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
-    """Return what the components of the model account for, and what other caches would do."""
+def remedies_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
+    """Return the misses by component of the model, and the miss rates of changed GPUs."""
     parts: list[Node] = []
     for name, one in kernel.predictions.items():
         if one.ablation:
@@ -235,18 +239,20 @@ def remedies(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
                 for row in one.ablation
             ]
             head = ("without", "misses", "accounts for", "of all")
-            parts.append(table(f"Misses with one component of the model switched off, definition {name}", head, rows))
+            parts.append(
+                html_table(f"Misses with one component of the model switched off, definition {name}", head, rows)
+            )
     if any(one.ablation for one in kernel.predictions.values()):
-        parts.append(paragraph(SWITCHED_OFF))
+        parts.append(paragraph(ABLATION_NOTE))
     if kernel.what_ifs:
         parts += _what_ifs(kernel, gpu, ident)
     commands = kernel.commands.get("what_ifs", ())
-    return section(ident, "What would help", *parts, commands=commands)
+    return section(ident, "Causes and remedies", *parts, commands=commands)
 
 
 def _what_ifs(kernel: KernelReport, gpu: GPU, ident: str) -> list[Node]:
     first = kernel.prediction
-    tried = {f"as it is: {size_text(gpu.l1.size)}, {gpu.l1.ways} ways": first, **kernel.what_ifs}
+    tried = {f"unchanged: {size_text(gpu.l1.size)}, {gpu.l1.ways} ways": first, **kernel.what_ifs}
     rates = [(_clipped(name), one.miss_rate) for name, one in tried.items()]
     below = first.l2 is not None
     rows = []
@@ -254,14 +260,14 @@ def _what_ifs(kernel: KernelReport, gpu: GPU, ident: str) -> list[Node]:
         change = 100 * (one.miss_rate - first.miss_rate)
         row = [name, percent(one.miss_rate, 1), f"{change:+.2f}" if one is not first else "", count(one.misses.total)]
         rows.append([*row, *([count(one.l2.dram_bytes)] if one.l2 is not None else [])])
-    head = ["machine", "miss rate", "points", "misses", *(["DRAM bytes"] if below else [])]
-    figure = figures.bars(f"{ident}-rates", "Predicted L1 miss rates of changed machines", rates)
+    head = ["GPU", "miss rate", "points", "misses", *(["DRAM bytes"] if below else [])]
+    figure = figures.draw_bars(f"{ident}-rates", "Predicted L1 miss rates of changed GPUs", rates)
     return [
         element("figure", figure, element("figcaption", f"L1 miss rates, definition {first.definition}.")),
-        table("The same kernel on changed machines", head, rows),
+        html_table("The same kernel on changed GPUs", head, rows),
     ]
 
 
 def _clipped(name: str) -> str:
-    """Return a name that fits beside a bar."""
-    return name.removeprefix("L1 of ").removeprefix("as it is: ")[:27]
+    """Return a name cut to fit beside a bar."""
+    return name.removeprefix("L1 of ").removeprefix("unchanged: ")[:27]
