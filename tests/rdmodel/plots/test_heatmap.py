@@ -115,7 +115,7 @@ def test_a_rough_value_below_the_best_is_drawn(tmp_path):
             ),
             "17 panels",
         ),
-        (plain([({"T": [[1], [2]]}, 1.0)]), "sizes have to be"),
+        (plain([({"T": [[1], [2]]}, 1.0)]), "sizes must be numbers"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(tmp_path, ranking, named):
