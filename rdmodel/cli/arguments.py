@@ -175,7 +175,7 @@ def _info(parser: Parser) -> None:
     add_machine(parser)
     add_extent(parser)
     add_memory(parser)
-    add_output(parser)
+    add_output(parser, json="one JSON object")
 
 
 def _mrc(parser: Parser) -> None:
