@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rdmodel.cli.engine_options import MODEL_OPTIONS, add_check, add_schedule
+from rdmodel.cli.engine_options import DEFINITION_OPTIONS, add_check, add_schedule
 from rdmodel.cli.option_groups import (
     DEFINITIONS,
     PER_CORE,
@@ -58,7 +58,7 @@ def add_comparison(parser: Parser) -> None:
     add_option(
         group,
         "--latency",
-        **(MODEL_OPTIONS["--latency"] | {"default_text": "fitted to the simulated machine"}),
+        **(DEFINITION_OPTIONS["--latency"] | {"default_text": "fitted to the simulated machine"}),
     )
     add_schedule(group)
     add_check(group)

@@ -18,7 +18,7 @@ from rdmodel.cli.option_groups import (
 )
 from rdmodel.cli.parser import Parser, finite_number, miss_latency, whole_number
 
-MODEL_OPTIONS: Mapping[str, dict[str, Any]] = {
+DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
     "--latency": {
         "type": miss_latency,
         "metavar": "MIN:SIGMA",
@@ -121,7 +121,7 @@ def add_model(parser: Parser, several_definitions: bool = False) -> None:
         )
     else:
         add_option(group, "--definition", default=DEFINITIONS[0], help="definition of the model to run", **definition)
-    for name, settings in MODEL_OPTIONS.items():
+    for name, settings in DEFINITION_OPTIONS.items():
         add_option(group, name, **settings)
 
 

@@ -19,14 +19,14 @@ from rdmodel.gpu.overrides import override
 
 Dimensions = tuple[int, int, int]
 
-L1_OPTIONS = {
+GPU_OPTION_KEYS = {
     "index": "l1.index",
     "mshr": "l1.mshrs",
     "mshr_per_warp": "l1.mshr_per_warp",
     "mshr_merge": "l1.mshr_merge",
     "allocate": "l1.allocate",
 }
-"""Field of the GPU that each option sets."""
+"""Dotted key of the field of the GPU that each option sets."""
 
 RULE_OPTIONS = (
     "cta",
@@ -104,7 +104,7 @@ def gpu_changes(arguments: argparse.Namespace, assignments: Iterable[tuple[str, 
     changes = dict(arguments.assignments if assignments is None else assignments)
     if getattr(arguments, "l1", None):
         changes |= dict(zip(("l1.size", "l1.ways", "l1.line"), arguments.l1, strict=False))
-    for option, key in L1_OPTIONS.items():
+    for option, key in GPU_OPTION_KEYS.items():
         if getattr(arguments, option, None) is not None:
             changes[key] = getattr(arguments, option)
     return changes

@@ -80,6 +80,6 @@ def _print(arguments: argparse.Namespace, result: Contest) -> None:
     elif form == "csv":
         print_csv(result.to_rows())
     else:
-        print(text_contest.contest(result))
+        print(text_contest.format_contest(result))
     if arguments.plot is not None:
         charts.bars(result, arguments.plot)

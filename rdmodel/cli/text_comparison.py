@@ -41,13 +41,18 @@ def format_comparison(result: Comparison) -> str:
 def format_comparisons(results: Sequence[Comparison], agreements: Sequence[Agreement]) -> str:
     """Return the miss rates of several comparisons, one line each, and the agreement of each definition."""
     rows = [["kernel", "loads", *_column_names(results[0])]]
-    for one in results:
-        rows.append([one.kernel, count(one.simulation.loads), format_share(one.simulated["misses"])])
-        for definition in one.predictions:
-            rows[-1] += [format_share(one.predicted(definition)["misses"]), format_points(one.error(definition))]
+    for comparison in results:
+        rows.append(
+            [comparison.kernel, count(comparison.simulation.loads), format_share(comparison.simulated["misses"])]
+        )
+        for definition in comparison.predictions:
+            rows[-1] += [
+                format_share(comparison.predicted(definition)["misses"]),
+                format_points(comparison.error(definition)),
+            ]
     first = results[0]
     heading = f"L1 miss rates on {first.simulation.gpu}, {format_machine(first)}\n{format_latencies(first)}"
-    summary = "\n".join(_format_agreement(one) for one in agreements)
+    summary = "\n".join(_format_agreement(agreement) for agreement in agreements)
     return (
         f"{heading}\n\n{format_number_table(rows)}\n\n{summary}\n\n{_format_times(results)}\n\n{_format_legend(first)}"
     )
@@ -101,22 +106,21 @@ def _column_names(result: Comparison) -> list[str]:
     return ["simulated", *(name for definition in result.predictions for name in (definition, "error"))]
 
 
-def _format_agreement(one: Agreement) -> str:
-    kernels = "1 kernel" if one.kernels == 1 else f"{one.kernels} kernels"
-    related = "" if one.correlation is None else f", correlation {one.correlation:.3f}"
-    worst = ", ".join(f"{kernel} {format_points(error)}" for kernel, error in one.worst)
-    return (
-        f"{one.definition}: mean absolute error {one.mean_absolute_error:.2f} points over {kernels}{related}\n"
-        f"  largest: {worst}"
-    )
+def _format_agreement(agreement: Agreement) -> str:
+    kernels = "1 kernel" if agreement.kernels == 1 else f"{agreement.kernels} kernels"
+    correlation = "" if agreement.correlation is None else f", correlation {agreement.correlation:.3f}"
+    error = f"{agreement.mean_absolute_error:.2f} points"
+    worst = ", ".join(f"{kernel} {format_points(error)}" for kernel, error in agreement.worst)
+    return f"{agreement.definition}: mean absolute error {error} over {kernels}{correlation}\n  largest: {worst}"
 
 
 def _format_times(results: Sequence[Comparison]) -> str:
     def seconds(definition: Definition) -> float:
-        return sum(one.predictions[definition].seconds for one in results)
+        return sum(comparison.predictions[definition].seconds for comparison in results)
 
     model = "".join(f", {definition} {seconds(definition):.2f} s" for definition in results[0].predictions)
-    return f"  time: simulation {sum(one.simulation.seconds for one in results):.2f} s{model}, without traces"
+    simulation = sum(comparison.simulation.seconds for comparison in results)
+    return f"  time: simulation {simulation:.2f} s{model}, without traces"
 
 
 def _format_legend(result: Comparison) -> str:

@@ -16,13 +16,13 @@ from rdmodel.contests.contest import Contest
 from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
 from rdmodel.results.simulation import Simulation
 
-SOURCE = re.compile(r"^(.*) \((.*)\)\.$")
+DESCRIPTION_AND_SOURCE = re.compile(r"^(.*) \((.*)\)\.$")
 """The first line of a policy's docstring: what it does, and where it is from."""
 
 Row = tuple[str, str, str, str, str, str]
 
 
-def contest(result: Contest) -> str:
+def format_contest(result: Contest) -> str:
     """Return a contest: a part for each kernel with a line for each combination, and the means over several kernels."""
     first = next(iter(result.simulations[0].values()))
     sections = [_kernel(result, number) for number in range(len(result.simulations))]
@@ -119,5 +119,5 @@ def _options(one: Mapping[str, Any]) -> str:
 
 def _described(cls: type[Policy]) -> dict[str, str]:
     first = (inspect.getdoc(cls) or "").partition("\n")[0]
-    match = SOURCE.match(first)
+    match = DESCRIPTION_AND_SOURCE.match(first)
     return {"description": match[1], "source": match[2]} if match else {"description": first, "source": ""}

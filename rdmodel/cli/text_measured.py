@@ -42,11 +42,11 @@ def format_measured_comparisons(results: Sequence[MeasuredComparison]) -> str:
     """Return several comparisons by sector, one line each, and the mean absolute error of each column."""
     names = list(results[0].rates())
     rows = [["kernel", "measured", *_column_names(names)]]
-    for one in results:
-        rows.append([one.kernel, format_share(one.l1.hit_rate)])
-        for name, rate in one.rates().items():
-            rows[-1] += [format_share(rate), format_points(one.errors()[name])]
-    means = {name: sum(abs(one.errors()[name]) for one in results) / len(results) for name in names}
+    for comparison in results:
+        rows.append([comparison.kernel, format_share(comparison.l1.hit_rate)])
+        for name, rate in comparison.rates().items():
+            rows[-1] += [format_share(rate), format_points(comparison.errors()[name])]
+    means = {name: sum(abs(comparison.errors()[name]) for comparison in results) / len(results) for name in names}
     summary = "\n".join(f"{name}: mean absolute error {mean:.2f} points" for name, mean in means.items())
     first = results[0].comparison
     heads = (

@@ -26,9 +26,9 @@ def format_sweep(result: Sweep) -> str:
         [
             *([_kernel_of(row)] if several_kernels else []),
             *(format_value(name, row.point[name]) for name in names),
-            *one.values(),
+            *columns.values(),
         ]
-        for row, one in zip(ran, numbers, strict=True)
+        for row, columns in zip(ran, numbers, strict=True)
     ]
     first = 1 if several_kernels else 0
     body = format_table(

@@ -60,18 +60,23 @@ def scatter(comparisons: Iterable[Comparison], path: str | os.PathLike[str]) -> 
     Raises `ConfigError` if there is nothing to draw, and any error of `check_path`.
     """
     check_path(path)
-    kernels = list(comparisons)
-    if not kernels:
+    comparisons = list(comparisons)
+    if not comparisons:
         raise ConfigError("comparisons: there is nothing to draw; give at least one comparison")
     with figure(path) as axes:
         axes.plot([0, 100], [0, 100], color="0.7", linewidth=0.8, zorder=0)
-        for number, definition in enumerate(kernels[0].predictions):
-            points = [(100 * one.simulation.miss_rate, 100 * one.prediction(definition).miss_rate) for one in kernels]
+        for number, definition in enumerate(comparisons[0].predictions):
+            points = [
+                (100 * each.simulation.miss_rate, 100 * each.prediction(definition).miss_rate) for each in comparisons
+            ]
             x, y = zip(*points, strict=True)
             axes.scatter(x, y, s=18, marker=MARKERS[definition], label=definition, linewidths=0.9)
             if number == 0:
-                labelled = [abs(one.error(definition)) >= MIN_LABELLED_ERROR for one in kernels]
-                _label(axes, [(one.kernel, at) for one, at, far in zip(kernels, points, labelled, strict=True) if far])
+                labelled = [abs(each.error(definition)) >= MIN_LABELLED_ERROR for each in comparisons]
+                _label(
+                    axes,
+                    [(each.kernel, at) for each, at, far in zip(comparisons, points, labelled, strict=True) if far],
+                )
         axes.set(xlim=(-2, 102), ylim=(-2, 102), aspect="equal")
         axes.set(xlabel="simulated miss rate (%)", ylabel="predicted miss rate (%)")
         axes.legend(frameon=False, loc="upper left")

@@ -37,7 +37,7 @@ def heat_map(ranking: Ranking | Mapping[str, Any], path: str | os.PathLike[str])
     check_path(path)
     plain = ranking.to_dict() if isinstance(ranking, Ranking) else ranking
     feasible, infeasible = plain["tiles"], plain["infeasible"]
-    tiles = [one["tile"] for one in (*feasible, *infeasible)]
+    tiles = [entry["tile"] for entry in (*feasible, *infeasible)]
     if not feasible or not all(isinstance(tile, Mapping) and tile for tile in tiles):
         raise ConfigError("ranking: there is nothing to draw; a heat map needs tiles with sizes by name")
     try:
@@ -48,9 +48,10 @@ def heat_map(ranking: Ranking | Mapping[str, Any], path: str | os.PathLike[str])
         raise ConfigError(f"ranking: has {len(grid.panels)} panels; a heat map has at most {MAX_PANELS}")
     least = feasible[0]["value"]
     times = {
-        grid.cell_of(one["tile"]): one["value"] / least if least > 0 else 1 + one["value"] - least for one in feasible
+        grid.cell_of(entry["tile"]): entry["value"] / least if least > 0 else 1 + entry["value"] - least
+        for entry in feasible
     }
-    crosses = {grid.cell_of(one["tile"]) for one in infeasible}
+    crosses = {grid.cell_of(entry["tile"]) for entry in infeasible}
     best = grid.cell_of(feasible[0]["tile"])
     width, height = 1.0 + 0.55 * len(grid.columns), max(1.9, 1.1 + 0.4 * len(grid.rows))
     with figure(path, (1.0 + width * len(grid.panels), height), len(grid.panels)) as axes:
@@ -84,7 +85,7 @@ class _Grid:
     @classmethod
     def of(cls, tiles: Iterable[Mapping[str, Size]]) -> _Grid:
         sizes = _sizes_by_name(tiles)
-        names = [name for name, found in sizes.items() if len(found) > 1] or list(sizes)[-1:]
+        names = [name for name, values in sizes.items() if len(values) > 1] or list(sizes)[-1:]
         *others, upwards, across = [None, *names] if len(names) == 1 else names
         assert across is not None
         outer = tuple(name for name in others if name is not None)
@@ -102,7 +103,9 @@ def _sizes_by_name(tiles: Iterable[Mapping[str, Size]]) -> dict[str, list[Size]]
     every = list(tiles)
     names = dict.fromkeys(name for tile in every for name in tile)
     values = {name: list(dict.fromkeys(_hashable(tile.get(name)) for tile in every)) for name in names}
-    return {name: sorted(sizes) if all(type(one) is int for one in sizes) else sizes for name, sizes in values.items()}
+    return {
+        name: sorted(sizes) if all(type(size) is int for size in sizes) else sizes for name, sizes in values.items()
+    }
 
 
 def _hashable(size: Size) -> Size:

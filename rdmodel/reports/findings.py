@@ -32,25 +32,26 @@ def findings(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
 
 
 def _misses(kernel: KernelReport) -> Iterator[str]:
-    one = kernel.prediction
-    if not one.misses.total:
-        waiting = percent(one.latency_miss_rate, 1)
+    prediction = kernel.prediction
+    if not prediction.misses.total:
+        waiting = percent(prediction.latency_miss_rate, 1)
         yield f"No load request leaves the SM; {waiting} of the transactions wait for lines in flight."
         return
-    causes = {name: getattr(one.misses, name) for name in CAUSE_EXPLANATIONS}
+    causes = {name: getattr(prediction.misses, name) for name in CAUSE_EXPLANATIONS}
     most = max(causes, key=lambda name: causes[name])
     yield (
-        f"{percent(one.miss_rate, 1)} of the load transactions leave the SM. "
-        f"{percent(causes[most], one.misses.total)} of these misses are {most} misses: {CAUSE_EXPLANATIONS[most]}."
+        f"{percent(prediction.miss_rate, 1)} of the load transactions leave the SM. "
+        f"{percent(causes[most], prediction.misses.total)} of these misses are {most} misses: "
+        f"{CAUSE_EXPLANATIONS[most]}."
     )
 
 
 def _coalescing(kernel: KernelReport) -> Iterator[str]:
-    found = kernel.summary
-    if found.instructions["load"]:
+    summary = kernel.summary
+    if summary.instructions["load"]:
         yield (
-            f"A load instruction of a warp makes {found.transactions_per_load:.2f} transactions on average; "
-            f"it would make 1 if the data of its threads lay in one {found.line}-byte line."
+            f"A load instruction of a warp makes {summary.transactions_per_load:.2f} transactions on average; "
+            f"it would make 1 if the data of its threads lay in one {summary.line}-byte line."
         )
 
 
@@ -60,23 +61,23 @@ def _curve(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
     larger = [(n, ratio) for n, ratio in kernel.curve() if n > l1.lines and ratio <= here / 2]
     ideal = (
         f"With warps that take turns, a fully associative LRU cache of the size of the L1 ({size_text(l1.size)}) would "
-        f"miss {percent(here, 1)}"
+        f"have a miss ratio of {percent(here, 1)}"
     )
     if larger:
         n, ratio = larger[0]
         yield f"{ideal}, and one of {size_text(n * l1.line)} or more at most {percent(ratio, 1)}."
     elif here:
-        yield f"{ideal}, and no larger one less than half of that."
+        yield f"{ideal}, and no larger one at most half of that."
 
 
 def _components(kernel: KernelReport) -> Iterator[str]:
-    one = kernel.prediction
-    if one.ablation:
-        most = max(one.ablation, key=lambda row: row.difference)
-        if most.difference > MIN_COMPONENT_SHARE * one.transactions:
+    prediction = kernel.prediction
+    if prediction.ablation:
+        most = max(prediction.ablation, key=lambda row: row.difference)
+        if most.difference > MIN_COMPONENT_SHARE * prediction.transactions:
             yield (
                 f"Of the components of the model, {most.component} accounts for the most misses: without it there are "
-                f"{count(round(most.difference))} fewer ({percent(most.difference, one.transactions)} of the "
+                f"{count(round(most.difference))} fewer ({percent(most.difference, prediction.transactions)} of the "
                 "transactions)."
             )
         else:
@@ -117,12 +118,12 @@ def _simulated(kernel: KernelReport) -> Iterator[str]:
 
 
 def _reuse(kernel: KernelReport) -> Iterator[str]:
-    found = kernel.locality
-    if found is not None and found.unbounded.total:
-        classes = found.unbounded.to_dict()
+    locality = kernel.locality
+    if locality is not None and locality.unbounded.total:
+        classes = locality.unbounded.to_dict()
         most = max(classes, key=lambda name: classes[name])
         yield (
-            f"Of the simulated re-references, {percent(classes[most], found.unbounded.total)} are to lines last "
-            f"touched by {LAST_ACCESS_LABELS[most]}; the L1s serve {percent(found.bounded.total, found.accesses)} of "
-            "all load transactions."
+            f"Of the simulated re-references, {percent(classes[most], locality.unbounded.total)} are to lines last "
+            f"touched by {LAST_ACCESS_LABELS[most]}; the L1s serve "
+            f"{percent(locality.bounded.total, locality.accesses)} of all load transactions."
         )

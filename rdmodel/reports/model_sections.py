@@ -36,29 +36,32 @@ def indented(text: str) -> Element:
 
 def launch_section(kernel: KernelReport, ident: str) -> Element:
     """Return the launch and its memory accesses."""
-    found = kernel.summary
+    summary = kernel.summary
     sizes = kernel.prediction.config["trace"]["params"]
     rows: list[tuple[Node, Node]] = [
-        ("kernel", found.kernel),
+        ("kernel", summary.kernel),
         *([("sizes", " ".join(f"{name}={value}" for name, value in sizes.items()))] if sizes else []),
-        ("grid", f"{shape_text(found.grid)} blocks"),
-        ("block", f"{shape_text(found.block)} threads"),
-        ("blocks in the counts below", f"{found.blocks_held:,} of {found.blocks:,}"),
-        *((f"{name} instructions", f"{n:,}") for name, n in found.instructions.items() if n),
-        ("lane accesses", f"{found.lane_accesses:,} ({found.active_lanes:.1f} active lanes per instruction)"),
-        ("bytes requested", f"{found.bytes_requested:,}"),
-        ("footprint", f"{found.footprint:,} bytes ({found.lines:,} lines of {found.line} bytes)"),
-        ("load transactions", f"{found.load_transactions:,} ({found.transactions_per_load:.2f} per load instruction)"),
+        ("grid", f"{shape_text(summary.grid)} blocks"),
+        ("block", f"{shape_text(summary.block)} threads"),
+        ("blocks in the counts below", f"{summary.blocks_held:,} of {summary.blocks:,}"),
+        *((f"{name} instructions", f"{n:,}") for name, n in summary.instructions.items() if n),
+        ("lane accesses", f"{summary.lane_accesses:,} ({summary.active_lanes:.1f} active lanes per instruction)"),
+        ("bytes requested", f"{summary.bytes_requested:,}"),
+        ("footprint", f"{summary.footprint:,} bytes ({summary.lines:,} lines of {summary.line} bytes)"),
+        (
+            "load transactions",
+            f"{summary.load_transactions:,} ({summary.transactions_per_load:.2f} per load instruction)",
+        ),
     ]
     parts: list[Node] = [html_table("Launch and memory accesses", ("quantity", "value"), rows, words=(1,))]
-    if found.arrays:
+    if summary.arrays:
         head = ("array", "base", "bytes", "lane accesses", "touched")
         uses = [
-            (a.name, f"{a.base:#x}", f"{a.bytes:,}", f"{a.accesses:,}", size_text(a.footprint)) for a in found.arrays
+            (a.name, f"{a.base:#x}", f"{a.bytes:,}", f"{a.accesses:,}", size_text(a.footprint)) for a in summary.arrays
         ]
         parts.append(html_table("Arrays", head, uses))
-        if found.elsewhere:
-            parts.append(paragraph(f"{found.elsewhere:,} lane accesses are outside these arrays."))
+        if summary.elsewhere:
+            parts.append(paragraph(f"{summary.elsewhere:,} lane accesses are outside these arrays."))
     return section(ident, "Launch", *parts, commands=kernel.commands.get("summary", ()))
 
 
@@ -68,11 +71,11 @@ def launch_section(kernel: KernelReport, ident: str) -> Element:
 def l1_section(kernel: KernelReport, ident: str) -> Element:
     """Return the L1 prediction of every definition, with the misses by cause."""
     parts: list[Node] = []
-    for name, one in kernel.predictions.items():
+    for name, prediction in kernel.predictions.items():
         figure = figures.draw_bars(
-            f"{ident}-{name}", f"Load transactions by outcome, definition {name}", _outcomes(one)
+            f"{ident}-{name}", f"Load transactions by outcome, definition {name}", _outcomes(prediction)
         )
-        parts.append(element("figure", figure, element("figcaption", f"{_extent(one)}, definition {name}")))
+        parts.append(element("figure", figure, element("figcaption", f"{_extent(prediction)}, definition {name}")))
     head = ["transactions", *(text for name in kernel.predictions for text in (name, "of all"))]
     parts += [
         html_table("Load transactions at the L1", head, _counts(kernel)),
@@ -81,14 +84,14 @@ def l1_section(kernel: KernelReport, ident: str) -> Element:
     return section(ident, "L1 prediction", *parts, commands=kernel.commands.get("predictions", ()))
 
 
-def _outcomes(one: Prediction) -> list[tuple[str, float]]:
-    whole = one.transactions
+def _outcomes(prediction: Prediction) -> list[tuple[str, float]]:
+    whole = prediction.transactions
     return [
-        ("hits", one.hits / whole),
-        ("latency misses", one.latency_misses / whole),
-        ("compulsory misses", one.misses.compulsory / whole),
-        ("capacity misses", one.misses.capacity / whole),
-        ("associativity misses", one.misses.associativity / whole),
+        ("hits", prediction.hits / whole),
+        ("latency misses", prediction.latency_misses / whole),
+        ("compulsory misses", prediction.misses.compulsory / whole),
+        ("capacity misses", prediction.misses.capacity / whole),
+        ("associativity misses", prediction.misses.associativity / whole),
     ]
 
 
@@ -105,35 +108,41 @@ def _counts(kernel: KernelReport) -> list[list[Node]]:
     rows: list[list[Node]] = []
     for text, field in names:
         rows.append([text])
-        for one in kernel.predictions.values():
-            value = getattr(one.misses if hasattr(one.misses, field) else one, field)
-            rows[-1] += [count(value), percent(value, one.transactions)]
+        for prediction in kernel.predictions.values():
+            value = getattr(prediction.misses if hasattr(prediction.misses, field) else prediction, field)
+            rows[-1] += [count(value), percent(value, prediction.transactions)]
     for text, field in (("stalls: no MSHR", "stalls_mshr"), ("stalls: no way", "stalls_ways")):
-        values: list[list[Node]] = [[count(getattr(one, field)), ""] for one in kernel.predictions.values()]
+        values: list[list[Node]] = [
+            [count(getattr(prediction, field)), ""] for prediction in kernel.predictions.values()
+        ]
         rows.append([text, *(cell for pair in values for cell in pair)])
     return rows
 
 
-def _extent(one: Prediction) -> str:
+def _extent(prediction: Prediction) -> str:
     """Return the modelled part of the launch."""
-    options = one.config["options"]
-    x, y, z = one.config["trace"]["grid"]
-    blocks = sum(sm.blocks for sm in one.per_sm)
-    sms = "SM 0" if one.sms_modelled == 1 else f"{one.sms_modelled} SMs"
-    seeds = f"seed {one.seed}" if not one.runs else f"mean of {len(one.runs)} seeds from {one.seed}"
+    options = prediction.config["options"]
+    x, y, z = prediction.config["trace"]["grid"]
+    blocks = sum(sm.blocks for sm in prediction.per_sm)
+    sms = "SM 0" if prediction.sms_modelled == 1 else f"{prediction.sms_modelled} SMs"
+    seeds = (
+        f"seed {prediction.seed}"
+        if not prediction.runs
+        else f"mean of {len(prediction.runs)} seeds from {prediction.seed}"
+    )
     return f"{sms} of {options['sms']}, {blocks:,} of {x * y * z:,} blocks, {seeds}"
 
 
-def _rate(one: Prediction) -> Element:
+def _rate(prediction: Prediction) -> Element:
     interval = ""
-    if one.interval is not None:
-        low, high = one.interval
+    if prediction.interval is not None:
+        low, high = prediction.interval
         interval = f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %)"
-    line = one.config["gpu"]["l1"]["line"]
+    line = prediction.config["gpu"]["l1"]["line"]
     return paragraph(
-        element("strong", f"L1 miss rate, {one.definition}: {percent(one.miss_rate, 1)}"),
+        element("strong", f"L1 miss rate, {prediction.definition}: {percent(prediction.miss_rate, 1)}"),
         f"{interval}. The rate counts load requests that leave the SM, per coalesced {line}-byte transaction; it "
-        f"leaves out requests to lines already in flight ({percent(one.latency_miss_rate, 1)}).",
+        f"leaves out requests to lines already in flight ({percent(prediction.latency_miss_rate, 1)}).",
     )
 
 
@@ -142,8 +151,10 @@ def _rate(one: Prediction) -> Element:
 
 def l2_section(kernel: KernelReport, ident: str) -> Element:
     """Return the requests at the L2 and the DRAM traffic."""
-    found = [(name, one.l2) for name, one in kernel.predictions.items() if one.l2 is not None]
-    head = ["requests", *(text for name, _ in found for text in (name, "share"))]
+    predictions = [
+        (name, prediction.l2) for name, prediction in kernel.predictions.items() if prediction.l2 is not None
+    ]
+    head = ["requests", *(text for name, _ in predictions for text in (name, "share"))]
     rows: list[list[Node]] = []
     for text, field, of in (
         ("reads of the L2", "reads", ""),
@@ -156,10 +167,10 @@ def l2_section(kernel: KernelReport, ident: str) -> Element:
         ("bytes between L2 and DRAM", "dram_bytes", ""),
     ):
         rows.append([text])
-        for _, l2 in found:
+        for _, l2 in predictions:
             rows[-1] += [count(getattr(l2, field)), percent(getattr(l2, field), getattr(l2, of)) if of else ""]
     parts: list[Node] = [html_table("Requests at the L2 and DRAM traffic", head, rows)]
-    note = _alone(found[0][1], kernel.prediction.config["options"]["sms"])
+    note = _alone(predictions[0][1], kernel.prediction.config["options"]["sms"])
     if note:
         parts.append(paragraph(note))
     return section(ident, "L2 and DRAM", *parts, commands=kernel.commands.get("predictions", ()))
@@ -178,7 +189,7 @@ def _alone(l2: L2Prediction, sms: int) -> str:
 def reuse_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
     """Return the miss-ratio curve and the histogram of reuse distances, with the capacities of the caches."""
     line, caches = gpu.l1.line, capacities(gpu)
-    rates = {str(name): one.miss_rate for name, one in kernel.predictions.items()}
+    rates = {str(name): prediction.miss_rate for name, prediction in kernel.predictions.items()}
     curve = figures.draw_curve(f"{ident}-curve", "Miss-ratio curve", kernel.histogram, line, caches, rates)
     spread = figures.draw_distances(f"{ident}-distances", "Reuse distances", kernel.histogram, caches)
     marks = " and ".join(f"{name} ({'circle' if at == 0 else 'cross'})" for at, name in enumerate(rates))
@@ -202,7 +213,7 @@ def reuse_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
             element(
                 "figcaption",
                 "Miss ratio of a fully associative LRU cache by its size, first touches included. The vertical lines "
-                f"mark the sizes of an L1 and of the shared L2; the miss rate is predicted by {marks}.",
+                f"show the sizes of an L1 and of the shared L2, and marks the miss rate predicted by {marks}.",
             ),
         ),
         element("figure", spread, element("figcaption", "Share of the load transactions by reuse distance.")),
@@ -232,17 +243,22 @@ def _size_label(size: int, line: int, caches: dict[str, int]) -> Node:
 def remedies_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
     """Return the misses by component of the model, and the miss rates of changed GPUs."""
     parts: list[Node] = []
-    for name, one in kernel.predictions.items():
-        if one.ablation:
+    for name, prediction in kernel.predictions.items():
+        if prediction.ablation:
             rows = [
-                (row.component, count(row.misses), f"{row.difference:+,.0f}", percent(row.difference, one.transactions))
-                for row in one.ablation
+                (
+                    row.component,
+                    count(row.misses),
+                    f"{row.difference:+,.0f}",
+                    percent(row.difference, prediction.transactions),
+                )
+                for row in prediction.ablation
             ]
             head = ("without", "misses", "accounts for", "of all")
             parts.append(
                 html_table(f"Misses with one component of the model switched off, definition {name}", head, rows)
             )
-    if any(one.ablation for one in kernel.predictions.values()):
+    if any(prediction.ablation for prediction in kernel.predictions.values()):
         parts.append(paragraph(ABLATION_NOTE))
     if kernel.what_ifs:
         parts += _what_ifs(kernel, gpu, ident)
@@ -253,13 +269,18 @@ def remedies_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
 def _what_ifs(kernel: KernelReport, gpu: GPU, ident: str) -> list[Node]:
     first = kernel.prediction
     tried = {f"unchanged: {size_text(gpu.l1.size)}, {gpu.l1.ways} ways": first, **kernel.what_ifs}
-    rates = [(_clipped(name), one.miss_rate) for name, one in tried.items()]
+    rates = [(_clipped(name), prediction.miss_rate) for name, prediction in tried.items()]
     below = first.l2 is not None
     rows = []
-    for name, one in tried.items():
-        change = 100 * (one.miss_rate - first.miss_rate)
-        row = [name, percent(one.miss_rate, 1), f"{change:+.2f}" if one is not first else "", count(one.misses.total)]
-        rows.append([*row, *([count(one.l2.dram_bytes)] if one.l2 is not None else [])])
+    for name, prediction in tried.items():
+        change = 100 * (prediction.miss_rate - first.miss_rate)
+        row = [
+            name,
+            percent(prediction.miss_rate, 1),
+            f"{change:+.2f}" if prediction is not first else "",
+            count(prediction.misses.total),
+        ]
+        rows.append([*row, *([count(prediction.l2.dram_bytes)] if prediction.l2 is not None else [])])
     head = ["GPU", "miss rate", "points", "misses", *(["DRAM bytes"] if below else [])]
     figure = figures.draw_bars(f"{ident}-rates", "Predicted L1 miss rates of changed GPUs", rates)
     return [

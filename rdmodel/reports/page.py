@@ -34,9 +34,9 @@ TERMS = {
 
 def write_page(gpu: GPU, kernels: Sequence[KernelReport]) -> str:
     """Return the page: a title, the findings and sections of each kernel, the GPU, and a glossary."""
-    numbered = [(f"k{number}", one) for number, one in enumerate(kernels, 1)]
-    parts = {ident: list(_sections(one, gpu, ident)) for ident, one in numbered}
-    names = ", ".join(dict.fromkeys(one.kernel for one in kernels))
+    numbered = [(f"k{number}", kernel) for number, kernel in enumerate(kernels, 1)]
+    parts = {ident: list(_sections(kernel, gpu, ident)) for ident, kernel in numbered}
+    names = ", ".join(dict.fromkeys(kernel.kernel for kernel in kernels))
     title = f"Cache behaviour of {names} on {gpu.name}"
     body = element(
         "main",
@@ -44,7 +44,7 @@ def write_page(gpu: GPU, kernels: Sequence[KernelReport]) -> str:
         *_head(gpu),
         _contents(numbered, parts),
         *(_summary(numbered) if len(numbered) > 1 else ()),
-        *(_kernel(one, gpu, ident, parts[ident]) for ident, one in numbered),
+        *(_kernel(kernel, gpu, ident, parts[ident]) for ident, kernel in numbered),
         _gpu_fields(gpu),
         _glossary(),
     )
@@ -81,9 +81,9 @@ def _head(gpu: GPU) -> Iterator[Element]:
 
 def _contents(kernels: Iterable[tuple[str, KernelReport]], parts: dict[str, list[Element]]) -> Element:
     entries = []
-    for ident, one in kernels:
+    for ident, kernel in kernels:
         inner = element("ul", *(element("li", _link(part[0])) for part in parts[ident]))
-        entries.append(element("li", element("a", one.source, href=f"#{ident}"), inner))
+        entries.append(element("li", element("a", kernel.source, href=f"#{ident}"), inner))
     if len(entries) > 1:
         entries.insert(0, element("li", element("a", "All kernels", href="#all")))
     last = [("gpu", "The GPU"), ("glossary", "Glossary")]
@@ -99,13 +99,13 @@ def _summary(kernels: Iterable[tuple[str, KernelReport]]) -> Iterator[Element]:
     """Yield a table with a row for every kernel."""
     rows: list[list[Node]] = []
     every = list(kernels)
-    for ident, one in every:
-        prediction, misses = one.prediction, one.prediction.misses
-        row: list[Node] = [element("a", one.source, href=f"#{ident}"), count(prediction.transactions)]
-        row += [percent(other.miss_rate, 1) for other in one.predictions.values()]
+    for ident, kernel in every:
+        prediction, misses = kernel.prediction, kernel.prediction.misses
+        row: list[Node] = [element("a", kernel.source, href=f"#{ident}"), count(prediction.transactions)]
+        row += [percent(other.miss_rate, 1) for other in kernel.predictions.values()]
         row += [percent(getattr(misses, name), misses.total) for name in MISS_CAUSES]
         row += [] if prediction.l2 is None else [count(prediction.l2.dram_bytes)]
-        row += [] if one.comparison is None else [percent(one.comparison.simulation.miss_rate, 1)]
+        row += [] if kernel.comparison is None else [percent(kernel.comparison.simulation.miss_rate, 1)]
         rows.append(row)
     first = every[0][1]
     head = ["kernel", "transactions", *(f"miss rate, {name}" for name in first.predictions)]
@@ -142,12 +142,12 @@ def _kernel(kernel: KernelReport, gpu: GPU, ident: str, parts: Iterable[Element]
 
 def _configurations(kernel: KernelReport, ident: str) -> Element:
     """Return all options of each run; the GPU stands at the end of the page."""
-    runs: dict[str, Any] = {f"prediction, {name}": one.config for name, one in kernel.predictions.items()}
+    runs: dict[str, Any] = {f"prediction, {name}": run.config for name, run in kernel.predictions.items()}
     runs["reuse distances"] = kernel.reuse.config
     if kernel.comparison is not None:
         runs["simulation"] = kernel.comparison.simulation.config
         predictions = kernel.comparison.predictions.items()
-        runs |= {f"prediction beside the simulation, {name}": one.config for name, one in predictions}
+        runs |= {f"prediction beside the simulation, {name}": run.config for name, run in predictions}
     shown = []
     for name, config in runs.items():
         plain = {key: value for key, value in config.items() if key != "gpu"}

@@ -33,13 +33,13 @@ LINE_TYPES = dict(zip(TYPES, ("streaming", "inter-warp", "intra-warp", "inter+in
 """Labels of the types of lines."""
 
 
-def simulation_section(kernel: KernelReport, found: Comparison, ident: str) -> Element:
+def simulation_section(kernel: KernelReport, comparison: Comparison, ident: str) -> Element:
     """Return the cycles, the stalls and evictions of the L1s, L2 and DRAM, and the comparison with the model."""
-    run = found.simulation
+    run = comparison.simulation
     x, y, z = run.config["trace"]["grid"]
     blocks = sum(sm.blocks for sm in run.per_sm)
     sms = "1 SM" if run.sms == 1 else f"{run.sms} SMs"
-    latency = found.latency
+    latency = comparison.latency
     return section(
         ident,
         "Simulation",
@@ -50,7 +50,9 @@ def simulation_section(kernel: KernelReport, found: Comparison, ident: str) -> E
             f"latency of {latency.lat_min} + |N(0, {latency.sigma:g})|."
         ),
         html_table("Time", ("quantity", "value"), _time(run)),
-        html_table("Load transactions, simulated and predicted; errors in points", _head(found), _comparison(found)),
+        html_table(
+            "Load transactions, simulated and predicted; errors in points", _head(comparison), _comparison(comparison)
+        ),
         html_table("Cycles in which the L1s stalled a request", ("reason", "cycles", "per 1000"), _fails(run)),
         html_table("Evictions from the L1s", ("evicted", "lines", "of all"), _evictions(run)),
         *_l2_and_dram(run),
@@ -71,20 +73,20 @@ def _time(run: Simulation) -> list[tuple[Node, str]]:
     ]
 
 
-def _head(found: Comparison) -> list[str]:
-    return ["transactions", "simulated", *(text for name in found.predictions for text in (name, "error"))]
+def _head(comparison: Comparison) -> list[str]:
+    return ["transactions", "simulated", *(text for name in comparison.predictions for text in (name, "error"))]
 
 
-def _comparison(found: Comparison) -> list[list[Node]]:
+def _comparison(comparison: Comparison) -> list[list[Node]]:
     rows: list[list[Node]] = []
     for name in SHARES:
         text: Node = indented(name) if name in MISS_CAUSES else name.replace("_", " ")
-        rows.append([text, percent(found.simulated[name], 1)])
-        for definition in found.predictions:
-            error = found.errors(definition)[name]
+        rows.append([text, percent(comparison.simulated[name], 1)])
+        for definition in comparison.predictions:
+            error = comparison.errors(definition)[name]
             # An error that rounds to 0 has no sign.
             rows[-1] += [
-                percent(found.predicted(definition)[name], 1),
+                percent(comparison.predicted(definition)[name], 1),
                 f"{error:+.2f}" if abs(error) >= 0.005 else "0.00",
             ]
     return rows
@@ -123,11 +125,11 @@ def _l2_and_dram(run: Simulation) -> list[Element]:
 # ---- locality
 
 
-def locality_section(kernel: KernelReport, found: Locality, ident: str) -> Element:
+def locality_section(kernel: KernelReport, locality: Locality, ident: str) -> Element:
     """Return the re-references by the last access to their line, the hits among them, lines by type, and loads."""
-    unbounded, bounded, whole = found.unbounded.to_dict(), found.bounded.to_dict(), found.accesses
+    unbounded, bounded, whole = locality.unbounded.to_dict(), locality.bounded.to_dict(), locality.accesses
     rows: list[tuple[Node, ...]] = [
-        ("first touches", count(found.first_touches), percent(found.first_touches, whole), "", "")
+        ("first touches", count(locality.first_touches), percent(locality.first_touches, whole), "", "")
     ]
     rows += [
         (
@@ -139,7 +141,7 @@ def locality_section(kernel: KernelReport, found: Locality, ident: str) -> Eleme
         )
         for name, text in LAST_ACCESS_LABELS.items()
     ]
-    shares = [("first touches", found.first_touches / whole)]
+    shares = [("first touches", locality.first_touches / whole)]
     shares += [(LAST_ACCESS_LABELS[name], n / whole) for name, n in unbounded.items()]
     figure = figures.draw_bars(f"{ident}-classes", "Load transactions by last access to their line", shares)
     return section(
@@ -153,30 +155,30 @@ def locality_section(kernel: KernelReport, found: Locality, ident: str) -> Eleme
             rows,
         ),
         html_table(
-            "Lines by type of reuse", ("type", "fetched", "of all", "re-references", "mean distance"), _lines(found)
+            "Lines by type of reuse", ("type", "fetched", "of all", "re-references", "mean distance"), _lines(locality)
         ),
         html_table(
             "Loads by program counter",
             ("pc", "transactions", "hits", "lines", "dominant type", "share of it"),
-            _loads(found),
+            _loads(locality),
             words=(4,),
         ),
         commands=kernel.commands.get("locality", ()),
     )
 
 
-def _lines(found: Locality) -> list[tuple[Node, ...]]:
+def _lines(locality: Locality) -> list[tuple[Node, ...]]:
     rows: list[tuple[Node, ...]] = []
-    for name, n in found.lines.to_dict().items():
-        reuse = found.reuse_distances[name]
+    for name, n in locality.lines.to_dict().items():
+        reuse = locality.reuse_distances[name]
         distance = f"{reuse.mean:,.1f}" if reuse.total else ""
-        rows.append((LINE_TYPES[name], count(n), percent(n, found.lines.total), count(reuse.total), distance))
+        rows.append((LINE_TYPES[name], count(n), percent(n, locality.lines.total), count(reuse.total), distance))
     return rows
 
 
-def _loads(found: Locality) -> list[tuple[Node, ...]]:
+def _loads(locality: Locality) -> list[tuple[Node, ...]]:
     rows: list[tuple[Node, ...]] = []
-    for load in found.loads:
+    for load in locality.loads:
         lines, dominant = load.lines, load.dominant
         kind = ("", "") if dominant is None else (LINE_TYPES[dominant], percent(lines.to_dict()[dominant], lines.total))
         hits = percent(load.hits, load.accesses)

@@ -29,7 +29,7 @@ from rdmodel.service.requests import ServiceRequest, read_request
 from rdmodel.service.scheduler import AnswerStore, Reply, RequestScheduler
 from rdmodel.version import __version__
 
-READ_BYTES = 1 << 16
+PIPE_READ_BYTES = 1 << 16
 """Number of bytes read at a time."""
 
 EXIT_SECONDS_AFTER_SIGNAL = 2.0
@@ -127,7 +127,7 @@ class Service:
             patience = self._scheduler.expire()
             for fd, _ in poll.poll(None if patience == inf else ceil(1000 * max(0.0, patience))):
                 if fd == self._wake:
-                    os.read(self._wake, READ_BYTES)
+                    os.read(self._wake, PIPE_READ_BYTES)
                 else:
                     self._read()
 
@@ -137,7 +137,7 @@ class Service:
 
     def _read(self) -> None:
         try:
-            data = os.read(self._source, READ_BYTES)
+            data = os.read(self._source, PIPE_READ_BYTES)
         except BlockingIOError:
             return
         if data:
