@@ -22,7 +22,10 @@ from rdmodel.cli.option_groups import (
 from rdmodel.cli.parser import Parser, assignment, finite_number, whole_number
 
 ENGINES = ("predict", "estimate", "simulate")
+"""Engines that can run the points of a sweep."""
+
 TILE_OBJECTIVES = ("dram_bytes", "l2_bytes", "miss_rate", "misses", "time")
+"""Numbers by which tiles can be ranked."""
 
 
 def add_contest(parser: Parser) -> None:

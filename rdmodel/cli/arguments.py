@@ -35,6 +35,7 @@ WRITTEN = ("native", "parquet", "trc", "accelsim")
 """Formats in which ``rdmodel trace`` writes traces."""
 
 SOURCE_HELP = "name of a kernel, a trace, or a .cu, .ptx, .toml or .json file"
+"""Help text of every source argument."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

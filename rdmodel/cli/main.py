@@ -36,6 +36,7 @@ DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+"""Exit statuses, beside 0 for success."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

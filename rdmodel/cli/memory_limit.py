@@ -36,13 +36,17 @@ MARGIN_BYTES = 2 << 20
 """Added to the need in a message, because the memory of the process itself varies from run to run."""
 
 SMALL_FILE_BYTES = 16 << 20
+"""Largest size of a file for which `SMALL_FILE_NEED` holds, if it is not packed."""
+
 SMALL_FILE_NEED = 48 << 20
-"""Upper bound of the memory that takes reading an unpacked file of up to `SMALL_FILE_BYTES` bytes."""
+"""Upper bound of the memory that takes reading a small file."""
 
 ASSUMED_PEAK_BYTES = 64 << 20
 """Memory of the process where the system does not report it."""
 
 NATIVE_ADVICE = "rdmodel trace FILE --all -o FOLDER"
+"""Command that makes a native trace, whose reading takes little memory."""
+
 ADVICE = {
     "predict": "model fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",
     "mrc": "look at fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",

@@ -21,8 +21,14 @@ from rdmodel.cli.parser import (
 )
 
 DEFAULT_GPU = "gtx470-16k"
+"""Preset that commands use without ``--gpu``."""
+
 MAX_INSTRUCTIONS = 10**9
+"""Default of ``--max-instructions``."""
+
 DEFINITIONS = ("hardware", "paper")
+"""Definitions of the model; the first one is the default."""
+
 SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
 """The names of `tracegen.kernel_library.suites`, repeated here because that module loads NumPy, as help must not."""
 
@@ -32,9 +38,10 @@ READ = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt")
 
 THE_GPU = "that of the GPU"
 PER_CORE = "-1, one per core"
-"""Defaults in words."""
+"""Default values in words."""
 
 Group = argparse.ArgumentParser | argparse._ArgumentGroup | argparse._MutuallyExclusiveGroup
+"""Parser or group to which options are added."""
 
 
 def add_option(group: Group, *names: str, help: str, default_text: str | None = None, **settings: Any) -> None:
@@ -292,9 +299,7 @@ def add_seeds(group: argparse._ArgumentGroup) -> None:
 
 def add_l2(group: argparse._ArgumentGroup) -> None:
     """Add ``--l2``."""
-    add_option(
-        group, "--l2", action="store_true", help="model the shared L2 as well, which serves the requests of the L1s"
-    )
+    add_option(group, "--l2", action="store_true", help="model the shared L2 as well")
 
 
 def add_jobs(group: argparse._ArgumentGroup, unit: str, default: int | None = -1) -> None:
@@ -332,7 +337,7 @@ def add_cache(parser: Parser) -> None:
         cache,
         "--cache",
         metavar="FILE",
-        help="answers file: results to read and to add to",
+        help="answers file, which stores results for reuse",
         default_text="answers.sqlite in the user's cache folder",
     )
     add_option(cache, "--no-cache", action="store_true", help="use no answers file")

@@ -18,6 +18,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
 
 Dimensions = tuple[int, int, int]
+"""Shape of a grid or a block: x, y and z."""
 
 GPU_OPTION_KEYS = {
     "index": "l1.index",

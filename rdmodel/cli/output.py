@@ -16,6 +16,7 @@ OutputForm = Literal["text", "json", "csv"]
 """Form in which a command prints its results."""
 
 R = TypeVar("R", Prediction, Simulation, Locality)
+"""Result that can be printed in every form."""
 
 
 def print_results(form: OutputForm, results: Sequence[R], format_result: Callable[[R], str]) -> None:

@@ -17,6 +17,8 @@ SIMULATOR_GROUPS = (*SOURCE_GROUPS, "simulated SMs and blocks")
 """Groups of options that a report shares with the commands on its page."""
 
 GEOMETRY_KEYS = ("l1.size", "l1.ways", "l1.line")
+"""Fields of the GPU that ``--l1`` sets."""
+
 SHORT_OPTIONS = {
     "l1.index": "--index",
     "l1.mshrs": "--mshr",

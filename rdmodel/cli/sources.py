@@ -26,13 +26,16 @@ PROGRAM_SUFFIXES = (".cu", ".ptx")
 """Suffixes of files with kernels to run, as opposed to traces."""
 
 LAUNCH_SUFFIX = ".toml"
+"""Suffix of files with launches of CUDA programs."""
+
 AFFINE_SUFFIX = ".json"
+"""Suffix of files with affine kernels."""
 
 KERNEL_OPTIONS = ["param", "base"]
 COMPILE_OPTIONS = ["define", "include", "architecture", "compiler"]
 PROGRAM_OPTIONS = ["kernel", "grid", "arg", "shared", *COMPILE_OPTIONS]
 SUITE_REFUSES = ["param", "block", "launch", "input_format", *PROGRAM_OPTIONS]
-"""Options of `SourceOptions` that a suite does not take."""
+"""Fields of `SourceOptions`: those of kernels, of compilers, of CUDA programs, and those that a suite does not take."""
 
 
 def open_sources(source: str, options: SourceOptions, budget: Budget = UNBOUNDED) -> Iterator[Trace]:

@@ -12,6 +12,7 @@ from rdmodel.results.simulation import DramCounts, L2Counts, MissLatencies, Simu
 from rdmodel.simulator.options import SimulationOptions
 
 Row = tuple[str, str, str]
+"""A label and two numbers as text."""
 
 STALL_LABELS = {
     "line_alloc": "no way",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rdmodel.contests.contest import Contest
 
 Point = tuple[float, float]
+"""A position, or a width and a height."""
 
 SUFFIXES = (".svg", ".png", ".pdf")
 """Suffixes of the files that can be drawn."""

@@ -14,6 +14,7 @@ CAUSE_EXPLANATIONS = {
     "capacity": "more distinct lines come between two requests than the L1 holds",
     "associativity": "too many lines map to the same set",
 }
+"""Explanations of the causes of misses."""
 
 MIN_COMPONENT_SHARE = 0.01
 """Least share of the transactions for which a component of the model is mentioned."""

@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element, tostring
 from rdmodel.errors import visible
 
 Node = Element | str
+"""A part of an element: another element, or text."""
 
 
 def element(tag: str, *children: Node, **attributes: str) -> Element:

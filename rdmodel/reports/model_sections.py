@@ -19,6 +19,7 @@ ABLATION_NOTE = (
     "without cta, blocks start in the other way (when all resident blocks have ended, or whenever one ends). A "
     "negative number means that there are more misses without the component."
 )
+"""Explanation of the table of components."""
 
 
 def section(ident: str, title: str, *content: Node, commands: Sequence[str] = ()) -> Element:

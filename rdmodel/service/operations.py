@@ -30,6 +30,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 """Values of the fields that a request leaves out, by op."""
 
 EFFORTS = ("quick", "exact")
+"""Values of the field `effort`."""
 
 MAX_REQUEST_SMS = 1 << 12
 MAX_REQUEST_SEEDS = 1 << 10
