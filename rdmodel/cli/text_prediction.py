@@ -49,7 +49,7 @@ def _format_l2(l2: L2Prediction, sms: int) -> str:
     if l2.sms_modelled == sms:
         return counts
     alone = "1 SM alone" if l2.sms_modelled == 1 else f"{l2.sms_modelled} SMs alone"
-    return f"{counts}\n  for {alone}: what the others fetch and evict is missing (--model-sms all)"
+    return f"{counts}\n  for {alone}: the requests of the other SMs are missing (--model-sms all includes them)"
 
 
 def _format_heading(result: Prediction) -> str:
