@@ -49,6 +49,9 @@ MASKS = (
 """What is replaced in the output of commands and examples: times."""
 
 TRACEBACK = "Traceback (most recent call last):"
+DEFAULT = re.compile(r" \(default: (.*)\)$")
+"""The default at the end of the help text of an option."""
+
 NEEDS_SHELL = re.compile(r"[|<>;&$*]")
 
 
@@ -147,7 +150,7 @@ def _run_shell(command: str) -> str:
 
 # ---- generated parts: the command line
 
-SHARED = ("the kernel", "a CUDA program", "the GPU", "what is modelled")
+SHARED = ("the kernel", "a CUDA program", "the GPU", "modelled SMs and blocks")
 """Groups of options that several commands have; they stand on the page once."""
 
 
@@ -185,12 +188,15 @@ def _forms(action: Any) -> str:
 
 
 def _default(action: Any) -> str:
-    return "" if action.default is None or action.default == [] or action.nargs == 0 else f"`{action.default}`"
+    match = DEFAULT.search(action.help or "")
+    if match is None:
+        return ""
+    return f"`{match[1]}`" if match[1] == str(action.default) else match[1]
 
 
 def _meaning(action: Any) -> str:
     # The default has a column of its own.
-    return (action.help or "").replace("%%", "%").removesuffix(f" ({action.default})")
+    return DEFAULT.sub("", action.help or "").replace("%%", "%")
 
 
 def _word(action: Any) -> str:

@@ -44,7 +44,7 @@ _HOMES = {
     "rdmodel.policies.combinations": ("Combination", "combination"),
     "rdmodel.reports.kernel_report": ("KernelReport",),
     "rdmodel.reports.report": ("Report",),
-    "rdmodel.reports.run": ("report",),
+    "rdmodel.reports.build": ("report",),
     "rdmodel.results.prediction": ("Ablation", "L2Prediction", "MissCounts", "Prediction", "SmCounts"),
     "rdmodel.results.simulation": (
         "Contention",

@@ -36,9 +36,9 @@ from rdmodel.model.options import Options as Options
 from rdmodel.model.predict import predict as predict
 from rdmodel.policies.combinations import Combination as Combination
 from rdmodel.policies.combinations import combination as combination
+from rdmodel.reports.build import report as report
 from rdmodel.reports.kernel_report import KernelReport as KernelReport
 from rdmodel.reports.report import Report as Report
-from rdmodel.reports.run import report as report
 from rdmodel.results.prediction import Ablation as Ablation
 from rdmodel.results.prediction import L2Prediction as L2Prediction
 from rdmodel.results.prediction import MissCounts as MissCounts

@@ -1,44 +1,45 @@
-"""The commands and their options, and what the options mean to the functions that the commands call."""
+"""Declare the commands and their options, and parse a command line."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from rdmodel.cli.option_groups import (
-    DEFAULT_GPU,
-    DEFINITIONS,
-    add_assignments,
+from rdmodel.cli.analysis_options import (
     add_comparison,
     add_contest,
+    add_report,
+    add_service,
+    add_sweep,
+    add_tiles,
+)
+from rdmodel.cli.engine_options import add_model, add_policies, add_runs, add_simulation_seed, add_simulator
+from rdmodel.cli.option_groups import (
+    DEFAULT_GPU,
+    add_assignments,
     add_extent,
     add_grid,
     add_machine,
     add_memory,
-    add_model,
+    add_option,
     add_output,
-    add_policies,
-    add_report,
-    add_runs,
-    add_service,
-    add_simulator,
+    add_seed,
     add_source,
-    add_sweep,
-    add_tiles,
+    choice,
 )
-from rdmodel.cli.parser import Parser, number, one_of, whole
-from rdmodel.errors import ConfigError, suggestion, unknown
+from rdmodel.cli.parser import Parser, finite_number
+from rdmodel.errors import suggestion, unknown
 from rdmodel.version import __version__
 
 WRITTEN = ("native", "parquet", "trc", "accelsim")
-"""Formats that a trace can be written in."""
+"""Formats in which ``rdmodel trace`` writes traces."""
 
-SOURCE = "a kernel's name, a trace, or a .cu, .ptx, .toml or .json file"
+SOURCE_HELP = "name of a kernel, a trace, or a .cu, .ptx, .toml or .json file"
+"""Help text of every source argument."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Return the parsed arguments; exits with status 2 and one line on bad usage."""
+    """Return the parsed arguments; bad usage prints one line and exits with status 2."""
     parser, commands = _build()
     if argv and not argv[0].startswith("-") and argv[0] not in commands:
         parser.error(unknown("command", argv[0], commands))
@@ -58,7 +59,7 @@ def command_parser(name: str) -> Parser:
 def _build() -> tuple[Parser, dict[str, Parser]]:
     parser = Parser(
         prog="rdmodel",
-        description="Predict what a GPU's L1 caches will do with a kernel: in seconds, without a GPU.",
+        description="Predict the cache behaviour of GPU kernels within seconds, without a GPU.",
     )
     parser.add_argument("--version", action="version", version=f"rdmodel {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -69,11 +70,19 @@ def _build() -> tuple[Parser, dict[str, Parser]]:
     return parser, commands
 
 
-# ---- commands
+# ---- options of each command
+
+
+def _add_sources(parser: Parser, help: str = SOURCE_HELP, nargs: str = "+") -> None:
+    add_option(parser, "sources", nargs=nargs, metavar="KERNEL_OR_FILE", help=help)
+
+
+def _add_source_name(parser: Parser, metavar: str = "KERNEL_OR_FILE", help: str = SOURCE_HELP) -> None:
+    add_option(parser, "source", metavar=metavar, help=help)
 
 
 def _predict(parser: Parser) -> None:
-    parser.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help=SOURCE)
+    _add_sources(parser)
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
@@ -89,57 +98,66 @@ def _simulate(parser: Parser) -> None:
 
 
 def _locality(parser: Parser) -> None:
-    parser.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help=SOURCE)
+    _add_sources(parser)
     add_source(parser)
     add_machine(parser)
     add_grid(parser)
     add_simulator(parser)
     add_policies(parser)
-    parser.add_argument("--seed", type=whole, default=0, metavar="N", help="recorded; the machine draws nothing (0)")
+    add_simulation_seed(parser)
     add_output(parser, csv=True)
 
 
 def _policies(parser: Parser) -> None:
-    text = f"{SOURCE}; with --suite: its kernels; without either: the policies are listed"
-    parser.add_argument("sources", nargs="*", metavar="KERNEL_OR_FILE", help=text)
+    _add_sources(parser, f"{SOURCE_HELP}, or with --suite a kernel of the suite; with neither, list the policies", "*")
     add_source(parser)
     add_machine(parser)
     add_grid(parser)
     add_contest(parser)
     add_simulator(parser)
-    parser.add_argument("--seed", type=whole, default=0, metavar="N", help="recorded; the machine draws nothing (0)")
-    add_output(parser, csv=True, json="one JSON object with all runs (without kernels: a list of policies)")
+    add_simulation_seed(parser)
+    add_output(parser, csv=True, json="one JSON object with all runs (without kernels: a list of the policies)")
 
 
 def _compare(parser: Parser) -> None:
-    parser.add_argument("sources", nargs="*", metavar="KERNEL_OR_FILE", help=f"{SOURCE}; with --suite: its kernels")
+    _add_sources(parser, f"{SOURCE_HELP}, or with --suite a kernel of the suite", "*")
     add_source(parser)
     add_machine(parser)
     add_grid(parser)
     add_comparison(parser)
-    add_output(parser, csv=True, json="one JSON object (for several kernels: all of them, and their agreement)")
+    add_output(parser, csv=True, json="one JSON object (for several kernels: all comparisons and their agreement)")
 
 
 def _calibrate(parser: Parser) -> None:
-    parser.add_argument(
-        "gpu", nargs="?", default=DEFAULT_GPU, metavar="GPU", help=f"preset or .toml file ({DEFAULT_GPU})"
+    add_option(parser, "gpu", nargs="?", default=DEFAULT_GPU, metavar="GPU", help="preset or .toml file of a GPU")
+    add_option(
+        parser,
+        "--measured",
+        metavar="FILE",
+        help="file with measured miss latencies in cycles, to fit instead of simulated ones",
     )
-    parser.add_argument("--measured", metavar="FILE", help="latencies in cycles to fit instead of simulated ones")
     add_assignments(parser)
-    parser.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random pattern (0)")
+    add_seed(parser, "seed of the random access pattern")
     add_output(parser, json="one JSON object")
 
 
 def _trace(parser: Parser) -> None:
-    parser.add_argument("source", metavar="KERNEL_OR_FILE", help=SOURCE)
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="a folder, or a file: .parquet, .trc, ...")
-    parser.add_argument(
-        "--format", type=one_of("format", WRITTEN), metavar="|".join(WRITTEN), help="default: by the ending of OUT"
+    _add_source_name(parser)
+    add_option(parser, "-o", "--output", required=True, metavar="OUT", help="folder or file to write the trace to")
+    add_option(
+        parser,
+        "--format",
+        help="format of the trace to write",
+        default_text="by the suffix of OUT",
+        **choice("format", WRITTEN),
     )
-    parser.add_argument(
-        "--all", action="store_true", help="all blocks, as simulate needs them, not only those that predict would model"
+    add_option(
+        parser,
+        "--all",
+        action="store_true",
+        help="write all blocks, as simulate needs them, and not only those that predict would model",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace an older trace")
+    add_option(parser, "--overwrite", action="store_true", help="replace an existing trace")
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
@@ -147,30 +165,44 @@ def _trace(parser: Parser) -> None:
 
 
 def _info(parser: Parser) -> None:
-    parser.add_argument("source", metavar="FILE_OR_KERNEL", help=SOURCE)
-    parser.add_argument(
-        "--launches", action="store_true", help="list the launches that a file holds (with --kernel: those that match)"
+    _add_source_name(parser, metavar="FILE_OR_KERNEL")
+    add_option(
+        parser,
+        "--launches",
+        action="store_true",
+        help="list the launches in a trace file (with --kernel: those that match)",
     )
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
     add_memory(parser)
-    add_output(parser)
+    add_output(parser, json="one JSON object")
 
 
 def _mrc(parser: Parser) -> None:
-    parser.add_argument("source", metavar="KERNEL_OR_FILE", help=SOURCE)
-    parser.add_argument("--sizes", metavar="SIZE,...", help="cache sizes in bytes (16K,48K); default: powers of two")
-    parser.add_argument(
-        "--order",
-        type=one_of("order", ("round-robin", "hardware", "paper")),
-        metavar="round-robin|hardware|paper",
-        default="round-robin",
-        help="round-robin: warps take turns, no latencies (default); or the order of a definition of predict",
+    _add_source_name(parser)
+    add_option(
+        parser,
+        "--sizes",
+        metavar="SIZE,...",
+        help="cache sizes in bytes, such as 16K,48K",
+        default_text="powers of two",
     )
-    parser.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
-    parser.add_argument(
-        "--sample", type=number, metavar="RATE", help="follow only this share of the lines, and estimate: 0.01"
+    add_option(
+        parser,
+        "--order",
+        default="round-robin",
+        help="order of the accesses: warps in turns without latencies (round-robin), or the schedule of a definition "
+        "of the model",
+        **choice("order", ("round-robin", "hardware", "paper")),
+    )
+    add_seed(parser)
+    add_option(
+        parser,
+        "--sample",
+        type=finite_number,
+        metavar="RATE",
+        help="follow this share of the lines only, such as 0.01, and estimate the miss-ratio curve from them",
     )
     add_source(parser)
     add_machine(parser)
@@ -180,27 +212,27 @@ def _mrc(parser: Parser) -> None:
 
 
 def _report(parser: Parser) -> None:
-    parser.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help=SOURCE)
-    parser.add_argument("-o", "--output", metavar="PAGE.html", help="the page; without --json it has to be named")
-    parser.add_argument("--overwrite", action="store_true", help="replace an older file")
+    _add_sources(parser)
+    add_option(parser, "-o", "--output", metavar="PAGE.html", help="page to write; optional with --json")
+    add_option(parser, "--overwrite", action="store_true", help="replace an existing file")
     add_report(parser)
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
-    add_model(parser, several=True)
+    add_model(parser, several_definitions=True)
     add_memory(parser)
-    add_output(parser, json="print everything as one JSON object")
+    add_output(parser, json="all results as one JSON object")
 
 
 def _tiles(parser: Parser) -> None:
-    parser.add_argument("source", metavar="KERNEL_OR_FILE", help="a kernel's name, or a loop nest in a .json file")
+    _add_source_name(parser, help="name of a kernel, or a .json file with a loop nest")
     add_tiles(parser)
     add_machine(parser)
     add_output(parser, csv=True, json="one JSON object")
 
 
 def _sweep(parser: Parser) -> None:
-    parser.add_argument("sources", nargs="+", metavar="KERNEL_OR_FILE", help=SOURCE)
+    _add_sources(parser)
     add_source(parser)
     add_machine(parser)
     add_extent(parser)
@@ -210,9 +242,13 @@ def _sweep(parser: Parser) -> None:
 
 
 def _gpus(parser: Parser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a preset or a .toml file")
+    add_option(parser, "name", nargs="?", metavar="NAME", help="preset or .toml file of a GPU")
     add_assignments(parser)
-    add_output(parser)
+    add_output(parser, json="one JSON object (without NAME: a list)")
+
+
+def _kernels(parser: Parser) -> None:
+    add_output(parser, json="a list of JSON objects")
 
 
 def _serve(parser: Parser) -> None:
@@ -221,101 +257,23 @@ def _serve(parser: Parser) -> None:
 
 
 COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
-    "predict": (_predict, "Predict the L1 miss rate of kernels or traces, with its causes."),
-    "simulate": (_simulate, "Simulate kernels or traces cycle by cycle: L1s, crossbar, L2 and DRAM."),
-    "compare": (_compare, "Compare the model with the simulator, side by side, with the error by cause."),
-    "policies": (_policies, "Run cache-management policies side by side, or list them."),
-    "calibrate": (_calibrate, "Fit the model's latencies to the simulated GPU, or to measured ones."),
-    "locality": (_locality, "Show who uses lines of the L1s again, how far apart, and what loads have in common."),
-    "trace": (_trace, "Make a trace of a kernel, or convert one."),
-    "info": (_info, "Show the launch, instructions, footprint and locality of a trace."),
+    "predict": (_predict, "Predict the L1 miss rate of kernels or traces, and classify the misses by cause."),
+    "simulate": (_simulate, "Simulate kernels or traces on a machine of SMs with L1s, crossbar, L2 and DRAM."),
+    "compare": (_compare, "Compare the model with the simulator, and show the errors by kind of access."),
+    "policies": (_policies, "Compare cache-management policies in the simulator, or list them."),
+    "calibrate": (_calibrate, "Fit the latencies of the model to the simulated machine, or to measured latencies."),
+    "locality": (
+        _locality,
+        "Classify the reuse of cache lines by thread, warp, block and SM, for each load.",
+    ),
+    "trace": (_trace, "Write the trace of a kernel, or convert a trace to another format."),
+    "info": (_info, "Summarise a trace: launch, instructions, footprint and coalescing."),
     "mrc": (_mrc, "Show the reuse-distance histogram and the miss-ratio curve."),
-    "report": (_report, "Make one page of what the caches do with kernels or traces, why, and what would help."),
-    "tiles": (_tiles, "Rank tile sizes or block shapes of a kernel by what the caches do."),
-    "sweep": (_sweep, "Run kernels under every point of a grid of configurations; go on where it was interrupted."),
-    "serve": (_serve, "Answer requests as JSON, one per line on stdin, with one line each on stdout."),
-    "kernels": (add_output, "List the kernels that come with rdmodel."),
-    "gpus": (_gpus, "List the GPUs, or show one fully expanded; the output can be loaded again."),
+    "report": (_report, "Write an HTML page about the cache behaviour of kernels or traces: misses, causes, remedies."),
+    "tiles": (_tiles, "Rank tile sizes or block shapes of a kernel by predicted cache traffic, misses or time."),
+    "sweep": (_sweep, "Run kernels on every combination of some GPUs and options; resume an interrupted sweep."),
+    "serve": (_serve, "Answer JSON requests, one per line on stdin, with one line each on stdout."),
+    "kernels": (_kernels, "List the kernels that come with rdmodel."),
+    "gpus": (_gpus, "List the GPUs, or print all fields of one GPU in a form that --gpu reads."),
 }
-"""What adds the arguments of each command, and its description."""
-
-
-# ---- what the options mean
-
-
-def machine_assignments(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return all changes to the GPU, short forms and ``--set`` alike, as dotted keys and texts."""
-    changes = dict(arguments.assignments)
-    if getattr(arguments, "l1", None):
-        changes |= dict(zip(("l1.size", "l1.ways", "l1.line"), arguments.l1, strict=False))
-    for option, key in (
-        ("index", "l1.index"),
-        ("mshr", "l1.mshrs"),
-        ("mshr_per_warp", "l1.mshr_per_warp"),
-        ("mshr_merge", "l1.mshr_merge"),
-        ("allocate", "l1.allocate"),
-    ):
-        if getattr(arguments, option, None) is not None:
-            changes[key] = getattr(arguments, option)
-    return changes
-
-
-def extent_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `predict` that say which SMs and blocks are modelled."""
-    threads = None if arguments.threads == "all" else arguments.threads
-    return {"sms": arguments.sms, "model_sms": arguments.model_sms, "threads": threads, "blocks": arguments.blocks}
-
-
-def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return all options of `predict` that are on the command line."""
-    names = "definition seed seeds l2 ablation breakdown sample_sms sample_blocks"
-    options = {name: getattr(arguments, name) for name in names.split()} | extent_options(arguments)
-    return options | rule_options(arguments) | {"n_jobs": jobs(arguments)}
-
-
-def rule_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `predict` that say by which rules a definition goes."""
-    names = (
-        "cta stores divergence effects clip sched schedulers stall full_set step stagger gap first_touch_factor "
-        "hit_latency"
-    )
-    options = {name: getattr(arguments, name) for name in names.split()}
-    if arguments.latency is not None:
-        options["lat_min"], options["sigma"] = arguments.latency
-    return options
-
-
-def jobs(arguments: argparse.Namespace) -> int:
-    """Return how many threads `predict` may use: one under ``--memory``, as each SM under way takes its share."""
-    asked: int | None = getattr(arguments, "jobs", None)
-    if arguments.memory is None:
-        return -1 if asked is None else asked
-    if asked not in (None, 1):
-        raise ConfigError(f"jobs={asked}: with --memory one SM or seed is modelled at a time")
-    return 1
-
-
-def simulation_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return all options of `simulate` that are on the command line, but for policies."""
-    options = {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "seed", "check")}
-    return options | {"memory": arguments.ideal_memory, "stores": not arguments.no_stores}
-
-
-def comparison_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return all options of `compare` that are on the command line, but for the latencies."""
-    options = {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "seed", "check")}
-    return options | {"definitions": arguments.definitions or list(DEFINITIONS)}
-
-
-def kernel_parameters(pairs: Iterable[tuple[str, str]], sizes: Container[str]) -> dict[str, int | str]:
-    """Return ``--param`` values, those of `sizes` as whole numbers; raise `ConfigError` for anything else of these.
-
-    Other names are inputs, which are files, or mistakes: the kernel knows.
-    """
-    parameters: dict[str, int | str] = {}
-    for name, text in pairs:
-        try:
-            parameters[name] = int(text) if name in sizes else text
-        except ValueError:
-            raise ConfigError(f"param {name}={text!r}: must be a whole number") from None
-    return parameters
+"""Function that adds the options of each command, and the description of the command."""

@@ -1,42 +1,42 @@
-"""Command lines that do again what another command has done, from its arguments."""
+"""Write the command lines that reproduce the numbers of another command."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from rdmodel.cli.arguments import command_parser
-from rdmodel.cli.parser import assignment, geometry, latency, triple
+from rdmodel.cli.parser import assignment, dimensions, l1_geometry, miss_latency
 
-BETWEEN = {assignment: "=", triple: ",", latency: ":", geometry: ":"}
-"""What stands between the parts of an option's value, by what has read it."""
+SEPARATORS = {assignment: "=", dimensions: ",", miss_latency: ":", l1_geometry: ":"}
+"""Separator between the parts of a value, by the type that reads it."""
 
 
 def command_line(
     command: str,
     source: str,
-    arguments: argparse.Namespace,
+    values: Mapping[str, Any],
     groups: Sequence[str],
     more: Sequence[str] = (),
     without: Container[str] = (),
 ) -> str:
-    """Return the line that runs `command` on `source` with those of the arguments that stand in some of its groups.
+    """Return the line that runs `command` on `source` with option `values` by name.
 
-    Only what is not a default is written, and nothing of arguments `without` which it is to run; `more` are further
-    words.
+    Only options in the named `groups` of the command are written, unless they have their default or are in `without`;
+    `more` are further words at the end of the line.
     """
     words = ["rdmodel", command, source]
     for group in command_parser(command)._action_groups:
         if group.title in groups:
             for action in group._group_actions:
                 if action.dest not in without:
-                    words += _words(action, getattr(arguments, action.dest, action.default))
+                    words += _option_words(action, values.get(action.dest, action.default))
     return shlex.join([*words, *more])
 
 
-def _words(action: argparse.Action, value: Any) -> list[str]:
+def _option_words(action: argparse.Action, value: Any) -> list[str]:
     """Return the words that give an option its value; none for its default."""
     if value == action.default or value is None:
         return []
@@ -44,11 +44,11 @@ def _words(action: argparse.Action, value: Any) -> list[str]:
     if action.nargs == 0:
         return [option]
     values = value if isinstance(action.default, list) else [value]
-    return [word for one in values for word in (option, _text(action, one))]
+    return [word for value in values for word in (option, _value_text(action, value))]
 
 
-def _text(action: argparse.Action, value: Any) -> str:
+def _value_text(action: argparse.Action, value: Any) -> str:
     if isinstance(value, tuple):
-        between = next(text for kind, text in BETWEEN.items() if action.type is kind)
-        return between.join(str(part) for part in value if part is not None)
+        separator = next(text for type_, text in SEPARATORS.items() if action.type is type_)
+        return separator.join(str(part) for part in value if part is not None)
     return str(value)

@@ -1,4 +1,4 @@
-"""`main`: run one command; results to stdout, everything else to stderr; exit 0, 1 (failed) or 2 (bad input)."""
+"""Run the command line: results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -11,48 +11,65 @@ from importlib import import_module
 from rdmodel.cli.arguments import parse
 from rdmodel.errors import RdmodelError, SimulationError
 
-MODULES = {
-    "compare": "comparing",
-    "calibrate": "comparing",
-    "policies": "contesting",
-    "report": "reporting",
-    "serve": "serving",
-    "sweep": "sweeping",
-    "tiles": "tiling",
+COMMAND_MODULES = {
+    "predict": "predict_command",
+    "simulate": "simulate_command",
+    "compare": "compare_command",
+    "policies": "policies_command",
+    "calibrate": "calibrate_command",
+    "locality": "simulate_command",
+    "trace": "trace_command",
+    "info": "trace_command",
+    "mrc": "mrc_command",
+    "report": "report_command",
+    "tiles": "tiles_command",
+    "sweep": "sweep_command",
+    "serve": "serve_command",
+    "kernels": "list_commands",
+    "gpus": "list_commands",
 }
-"""The modules that run commands, but for `commands`, which runs all others."""
+"""Module of `rdmodel.cli` with the function ``run_COMMAND`` of each command."""
 
+DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""System errors that fail a run whatever its input was: a full or a broken disk."""
 
-FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What ends a run whatever it was given: no more room for what it writes, or a broken disk."""
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+"""Exit statuses, beside 0 for success."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command in `argv` (default: the program's arguments) and return the exit status."""
-    arguments = None
+    """Run the command in `argv` (default: the arguments of the program) and return its exit status.
+
+    The status is 0 for success, 1 for a run that failed, 2 for bad usage or bad input, and 130 after an interruption.
+    """
+    memory: int | None = None
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
-        # Commands load NumPy and the cores; help and usage errors do without, and each command without the others'.
-        module = import_module(f"rdmodel.cli.{MODULES.get(arguments.command, 'commands')}")
-        module.COMMANDS[arguments.command](arguments)
+        memory = getattr(arguments, "memory", None)
+        # A command loads its own module only, so that help and usage errors need neither NumPy nor the cores.
+        module = import_module(f"rdmodel.cli.{COMMAND_MODULES[arguments.command]}")
+        getattr(module, f"run_{arguments.command}")(arguments)
         sys.stdout.flush()
     except SimulationError as error:
-        return _fail(str(error), 1)
+        return _fail(str(error), EXIT_FAILED)
     except RdmodelError as error:
-        return _fail(str(error), 1 if getattr(error.__cause__, "errno", None) in FAILURES else 2)
+        disk_failed = getattr(error.__cause__, "errno", None) in DISK_ERRNOS
+        return _fail(str(error), EXIT_FAILED if disk_failed else EXIT_BAD_INPUT)
     except MemoryError:
-        given = getattr(arguments, "memory", None)
-        why = "out of memory" if given is None else f"the run needs more than --memory {given >> 20}M"
-        return _fail(f"{why}; fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms) need less", 1)
+        why = "out of memory" if memory is None else f"the run needs more than --memory {memory >> 20}M"
+        advice = "fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms) need less"
+        return _fail(f"{why}; {advice}", EXIT_FAILED)
     except KeyboardInterrupt:
-        return _fail("interrupted", 130)
+        return _fail("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader of a pipe is gone; Python would complain once more when it flushes at exit.
+        # The reader of the pipe is gone: without a new target, Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return EXIT_FAILED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}", 1)
+        return _fail(f"{where}{error.strerror or error}", EXIT_FAILED)
     return 0
 
 

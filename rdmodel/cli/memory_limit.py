@@ -1,8 +1,11 @@
-"""``--memory SIZE``: a promise about the peak of a command's memory, refused at the start or else kept."""
+"""Enforce ``--memory SIZE``: refuse runs that may exceed the limit, and hold all others to it.
+
+The limit is on the peak memory of the process. A run is refused before it starts if a bound on its need exceeds what is
+left; on Linux, the system then refuses allocations beyond the limit.
+"""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +15,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from rdmodel.cli.text import bytes_text
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
 from rdmodel.execution import memory_need
@@ -27,17 +29,24 @@ from rdmodel.trace.mapped_pages import WINDOW_BYTES
 from tracegen.formats.accelsim import LIST_SUFFIX
 from tracegen.formats.compressed import PACKED
 
-SPARE = 24 << 20
-"""Bytes for what is neither data nor known before: libraries' pages, and the last piece read of a trace."""
+SPARE_BYTES = 24 << 20
+"""Memory for everything that no bound covers: pages of libraries, and the piece of a trace that is being read."""
 
-MARGIN = 2 << 20
-"""Bytes on top of a need that a message tells: what is known may differ by less from one run to the next."""
+MARGIN_BYTES = 2 << 20
+"""Added to the need in a message, because the memory of the process itself varies from run to run."""
 
-SMALL_FILE = 16 << 20
-SMALL_NEED = 48 << 20
-"""What reading a file of up to `SMALL_FILE` bytes takes at most, if it is not packed."""
+SMALL_FILE_BYTES = 16 << 20
+"""Largest size of a file for which `SMALL_FILE_NEED` holds, if it is not packed."""
+
+SMALL_FILE_NEED = 48 << 20
+"""Upper bound of the memory that takes reading a small file."""
+
+ASSUMED_PEAK_BYTES = 64 << 20
+"""Memory of the process where the system does not report it."""
 
 NATIVE_ADVICE = "rdmodel trace FILE --all -o FOLDER"
+"""Command that makes a native trace, whose reading takes little memory."""
+
 ADVICE = {
     "predict": "model fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",
     "mrc": "look at fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",
@@ -45,11 +54,16 @@ ADVICE = {
     "info": "make a trace of fewer blocks",
     "report": "report on fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",
 }
+"""Advice in the refusal of each command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What ``--memory`` gives a command, in bytes; None: as much as there is."""
+    """The memory that a command may use, in bytes.
+
+    `given` is the size given with ``--memory`` and `limit` the resulting bound on the data of the process; None means
+    unlimited.
+    """
 
     command: str
     given: int | None
@@ -57,31 +71,36 @@ class Budget:
 
     @property
     def room(self) -> int:
-        """Bytes that may still be allocated."""
+        """Number of bytes that the process may still allocate."""
         assert self.limit is not None
-        return max(0, self.limit - _status("VmData"))
+        return max(0, self.limit - _process_bytes("VmData"))
 
     def admit_reading(self, source: Path, need: int) -> None:
-        """Raise `ConfigError` unless there is room to read a file of another tool, which takes up to `need` bytes."""
+        """Raise `ConfigError` unless a trace file can be read, which takes up to `need` bytes."""
         if self.limit is None:
             return
-        need = min(need, SMALL_NEED) if _is_small(source) else need
+        need = min(need, SMALL_FILE_NEED) if _is_small(source) else need
         if need > self.room:
-            given, whole = bytes_text(self.given or 0), bytes_text(self._whole(need))
+            given, required = memory_text(self.given or 0), memory_text(self._required(need))
             advice = f"give that much, or make a native trace of it before ({NATIVE_ADVICE})"
-            raise ConfigError(f"memory={given}: reading {source} may need {whole}; {advice}")
+            raise ConfigError(f"memory={given}: reading {source} may need {required}; {advice}")
 
     def admit_prediction(
         self, trace: Trace, gpu: GPU, options: Mapping[str, Any], progress: Progress, *, listed: bool = False
     ) -> None:
-        """Raise `ConfigError` unless `predict` on `gpu` with these options fits; `listed`: so does its histogram."""
+        """Raise `ConfigError` unless a run of `predict` with these options fits.
+
+        With `listed`, the histogram must fit as well, with every distance as text.
+        """
         if self.limit is None:
             return
         for name in ("sample_sms", "sample_blocks"):
             if options.get(name) is not None:
-                raise ConfigError(f"{name}: what a sample needs is not known before, so not with --memory")
+                raise ConfigError(
+                    f"{name} cannot be combined with --memory: the memory of a sample is not known in advance"
+                )
         if options.get("l2"):
-            raise ConfigError("l2: what it needs is not known before, so not with --memory")
+            raise ConfigError("l2 cannot be combined with --memory: it needs an unknown amount of memory")
         seeds = options.get("seeds", 1)
         names = {field.name for field in dataclasses.fields(Options)}
         chosen = Options(**{name: value for name, value in options.items() if name in names}).resolve(gpu)
@@ -92,13 +111,13 @@ class Budget:
             run = memory_need.prediction_bytes(lines, sms=len(per_sm), sets=gpu.l1.sets, warps=warps, runs=seeds)
             return run + (memory_need.JSON_BYTES_PER_DISTANCE * lines if listed else 0)
 
-        # Which SM a dispatcher gives a block to is known when it does.
+        # The dispatcher decides during the run which SM gets a block: any SM may get all of them.
         dispatched = chosen.model_sms == "all" and chosen.definition == "hardware"
         parts = [range(sum(map(len, per_sm)))] if dispatched else per_sm
         self._admit(trace, parts, gpu.l1.line, store_rule(chosen), need, progress)
 
     def admit_simulation(self, trace: Trace, gpu: GPU, options: Mapping[str, Any], progress: Progress) -> None:
-        """Raise `ConfigError` unless `simulate` on `gpu` with these options fits."""
+        """Raise `ConfigError` unless a run of `simulate` with these options fits."""
         if self.limit is None:
             return
         launch = trace.launch
@@ -115,7 +134,10 @@ class Budget:
     def admit_sample(
         self, trace: Trace, gpu: GPU, options: Options, rate: float, progress: Progress, *, listed: bool = False
     ) -> None:
-        """Raise `ConfigError` unless a sample of the lines fits, with resolved `options`; `listed`: all distances."""
+        """Raise `ConfigError` unless following a share `rate` of the lines fits, with resolved `options`.
+
+        With `listed`, the histogram must fit as well, with every distance as text.
+        """
         if self.limit is None:
             return
         per_sm = deal(trace.launch, options)
@@ -129,7 +151,7 @@ class Budget:
         self._admit(trace, per_sm, gpu.l1.line, StoreRule.DROP, need, progress, advice)
 
     def admit_summary(self, trace: Trace, line: int, progress: Progress, blocks: Sequence[int] | None = None) -> None:
-        """Raise `ConfigError` unless a summary of the trace fits; `blocks`: of these only."""
+        """Raise `ConfigError` unless a summary of the trace fits, or of the given `blocks` of it."""
         if self.limit is None:
             return
         chosen = trace.blocks if blocks is None else blocks
@@ -146,13 +168,14 @@ class Budget:
         progress: Progress,
         advice: str = "",
     ) -> None:
-        """Refuse the run if `need` of the lines of the part that has most, blocks of one SM, is more than there is.
+        """Refuse the run if it does not fit: `need` maps the distinct lines of the largest part to bytes.
 
-        The blocks are read once to see that, unless the run fits even if no line is requested twice.
+        Each of `parts` holds the blocks of one SM. The blocks are read once to count their lines, unless the run fits
+        even if no line is requested twice.
         """
         if need(0) > self.room:
             self._refuse(trace, "needs at least", need(0), "whatever its lines", advice)
-        most = _largest(lambda lines: need(lines) <= self.room)
+        most = _largest_fitting(lambda lines: need(lines) <= self.room)
         if all(memory_need.transactions_within(trace, blocks, line, most) for blocks in parts):
             return
         lines = max(
@@ -162,43 +185,50 @@ class Budget:
             each = " on each SM" if len(parts) > 1 else ""
             self._refuse(trace, "may need", need(lines), f"for up to {lines:,} distinct lines{each}", advice)
 
-    def _whole(self, need: int) -> int:
-        """Return what to give so that there is room for `need`."""
-        return need + (self.given or 0) - self.room + MARGIN
+    def _required(self, need: int) -> int:
+        """Return the size for ``--memory`` that leaves room for `need` bytes."""
+        return need + (self.given or 0) - self.room + MARGIN_BYTES
 
     def _refuse(self, trace: Trace, needs: str, need: int, why: str, advice: str) -> None:
         raise ConfigError(
-            f"memory={bytes_text(self.given or 0)}: {self.command} of {trace.launch.kernel} {needs} "
-            f"{bytes_text(self._whole(need))} "
-            f"{why}; give that much, or {advice or ADVICE[self.command]}"
+            f"memory={memory_text(self.given or 0)}: {self.command} of {trace.launch.kernel} {needs} "
+            f"{memory_text(self._required(need))} {why}; give that much, or {advice or ADVICE[self.command]}"
         )
 
 
 UNBOUNDED = Budget("", None)
-"""As much memory as there is."""
+"""The budget of a command without a memory limit."""
 
 
 @contextmanager
-def budget_of(arguments: argparse.Namespace) -> Iterator[Budget]:
-    """Hold the process to ``--memory`` while a command runs; `MemoryError` is what exceeding it becomes.
+def limit_memory(command: str, size: int | None) -> Iterator[Budget]:
+    """Hold the process to `size` bytes of memory while a command runs; an allocation beyond raises `MemoryError`.
 
-    Raises `ConfigError` for a budget that does not even hold what the process has by now.
+    Raises `ConfigError` for a size that is less than the process takes already.
     """
-    given: int | None = arguments.memory
-    if given is None:
-        yield Budget(arguments.command, None)
+    if size is None:
+        yield Budget(command, None)
         return
-    least = _status("VmHWM") + WINDOW_BYTES + SPARE
-    if given <= least:
-        raise ConfigError(f"memory={bytes_text(given)}: rdmodel itself takes {bytes_text(least)}; give more")
-    limit = _status("VmData") + given - least
+    least = _process_bytes("VmHWM") + WINDOW_BYTES + SPARE_BYTES
+    if size <= least:
+        raise ConfigError(f"memory={memory_text(size)}: rdmodel itself takes {memory_text(least)}; give more")
+    limit = _process_bytes("VmData") + size - least
     with _limited(limit):
-        yield Budget(arguments.command, given, limit)
+        yield Budget(command, size, limit)
+
+
+def memory_text(size: int) -> str:
+    """Return a number of bytes as ``--memory`` takes it, rounded up to a tenth of its largest unit: 1.5G."""
+    for unit, bits in (("G", 30), ("M", 20), ("K", 10)):
+        if size >= 1 << bits:
+            tenths = -(-10 * size // (1 << bits))
+            return f"{tenths // 10}{unit}" if tenths % 10 == 0 else f"{tenths / 10:.1f}{unit}"
+    return str(size)
 
 
 @contextmanager
 def _limited(limit: int) -> Iterator[None]:
-    """Let the process allocate no more than `limit` bytes of data, mapped files apart: what Linux can watch over."""
+    """Let the process allocate at most `limit` bytes of data, not counting mapped files; Linux only."""
     if not sys.platform.startswith("linux"):
         yield
         return
@@ -214,13 +244,13 @@ def _limited(limit: int) -> Iterator[None]:
 
 
 def _is_small(source: Path) -> bool:
-    """Tell whether all that is read of a file is small: it neither names other files nor has to be unpacked."""
-    listed = source.suffix.lower() in (*PACKED, LIST_SUFFIX)
-    return not listed and source.is_file() and source.stat().st_size <= SMALL_FILE
+    """Tell whether reading a file takes little memory: it is short, not packed and not a list of other files."""
+    packed_or_list = source.suffix.lower() in (*PACKED, LIST_SUFFIX)
+    return not packed_or_list and source.is_file() and source.stat().st_size <= SMALL_FILE_BYTES
 
 
-def _largest(fits: Callable[[int], bool]) -> int:
-    """Return the largest number that fits, where 0 does, and what is smaller than one that does."""
+def _largest_fitting(fits: Callable[[int], bool]) -> int:
+    """Return the largest number that fits; 0 does, and so does any number below one that fits."""
     low, high = 0, 1
     while fits(high):
         low, high = high, 2 * high
@@ -230,10 +260,10 @@ def _largest(fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _status(name: str) -> int:
-    """Return a number of bytes that Linux knows about the process; elsewhere a guess from the peak so far."""
+def _process_bytes(name: str) -> int:
+    """Return a field of ``/proc/self/status`` in bytes; without that file, `ASSUMED_PEAK_BYTES`."""
     try:
         text = Path("/proc/self/status").read_text(encoding="ascii")
     except OSError:
-        return 64 << 20
+        return ASSUMED_PEAK_BYTES
     return next(int(row.split()[1]) << 10 for row in text.splitlines() if row.startswith(f"{name}:"))

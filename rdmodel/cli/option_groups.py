@@ -1,481 +1,366 @@
-"""Groups of options that commands share, each added to a parser by one function."""
+"""Declare the options that several commands share, one function per group.
+
+`add_option` writes the default of every option in the same form: ``(default: 8192)``.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+from typing import Any
 
 from rdmodel.cli.parser import (
     Parser,
     assignment,
-    geometry,
-    latency,
-    number,
+    dimensions,
+    l1_geometry,
     one_of,
     size_with_unit,
-    triple,
-    whole,
-    whole_or,
+    whole_number,
+    whole_number_or,
 )
 
 DEFAULT_GPU = "gtx470-16k"
+"""Preset that commands use without ``--gpu``."""
+
 MAX_INSTRUCTIONS = 10**9
+"""Default of ``--max-instructions``."""
+
 DEFINITIONS = ("hardware", "paper")
+"""Definitions of the model; the first one is the default."""
+
 SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
-"""The names of `tracegen.kernel_library.suites`, again: help does not wait for NumPy, which that loads."""
+"""The names of `tracegen.kernel_library.suites`, repeated here because that module loads NumPy, as help must not."""
 
 READ = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt")
-"""The names of `tracegen.formats.FORMATS`, again."""
+"""The names of `tracegen.formats.FORMATS`, repeated here for the same reason."""
 
-ENGINES = ("predict", "estimate", "simulate")
-TILE_OBJECTIVES = ("dram_bytes", "l2_bytes", "miss_rate", "misses", "time")
+
+THE_GPU = "that of the GPU"
+PER_CORE = "-1, one per core"
+"""Default values in words."""
+
+Group = argparse.ArgumentParser | argparse._ArgumentGroup | argparse._MutuallyExclusiveGroup
+"""Parser or group to which options are added."""
+
+
+def add_option(group: Group, *names: str, help: str, default_text: str | None = None, **settings: Any) -> None:
+    """Add an option whose help ends in its default: `default_text`, or else the value of ``default`` if it has one."""
+    default = settings.get("default")
+    has_default = default not in (None, []) and not isinstance(default, bool)
+    if default_text is None and has_default:
+        default_text = str(default)
+    if default_text is not None:
+        help = f"{help} (default: {default_text})"
+    group.add_argument(*names, help=help, **settings)
+
+
+def choice(what: str, choices: Iterable[str], **settings: Any) -> dict[str, Any]:
+    """Return the settings of an option whose value is one of `choices`; messages call it `what`."""
+    names = list(choices)
+    return {"type": one_of(what, names), "metavar": "|".join(names), **settings}
+
+
+# ---- the kernel and the GPU
 
 
 def add_source(parser: Parser) -> None:
-    """Add what makes the trace of a name or a file."""
+    """Add the options that turn a kernel name or a file into traces."""
     group = parser.add_argument_group("the kernel")
-    _add_sizes(group, "a size, NX=512, or an input that is a file, matrix=a.mtx (repeatable)")
-    group.add_argument("--base", type=whole, metavar="ADDRESS", help="where the first array lies")
-    group.add_argument(
+    add_sizes(group, "size of the kernel, such as NX=512, or input file, such as matrix=a.mtx (repeatable)")
+    add_option(group, "--base", type=whole_number, metavar="ADDRESS", help="address of the first array")
+    add_option(
+        group,
         "--input-format",
         type=one_of("input format", READ),
         metavar="FORMAT",
-        help=f"read the file as a trace of this format ({', '.join(READ)}); default: by its content, then its ending",
+        help=f"format of the trace file: {', '.join(READ)}",
+        default_text="recognised by content, then by file name",
     )
-    group.add_argument(
+    add_option(
+        group,
         "--lenient",
         action="store_true",
-        help="skip bad lines of a trace file, take blocks without records for silent ones, and say how many",
+        help="skip malformed lines and treat blocks without records as blocks that access no memory; "
+        "report the number of both",
     )
     add_program(parser)
 
 
-def _add_sizes(group: argparse._ArgumentGroup, text: str) -> None:
-    """Add the sizes of a kernel, with what `text` says of them, and the shape of its block."""
-    group.add_argument("--param", action="append", type=assignment, default=[], metavar="NAME=VALUE", help=text)
-    group.add_argument("--block", type=triple, metavar="X,Y,Z", help="threads per block")
+def add_sizes(group: argparse._ArgumentGroup, help: str) -> None:
+    """Add the sizes of a kernel, with their help text, and the shape of its block."""
+    add_option(group, "--param", action="append", type=assignment, default=[], metavar="NAME=VALUE", help=help)
+    add_option(group, "--block", type=dimensions, metavar="X,Y,Z", help="shape of a block in threads")
 
 
 def add_program(parser: Parser) -> None:
-    """Add what a CUDA program is compiled and launched with."""
+    """Add the options that compile and launch a CUDA program."""
     group = parser.add_argument_group(
         "a CUDA program", "a .cu or .ptx file, which needs --grid and --block, or a .toml launch file"
     )
-    group.add_argument(
+    add_option(
+        group,
         "--kernel",
         metavar="NAME",
-        help="the kernel, as the source calls it; in a trace, its ID or a pattern of its name; default: the only one",
+        help="kernel to launch, by its name in the source; for a trace file: launch ID or name pattern",
+        default_text="the only kernel",
     )
-    group.add_argument("--grid", type=triple, metavar="X,Y,Z", help="blocks in the grid")
-    group.add_argument(
+    add_option(group, "--grid", type=dimensions, metavar="X,Y,Z", help="shape of the grid in blocks")
+    add_option(
+        group,
         "--arg",
         action="append",
         type=assignment,
         default=[],
         metavar="NAME=VALUE",
-        help="an argument: n=4096, x=float[4096]:iota, x=@file.npy (repeatable)",
+        help="argument of the kernel, such as n=4096, x=float[4096]:iota or x=@file.npy (repeatable)",
     )
-    group.add_argument("--shared", type=whole, metavar="BYTES", help="dynamic shared memory per block (0)")
-    group.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)")
-    group.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER", help="where headers are")
-    group.add_argument("--architecture", metavar="NAME", help="for the compiler: compute_90")
-    group.add_argument("--compiler", type=one_of("compiler", ("auto", "nvrtc", "nvcc")), metavar="auto|nvrtc|nvcc")
-    group.add_argument(
+    add_option(
+        group,
+        "--shared",
+        type=whole_number,
+        metavar="BYTES",
+        help="dynamic shared memory per block, in bytes",
+        default_text="0",
+    )
+    add_option(
+        group,
+        "-D",
+        "--define",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="macro to define for the compiler (repeatable)",
+    )
+    add_option(
+        group,
+        "-I",
+        "--include",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="folder to search for headers (repeatable)",
+    )
+    add_option(group, "--architecture", metavar="NAME", help="architecture to compile for, such as compute_90")
+    add_option(
+        group,
+        "--compiler",
+        help="compiler to use; auto: NVRTC if it is installed, otherwise nvcc",
+        default_text="auto",
+        **choice("compiler", ("auto", "nvrtc", "nvcc")),
+    )
+    add_option(
+        group,
         "--max-instructions",
-        type=whole,
+        type=whole_number,
         default=MAX_INSTRUCTIONS,
         metavar="N",
-        help="warp instructions that a block may execute (10^9)",
+        help="maximum number of warp instructions that a block may execute",
     )
-    group.add_argument("--launch", type=whole, metavar="N", help="only the N-th launch of a launch file")
+    add_option(
+        group,
+        "--launch",
+        type=whole_number,
+        metavar="N",
+        help="number of the launch to read from a launch file, counted from 1",
+        default_text="all launches",
+    )
 
 
 def add_machine(parser: Parser) -> None:
-    """Add the GPU and all that changes it."""
+    """Add the GPU and the options that change it."""
     group = parser.add_argument_group("the GPU")
-    group.add_argument("--gpu", default=DEFAULT_GPU, metavar="NAME", help=f"preset or .toml file ({DEFAULT_GPU})")
+    add_option(group, "--gpu", default=DEFAULT_GPU, metavar="NAME", help="preset or .toml file of a GPU")
     add_assignments(group)
-    group.add_argument("--l1", type=geometry, metavar="SIZE:WAYS:LINE", help="L1 geometry: 48K:6:128")
-    group.add_argument("--index", metavar="NAME", help="index function of the L1: linear, fermi, pric, ...")
-    group.add_argument("--mshr", metavar="N", help="MSHRs per SM, or inf")
-    group.add_argument("--mshr-per-warp", metavar="N", help="MSHRs that one warp may hold (inf)")
-    group.add_argument("--mshr-merge", metavar="N", help="transactions that may share an MSHR (inf)")
+    add_option(
+        group,
+        "--l1",
+        type=l1_geometry,
+        metavar="SIZE:WAYS:LINE",
+        help="geometry of the L1, such as 48K:6:128",
+        default_text=THE_GPU,
+    )
+    add_option(
+        group,
+        "--index",
+        metavar="NAME",
+        help="index function of the L1, such as linear, fermi or pric",
+        default_text=THE_GPU,
+    )
+    add_option(group, "--mshr", metavar="N", help="number of MSHRs per SM, or inf", default_text=THE_GPU)
+    add_option(
+        group,
+        "--mshr-per-warp",
+        metavar="N",
+        help="number of MSHRs that one warp may hold, or inf",
+        default_text=THE_GPU,
+    )
+    add_option(
+        group,
+        "--mshr-merge",
+        metavar="N",
+        help="number of transactions that may share an MSHR, or inf",
+        default_text=THE_GPU,
+    )
 
 
-def add_assignments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+def add_assignments(parser: Group) -> None:
     """Add ``--set``."""
-    parser.add_argument(
+    add_option(
+        parser,
         "--set",
         dest="assignments",
         action="append",
         type=assignment,
         default=[],
         metavar="KEY=VALUE",
-        help="any field of the GPU: l1.size=48K (repeatable)",
+        help="set a field of the GPU, such as l1.size=48K (repeatable)",
     )
+
+
+# ---- SMs and blocks
 
 
 def add_extent(parser: Parser) -> None:
-    """Add which SMs and blocks the model looks at."""
-    group = parser.add_argument_group("what is modelled")
-    group.add_argument("--sms", type=whole, metavar="N", help="SMs over which blocks are dealt (the GPU's)")
-    group.add_argument("--model-sms", type=whole_or("all"), default=1, metavar="N|all", help="SMs modelled (1)")
-    group.add_argument(
-        "--threads", type=whole_or("all"), default=8192, metavar="N|all", help="threads per modelled SM (8192)"
+    """Add the options that choose the modelled SMs and blocks."""
+    group = parser.add_argument_group("modelled SMs and blocks")
+    add_option(
+        group,
+        "--sms",
+        type=whole_number,
+        metavar="N",
+        help="number of SMs over which blocks are dealt",
+        default_text=THE_GPU,
     )
-    group.add_argument("--blocks", type=whole, metavar="N", help="only the first N blocks of the grid")
-
-
-def add_model(parser: Parser, several: bool = False) -> None:
-    """Add the options of both definitions of the model, of which one is chosen, or `several`."""
-    group = parser.add_argument_group("the model")
-    kind = one_of("definition", DEFINITIONS)
-    names = "|".join(DEFINITIONS)
-    if several:
-        text = "which model (repeatable); default: hardware"
-        group.add_argument("--definition", dest="definitions", action="append", type=kind, metavar=names, help=text)
-    else:
-        text = "which model (hardware)"
-        group.add_argument("--definition", type=kind, default="hardware", metavar=names, help=text)
-    group.add_argument("--latency", type=latency, metavar="MIN:SIGMA", help="of a miss, in steps; default: the GPU's")
-    group.add_argument("--hit-latency", type=whole, metavar="N", help="of a hit, in steps; default: the GPU's")
-    group.add_argument(
-        "--cta",
-        type=one_of("cta", ("replace", "waves")),
-        default="replace",
-        metavar="replace|waves",
-        help="blocks start as one ends, or when all resident ones have ended (replace)",
-    )
-    group.add_argument(
-        "--stores",
-        nargs="?",
-        const="allocate",
-        default="free",
-        type=one_of("stores", ("free", "step", "evict", "allocate")),
-        metavar="free|step|evict|allocate",
-        help="what stores do; without a value: allocate, that is as loads (free)",
-    )
-    group.add_argument("--no-divergence", dest="divergence", action="store_false", help="warps take turns, no waiting")
-    group.add_argument(
-        "--effects",
-        type=one_of("effects", ("after", "before")),
-        default="after",
-        metavar="after|before",
-        help="paper: effects due in a step come after or before its accesses (after)",
-    )
-    group.add_argument(
-        "--no-clip", dest="clip", action="store_false", help="paper: merged requests have a latency of their own"
-    )
-    group.add_argument(
-        "--sched",
-        type=one_of("sched", ("random", "fifo", "lrr", "gto", "oldest")),
-        default="random",
-        metavar="random|fifo|lrr|gto|oldest",
-        help="hardware: which ready warp is next (random)",
-    )
-    group.add_argument(
-        "--schedulers",
-        type=whole,
+    add_option(
+        group,
+        "--model-sms",
+        type=whole_number_or("all"),
         default=1,
-        metavar="N",
-        help="hardware: warps are shared out to N schedulers, 1 to 4 (1)",
+        metavar="N|all",
+        help="number of SMs to model",
     )
-    group.add_argument(
-        "--stall",
-        type=one_of("stall", ("park", "head")),
-        default="park",
-        metavar="park|head",
-        help="hardware: a stall sets aside its warp, or stops the SM (park)",
+    add_option(
+        group,
+        "--threads",
+        type=whole_number_or("all"),
+        default=8192,
+        metavar="N|all",
+        help="maximum number of threads per modelled SM",
     )
-    group.add_argument(
-        "--full-set",
-        type=one_of("full-set", ("stall", "bypass")),
-        default="stall",
-        metavar="stall|bypass",
-        help="hardware: what a miss does when all ways are in flight (stall)",
-    )
-    group.add_argument(
-        "--step",
-        type=one_of("step", ("transaction", "instruction")),
-        default="transaction",
-        metavar="transaction|instruction",
-        help="hardware: what a step issues (transaction)",
-    )
-    group.add_argument(
-        "--stagger",
-        type=whole,
-        default=0,
-        metavar="N",
-        help="hardware: steps between the starts of the first blocks (0)",
-    )
-    group.add_argument("--gap", action="store_true", help="hardware: non-memory instructions take steps")
-    group.add_argument(
-        "--first-touch-factor",
-        type=number,
-        default=1.0,
-        metavar="F",
-        help="hardware: latency of a line's first miss (1.0)",
-    )
+    add_blocks(group)
 
 
 def add_grid(parser: Parser) -> None:
-    """Add which SMs and blocks the simulator has."""
-    group = parser.add_argument_group("what is simulated")
-    group.add_argument("--sms", type=whole, metavar="N", help="SMs of the machine (the GPU's)")
-    group.add_argument("--blocks", type=whole, metavar="N", help="only the first N blocks of the grid")
-
-
-def add_simulator(parser: Parser) -> None:
-    """Add the options of the simulator."""
-    group = parser.add_argument_group("the simulator")
-    _add_schedule(group)
-    group.add_argument(
-        "--ideal-memory",
-        type=whole,
+    """Add the options that choose the simulated SMs and blocks."""
+    group = parser.add_argument_group("simulated SMs and blocks")
+    add_option(
+        group,
+        "--sms",
+        type=whole_number,
         metavar="N",
-        help="an ideal memory, without crossbar, L2 and DRAM: every miss is answered N cycles later",
+        help="number of SMs of the simulated machine",
+        default_text=THE_GPU,
     )
-    group.add_argument("--no-stores", action="store_true", help="stores keep their place but make no requests")
-    _add_check(group)
+    add_blocks(group)
 
 
-def add_policies(parser: Parser) -> None:
-    """Add the cache-management policies of the simulated machine."""
-    group = parser.add_argument_group("policies")
-    group.add_argument(
-        "--policy",
-        dest="policies",
-        action="append",
-        default=[],
-        metavar="NAME[:OPTION=VALUE,...][+...]",
-        help="cache management: swl:warps=4, dwt-cs+pric, dwt-pric (repeatable, one policy of a kind); all names: "
-        "rdmodel policies --list",
+def add_blocks(group: argparse._ArgumentGroup) -> None:
+    """Add ``--blocks``."""
+    add_option(
+        group,
+        "--blocks",
+        type=whole_number,
+        metavar="N",
+        help="number of blocks to run, from the start of the grid",
+        default_text="all",
     )
 
 
-def add_contest(parser: Parser) -> None:
-    """Add which combinations of policies are run, and how."""
-    group = parser.add_argument_group("the contest")
-    group.add_argument(
-        "--policies",
-        dest="combinations",
-        action="append",
-        metavar="NAME[:OPTION=VALUE,...][+...],...",
-        help="combinations: swl:best,streaming-bypass+index:pric (repeatable); default: all at their defaults",
-    )
-    _add_suite(group, "run the kernels of a suite at its sizes: all, or those that are named")
-    group.add_argument("--list", action="store_true", help="list all policies and combinations, one line each")
-    group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="processes; default: one for each core (-1)")
-    group.add_argument("--plot", metavar="FILE", help="draw the relative IPC as bars: .svg, .png or .pdf")
+# ---- runs and files
 
 
-def add_comparison(parser: Parser) -> None:
-    """Add what is compared, and how."""
-    group = parser.add_argument_group("the comparison")
-    _add_suite(group, "compare the kernels of a suite at its sizes: all, or those that are named")
-    group.add_argument(
-        "--definition",
-        dest="definitions",
-        action="append",
-        type=one_of("definition", DEFINITIONS),
-        metavar="|".join(DEFINITIONS),
-        help="which model (repeatable); default: both",
-    )
-    group.add_argument(
-        "--latency", type=latency, metavar="MIN:SIGMA", help="of a miss, for the model; default: fitted to the machine"
-    )
-    _add_schedule(group)
-    _add_check(group)
-    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the model's random draws (0)")
-    _add_measured(group)
-    group.add_argument("--plot", metavar="FILE", help="draw predicted against simulated miss rates: .svg, .png or .pdf")
+def add_seed(group: Group, help: str = "seed of the random draws") -> None:
+    """Add ``--seed``."""
+    add_option(group, "--seed", type=whole_number, default=0, metavar="N", help=help)
 
 
-def _add_measured(group: argparse._ArgumentGroup) -> None:
-    """Add what was measured, and of which launches."""
-    group.add_argument("--ncu", metavar="FILE", help="hold against the hit rates in a CSV report of Nsight Compute")
-    group.add_argument(
-        "--ncu-kernel",
-        dest="ncu_kernels",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="the kernel in the report, as a shell's pattern (one for each KERNEL_OR_FILE); default: that of its name",
-    )
-    group.add_argument(
-        "--ncu-launch",
-        dest="ncu_launches",
-        action="append",
-        default=[],
-        metavar="ID",
-        help="only the launch with this ID in the report (repeatable); default: all of the same size together",
+def add_seeds(group: argparse._ArgumentGroup) -> None:
+    """Add ``--seeds``."""
+    add_option(
+        group,
+        "--seeds",
+        type=whole_number,
+        default=1,
+        metavar="N",
+        help="number of runs with consecutive seeds; several runs give the mean and a 95 %% interval",
     )
 
 
-def _add_suite(group: argparse._ArgumentGroup, text: str) -> None:
-    group.add_argument("--suite", type=one_of("suite", SUITES), metavar="|".join(SUITES), help=text)
+def add_l2(group: argparse._ArgumentGroup) -> None:
+    """Add ``--l2``."""
+    add_option(group, "--l2", action="store_true", help="model the shared L2 as well")
 
 
-def _add_schedule(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--sched",
-        type=one_of("sched", ("lrr", "gto", "two-level", "old")),
-        metavar="lrr|gto|two-level|old",
-        help="which warp issues next; default: the GPU's",
-    )
-    group.add_argument(
-        "--allocate",
-        type=one_of("allocate", ("miss", "fill")),
-        metavar="miss|fill",
-        help="when a miss takes its way in the L1; default: the GPU's",
-    )
-
-
-def _add_check(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--check", action="store_true", help="verify the machine's invariants: about 30 times slower")
-
-
-def add_runs(parser: Parser) -> None:
-    """Add how often `predict` runs, and with what switched off."""
-    group = parser.add_argument_group("runs")
-    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
-    group.add_argument("--seeds", type=whole, default=1, metavar="N", help="runs; mean and 95 %% interval (1)")
-    group.add_argument("--l2", action="store_true", help="what leaves the SMs goes on to the L2 that they share")
-    group.add_argument("--ablation", action="store_true", help="run again with one component off at a time")
-    group.add_argument(
-        "--breakdown", type=one_of("breakdown", ("paper",)), metavar="paper", help="classes of the paper's figure 10"
-    )
-    group.add_argument("--jobs", type=whole, metavar="N", help="threads; default: one for each core (-1)")
-    group.add_argument(
-        "--sample-sms", type=whole, metavar="N", help="run only N of the SMs, chosen by the seed, and estimate for all"
-    )
-    group.add_argument(
-        "--sample-blocks", type=number, metavar="SHARE", help="run only that share of the blocks, and estimate: 0.1"
+def add_jobs(group: argparse._ArgumentGroup, unit: str, default: int | None = -1) -> None:
+    """Add ``--jobs``; None as the default lets a command see whether the option was given."""
+    add_option(
+        group,
+        "--jobs",
+        type=whole_number,
+        default=default,
+        metavar="N",
+        help=f"number of {unit}",
+        default_text=PER_CORE,
     )
 
 
-def add_report(parser: Parser) -> None:
-    """Add what a report runs."""
-    group = parser.add_argument_group("the report")
-    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
-    group.add_argument("--seeds", type=whole, default=1, metavar="N", help="runs; mean and 95 %% interval (1)")
-    group.add_argument("--l2", action="store_true", help="what leaves the SMs goes on to the L2 that they share")
-    group.add_argument("--no-ablation", dest="ablation", action="store_false", help="leave out what components do")
-    group.add_argument(
-        "--what-if",
-        dest="what_ifs",
-        action="append",
-        type=assignment,
-        metavar="KEY=VALUE[,KEY=VALUE...]",
-        help="predict with other fields of the GPU, too: l1.size=48K,l1.ways=6 (repeatable); "
-        "default: half, two and four times the L1's ways, and fully associative",
+def add_suite(group: argparse._ArgumentGroup) -> None:
+    """Add ``--suite``."""
+    add_option(
+        group,
+        "--suite",
+        help="run the kernels of a suite at its sizes: all of them, or those named as KERNEL_OR_FILE",
+        **choice("suite", SUITES),
     )
-    group.add_argument("--no-what-if", action="store_true", help="leave out what other machines would do")
-    group.add_argument(
-        "--simulate", action="store_true", help="simulate the whole grid as well: cycles, the model beside it, locality"
+
+
+def add_plot(group: argparse._ArgumentGroup, help: str) -> None:
+    """Add ``--plot`` with the start of its help text."""
+    add_option(group, "--plot", metavar="FILE", help=f"{help} in FILE, which ends in .svg, .png or .pdf")
+
+
+def add_cache(parser: Parser) -> None:
+    """Add the options of the answers file."""
+    cache = parser.add_mutually_exclusive_group()
+    add_option(
+        cache,
+        "--cache",
+        metavar="FILE",
+        help="answers file, which stores results for reuse",
+        default_text="answers.sqlite in the user's cache folder",
     )
-    group.add_argument("--jobs", type=whole, metavar="N", help="threads; default: one for each core (-1)")
+    add_option(cache, "--no-cache", action="store_true", help="use no answers file")
 
 
 def add_memory(parser: Parser, hint: str = "") -> None:
-    """Add how much memory the command may take; `hint` is for those who give a bare number."""
-    parser.add_argument(
+    """Add the memory limit; `hint` ends the message for a number without a unit."""
+    add_option(
+        parser,
         "--memory",
         type=size_with_unit(hint),
         metavar="SIZE",
-        help="refuse to start, or else keep to this much memory: 2G; default: no limit",
+        help="memory limit, such as 2G: refuse to start if the run may exceed it, and enforce it while running",
+        default_text="no limit",
     )
 
 
-def add_tiles(parser: Parser) -> None:
-    """Add which tiles are ranked, by what, and where answers are kept."""
-    group = parser.add_argument_group("the tiles")
-    group.add_argument(
-        "--tile",
-        dest="tiles",
-        action="append",
-        type=assignment,
-        default=[],
-        metavar="NAME=VALUE,VALUE,...",
-        help="sizes to choose from: TI=8,16,32 or block=32x8,16x16 (repeatable; all combinations are tiles)",
-    )
-    _add_sizes(group, "a size, NI=1024 (repeatable)")
-    group.add_argument(
-        "--objective",
-        type=one_of("objective", TILE_OBJECTIVES),
-        default="dram_bytes",
-        metavar="|".join(TILE_OBJECTIVES),
-        help="of which less is better (dram_bytes)",
-    )
-    group.add_argument(
-        "--effort",
-        type=one_of("effort", ("quick", "exact")),
-        default="quick",
-        metavar="quick|exact",
-        help="estimate tiles, the better the nearer to the best, or run everything of all (quick)",
-    )
-    group.add_argument("--top", type=whole, default=5, metavar="N", help="places that matter, and are shown (5)")
-    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
-    group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="threads; default: one for each core (-1)")
-    group.add_argument("--plot", metavar="FILE", help="draw a heat map: .svg, .png or .pdf")
-    _add_cache(parser)
-
-
-def add_sweep(parser: Parser) -> None:
-    """Add what a sweep varies, what runs, and where answers are kept."""
-    group = parser.add_argument_group("the sweep")
-    group.add_argument(
-        "--vary",
-        action="append",
-        type=assignment,
-        default=[],
-        metavar="NAME=VALUE,VALUE,...",
-        help="values to choose from: ways=1,2,4, l1_size=16K,48K, or an option of the engine, sched=random,gto "
-        "(repeatable; all combinations are points)",
-    )
-    group.add_argument(
-        "--engine",
-        type=one_of("engine", ENGINES),
-        default="predict",
-        metavar="|".join(ENGINES),
-        help="what runs every point (predict)",
-    )
-    group.add_argument("--seed", type=whole, default=0, metavar="N", help="seed of the random draws (0)")
-    group.add_argument(
-        "--seeds", type=whole, default=1, metavar="N", help="runs of predict, of which the mean counts (1)"
-    )
-    group.add_argument("--l2", action="store_true", help="what leaves the SMs goes on to the L2 that they share")
-    group.add_argument("--jobs", type=whole, default=-1, metavar="N", help="processes; default: one for each core (-1)")
-    _add_cache(parser)
-
-
-def _add_cache(parser: Parser) -> None:
-    cache = parser.add_mutually_exclusive_group()
-    cache.add_argument("--cache", metavar="FILE", help="where answers are kept; default: the user's cache folder")
-    cache.add_argument("--no-cache", action="store_true", help="keep no answers")
-
-
-def add_service(parser: Parser) -> None:
-    """Add what the service may take, and where it keeps answers."""
-    parser.add_argument("--jobs", type=whole, default=-1, metavar="N", help="requests at a time; -1: one per core (-1)")
-    parser.add_argument(
-        "--timeout",
-        type=number,
-        default=300.0,
-        metavar="S",
-        help="most seconds for a request, which may ask for less (300.0)",
-    )
-    parser.add_argument(
-        "--queue", type=whole, default=1024, metavar="N", help="most requests under way; then reading stops (1024)"
-    )
-    parser.add_argument("--busy", action="store_true", help="refuse requests that find the queue full, and read on")
-    _add_cache(parser)
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of requests and answers")
-    parser.add_argument("--debug", action="store_true", help="trace internal errors on stderr")
+# ---- the output
 
 
 def add_output(parser: Parser, csv: bool = False, json: str = "one JSON object (a list for several kernels)") -> None:
-    """Add the forms of the output."""
+    """Add the options that choose the form of the output."""
     group = parser.add_argument_group("output").add_mutually_exclusive_group()
-    group.add_argument("--json", action="store_true", help=json)
+    add_option(group, "--json", action="store_true", help=f"print {json}")
     if csv:
-        group.add_argument("--csv", action="store_true", help="comma-separated values")
+        add_option(group, "--csv", action="store_true", help="print comma-separated values")

@@ -1,22 +1,22 @@
-"""The parser that answers mistakes in one line, and the types of what options take."""
+"""Define the argument parser, which reports a mistake in one line, and the types of option values."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from rdmodel.errors import unknown
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that answers a mistake with one line, and with the near misses."""
+    """An argument parser that reports a mistake in one line and suggests similar names."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # "-5:3" is a value that is out of range, not an option.
+        # argparse would take "-5:3" for an option; it is a value that is out of range.
         self._negative_number_matcher = re.compile(r"^-\d.*$")
 
     def error(self, message: str) -> NoReturn:
@@ -25,12 +25,12 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
     def options(self) -> list[str]:
-        """Return every option string that the parser knows."""
+        """Return the long names of all options."""
         return [option for option in self._option_string_actions if option.startswith("--")]
 
 
-def one_of(what: str, choices: Iterable[str]) -> Any:
-    """Return an argparse type that accepts `choices` and names the near misses of anything else."""
+def one_of(what: str, choices: Iterable[str]) -> Callable[[str], str]:
+    """Return an argparse type that accepts `choices` and suggests similar ones for any other text."""
     allowed = list(choices)
 
     def check(text: str) -> str:
@@ -41,7 +41,7 @@ def one_of(what: str, choices: Iterable[str]) -> Any:
     return check
 
 
-def whole(text: str) -> int:
+def whole_number(text: str) -> int:
     """Read a whole number."""
     try:
         return int(text)
@@ -49,7 +49,7 @@ def whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def number(text: str) -> float:
+def finite_number(text: str) -> float:
     """Read a finite number."""
     from math import isfinite
 
@@ -62,24 +62,24 @@ def number(text: str) -> float:
     return value
 
 
-def size_with_unit(hint: str = "") -> Any:
-    """Return an argparse type for ``512M`` or ``1.5G``, in bytes; a bare number is refused, with `hint`."""
+def size_with_unit(hint: str = "") -> Callable[[str], int]:
+    """Return an argparse type that reads ``512M`` or ``1.5G`` as bytes; `hint` ends the message for a bare number."""
 
     def check(text: str) -> int:
-        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT])", text)
-        if not found:
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT])", text)
+        if not match:
             also = hint if text.isdecimal() else ""
             raise argparse.ArgumentTypeError(f"{text!r} is not a size with its unit: 512M, 2G{also}")
-        return int(float(found[1]) * (1 << 10 * (1 + "KMGT".index(found[2]))))
+        return int(float(match[1]) * (1 << 10 * (1 + "KMGT".index(match[2]))))
 
     return check
 
 
-def whole_or(word: str) -> Any:
-    """Return an argparse type for a whole number or `word`."""
+def whole_number_or(word: str) -> Callable[[str], int | str]:
+    """Return an argparse type that accepts a whole number or `word`."""
 
     def check(text: str) -> int | str:
-        return word if text == word else whole(text)
+        return word if text == word else whole_number(text)
 
     return check
 
@@ -92,7 +92,7 @@ def assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
-def triple(text: str) -> tuple[int, int, int]:
+def dimensions(text: str) -> tuple[int, int, int]:
     """Read ``X``, ``X,Y`` or ``X,Y,Z``."""
     parts = text.split(",")
     if not 1 <= len(parts) <= 3 or not all(p.isdecimal() for p in parts):
@@ -101,13 +101,13 @@ def triple(text: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def latency(text: str) -> tuple[int, float | None]:
+def miss_latency(text: str) -> tuple[int, float | None]:
     """Read ``MIN`` or ``MIN:SIGMA``."""
     least, colon, sigma = text.partition(":")
-    return whole(least), number(sigma) if colon else None
+    return whole_number(least), finite_number(sigma) if colon else None
 
 
-def geometry(text: str) -> tuple[str, ...]:
+def l1_geometry(text: str) -> tuple[str, ...]:
     """Read ``SIZE:WAYS`` or ``SIZE:WAYS:LINE``."""
     parts = tuple(text.split(":"))
     if len(parts) not in (2, 3) or not all(parts):

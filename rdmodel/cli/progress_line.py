@@ -1,39 +1,70 @@
-"""Show the progress of a command on stderr, in one line."""
+"""Show the progress of a command as one line on stderr."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from time import monotonic
 from typing import Self
 
+BAR_WIDTH = 24
+"""Width of a progress bar in characters."""
 
-class Progress:
-    """One line of progress on stderr, redrawn at most five times a second; silent where stderr is no terminal."""
+FIRST_DRAW_SECONDS = 0.5
+"""Time before the line is first drawn: short runs stay silent."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._begun = monotonic()
-        self._next = self._begun + 0.5
+REDRAW_SECONDS = 0.2
+"""Least time between two drawings of the line."""
+
+
+class ProgressLine:
+    """A line on stderr that a run redraws as it advances; silent unless stderr is a terminal.
+
+    `describe` turns the steps that are done and their total into the text of the line.
+    """
+
+    def __init__(self, describe: Callable[[int, int], str]) -> None:
+        self.describe = describe
+        self._start = monotonic()
+        self._next = self._start + FIRST_DRAW_SECONDS
         self._drawn = False
 
     def __enter__(self) -> Self:
-        """Begin; nothing is drawn in the first half second."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wipe the line, so that results stand alone."""
+        self.erase()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Redraw the line, unless that happened a moment ago."""
+        if not sys.stderr.isatty() or monotonic() < self._next:
+            return
+        self._next = monotonic() + REDRAW_SECONDS
+        self._drawn = True
+        line = f"{self.describe(done, total)}, {monotonic() - self._start:.0f} s"
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    def erase(self) -> None:
+        """Erase the line, so that results stand alone."""
         if self._drawn:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
-    def __call__(self, done: int, total: int) -> None:
-        """Take note that block `done` of `total` is under way."""
-        if not sys.stderr.isatty() or monotonic() < self._next:
-            return
-        self._next = monotonic() + 0.2
-        self._drawn = True
-        line = f"{self.describe(done, total)}, {monotonic() - self._begun:.0f} s"
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
-    def describe(self, done: int, total: int) -> str:
-        """Return what is under way."""
-        return f"{self._what}: block {done:,} of {total:,}"
+def block_progress(source: str) -> ProgressLine:
+    """Show the block of a source that is under way."""
+    return ProgressLine(lambda done, total: f"{source}: block {done:,} of {total:,}")
+
+
+def percent_progress(source: str) -> ProgressLine:
+    """Show the finished percentage of all runs of a source."""
+    return ProgressLine(lambda done, total: f"{source}: {100 * done // total} %")
+
+
+def bar_progress(unit: str) -> ProgressLine:
+    """Show a bar and the number of finished units, such as runs or points."""
+    return ProgressLine(lambda done, total: f"{draw_bar(done, total)} {done:,} of {total:,} {unit}")
+
+
+def draw_bar(done: float, total: int) -> str:
+    """Return a bar of `BAR_WIDTH` characters: ``[######......]``."""
+    return f"[{'#' * int(BAR_WIDTH * done / max(1, total)):.<{BAR_WIDTH}}]"

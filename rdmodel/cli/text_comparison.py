@@ -1,54 +1,73 @@
-"""Comparisons of the model with the simulator, and fitted latencies, as text."""
+"""Format comparisons of the model with the simulator, and fitted latencies, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rdmodel.cli.text import blocks_of_grid, count, subject, table
+from rdmodel.cli.text_tables import (
+    format_blocks,
+    format_kernel,
+    format_number_table,
+    format_points,
+    format_share,
+    format_sms,
+)
+from rdmodel.common.text import count
 from rdmodel.comparison.calibrate import Calibration
 from rdmodel.comparison.values import SHARES, Agreement, Comparison
 from rdmodel.gpu.config import LatencyConfig
 from rdmodel.model.options import Definition
 
-LABELS = dict(
+SHARE_LABELS = dict(
     zip(SHARES, ("hits", "pending hits", "misses", "  compulsory", "  capacity", "  associativity"), strict=True)
 )
-"""What the rows of a comparison are called."""
+"""Row labels of a comparison, by the names of the shares."""
 
 
-def comparison(result: Comparison) -> str:
-    """Return one comparison: every share of the loads as simulated and as predicted, with the error in points."""
-    rows = [[f"  of {count(result.simulation.loads)} loads", *_columns(result)]]
-    for name, label in LABELS.items():
-        rows.append([f"    {label}", percent(result.simulated[name])])
+def format_comparison(result: Comparison) -> str:
+    """Return one comparison: every simulated and predicted share of the loads, with the error in points."""
+    rows = [[f"  of {count(result.simulation.loads)} loads", *_column_names(result)]]
+    for name, label in SHARE_LABELS.items():
+        rows.append([f"    {label}", format_share(result.simulated[name])])
         for definition in result.predictions:
-            rows[-1] += [percent(result.predicted(definition)[name]), points(result.errors(definition)[name])]
-    return f"{heading(result)}\n\n{aligned(rows)}\n\n{_times([result])}\n\n{_legend(result)}"
+            rows[-1] += [
+                format_share(result.predicted(definition)[name]),
+                format_points(result.errors(definition)[name]),
+            ]
+    table, times = format_number_table(rows), _format_times([result])
+    return f"{format_heading(result)}\n\n{table}\n\n{times}\n\n{_format_legend(result)}"
 
 
-def several(results: Sequence[Comparison], agreements: Sequence[Agreement]) -> str:
-    """Return comparisons with their miss rates, one line each, and how well each definition agrees."""
-    rows = [["kernel", "loads", *_columns(results[0])]]
-    for one in results:
-        rows.append([one.kernel, count(one.simulation.loads), percent(one.simulated["misses"])])
-        for definition in one.predictions:
-            rows[-1] += [percent(one.predicted(definition)["misses"]), points(one.error(definition))]
+def format_comparisons(results: Sequence[Comparison], agreements: Sequence[Agreement]) -> str:
+    """Return the miss rates of several comparisons, one line each, and the agreement of each definition."""
+    rows = [["kernel", "loads", *_column_names(results[0])]]
+    for comparison in results:
+        rows.append(
+            [comparison.kernel, count(comparison.simulation.loads), format_share(comparison.simulated["misses"])]
+        )
+        for definition in comparison.predictions:
+            rows[-1] += [
+                format_share(comparison.predicted(definition)["misses"]),
+                format_points(comparison.error(definition)),
+            ]
     first = results[0]
-    heading = f"L1 miss rates on {first.simulation.gpu}, {machine(first)}\n{told(first)}"
-    summary = "\n".join(_agreement(one) for one in agreements)
-    return f"{heading}\n\n{aligned(rows)}\n\n{summary}\n\n{_times(results)}\n\n{_legend(first)}"
+    heading = f"L1 miss rates on {first.simulation.gpu}, {format_machine(first)}\n{format_latencies(first)}"
+    summary = "\n".join(_format_agreement(agreement) for agreement in agreements)
+    return (
+        f"{heading}\n\n{format_number_table(rows)}\n\n{summary}\n\n{_format_times(results)}\n\n{_format_legend(first)}"
+    )
 
 
-def calibration(result: Calibration) -> str:
-    """Return fitted latencies: the samples, the fit, and the table for a GPU's file."""
+def format_calibration(result: Calibration) -> str:
+    """Return fitted latencies: the samples, the fit, and the table for the file of a GPU."""
     names = ("min", "median", "mean", "p95", "max")
     rows = [["  cycles", "shortest", "median", "mean", "95 % within", "longest"]]
     rows += [[f"    {name}", *(count(round(row[key], 1)) for key in names)] for name, row in result.patterns.items()]
     source = "measured" if "measured" in result.patterns else f"simulated on {result.gpu}"
     latency = result.latency
     return (
-        f"{count(result.misses)} L1 miss latencies, {source}\n\n{aligned(rows)}\n\n"
-        f"{_latency(latency)}\n"
+        f"{count(result.misses)} L1 miss latencies, {source}\n\n{format_number_table(rows)}\n\n"
+        f"{_format_latency(latency)}\n"
         f"largest distance between the distributions {result.error:.3f} (0 to 1; Kolmogorov-Smirnov)\n\n"
         f"[calibrated]\nlat_min = {latency.lat_min}\nsigma = {latency.sigma}\nhit_latency = {latency.hit_latency}"
     )
@@ -57,74 +76,56 @@ def calibration(result: Calibration) -> str:
 # ---- parts
 
 
-def heading(result: Comparison, what: str = "simulated and predicted") -> str:
-    """Return which kernel ran where, on how much of what, and what the model was told."""
+def format_heading(result: Comparison, what: str = "simulated and predicted") -> str:
+    """Return kernel, GPU, modelled part of the grid, and the latencies of the model; `what` says what is compared."""
     simulation = result.simulation
-    blocks = blocks_of_grid(sum(sm.blocks for sm in simulation.per_sm), simulation.config)
+    blocks = format_blocks(sum(sm.blocks for sm in simulation.per_sm), simulation.config)
     return (
-        f"{subject(result.kernel, simulation.config)} on {simulation.gpu}, {what}\n"
-        f"{machine(result)}: {blocks}, seed {simulation.seed}\n{told(result)}"
+        f"{format_kernel(result.kernel, simulation.config)} on {simulation.gpu}, {what}\n"
+        f"{format_machine(result)}: {blocks}, seed {simulation.seed}\n{format_latencies(result)}"
     )
 
 
-def machine(result: Comparison) -> str:
-    """Return the SMs and the scheduler."""
-    sms = "1 SM" if result.simulation.sms == 1 else f"{result.simulation.sms} SMs"
-    return f"{sms}, scheduler {result.simulation.config['options']['sched']}"
+def format_machine(result: Comparison) -> str:
+    """Return the number of SMs and the scheduler."""
+    return f"{format_sms(result.simulation.sms)}, scheduler {result.simulation.config['options']['sched']}"
 
 
-def told(result: Comparison) -> str:
-    """Return the latencies that the model was told; `paper` has its own of a hit."""
+def format_latencies(result: Comparison) -> str:
+    """Return the latencies of the model; the definition `paper` has a different hit latency."""
     paper = result.predictions.get("paper")
-    own = f" (paper: {paper.config['options']['hit_latency']})" if paper is not None else ""
-    return _latency(result.latency) + own
+    paper_hit = f" (paper: {paper.config['options']['hit_latency']})" if paper is not None else ""
+    return _format_latency(result.latency) + paper_hit
 
 
-def _latency(latency: LatencyConfig) -> str:
+def _format_latency(latency: LatencyConfig) -> str:
     return f"latency of a miss {latency.lat_min} + |N(0, {latency.sigma:g})|, of a hit {latency.hit_latency}"
 
 
-def _columns(result: Comparison) -> list[str]:
+def _column_names(result: Comparison) -> list[str]:
     return ["simulated", *(name for definition in result.predictions for name in (definition, "error"))]
 
 
-def _agreement(one: Agreement) -> str:
-    kernels = "1 kernel" if one.kernels == 1 else f"{one.kernels} kernels"
-    related = "" if one.correlation is None else f", correlation {one.correlation:.3f}"
-    worst = ", ".join(f"{kernel} {points(error)}" for kernel, error in one.worst)
-    return (
-        f"{one.definition}: mean absolute error {one.mean_absolute_error:.2f} points over {kernels}{related}\n"
-        f"  largest: {worst}"
-    )
+def _format_agreement(agreement: Agreement) -> str:
+    kernels = "1 kernel" if agreement.kernels == 1 else f"{agreement.kernels} kernels"
+    correlation = "" if agreement.correlation is None else f", correlation {agreement.correlation:.3f}"
+    error = f"{agreement.mean_absolute_error:.2f} points"
+    worst = ", ".join(f"{kernel} {format_points(error)}" for kernel, error in agreement.worst)
+    return f"{agreement.definition}: mean absolute error {error} over {kernels}{correlation}\n  largest: {worst}"
 
 
-def _times(results: Sequence[Comparison]) -> str:
+def _format_times(results: Sequence[Comparison]) -> str:
     def seconds(definition: Definition) -> float:
-        return sum(one.predictions[definition].seconds for one in results)
+        return sum(comparison.predictions[definition].seconds for comparison in results)
 
     model = "".join(f", {definition} {seconds(definition):.2f} s" for definition in results[0].predictions)
-    return f"  time: simulation {sum(one.simulation.seconds for one in results):.2f} s{model}, without traces"
+    simulation = sum(comparison.simulation.seconds for comparison in results)
+    return f"  time: simulation {simulation:.2f} s{model}, without traces"
 
 
-def _legend(result: Comparison) -> str:
+def _format_legend(result: Comparison) -> str:
     line = result.simulation.config["gpu"]["l1"]["line"]
     return (
         f"shares of the loads' coalesced {line}-byte transactions, over all SMs; errors in points, predicted minus\n"
         "simulated; pending hits, to lines in flight, are the model's latency misses and no part of the misses"
     )
-
-
-def percent(share: float) -> str:
-    """Return a share, 0 to 1, in percent."""
-    return f"{100 * share:.2f} %"
-
-
-def points(error: float) -> str:
-    """Return a difference in points, with its sign."""
-    # No sign for what rounds to nothing.
-    return f"{error:+.2f}" if abs(error) >= 0.005 else "0.00"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as a table of which all columns but the first stand right."""
-    return table(rows, right=range(1, len(rows[0])))

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from rdmodel.cli.text import count, percent, subject, table
-from rdmodel.cli.text_simulation import found
+from rdmodel.cli.text_simulation import format_found_values
+from rdmodel.cli.text_tables import format_kernel, format_sms, format_table
+from rdmodel.common.text import count, percent
 from rdmodel.contests.contest import Contest
 from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
 from rdmodel.policies.combinations import BASELINE, COMBINATIONS, INDEX_PREFIX
@@ -23,7 +24,7 @@ NO_POLICIES = "no policies: what the others are relative to"
 Row = tuple[str, str, str, str, str, str]
 
 
-def contest_text(result: Contest) -> str:
+def format_contest(result: Contest) -> str:
     """Return a contest: a part for each kernel with a line for each combination, and the means over several kernels."""
     first = next(iter(result.simulations[0].values()))
     sections = [_kernel(result, number) for number in range(len(result.simulations))]
@@ -32,17 +33,16 @@ def contest_text(result: Contest) -> str:
     # One table, so that all parts share their columns.
     empty: Row = ("", "", "", "", "", "")
     rows = [row for section in sections for row in [*section, empty]][:-1]
-    return f"{_heading(first)}\n\n{table(rows, right=(1, 2, 3, 4))}\n\n{_times(result)}\n\n{_legend()}"
+    return f"{_heading(first)}\n\n{format_table(rows, right=(1, 2, 3, 4))}\n\n{_times(result)}\n\n{_legend()}"
 
 
 def _heading(run: Simulation) -> str:
-    sms = "1 SM" if run.sms == 1 else f"{run.sms} SMs"
-    return f"policies on {run.gpu}, {sms}, scheduler {run.config['options']['sched']}"
+    return f"policies on {run.gpu}, {format_sms(run.sms)}, scheduler {run.config['options']['sched']}"
 
 
 def _kernel(result: Contest, number: int) -> list[Row]:
     runs = result.simulations[number]
-    name = subject(result.kernels[number], next(iter(runs.values())).config)
+    name = format_kernel(result.kernels[number], next(iter(runs.values())).config)
     rows: list[Row] = [(f"  {name}", "relative", "IPC", "miss rate", "bypassed", "")]
     for combination in result.names:
         ratio = result.relative_ipc(combination)[number]
@@ -55,7 +55,7 @@ def _numbers(run: Simulation | None) -> tuple[str, str, str, str]:
     if run is None:
         return "-", "-", "-", "not finished"
     bypassed = percent(run.bypassed, run.transactions)
-    return f"{run.ipc:,.2f}", percent(run.misses.total, run.loads), bypassed, found(run)
+    return f"{run.ipc:,.2f}", percent(run.misses.total, run.loads), bypassed, format_found_values(run)
 
 
 def _means(result: Contest) -> list[Row]:
@@ -114,13 +114,13 @@ def choice_rows() -> list[dict[str, Any]]:
     return [*policy_rows(), *indices, *combinations]
 
 
-def choices_text() -> str:
+def format_choices() -> str:
     """Return every policy, index function and named combination with its description, one line each."""
     rows = [("name", "kind", "description")]
-    return table(rows + [(row["name"], row["kind"], row["description"]) for row in choice_rows()])
+    return format_table(rows + [(row["name"], row["kind"], row["description"]) for row in choice_rows()])
 
 
-def listing_text() -> str:
+def format_listing() -> str:
     """Return the policies with their options and sources, the index functions and the named combinations."""
     rows = [("policy", "kind", "options", "source")]
     rows += [(row["name"], row["kind"], _options(row), row["source"]) for row in policy_rows()]
@@ -128,7 +128,7 @@ def listing_text() -> str:
     rows.append((f"{INDEX_PREFIX}:NAME", "index", functions, ""))
     named = [("combination", "stands for")]
     named += [(name, text or NO_POLICIES) for name, text in COMBINATIONS.items()]
-    return f"{table(rows)}\n\n{table(named)}"
+    return f"{format_table(rows)}\n\n{format_table(named)}"
 
 
 def _row(cls: type[Policy | IndexFunction], name: str, kind: str) -> dict[str, Any]:

@@ -1,73 +1,85 @@
-"""What a simulation says, as text: one table, cut into what happened where."""
+"""Format a simulation as text: one table with a section for each part of the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from rdmodel.cli.text import blocks_of_grid, count, percent, subject, table
+from rdmodel.cli.text_tables import format_blocks, format_kernel, format_sms, format_table
+from rdmodel.common.text import count, percent
 from rdmodel.policies import IndexFunction, Policy
 from rdmodel.policies.combinations import member_text
 from rdmodel.results.simulation import DramCounts, L2Counts, MissLatencies, Simulation, Traffic
 from rdmodel.simulator.options import SimulationOptions
 
 Row = tuple[str, str, str]
+"""A label and two numbers as text."""
 
-LACKS = {
+STALL_LABELS = {
     "line_alloc": "no way",
     "mshr_entry": "no MSHR",
     "mshr_merge": "full MSHR",
     "miss_queue": "full miss queue",
     "dram_queue": "full DRAM queue",
 }
-"""What a request had to wait for, by the names of the counters."""
+"""Missing resource that makes a request wait, by the name of its counter."""
 
 
-def simulation(result: Simulation, index: IndexFunction | None = None) -> str:
-    """Return a simulation: cycles, the L1s and their stalls, the memory behind them, and the rates.
+def format_simulation(result: Simulation, index: IndexFunction | None = None) -> str:
+    """Return the cycles of a simulation, the counters of L1s, crossbar, L2 and DRAM, and the miss rate.
 
     `index` is the index function that was given with the policies.
     """
     memory = result.config["options"]["memory"]
-    sections = [_cycles(result), _l1(result), _latency(result.miss_latencies), _fails(result), _evictions(result)]
-    sections.append(_traffic(result.traffic, memory))
+    sections = [
+        _cycle_rows(result),
+        _l1_rows(result),
+        _latency_rows(result.miss_latencies),
+        _reservation_failure_rows(result),
+        _eviction_rows(result),
+    ]
+    sections.append(_traffic_rows(result.traffic, memory))
     if result.l2 is not None:
-        sections.append(_l2(result.l2))
+        sections.append(_l2_rows(result.l2))
     if result.dram is not None:
-        sections.append(_dram(result.dram, _seconds(result)))
+        sections.append(_dram_rows(result.dram, _seconds(result)))
     # One table, so that all sections share their columns.
     rows = [row for section in sections for row in [*section, ("", "", "")]][:-1]
     time = f"  time: trace {result.trace_seconds:.2f} s, simulation {result.seconds:.2f} s"
-    return "\n\n".join([_heading(result, index), table(rows, right=(1, 2)), time, _rate(result)])
-
-
-def _heading(result: Simulation, index: IndexFunction | None) -> str:
-    options = result.config["options"]
-    blocks = blocks_of_grid(sum(sm.blocks for sm in result.per_sm), result.config)
-    sms = "1 SM" if result.sms == 1 else f"{result.sms} SMs"
-    stores = "" if options["stores"] else ", without stores"
-    return (
-        f"{subject(result.kernel, result.config)} on {result.gpu}, simulated\n"
-        f"{sms}: {blocks}, scheduler {options['sched']}{stores}, seed {result.seed}{policies(result, index)}"
+    return "\n\n".join(
+        [_format_heading(result, index), format_table(rows, right=(1, 2)), time, _format_miss_rate(result)]
     )
 
 
-def policies(result: Simulation, index: IndexFunction | None = None) -> str:
-    """Return a line break and a line with the policies of a run and the limits they found; empty without policies."""
-    used: list[Policy | IndexFunction] = [*SimulationOptions(policies=result.config["options"]["policies"]).policies]
+def _format_heading(result: Simulation, index: IndexFunction | None) -> str:
+    options = result.config["options"]
+    blocks = format_blocks(sum(sm.blocks for sm in result.per_sm), result.config)
+    stores = "" if options["stores"] else ", without stores"
+    schedule = f"scheduler {options['sched']}{stores}, seed {result.seed}"
+    return (
+        f"{format_kernel(result.kernel, result.config)} on {result.gpu}, simulated\n"
+        f"{format_sms(result.sms)}: {blocks}, {schedule}{format_policies(result, index)}"
+    )
+
+
+def format_policies(result: Simulation, index: IndexFunction | None = None) -> str:
+    """Return a line break and a line with the policies of a run and the values that they chose; empty without any."""
+    members: list[Policy | IndexFunction] = [*SimulationOptions(policies=result.config["options"]["policies"]).policies]
     if index is not None:
-        used.append(index)
-    if not used:
+        members.append(index)
+    if not members:
         return ""
-    return f"\npolicies {', '.join(map(member_text, used))}" + (f"; found {found(result)}" if result.found else "")
+    return f"\npolicies {', '.join(map(member_text, members))}" + (
+        f"; found {format_found_values(result)}" if result.found else ""
+    )
 
 
-def found(result: Simulation) -> str:
-    """Return what the policies of a run found on their way."""
+def format_found_values(result: Simulation) -> str:
+    """Return the values that the policies of a run chose by themselves."""
     return ", ".join(f"{name}={value}" for name, value in result.found.items())
 
 
-def _rate(result: Simulation) -> str:
+def _format_miss_rate(result: Simulation) -> str:
     line = result.config["gpu"]["l1"]["line"]
     bypassed = ", loads that bypass the L1" if result.config["options"]["policies"] else ""
     return (
@@ -78,14 +90,14 @@ def _rate(result: Simulation) -> str:
 
 
 def _seconds(result: Simulation) -> float:
-    """Return the time that the machine would have taken."""
+    """Return the simulated time in seconds."""
     return float(result.cycles / (result.config["gpu"]["clock"] * 1e6))
 
 
 # ---- sections
 
 
-def _cycles(result: Simulation) -> list[Row]:
+def _cycle_rows(result: Simulation) -> list[Row]:
     warps = result.warp_instructions / result.cycles if result.cycles else 0.0
     return [
         ("  cycles", count(result.cycles), f"{1000 * _seconds(result):,.3f} ms"),
@@ -94,8 +106,8 @@ def _cycles(result: Simulation) -> list[Row]:
     ]
 
 
-def _l1(result: Simulation) -> list[Row]:
-    of_loads = [
+def _l1_rows(result: Simulation) -> list[Row]:
+    loads = [
         ("loads", result.loads),
         ("hits", result.hits),
         ("pending hits", result.pending_hits),
@@ -104,38 +116,40 @@ def _l1(result: Simulation) -> list[Row]:
         ("  capacity", result.misses.capacity),
         ("  associativity", result.misses.associativity),
     ]
-    rows = [("  L1", "transactions", "of loads"), *_shares(of_loads, result.loads)]
+    rows = [("  L1", "transactions", "of loads"), *_share_rows(loads, result.loads)]
     rows.append(("    stores", count(result.stores), ""))
     if result.bypassed or result.config["options"]["policies"]:
         rows.append(("    bypassed", count(result.bypassed), ""))
     return rows
 
 
-def _latency(latencies: MissLatencies) -> list[Row]:
+def _latency_rows(latencies: MissLatencies) -> list[Row]:
     names = {"mean": "mean", "median": "median", "p95": "95 % within", "max": "longest"}
     plain = latencies.to_dict()
     rows = [(f"    {text}", count(round(plain[name], 1)), "") for name, text in names.items()]
     return [("  L1 miss latency", "cycles", ""), *rows]
 
 
-def _fails(result: Simulation) -> list[Row]:
+def _reservation_failure_rows(result: Simulation) -> list[Row]:
     fails, rates = result.reservation_fails, result.fails_per_kilocycle
     rows = [
         ("  L1 reservation failures", "cycles", "per 1000"),
         ("    all", count(fails.total), f"{sum(rates.values()):,.2f}"),
     ]
-    return rows + [(f"      {LACKS[name]}", count(n), f"{rates[name]:,.2f}") for name, n in fails.to_dict().items()]
+    return rows + [
+        (f"      {STALL_LABELS[name]}", count(n), f"{rates[name]:,.2f}") for name, n in fails.to_dict().items()
+    ]
 
 
-def _evictions(result: Simulation) -> list[Row]:
+def _eviction_rows(result: Simulation) -> list[Row]:
     contention = result.contention.to_dict()
     evicted = sum(contention.values())
     names = ("all", "  intra-warp", "  cross-warp, same block", "  cross-block")
     pairs = zip(names, (evicted, *contention.values()), strict=True)
-    return [("  L1 evictions", "lines", "of all"), *_shares(pairs, evicted)]
+    return [("  L1 evictions", "lines", "of all"), *_share_rows(pairs, evicted)]
 
 
-def _traffic(traffic: Traffic, memory: int | None) -> list[Row]:
+def _traffic_rows(traffic: Traffic, memory: int | None) -> list[Row]:
     where = "crossbar" if memory is None else f"ideal memory, {memory:,} cycles away"
     requests = traffic.read_messages + traffic.write_messages
     return [
@@ -147,26 +161,26 @@ def _traffic(traffic: Traffic, memory: int | None) -> list[Row]:
     ]
 
 
-def _l2(l2: L2Counts) -> list[Row]:
+def _l2_rows(l2: L2Counts) -> list[Row]:
     reads = [("reads", l2.reads), ("  hits", l2.hits), ("  pending hits", l2.pending_hits), ("  misses", l2.misses)]
     if l2.bypassed:
         reads.append(("  bypassed", l2.bypassed))
     writes = [("writes", l2.writes), ("  hits", l2.write_hits)]
-    rows = [("  L2", "requests", "share"), *_shares(reads, l2.reads), *_shares(writes, l2.writes)]
+    rows = [("  L2", "requests", "share"), *_share_rows(reads, l2.reads), *_share_rows(writes, l2.writes)]
     rows.append(("    cycles stalled", count(sum(l2.stalls.values())), ""))
-    return rows + [(f"      {LACKS[name]}", count(n), "") for name, n in l2.stalls.items() if n]
+    return rows + [(f"      {STALL_LABELS[name]}", count(n), "") for name, n in l2.stalls.items() if n]
 
 
-def _dram(dram: DramCounts, seconds: float) -> list[Row]:
+def _dram_rows(dram: DramCounts, seconds: float) -> list[Row]:
     requests = dram.reads + dram.writes
     rate = dram.bytes / seconds / 1e9 if seconds else 0.0
     pairs = [("reads", dram.reads), ("writes", dram.writes), ("row hits", requests - dram.activations)]
     return [
         ("  DRAM", "requests", "of all"),
-        *_shares(pairs, requests),
+        *_share_rows(pairs, requests),
         ("    bytes", count(dram.bytes), f"{rate:,.2f} GB/s"),
     ]
 
 
-def _shares(pairs: Iterable[tuple[str, Any]], whole: float) -> list[Row]:
+def _share_rows(pairs: Iterable[tuple[str, Any]], whole: float) -> list[Row]:
     return [(f"    {name}", count(n), percent(n, whole)) for name, n in pairs]

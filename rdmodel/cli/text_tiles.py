@@ -1,65 +1,68 @@
-"""A ranking of tiles as text."""
+"""Format a ranking of tiles as text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from rdmodel.cli.text import table
+from rdmodel.cli.text_tables import format_table
 from rdmodel.tiling.values import tile_size_text, tile_text
 
-UNITS: Mapping[str, str] = {
+OBJECTIVE_LABELS: Mapping[str, str] = {
     "dram_bytes": "DRAM bytes",
     "l2_bytes": "L2 bytes",
     "miss_rate": "L1 miss rate",
     "time": "cycles",
 }
-"""What the numbers of an objective are called."""
+"""Column heads of the objectives."""
 
 Plain = Mapping[str, Any]
+"""A ranking, or a part of one, as `Ranking.to_dict` returns it."""
 
 
-def ranking(plain: Plain, top: int) -> str:
-    """Return the best `top` tiles of what `Ranking.to_dict` returns, and what became of the others."""
-    tiles, unit = plain["tiles"], UNITS.get(plain["objective"], str(plain["objective"]))
-    shown = tiles[:top]
-    names = list(sizes(shown[0]["tile"]))
+def format_ranking(plain: Plain, top: int) -> str:
+    """Return a table of the best `top` tiles of a ranking, and lines about the others."""
+    tiles, unit = plain["tiles"], OBJECTIVE_LABELS.get(plain["objective"], str(plain["objective"]))
+    best = tiles[:top]
+    names = list(format_sizes(best[0]["tile"]))
     head = ["  rank", *names, unit, "at least", "at most", "L1 miss rate", ""]
-    rows = [head, *(_row(one, plain["objective"]) for one in shown)]
+    rows = [head, *(_tile_row(tile, plain["objective"]) for tile in best)]
     right = range(len(head) - 1)
     lines = [
-        f"{plain['kernel']} on {plain['gpu']}: {_tiles(len(tiles))} by {unit}, least first ({plain['effort']})",
+        f"{plain['kernel']} on {plain['gpu']}: {_format_count(len(tiles))} by {unit}, least first ({plain['effort']})",
         "",
-        table(rows, right),
+        format_table(rows, right),
     ]
-    return "\n".join([*lines, *_rest(plain, len(tiles) - len(shown))])
+    return "\n".join([*lines, *_format_rest(plain, len(tiles) - len(best))])
 
 
-def sizes(tile: Plain) -> dict[str, str]:
-    """Return the sizes of a tile by name, as people write them."""
+def format_sizes(tile: Plain) -> dict[str, str]:
+    """Return the sizes of a tile by name, as the command line takes them."""
     return {name: tile_size_text(size) for name, size in tile.items()}
 
 
-def _row(one: Plain, objective: str) -> list[str]:
-    numbers = [_number(one[name], objective) for name in ("value", "low", "high")]
-    notes = "given up early" if one["pruned"] else "as good as the best" if one["tied"] and one["rank"] > 1 else ""
-    return [str(one["rank"]), *sizes(one["tile"]).values(), *numbers, f"{100 * one['miss_rate']:.2f} %", notes]
+def _tile_row(tile: Plain, objective: str) -> list[str]:
+    numbers = [_format_value(tile[name], objective) for name in ("value", "low", "high")]
+    tied = tile["tied"] and tile["rank"] > 1
+    note = "given up early" if tile["pruned"] else "as good as the best" if tied else ""
+    sizes = format_sizes(tile["tile"]).values()
+    return [str(tile["rank"]), *sizes, *numbers, f"{100 * tile['miss_rate']:.2f} %", note]
 
 
-def _number(value: float, objective: str) -> str:
+def _format_value(value: float, objective: str) -> str:
     return f"{100 * value:.2f} %" if objective == "miss_rate" else f"{value:,.0f}"
 
 
-def _tiles(count: int, more: str = "") -> str:
+def _format_count(count: int, more: str = "") -> str:
     return f"{count:,} {more}{'tile' if count == 1 else 'tiles'}"
 
 
-def _rest(plain: Plain, hidden: int) -> list[str]:
-    """Return lines about tiles that are not in the table."""
+def _format_rest(plain: Plain, hidden: int) -> list[str]:
+    """Return lines about the tiles that are not in the table."""
     lines = []
-    pruned = sum(one["pruned"] is not None for one in plain["tiles"])
+    pruned = sum(tile["pruned"] is not None for tile in plain["tiles"])
     if hidden:
         given_up = f"; {pruned} {'was' if pruned == 1 else 'were'} given up early" if pruned else ""
-        lines.append(f"{_tiles(hidden, 'more ')}{given_up}")
-    lines += [f"cannot run: {tile_text(one['tile'])}: {one['reason']}" for one in plain["infeasible"]]
+        lines.append(f"{_format_count(hidden, 'more ')}{given_up}")
+    lines += [f"cannot run: {tile_text(tile['tile'])}: {tile['reason']}" for tile in plain["infeasible"]]
     return ["", *lines] if lines else []

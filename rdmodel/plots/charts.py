@@ -1,4 +1,4 @@
-"""Figures of results as files; needs matplotlib (extra ``plot``)."""
+"""Draw results into files; requires matplotlib (extra ``plot``)."""
 
 from __future__ import annotations
 
@@ -15,27 +15,32 @@ if TYPE_CHECKING:
     from rdmodel.contests.contest import Contest
 
 Point = tuple[float, float]
+"""A position, or a width and a height."""
 
 SUFFIXES = (".svg", ".png", ".pdf")
+"""Suffixes of the files that can be drawn."""
+
 MARKERS = {"hardware": "o", "paper": "x"}
-NAMED_ERROR = 8.0
-"""Points of error from which on a kernel's name stands beside its mark."""
+"""Matplotlib marker of each definition."""
 
-BARS = 0.8
-"""Width of a group of bars; groups are 1 apart."""
+MIN_LABELLED_ERROR = 8.0
+"""Least error, in percentage points, at which a mark is labelled with the name of its kernel."""
 
-LINE = 4.0
-"""Points of the miss rate that a name is high."""
+BAR_GROUP_WIDTH = 0.8
+"""Width of a group of bars; the distance of groups is 1."""
 
-UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
-"""Metadata without the time of day, by suffix: the same figure gives the same file."""
+LABEL_HEIGHT = 4.0
+"""Height of a label, in percentage points of the vertical axis."""
+
+METADATA_WITHOUT_TIME = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+"""Metadata by suffix: without the time of day, equal figures give equal files."""
 
 
 def check_path(path: str | os.PathLike[str]) -> None:
-    """Look whether a figure can be drawn into a file, before the work that leads to it.
+    """Check that a figure can be drawn into a file, before the work that leads to it.
 
-    Raises `ConfigError` for another suffix than ``.svg``, ``.png`` and ``.pdf``, a folder that is not there, or a file
-    that cannot be written, and `RdmodelError` without matplotlib.
+    Raises `ConfigError` for a suffix other than ``.svg``, ``.png`` and ``.pdf``, a folder that does not exist, or a
+    file that cannot be written. Raises `RdmodelError` if matplotlib is not installed.
     """
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:
@@ -48,35 +53,43 @@ def check_path(path: str | os.PathLike[str]) -> None:
 
 
 def scatter(comparisons: Iterable[Comparison], path: str | os.PathLike[str]) -> None:
-    """Draw predicted against simulated miss rates, one mark per kernel and definition, into a file.
+    """Draw predicted against simulated miss rates into a file, one mark per kernel and definition.
 
-    The suffix of `path` says which kind (``.svg``, ``.png``, ``.pdf``). Kernels that the first definition is off by
-    8 points or more on are named. The same comparisons give the same file. Raises `ConfigError` where there is
-    nothing to draw, and what `check_path` raises.
+    The suffix of `path` chooses the format (``.svg``, ``.png``, ``.pdf``). A kernel is labelled with its name if the
+    first definition has an error of 8 percentage points or more. Equal comparisons give equal files.
+
+    Raises `ConfigError` if there is nothing to draw, and any error of `check_path`.
     """
     check_path(path)
-    kernels = list(comparisons)
-    if not kernels:
-        raise ConfigError("comparisons: there is nothing to draw")
+    comparisons = list(comparisons)
+    if not comparisons:
+        raise ConfigError("comparisons: there is nothing to draw; give at least one comparison")
     with figure(path) as axes:
         axes.plot([0, 100], [0, 100], color="0.7", linewidth=0.8, zorder=0)
-        for number, definition in enumerate(kernels[0].predictions):
-            points = [(100 * one.simulation.miss_rate, 100 * one.prediction(definition).miss_rate) for one in kernels]
+        for number, definition in enumerate(comparisons[0].predictions):
+            points = [
+                (100 * each.simulation.miss_rate, 100 * each.prediction(definition).miss_rate) for each in comparisons
+            ]
             x, y = zip(*points, strict=True)
             axes.scatter(x, y, s=18, marker=MARKERS[definition], label=definition, linewidths=0.9)
             if number == 0:
-                off = [abs(one.error(definition)) >= NAMED_ERROR for one in kernels]
-                _name(axes, [(one.kernel, at) for one, at, far in zip(kernels, points, off, strict=True) if far])
+                labelled = [abs(each.error(definition)) >= MIN_LABELLED_ERROR for each in comparisons]
+                _label(
+                    axes,
+                    [(each.kernel, at) for each, at, far in zip(comparisons, points, labelled, strict=True) if far],
+                )
         axes.set(xlim=(-2, 102), ylim=(-2, 102), aspect="equal")
         axes.set(xlabel="simulated miss rate (%)", ylabel="predicted miss rate (%)")
         axes.legend(frameon=False, loc="upper left")
 
 
 def bars(contest: Contest, path: str | os.PathLike[str]) -> None:
-    """Draw the IPC under every combination of policies relative to none into a file: a group of bars per kernel.
+    """Draw the IPC under every combination of policies, relative to no policies, into a file.
 
-    Where several kernels are complete, a last group has the geometric means. A run that is missing leaves a gap. The
-    same contest gives the same file. Raises `ConfigError` where there is nothing to draw, and what `check_path` raises.
+    Every kernel has a group of bars. If several kernels are complete, a last group shows their geometric means. A
+    missing run leaves a gap. Equal contests give equal files.
+
+    Raises `ConfigError` if there is nothing to draw, and any error of `check_path`.
     """
     check_path(path)
     names = contest.names[1:]
@@ -87,14 +100,14 @@ def bars(contest: Contest, path: str | os.PathLike[str]) -> None:
         for name in names:
             heights[name].append(contest.geometric_mean(name))
     if not any(height is not None for row in heights.values() for height in row):
-        raise ConfigError("contest: there is nothing to draw")
-    width = BARS / len(names)
+        raise ConfigError("contest: there is nothing to draw; no run with policies is finished")
+    width = BAR_GROUP_WIDTH / len(names)
     inches = max(4.5, 1.5 + 0.09 * len(groups) * (len(names) + 2))
     with figure(path, (inches, 3.5)) as axes:
         axes.axhline(1, color="0.7", linewidth=0.8, zorder=0)
         for number, name in enumerate(names):
             drawn = [(at, height) for at, height in enumerate(heights[name]) if height is not None]
-            places = [at - BARS / 2 + width * (number + 0.5) for at, _ in drawn]
+            places = [at - BAR_GROUP_WIDTH / 2 + width * (number + 0.5) for at, _ in drawn]
             axes.bar(places, [height for _, height in drawn], width=width, label=name, color=_colour(number))
         axes.set_xticks(range(len(groups)), groups, rotation=90 if len(groups) > 4 else 0, fontsize=7)
         axes.set(ylabel="IPC relative to none", xlim=(-0.5, len(groups) - 0.5), ylim=(0, None))
@@ -102,20 +115,20 @@ def bars(contest: Contest, path: str | os.PathLike[str]) -> None:
 
 
 def _colour(number: int) -> Any:
-    """Return one of twenty colours that can be told apart, the strong ones first."""
+    """Return one of twenty distinguishable colours, the strong ones first."""
     from matplotlib import colormaps
 
     return colormaps["tab20"]((2 * number) % 20 + (number // 10) % 2)
 
 
-def _name(axes: Any, named: Sequence[tuple[str, Point]]) -> None:
-    """Write names beside their points, each above the one before where they would lie on each other."""
+def _label(axes: Any, labels: Sequence[tuple[str, Point]]) -> None:
+    """Label points with names, and move a label up if it would cover another one."""
     placed: list[Point] = []
-    for name, (x, y) in sorted(named, key=lambda item: (item[1][1], item[1][0])):
+    for name, (x, y) in sorted(labels, key=lambda item: (item[1][1], item[1][0])):
         left = x > 75
         height = y
-        while any(abs(x - other) < 25 and abs(height - at) < LINE for other, at in placed):
-            height += LINE / 4
+        while any(abs(x - other) < 25 and abs(height - at) < LABEL_HEIGHT for other, at in placed):
+            height += LABEL_HEIGHT / 4
         placed.append((x, height))
         axes.annotate(
             name,
@@ -128,22 +141,22 @@ def _name(axes: Any, named: Sequence[tuple[str, Point]]) -> None:
 
 @contextmanager
 def figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5), panels: int = 1) -> Iterator[Any]:
-    """Yield the axes of a figure of a size in inches and save it afterwards, whatever the user's style is.
+    """Yield the axes of a figure with a size in inches, then save it, with matplotlib's default style.
 
-    With several `panels`, which are side by side, an array of axes is yielded.
+    With several `panels` side by side, the axes are an array.
     """
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
     suffix = Path(path).suffix.lower()
-    # Text stays text, and names inside the file do not change from run to run.
+    # Text is written as text, and the names in the file do not change from run to run.
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "rdmodel"})
         drawn = Figure(figsize=size, dpi=150, layout="constrained")
         yield drawn.subplots(1, panels)
         try:
-            drawn.savefig(path, format=suffix[1:], metadata=UNDATED[suffix])
+            drawn.savefig(path, format=suffix[1:], metadata=METADATA_WITHOUT_TIME[suffix])
         except OSError as error:
             raise ConfigError(f"plot={os.fspath(path)!r}: {error.strerror}") from None
 

@@ -1,4 +1,4 @@
-"""A ranking of tiles as a heat map in a file; needs matplotlib (extra ``plot``)."""
+"""Draw a ranking of tiles as a heat map into a file; requires matplotlib (extra ``plot``)."""
 
 from __future__ import annotations
 
@@ -14,40 +14,45 @@ from rdmodel.errors import ConfigError
 from rdmodel.plots.charts import check_path, figure
 from rdmodel.tiling.values import Ranking, tile_size_text
 
-MOST_PANELS = 16
-"""Parts of a heat map side by side; more could not be read."""
+MAX_PANELS = 16
+"""Maximum number of panels side by side: more would be illegible."""
 
-MOST_WRITTEN = 10
-"""Columns of a panel up to which numbers stand in the cells."""
+MAX_COLUMNS_WITH_NUMBERS = 10
+"""Number of columns up to which the cells show their values."""
 
 Size = Any
+"""A number, a text, or a shape such as ``[32, 8]``."""
 
 
 def heat_map(ranking: Ranking | Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Draw how many times the best tile's value the others have into a file: a cell for each tile.
+    """Draw the value of every tile relative to the best one into a file, one cell per tile.
 
-    `ranking` is a `Ranking`, or what its `to_dict` returns.
+    `ranking` is a `Ranking` or its `to_dict`. The last two sizes that vary are the horizontal and the vertical axis;
+    every combination of the others has a panel. The best tile has a frame, and a tile that cannot run has a cross.
+    Equal rankings give equal files.
 
-    The last two names that vary are across and upwards; a panel stands for each choice of the others. The best tile has
-    a frame, tiles that cannot run a cross. The same ranking gives the same file. Raises `ConfigError` for tiles that
-    are not sizes by name, where there is nothing to draw or more than 16 panels, and what `check_path` raises.
+    Raises `ConfigError` if there is nothing to draw, if the tiles are not sizes by name, or if there would be more than
+    16 panels. Raises any error of `check_path`.
     """
     check_path(path)
     plain = ranking.to_dict() if isinstance(ranking, Ranking) else ranking
-    ran, could_not = plain["tiles"], plain["infeasible"]
-    tiles = [one["tile"] for one in (*ran, *could_not)]
-    if not ran or not all(isinstance(tile, Mapping) and tile for tile in tiles):
-        raise ConfigError("ranking: there is nothing to draw; a heat map is of sizes by name")
+    feasible, infeasible = plain["tiles"], plain["infeasible"]
+    tiles = [entry["tile"] for entry in (*feasible, *infeasible)]
+    if not feasible or not all(isinstance(tile, Mapping) and tile for tile in tiles):
+        raise ConfigError("ranking: there is nothing to draw; a heat map needs tiles with sizes by name")
     try:
         grid = _Grid.of(tiles)
     except TypeError:
-        raise ConfigError("ranking: sizes have to be numbers, texts, or shapes such as [32, 8]") from None
-    if len(grid.panels) > MOST_PANELS:
-        raise ConfigError(f"ranking: has {len(grid.panels)} panels; a heat map has at most {MOST_PANELS}")
-    least = ran[0]["value"]
-    times = {grid.place(one["tile"]): one["value"] / least if least > 0 else 1 + one["value"] - least for one in ran}
-    crosses = {grid.place(one["tile"]) for one in could_not}
-    best = grid.place(ran[0]["tile"])
+        raise ConfigError("ranking: sizes must be numbers, texts, or shapes such as [32, 8]") from None
+    if len(grid.panels) > MAX_PANELS:
+        raise ConfigError(f"ranking: has {len(grid.panels)} panels; a heat map has at most {MAX_PANELS}")
+    least = feasible[0]["value"]
+    times = {
+        grid.cell_of(entry["tile"]): entry["value"] / least if least > 0 else 1 + entry["value"] - least
+        for entry in feasible
+    }
+    crosses = {grid.cell_of(entry["tile"]) for entry in infeasible}
+    best = grid.cell_of(feasible[0]["tile"])
     width, height = 1.0 + 0.55 * len(grid.columns), max(1.9, 1.1 + 0.4 * len(grid.rows))
     with figure(path, (1.0 + width * len(grid.panels), height), len(grid.panels)) as axes:
         panels = list(np.atleast_1d(axes))
@@ -62,13 +67,13 @@ def heat_map(ranking: Ranking | Mapping[str, Any], path: str | os.PathLike[str])
         bar.ax.tick_params(labelsize=7)
 
 
-Place = tuple[int, int, int]
-"""Panel, row and column."""
+Cell = tuple[int, int, int]
+"""Position of a tile: panel, row and column."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Which sizes are across, upwards, and in which panel."""
+    """The axes of a heat map: names and values of the sizes along columns, rows and panels."""
 
     across: str
     upwards: str | None
@@ -80,50 +85,52 @@ class _Grid:
     @classmethod
     def of(cls, tiles: Iterable[Mapping[str, Size]]) -> _Grid:
         sizes = _sizes_by_name(tiles)
-        names = [name for name, found in sizes.items() if len(found) > 1] or list(sizes)[-1:]
+        names = [name for name, values in sizes.items() if len(values) > 1] or list(sizes)[-1:]
         *others, upwards, across = [None, *names] if len(names) == 1 else names
         assert across is not None
         outer = tuple(name for name in others if name is not None)
         panels = list(product(*(sizes[name] for name in outer)))
         return cls(across, upwards, outer, sizes[across], sizes[upwards] if upwards else [None], panels)
 
-    def place(self, tile: Mapping[str, Size]) -> Place:
-        panel = self.panels.index(tuple(_plain(tile.get(name)) for name in self.others))
-        row = self.rows.index(_plain(tile.get(self.upwards))) if self.upwards else 0
-        return panel, row, self.columns.index(_plain(tile.get(self.across)))
+    def cell_of(self, tile: Mapping[str, Size]) -> Cell:
+        panel = self.panels.index(tuple(_hashable(tile.get(name)) for name in self.others))
+        row = self.rows.index(_hashable(tile.get(self.upwards))) if self.upwards else 0
+        return panel, row, self.columns.index(_hashable(tile.get(self.across)))
 
 
 def _sizes_by_name(tiles: Iterable[Mapping[str, Size]]) -> dict[str, list[Size]]:
-    """Return the sizes that each name has in the tiles, ascending where they are numbers."""
+    """Return the values of every size in the tiles by name; numbers are in ascending order."""
     every = list(tiles)
     names = dict.fromkeys(name for tile in every for name in tile)
-    found = {name: list(dict.fromkeys(_plain(tile.get(name)) for tile in every)) for name in names}
-    return {name: sorted(sizes) if all(type(one) is int for one in sizes) else sizes for name, sizes in found.items()}
+    values = {name: list(dict.fromkeys(_hashable(tile.get(name)) for tile in every)) for name in names}
+    return {
+        name: sorted(sizes) if all(type(size) is int for size in sizes) else sizes for name, sizes in values.items()
+    }
 
 
-def _plain(size: Size) -> Size:
-    """Return a size that can be looked up: a block's shape is a list when it comes from JSON."""
+def _hashable(size: Size) -> Size:
+    """Return a size as a hashable value: the shape of a block from JSON is a list."""
     return tuple(size) if isinstance(size, list) else size
 
 
-def _draw(axis: Any, grid: _Grid, number: int, times: Mapping[Place, float], worst: float) -> Any:
+def _draw(axis: Any, grid: _Grid, number: int, times: Mapping[Cell, float], worst: float) -> Any:
     from matplotlib.colors import LogNorm
 
     cells = np.full((len(grid.rows), len(grid.columns)), np.nan)
     for (panel, row, column), value in times.items():
         if panel == number:
             cells[row, column] = value
-    # A range of no width has no colours.
+    # A range of no width would have no colours.
     image = axis.pcolormesh(cells, cmap="viridis_r", norm=LogNorm(1.0, max(worst, 1.001)), edgecolors="white")
     title = ", ".join(
         f"{name}={tile_size_text(size)}" for name, size in zip(grid.others, grid.panels[number], strict=True)
     )
     axis.set_title(title, fontsize=8)
-    _label(axis.set_xticks, grid.columns)
-    _label(axis.set_yticks, grid.rows)
+    _label_axis(axis.set_xticks, grid.columns)
+    _label_axis(axis.set_yticks, grid.rows)
     axis.set_xlabel(grid.across, fontsize=8)
     axis.set_ylabel(grid.upwards or "", fontsize=8)
-    if len(grid.columns) <= MOST_WRITTEN:
+    if len(grid.columns) <= MAX_COLUMNS_WITH_NUMBERS:
         for row, column in zip(*np.nonzero(~np.isnan(cells)), strict=True):
             dark = cells[row, column] > worst**0.5
             text = f"{cells[row, column]:.2f}"
@@ -132,12 +139,12 @@ def _draw(axis: Any, grid: _Grid, number: int, times: Mapping[Place, float], wor
     return image
 
 
-def _label(set_ticks: Any, sizes: Sequence[Size]) -> None:
+def _label_axis(set_ticks: Any, sizes: Sequence[Size]) -> None:
     names = ["" if size is None else tile_size_text(size) for size in sizes]
     set_ticks([at + 0.5 for at in range(len(sizes))], names, fontsize=7)
 
 
-def _mark(axis: Any, grid: _Grid, number: int, crosses: Iterable[Place], best: Place) -> None:
+def _mark(axis: Any, grid: _Grid, number: int, crosses: Iterable[Cell], best: Cell) -> None:
     from matplotlib.patches import Rectangle
 
     for panel, row, column in sorted(crosses):

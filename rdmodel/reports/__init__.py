@@ -1,4 +1,6 @@
-"""A kernel, or several, on one page: what the caches do with them, why, and what would change it.
+"""Report on the cache behaviour of kernels as one self-contained HTML page.
 
-`making` runs everything, `values` holds what came out, `page` and the modules that it uses make HTML of that.
+`build` runs the model and the simulator, `kernel_report` and `report` hold the results, and `page` turns them into HTML
+with the help of `findings`, `model_sections`, `simulation_sections` and `figures`. `drawing` and `markup` write the SVG
+and HTML.
 """

@@ -1,4 +1,4 @@
-"""What the numbers of a kernel come to, in a few sentences: each says one thing, and follows from numbers alone."""
+"""Summarise the results of a kernel in a few sentences, each derived from the numbers alone."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Iterator
 from rdmodel.common.text import count, percent, size_text
 from rdmodel.gpu.config import GPU
 from rdmodel.reports.kernel_report import KernelReport
-from rdmodel.reports.labels import CLASSES
+from rdmodel.reports.labels import LAST_ACCESS_LABELS
 
-MEANINGS = {
+CAUSE_EXPLANATIONS = {
     "compulsory": "first requests to a line, which no L1 avoids",
-    "capacity": "more other lines came in between than the L1 holds",
-    "associativity": "too many lines fell into the same set",
+    "capacity": "more distinct lines come between two requests than the L1 holds",
+    "associativity": "too many lines map to the same set",
 }
+"""Explanations of the causes of misses."""
 
-WORTH = 0.01
-"""Share of the transactions from which on a component of the model is worth a sentence."""
+MIN_COMPONENT_SHARE = 0.01
+"""Least share of the transactions for which a component of the model is mentioned."""
 
 
 def findings(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
-    """Yield the sentences."""
+    """Yield the sentences about a kernel."""
     yield from _misses(kernel)
     yield from _coalescing(kernel)
     yield from _curve(kernel, gpu)
@@ -32,24 +33,26 @@ def findings(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
 
 
 def _misses(kernel: KernelReport) -> Iterator[str]:
-    one = kernel.prediction
-    if not one.misses.total:
-        yield f"No load request leaves the SM; {percent(one.latency_miss_rate, 1)} wait for lines in flight."
+    prediction = kernel.prediction
+    if not prediction.misses.total:
+        waiting = percent(prediction.latency_miss_rate, 1)
+        yield f"No load request leaves the SM; {waiting} of the transactions wait for lines in flight."
         return
-    causes = {name: getattr(one.misses, name) for name in MEANINGS}
+    causes = {name: getattr(prediction.misses, name) for name in CAUSE_EXPLANATIONS}
     most = max(causes, key=lambda name: causes[name])
     yield (
-        f"{percent(one.miss_rate, 1)} of the load transactions leave the SM. "
-        f"{percent(causes[most], one.misses.total)} of these misses are {most} misses: {MEANINGS[most]}."
+        f"{percent(prediction.miss_rate, 1)} of the load transactions leave the SM. "
+        f"{percent(causes[most], prediction.misses.total)} of these misses are {most} misses: "
+        f"{CAUSE_EXPLANATIONS[most]}."
     )
 
 
 def _coalescing(kernel: KernelReport) -> Iterator[str]:
-    found = kernel.summary
-    if found.instructions["load"]:
+    summary = kernel.summary
+    if summary.instructions["load"]:
         yield (
-            f"A warp's load makes {found.transactions_per_load:.2f} transactions on average; "
-            f"it would make 1 if the data of its threads lay in one {found.line}-byte line."
+            f"A load instruction of a warp makes {summary.transactions_per_load:.2f} transactions on average; "
+            f"it would make 1 if the data of its threads lay in one {summary.line}-byte line."
         )
 
 
@@ -57,28 +60,31 @@ def _curve(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
     histogram, l1 = kernel.histogram, gpu.l1
     here = histogram.miss_ratio(l1.lines)
     larger = [(n, ratio) for n, ratio in kernel.curve() if n > l1.lines and ratio <= here / 2]
-    ideal = f"A fully associative LRU cache of the L1's {size_text(l1.size)} would miss {percent(here, 1)}"
+    ideal = (
+        f"With warps that take turns, a fully associative LRU cache of the size of the L1 ({size_text(l1.size)}) would "
+        f"have a miss ratio of {percent(here, 1)}"
+    )
     if larger:
         n, ratio = larger[0]
-        yield f"{ideal}, with warps that take turns; from {size_text(n * l1.line)} on at most {percent(ratio, 1)}."
+        yield f"{ideal}, and one of {size_text(n * l1.line)} or more at most {percent(ratio, 1)}."
     elif here:
-        yield f"{ideal}, with warps that take turns; no larger one would miss half as many."
+        yield f"{ideal}, and no larger one at most half of that."
 
 
 def _components(kernel: KernelReport) -> Iterator[str]:
-    one = kernel.prediction
-    if one.ablation:
-        most = max(one.ablation, key=lambda row: row.difference)
-        if most.difference > WORTH * one.transactions:
+    prediction = kernel.prediction
+    if prediction.ablation:
+        most = max(prediction.ablation, key=lambda row: row.difference)
+        if most.difference > MIN_COMPONENT_SHARE * prediction.transactions:
             yield (
-                f"Of the components of the model, {most.component} accounts for most misses: without it there are "
-                f"{count(round(most.difference))} fewer ({percent(most.difference, one.transactions)} of the "
+                f"Of the components of the model, {most.component} accounts for the most misses: without it there are "
+                f"{count(round(most.difference))} fewer ({percent(most.difference, prediction.transactions)} of the "
                 "transactions)."
             )
         else:
             yield (
                 "No single component of the model (associativity, latency, MSHRs, divergence, the order of blocks) "
-                f"accounts for misses of more than {percent(WORTH, 1)} of the transactions."
+                f"accounts for misses of more than {percent(MIN_COMPONENT_SHARE, 1)} of the transactions."
             )
 
 
@@ -87,16 +93,16 @@ def _changes(kernel: KernelReport) -> Iterator[str]:
         best = min(kernel.what_ifs, key=lambda name: kernel.what_ifs[name].miss_rate)
         rate, now = kernel.what_ifs[best].miss_rate, kernel.prediction.miss_rate
         if rate < now:
-            yield f"Of the changed machines, “{best}” misses least: {percent(rate, 1)} instead of {percent(now, 1)}."
+            yield f"Of the changed GPUs, “{best}” misses least: {percent(rate, 1)} instead of {percent(now, 1)}."
         else:
-            yield "None of the changed machines misses less."
+            yield "None of the changed GPUs misses less."
 
 
 def _traffic(kernel: KernelReport) -> Iterator[str]:
     l2 = kernel.prediction.l2
     if l2 is not None:
         yield (
-            f"The L2 serves {percent(l2.hits, l2.reads)} of what the L1 misses; "
+            f"The L2 serves {percent(l2.hits, l2.reads)} of the reads that miss in the L1s; "
             f"{count(l2.dram_bytes)} bytes move between L2 and DRAM."
         )
 
@@ -107,18 +113,18 @@ def _simulated(kernel: KernelReport) -> Iterator[str]:
         blocks = sum(sm.blocks for sm in run.per_sm)
         part = "the whole launch" if blocks == kernel.summary.blocks else f"the first {blocks:,} blocks"
         yield (
-            f"Simulated on {run.sms} SMs: {part} in {count(run.cycles)} cycles, at an IPC of {run.ipc:,.2f}; "
+            f"In the simulation, {run.sms} SMs run {part} in {count(run.cycles)} cycles, at an IPC of {run.ipc:,.2f}; "
             f"{percent(run.miss_rate, 1)} of the load transactions miss in the L1s."
         )
 
 
 def _reuse(kernel: KernelReport) -> Iterator[str]:
-    found = kernel.locality
-    if found is not None and found.unbounded.total:
-        classes = found.unbounded.to_dict()
+    locality = kernel.locality
+    if locality is not None and locality.unbounded.total:
+        classes = locality.unbounded.to_dict()
         most = max(classes, key=lambda name: classes[name])
         yield (
-            f"Of the simulated re-references, {percent(classes[most], found.unbounded.total)} are to lines last "
-            f"touched by {CLASSES[most]}; the L1s serve {percent(found.bounded.total, found.accesses)} of all load "
-            "transactions."
+            f"Of the simulated re-references, {percent(classes[most], locality.unbounded.total)} are to lines last "
+            f"touched by {LAST_ACCESS_LABELS[most]}; the L1s serve "
+            f"{percent(locality.bounded.total, locality.accesses)} of all load transactions."
         )

@@ -1,4 +1,4 @@
-"""What a report holds, as frozen values: everything that was run of each kernel."""
+"""Define `KernelReport`: the results of all runs of one kernel."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rdmodel.trace.summary import Summary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelReport:
-    """One kernel.
+    """The results of all runs of one kernel.
 
-    `source` is what it was called by whoever asked, a name or a file. `predictions` are by definition, the first asked
-    for first; `what_ifs` are predictions of that one for changed machines, by what was changed. `reuse` is the run
-    whose `histogram` has the reuse distances of warps that take turns, whatever the cache. `comparison` and `locality`
-    are of one simulation, None without. `commands` has for the parts of the report, by their names here, the command
-    lines that give the same numbers.
+    `source` is the name or the file of the kernel. `predictions` holds one prediction per definition, in the order of
+    the call, and `what_ifs` predictions of the first definition for changed GPUs by name. The `histogram` of `reuse`
+    holds the reuse distances of warps that take turns, which do not depend on a cache. `comparison` and `locality`
+    describe one simulation; they are None without it. `commands` holds the command lines that reproduce each part of
+    the report, by the name of its field.
     """
 
     source: str
@@ -36,41 +36,41 @@ class KernelReport:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name."""
+        """Name of the kernel."""
         return self.summary.kernel
 
     @property
     def prediction(self) -> Prediction:
-        """The prediction of the definition that was asked for first."""
+        """Prediction of the first definition."""
         return next(iter(self.predictions.values()))
 
     @property
     def histogram(self) -> Histogram:
-        """The reuse distances of warps that take turns."""
+        """Reuse distances of warps that take turns."""
         assert self.reuse.histogram is not None
         return self.reuse.histogram
 
     def curve(self, *sizes: int) -> MissRatioCurve:
-        """Return the miss ratios of fully associative LRU caches: of powers of two, and of further `sizes` in lines."""
-        usual = self.histogram.miss_ratio_curve().sizes.tolist()
-        return self.histogram.miss_ratio_curve(sorted({*usual, *sizes}))
+        """Return the miss ratios of fully associative LRU caches: powers of two, and further `sizes` in lines."""
+        powers = self.histogram.miss_ratio_curve().sizes.tolist()
+        return self.histogram.miss_ratio_curve(sorted({*powers, *sizes}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings and dicts, ready for JSON."""
-        found = self.histogram
+        histogram = self.histogram
         return {
             "kernel": self.kernel,
             "source": self.source,
             "summary": self.summary.to_dict(),
-            "predictions": {name: one.to_dict() for name, one in self.predictions.items()},
+            "predictions": {name: run.to_dict() for name, run in self.predictions.items()},
             "reuse": {
-                "transactions": found.total,
-                "first_touches": found.infinite,
-                "distances": [{"least": low, "most": high, "count": n} for low, high, n in by_powers(found)],
+                "transactions": histogram.total,
+                "first_touches": histogram.infinite,
+                "distances": [{"least": low, "most": high, "count": n} for low, high, n in by_powers(histogram)],
                 "curve": self.curve().to_dict(),
                 "config": dict(self.reuse.config),
             },
-            "what_ifs": {name: one.to_dict() for name, one in self.what_ifs.items()},
+            "what_ifs": {name: run.to_dict() for name, run in self.what_ifs.items()},
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "locality": None if self.locality is None else self.locality.to_dict(),
             "commands": {name: list(lines) for name, lines in self.commands.items()},

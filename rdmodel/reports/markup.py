@@ -1,6 +1,6 @@
-"""HTML and SVG as trees: what comes from a file ends up as text, whatever it looks like.
+"""Build HTML and SVG as trees, so that names from files are always text and never tags.
 
-`xml.etree` writes the trees, so that every tag is closed and every text escaped.
+`xml.etree` writes the trees: it closes every tag and escapes every text.
 """
 
 from __future__ import annotations
@@ -11,44 +11,47 @@ from xml.etree.ElementTree import Element, tostring
 from rdmodel.errors import escape_unprintable
 
 Node = Element | str
+"""A part of an element: another element, or text."""
 
 
 def element(tag: str, *children: Node, **attributes: str) -> Element:
-    """Return an element; in names of attributes ``_`` stands for ``-``, and a last one for nothing (``class_``)."""
-    made = Element(tag, {name.rstrip("_").replace("_", "-"): _plain(value) for name, value in attributes.items()})
+    """Return an element; in the name of an attribute, ``_`` means ``-``, and one at its end is dropped (``class_``)."""
+    root = Element(
+        tag, {name.rstrip("_").replace("_", "-"): _visible_text(value) for name, value in attributes.items()}
+    )
     for child in children:
         if isinstance(child, Element):
-            made.append(child)
-        elif len(made):
-            made[-1].tail = (made[-1].tail or "") + _plain(child)
+            root.append(child)
+        elif len(root):
+            root[-1].tail = (root[-1].tail or "") + _visible_text(child)
         else:
-            made.text = (made.text or "") + _plain(child)
-    return made
+            root.text = (root.text or "") + _visible_text(child)
+    return root
 
 
-def _plain(text: str) -> str:
-    """Return a text with escapes for what is not visible, such as marks that turn the direction of what follows."""
+def _visible_text(text: str) -> str:
+    """Return a text with escapes for invisible characters, such as marks that reverse the direction of the text."""
     return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
-def written(root: Element) -> str:
-    """Return a tree as HTML, SVG included."""
+def to_html(root: Element) -> str:
+    """Return a tree as HTML, including SVG."""
     return tostring(root, encoding="unicode", method="html")
 
 
-def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Node]], words: Iterable[int] = ()) -> Element:
-    """Return a table; the first cell of a row names it, all others are numbers but for the columns in `words`."""
+def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Node]], words: Iterable[int] = ()) -> Element:
+    """Return a table; the first cell of a row is its head, and the others are numbers except in the columns `words`."""
     kinds = ["" if column == 0 or column in words else "n" for column in range(len(head))]
-    made = element("table", element("caption", caption))
+    root = element("table", element("caption", caption))
     top = (_cell("th", *pair, scope="col") for pair in zip(head, kinds, strict=True))
-    made.append(element("thead", element("tr", *top)))
+    root.append(element("thead", element("tr", *top)))
     body = element("tbody")
     for row in rows:
         first, *others = zip(row, kinds, strict=True)
         body.append(element("tr", _cell("th", *first, scope="row"), *(_cell("td", *pair) for pair in others)))
-    made.append(body)
-    # On a narrow screen a wide table scrolls by itself, by keyboard too.
-    return element("div", made, class_="wide", role="region", aria_label=caption, tabindex="0")
+    root.append(body)
+    # On a narrow screen a wide table scrolls within its frame; `tabindex` makes that work with the keyboard as well.
+    return element("div", root, class_="wide", role="region", aria_label=caption, tabindex="0")
 
 
 def _cell(tag: str, content: Node, kind: str, **attributes: str) -> Element:
@@ -61,5 +64,5 @@ def paragraph(*parts: Node) -> Element:
 
 
 def details(summary: str, *children: Node) -> Element:
-    """Return what is shown when it is asked for."""
+    """Return content that is hidden until its summary is opened."""
     return element("details", element("summary", summary), *children)

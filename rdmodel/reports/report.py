@@ -1,4 +1,4 @@
-"""Define `Report`: the runs of some kernels on one GPU, and the page that shows them."""
+"""Define `Report`: the results of several kernels on one GPU, and their page."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 from rdmodel.gpu.config import GPU
 from rdmodel.reports.kernel_report import KernelReport
-from rdmodel.reports.page import page
+from rdmodel.reports.page import write_page
 from rdmodel.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One kernel or several on one GPU; `to_html` makes a page of it."""
+    """Results of one or several kernels on one GPU; `to_html` writes them as a page."""
 
     gpu: GPU
     kernels: tuple[KernelReport, ...]
 
     def __str__(self) -> str:
-        """Return the miss rates in one line."""
+        """Return the miss rates on one line."""
         rates = ", ".join(f"{one.kernel} {100 * one.prediction.miss_rate:.2f} %" for one in self.kernels)
         return f"L1 miss rates on {self.gpu.name}: {rates}"
 
@@ -32,5 +32,5 @@ class Report:
         }
 
     def to_html(self) -> str:
-        """Return the report as one self-contained page: no scripts, no other files; equal reports, equal pages."""
-        return page(self.gpu, self.kernels)
+        """Return the report as a self-contained page without scripts; equal reports give equal pages."""
+        return write_page(self.gpu, self.kernels)

@@ -1,4 +1,4 @@
-"""Queries as newline-delimited JSON, for compilers and tuners in any language (docs/serve.md).
+"""Answer queries as newline-delimited JSON, for compilers and tuners in any language (docs/serve.md).
 
-Floors within: `protocol`, `lines`, `recent` - `requests` - `questions` - `desk` - `server`.
+Imports go one way: `protocol`, `line_buffer` and `lru_cache`, then `requests`, `operations`, `scheduler` and `server`.
 """

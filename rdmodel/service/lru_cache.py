@@ -1,30 +1,30 @@
-"""Texts that were needed a short while ago."""
+"""Cache texts by least recent use."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
 
-class Recent:
-    """Texts by key, of which those whose last use is longest ago go when all are longer than `most` characters."""
+class TextLruCache:
+    """Texts by key, of at most `max_characters` with their keys; the least recently used texts are dropped first."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_characters: int) -> None:
+        self._max_characters = max_characters
         self._length = 0
-        self._held: OrderedDict[str, str] = OrderedDict()
+        self._texts: OrderedDict[str, str] = OrderedDict()
 
     def get(self, key: str) -> str | None:
-        """Return the text of a key, if it is still there."""
-        text = self._held.get(key)
+        """Return the text of a key, or None if it is not in the cache."""
+        text = self._texts.get(key)
         if text is not None:
-            self._held.move_to_end(key)
+            self._texts.move_to_end(key)
         return text
 
     def put(self, key: str, text: str) -> None:
-        """Hold a text by a key."""
-        self._length -= len(key) + len(self._held.pop(key)) if key in self._held else 0
-        self._held[key] = text
+        """Add the text of a key, and drop other texts if there is no room."""
+        self._length -= len(key) + len(self._texts.pop(key)) if key in self._texts else 0
+        self._texts[key] = text
         self._length += len(key) + len(text)
-        while self._length > self._most:
-            old, dropped = self._held.popitem(last=False)
+        while self._length > self._max_characters:
+            old, dropped = self._texts.popitem(last=False)
             self._length -= len(old) + len(dropped)

@@ -1,4 +1,4 @@
-"""What requests ask, and how it is answered: the only place that calls the model, with what it needs for that."""
+"""Compute the answers to requests: build GPUs and kernels from their fields, and call the model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rdmodel.execution.memory_need import prediction_bytes
 from rdmodel.gpu.config import GPU, gpu_from_dict
 from rdmodel.gpu.overrides import override
 from rdmodel.model.predict import predict
-from rdmodel.service.protocol import Refusal, text_of
-from rdmodel.service.requests import EXACT_OPTIONS, MODEL_OPTIONS, QUICK_OPTIONS, Request
+from rdmodel.service.protocol import Refusal, json_text
+from rdmodel.service.requests import EXACT_OPTIONS, MODEL_OPTIONS, QUICK_OPTIONS, ServiceRequest
 from rdmodel.tiling.rank import rank_tiles
 from rdmodel.trace import Trace
 from tracegen import affine
@@ -27,39 +27,43 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "predict": {"gpu": "gtx470-16k", "effort": "exact", "seed": 0},
     "rank": {"gpu": "gtx470-16k", "effort": "quick", "seed": 0, "objective": "dram_bytes", "top": 1},
 }
-"""Fields that a question has when its request leaves them out."""
+"""Values of the fields that a request leaves out, by op."""
 
 EFFORTS = ("quick", "exact")
+"""Values of the field `effort`."""
 
-MOST_SMS = 1 << 12
-MOST_SEEDS = 1 << 10
-MOST_MEMORY = 2 << 30
-"""SMs, seeds, and bytes of empty caches, that a request may ask for."""
+MAX_REQUEST_SMS = 1 << 12
+MAX_REQUEST_SEEDS = 1 << 10
+MAX_EMPTY_CACHE_BYTES = 2 << 30
+"""Limits of a request on SMs, seeds, and the memory of its caches before the first access."""
 
-MOST_GPU = 1 << 16
-MOST_KERNEL = 1 << 19
-"""Characters of a GPU and of a kernel as JSON."""
+L2_LINE_BYTES = 64
+"""Memory for one line of an empty L2."""
 
-KEPT_KERNELS = 64
-KEPT_LENGTH = 1 << 16
-"""Kernels that are kept parsed, and characters of the longest of them as JSON."""
+MAX_GPU_CHARACTERS = 1 << 16
+MAX_KERNEL_CHARACTERS = 1 << 19
+"""Maximum length of a GPU and of a kernel as JSON."""
+
+CACHED_KERNELS = 64
+MAX_CACHED_KERNEL_CHARACTERS = 1 << 16
+"""Number of parsed kernels in the cache, and the maximum length of each as JSON."""
 
 
-def question_of(request: Request) -> dict[str, Any]:
-    """Return what is asked, as a question of `rdmodel.Answers`: equal for requests with the same answer.
+def question_of(request: ServiceRequest) -> dict[str, Any]:
+    """Return the question of a request for `rdmodel.Answers`; requests with the same answer have equal questions.
 
-    Kernels and tiles are texts in it: the order of arrays says where they lie in memory, and that of names of tiles
-    which tile comes first. Raises `Refusal` for a GPU that is too long.
+    Kernels and tiles become texts, because the order of their members matters: that of arrays decides their addresses,
+    that of tile sizes the order of the tiles.
     """
     question = {"op": request.op, **DEFAULTS[request.op], **request.fields}
     for name in ("kernel", "tiles"):
         if isinstance(question.get(name), dict | list):
-            question[name] = {"text": text_of(question[name])}
+            question[name] = {"text": json_text(question[name])}
     return question
 
 
 def is_answer(op: str, stored: Mapping[str, Any] | None) -> bool:
-    """Tell whether what was stored can be the answer to a question."""
+    """Tell whether a stored value has the form of an answer to `op`."""
     if not isinstance(stored, Mapping):
         return False
     texts = ("kernel", "gpu") if op == "predict" else ("kernel", "gpu", "objective")
@@ -73,21 +77,21 @@ def is_answer(op: str, stored: Mapping[str, Any] | None) -> bool:
     )
 
 
-def compute(request: Request, progress: Progress, threads: int) -> dict[str, Any]:
+def compute(request: ServiceRequest, progress: Progress, threads: int) -> dict[str, Any]:
     """Return the answer to a `predict` or `rank` request, ready for JSON.
 
-    Raises `Refusal`, `RdmodelError`, and what `progress` raises.
+    Raises `Refusal`, `RdmodelError`, and any exception of `progress`.
     """
     fields = {**DEFAULTS[request.op], **request.fields}
     if fields["effort"] not in EFFORTS:
         raise Refusal("bad_input", unknown("value for effort:", fields["effort"], EFFORTS))
-    gpu = machine(fields)
+    gpu = requested_gpu(fields)
     options = _options(fields)
     _check_size(gpu, options)
-    make = _kernel(fields["kernel"])
+    make_trace = _trace_maker(fields["kernel"])
     if request.op == "rank":
-        return _rank(make, gpu, fields, options, progress, threads)
-    trace = make(fields.get("params", {}), fields.get("block"))
+        return _rank(make_trace, gpu, fields, options, progress, threads)
+    trace = make_trace(fields.get("params", {}), fields.get("block"))
     if fields["effort"] == "quick":
         result = estimate(trace, gpu, progress=progress, **options)
     else:
@@ -96,7 +100,7 @@ def compute(request: Request, progress: Progress, threads: int) -> dict[str, Any
 
 
 def _options(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the model that are given; refuse those of the other effort."""
+    """Return the given options of the model; raise `Refusal` for an option of the other effort."""
     other, effort = (EXACT_OPTIONS, "exact") if fields["effort"] == "quick" else (QUICK_OPTIONS, "quick")
     for name in other:
         if name in fields:
@@ -105,84 +109,87 @@ def _options(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rank(
-    make: Callable[[Mapping[str, int], Sequence[int] | None], Trace],
+    make_trace: Callable[[Mapping[str, int], Sequence[int] | None], Trace],
     gpu: GPU,
     fields: Mapping[str, Any],
     options: Mapping[str, Any],
     progress: Progress,
     threads: int,
 ) -> dict[str, Any]:
-    def make_trace(tile: Mapping[str, Any]) -> Trace:
+    def make_tile(tile: Mapping[str, Any]) -> Trace:
         progress(0, 1)
         sizes = {name: size for name, size in tile.items() if name != "block"}
-        return make({**fields.get("params", {}), **sizes}, tile.get("block", fields.get("block")))
+        return make_trace({**fields.get("params", {}), **sizes}, tile.get("block", fields.get("block")))
 
     chosen = {name: fields[name] for name in ("objective", "effort", "top")}
-    ranking = rank_tiles(make_trace, fields["tiles"], gpu, **chosen, n_jobs=threads, progress=progress, **options)
-    # Raises a `ConfigError` with the first reason if no tile can run: then something is wrong with the request.
+    ranking = rank_tiles(make_tile, fields["tiles"], gpu, **chosen, n_jobs=threads, progress=progress, **options)
+    # Raises a `ConfigError` with the first reason if no tile can run: the request must be wrong then.
     _ = ranking.best
     return ranking.to_dict()
 
 
 def _check_size(gpu: GPU, options: Mapping[str, Any]) -> None:
-    """Refuse what would need much memory before the first access: what is needed later, a time limit ends."""
+    """Raise `Refusal` if empty caches would need too much memory; the time limit bounds the memory of a run later."""
     sms = options.get("sms")
     sms = gpu.sms if not isinstance(sms, int) else max(gpu.sms, sms)
-    if sms > MOST_SMS:
-        raise Refusal("too_large", f"sms={sms}: the service models machines of at most {MOST_SMS} SMs")
+    if sms > MAX_REQUEST_SMS:
+        raise Refusal("too_large", f"sms={sms}: the service models machines of at most {MAX_REQUEST_SMS} SMs")
     seeds = options.get("seeds", 1)
-    if isinstance(seeds, int) and seeds > MOST_SEEDS:
-        raise Refusal("too_large", f"seeds={seeds}: the service runs at most {MOST_SEEDS}")
+    if isinstance(seeds, int) and seeds > MAX_REQUEST_SEEDS:
+        raise Refusal("too_large", f"seeds={seeds}: the service runs at most {MAX_REQUEST_SEEDS}")
     model_sms = options.get("model_sms", 1)
     modelled = model_sms if isinstance(model_sms, int) and model_sms <= sms else sms
     least = prediction_bytes(0, sms=modelled, sets=gpu.l1.sets, warps=gpu.max_warps)
-    if least > MOST_MEMORY:
-        raise Refusal("too_large", f"{modelled} SMs with {gpu.l1.sets} sets need {least:,} bytes before they begin")
-    lines = gpu.l2.slices * gpu.l2.size // gpu.l1.line
-    if lines * 64 > MOST_MEMORY:
+    if least > MAX_EMPTY_CACHE_BYTES:
         raise Refusal(
-            "too_large", f"l2.size: {lines} lines in all slices; the service has room for {MOST_MEMORY // 64}"
+            "too_large", f"{modelled} SMs with {gpu.l1.sets} sets need {least:,} bytes before the first access"
+        )
+    lines = gpu.l2.slices * gpu.l2.size // gpu.l1.line
+    if lines * L2_LINE_BYTES > MAX_EMPTY_CACHE_BYTES:
+        raise Refusal(
+            "too_large",
+            f"l2.size: {lines} lines in all slices; the service has room for {MAX_EMPTY_CACHE_BYTES // L2_LINE_BYTES}",
         )
 
 
 # ---- GPUs
 
 
-def machine(fields: Mapping[str, Any]) -> GPU:
-    """Return the GPU of a request: a preset or an object, with the changes of `set`. No file is read.
+def requested_gpu(fields: Mapping[str, Any]) -> GPU:
+    """Return the GPU of a request: a preset or an object, with the changes in `set`; no file is read.
 
     Raises `Refusal` or `ConfigError`.
     """
     given = fields["gpu"]
     if isinstance(given, str):
-        if given not in _gpus():
-            raise Refusal("bad_input", unknown("GPU", f"{given:.60}", _gpus()))
+        if given not in _gpu_names():
+            raise Refusal("bad_input", unknown("GPU", f"{given:.60}", _gpu_names()))
         gpu = presets.gpu(given)
     else:
-        if len(text_of(given)) > MOST_GPU:
-            raise Refusal("too_large", f"gpu: is longer than {MOST_GPU} characters")
+        if len(json_text(given)) > MAX_GPU_CHARACTERS:
+            raise Refusal("too_large", f"gpu: is longer than {MAX_GPU_CHARACTERS} characters")
         gpu = gpu_from_dict(given)
     return override(gpu, fields["set"]) if fields.get("set") else gpu
 
 
 @functools.cache
-def _gpus() -> tuple[str, ...]:
+def _gpu_names() -> tuple[str, ...]:
     return tuple(presets.names())
 
 
-def gpus(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the GPUs that there are, or the one that is asked for, with all fields."""
+def list_gpus(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all presets with all their fields, or only the GPU that `fields` describe."""
     if fields:
-        return {"gpus": [machine({**DEFAULTS["predict"], **fields}).to_dict()]}
-    return {"gpus": [presets.gpu(name).to_dict() for name in _gpus()]}
+        return {"gpus": [requested_gpu({**DEFAULTS["predict"], **fields}).to_dict()]}
+    return {"gpus": [presets.gpu(name).to_dict() for name in _gpu_names()]}
 
 
 # ---- kernels
 
 
 @functools.cache
-def kernels() -> dict[str, Any]:
-    """Return the kernels that can be asked for by name: sizes with their defaults, and the block."""
+def list_kernels() -> dict[str, Any]:
+    """Return the kernels with a name: their sizes with defaults, and the shape of their blocks."""
     specs = {
         spec.name: {
             "name": spec.name,
@@ -194,7 +201,7 @@ def kernels() -> dict[str, Any]:
     }
     for name in affine.names():
         if name not in specs:
-            kernel = _named(name)
+            kernel = _load_kernel(name)
             trace = tracegen.affine_kernel(kernel)
             specs[name] = {
                 "name": name,
@@ -205,23 +212,23 @@ def kernels() -> dict[str, Any]:
     return {"kernels": list(specs.values())}
 
 
-def _kernel(given: str | Mapping[str, Any]) -> Callable[[Mapping[str, int], Sequence[int] | None], Trace]:
-    """Return what makes the trace of a kernel from the values of parameters and the shape of a block.
+def _trace_maker(given: str | Mapping[str, Any]) -> Callable[[Mapping[str, int], Sequence[int] | None], Trace]:
+    """Return a function that makes the trace of a kernel from its sizes and the shape of its blocks.
 
-    Kernels that are there in both forms are taken as loop nests: the traces are the same, and there sooner.
+    A kernel that exists in both forms is taken as a loop nest: the trace is the same, and is made faster.
     """
     if isinstance(given, str) and given not in affine.names():
         if given not in REGISTRY:
             names = dict.fromkeys((*REGISTRY, *affine.names()))
             raise Refusal("bad_input", unknown("kernel", f"{given:.60}", names))
         spec = REGISTRY[given]
-        return lambda params, block: spec.trace(block=block, blocks=None, base=None, **_checked(spec, params))
-    kernel = _named(given) if isinstance(given, str) else _from_json(given)
+        return lambda params, block: spec.trace(block=block, blocks=None, base=None, **_checked_sizes(spec, params))
+    kernel = _load_kernel(given) if isinstance(given, str) else _read_kernel(given)
     return lambda params, block: tracegen.AffineTrace(kernel, params, block=block)
 
 
-def _checked(spec: tracegen.KernelSpec, params: Mapping[str, int]) -> Mapping[str, int]:
-    """Refuse inputs, which are files or arrays: a request has numbers only."""
+def _checked_sizes(spec: tracegen.KernelSpec, params: Mapping[str, int]) -> Mapping[str, int]:
+    """Raise `Refusal` for a name that is not a size: inputs are files or arrays, but a request has numbers only."""
     for name in params:
         if name not in spec.sizes:
             raise Refusal("bad_input", f"params: {unknown(f'size of {spec.name}', name, spec.sizes)}")
@@ -229,17 +236,17 @@ def _checked(spec: tracegen.KernelSpec, params: Mapping[str, int]) -> Mapping[st
 
 
 @functools.cache
-def _named(name: str) -> tracegen.AffineKernel:
+def _load_kernel(name: str) -> tracegen.AffineKernel:
     return tracegen.load_affine(name)
 
 
-def _from_json(given: Mapping[str, Any]) -> tracegen.AffineKernel:
-    text = text_of(given)
-    if len(text) > MOST_KERNEL:
-        raise Refusal("too_large", f"kernel: is longer than {MOST_KERNEL} characters")
-    return _parsed(text) if len(text) <= KEPT_LENGTH else affine.from_json(given)
+def _read_kernel(given: Mapping[str, Any]) -> tracegen.AffineKernel:
+    text = json_text(given)
+    if len(text) > MAX_KERNEL_CHARACTERS:
+        raise Refusal("too_large", f"kernel: is longer than {MAX_KERNEL_CHARACTERS} characters")
+    return _parse_kernel(text) if len(text) <= MAX_CACHED_KERNEL_CHARACTERS else affine.from_json(given)
 
 
-@functools.lru_cache(KEPT_KERNELS)
-def _parsed(text: str) -> tracegen.AffineKernel:
+@functools.lru_cache(CACHED_KERNELS)
+def _parse_kernel(text: str) -> tracegen.AffineKernel:
     return affine.from_json(json.loads(text))

@@ -1,4 +1,4 @@
-"""Lines to values and answers to lines: JSON as strict as RFC 8259 allows, and the codes of errors."""
+"""Decode lines of strict JSON (RFC 8259) and encode answers; define the error codes of the protocol."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from typing import Any
 
 from rdmodel.errors import RdmodelError
 
-VERSION = 1
-"""Version of the protocol: a change that breaks a client counts it up, an addition does not."""
+PROTOCOL_VERSION = 1
+"""Version of the protocol, increased by changes that break clients but not by additions."""
 
-MOST_BYTES = 1 << 20
-"""Bytes of a line: what is as long is read and refused within a second."""
+MAX_LINE_BYTES = 1 << 20
+"""Maximum length of a line: one of this length is read and refused within a second."""
 
-MOST_DEPTH = 100
-"""How deep arrays and objects of a line may stand within each other; an affine kernel needs at most 50."""
+MAX_NESTING = 100
+"""Maximum depth of nested arrays and objects; an affine kernel needs at most 50."""
 
-MOST_DIGITS = 20
-"""Characters of a whole number: enough for all of 64 bits."""
+MAX_INTEGER_CHARACTERS = 20
+"""Maximum length of a whole number: enough for 64 bits."""
 
-MOST_BATCH = 1024
-"""Requests of a batch."""
+MAX_BATCH_REQUESTS = 1024
+"""Maximum number of requests in a batch."""
 
-MOST_MESSAGE = 1000
-"""Characters of an error's message."""
+MAX_MESSAGE_CHARACTERS = 1000
+"""Maximum length of an error message."""
 
 CODES = {
-    "parse_error": "The line is no JSON text in UTF-8, or has a number or an object that cannot be relied on.",
-    "invalid_request": "The line is JSON, but no request: a field is missing, unknown or of the wrong type.",
-    "unknown_op": "There is no such `op`.",
-    "bad_input": "A value is refused: an unknown kernel, GPU or parameter, a subscript out of bounds, ...",
-    "too_large": "The line, batch or request is larger than the service takes, or needs too much memory.",
-    "busy": "As many requests as the queue holds are under way (only with `--busy`).",
-    "timeout": "There is no answer within the time limit.",
-    "cancelled": "A `cancel` request, or a signal to the service, ended the request.",
-    "internal": "The service failed at the request, and goes on: a bug.",
+    "parse_error": "The line is not JSON text in UTF-8, or has an ambiguous number or object.",
+    "invalid_request": "The line is JSON but not a request: a field is missing, unknown or of the wrong type.",
+    "unknown_op": "The `op` does not exist.",
+    "bad_input": "A value is not allowed, such as an unknown kernel, GPU or parameter, or a subscript out of bounds.",
+    "too_large": "The line, batch or request exceeds a limit of the service, or needs too much memory.",
+    "busy": "The queue is full (only with `--busy`).",
+    "timeout": "The time limit has passed without an answer.",
+    "cancelled": "A `cancel` request or a signal to the service ended the request.",
+    "internal": "The service has a bug: it failed to answer this request, but continues with others.",
 }
-"""Codes of errors, which stay, and what they mean; messages may change."""
+"""Error codes with their meanings; codes are stable, messages may change."""
 
 
-class Refusal(Exception):  # noqa: N818, what a client is told, no failure of the service
-    """Why a request gets an error: one of `CODES`, and a message; `id` is the request's as JSON text, where known."""
+class Refusal(Exception):  # noqa: N818, an answer to the client, not a failure of the service
+    """An error as the answer to a request: one of `CODES`, a message, and the id of the request as JSON text."""
 
     def __init__(self, code: str, message: str, id: str = "null") -> None:
         super().__init__(message)
@@ -51,26 +51,26 @@ class Refusal(Exception):  # noqa: N818, what a client is told, no failure of th
 
 
 def one_line(text: str) -> str:
-    """Return a text without line breaks, cut to what a message may have."""
-    text = " ".join(text[: 4 * MOST_MESSAGE].split())
-    return text if len(text) <= MOST_MESSAGE else text[: MOST_MESSAGE - 3] + "..."
+    """Return a text without line breaks, cut to the length of a message."""
+    text = " ".join(text[: 4 * MAX_MESSAGE_CHARACTERS].split())
+    return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[: MAX_MESSAGE_CHARACTERS - 3] + "..."
 
 
-# ---- from lines
+# ---- decoding
 
 
 class Decoder:
-    """Reads lines, one after the other."""
+    """Decoder of lines, used for one line after the other."""
 
     def __init__(self) -> None:
-        self._wrong: str | None = None
+        self._mistake: str | None = None
         self._json = json.JSONDecoder(
             object_pairs_hook=self._object, parse_int=self._whole, parse_float=self._real, parse_constant=self._constant
         )
 
     def decode(self, line: bytes) -> Any:
-        """Return the value on a line; raises `Refusal` with the request's id, if that can be told."""
-        self._wrong = None
+        """Return the value on a line; raise `Refusal`, with the id of the request if the line reveals it."""
+        self._mistake = None
         try:
             text = line.decode()
             value = self._json.decode(text)
@@ -80,66 +80,66 @@ class Decoder:
             raise Refusal("parse_error", f"character {error.pos}: not JSON: {error.msg}") from None
         except RecursionError:
             raise Refusal("too_large", _TOO_DEEP) from None
-        if text.count("[") + text.count("{") > MOST_DEPTH and _deeper_than(MOST_DEPTH, value):
+        if text.count("[") + text.count("{") > MAX_NESTING and _deeper_than(MAX_NESTING, value):
             raise Refusal("too_large", _TOO_DEEP)
-        if self._wrong is not None:
-            raise Refusal("parse_error", self._wrong, _simple_id(value))
+        if self._mistake is not None:
+            raise Refusal("parse_error", self._mistake, _simple_id(value))
         return value
 
-    # What is wrong is only noted: the rest of the line tells whose it is.
+    # A mistake is only noted, because the rest of the line may hold the id of the request.
 
-    def _note(self, wrong: str) -> None:
-        self._wrong = self._wrong or wrong
+    def _note(self, mistake: str) -> None:
+        self._mistake = self._mistake or mistake
 
     def _object(self, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for at, name in enumerate(names) if name in names[:at]) if len(names) < 1000 else "a name"
             self._note(f"{twice!r:.60}: is given twice in an object")
-        return found
+        return members
 
     def _whole(self, text: str) -> int | None:
-        if len(text) <= MOST_DIGITS:
+        if len(text) <= MAX_INTEGER_CHARACTERS:
             return int(text)
-        self._note(f"{text[:MOST_DIGITS]}...: whole numbers have at most {MOST_DIGITS} digits")
+        self._note(f"{text[:MAX_INTEGER_CHARACTERS]}...: whole numbers have at most {MAX_INTEGER_CHARACTERS} digits")
         return None
 
     def _real(self, text: str) -> float | None:
         value = float(text)
         if math.isfinite(value):
             return value
-        self._note(f"{text:.20}: is beyond what a 64-bit floating-point number holds")
+        self._note(f"{text:.20}: is beyond the range of a 64-bit floating-point number")
         return None
 
     def _constant(self, text: str) -> None:
-        self._note(f"{text}: is no number in JSON")
+        self._note(f"{text}: is not a JSON number")
 
 
-_TOO_DEEP = f"arrays and objects stand deeper than {MOST_DEPTH} within each other"
+_TOO_DEEP = f"arrays and objects are nested deeper than {MAX_NESTING}"
 
 
 def _deeper_than(depth: int, value: Any) -> bool:
     level = [value]
     for _ in range(depth):
-        level = [inner for one in level for inner in _inner(one) if isinstance(inner, dict | list)]
+        level = [inner for outer in level for inner in _inner_values(outer) if isinstance(inner, dict | list)]
     return bool(level)
 
 
-def _inner(value: Any) -> Iterable[Any]:
+def _inner_values(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _simple_id(value: Any) -> str:
     given = value.get("id") if isinstance(value, dict) else None
-    return text_of(given) if isinstance(given, str | int) else "null"
+    return json_text(given) if isinstance(given, str | int) else "null"
 
 
-# ---- to lines
+# ---- encoding
 
 
-def text_of(value: Any) -> str:
-    """Return a value as compact JSON in ASCII, on one line; raises `ValueError` for NaN and infinities."""
+def json_text(value: Any) -> str:
+    """Return a value as compact ASCII JSON on one line; raise `ValueError` for NaN and infinities."""
     return _ENCODER.encode(value)
 
 
@@ -147,28 +147,28 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def result_text(result: Any) -> str:
-    """Return the member of an answer that holds a result."""
-    return f'"result":{text_of(result)}'
+    """Return the member of an answer with a result."""
+    return f'"result":{json_text(result)}'
 
 
 def error_text(code: str, message: str) -> str:
-    """Return the member of an answer that holds an error."""
-    return f'"error":{text_of({"code": code, "message": message})}'
+    """Return the member of an answer with an error."""
+    return f'"error":{json_text({"code": code, "message": message})}'
 
 
 def failure_text(error: Exception, debug: bool) -> str:
-    """Return what a request gets that ended with an error of any kind; `debug`: bugs are traced on stderr."""
+    """Return the member of an answer for any exception; with `debug`, print the traceback of a bug on stderr."""
     if isinstance(error, Refusal):
         return error_text(error.code, error.message)
     if isinstance(error, RdmodelError):
         return error_text("bad_input", one_line(str(error)))
     if isinstance(error, MemoryError):
-        return error_text("too_large", "needs more memory than there is")
+        return error_text("too_large", "the request needs more memory than there is")
     if debug:
         traceback.print_exception(error)
     return error_text("internal", one_line(f"{type(error).__name__}: {error}"))
 
 
 def answer_text(id: str, member: str) -> str:
-    """Return an answer: `id` as JSON text, and what `result_text` or `error_text` returns."""
+    """Return an answer from its id as JSON text and a member from `result_text` or `error_text`."""
     return f'{{"id":{id},{member}}}'

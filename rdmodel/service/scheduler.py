@@ -1,4 +1,4 @@
-"""Requests that take time: computed once however many ask, side by side, kept, ended early."""
+"""Schedule requests that take time: compute equal ones once and others in parallel, store answers, end on time."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from typing import Any, Protocol
 
 from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
-from rdmodel.service.lru_cache import Recent
+from rdmodel.service.lru_cache import TextLruCache
 from rdmodel.service.operations import is_answer, question_of
-from rdmodel.service.protocol import error_text, failure_text, result_text, text_of
-from rdmodel.service.requests import Request
+from rdmodel.service.protocol import error_text, failure_text, json_text, result_text
+from rdmodel.service.requests import ServiceRequest
 
 Reply = Callable[[str], None]
-"""Called once, with what `result_text` or `error_text` returns."""
+"""Callback for the answer to a request, called once with the text of `result_text` or `error_text`."""
 
-Compute = Callable[[Request, Progress, int], dict[str, Any]]
-"""Answers a request, looking at its progress on the way, with so many threads; `questions.compute`."""
+Compute = Callable[[ServiceRequest, Progress, int], dict[str, Any]]
+"""Function such as `operations.compute`: answers a request with a number of threads, and reports its progress."""
 
-RECENT = 4 << 20
-"""Characters of answers that are held beside the store, so that asking again takes no work."""
+RECENT_ANSWER_CHARACTERS = 4 << 20
+"""Length of the answers in memory, which are sent again without reading the answers file."""
 
-LEAVE_SECONDS = 1.0
-"""How long workers have to leave work that nobody waits for."""
+WORKER_EXIT_SECONDS = 1.0
+"""Time in which workers have to abandon their work when the service ends."""
 
 
-class Store(Protocol):
-    """What keeps answers: `rdmodel.Answers`."""
+class AnswerStore(Protocol):
+    """A store of answers such as `rdmodel.Answers`; `trouble` describes its last failure."""
 
     trouble: str | None
 
     def get(self, question: Mapping[str, Any], /) -> Mapping[str, Any] | None:
-        """Return a kept answer."""
+        """Return the stored answer to a question, or None."""
 
     def put(self, question: Mapping[str, Any], answer: Mapping[str, Any], /) -> None:
-        """Keep an answer."""
+        """Store the answer to a question."""
 
 
 class _Left(Cancelled):
@@ -49,65 +49,66 @@ class _Left(Cancelled):
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
-    """A request without an answer so far; `size` is the length of its line."""
+class _PendingRequest:
+    """A request without an answer so far; `size` is the length of its line in bytes."""
 
-    request: Request
+    request: ServiceRequest
     reply: Reply
     deadline: float
     seconds: float
-    flight: _Flight
+    computation: _Computation
     size: int
 
 
 @dataclass(slots=True, eq=False)
-class _Flight:
-    """A question that is being answered, or will be, and who waits for that."""
+class _Computation:
+    """The computation of one answer, queued or running, and the requests that wait for it."""
 
     key: str
     question: dict[str, Any]
-    request: Request
-    waiting: list[_Waiting] = field(default_factory=list)
+    request: ServiceRequest
+    waiting: list[_PendingRequest] = field(default_factory=list)
 
-    def look(self, _done: int, _total: int) -> None:
-        """End the work if nobody waits for it: a progress callback."""
+    def check(self, _done: int, _total: int) -> None:
+        """Abandon the computation if no request waits for it any more: a progress callback."""
         if not self.waiting:
             raise _Left
 
 
-class Desk:
-    """Takes requests, and has `jobs` worker threads answer them.
+class RequestScheduler:
+    """Scheduler of requests for `jobs` worker threads.
 
-    A request is answered exactly once: with a kept answer at once, or else by a worker, when its time limit (`timeout`
-    seconds at most) has passed, or when it is cancelled. `most` requests, and `most_bytes` of their lines, are
-    under way before there is no more `room`. `notify` is called, in any thread, when there may be room again.
+    A request is answered exactly once: immediately if its answer is stored, otherwise by a worker, at its time limit
+    (at most `timeout` seconds) or when it is cancelled. There is `room` for another request until `max_requests`
+    requests, or `max_bytes` of their lines, are under way. `notify` is called in any thread when there may be room
+    again.
     """
 
     def __init__(
         self,
         compute: Compute,
-        store: Store | None,
+        store: AnswerStore | None,
         *,
         jobs: int,
         threads: int | None = None,
         timeout: float = inf,
-        most: int = 1024,
-        most_bytes: int = 16 << 20,
+        max_requests: int = 1024,
+        max_bytes: int = 16 << 20,
         notify: Callable[[], None] = lambda: None,
         debug: bool = False,
     ) -> None:
         self._compute, self._store, self._notify, self._debug = compute, store, notify, debug
         self._jobs, self._threads, self._timeout = jobs, threads, timeout
-        self._most, self._most_bytes = most, most_bytes
-        self._recent = Recent(RECENT)
+        self._max_requests, self._max_bytes = max_requests, max_bytes
+        self._recent = TextLruCache(RECENT_ANSWER_CHARACTERS)
         self._changed = threading.Condition()
-        self._queue: deque[_Flight] = deque()
-        self._flights: dict[str, _Flight] = {}
-        self._waiting: set[_Waiting] = set()
+        self._queue: deque[_Computation] = deque()
+        self._computations: dict[str, _Computation] = {}
+        self._waiting: set[_PendingRequest] = set()
         self._bytes = self._working = self._replying = 0
         self._soonest = inf
         self._closed = False
-        self._told: str | None = None
+        self._reported: str | None = None
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
         for worker in self._workers:
             worker.start()
@@ -116,7 +117,7 @@ class Desk:
 
     @property
     def under_way(self) -> int:
-        """How many requests have no answer so far."""
+        """Number of requests without an answer so far."""
         return len(self._waiting)
 
     @property
@@ -126,165 +127,170 @@ class Desk:
 
     @property
     def room(self) -> bool:
-        """Whether one more request may come."""
-        return len(self._waiting) + self._replying < self._most and self._bytes < self._most_bytes
+        """Whether there is room for another request."""
+        return len(self._waiting) + self._replying < self._max_requests and self._bytes < self._max_bytes
 
-    def submit(self, request: Request, reply: Reply, size: int) -> None:
-        """Answer a request of so many bytes, now or later."""
+    def submit(self, request: ServiceRequest, reply: Reply, size: int) -> None:
+        """Answer a request by `reply`, now or later; `size` is the length of its line in bytes."""
         question = question_of(request)
-        key = text_of(question)
-        kept = self._kept(request, question, key)
-        if kept is not None:
-            reply(kept)
+        key = json_text(question)
+        stored = self._stored_answer(request, question, key)
+        if stored is not None:
+            reply(stored)
             return
         seconds = self._timeout if request.timeout is None else min(request.timeout, self._timeout)
         with self._changed:
-            flight = self._flights.get(key)
-            if flight is None:
-                flight = self._flights[key] = _Flight(key, question, request)
-                self._queue.append(flight)
+            computation = self._computations.get(key)
+            if computation is None:
+                computation = self._computations[key] = _Computation(key, question, request)
+                self._queue.append(computation)
                 self._changed.notify()
-            one = _Waiting(request, reply, monotonic() + seconds, seconds, flight, size)
-            flight.waiting.append(one)
-            self._waiting.add(one)
+            pending = _PendingRequest(request, reply, monotonic() + seconds, seconds, computation, size)
+            computation.waiting.append(pending)
+            self._waiting.add(pending)
             self._bytes += size
-            self._soonest = min(self._soonest, one.deadline)
+            self._soonest = min(self._soonest, pending.deadline)
 
     def cancel(self, id: str) -> bool:
-        """End the requests with this id; tell whether there were any."""
+        """End the requests with this id as JSON text; tell whether there were any."""
         with self._changed:
-            found = [one for one in self._waiting if one.request.id == id]
-        ended = [self._end(one, error_text("cancelled", "a cancel request has ended it")) for one in found]
+            matching = [pending for pending in self._waiting if pending.request.id == id]
+        ended = [self._end(pending, error_text("cancelled", "a cancel request has ended it")) for pending in matching]
         return any(ended)
 
     def expire(self) -> float:
-        """End the requests whose time has passed, and return in how many seconds to call this again (or `inf`)."""
+        """End the requests whose time limit has passed; return the seconds until the next time limit, or `inf`."""
         now = monotonic()
         if now >= self._soonest:
             with self._changed:
-                late = [one for one in self._waiting if one.deadline <= now]
-                self._soonest = min((one.deadline for one in self._waiting if one.deadline > now), default=inf)
-            for one in late:
-                self._end(one, error_text("timeout", f"no answer within {one.seconds:g} s"))
+                late = [pending for pending in self._waiting if pending.deadline <= now]
+                self._soonest = min(
+                    (pending.deadline for pending in self._waiting if pending.deadline > now), default=inf
+                )
+            for pending in late:
+                self._end(pending, error_text("timeout", f"no answer within {pending.seconds:g} s"))
         return self._soonest - now if self._waiting else inf
 
     def end_all(self, why: str) -> None:
-        """End all requests that are under way."""
+        """End all requests that are under way, with the message `why`."""
         with self._changed:
-            left = list(self._waiting)
-        for one in left:
-            self._end(one, error_text("cancelled", why))
+            unanswered = list(self._waiting)
+        for pending in unanswered:
+            self._end(pending, error_text("cancelled", why))
 
     def close(self) -> bool:
-        """Send the workers home; tell whether all went."""
+        """Stop the workers; tell whether all of them have ended."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        until = monotonic() + LEAVE_SECONDS
+        until = monotonic() + WORKER_EXIT_SECONDS
         for worker in self._workers:
             worker.join(max(0.0, until - monotonic()))
         return not any(worker.is_alive() for worker in self._workers)
 
     # ---- answers
 
-    def _kept(self, request: Request, question: dict[str, Any], key: str) -> str | None:
-        """Return the answer that was kept to a question, as text."""
+    def _stored_answer(self, request: ServiceRequest, question: dict[str, Any], key: str) -> str | None:
+        """Return the stored answer to a question as text, or None."""
         if self._store is None:
             return None
         with self._changed:
             member = self._recent.get(key)
         if member is None:
-            kept = self._store.get(question)
-            self._tell()
-            if kept is None or not is_answer(request.op, kept):
+            answer = self._store.get(question)
+            self._report_trouble()
+            if answer is None or not is_answer(request.op, answer):
                 return None
-            member = self._remember(key, kept)
+            member = self._remember(key, answer)
         return member
 
     def _remember(self, key: str, answer: Mapping[str, Any]) -> str:
-        """Hold an answer as text, for those who ask again, and return that."""
+        """Keep an answer as text in memory for equal requests, and return the text."""
         member = result_text({**answer, "cached": True})
         with self._changed:
             self._recent.put(key, member)
         return member
 
-    def _keep(self, question: dict[str, Any], answer: dict[str, Any]) -> None:
+    def _save(self, question: dict[str, Any], answer: dict[str, Any]) -> None:
         assert self._store is not None
         try:
             self._store.put(question, answer)
-            self._tell()
+            self._report_trouble()
         except Exception as error:
-            # Whoever asked has the answer; that the worker goes on is worth more than that it is kept.
+            # The requests have their answer already: the worker must go on even if the answer cannot be stored.
             failure_text(error, self._debug)
 
-    def _tell(self) -> None:
-        """Say on stderr, once, what is wrong with the store."""
+    def _report_trouble(self) -> None:
+        """Report a failure of the store on stderr, once."""
         trouble = self._store.trouble if self._store is not None else None
-        if trouble is not None and trouble != self._told:
-            self._told = trouble
+        if trouble is not None and trouble != self._reported:
+            self._reported = trouble
             print(f"rdmodel: {trouble}", file=sys.stderr)
 
-    def _end(self, one: _Waiting, member: str) -> bool:
-        """Answer a request unless it has been; work that nobody else waits for is left."""
+    def _end(self, pending: _PendingRequest, member: str) -> bool:
+        """Answer a request unless that has happened; abandon a computation that no other request waits for."""
         with self._changed:
-            if one not in self._waiting:
+            if pending not in self._waiting:
                 return False
-            self._forget(one)
-            one.flight.waiting.remove(one)
-            if not one.flight.waiting and self._flights.get(one.flight.key) is one.flight:
-                # Who asks the same from now on starts anew: this flight may have been left already.
-                del self._flights[one.flight.key]
+            self._remove(pending)
+            pending.computation.waiting.remove(pending)
+            if (
+                not pending.computation.waiting
+                and self._computations.get(pending.computation.key) is pending.computation
+            ):
+                # An equal request from now on starts a new computation: this one may have ended already.
+                del self._computations[pending.computation.key]
                 with suppress(ValueError):
-                    self._queue.remove(one.flight)
-        one.reply(member)
+                    self._queue.remove(pending.computation)
+        pending.reply(member)
         return True
 
-    def _forget(self, one: _Waiting) -> None:
-        self._waiting.discard(one)
-        self._bytes -= one.size
+    def _remove(self, pending: _PendingRequest) -> None:
+        self._waiting.discard(pending)
+        self._bytes -= pending.size
 
     # ---- the workers
 
     def _work(self) -> None:
-        while (flight := self._next()) is not None:
-            member, answer = self._answer(flight)
+        while (computation := self._next_computation()) is not None:
+            member, answer = self._answer(computation)
             if answer is not None and self._store is not None:
-                self._remember(flight.key, answer)
+                self._remember(computation.key, answer)
             with self._changed:
                 self._working -= 1
-                if self._flights.get(flight.key) is flight:
-                    del self._flights[flight.key]
-                waiting, flight.waiting = flight.waiting, []
+                if self._computations.get(computation.key) is computation:
+                    del self._computations[computation.key]
+                waiting, computation.waiting = computation.waiting, []
                 self._replying += len(waiting)
-                for one in waiting:
-                    self._forget(one)
-            for one in waiting:
-                one.reply(member)
+                for pending in waiting:
+                    self._remove(pending)
+            for pending in waiting:
+                pending.reply(member)
             with self._changed:
                 self._replying -= len(waiting)
             self._notify()
-            # Last, as nobody should wait for a disk.
+            # The answer is stored last, so that no request waits for the disk.
             if answer is not None and self._store is not None:
-                self._keep(flight.question, answer)
+                self._save(computation.question, answer)
 
-    def _next(self) -> _Flight | None:
-        """Wait for a question that somebody waits for; None: go home."""
+    def _next_computation(self) -> _Computation | None:
+        """Wait for a computation that a request waits for, and return it; return None when the service ends."""
         with self._changed:
             while True:
                 while self._queue:
-                    flight = self._queue.popleft()
-                    if flight.waiting:
+                    computation = self._queue.popleft()
+                    if computation.waiting:
                         self._working += 1
-                        return flight
+                        return computation
                 if self._closed:
                     return None
                 self._changed.wait()
 
-    def _answer(self, flight: _Flight) -> tuple[str, dict[str, Any] | None]:
-        """Return what the requests are answered, and the answer to keep, if there is one; never raises."""
+    def _answer(self, computation: _Computation) -> tuple[str, dict[str, Any] | None]:
+        """Return the text for the requests, and the answer to store, if there is one; never raise an error."""
         threads = self._threads or max(1, self._jobs // self._working)
         try:
-            answer = self._compute(flight.request, flight.look, threads)
+            answer = self._compute(computation.request, computation.check, threads)
             return result_text({**answer, "cached": False}), answer
         except _Left:
             return "", None

@@ -1,4 +1,4 @@
-"""`serve`: lines in, lines out, until the input ends, the reader of the answers is gone, or a signal comes."""
+"""Serve requests: read lines and write answers until the input ends, the output breaks or a signal comes."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from contextlib import contextmanager, suppress
 from math import ceil, inf
 from typing import Any
 
-from rdmodel.service.line_buffer import Lines
-from rdmodel.service.operations import compute, gpus, kernels
+from rdmodel.service.line_buffer import LineBuffer
+from rdmodel.service.operations import compute, list_gpus, list_kernels
 from rdmodel.service.protocol import (
-    MOST_BATCH,
-    MOST_BYTES,
-    VERSION,
+    MAX_BATCH_REQUESTS,
+    MAX_LINE_BYTES,
+    PROTOCOL_VERSION,
     Decoder,
     Refusal,
     answer_text,
     failure_text,
+    json_text,
     result_text,
-    text_of,
 )
-from rdmodel.service.requests import Request, read_request
-from rdmodel.service.scheduler import Desk, Reply, Store
+from rdmodel.service.requests import ServiceRequest, read_request
+from rdmodel.service.scheduler import AnswerStore, Reply, RequestScheduler
 from rdmodel.version import __version__
 
-CHUNK = 1 << 16
-"""Bytes that are read at a time."""
+PIPE_READ_BYTES = 1 << 16
+"""Number of bytes read at a time."""
 
-GRACE = 2.0
-"""Seconds after a signal until the process ends, whatever it waits for."""
+EXIT_SECONDS_AFTER_SIGNAL = 2.0
+"""Time after a signal until the process ends, whatever it waits for."""
 
-SWITCH = 0.0005
-"""Seconds after which a thread that computes in Python lets another one go on, such as the one that reads."""
+THREAD_SWITCH_SECONDS = 0.0005
+"""Time after which a computing thread yields to another thread, such as the one that reads."""
 
 
 class Service:
-    """One service: reads requests from the file descriptor `source` and writes answers to `sink`.
+    """A service that reads requests from the file descriptor `source` and writes answers to `sink`.
 
-    `store` keeps answers (None: nothing is kept), `jobs` requests are computed at a time, each by `threads` threads
-    (None: by all that have nothing else to do), `timeout` is the most seconds for a request, `queue` the most
-    requests under way. When they are that many, reading stops until one is answered, or, if `busy`, further ones
-    are refused. After `run`, `idle` tells whether all threads have ended.
+    Answers are stored in `store`, if there is one. Up to `jobs` requests are computed at a time, each by `threads`
+    threads (None: the idle ones are shared out). A request may take `timeout` seconds. While `queue` requests are
+    under way, reading pauses, or with `busy`, further requests are refused. After `run`, `idle` tells whether all
+    threads have ended.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Service:
         source: int,
         sink: int,
         *,
-        store: Store | None = None,
+        store: AnswerStore | None = None,
         jobs: int = 1,
         threads: int | None = None,
         timeout: float = inf,
@@ -63,37 +63,37 @@ class Service:
         compute: Callable[..., dict[str, Any]] = compute,
     ) -> None:
         self._source, self._debug, self._busy = source, debug, busy
-        self._limits = {"jobs": jobs, "queue": queue, "line_bytes": MOST_BYTES, "batch": MOST_BATCH}
+        self._limits = {"jobs": jobs, "queue": queue, "line_bytes": MAX_LINE_BYTES, "batch": MAX_BATCH_REQUESTS}
         self._wake, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         self._sink = _Sink(sink, self.wake)
         self._decoder = Decoder()
-        self._lines = Lines(MOST_BYTES)
+        self._lines = LineBuffer(MAX_LINE_BYTES)
         self._ended = False
         self._signal: int | None = None
         self.idle = True
-        self._desk = Desk(
+        self._scheduler = RequestScheduler(
             compute,
             store,
             jobs=jobs,
             threads=threads,
             timeout=timeout,
-            most=queue,
+            max_requests=queue,
             notify=self.wake,
             debug=debug,
         )
 
     def run(self) -> int:
-        """Serve until the end; return the status to exit with, 128 and its number after a signal.
+        """Serve until the end, and return the exit status: 0, or 128 plus the number of a signal.
 
-        Raises `OSError` if the input cannot be read or the output not be written.
+        Raises `OSError` if reading the input or writing the output fails.
         """
-        with _signals(self._on_signal), _switching(SWITCH):
+        with _signals(self._on_signal), _switching(THREAD_SWITCH_SECONDS):
             try:
                 self._serve()
             finally:
-                self._desk.end_all("the service ends")
-                self.idle = self._desk.close()
+                self._scheduler.end_all("the service ends")
+                self.idle = self._scheduler.close()
         if self._signal is not None:
             return 128 + self._signal
         if self._sink.broken is not None:
@@ -101,8 +101,8 @@ class Service:
         return 0
 
     def wake(self) -> None:
-        """Have the thread that reads look at what has changed; safe in any thread."""
-        # A full pipe wakes it as well.
+        """Wake the reading thread, so that it checks for changes; may be called in any thread."""
+        # A full pipe wakes the thread as well.
         with suppress(BlockingIOError):
             os.write(self._waker, b".")
 
@@ -110,7 +110,7 @@ class Service:
         self._signal = number
         self.wake()
 
-    # ---- the thread that reads
+    # ---- the reading thread
 
     def _serve(self) -> None:
         poll = select.poll()
@@ -118,26 +118,26 @@ class Service:
         reading = False
         while self._signal is None and self._sink.broken is None:
             while len(self._lines) and self._room:
-                self._take(self._lines.next())
-            if self._ended and not len(self._lines) and self._desk.idle:
+                self._handle_line(self._lines.next())
+            if self._ended and not len(self._lines) and self._scheduler.idle:
                 return
             if reading != (wanted := not self._ended and not len(self._lines)):
                 (poll.register if wanted else poll.unregister)(*(self._source, select.POLLIN)[: 1 + wanted])
                 reading = wanted
-            patience = self._desk.expire()
+            patience = self._scheduler.expire()
             for fd, _ in poll.poll(None if patience == inf else ceil(1000 * max(0.0, patience))):
                 if fd == self._wake:
-                    os.read(self._wake, CHUNK)
+                    os.read(self._wake, PIPE_READ_BYTES)
                 else:
                     self._read()
 
     @property
     def _room(self) -> bool:
-        return self._signal is None and self._sink.broken is None and (self._busy or self._desk.room)
+        return self._signal is None and self._sink.broken is None and (self._busy or self._scheduler.room)
 
     def _read(self) -> None:
         try:
-            data = os.read(self._source, CHUNK)
+            data = os.read(self._source, PIPE_READ_BYTES)
         except BlockingIOError:
             return
         if data:
@@ -146,33 +146,33 @@ class Service:
             self._lines.end()
             self._ended = True
 
-    def _take(self, line: bytes | None) -> None:
-        """Answer a line, now or later; whatever is wrong with it, the service goes on."""
+    def _handle_line(self, line: bytes | None) -> None:
+        """Answer a line, now or later; a mistake in it becomes an answer."""
         try:
             if line is None:
-                raise Refusal("too_large", f"the line is longer than {MOST_BYTES} bytes")
+                raise Refusal("too_large", f"the line is longer than {MAX_LINE_BYTES} bytes")
             if not line.strip(b" \t\r"):
                 return
             value = self._decoder.decode(line)
             if isinstance(value, list):
-                self._take_batch(value, len(line))
+                self._handle_batch(value, len(line))
             else:
-                self._handle(value, self._sink.write, len(line))
+                self._handle_request(value, self._sink.write, len(line))
         except Exception as error:
             id = error.id if isinstance(error, Refusal) else "null"
             self._sink.write(answer_text(id, failure_text(error, self._debug)))
 
-    def _take_batch(self, values: list[Any], size: int) -> None:
+    def _handle_batch(self, values: list[Any], size: int) -> None:
         if not values:
-            raise Refusal("invalid_request", "[]: a batch holds at least one request")
-        if len(values) > MOST_BATCH:
-            raise Refusal("too_large", f"a batch of {len(values)} requests; at most {MOST_BATCH} come at a time")
+            raise Refusal("invalid_request", "[]: a batch must hold at least one request")
+        if len(values) > MAX_BATCH_REQUESTS:
+            raise Refusal("too_large", f"a batch of {len(values)} requests; the maximum is {MAX_BATCH_REQUESTS}")
         batch = _Batch(len(values), self._sink.write)
         for at, value in enumerate(values):
-            self._handle(value, batch.place(at), size // len(values))
+            self._handle_request(value, batch.writer(at), size // len(values))
 
-    def _handle(self, value: Any, write: Callable[[str], None], size: int) -> None:
-        """Answer one request by one call of `write`, now or later."""
+    def _handle_request(self, value: Any, write: Callable[[str], None], size: int) -> None:
+        """Answer a request by one call of `write`, now or later."""
         id = "null"
         try:
             request = read_request(value)
@@ -186,25 +186,34 @@ class Service:
             member = failure_text(error, self._debug)
         write(answer_text(id, member))
 
-    def _submit(self, request: Request, reply: Reply, size: int) -> None:
-        if self._busy and not self._desk.room:
-            raise Refusal("busy", f"{self._desk.under_way} requests are under way; wait for one of them")
-        self._desk.submit(request, reply, size)
+    def _submit(self, request: ServiceRequest, reply: Reply, size: int) -> None:
+        if self._busy and not self._scheduler.room:
+            raise Refusal(
+                "busy",
+                f"{self._scheduler.under_way} requests are under way; send this one again when one of them is answered",
+            )
+        self._scheduler.submit(request, reply, size)
 
-    def _answer(self, request: Request) -> dict[str, Any]:
-        """Return the answer to a request that takes no time."""
+    def _answer(self, request: ServiceRequest) -> dict[str, Any]:
+        """Return the answer to a request that needs no computation."""
         if request.op == "gpus":
-            return gpus(request.fields)
+            return list_gpus(request.fields)
         if request.op == "kernels":
-            return kernels()
+            return list_kernels()
         if request.op == "cancel":
-            return {"found": self._desk.cancel(text_of(request.fields["request"]))}
-        under_way = {"under_way": self._desk.under_way}
-        return {"service": "rdmodel", "version": __version__, "protocol": VERSION, **under_way, "limits": self._limits}
+            return {"found": self._scheduler.cancel(json_text(request.fields["request"]))}
+        under_way = {"under_way": self._scheduler.under_way}
+        return {
+            "service": "rdmodel",
+            "version": __version__,
+            "protocol": PROTOCOL_VERSION,
+            **under_way,
+            "limits": self._limits,
+        }
 
 
 class _Batch:
-    """Answers to a batch, written as one line when there are all."""
+    """The answers to a batch, written as one line when all of them are there."""
 
     def __init__(self, count: int, write: Callable[[str], None]) -> None:
         self._answers = [""] * count
@@ -212,8 +221,8 @@ class _Batch:
         self._write = write
         self._lock = threading.Lock()
 
-    def place(self, at: int) -> Callable[[str], None]:
-        """Return what takes the answer to request `at`."""
+    def writer(self, at: int) -> Callable[[str], None]:
+        """Return the function that takes the answer to request number `at`."""
 
         def put(answer: str) -> None:
             with self._lock:
@@ -227,7 +236,7 @@ class _Batch:
 
 
 class _Sink:
-    """Where answers go: whole lines, from any thread. After an error, `broken`, nothing is written any more."""
+    """The output of the service, which takes whole lines from any thread; after an error, `broken`, it drops them."""
 
     def __init__(self, fd: int, on_broken: Callable[[], None]) -> None:
         self._fd, self._on_broken = fd, on_broken
@@ -235,7 +244,7 @@ class _Sink:
         self.broken: OSError | None = None
 
     def write(self, line: str) -> None:
-        """Write a line; waits while the reader of the answers does not read."""
+        """Write a line; wait while the pipe is full."""
         data = memoryview(f"{line}\n".encode("ascii"))
         with self._lock:
             while data and self.broken is None:
@@ -254,16 +263,16 @@ class _Sink:
 
 @contextmanager
 def _signals(handle: Callable[[int], None]) -> Iterator[None]:
-    """Have SIGINT and SIGTERM handled; a second one, or `GRACE` seconds, ends the process as it is."""
+    """Pass SIGINT and SIGTERM to `handle`; a second signal, or a timer, then ends the process at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def on_signal(number: int, _frame: Any) -> None:
-        for one in numbers:
-            signal.signal(one, signal.SIG_DFL)
-        # A write to a pipe that nobody reads would wait for ever.
-        timer = threading.Timer(GRACE, os._exit, (128 + number,))
+        for handled in numbers:
+            signal.signal(handled, signal.SIG_DFL)
+        # Without a timer, a write to a pipe that nobody reads would wait for ever.
+        timer = threading.Timer(EXIT_SECONDS_AFTER_SIGNAL, os._exit, (128 + number,))
         timer.daemon = True
         timer.start()
         timers.append(timer)
@@ -283,6 +292,7 @@ def _signals(handle: Callable[[int], None]) -> Iterator[None]:
 
 @contextmanager
 def _switching(seconds: float) -> Iterator[None]:
+    """Switch between threads after this time."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(seconds)
     try:

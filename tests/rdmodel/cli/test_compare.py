@@ -16,7 +16,7 @@ import pytest
 import rdmodel as rd
 import tracegen
 from rdmodel import presets
-from rdmodel.cli import comparing, progress_line
+from rdmodel.cli import compare_command, progress_line
 from rdmodel.common.progress import stage
 from rdmodel.comparison.compare import DEFINITIONS
 from rdmodel.errors import SimulationError
@@ -146,9 +146,9 @@ def test_every_option_reaches_the_simulator_and_the_model(run):
 
 def test_a_check_is_passed_on(run, monkeypatch):
     seen = []
-    compare = comparing.compare
+    compare = compare_command.compare
     monkeypatch.setattr(
-        comparing, "compare", lambda *a, **given: [seen.append(given["check"]), compare(*a, **given)][1]
+        compare_command, "compare", lambda *a, **given: [seen.append(given["check"]), compare(*a, **given)][1]
     )
     run("compare", "atax.1", *SMALL, "--check")
     run("compare", "atax.1", *SMALL)
@@ -222,14 +222,14 @@ def test_a_suite_is_compared_at_its_sizes_and_can_be_cut_to_some_kernels(run, mo
     ],
 )
 def test_what_is_finished_comes_out_even_if_the_rest_cannot(run, monkeypatch, form, stop, status, said):
-    compare = comparing.compare
+    compare = compare_command.compare
 
     def stopping(trace, *given, **options):
         if trace.launch.kernel == "bicg.1":
             raise stop
         return compare(trace, *given, **options)
 
-    monkeypatch.setattr(comparing, "compare", stopping)
+    monkeypatch.setattr(compare_command, "compare", stopping)
     found, out, err = run("compare", "atax.1", "bicg.1", "atax.2", *SMALL, form)
     assert (found, err) == (status, f"rdmodel: error: {said}\n")
     if form == "--json":
@@ -251,7 +251,7 @@ BAD = {
     "compare gone.trc": "gone.trc: no such file",
     "compare --suite polibench": "did you mean 'polybench'",
     "compare --suite polybench atax.3": "unknown kernel of the suite polybench: 'atax.3'; did you mean 'atax.",
-    "compare --suite polybench atax.1 --param NX=4": "--param: --suite polybench is a suite, which says the sizes",
+    "compare --suite polybench atax.1 --param NX=4": "--param: --suite polybench is a suite, which has its own sizes",
     "compare --suite polybench --block 32": "--block: --suite polybench is a suite",
     "compare --suite polybench --kernel k": "--kernel: --suite polybench is a suite",
     "compare atax.1 --definition papr": "did you mean 'paper'",
@@ -295,7 +295,7 @@ def test_a_mistake_gives_status_2_and_one_clear_line_before_the_work(run, monkey
 
 def test_without_matplotlib_a_plot_is_refused_before_the_work(run, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr(comparing, "compare", None)
+    monkeypatch.setattr(compare_command, "compare", None)
     status, out, err = run("compare", "atax.1", "--plot", str(tmp_path / "a.svg"))
     assert (status, out) == (2, "")
     assert "pip install 'rdmodel[plot]'" in err
@@ -323,8 +323,8 @@ def test_progress_is_a_bar_over_kernels_and_is_wiped(run, monkeypatch):
 
 
 def test_the_bar_grows_from_kernel_to_kernel():
-    bar = comparing.Bar(2)
-    bar.name = "atax.1"
+    bar = compare_command.KernelProgress(2)
+    bar.kernel = "atax.1"
     lengths = []
     for kernel in range(2):
         bar.finished = kernel
@@ -333,7 +333,7 @@ def test_the_bar_grows_from_kernel_to_kernel():
             told(0, 4)
             told(4, 4)
     assert lengths == sorted(lengths)
-    assert (lengths[0], lengths[-1]) == (0, comparing.BAR)
+    assert (lengths[0], lengths[-1]) == (0, progress_line.BAR_WIDTH)
 
 
 def test_asking_for_help_loads_no_numpy():

@@ -64,10 +64,10 @@ def test_the_report_has_the_numbers_of_the_result(run, gemm):
     assert whole(loads["all"][0]) == gemm.accesses
     assert whole(loads["first touches"][0]) == gemm.first_touches
     assert [whole(loads["re-references"][i]) for i in (0, 2)] == [gemm.unbounded.total, gemm.bounded.total]
-    for name, label in text_locality.CLASSES.items():
+    for name, label in text_locality.CLASS_LABELS.items():
         count, _, hits, _ = loads[label.strip()]
         assert (whole(count), whole(hits)) == (getattr(gemm.unbounded, name), getattr(gemm.bounded, name))
-    for name, label in text_locality.NAMES.items():
+    for name, label in text_locality.LINE_TYPE_LABELS.items():
         count, _, uses, *mean = found["lines"][label]
         assert (whole(count), whole(uses)) == (getattr(gemm.lines, name), gemm.reuse_distances[name].total)
         assert mean == ([f"{gemm.reuse_distances[name].mean:,.1f}"] if gemm.reuse_distances[name].total else [])
@@ -76,7 +76,7 @@ def test_the_report_has_the_numbers_of_the_result(run, gemm):
     for load in gemm.loads:
         count, _, lines, kind, _, concentration = found["load at pc"][str(load.pc)]
         assert (whole(count), whole(lines)) == (load.accesses, load.lines.total)
-        assert (kind, concentration) == (text_locality.NAMES[load.dominant], f"{load.concentration:.2f}")
+        assert (kind, concentration) == (text_locality.LINE_TYPE_LABELS[load.dominant], f"{load.concentration:.2f}")
     assert whole(found["L1 evictions"]["cross-block"][0]) == gemm.simulation.contention.cross_block
     assert f"access pattern similarity {gemm.similarity:.2f}" in out
 
@@ -92,7 +92,7 @@ def test_shares_of_a_table_add_up(run):
 
 def test_lines_that_nobody_uses_again_have_no_distances():
     trace = tracegen.trace(lambda k, A: k.load(A, k.x), grid=1, block=64, arrays={"A": 64})
-    report = text_locality.locality(rd.locality(trace))
+    report = text_locality.format_locality(rd.locality(trace))
     assert "no line is used again on its SM" in report
     assert "reuse distance" not in report
 
@@ -102,7 +102,7 @@ def test_a_load_that_brings_no_line_has_a_dash():
         k.load(A, k.x)
         k.load(A, k.x)
 
-    report = text_locality.locality(rd.locality(tracegen.trace(twice, grid=1, block=32, arrays={"A": 32})))
+    report = text_locality.format_locality(rd.locality(tracegen.trace(twice, grid=1, block=32, arrays={"A": 32})))
     assert re.search(r"^    \d+ +1 +100\.00 % +0  - +1\.00$", report, re.M)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rdmodel as rd
-from rdmodel.cli import commands
+from rdmodel.cli import predict_command
 from rdmodel.trace import ALL_NEEDS, Launch, Segment
 from tests.support.random_traces import ProgramTrace
 
@@ -286,7 +286,7 @@ def test_the_limit_ends_with_the_command_however_it_ends(run, wide, monkeypatch,
         raise error
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    monkeypatch.setattr(commands, "predict", fail)
+    monkeypatch.setattr(predict_command, "predict", fail)
     if error is RuntimeError:
         with pytest.raises(RuntimeError):
             run("predict", wide, "--memory", "8G")
@@ -306,10 +306,10 @@ def test_kernels_that_are_made_on_demand_have_a_budget_too(run):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--jobs", "2"], "jobs=2: with --memory one SM or seed is modelled at a time"),
-        (["--l2"], "l2: what it needs is not known before, so not with --memory"),
-        (["--sample-sms", "2"], "sample_sms: what a sample needs is not known before, so not with --memory"),
-        (["--sample-blocks", "0.5"], "sample_blocks: what a sample needs is not known before, so not with --memory"),
+        (["--jobs", "2"], "jobs=2: must be 1 with --memory"),
+        (["--l2"], "l2 cannot be combined with --memory"),
+        (["--sample-sms", "2"], "sample_sms cannot be combined with --memory"),
+        (["--sample-blocks", "0.5"], "sample_blocks cannot be combined with --memory"),
     ],
 )
 def test_what_cannot_be_promised_together_is_refused(options, message, capsys):

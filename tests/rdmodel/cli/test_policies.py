@@ -14,7 +14,7 @@ import pytest
 
 import rdmodel as rd
 import tracegen
-from rdmodel.cli import contesting, progress_line
+from rdmodel.cli import policies_command, progress_line
 from rdmodel.contests import contest as contest_module
 from rdmodel.errors import SimulationError
 from rdmodel.policies import INDEX_FUNCTIONS, PD, POLICIES, parse_policy
@@ -181,7 +181,7 @@ def test_progress_is_a_bar_over_runs_and_is_wiped(run, monkeypatch):
     lines = err.split("\r\x1b[K")[1:]
     assert lines[-1] == ""
     assert [re.fullmatch(r"\[(#*)\.*\] (\d) of 6 runs, \d+ s", line).groups() for line in lines[:-1]] == [
-        ("#" * (contesting.BAR_WIDTH * n // 6), str(n)) for n in range(1, 7)
+        ("#" * (progress_line.BAR_WIDTH * n // 6), str(n)) for n in range(1, 7)
     ]
 
 
@@ -204,7 +204,7 @@ def test_without_kernels_everything_is_listed_with_its_options_and_source(run):
         assert re.search(r"([Ss]ections?|table) \d", source)
         for option in " ".join(options).split():
             if not option.endswith("=..."):
-                given = ",".join(f"{required}=1" for required in contesting.text_contest.required_options(cls))
+                given = ",".join(f"{required}=1" for required in policies_command.text_contest.required_options(cls))
                 assert parse_policy(f"{name}:{given}{',' if given else ''}{option}") == parse_policy(
                     f"{name}:{given}" if given else name
                 )
@@ -385,7 +385,7 @@ BAD = {
     "policies --plot a.svg": "KERNEL_OR_FILE: is missing",
     "policies --suite polybenk": "did you mean 'polybench'",
     "policies --suite polybench gem": "unknown kernel of the suite polybench: 'gem'; did you mean 'gemm'",
-    "policies --suite polybench --param NI=4": "--param: --suite polybench is a suite, which says the sizes",
+    "policies --suite polybench --param NI=4": "--param: --suite polybench is a suite, which has its own sizes",
     "policy gemm": "did you mean 'policies'",
     "simulate gemm --policy swll:warps=1": "unknown policy 'swll'; did you mean 'swl'",
     "simulate gemm --policy swl": "policy 'swl': option 'warps' is missing",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import rdmodel as rd
-from rdmodel.reports import run as run_module
+from rdmodel.reports import build as build_module
 from rdmodel.reports.report import Report
 from tests.rdmodel.cli.test_cuda import ARGUMENTS, SAXPY, SHAPE
 from tests.support.html_page import Page
@@ -72,7 +72,7 @@ def test_the_command_beside_each_part_gives_its_numbers(run, report, changed):
         return found
 
     [info] = answers("Launch")
-    told = page.column("What was launched, and what its blocks ask of memory")
+    told = page.column("Launch and memory accesses")
     assert told["footprint"].startswith(f"{info['footprint']:,} bytes")
     assert told["load transactions"].startswith(f"{info['load_transactions']:,} ")
     assert numbers(page.column("Arrays", 3)) == [str(array["accesses"]) for array in info["arrays"]]
@@ -80,27 +80,27 @@ def test_the_command_beside_each_part_gives_its_numbers(run, report, changed):
         column = page.column("Load transactions at the L1", at)
         for name, value in (("all", plain["transactions"]), ("misses", plain["misses"]["total"])):
             assert float(column[name].replace(",", "")) == pytest.approx(value, abs=0.051)
-        behind = page.column("Requests at the L2, and DRAM traffic", at)
+        behind = page.column("Requests at the L2 and DRAM traffic", at)
         assert float(behind["bytes between L2 and DRAM"].replace(",", "")) == plain["l2"]["dram_bytes"]
         rows = page.tables[f"Misses with one component of the model switched off, definition {plain['definition']}"]
         assert [row[0] for row in rows[1:]] == [row["component"] for row in plain["ablation"]]
         for row, wanted in zip(rows[1:], plain["ablation"], strict=True):
             assert float(row[1].replace(",", "")) == pytest.approx(wanted["misses"], abs=0.051)
     assert page.commands["L2 and DRAM"] == page.commands["L1 prediction"]
-    rates = list(page.column("The same kernel on changed machines").values())[1:]
-    assert rates == [f"{100 * plain['miss_rate']:.2f} %" for plain in answers("What would help")]
+    rates = list(page.column("The same kernel on changed GPUs").values())[1:]
+    assert rates == [f"{100 * plain['miss_rate']:.2f} %" for plain in answers("Causes and remedies")]
     [mrc] = answers("Reuse distances")
     curve = {row[1].replace(",", ""): row[2] for row in page.tables["Miss-ratio curve"][1:]}
     for point in mrc["curve"]:
         assert curve[str(point["lines"])] == f"{100 * point['miss_ratio']:.2f} %"
     total = page.tables["Reuse distances"][1:]
     assert sum(int(row[1].replace(",", "")) for row in total) == mrc["transactions"]
-    [compared] = answers("Simulated")
+    [compared] = answers("Simulation")
     assert numbers(page.column("Time"))[0] == str(compared["simulation"]["cycles"])
     shares = page.column("Load transactions, simulated and predicted; errors in points", 2)
     assert shares["misses"] == f"{100 * compared['predicted']['hardware']['misses']:.2f} %"
-    [found] = answers("Who reuses whose lines")
-    reuse = numbers(page.column("Reuse, and how much of it the L1s serve"))
+    [found] = answers("Locality")
+    reuse = numbers(page.column("Load transactions and hits by last access to their line"))
     assert reuse == [str(found["first_touches"]), *map(str, found["unbounded"].values())]
 
 
@@ -120,7 +120,7 @@ def test_json_has_what_the_page_shows(run):
 
 def test_several_kernels_and_launches_stand_on_one_page(run, report, tmp_path):
     page = report("atax.1", "bicg.1", *SMALL, "--no-ablation", "--no-what-if")
-    assert [row[0] for row in page.tables["L1 miss rates, and how the misses divide"]] == ["kernel", "atax.1", "bicg.1"]
+    assert [row[0] for row in page.tables["L1 miss rates, and misses by cause"]] == ["kernel", "atax.1", "bicg.1"]
     (tmp_path / "saxpy.ptx").write_text(SAXPY)
     launch = "[[launch]]\ngrid = 4\nargs = { a = 2.0 }\n"
     file = tmp_path / "two.toml"
@@ -129,7 +129,7 @@ def test_several_kernels_and_launches_stand_on_one_page(run, report, tmp_path):
         f"{launch}{launch}"
     )
     page = report(str(file))
-    assert len(page.tables["L1 miss rates, and how the misses divide"]) == 3
+    assert len(page.tables["L1 miss rates, and misses by cause"]) == 3
     assert page.commands["Launch"] == [f"rdmodel info {file} --launch 2"]
     assert [text for _, text in page.headings if text.endswith(", launch 2")] == [f"{file}: saxpy, launch 2"]
 
@@ -152,7 +152,7 @@ def test_a_program_is_reported_with_its_arguments(run, report, tmp_path):
 def test_a_recorded_trace_is_summarised_whole(run, report, tmp_path):
     run("trace", "atax.1", *SMALL, "--all", "-o", str(tmp_path / "t.trc"))
     page = report(str(tmp_path / "t.trc"), "--sms", "4")
-    assert page.column("What was launched, and what its blocks ask of memory")["blocks counted below"] == "8 of 8"
+    assert page.column("Launch and memory accesses")["blocks in the counts below"] == "8 of 8"
     assert "SM 0 of 4, 2 of 8 blocks" in page.text
     for command in (line for lines in page.commands.values() for line in lines):
         assert run(*shlex.split(command)[1:])[0] == 0, command
@@ -164,7 +164,7 @@ def test_a_name_in_a_recorded_trace_is_no_markup(run, report, tmp_path):
     (tmp_path / "<b>.txt").write_text("".join(lines))
     page = report(str(tmp_path / "<b>.txt"), "--simulate")
     assert not {"script", "b"} & set(page.tags)
-    assert page.headings[0][1].endswith("<script>alert(1)</script>")
+    assert page.headings[0][1] == "Cache behaviour of <script>alert(1)</script> on gtx470-16k"
     assert any(text.startswith(f"{tmp_path}/<b>.txt: <script>") for level, text in page.headings if level == 2)
 
 
@@ -182,9 +182,9 @@ def test_a_name_in_a_recorded_trace_is_no_markup(run, report, tmp_path):
         (["-o", "a.html", "--what-if", "l1.sise=1"], "unknown key 'l1.sise'; did you mean 'l1.size'"),
         (["-o", "a.html", "--what-if", "l1.size=48K"], "l1.index='fermi': is defined for 32 or 64 sets"),
         (["-o", "a.html", "--what-if", "l1"], "'l1' is not name=value"),
-        (["-o", "a.html", "--what-if", "sms=2", "--no-what-if"], "--no-what-if: not together with --what-if"),
-        (["-o", "a.html", "--memory", "2G", "--simulate"], "simulate: what the locality needs is not known before"),
-        (["-o", "a.html", "--memory", "2G", "--l2"], "l2: what it needs is not known before"),
+        (["-o", "a.html", "--what-if", "sms=2", "--no-what-if"], "--no-what-if cannot be combined with --what-if"),
+        (["-o", "a.html", "--memory", "2G", "--simulate"], "simulate cannot be combined with --memory"),
+        (["-o", "a.html", "--memory", "2G", "--l2"], "l2 cannot be combined with --memory"),
         (["-o", "a.html", "--memory", "2M"], "rdmodel itself takes"),
         (["-o", "a.html", "--param", "NZ=3"], "unknown size of atax.1 'NZ'"),
     ],
@@ -192,7 +192,7 @@ def test_a_name_in_a_recorded_trace_is_no_markup(run, report, tmp_path):
 def test_a_mistake_is_one_line_before_any_work(run, tmp_path, monkeypatch, argv, said):
     monkeypatch.chdir(tmp_path)
     Path("old.html").write_text("old")
-    monkeypatch.setattr(run_module, "predict", None)
+    monkeypatch.setattr(build_module, "predict", None)
     status, out, err = run("report", "atax.1", *argv)
     assert (status, out) == (2, "")
     assert said in err
@@ -212,7 +212,7 @@ def test_matplotlib_is_not_needed(report, monkeypatch):
 
 
 def test_other_commands_do_not_load_it():
-    code = "import sys, rdmodel.cli.commands; print([name for name in sys.modules if 'rdmodel.reports' in name])"
+    code = "import sys, rdmodel.cli.predict_command; print([name for name in sys.modules if 'rdmodel.reports' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

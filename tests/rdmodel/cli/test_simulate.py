@@ -14,7 +14,7 @@ import pytest
 
 import rdmodel as rd
 import tracegen
-from rdmodel.cli import commands, progress_line
+from rdmodel.cli import progress_line, simulate_command
 from rdmodel.errors import SimulationError
 from tests.rdmodel.cli.test_cuda import ARGUMENTS, SAXPY, SHAPE
 from tests.rdmodel.model.test_cores_against_reference import make_trace
@@ -158,9 +158,9 @@ def test_every_option_reaches_the_simulator(run):
 
 def test_check_and_allocate_are_what_they_are_short_for(run, monkeypatch):
     seen = []
-    simulate = commands.simulate
+    simulate = simulate_command.simulate
     monkeypatch.setattr(
-        commands, "simulate", lambda *a, **given: [seen.append(given["check"]), simulate(*a, **given)][1]
+        simulate_command, "simulate", lambda *a, **given: [seen.append(given["check"]), simulate(*a, **given)][1]
     )
     _, short, _ = run("simulate", "atax.1", *SMALL, "--check", "--allocate", "fill", "--csv")
     _, long, _ = run("simulate", "atax.1", *SMALL, "--set", "l1.allocate=fill", "--csv")
@@ -269,7 +269,7 @@ def test_a_run_that_cannot_go_on_gives_status_1(run, monkeypatch):
     def fail(*_, **__):
         raise SimulationError("atax.1, cycle 7: nothing can happen any more: SM 0 waits")
 
-    monkeypatch.setattr(commands, "simulate", fail)
+    monkeypatch.setattr(simulate_command, "simulate", fail)
     status, out, err = run("simulate", "atax.1", *SMALL)
     assert (status, out) == (1, "")
     assert err == "rdmodel: error: atax.1, cycle 7: nothing can happen any more: SM 0 waits\n"

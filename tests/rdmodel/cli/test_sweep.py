@@ -18,8 +18,8 @@ import pytest
 
 import rdmodel as rd
 import tracegen
-from rdmodel.cli import sweeping
-from rdmodel.cli.text_sweep import REASONS
+from rdmodel.cli.progress_line import bar_progress
+from rdmodel.cli.text_sweep import MAX_REASONS
 from rdmodel.gpu.overrides import override
 from rdmodel.sweeps import sweep as sweep_module
 from tests.rdmodel.cli.test_simulate import SIZES, SMALL
@@ -95,8 +95,8 @@ def test_many_reasons_are_cut_and_the_csv_has_all(run):
     _, out, _ = run(
         "sweep", "atax.1", *SMALL, "--index", "linear", "--vary", "ways=" + ",".join(map(str, range(1, 41)))
     )
-    assert out.count("cannot be run") == REASONS
-    assert out.endswith(f"and {40 - 6 - REASONS} more (--csv has all)\n")
+    assert out.count("cannot be run") == MAX_REASONS
+    assert out.endswith(f"and {40 - 6 - MAX_REASONS} more (--csv has all)\n")
 
 
 def test_each_engine_has_columns_of_its_own(run):
@@ -239,7 +239,7 @@ def test_an_interruption_says_what_is_kept(run, monkeypatch, more):
     monkeypatch.setattr(sweep_module, "try_point", stopping)
     status, out, err = run("sweep", "atax.1", *SMALL, *VARY, *more)
     assert (status, out) == (130, "")
-    what = "are lost: without a cache nothing is kept" if more else "are kept: run it again to go on"
+    what = "are lost: they were not stored" if more else "are stored: run the command again to continue"
     assert err == f"rdmodel: 4 of 6 points {what}\nrdmodel: error: interrupted\n"
 
 
@@ -256,7 +256,7 @@ def test_ctrl_c_ends_a_command_at_once_and_the_same_command_goes_on(tmp_path):
         out, err = command.communicate(timeout=60)
     assert (command.returncode, out) == (130, "")
     told = re.fullmatch(
-        r"rdmodel: (\d+) of 10 points are kept: run it again to go on\nrdmodel: error: interrupted\n", err
+        r"rdmodel: (\d+) of 10 points are stored: run the command again to continue\nrdmodel: error: interrupted\n", err
     )
     assert told
     done = subprocess.run([*argv, "--json", "--jobs", "1"], check=True, **pipes)
@@ -279,9 +279,9 @@ BAD = {
     "sweep gemm --vary l1.ways=4 --set l1.ways=2,4": "--set l1.ways: is given twice",
     "sweep gemm --vary ways=4 --vary l1_ways=2": "l1_ways: is another name of ways",
     "sweep gemm --vary sched=gtoo": "unknown value for sched: 'gtoo'; did you mean 'gto'",
-    "sweep gemm --vary sched=gto --sched lrr": "--vary sched: --sched is given, too",
-    "sweep gemm --vary sigma=1,2 --latency 100:5": "--vary sigma: --latency is given, too",
-    "sweep gemm --vary gpu=gtx470-16k --gpu k40c-16k": "--vary gpu: --gpu is given, too",
+    "sweep gemm --vary sched=gto --sched lrr": "--vary sched: cannot be combined with --sched",
+    "sweep gemm --vary sigma=1,2 --latency 100:5": "--vary sigma: cannot be combined with --latency",
+    "sweep gemm --vary gpu=gtx470-16k --gpu k40c-16k": "--vary gpu: cannot be combined with --gpu",
     "sweep gemm --gpu gtx470-16k,gtx47": "unknown GPU 'gtx47'; did you mean",
     "sweep gemm --vary index=linnear": "unknown index function 'linnear'",
     "sweep gemm --vary policies=pd": "policies: cannot be varied by a sweep; rdmodel.contest",
@@ -332,6 +332,6 @@ def test_other_commands_do_not_load_sweeps(run):
 
 
 def test_the_bar_says_how_many_points_are_finished():
-    bar = sweeping.Bar("sweep")
+    bar = bar_progress("points")
     assert bar.describe(3, 12) == "[######..................] 3 of 12 points"
     assert bar.describe(0, 0) == "[........................] 0 of 0 points"

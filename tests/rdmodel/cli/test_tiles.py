@@ -132,7 +132,7 @@ def test_the_machine_can_be_changed(run):
 
 def test_an_answer_is_kept_and_the_same_the_next_time(run, cache, monkeypatch):
     first = asked(run, *ASK, "--json")
-    monkeypatch.setattr("rdmodel.cli.tiling.compute", lambda *_: pytest.fail("is kept"))
+    monkeypatch.setattr("rdmodel.cli.tiles_command.compute", lambda *_: pytest.fail("is kept"))
     assert asked(run, *ASK, "--json") == first
     assert "given up early" in asked(run, *ASK, "--top", "5")
     with Answers() as answers:
@@ -147,7 +147,7 @@ def test_the_service_has_the_same_question(run, monkeypatch):
         assert answers.get(question_of(read_request({"op": "rank", **fields}))) == json.loads(first)
         assert answers.get(question_of(read_request({"op": "rank", **fields, "top": 4}))) is None
     made_up = {"kernel": "mvt.1", "gpu": "gtx470-16k", "objective": "dram_bytes", "tiles": [], "infeasible": []}
-    monkeypatch.setattr("rdmodel.cli.tiling.compute", lambda *_: made_up)
+    monkeypatch.setattr("rdmodel.cli.tiles_command.compute", lambda *_: made_up)
     asked(run, "tiles", "mvt.1", "--tile", "block=32,64", "--json", "--top", "1")
     with Answers() as answers:
         bare = {"op": "rank", "kernel": "mvt.1", "tiles": {"block": [[32], [64]]}}
@@ -230,7 +230,7 @@ MISTAKES = {
     "gemm.tiled --tile TI=8 --param NI=4611686018427387904": "blocks are allowed",
     "gemm.tiled --tile TI=8 --param NK=4611686018427387904": "end beyond address 2^63",
     f"gemm.tiled --tile TI={','.join(map(str, range(1, 100)))} --tile TJ={','.join(map(str, range(1, 100)))}": (
-        "there are more than 4096"
+        "has more than 4096 tiles"
     ),
 }
 
@@ -247,7 +247,9 @@ def test_a_file_that_holds_no_loop_nest_is_refused(run, tmp_path):
     trace, broken = tmp_path / "a.trc", tmp_path / "a.json"
     trace.write_text("x")
     broken.write_text("{")
-    assert "tiles are of a kernel's name or a loop nest in a .json file" in run("tiles", str(trace), "--tile", "T=8")[2]
+    assert (
+        "must be the name of a kernel, or a .json file with a loop nest" in run("tiles", str(trace), "--tile", "T=8")[2]
+    )
     status, _, err = run("tiles", str(broken), "--tile", "T=8")
     assert status == 2
     assert "a.json" in err

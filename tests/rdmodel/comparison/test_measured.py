@@ -211,9 +211,9 @@ def test_a_trace_is_matched_by_its_kernels_name(run, tmp_path):
         (["--ncu", "no.csv"], "no.csv: cannot be read: No such file or directory"),
         ([*NCU], "atax.2: is not in the Nsight Compute report, which holds void atax_kernel1"),
         ([*NCU, "--ncu-kernel", "a", "--ncu-kernel", "b"], "--ncu-kernel: 2 patterns for 1 kernels; give one for each"),
-        (["--ncu-kernel", "a"], "--ncu-kernel: picks from a report; --ncu FILE names it"),
-        (["--ncu-launch", "1"], "--ncu-launch: picks from a report; --ncu FILE names it"),
-        ([*NCU, "--plot", "x.svg"], "--plot: draws predicted against simulated rates; it does not go with --ncu"),
+        (["--ncu-kernel", "a"], "--ncu-kernel: needs a report to pick from; name it with --ncu FILE"),
+        (["--ncu-launch", "1"], "--ncu-launch: needs a report to pick from; name it with --ncu FILE"),
+        ([*NCU, "--plot", "x.svg"], "--plot cannot be combined with --ncu: it draws predicted against simulated rates"),
         (
             [*NCU, "--ncu-kernel", "*2", "--l1", "4K:4:16", "--index", "linear"],
             "l1.line=16: sectors of 32 bytes need lines of 32 to 1024",

@@ -284,6 +284,6 @@ def test_the_command_shows_the_l2_and_says_how_much_of_the_gpu_it_saw(capsys):
     assert "DRAM bytes" in everything
     assert "missing" not in everything
     assert main(arguments) == 0
-    assert "for 1 SM alone: what the others fetch and evict is missing" in capsys.readouterr().out
+    assert "for 1 SM alone: the requests of the other SMs are missing" in capsys.readouterr().out
     assert main([*arguments, "--csv"]) == 0
     assert "l2_dram_bytes" in capsys.readouterr().out

@@ -106,8 +106,8 @@ def test_a_rough_value_below_the_best_is_drawn(tmp_path):
     [
         (plain([]), "nothing to draw"),
         (plain([], [{"T": 8}]), "nothing to draw"),
-        (plain([(8, 1.0)]), "a heat map is of sizes by name"),
-        (plain([({}, 1.0)]), "a heat map is of sizes by name"),
+        (plain([(8, 1.0)]), "a heat map needs tiles with sizes by name"),
+        (plain([({}, 1.0)]), "a heat map needs tiles with sizes by name"),
         (
             plain(
                 [({"A": a, "T": 1, "U": u}, 1.0 + u) for a in range(17) for u in (1, 2)]
@@ -115,7 +115,7 @@ def test_a_rough_value_below_the_best_is_drawn(tmp_path):
             ),
             "17 panels",
         ),
-        (plain([({"T": [[1], [2]]}, 1.0)]), "sizes have to be"),
+        (plain([({"T": [[1], [2]]}, 1.0)]), "sizes must be numbers"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(tmp_path, ranking, named):

@@ -17,8 +17,8 @@ import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.reports import figures
+from rdmodel.reports.build import usual_what_ifs
 from rdmodel.reports.findings import findings
-from rdmodel.reports.run import usual_what_ifs
 from rdmodel.trace import ALL_NEEDS, ArrayInfo, Op
 from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
 from tests.support.html_page import SVG, Page
@@ -167,7 +167,7 @@ def test_an_observer_and_sectors_do_not_go_together():
 
 
 def test_the_page_is_sound(page):
-    assert page.headings[0] == (1, "What the caches of gtx470-16k do with atax.1")
+    assert page.headings[0] == (1, "Cache behaviour of atax.1 on gtx470-16k")
     levels = [level for level, _ in page.headings]
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
     assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
@@ -199,13 +199,13 @@ def test_the_tables_of_the_model_have_its_numbers(full, page):
         assert column["capacity"] == f"{found.misses.capacity:,}"
         assert column["misses"] == f"{found.misses.total:,}"
         assert page.column("Load transactions at the L1", at + 1)["misses"] == f"{100 * found.miss_rate:.2f} %"
-        behind = page.column("Requests at the L2, and DRAM traffic", at)
+        behind = page.column("Requests at the L2 and DRAM traffic", at)
         assert behind["bytes between L2 and DRAM"] == f"{found.l2.dram_bytes:,.0f}"
         rows = page.tables[f"Misses with one component of the model switched off, definition {found.definition}"]
         assert [(r[0], r[1], r[2]) for r in rows[1:]] == [
             (row.component, f"{row.misses:,}", f"{row.difference:+,}") for row in found.ablation
         ]
-    changed = page.column("The same kernel on changed machines")
+    changed = page.column("The same kernel on changed GPUs")
     assert list(changed.values())[1:] == [f"{100 * other.miss_rate:.2f} %" for other in one.what_ifs.values()]
 
 
@@ -218,9 +218,9 @@ def test_the_tables_of_the_simulator_have_its_numbers(full, page):
     errors = page.column("Load transactions, simulated and predicted; errors in points", 5)
     assert float(errors["misses"]) == pytest.approx(one.comparison.error("paper"), abs=0.0051)
     assert list(page.column("Evictions from the L1s").values()) == [f"{n:,}" for n in run.contention.to_dict().values()]
-    reuse = page.column("Reuse, and how much of it the L1s serve")
+    reuse = page.column("Load transactions and hits by last access to their line")
     assert list(reuse.values())[1:] == [f"{n:,}" for n in found.unbounded.to_dict().values()]
-    assert [row[0] for row in page.tables["Loads by their place in the code"][1:]] == [str(x.pc) for x in found.loads]
+    assert [row[0] for row in page.tables["Loads by program counter"][1:]] == [str(x.pc) for x in found.loads]
 
 
 def test_the_machine_has_every_field_with_its_source(page):
@@ -236,17 +236,17 @@ def test_the_machine_has_every_field_with_its_source(page):
 def test_several_kernels_begin_with_a_row_each():
     found = rd.report([kernel("atax.1"), kernel("bicg.1")], GPU, what_ifs={}, ablation=False)
     page = Page(found.to_html())
-    rows = page.tables["L1 miss rates, and how the misses divide"][1:]
+    rows = page.tables["L1 miss rates, and misses by cause"][1:]
     rates = [f"{100 * one.prediction.miss_rate:.2f} %" for one in found.kernels]
     assert [(row[0], row[2]) for row in rows] == [("atax.1", rates[0]), ("bicg.1", rates[1])]
     assert [text for level, text in page.headings if level == 2] == [
         "All kernels",
         "atax.1",
         "bicg.1",
-        "The machine",
-        "Words",
+        "The GPU",
+        "Glossary",
     ]
-    assert "What would help" not in {text for _, text in page.headings}
+    assert "Causes and remedies" not in {text for _, text in page.headings}
 
 
 def test_the_same_kernel_twice_has_links_of_its_own():
@@ -307,7 +307,7 @@ def test_any_name_leaves_the_page_sound(name):
     found = Page(named(slim(), name).to_html())
     assert found.tags == Page(named(slim(), "plain").to_html()).tags
     if name.isprintable():
-        assert found.column("What was launched, and what its blocks ask of memory")["kernel"] == name
+        assert found.column("Launch and memory accesses")["kernel"] == name
 
 
 def test_a_trace_with_hostile_names_can_be_reported():
@@ -317,7 +317,7 @@ def test_a_trace_with_hostile_names_can_be_reported():
     found = Page(rd.report(trace, GPU, simulate=True).to_html())
     assert "script" not in found.tags
     assert found.tables["Arrays"][1][0] == HOSTILE[0]
-    assert found.tables["What was launched, and what its blocks ask of memory"][1][1] == HOSTILE[0]
+    assert found.tables["Launch and memory accesses"][1][1] == HOSTILE[0]
 
 
 # ---- figures
@@ -325,9 +325,9 @@ def test_a_trace_with_hostile_names_can_be_reported():
 
 def test_bars_are_as_long_as_their_shares(full, page):
     one = full.kernels[0].predictions["hardware"]
-    rects = page.figures["Load transactions by fate, definition hardware"].findall(f"{SVG}rect")
+    rects = page.figures["Load transactions by outcome, definition hardware"].findall(f"{SVG}rect")
     wanted = [one.hits, one.latency_misses, one.misses.compulsory, one.misses.capacity, one.misses.associativity]
-    room = figures.WIDTH - figures.NAMES - figures.VALUES
+    room = figures.FIGURE_WIDTH - figures.NAME_WIDTH - figures.VALUE_WIDTH
     lengths = [room * n / one.transactions for n in wanted]
     assert [float(rect.get("width")) for rect in rects] == pytest.approx(lengths, abs=0.051)
 
@@ -350,7 +350,7 @@ def test_the_curve_has_the_miss_ratios_and_the_marks_the_predicted_rates(full, p
     circle = drawn.find(f"{SVG}circle")
     assert float(circle.get("cx")) == float(lines[0].get("x1"))
     assert height_of(float(circle.get("cy"))) == pytest.approx(one.prediction.miss_rate, abs=0.001)
-    assert all(0 <= x <= figures.WIDTH for x, _ in points)
+    assert all(0 <= x <= figures.FIGURE_WIDTH for x, _ in points)
     assert points == sorted(points, key=lambda point: (point[0], point[1]))
 
 
@@ -370,7 +370,7 @@ def test_a_few_transactions_can_be_drawn(lines):
     assert sum(int(row[1].replace(",", "")) for row in rows) == len(lines)
     for drawn in found.figures.values():
         places = [float(part.get("x", "0")) for part in drawn.iter()]
-        assert all(0 <= x <= figures.WIDTH for x in places)
+        assert all(0 <= x <= figures.FIGURE_WIDTH for x in places)
 
 
 # ---- findings
@@ -392,7 +392,7 @@ def test_findings_say_where_nothing_helps_or_nothing_misses(full):
     none = dataclasses.replace(one.prediction, misses=rd.MissCounts(0, 0, 0))
     told = "\n".join(findings(dataclasses.replace(one, predictions={"hardware": none}), full.gpu))
     assert "No load request leaves the SM" in told
-    assert "None of the changed machines misses less." in told
+    assert "None of the changed GPUs misses less." in told
     quiet = tuple(dataclasses.replace(row, difference=0) for row in one.prediction.ablation)
     first = dataclasses.replace(one.prediction, ablation=quiet)
     told = "\n".join(findings(dataclasses.replace(one, predictions={"hardware": first}), full.gpu))

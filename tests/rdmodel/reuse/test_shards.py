@@ -228,4 +228,7 @@ def test_the_command_at_rate_1_says_what_it_says_without_a_sample(run):
 def test_a_sample_has_no_schedule(run):
     status, _, err = run("mrc", "atax.1", "--sample", "0.5", "--order", "hardware")
     assert status == 2
-    assert err == "rdmodel: error: sample: the order 'hardware' needs all lines, in a schedule; use round-robin\n"
+    assert (
+        err == "rdmodel: error: sample cannot be combined with order='hardware': the schedule of a definition "
+        "needs all lines; use --order round-robin\n"
+    )

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import rdmodel
 import tracegen
-from rdmodel.service.protocol import CODES, MOST_BYTES
+from rdmodel.service.protocol import CODES, MAX_LINE_BYTES
 from tests.support.paths import ROOT
 from tests.support.service_client import (
     COMMAND,
@@ -49,7 +49,7 @@ BAD_LINES = [
     b'{"op": "predict"}',
     b'{"op": "predict", "kernel": "gem"}',
     b'{"op": "predict", "kernel": "gemm", "params": {"NI": 4611686018427387904}}',
-    b"x" * (MOST_BYTES + 1),
+    b"x" * (MAX_LINE_BYTES + 1),
     b"\x00",
 ]
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 import rdmodel
 from rdmodel.errors import RdmodelError, TraceError
 from rdmodel.service import operations, protocol, requests
-from rdmodel.service.line_buffer import Lines
-from rdmodel.service.lru_cache import Recent
+from rdmodel.service.line_buffer import LineBuffer
+from rdmodel.service.lru_cache import TextLruCache
 from rdmodel.service.operations import is_answer, question_of
 from rdmodel.service.protocol import CODES, Decoder, Refusal
 from rdmodel.service.requests import FIELDS, REQUIRED, read_request
-from rdmodel.service.scheduler import Desk
+from rdmodel.service.scheduler import RequestScheduler
 from rdmodel.service.server import Service
 from tests.support.service_client import INPUT, OUTPUT, ROWS, SCHEMA
 
@@ -32,7 +32,7 @@ from tests.support.service_client import INPUT, OUTPUT, ROWS, SCHEMA
 
 @given(st.binary(max_size=60).map(lambda data: data.replace(b"\x00", b"\n")), st.lists(st.integers(0, 60)))
 def test_lines_are_those_of_the_whole_stream_wherever_it_is_cut(data, cuts):
-    lines = Lines(8)
+    lines = LineBuffer(8)
     marks = sorted({0, len(data), *(cut for cut in cuts if cut <= len(data))})
     for begin, end in pairwise(marks):
         lines.feed(data[begin:end])
@@ -44,7 +44,7 @@ def test_lines_are_those_of_the_whole_stream_wherever_it_is_cut(data, cuts):
 
 
 def test_of_a_line_that_is_too_long_nothing_is_held():
-    lines = Lines(100)
+    lines = LineBuffer(100)
     for _ in range(1000):
         lines.feed(b"x" * 1000)
     assert sum(map(len, lines._parts)) == 0
@@ -53,7 +53,7 @@ def test_of_a_line_that_is_too_long_nothing_is_held():
 
 
 def test_texts_that_were_not_needed_for_longest_make_room():
-    recent = Recent(10)
+    recent = TextLruCache(10)
     for name in "abc":
         recent.put(name, "xx")
     assert recent.get("a") == "xx"
@@ -82,8 +82,8 @@ def refusal_of(line: bytes) -> Refusal:
         (b'{"op": "ping"} {}', "parse_error", "character 15: not JSON"),
         (b"\xff\xfe", "parse_error", "byte 0: not UTF-8"),
         (b'"\xed\xa0\x80"', "parse_error", "byte 1: not UTF-8"),
-        (b'{"a": NaN}', "parse_error", "NaN: is no number"),
-        (b"-Infinity", "parse_error", "-Infinity: is no number"),
+        (b'{"a": NaN}', "parse_error", "NaN: is not a JSON number"),
+        (b"-Infinity", "parse_error", "-Infinity: is not a JSON number"),
         (b'{"a": 1e999}', "parse_error", "1e999: is beyond"),
         (b"1" * 100_000, "parse_error", "11111111111111111111...: whole numbers have at most 20 digits"),
         (b'{"a": 1, "b": 2, "a": 3}', "parse_error", "'a': is given twice"),
@@ -133,7 +133,7 @@ def test_any_id_comes_back_as_it_was_on_one_line(value):
     [
         (3, "invalid_request", "3: a request is an object"),
         ([], "invalid_request", "[]: a request is an object"),
-        ({}, "invalid_request", "op: is missing; there are ping, gpus"),
+        ({}, "invalid_request", "op: is missing; must be one of ping, gpus"),
         ({"op": 3}, "invalid_request", "op: 3: must be text"),
         ({"op": "pnig"}, "unknown_op", "did you mean 'ping'"),
         ({"op": "x" * 10_000}, "unknown_op", "unknown op"),
@@ -155,21 +155,21 @@ def test_any_id_comes_back_as_it_was_on_one_line(value):
         ({"op": "predict", "kernel": "gemm", "timeout": "1"}, "invalid_request", 'timeout: "1"'),
         ({"op": "predict", "kernel": "gemm", "tiles": {}}, "invalid_request", "'tiles'"),
         ({"op": "rank", "kernel": "gemm"}, "invalid_request", "tiles: is missing"),
-        ({"op": "rank", "kernel": "gemm", "tiles": {}}, "invalid_request", "tiles: there are none"),
+        ({"op": "rank", "kernel": "gemm", "tiles": {}}, "invalid_request", "tiles: must not be empty"),
         ({"op": "rank", "kernel": "gemm", "tiles": {"T": []}}, "invalid_request", "tiles: T: []: must be a list"),
         ({"op": "rank", "kernel": "gemm", "tiles": {"T": [1.5]}}, "invalid_request", "tiles: T: 1.5"),
         ({"op": "rank", "kernel": "gemm", "tiles": {"block": [8]}}, "invalid_request", "tiles: block: 8"),
         ({"op": "rank", "kernel": "gemm", "tiles": [8]}, "invalid_request", "tiles: number 0: 8"),
-        ({"op": "rank", "kernel": "gemm", "tiles": [{"T": 1}] * 4097}, "too_large", "tiles: there are more than 4096"),
+        ({"op": "rank", "kernel": "gemm", "tiles": [{"T": 1}] * 4097}, "too_large", "tiles: has more than 4096 tiles"),
         (
             {"op": "rank", "kernel": "gemm", "tiles": {"T": [1] * 65, "U": [1] * 65}},
             "too_large",
-            "tiles: there are more than 4096",
+            "tiles: has more than 4096 tiles",
         ),
         (
             {"op": "rank", "kernel": "gemm", "tiles": {f"T{i}": [1, 2] for i in range(20_000)}},
             "too_large",
-            "tiles: there are more than 4096",
+            "tiles: has more than 4096 tiles",
         ),
         ({"op": "cancel"}, "invalid_request", "request: is missing"),
     ],
@@ -189,9 +189,9 @@ def test_the_schema_has_every_field_of_every_op_and_every_code():
         assert set(request["required"]) == {"op", *REQUIRED.get(op, ())}
         assert {"$ref": f"#/$defs/{op}"} in SCHEMA["$defs"]["request"]["oneOf"]
     assert SCHEMA["$defs"]["error"]["properties"]["code"]["enum"] == list(CODES)
-    assert SCHEMA["$defs"]["error"]["properties"]["message"]["maxLength"] == protocol.MOST_MESSAGE
-    assert SCHEMA["$defs"]["tiles"]["anyOf"][1]["maxItems"] == requests.MOST_TILES
-    assert SCHEMA["$defs"]["input"]["anyOf"][1]["maxItems"] == protocol.MOST_BATCH
+    assert SCHEMA["$defs"]["error"]["properties"]["message"]["maxLength"] == protocol.MAX_MESSAGE_CHARACTERS
+    assert SCHEMA["$defs"]["tiles"]["anyOf"][1]["maxItems"] == requests.MAX_REQUEST_TILES
+    assert SCHEMA["$defs"]["input"]["anyOf"][1]["maxItems"] == protocol.MAX_BATCH_REQUESTS
 
 
 # ---- questions
@@ -279,14 +279,14 @@ def test_kernels_in_both_forms_are_answered_alike():
 
 
 def test_every_kernel_that_is_listed_can_be_opened():
-    for spec in operations.kernels()["kernels"]:
-        trace = operations._kernel(spec["name"])({}, None)
+    for spec in operations.list_kernels()["kernels"]:
+        trace = operations._trace_maker(spec["name"])({}, None)
         assert list(trace.launch.block) == spec["block"]
 
 
 def test_a_gpu_that_is_answered_can_be_asked_with():
-    one = operations.gpus({"gpu": "koo-fermi", "set": {"l1.index": "bxor"}})["gpus"][0]
-    assert operations.machine({"gpu": json.loads(json.dumps(one))}).to_dict() == one
+    one = operations.list_gpus({"gpu": "koo-fermi", "set": {"l1.index": "bxor"}})["gpus"][0]
+    assert operations.requested_gpu({"gpu": json.loads(json.dumps(one))}).to_dict() == one
 
 
 @pytest.mark.parametrize("stored", [None, [], {}, {"kernel": "gemm"}, {"kernel": 1, "gpu": "x"}])
@@ -295,7 +295,7 @@ def test_what_is_no_answer_is_not_taken_for_one(op, stored):
     assert not is_answer(op, stored)
 
 
-# ---- the desk, with work that waits until it is told
+# ---- the scheduler, with work that waits until it is told
 
 
 class Gate:
@@ -331,8 +331,8 @@ def answer(kernel: str) -> dict[str, Any]:
 class Replies:
     """Answers, by the id of the request."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, scheduler: RequestScheduler) -> None:
+        self.scheduler = scheduler
         self.found: dict[str, list[Any]] = {}
         self.came = threading.Semaphore(0)
 
@@ -343,7 +343,7 @@ class Replies:
             self.found.setdefault(id, []).append(json.loads(f"{{{member}}}"))
             self.came.release()
 
-        self.desk.submit(request, reply, 10)
+        self.scheduler.submit(request, reply, 10)
 
     def wait(self, count: int) -> None:
         for _ in range(count):
@@ -351,18 +351,18 @@ class Replies:
 
 
 @contextmanager
-def desk_of(work: Any, store: Any = None, **options: Any) -> Iterator[Replies]:
-    desk = Desk(work, store, **{"jobs": 1, **options})
+def scheduler_of(work: Any, store: Any = None, **options: Any) -> Iterator[Replies]:
+    scheduler = RequestScheduler(work, store, **{"jobs": 1, **options})
     try:
-        yield Replies(desk)
+        yield Replies(scheduler)
     finally:
-        desk.end_all("over")
-        assert desk.close()
+        scheduler.end_all("over")
+        assert scheduler.close()
 
 
 def test_the_same_question_is_computed_once_for_all_who_ask_at_the_time():
     gate = Gate()
-    with desk_of(gate) as replies:
+    with scheduler_of(gate) as replies:
         for id in range(5):
             replies.ask(id, "a")
         gate.open.set()
@@ -374,11 +374,11 @@ def test_the_same_question_is_computed_once_for_all_who_ask_at_the_time():
 
 def test_work_goes_on_while_one_of_those_who_asked_still_waits():
     gate = Gate()
-    with desk_of(gate) as replies:
+    with scheduler_of(gate) as replies:
         replies.ask(1, "a")
         replies.ask(2, "a")
         gate.arrived.acquire()
-        assert replies.desk.cancel("1")
+        assert replies.scheduler.cancel("1")
         assert replies.found[1][0]["error"]["code"] == "cancelled"
         gate.open.set()
         replies.wait(2)
@@ -387,10 +387,10 @@ def test_work_goes_on_while_one_of_those_who_asked_still_waits():
 
 def test_work_that_nobody_waits_for_is_left_and_done_anew_for_the_next():
     gate = Gate()
-    with desk_of(gate) as replies:
+    with scheduler_of(gate) as replies:
         replies.ask(1, "a")
         gate.arrived.acquire()
-        assert replies.desk.cancel("1")
+        assert replies.scheduler.cancel("1")
         replies.ask(2, "a")
         assert gate.left.acquire(timeout=60)
         gate.open.set()
@@ -402,13 +402,13 @@ def test_work_that_nobody_waits_for_is_left_and_done_anew_for_the_next():
 
 def test_a_request_that_waits_for_its_turn_can_be_cancelled_and_is_never_begun():
     gate = Gate()
-    with desk_of(gate) as replies:
+    with scheduler_of(gate) as replies:
         replies.ask(1, "a")
         gate.arrived.acquire()
         replies.ask(2, "b")
-        assert replies.desk.cancel("2")
-        assert not replies.desk.cancel("2")
-        assert not replies.desk.cancel("3")
+        assert replies.scheduler.cancel("2")
+        assert not replies.scheduler.cancel("2")
+        assert not replies.scheduler.cancel("3")
         gate.open.set()
         replies.wait(2)
     assert gate.begun == ["a"]
@@ -416,15 +416,15 @@ def test_a_request_that_waits_for_its_turn_can_be_cancelled_and_is_never_begun()
 
 def test_a_request_that_takes_too_long_is_ended_and_others_are_not():
     gate = Gate()
-    with desk_of(gate, jobs=2, timeout=1000.0) as replies:
+    with scheduler_of(gate, jobs=2, timeout=1000.0) as replies:
         replies.ask(1, "a", timeout=0.01)
         replies.ask(2, "a")
         replies.ask(3, "b", timeout=1e5)
-        while replies.desk.expire() < 100:
+        while replies.scheduler.expire() < 100:
             pass
         assert replies.found[1][0]["error"]["code"] == "timeout"
         assert replies.found[1][0]["error"]["message"] == "no answer within 0.01 s"
-        assert 100 < replies.desk.expire() <= 1000
+        assert 100 < replies.scheduler.expire() <= 1000
         gate.open.set()
         replies.wait(3)
     assert "result" in replies.found[2][0]
@@ -433,21 +433,21 @@ def test_a_request_that_takes_too_long_is_ended_and_others_are_not():
 
 def test_room_is_bounded_by_requests_and_by_bytes_and_comes_back():
     gate, noticed = Gate(), threading.Event()
-    with desk_of(gate, most=2, notify=noticed.set) as replies:
+    with scheduler_of(gate, max_requests=2, notify=noticed.set) as replies:
         replies.ask(1, "a")
-        assert replies.desk.room
+        assert replies.scheduler.room
         replies.ask(2, "b")
-        assert not replies.desk.room
+        assert not replies.scheduler.room
         gate.open.set()
         replies.wait(2)
-        while not replies.desk.room:
+        while not replies.scheduler.room:
             assert noticed.wait(60)
             noticed.clear()
-    with desk_of(gate, most_bytes=15) as replies:
+    with scheduler_of(gate, max_bytes=15) as replies:
         gate.open.clear()
         replies.ask(1, "a")
         replies.ask(2, "b")
-        assert not replies.desk.room
+        assert not replies.scheduler.room
 
 
 @pytest.mark.parametrize(
@@ -455,7 +455,7 @@ def test_room_is_bounded_by_requests_and_by_bytes_and_comes_back():
     [
         (TraceError("array\nB"), "bad_input", r"array\nB"),
         (Refusal("too_large", "much"), "too_large", "much"),
-        (MemoryError(), "too_large", "needs more memory than there is"),
+        (MemoryError(), "too_large", "the request needs more memory than there is"),
         (ZeroDivisionError("by zero"), "internal", "ZeroDivisionError: by zero"),
         (RecursionError("deep"), "internal", "RecursionError: deep"),
     ],
@@ -464,7 +464,7 @@ def test_whatever_work_raises_becomes_an_error_of_one_line_and_the_worker_goes_o
     gate = Gate()
     gate.error = error
     gate.open.set()
-    with desk_of(gate) as replies:
+    with scheduler_of(gate) as replies:
         replies.ask(1, "a")
         replies.wait(1)
         assert replies.found[1][0]["error"] == {"code": code, "message": message}
@@ -479,7 +479,7 @@ def test_internal_errors_are_traced_on_request_and_others_are_not(capsys):
     gate = Gate()
     gate.error = ZeroDivisionError("by zero")
     gate.open.set()
-    with desk_of(gate, debug=True) as replies:
+    with scheduler_of(gate, debug=True) as replies:
         replies.ask(1, "a")
         replies.wait(1)
         assert "ZeroDivisionError: by zero" in capsys.readouterr().err
@@ -506,7 +506,7 @@ class Kept:
 def test_answers_are_kept_and_errors_are_not():
     gate, store = Gate(), Kept()
     gate.open.set()
-    with desk_of(gate, store) as replies:
+    with scheduler_of(gate, store) as replies:
         replies.ask(1, "a")
         replies.wait(1)
         replies.ask(2, "a", timeout=5)
@@ -524,7 +524,7 @@ def test_an_answer_in_the_store_that_is_none_is_ignored():
     gate, store = Gate(), Kept()
     gate.open.set()
     store.put(question_of(read_request({"op": "predict", "kernel": "a"})), {"kernel": "a"})
-    with desk_of(gate, store) as replies:
+    with scheduler_of(gate, store) as replies:
         for id in range(3):
             replies.ask(id, "a")
             replies.wait(1)
@@ -536,7 +536,7 @@ def test_a_store_that_fails_costs_no_answer_and_no_worker():
     gate, store = Gate(), Kept()
     gate.open.set()
     store.put = lambda question, answer: 1 / 0  # type: ignore[method-assign]
-    with desk_of(gate, store) as replies:
+    with scheduler_of(gate, store) as replies:
         for id, kernel in enumerate("ab"):
             replies.ask(id, kernel)
             replies.wait(1)
@@ -545,13 +545,13 @@ def test_a_store_that_fails_costs_no_answer_and_no_worker():
 
 def test_a_question_that_was_cancelled_before_its_turn_takes_no_room():
     gate = Gate()
-    with desk_of(gate) as replies:
+    with scheduler_of(gate) as replies:
         replies.ask(0, "a")
         gate.arrived.acquire()
         for id in range(1, 100):
             replies.ask(id, f"k{id}")
-            assert replies.desk.cancel(str(id))
-        assert len(replies.desk._queue) == 0
+            assert replies.scheduler.cancel(str(id))
+        assert len(replies.scheduler._queue) == 0
 
 
 def test_trouble_with_the_store_is_told_once(capsys):
@@ -559,7 +559,7 @@ def test_trouble_with_the_store_is_told_once(capsys):
     store.trouble = "answers.sqlite: is locked"
     gate = Gate()
     gate.open.set()
-    with desk_of(gate, store) as replies:
+    with scheduler_of(gate, store) as replies:
         for id in range(3):
             replies.ask(id, "a")
             replies.wait(1)
@@ -569,16 +569,16 @@ def test_trouble_with_the_store_is_told_once(capsys):
 def test_many_threads_of_work_answer_every_request_once():
     gate = Gate()
     gate.open.set()
-    with desk_of(gate, jobs=4, most=10_000) as replies:
+    with scheduler_of(gate, jobs=4, max_requests=10_000) as replies:
         for id in range(300):
             replies.ask(id, f"k{id % 17}")
             if id % 5 == 0:
-                replies.desk.cancel(str(id - 2))
+                replies.scheduler.cancel(str(id - 2))
         replies.wait(300)
         assert not replies.came.acquire(blocking=False)
     assert all(len(found) == 1 for found in replies.found.values())
     assert len(replies.found) == 300
-    assert not replies.desk._flights and not replies.desk._waiting and replies.desk._bytes == 0
+    assert not replies.scheduler._computations and not replies.scheduler._waiting and replies.scheduler._bytes == 0
 
 
 # ---- the service in this process
@@ -705,7 +705,7 @@ def test_a_reader_that_is_gone_ends_the_service_and_its_work():
 
 
 def test_a_bug_in_the_service_is_one_error_and_no_end(monkeypatch):
-    monkeypatch.setattr("rdmodel.service.server.kernels", lambda: 1 / 0)
+    monkeypatch.setattr("rdmodel.service.server.list_kernels", lambda: 1 / 0)
     pipes = Pipes(Gate(), jobs=1)
     pipes.send({"id": 1, "op": "kernels"}, {"id": 2, "op": "ping"})
     error = {"code": "internal", "message": "ZeroDivisionError: division by zero"}
@@ -715,6 +715,6 @@ def test_a_bug_in_the_service_is_one_error_and_no_end(monkeypatch):
 
 
 def test_without_a_limit_there_is_no_time_to_wait_for():
-    with desk_of(Gate()) as replies:
+    with scheduler_of(Gate()) as replies:
         replies.ask(1, "a")
-        assert replies.desk.expire() == inf
+        assert replies.scheduler.expire() == inf

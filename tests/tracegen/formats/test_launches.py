@@ -160,4 +160,4 @@ def test_the_names_of_templates_leave_room_for_the_rest(log, capsys):
 
 def test_a_kernel_that_is_no_file_has_no_list(capsys):
     assert main(["info", "atax.1", "--launches"]) == 2
-    assert "atax.1: no such file; --launches lists what a file holds" in capsys.readouterr().err
+    assert "atax.1: no such file; --launches lists the launches of a file" in capsys.readouterr().err

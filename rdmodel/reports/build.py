@@ -1,4 +1,4 @@
-"""`report`: everything that a page tells of a kernel, run."""
+"""Run the model and the simulator on kernels, and collect the results in a `Report`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.summary import summarise
 
-EXTENT = ("sms", "model_sms", "threads", "blocks")
-"""Options that say which SMs and blocks are looked at; all runs of the model share them."""
+MODEL_EXTENT = ("sms", "model_sms", "threads", "blocks")
+"""Options that choose the modelled SMs and blocks; all runs of the model share them."""
 
-GRID = ("sms", "blocks")
-"""Those of them that a simulation has."""
+SIMULATION_EXTENT = ("sms", "blocks")
+"""Options that choose the simulated SMs and blocks."""
 
 
 def report(
@@ -49,16 +49,50 @@ def report(
     progress: Progress | None = None,
     **options: Any,
 ) -> Report:
-    """Run everything that tells what the caches do with a kernel, or several, and why.
+    """Analyse the cache behaviour of kernels: predictions, reuse distances, changed GPUs, and a simulation.
 
-    Each kernel is predicted with every one of `definitions` (`l2` and `ablation` as in `predict`) and, with the first,
-    for each machine of `what_ifs` (None: `usual_what_ifs`); its reuse distances are counted with warps that take
-    turns; and it is summarised, with `all_blocks` all of it that the trace holds, else what is modelled. `simulate`
-    runs the simulator on the whole grid, once, for a `Comparison` with the model and for the `Locality`. `options` are
-    further ones of `predict`; one that only one of several definitions has goes to that one. `seed` and `seeds` are
-    the model's. `progress` is called with the runs of a kernel together.
+    Parameters
+    ----------
+    traces
+        One trace or several.
+    gpu
+        Name of a preset, or a `GPU`.
+    definitions
+        Definitions of the model. The first one also predicts the changed GPUs.
+    seed
+        Seed of the random draws of the model.
+    seeds
+        Number of runs of the model with consecutive seeds. Several runs give means and 95 % intervals.
+    l2
+        Model the shared L2 as well.
+    ablation
+        Run again with each component of the model switched off in turn.
+    what_ifs
+        Changed GPUs by name. None means `usual_what_ifs`.
+    simulate
+        Simulate the whole grid once, for a `Comparison` with the model and for the `Locality`.
+    all_blocks
+        Summarise all blocks of a trace instead of the modelled ones.
+    n_jobs
+        Number of threads. -1 means one per core.
+    progress
+        Called with the finished and the total number of steps of all runs of a kernel.
+    options
+        Further options of `predict`. With several definitions, an option that only one of them has goes to that one.
 
-    Raises what `predict`, `compare` and `locality` raise.
+    Returns
+    -------
+    Report
+        The results of every kernel.
+
+    Raises
+    ------
+    ConfigError
+        For an option that is unknown or out of range, or if there are no traces.
+    TraceError
+        For a value that is not a `Trace`, or a trace that cannot be modelled.
+    RdmodelError
+        Any other error of `predict`, `compare` or `locality`.
     """
     machine = presets.gpu(gpu)
     for name, value in (("l2", l2), ("ablation", ablation), ("simulate", simulate), ("all_blocks", all_blocks)):
@@ -66,7 +100,7 @@ def report(
     plan = _Plan(
         machine=machine,
         definitions=check_definitions(definitions),
-        what_ifs=usual_what_ifs(machine) if what_ifs is None else _machines(what_ifs),
+        what_ifs=usual_what_ifs(machine) if what_ifs is None else _check_what_ifs(what_ifs),
         common={"seed": seed, "seeds": seeds, "l2": l2, "n_jobs": n_jobs, "histogram": False},
         ablation=ablation,
         simulate=simulate,
@@ -75,23 +109,22 @@ def report(
     )
     kernels = tuple(plan.run(trace, progress) for trace in ([traces] if isinstance(traces, Trace) else traces))
     if not kernels:
-        raise ConfigError("traces: there is nothing to report")
+        raise ConfigError("traces: there is nothing to report on; give at least one trace")
     return Report(gpu=machine, kernels=kernels)
 
 
 def usual_what_ifs(gpu: GPU) -> dict[str, GPU]:
-    """Return machines that differ in their L1, by what differs.
+    """Return GPUs with other L1s by name: half, twice and four times as large, and fully associative.
 
-    Half, two and four times its size, by ways, so that the sets and what the index function makes of addresses stay
-    the same; and its size, fully associative.
+    The size changes by the number of ways: the sets, and the index function that maps lines to them, stay the same.
     """
     l1 = gpu.l1
     ways = [l1.ways // 2] if l1.ways % 2 == 0 else []
     sizes = {n: l1.size // l1.ways * n for n in (*ways, 2 * l1.ways, 4 * l1.ways)}
-    found = {f"L1 of {size_text(size)}, {n} ways": replace(l1, size=size, ways=n) for n, size in sizes.items()}
+    gpus = {f"L1 of {size_text(size)}, {n} ways": replace(l1, size=size, ways=n) for n, size in sizes.items()}
     if l1.sets > 1:
-        found[f"L1 of {size_text(l1.size)}, fully associative"] = replace(l1, ways=l1.lines, index=Linear())
-    return {name: gpu.replace(l1=changed) for name, changed in found.items()}
+        gpus[f"L1 of {size_text(l1.size)}, fully associative"] = replace(l1, ways=l1.lines, index=Linear())
+    return {name: gpu.replace(l1=changed) for name, changed in gpus.items()}
 
 
 # ---- one kernel
@@ -99,7 +132,7 @@ def usual_what_ifs(gpu: GPU) -> dict[str, GPU]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What is run of every kernel."""
+    """The runs of a report, which are the same for every kernel."""
 
     machine: GPU
     definitions: tuple[Definition, ...]
@@ -111,43 +144,43 @@ class _Plan:
     options: Mapping[str, Any]
 
     def run(self, trace: Trace, progress: Progress | None) -> KernelReport:
-        """Run it all; the model first, which refuses what cannot be run."""
+        """Return the results of all runs; the model runs first, because it checks the options."""
         check_trace(trace, "traces")
         runs = len(self.definitions) + len(self.what_ifs) + 1 + self.simulate
         stages = (stage(progress, number, runs) for number in range(runs))
-        known: dict[str, Any] = {"predictions": self._predictions(trace, stages)}
-        known["what_ifs"] = self._what_ifs(trace, stages)
+        results: dict[str, Any] = {"predictions": self._predictions(trace, stages)}
+        results["what_ifs"] = self._what_ifs(trace, stages)
         turning, turns = round_robin_machine(self.machine)
-        turns |= {"seed": self.common["seed"], "n_jobs": self.common["n_jobs"], **self._chosen(EXTENT)}
-        known["reuse"] = predict(trace, turning, progress=next(stages), **turns)
+        turns |= {"seed": self.common["seed"], "n_jobs": self.common["n_jobs"], **self._chosen(MODEL_EXTENT)}
+        results["reuse"] = predict(trace, turning, progress=next(stages), **turns)
         if self.simulate:
-            known |= self._simulation(trace, next(stages))
+            results |= self._simulation(trace, next(stages))
         summary = summarise(trace, self.machine.l1.line, self._blocks(trace))
-        return KernelReport(source=trace.launch.kernel, summary=summary, **known)
+        return KernelReport(source=trace.launch.kernel, summary=summary, **results)
 
     def _predictions(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[Definition, Any]:
         return {
-            one: predict(
+            definition: predict(
                 trace,
                 self.machine,
                 ablation=self.ablation,
                 progress=next(stages),
                 **self.common,
-                **self._own(one),
+                **self._options_of(definition),
             )
-            for one in self.definitions
+            for definition in self.definitions
         }
 
     def _what_ifs(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[str, Any]:
-        own = self._own(self.definitions[0])
+        options = self._options_of(self.definitions[0])
         return {
-            name: predict(trace, machine, progress=next(stages), **self.common, **own)
+            name: predict(trace, machine, progress=next(stages), **self.common, **options)
             for name, machine in self.what_ifs.items()
         }
 
     def _simulation(self, trace: Trace, progress: Progress | None) -> dict[str, Any]:
-        """Return the comparison and the locality of one and the same simulation."""
-        accesses = Accesses(self._chosen(GRID).get("sms") or self.machine.sms)
+        """Return the comparison and the locality of one simulation."""
+        accesses = Accesses(self._chosen(SIMULATION_EXTENT).get("sms") or self.machine.sms)
         comparison = compare(
             trace,
             self.machine,
@@ -155,22 +188,22 @@ class _Plan:
             seed=self.common["seed"],
             observe=accesses.feed,
             progress=progress,
-            **self._chosen(GRID),
+            **self._chosen(SIMULATION_EXTENT),
         )
         locality = locality_of(accesses, comparison.simulation, trace, self.machine.l1)
         return {"comparison": comparison, "locality": locality}
 
     def _blocks(self, trace: Trace) -> Sequence[int] | None:
-        """Return the ids of the blocks to be summarised; None: all."""
+        """Return the ids of the blocks to summarise, or None for all."""
         if self.all_blocks:
             return None
         assert trace.blocks is not None
-        held = trace.blocks if isinstance(trace.blocks, range) else frozenset(trace.blocks)
-        modelled = modelled_blocks(trace.launch, Options(**self._chosen(EXTENT)).resolve(self.machine))
-        return [block for block in modelled if block in held]
+        stored = trace.blocks if isinstance(trace.blocks, range) else frozenset(trace.blocks)
+        modelled = modelled_blocks(trace.launch, Options(**self._chosen(MODEL_EXTENT)).resolve(self.machine))
+        return [block for block in modelled if block in stored]
 
-    def _own(self, definition: Definition) -> dict[str, Any]:
-        """Return the options for one definition: where there are several, without those that only others have."""
+    def _options_of(self, definition: Definition) -> dict[str, Any]:
+        """Return the options of one definition, without options that only the other one of several has."""
         foreign = FOREIGN_OPTIONS[definition] if len(self.definitions) > 1 else ()
         options = {name: value for name, value in self.options.items() if name not in foreign}
         if foreign and definition == "paper" and options.get("stores") in ("step", "evict"):
@@ -181,10 +214,10 @@ class _Plan:
         return {name: self.options[name] for name in names if name in self.options}
 
 
-# ---- what is asked for
+# ---- what if
 
 
-def _machines(what_ifs: Mapping[str, GPU]) -> dict[str, GPU]:
+def _check_what_ifs(what_ifs: Mapping[str, GPU]) -> dict[str, GPU]:
     if not isinstance(what_ifs, Mapping):
-        raise ConfigError(f"what_ifs={what_ifs!r}: must be machines by what was changed")
+        raise ConfigError(f"what_ifs={what_ifs!r}: must be a mapping from names to GPUs")
     return {str(name): presets.gpu(machine) for name, machine in what_ifs.items()}

@@ -1,15 +1,16 @@
-"""Run `rdmodel policies`: simulate combinations of policies side by side, or list all policies."""
+"""Run ``rdmodel policies``."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from rdmodel.cli import text_contest
-from rdmodel.cli.arguments import simulation_options
+from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
 from rdmodel.cli.output import print_csv, print_json
-from rdmodel.cli.progress_line import Progress
-from rdmodel.cli.sources import machine, open_sources, open_suite
+from rdmodel.cli.progress_line import bar_progress
+from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.contests.contest import Contest, contest
 from rdmodel.errors import ConfigError
 from rdmodel.plots import charts
@@ -20,29 +21,19 @@ from rdmodel.trace import Trace
 SWEEP = "swl:best"
 """The default combination with static limits; `swl` has no default limit."""
 
-BAR_WIDTH = 24
-"""Width of the progress bar in characters."""
-
 
 def run_policies(arguments: argparse.Namespace) -> None:
     """Run policies side by side on kernels; without kernels, list them."""
-    kernels = arguments.sources or arguments.suite is not None
     if arguments.list:
         _refuse_with_list(arguments)
-        if arguments.json:
-            print_json(text_contest.choice_rows())
-        else:
-            print(text_contest.choices_text())
-    elif kernels:
+        _print_list(arguments, text_contest.choice_rows, text_contest.format_choices)
+    elif arguments.sources or arguments.suite is not None:
         _contest(arguments)
     else:
         for option in ("combinations", "csv", "plot"):
             if getattr(arguments, option):
                 raise ConfigError("KERNEL_OR_FILE: is missing; name a kernel or a file, or --suite NAME")
-        if arguments.json:
-            print_json(text_contest.policy_rows())
-        else:
-            print(text_contest.listing_text())
+        _print_list(arguments, text_contest.policy_rows, text_contest.format_listing)
 
 
 def _refuse_with_list(arguments: argparse.Namespace) -> None:
@@ -54,19 +45,27 @@ def _refuse_with_list(arguments: argparse.Namespace) -> None:
             raise ConfigError(f"--list cannot be combined with {name}: it runs no kernel")
 
 
+def _print_list(arguments: argparse.Namespace, rows: Callable[[], Any], text: Callable[[], str]) -> None:
+    """Print a list of policies as JSON or text."""
+    if output_form(arguments) == "json":
+        print_json(rows())
+    else:
+        print(text())
+
+
 def _contest(arguments: argparse.Namespace) -> None:
     """Run a contest; print the finished runs even if the rest fails."""
     if arguments.plot is not None:
         charts.check_path(arguments.plot)
     wanted = _wanted(arguments.combinations)
-    gpu = machine(arguments)
+    gpu = selected_gpu(arguments)
     finished: list[Contest] = []
 
     def keep(result: Contest) -> None:
         finished[:] = [result]
 
     try:
-        with ContestBar("policies") as bar:
+        with bar_progress("runs") as bar:
             options = simulation_options(arguments)
             contest(_traces(arguments), wanted, gpu, n_jobs=arguments.jobs, progress=bar, so_far=keep, **options)
     finally:
@@ -84,31 +83,21 @@ def _wanted(texts: Sequence[str] | None) -> list[Combination]:
 
 def _traces(arguments: argparse.Namespace) -> Iterator[Trace]:
     """Yield the traces; those of a launch file one by one, since each goes on where the one before ended."""
+    options = source_options(arguments)
     if arguments.suite is not None:
-        yield from open_suite(arguments.suite, arguments.sources, arguments)
+        yield from open_suite(arguments.suite, arguments.sources, options)
     for source in arguments.sources if arguments.suite is None else ():
-        yield from open_sources(source, arguments)
+        yield from open_sources(source, options)
 
 
 def _print(arguments: argparse.Namespace, result: Contest) -> None:
     """Print a contest as JSON, CSV or text, and draw it if a plot was requested."""
-    if arguments.json:
+    form = output_form(arguments)
+    if form == "json":
         print_json(result.to_dict())
-    elif arguments.csv:
+    elif form == "csv":
         print_csv(result.to_rows())
     else:
-        print(text_contest.contest_text(result))
+        print(text_contest.format_contest(result))
     if arguments.plot is not None:
         charts.bars(result, arguments.plot)
-
-
-class ContestBar(Progress):
-    """Progress over runs, which end in any order."""
-
-    def describe(self, done: int, total: int) -> str:
-        """Return a bar and the number of finished runs."""
-        return f"[{'#' * (BAR_WIDTH * done // total):.<{BAR_WIDTH}}] {done} of {total} runs"
-
-
-COMMANDS = {"policies": run_policies}
-"""The function that runs each command of this module."""

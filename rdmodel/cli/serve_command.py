@@ -1,4 +1,4 @@
-"""`rdmodel serve`: what the options mean to the service."""
+"""Run ``rdmodel serve``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from importlib.resources import files
 
 from rdmodel.answers.store import Answers
-from rdmodel.cli.memory_limit import budget_of
+from rdmodel.cli.memory_limit import limit_memory
 from rdmodel.common.checks import check_int
 from rdmodel.errors import ConfigError
 from rdmodel.execution.threads import available_cores, check_jobs
@@ -16,7 +16,7 @@ from rdmodel.service.server import Service
 
 
 def run_serve(arguments: argparse.Namespace) -> None:
-    """Answer requests from stdin until there are no more; exits with 128 and the number of a signal."""
+    """Answer requests from stdin until its end; after a signal, exit with 128 plus the number of the signal."""
     if arguments.schema:
         print(files("rdmodel.service").joinpath("schema.json").read_text(encoding="utf-8"), end="")
         return
@@ -25,7 +25,7 @@ def run_serve(arguments: argparse.Namespace) -> None:
     if not 0 < arguments.timeout <= 1e6:
         raise ConfigError(f"timeout={arguments.timeout:g}: must be seconds, more than 0 and at most 1e6")
     store = None if arguments.no_cache else Answers(arguments.cache)
-    with budget_of(arguments):
+    with limit_memory("serve", arguments.memory):
         service = Service(
             sys.stdin.fileno(),
             sys.stdout.fileno(),
@@ -39,12 +39,9 @@ def run_serve(arguments: argparse.Namespace) -> None:
         )
         status = service.run()
     if not service.idle:
-        # A thread is deep in work that nobody waits for; at the interpreter's end it might fall over what is gone.
+        # A worker is still computing an abandoned answer. Exit at once: it might fail when the interpreter shuts down.
         os._exit(status)
     if store is not None:
         store.close()
     if status:
         raise SystemExit(status)
-
-
-COMMANDS = {"serve": run_serve}

@@ -1,0 +1,233 @@
+"""Declare the options that only one command has: contests, comparisons, reports, tiles, sweeps, the service."""
+
+from __future__ import annotations
+
+import argparse
+
+from rdmodel.cli.engine_options import DEFINITION_OPTIONS, add_check, add_schedule
+from rdmodel.cli.option_groups import (
+    DEFINITIONS,
+    PER_CORE,
+    add_cache,
+    add_jobs,
+    add_l2,
+    add_option,
+    add_plot,
+    add_seed,
+    add_seeds,
+    add_sizes,
+    add_suite,
+    choice,
+)
+from rdmodel.cli.parser import Parser, assignment, finite_number, whole_number
+
+ENGINES = ("predict", "estimate", "simulate")
+"""Engines that can run the points of a sweep."""
+
+TILE_OBJECTIVES = ("dram_bytes", "l2_bytes", "miss_rate", "misses", "time")
+"""Numbers by which tiles can be ranked."""
+
+
+def add_contest(parser: Parser) -> None:
+    """Add the options of a contest between combinations of policies."""
+    group = parser.add_argument_group("the contest")
+    add_option(
+        group,
+        "--policies",
+        dest="combinations",
+        action="append",
+        metavar="NAME[:OPTION=VALUE,...][+...],...",
+        help="combinations of policies, such as swl:best,streaming-bypass+index:pric (repeatable)",
+        default_text="every policy with its default options",
+    )
+    add_suite(group)
+    group.add_argument("--list", action="store_true", help="list all policies and combinations, one line each")
+    add_jobs(group, "processes")
+    add_plot(group, "draw the relative IPC as a bar chart")
+
+
+def add_comparison(parser: Parser) -> None:
+    """Add the options of a comparison between the model and the simulator."""
+    group = parser.add_argument_group("the comparison")
+    add_suite(group)
+    add_option(
+        group,
+        "--definition",
+        dest="definitions",
+        action="append",
+        help="definition of the model to run (repeatable)",
+        default_text="both",
+        **choice("definition", DEFINITIONS),
+    )
+    add_option(
+        group,
+        "--latency",
+        **(DEFINITION_OPTIONS["--latency"] | {"default_text": "fitted to the simulated machine"}),
+    )
+    add_schedule(group)
+    add_check(group)
+    add_seed(group, "seed of the random draws of the model")
+    _add_measured(group)
+    add_plot(group, "draw predicted against simulated miss rates")
+
+
+def _add_measured(group: argparse._ArgumentGroup) -> None:
+    """Add the report with measured hit rates, and the launches to take from it."""
+    add_option(
+        group, "--ncu", metavar="FILE", help="compare with the hit rates in this CSV report of Nsight Compute as well"
+    )
+    add_option(
+        group,
+        "--ncu-kernel",
+        dest="ncu_kernels",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="name pattern of the kernel in the report (once for each KERNEL_OR_FILE)",
+        default_text="the kernel of the same name",
+    )
+    add_option(
+        group,
+        "--ncu-launch",
+        dest="ncu_launches",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="ID of a launch in the report (repeatable)",
+        default_text="all launches of the same size together",
+    )
+
+
+def add_report(parser: Parser) -> None:
+    """Add the options that choose the runs of a report."""
+    group = parser.add_argument_group("the report")
+    add_seed(group)
+    add_seeds(group)
+    add_l2(group)
+    add_option(group, "--no-ablation", dest="ablation", action="store_false", help="leave out the ablation")
+    add_option(
+        group,
+        "--what-if",
+        dest="what_ifs",
+        action="append",
+        type=assignment,
+        metavar="KEY=VALUE[,KEY=VALUE...]",
+        help="predict for a changed GPU as well, such as l1.size=48K,l1.ways=6 (repeatable)",
+        default_text="half, twice and four times the ways of the L1, and a fully associative L1",
+    )
+    add_option(group, "--no-what-if", action="store_true", help="leave out the changed GPUs")
+    add_option(
+        group,
+        "--simulate",
+        action="store_true",
+        help="simulate the whole grid as well: cycles, comparison with the model, locality",
+    )
+    add_jobs(group, "threads", default=None)
+
+
+def add_tiles(parser: Parser) -> None:
+    """Add the tiles, the objective of their ranking, and the answers file."""
+    group = parser.add_argument_group("the tiles")
+    add_option(
+        group,
+        "--tile",
+        dest="tiles",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE,VALUE,...",
+        help="values of a tile size, such as TI=8,16,32 or block=32x8,16x16 (repeatable; "
+        "every combination of values is a tile)",
+    )
+    add_sizes(group, "size of the kernel, such as NI=1024 (repeatable)")
+    add_option(
+        group,
+        "--objective",
+        default="dram_bytes",
+        help="number to rank tiles by, least first",
+        **choice("objective", TILE_OBJECTIVES),
+    )
+    add_option(
+        group,
+        "--effort",
+        default="quick",
+        help="estimate every tile, the best ones most precisely (quick), or run every tile completely (exact)",
+        **choice("effort", ("quick", "exact")),
+    )
+    add_option(
+        group,
+        "--top",
+        type=whole_number,
+        default=5,
+        metavar="N",
+        help="number of best tiles to tell apart and print",
+    )
+    add_seed(group)
+    add_jobs(group, "threads")
+    add_plot(group, "draw a heat map of the tiles")
+    add_cache(parser)
+
+
+def add_sweep(parser: Parser) -> None:
+    """Add the axes and the engine of a sweep, and the answers file."""
+    group = parser.add_argument_group("the sweep")
+    add_option(
+        group,
+        "--vary",
+        action="append",
+        type=assignment,
+        default=[],
+        metavar="NAME=VALUE,VALUE,...",
+        help="values of a field of the GPU, such as ways=1,2,4 or l1_size=16K,48K, or of an option of the engine, such "
+        "as sched=random,gto (repeatable; every combination of values is a point)",
+    )
+    add_option(
+        group,
+        "--engine",
+        default="predict",
+        help="engine that runs every point",
+        **choice("engine", ENGINES),
+    )
+    add_seed(group)
+    add_seeds(group)
+    add_l2(group)
+    add_jobs(group, "processes")
+    add_cache(parser)
+
+
+def add_service(parser: Parser) -> None:
+    """Add the limits of the service, and the answers file."""
+    add_option(
+        parser,
+        "--jobs",
+        type=whole_number,
+        default=-1,
+        metavar="N",
+        help="number of requests to compute at a time",
+        default_text=PER_CORE,
+    )
+    add_option(
+        parser,
+        "--timeout",
+        type=finite_number,
+        default=300.0,
+        metavar="S",
+        help="time limit of a request in seconds; a request may set a shorter one",
+    )
+    add_option(
+        parser,
+        "--queue",
+        type=whole_number,
+        default=1024,
+        metavar="N",
+        help="maximum number of requests under way; reading pauses there",
+    )
+    add_option(
+        parser,
+        "--busy",
+        action="store_true",
+        help="refuse requests while the queue is full, instead of pausing",
+    )
+    add_cache(parser)
+    add_option(parser, "--schema", action="store_true", help="print the JSON Schema of requests and answers, and exit")
+    add_option(parser, "--debug", action="store_true", help="print a traceback of internal errors on stderr")

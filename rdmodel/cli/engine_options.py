@@ -1,0 +1,225 @@
+"""Declare the options of the two engines: the model and the simulator."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from rdmodel.cli.option_groups import (
+    DEFINITIONS,
+    THE_GPU,
+    add_jobs,
+    add_l2,
+    add_option,
+    add_seed,
+    add_seeds,
+    choice,
+)
+from rdmodel.cli.parser import Parser, finite_number, miss_latency, whole_number
+
+DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
+    "--latency": {
+        "type": miss_latency,
+        "metavar": "MIN:SIGMA",
+        "help": "miss latency in steps: MIN plus a half-normal draw with standard deviation SIGMA",
+        "default_text": THE_GPU,
+    },
+    "--hit-latency": {
+        "type": whole_number,
+        "metavar": "N",
+        "help": "hit latency in steps",
+        "default_text": THE_GPU,
+    },
+    "--cta": {
+        **choice("cta", ("replace", "waves")),
+        "default": "replace",
+        "help": "start a block whenever one ends (replace) or when all resident blocks have ended (waves)",
+    },
+    "--stores": {
+        "nargs": "?",
+        "const": "allocate",
+        **choice("stores", ("free", "step", "evict", "allocate")),
+        "default": "free",
+        "help": "effect of stores: none (free), take one step (step), evict their lines (evict) or act as loads "
+        "(allocate; also the meaning of --stores without a value)",
+    },
+    "--no-divergence": {
+        "dest": "divergence",
+        "action": "store_false",
+        "help": "let warps take turns and never wait for data",
+    },
+    "--effects": {
+        **choice("effects", ("after", "before")),
+        "default": "after",
+        "help": "paper only: apply the effects that are due in a step after or before its accesses",
+    },
+    "--no-clip": {
+        "dest": "clip",
+        "action": "store_false",
+        "help": "paper only: draw a separate latency for a merged request instead of that of the request in flight",
+    },
+    "--sched": {
+        **choice("sched", ("random", "fifo", "lrr", "gto", "oldest")),
+        "default": "random",
+        "help": "hardware only: order in which ready warps issue",
+    },
+    "--schedulers": {
+        "type": whole_number,
+        "default": 1,
+        "metavar": "N",
+        "help": "hardware only: number of warp schedulers per SM, 1 to 4",
+    },
+    "--stall": {
+        **choice("stall", ("park", "head")),
+        "default": "park",
+        "help": "hardware only: a stall sets its warp aside (park) or stops the SM (head)",
+    },
+    "--full-set": {
+        **choice("full-set", ("stall", "bypass")),
+        "default": "stall",
+        "help": "hardware only: a miss stalls or bypasses the L1 while all ways of its set are in flight",
+    },
+    "--step": {
+        **choice("step", ("transaction", "instruction")),
+        "default": "transaction",
+        "help": "hardware only: unit that one step issues",
+    },
+    "--stagger": {
+        "type": whole_number,
+        "default": 0,
+        "metavar": "N",
+        "help": "hardware only: number of steps between the starts of the first blocks",
+    },
+    "--gap": {
+        "action": "store_true",
+        "help": "hardware only: spend one step on each non-memory instruction",
+    },
+    "--first-touch-factor": {
+        "type": finite_number,
+        "default": 1.0,
+        "metavar": "F",
+        "help": "hardware only: factor on the latency of the first miss to a line",
+    },
+}
+"""Options of the two definitions of the model, by name; those of only one definition say so."""
+
+
+def add_model(parser: Parser, several_definitions: bool = False) -> None:
+    """Add the options of the model; a command with `several_definitions` may name its definition more than once."""
+    group = parser.add_argument_group("the model")
+    definition = choice("definition", DEFINITIONS)
+    if several_definitions:
+        add_option(
+            group,
+            "--definition",
+            dest="definitions",
+            action="append",
+            help="definition of the model to run (repeatable)",
+            default_text=DEFINITIONS[0],
+            **definition,
+        )
+    else:
+        add_option(group, "--definition", default=DEFINITIONS[0], help="definition of the model to run", **definition)
+    for name, settings in DEFINITION_OPTIONS.items():
+        add_option(group, name, **settings)
+
+
+def add_runs(parser: Parser) -> None:
+    """Add the options that repeat, split and sample the runs of `predict`."""
+    group = parser.add_argument_group("runs")
+    add_seed(group)
+    add_seeds(group)
+    add_l2(group)
+    add_option(
+        group, "--ablation", action="store_true", help="run again with each component of the model switched off in turn"
+    )
+    add_option(
+        group,
+        "--breakdown",
+        help="classify misses as in figure 10 of the paper",
+        **choice("breakdown", ("paper",)),
+    )
+    add_jobs(group, "threads", default=None)
+    add_option(
+        group,
+        "--sample-sms",
+        type=whole_number,
+        metavar="N",
+        help="run N randomly chosen SMs only and estimate the result for all of them",
+    )
+    add_option(
+        group,
+        "--sample-blocks",
+        type=finite_number,
+        metavar="SHARE",
+        help="run this share of the blocks only, such as 0.1, and estimate the result for all of them",
+    )
+
+
+# ---- the simulator
+
+
+def add_simulator(parser: Parser) -> None:
+    """Add the options of the simulator."""
+    group = parser.add_argument_group("the simulator")
+    add_schedule(group)
+    add_option(
+        group,
+        "--ideal-memory",
+        type=whole_number,
+        metavar="N",
+        help="replace crossbar, L2 and DRAM by an ideal memory that answers every miss after N cycles",
+    )
+    add_option(
+        group, "--no-stores", action="store_true", help="issue stores in their places, but send no requests for them"
+    )
+    add_check(group)
+
+
+def add_simulation_seed(parser: Parser) -> None:
+    """Add the seed of a simulation, which is recorded only."""
+    add_seed(parser, "seed to record with the results; the simulator draws no random numbers")
+
+
+def add_policies(parser: Parser) -> None:
+    """Add the cache-management policies of the simulated machine."""
+    group = parser.add_argument_group("policies")
+    add_option(
+        group,
+        "--policy",
+        dest="policies",
+        action="append",
+        default=[],
+        metavar="NAME[:OPTION=VALUE,...][+...]",
+        help="cache management, such as swl:warps=4, dwt-cs+pric or dwt-pric (repeatable, one policy of each kind); "
+        "rdmodel policies --list names all",
+    )
+
+
+def add_schedule(group: argparse._ArgumentGroup) -> None:
+    """Add the warp scheduler and the allocation of the simulated machine."""
+    add_option(
+        group,
+        "--sched",
+        help="warp scheduler of the simulated machine",
+        default_text=THE_GPU,
+        **choice("sched", ("lrr", "gto", "two-level", "old")),
+    )
+    add_option(
+        group,
+        "--allocate",
+        help="reserve the way of a line at its miss or at its fill",
+        default_text=THE_GPU,
+        **choice("allocate", ("miss", "fill")),
+    )
+
+
+def add_check(group: argparse._ArgumentGroup) -> None:
+    """Add ``--check``."""
+    add_option(
+        group,
+        "--check",
+        action="store_true",
+        help="verify the invariants of the simulated machine in every cycle (about 30 times slower)",
+    )

@@ -1,0 +1,157 @@
+"""Turn parsed options into the values that the library takes.
+
+Only this module and the modules that run commands see the `argparse.Namespace`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rdmodel import presets
+from rdmodel.cli.option_groups import DEFINITIONS
+from rdmodel.cli.output import OutputForm
+from rdmodel.errors import ConfigError
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.overrides import override
+
+Dimensions = tuple[int, int, int]
+"""Shape of a grid or a block: x, y and z."""
+
+GPU_OPTION_KEYS = {
+    "index": "l1.index",
+    "mshr": "l1.mshrs",
+    "mshr_per_warp": "l1.mshr_per_warp",
+    "mshr_merge": "l1.mshr_merge",
+    "allocate": "l1.allocate",
+}
+"""Dotted key of the field of the GPU that each option sets."""
+
+RULE_OPTIONS = (
+    "cta",
+    "stores",
+    "divergence",
+    "effects",
+    "clip",
+    "sched",
+    "schedulers",
+    "stall",
+    "full_set",
+    "step",
+    "stagger",
+    "gap",
+    "first_touch_factor",
+    "hit_latency",
+)
+"""Options of the model that are named alike on the command line and in `predict`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Options that turn a kernel name or a file into traces, by the names they have on the command line."""
+
+    param: tuple[tuple[str, str], ...]
+    block: Dimensions | None
+    base: int | None
+    input_format: str | None
+    lenient: bool
+    kernel: str | None
+    grid: Dimensions | None
+    arg: tuple[tuple[str, str], ...]
+    shared: int | None
+    define: tuple[str, ...]
+    include: tuple[str, ...]
+    architecture: str | None
+    compiler: str | None
+    max_instructions: int
+    launch: int | None
+
+
+def source_options(arguments: argparse.Namespace) -> SourceOptions:
+    """Return the options that choose and read a source."""
+    values: dict[str, Any] = {name: getattr(arguments, name) for name in SourceOptions.__dataclass_fields__}
+    frozen: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return SourceOptions(**frozen)
+
+
+def output_form(arguments: argparse.Namespace) -> OutputForm:
+    """Return the form in which the results are to be printed."""
+    if arguments.json:
+        return "json"
+    return "csv" if getattr(arguments, "csv", False) else "text"
+
+
+# ---- the GPU
+
+
+def selected_gpu(arguments: argparse.Namespace) -> GPU:
+    """Return the GPU that ``--gpu`` names, with all changes."""
+    return changed_gpu(arguments.gpu, gpu_changes(arguments))
+
+
+def changed_gpu(name: str, changes: Mapping[str, str]) -> GPU:
+    """Return the preset or the GPU in a file, with the fields in `changes` set."""
+    gpu = presets.gpu(name)
+    return override(gpu, changes) if changes else gpu
+
+
+def gpu_changes(arguments: argparse.Namespace, assignments: Iterable[tuple[str, str]] | None = None) -> dict[str, str]:
+    """Return the values of all changed fields of the GPU by dotted key, from ``--set`` and from short options.
+
+    `assignments` replaces those of ``--set``.
+    """
+    changes = dict(arguments.assignments if assignments is None else assignments)
+    if getattr(arguments, "l1", None):
+        changes |= dict(zip(("l1.size", "l1.ways", "l1.line"), arguments.l1, strict=False))
+    for option, key in GPU_OPTION_KEYS.items():
+        if getattr(arguments, option, None) is not None:
+            changes[key] = getattr(arguments, option)
+    return changes
+
+
+# ---- the engines
+
+
+def extent_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `predict` that choose the modelled SMs and blocks."""
+    threads = None if arguments.threads == "all" else arguments.threads
+    return {"sms": arguments.sms, "model_sms": arguments.model_sms, "threads": threads, "blocks": arguments.blocks}
+
+
+def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return all options of `predict`."""
+    names = ("definition", "seed", "seeds", "l2", "ablation", "breakdown", "sample_sms", "sample_blocks")
+    options = {name: getattr(arguments, name) for name in names} | extent_options(arguments)
+    return options | rule_options(arguments) | {"n_jobs": thread_count(arguments)}
+
+
+def rule_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `predict` that change the rules of a definition."""
+    options = {name: getattr(arguments, name) for name in RULE_OPTIONS}
+    if arguments.latency is not None:
+        options["lat_min"], options["sigma"] = arguments.latency
+    return options
+
+
+def thread_count(arguments: argparse.Namespace) -> int:
+    """Return the number of threads of `predict`: one under ``--memory``, because each SM under way needs its share."""
+    jobs: int | None = getattr(arguments, "jobs", None)
+    if arguments.memory is None:
+        return -1 if jobs is None else jobs
+    if jobs not in (None, 1):
+        raise ConfigError(f"jobs={jobs}: must be 1 with --memory, which models one SM or seed at a time")
+    return 1
+
+
+def simulation_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return all options of `simulate` except the policies."""
+    options = {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "seed", "check")}
+    return options | {"memory": arguments.ideal_memory, "stores": not arguments.no_stores}
+
+
+def comparison_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return all options of `compare` except the latencies."""
+    options = {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "seed", "check")}
+    return options | {"definitions": arguments.definitions or list(DEFINITIONS)}

@@ -1,0 +1,29 @@
+"""Run ``rdmodel predict``."""
+
+from __future__ import annotations
+
+import argparse
+
+from rdmodel.cli.memory_limit import limit_memory
+from rdmodel.cli.option_values import model_options, output_form, selected_gpu, source_options
+from rdmodel.cli.output import print_results
+from rdmodel.cli.progress_line import block_progress
+from rdmodel.cli.sources import open_sources
+from rdmodel.cli.text_prediction import format_prediction
+from rdmodel.model.predict import predict
+
+
+def run_predict(arguments: argparse.Namespace) -> None:
+    """Predict the miss rate of every kernel or trace, and print the predictions."""
+    gpu = selected_gpu(arguments)
+    options = model_options(arguments)
+    reading = source_options(arguments)
+    results = []
+    with limit_memory("predict", arguments.memory) as budget:
+        for source in arguments.sources:
+            for trace in open_sources(source, reading, budget):
+                with block_progress(f"{source}, counting lines") as progress:
+                    budget.admit_prediction(trace, gpu, options, progress)
+                with block_progress(source) as progress:
+                    results.append(predict(trace, gpu, progress=progress, **options))
+        print_results(output_form(arguments), results, format_prediction)

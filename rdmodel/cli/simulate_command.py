@@ -1,0 +1,63 @@
+"""Run ``rdmodel simulate`` and ``rdmodel locality``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from rdmodel.cli.memory_limit import UNBOUNDED, Budget, limit_memory
+from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
+from rdmodel.cli.output import R, print_results
+from rdmodel.cli.progress_line import block_progress
+from rdmodel.cli.sources import open_sources
+from rdmodel.cli.text_locality import format_locality
+from rdmodel.cli.text_simulation import format_simulation
+from rdmodel.locality_analysis.classify import locality
+from rdmodel.policies import IndexFunction, Policy, remember
+from rdmodel.policies.combinations import combination
+from rdmodel.results.simulation import Simulation
+from rdmodel.simulator.simulate import simulate
+
+
+def run_simulate(arguments: argparse.Namespace) -> None:
+    """Simulate every kernel or trace, and print the simulations."""
+    with limit_memory("simulate", arguments.memory) as budget:
+        results = _run_launches(arguments, simulate, lambda result: result, budget)
+        index = combination(arguments.policies).index
+        print_results(output_form(arguments), results, partial(format_simulation, index=index))
+
+
+def run_locality(arguments: argparse.Namespace) -> None:
+    """Classify the loads of every kernel or trace, and print the localities."""
+    results = _run_launches(arguments, locality, lambda result: result.simulation)
+    index = combination(arguments.policies).index
+    print_results(output_form(arguments), results, partial(format_locality, index=index))
+
+
+def _run_launches(
+    arguments: argparse.Namespace,
+    run: Callable[..., R],
+    simulation_of: Callable[[R], Simulation],
+    budget: Budget = UNBOUNDED,
+) -> list[R]:
+    """Call `run` for every launch and return the results.
+
+    A policy that chose a value for a kernel keeps it for later launches of that kernel from the same source;
+    `simulation_of` returns the simulation in a result.
+    """
+    gpu = selected_gpu(arguments)
+    options = simulation_options(arguments)
+    reading = source_options(arguments)
+    results = []
+    for source in arguments.sources:
+        learnt: dict[str, Sequence[Policy | IndexFunction | str]] = {}
+        for trace in open_sources(source, reading, budget):
+            policies = learnt.get(trace.launch.kernel, arguments.policies)
+            if budget.limit is not None:
+                with block_progress(f"{source}, counting lines") as progress:
+                    budget.admit_simulation(trace, gpu, options, progress)
+            with block_progress(source) as progress:
+                results.append(run(trace, gpu, progress=progress, policies=policies, **options))
+            learnt[trace.launch.kernel] = remember(policies, simulation_of(results[-1]).found)
+    return results

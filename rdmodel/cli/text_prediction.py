@@ -1,0 +1,119 @@
+"""Format a prediction as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rdmodel.cli.text_tables import format_blocks, format_kernel, format_table
+from rdmodel.common.intervals import Estimate
+from rdmodel.common.text import count, percent
+from rdmodel.results.prediction import L2Prediction, Prediction
+
+
+def format_prediction(result: Prediction) -> str:
+    """Return the modelled part of the launch, the transactions by outcome, and the miss rate with its definition."""
+    total = result.transactions
+    rows = [
+        ("transactions", total),
+        ("hits", result.hits),
+        ("latency misses", result.latency_misses),
+        ("misses", result.misses.total),
+        ("  compulsory", result.misses.compulsory),
+        ("  capacity", result.misses.capacity),
+        ("  associativity", result.misses.associativity),
+    ]
+    counts = format_table([("  " + name, count(n), percent(n, total)) for name, n in rows], right=(1, 2))
+    parts = [_format_heading(result), counts, _format_stalls(result), _format_miss_rate(result)]
+    if result.breakdown is not None:
+        parts.insert(2, _format_breakdown(result))
+    if result.ablation:
+        parts.insert(2, _format_ablation(result))
+    if result.l2 is not None:
+        parts.insert(2, _format_l2(result.l2, result.config["options"]["sms"]))
+    if result.estimates:
+        parts.insert(3, _format_estimates(result.estimates))
+    return "\n\n".join(parts)
+
+
+def _format_l2(l2: L2Prediction, sms: int) -> str:
+    rows = [
+        ("  reads of the L2", count(l2.reads), ""),
+        ("    hits", count(l2.hits), percent(l2.hits, l2.reads)),
+        ("    misses", count(l2.misses), percent(l2.misses, l2.reads)),
+        ("  writes", count(l2.writes), ""),
+        ("    hits", count(l2.write_hits), percent(l2.write_hits, l2.writes)),
+        ("  write-backs", count(l2.write_backs), ""),
+        ("  DRAM bytes", count(l2.dram_bytes), ""),
+    ]
+    counts = format_table(rows, right=(1, 2))
+    if l2.sms_modelled == sms:
+        return counts
+    alone = "1 SM alone" if l2.sms_modelled == 1 else f"{l2.sms_modelled} SMs alone"
+    return f"{counts}\n  for {alone}: the requests of the other SMs are missing (--model-sms all includes them)"
+
+
+def _format_heading(result: Prediction) -> str:
+    options = result.config["options"]
+    blocks = format_blocks(sum(sm.blocks for sm in result.per_sm), result.config)
+    sms = "SM 0" if result.sms_modelled == 1 else f"{result.sms_modelled} SMs"
+    seeds = f"seed {result.seed}" if not result.runs else f"{len(result.runs)} seeds from {result.seed}"
+    return (
+        f"{format_kernel(result.kernel, result.config)} on {result.gpu}, definition {result.definition}\n"
+        f"{sms} of {options['sms']}: {blocks}, {seeds}"
+    )
+
+
+def _format_stalls(result: Prediction) -> str:
+    text = f"  stalls {count(result.stalls)} (no MSHR {count(result.stalls_mshr)}, no way {count(result.stalls_ways)})"
+    if result.bypassed:
+        text += f", bypassed {count(result.bypassed)}"
+    return f"{text}\n  time: trace {result.trace_seconds:.2f} s, model {result.seconds:.2f} s"
+
+
+def _format_miss_rate(result: Prediction) -> str:
+    interval = ""
+    if result.interval is not None:
+        low, high = result.interval
+        interval = f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %)"
+    rate = result.miss_rate
+    if "miss_rate" in result.estimates:
+        estimate = result.estimates["miss_rate"]
+        rate = estimate.value
+        interval = f", estimated (95 % interval {100 * estimate.low:.2f} to {100 * estimate.high:.2f} %)"
+    stores = "" if result.config["options"]["stores"] == "allocate" else " and stores"
+    line = result.config["gpu"]["l1"]["line"]
+    return (
+        f"L1 miss rate {100 * rate:.2f} %{interval}\n"
+        f"counts load requests that leave the SM, per coalesced {line}-byte transaction;\n"
+        f"leaves out requests to lines already in flight ({100 * result.latency_miss_rate:.2f} %){stores}"
+    )
+
+
+def _format_estimates(estimates: Mapping[str, Estimate]) -> str:
+    """Return the estimated counts for all SMs or blocks, from a sample of them."""
+    rows = [("  estimated", "of all", "error", "95 % interval")]
+    rows += [
+        (f"  {name.replace('_', ' ')}", count(round(estimate.value)), *_error_columns(estimate))
+        for name, estimate in estimates.items()
+        if not name.endswith("rate")
+    ]
+    return f"a sample: {next(iter(estimates.values())).sampled}\n\n" + format_table(rows, right=(1, 2, 3))
+
+
+def _error_columns(estimate: Estimate) -> tuple[str, str]:
+    return count(round(estimate.standard_error)), f"{count(round(estimate.low))} to {count(round(estimate.high))}"
+
+
+def _format_ablation(result: Prediction) -> str:
+    rows = [("  without", "misses", "accounts for", "of all")]
+    for row in result.ablation:
+        share = percent(row.difference, result.transactions)
+        rows.append((f"  {row.component}", count(row.misses), f"{row.difference:+,.0f}", share))
+    return format_table(rows, right=(1, 2, 3))
+
+
+def _format_breakdown(result: Prediction) -> str:
+    assert result.breakdown is not None
+    rows = [("  class (by switching components off)", "misses", "of all")]
+    rows += [(f"  {name}", f"{n:+,.0f}", percent(n, result.transactions)) for name, n in result.breakdown.items()]
+    return format_table(rows, right=(1, 2))

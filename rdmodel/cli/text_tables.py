@@ -1,0 +1,58 @@
+"""Format tables, and the parts of headings that several results share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+BAR_CHARACTERS = 24
+"""Length of the longest bar in a table."""
+
+
+def format_table(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
+    """Return rows as aligned columns; the columns in `right` are flush right."""
+    cells = [list(row) for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    flush = set(right)
+    lines = [
+        "  ".join(c.rjust(w) if i in flush else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in cells
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def format_number_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a table whose columns are flush right, except the first."""
+    return format_table(rows, right=range(1, len(rows[0])))
+
+
+def format_bar(share: float) -> str:
+    """Return a bar for a share, 0 to 1."""
+    return "#" * round(BAR_CHARACTERS * share)
+
+
+def format_share(share: float) -> str:
+    """Return a share, 0 to 1, in percent."""
+    return f"{100 * share:.2f} %"
+
+
+def format_points(error: float) -> str:
+    """Return a difference in percentage points with its sign; none for a difference that rounds to 0."""
+    return f"{error:+.2f}" if abs(error) >= 0.005 else "0.00"
+
+
+def format_kernel(kernel: str, config: Mapping[str, Any]) -> str:
+    """Return the kernel of a result and its sizes."""
+    return " ".join([kernel, *(f"{k}={v}" for k, v in config["trace"]["params"].items())])
+
+
+def format_blocks(blocks: int, config: Mapping[str, Any]) -> str:
+    """Return the number of blocks behind a result, out of those of the grid, and a limit by ``--blocks``."""
+    x, y, z = config["trace"]["grid"]
+    first = config["options"]["blocks"]
+    return f"{blocks:,} of {x * y * z:,} blocks" + (f", only the first {first:,} of the grid" if first else "")
+
+
+def format_sms(sms: int) -> str:
+    """Return a number of SMs."""
+    return "1 SM" if sms == 1 else f"{sms} SMs"

@@ -1,0 +1,154 @@
+"""Run ``rdmodel tiles``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Container, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rdmodel.answers.store import Answers
+from rdmodel.cli.option_values import gpu_changes, output_form, selected_gpu
+from rdmodel.cli.output import OutputForm, print_csv, print_json
+from rdmodel.cli.progress_line import ProgressLine
+from rdmodel.cli.sources import AFFINE_SUFFIX
+from rdmodel.cli.text_tiles import format_ranking, format_sizes
+from rdmodel.errors import ConfigError
+from rdmodel.gpu.config import GPU
+from rdmodel.plots.charts import check_path
+from rdmodel.plots.heatmap import heat_map
+from rdmodel.service.operations import compute, is_answer, question_of
+from rdmodel.service.protocol import Refusal
+from rdmodel.service.requests import ServiceRequest, read_request
+from tracegen.affine.json_form import read_object
+
+BLOCK_SIZE = "block"
+"""Name of the tile size that is the shape of a block: ``block=32x8,16x16``."""
+
+Ranking = Mapping[str, Any]
+"""A ranking as `rdmodel.Ranking.to_dict` returns it."""
+
+
+def run_tiles(arguments: argparse.Namespace) -> None:
+    """Rank the tiles, print the best and draw the heat map."""
+    if arguments.plot is not None:
+        check_path(arguments.plot)
+    if arguments.top < 1:
+        raise ConfigError(f"top={arguments.top}: must be at least 1")
+
+    def rank(request: ServiceRequest) -> Ranking:
+        with ProgressLine(lambda done, total: f"{arguments.source}: {done} of {total} estimates") as progress:
+            return compute(request, progress, arguments.jobs)
+
+    try:
+        request = read_request(_request_fields(arguments))
+        ranking = rank(request) if arguments.no_cache else _stored_ranking(request, rank, arguments.cache)
+    except Refusal as refusal:
+        raise ConfigError(refusal.message) from None
+    _print_ranking(output_form(arguments), ranking, arguments.top)
+    if arguments.plot is not None:
+        heat_map(ranking, arguments.plot)
+
+
+def _request_fields(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the ranking as a request of `rdmodel serve`, which shares its answers file."""
+    if not arguments.tiles:
+        raise ConfigError("--tile: is missing; name sizes to choose from: --tile TI=8,16,32")
+    fields: dict[str, Any] = {
+        "kernel": _kernel(arguments.source),
+        "tiles": _tile_sizes(arguments.tiles),
+        "gpu": arguments.gpu,
+        "objective": arguments.objective,
+        "effort": arguments.effort,
+        "top": arguments.top,
+        "seed": arguments.seed,
+    }
+    if arguments.param:
+        fields["params"] = _kernel_sizes(arguments.param, fields["tiles"])
+    if gpu_changes(arguments) or arguments.gpu.endswith(".toml"):
+        fields["gpu"] = _gpu_fields(selected_gpu(arguments))
+    if arguments.block is not None:
+        _refuse_both(BLOCK_SIZE, fields["tiles"], "--block")
+        fields["block"] = list(arguments.block)
+    return {"id": None, "op": "rank", **fields}
+
+
+def _kernel(source: str) -> str | dict[str, Any]:
+    """Return the name of a kernel, or the loop nest in a JSON file."""
+    path = Path(source)
+    if path.suffix == AFFINE_SUFFIX and path.is_file():
+        return read_object(path)
+    if not path.exists() and ("/" in source or path.suffix == AFFINE_SUFFIX):
+        raise ConfigError(f"{source}: no such file")
+    if path.exists():
+        raise ConfigError(f"{source}: must be the name of a kernel, or a .json file with a loop nest, to have tiles")
+    return source
+
+
+def _tile_sizes(pairs: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
+    """Return the values of every tile size by name."""
+    sizes: dict[str, list[Any]] = {}
+    for name, values in pairs:
+        if name in sizes:
+            raise ConfigError(f"--tile {name}: is given twice; name all sizes at once: {name}=8,16")
+        sizes[name] = [_shape(text) if name == BLOCK_SIZE else _size(name, text) for text in values.split(",")]
+    return sizes
+
+
+def _kernel_sizes(pairs: Iterable[tuple[str, str]], tiles: Container[str]) -> dict[str, int]:
+    """Return the sizes of the kernel by name; `tiles` are the names of tile sizes."""
+    sizes: dict[str, int] = {}
+    for name, text in pairs:
+        _refuse_both(name, tiles, f"--param {name}")
+        if name in sizes:
+            raise ConfigError(f"--param {name}: is given twice")
+        sizes[name] = _size(name, text)
+    return sizes
+
+
+def _refuse_both(name: str, tiles: Container[str], option: str) -> None:
+    if name in tiles:
+        raise ConfigError(f"{option}: is a size of the tiles already: --tile {name}")
+
+
+def _size(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"{name}={text}: must be a whole number") from None
+
+
+def _shape(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split("x")]
+    except ValueError:
+        raise ConfigError(f"{BLOCK_SIZE}={text}: must be a shape, such as 32x8") from None
+
+
+def _gpu_fields(gpu: GPU) -> dict[str, Any]:
+    return {name: value for name, value in gpu.to_dict().items() if name != "sources"}
+
+
+def _stored_ranking(request: ServiceRequest, rank: Callable[[ServiceRequest], Ranking], path: str | None) -> Ranking:
+    """Return the ranking in the answers file at `path`; if it is not there, compute it by `rank` and add it."""
+    with Answers(path) as answers:
+        question = question_of(request)
+        ranking: Ranking | None = answers.get(question)
+        if ranking is None or not is_answer("rank", ranking):
+            ranking = rank(request)
+            answers.put(question, ranking)
+        if answers.trouble is not None:
+            print(f"rdmodel: {answers.trouble}", file=sys.stderr)
+        return ranking
+
+
+def _print_ranking(form: OutputForm, ranking: Ranking, top: int) -> None:
+    if form == "json":
+        print_json(ranking)
+    elif form == "csv":
+        tiles = [*ranking["tiles"], *ranking["infeasible"]]
+        rows = ({name: value for name, value in tile.items() if name != "tile"} for tile in tiles)
+        print_csv({**format_sizes(tile["tile"]), **row} for tile, row in zip(tiles, rows, strict=True))
+    else:
+        print(format_ranking(ranking, top))

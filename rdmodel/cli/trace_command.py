@@ -1,0 +1,65 @@
+"""Run ``rdmodel trace`` and ``rdmodel info``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rdmodel.cli.memory_limit import limit_memory
+from rdmodel.cli.option_values import extent_options, output_form, selected_gpu, source_options
+from rdmodel.cli.output import print_json
+from rdmodel.cli.progress_line import block_progress
+from rdmodel.cli.sources import cut_to_modelled, is_recorded, open_launches, open_source
+from rdmodel.cli.text_trace import format_launches, format_summary
+from rdmodel.trace import storage
+from rdmodel.trace.summary import summarise
+from tracegen import formats
+
+
+def run_trace(arguments: argparse.Namespace) -> None:
+    """Write the trace of a kernel, or convert a trace."""
+    source, output, overwrite = arguments.source, arguments.output, arguments.overwrite
+    form = arguments.format or formats.by_extension(output).name
+    notes: tuple[str, ...] = ()
+    with limit_memory("trace", arguments.memory) as budget, block_progress(source) as progress:
+        trace = open_source(source, source_options(arguments), budget)
+        if not arguments.all and not is_recorded(trace):
+            trace = cut_to_modelled(trace, selected_gpu(arguments), extent_options(arguments))
+        if form == "native":
+            origin = {"from": Path(source).name, "params": dict(trace.params)}
+            storage.save(trace, output, source=origin, overwrite=overwrite, progress=progress)
+        else:
+            notes = formats.write(trace, output, format=form, overwrite=overwrite)
+    for note in notes:
+        print(f"rdmodel: {note}", file=sys.stderr)
+    blocks = 0 if trace.blocks is None else len(trace.blocks)
+    print(f"{output}: wrote {blocks:,} of {trace.launch.blocks:,} blocks of {trace.launch.kernel}")
+
+
+def run_info(arguments: argparse.Namespace) -> None:
+    """Summarise a trace, or list the launches in a trace file."""
+    if arguments.launches:
+        _print_launches(arguments)
+        return
+    gpu = selected_gpu(arguments)
+    with limit_memory("info", arguments.memory) as budget:
+        trace = open_source(arguments.source, source_options(arguments), budget)
+        if not is_recorded(trace):
+            trace = cut_to_modelled(trace, gpu, extent_options(arguments))
+        with block_progress(f"{arguments.source}, counting lines") as progress:
+            budget.admit_summary(trace, gpu.l1.line, progress)
+        summary = summarise(trace, line=gpu.l1.line)
+    if output_form(arguments) == "json":
+        print_json(summary.to_dict())
+    else:
+        print(format_summary(summary))
+
+
+def _print_launches(arguments: argparse.Namespace) -> None:
+    with limit_memory("info", arguments.memory):
+        form, launches = open_launches(arguments.source, source_options(arguments))
+    if output_form(arguments) == "json":
+        print_json({"format": form, "launches": [listed.to_dict() for listed in launches]})
+    else:
+        print(format_launches(arguments.source, form, launches))
