@@ -8,7 +8,7 @@ from tracegen.simt.kernel_trace import Block
 from tracegen.simt.symbolic import Value, as_value
 
 
-def taken(k: Block, condition: Any) -> Value:
+def branch_on(k: Block, condition: Any) -> Value:
     """Return `condition` after waiting for the loads that it came from: a warp that branches waits on both ways.
 
     ``k.where`` alone lets what follows its body start before the loads that decided about the body arrive.
@@ -20,12 +20,12 @@ def taken(k: Block, condition: Any) -> Value:
 def after(condition: Any, value: Any) -> Any:
     """Return `value` so that what uses it waits for the loads that `condition` came from, as after a branch on it.
 
-    Unlike `taken` it waits for no other loads, whose data may be needed only later.
+    Unlike `branch_on` it waits for no other loads, whose data may be needed only later.
     """
     return value + 0 * as_value(condition)
 
 
-def stored(before: Value, now: Any) -> Value:
+def replace_loaded(before: Value, now: Any) -> Value:
     """Return `now`, which is in memory since an earlier store, as a load gives it that returned `before`.
 
     Stores do not change the data of arrays, so a load knows only what was there when the kernel started.

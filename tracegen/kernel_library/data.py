@@ -29,7 +29,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class ResolvedParameters:
     """What a kernel runs on: its `sizes`, its `data` by name, and what is `shown` of data that were handed in."""
 
     sizes: dict[str, int]
@@ -42,12 +42,12 @@ class Settled:
         return {**self.sizes, **self.data}
 
 
-def settle(
+def resolve_parameters(
     kernel: str,
     inputs: Mapping[str, Input],
     resolve: Callable[[str, Mapping[str, Any]], dict[str, int]],
     params: Mapping[str, Any],
-) -> Settled:
+) -> ResolvedParameters:
     """Return what `params`, sizes and inputs by name, make of a kernel; `resolve` checks and completes sizes.
 
     Sizes that describe generated data have no meaning where data are handed in: they are left out, and raise
@@ -70,4 +70,4 @@ def settle(
             shown[name] = os.path.basename(what) if isinstance(what, str | os.PathLike) else str(data[name])
         except ConfigError as error:
             raise ConfigError(f"{kernel}: {name}: {error}") from None
-    return Settled({name: value for name, value in sizes.items() if name not in described}, data, shown)
+    return ResolvedParameters({name: value for name, value in sizes.items() if name not in described}, data, shown)

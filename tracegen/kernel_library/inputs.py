@@ -68,7 +68,7 @@ class Text:
 # ---- made
 
 
-def sparse(row: NDArray[Any], column: NDArray[Any], value: NDArray[Any], shape: tuple[int, int]) -> Sparse:
+def build_sparse(row: NDArray[Any], column: NDArray[Any], value: NDArray[Any], shape: tuple[int, int]) -> Sparse:
     """Return a matrix from its entries; of several for the same place, the first one holds."""
     place, first = np.unique(row.astype(np.int64) * shape[1] + column, return_index=True)
     rows = np.searchsorted(place, np.arange(shape[0] + 1, dtype=np.int64) * shape[1])
@@ -85,7 +85,7 @@ def band_matrix(N: int, DEGREE: int, BAND: int, SEED: int) -> Sparse:
     row = np.repeat(np.arange(N), draw.integers(1, 2 * DEGREE, N))
     low = np.maximum(row - BAND, 0) if BAND else np.zeros_like(row)
     high = np.minimum(row + BAND + 1, N) if BAND else np.full_like(row, N)
-    return sparse(row, draw.integers(low, high), draw.uniform(-1, 1, len(row)), (N, N))
+    return build_sparse(row, draw.integers(low, high), draw.uniform(-1, 1, len(row)), (N, N))
 
 
 @lru_cache(maxsize=4)
@@ -124,9 +124,9 @@ def _undirected(order: NDArray[Any], here: NDArray[Any], there: NDArray[Any], dr
     """Return the graph of both directions of the edges, renamed by `order`; no vertex has an edge to itself."""
     here, there = order[here][here != there], order[there][here != there]
     weight = draw.integers(1, 65, len(here))
-    one = sparse(np.minimum(here, there), np.maximum(here, there), weight, (len(order), len(order)))
+    one = build_sparse(np.minimum(here, there), np.maximum(here, there), weight, (len(order), len(order)))
     row, column = np.concatenate([one.sources, one.columns]), np.concatenate([one.columns, one.sources])
-    return sparse(row, column, np.concatenate([one.values, one.values]), (len(order), len(order)))
+    return build_sparse(row, column, np.concatenate([one.values, one.values]), (len(order), len(order)))
 
 
 @lru_cache(maxsize=4)
@@ -231,7 +231,7 @@ def read_undirected(given: Any) -> Sparse:
         raise ConfigError("the graph has no edge between two vertices")
     here, there = here[proper], there[proper]
     row, column = np.concatenate([here, there]), np.concatenate([there, here])
-    return sparse(row, column, np.tile(graph.values[proper], 2), (graph.height, graph.height))
+    return build_sparse(row, column, np.tile(graph.values[proper], 2), (graph.height, graph.height))
 
 
 def read_weighted(given: Any) -> Sparse:

@@ -18,10 +18,10 @@ from tracegen.kernel_library.inputs import SEED, Sparse, power_law_graph, read_g
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.simt.kernel_trace import Array, Block
 
-MOST = 1 << 31
+MAX_ROUNDS = 1 << 31
 """More rounds than any launch is of."""
 
-_SIZES: dict[str, int | Position] = {"N": 16384, "DEGREE": 8, "SEED": SEED}
+_GRAPH_SIZES: dict[str, int | Position] = {"N": 16384, "DEGREE": 8, "SEED": SEED}
 
 
 # ---- connected components: hooking (a thread per edge) and pointer jumping (a thread per vertex), in turn
@@ -42,7 +42,7 @@ def jump(parent: NDArray[Any]) -> NDArray[Any]:
     return parent
 
 
-def parents(graph: Sparse, rounds: int = MOST) -> NDArray[Any]:
+def parents(graph: Sparse, rounds: int = MAX_ROUNDS) -> NDArray[Any]:
     """Return the root of every vertex after so many rounds of hooking and jumping."""
     parent = np.arange(graph.height, dtype=np.int32)
     for _ in range(rounds):
@@ -60,7 +60,7 @@ def _components(state: Callable[..., NDArray[Any]]) -> Benchmark:
     """Return the benchmark whose kernel starts with `state` of the parents of a round."""
     return Benchmark(
         "cc",
-        {**_SIZES, "ROUND": Position(0, below=MOST)},
+        {**_GRAPH_SIZES, "ROUND": Position(0, below=MAX_ROUNDS)},
         lambda graph, ROUND: _edges(graph, state(graph, parents(graph, ROUND))),
         inputs={"graph": Input(scattered_graph, read_graph)},
     )
@@ -144,7 +144,7 @@ def _unfinished(graph: Sparse, ROUND: int) -> dict[str, Any]:
 
 color = Benchmark(
     "color",
-    {**_SIZES, "ROUND": Position(0, below=MOST)},
+    {**_GRAPH_SIZES, "ROUND": Position(0, below=MAX_ROUNDS)},
     _unfinished,
     inputs={"graph": Input(power_law_graph, read_undirected)},
 )

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.kernel_library.control import taken
+from tracegen.kernel_library.control import branch_on
 from tracegen.kernel_library.data import Input
 from tracegen.kernel_library.inputs import SEED, Text, pages, prose, read_text
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.simt.kernel_trace import Array, Block
 
-MARK = b'href="'
+LINK_MARK = b'href="'
 """What a link begins with; it ends with the next quotation mark of its line."""
 
-_EXPECTED = np.frombuffer(MARK + b'"', dtype=np.uint8).astype(np.int64)
+_LINK_CHARACTERS = np.frombuffer(LINK_MARK + b'"', dtype=np.uint8).astype(np.int64)
 
 Lanes = NDArray[Any]
 Finder = Callable[[Lanes, Lanes, Lanes], tuple[Lanes, Lanes, Lanes]]
@@ -43,10 +43,10 @@ def word(state: Lanes, length: Lanes, character: Lanes) -> tuple[Lanes, Lanes, L
 
 
 def link(state: Lanes, length: Lanes, character: Lanes) -> tuple[Lanes, Lanes, Lanes]:
-    """Find links; the state is how much of `MARK` has been read."""
-    linked = state == len(MARK)
+    """Find links; the state is how much of `LINK_MARK` has been read."""
+    linked = state == len(LINK_MARK)
     ends = linked & (character == ord('"'))
-    begun = np.where(character == _EXPECTED[state], state + 1, np.where(character == MARK[0], 1, 0))
+    begun = np.where(character == _LINK_CHARACTERS[state], state + 1, np.where(character == LINK_MARK[0], 1, 0))
     return linked & ~ends, ends, np.where(linked, np.where(ends, 0, state), begun)
 
 
@@ -56,7 +56,7 @@ def scan(k: Block, text: Array, starts: Array, find: Finder, emit: Emit) -> Any:
     state, length, hashed, found = np.zeros((4, *k.x.settled().shape), np.int64)
     for p in k.range(first, last):
         active = (p < last).settled()
-        character = taken(k, k.load(text, p)).settled()
+        character = branch_on(k, k.load(text, p)).settled()
         inside, ends, after = find(state, length, character)
         with k.where(ends):
             emit(found, hashed, length)
@@ -75,7 +75,7 @@ def scan(k: Block, text: Array, starts: Array, find: Finder, emit: Emit) -> Any:
 # ---- the same, by NumPy for the whole text
 
 
-def words_of(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
+def find_words(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return where words start, and their lengths; a word does not go on in the next line, which starts after it."""
     folded = text.characters | 32
     letter = np.concatenate([[False], (folded >= ord("a")) & (folded <= ord("z")), [False]])
@@ -83,9 +83,9 @@ def words_of(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
     return starts, ends - starts
 
 
-def links_of(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
+def find_links(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return where links start, and their lengths."""
-    spans = [m.span(1) for m in re.finditer(re.escape(MARK) + rb'([^"\n]*)"', text.characters.tobytes())]
+    spans = [m.span(1) for m in re.finditer(re.escape(LINK_MARK) + rb'([^"\n]*)"', text.characters.tobytes())]
     starts, ends = np.array(spans, np.int64).reshape(-1, 2).T
     return starts, ends - starts
 
@@ -100,7 +100,7 @@ def _hashes(characters: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any
 
 def _mapped(text: Text, kind: Finder) -> dict[str, NDArray[Any]]:
     """Return what both kernels leave, and where the results of each line go."""
-    starts, lengths = words_of(text) if kind is word else links_of(text)
+    starts, lengths = find_words(text) if kind is word else find_links(text)
     line = np.searchsorted(text.starts, starts, side="right") - 1
     counts = np.bincount(line, minlength=len(text.starts) - 1).astype(np.int32)
     return {

@@ -296,13 +296,13 @@ def covar_covar(k: Block, data: Array, symmat: Array, M: int, PAD: int) -> None:
         correlate(k, data, symmat, j1, 0, PAD)
 
 
-STEPS = 500
+FDTD_STEPS = 500
 """Time steps of fdtd2d: the length of its source array."""
 
 fdtd2d = Benchmark(
     "fdtd2d",
-    {"NX": 2048, "NY": 2048, "T": Position(0, below=STEPS), "PAD": PAD},
-    lambda NX, NY, PAD: {"fict": STEPS, "ey": (NX + PAD, NY), "hz": (NX, NY), "ex": (NX, NY + PAD)},
+    {"NX": 2048, "NY": 2048, "T": Position(0, below=FDTD_STEPS), "PAD": PAD},
+    lambda NX, NY, PAD: {"fict": FDTD_STEPS, "ey": (NX + PAD, NY), "hz": (NX, NY), "ex": (NX, NY + PAD)},
 )
 
 

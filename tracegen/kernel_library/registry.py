@@ -14,10 +14,10 @@ from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.trace import Launch
 from tracegen.arrays import BASE, allocate
 from tracegen.generated import GeneratedTrace
-from tracegen.kernel_library.data import Input, settle
+from tracegen.kernel_library.data import Input, resolve_parameters
 from tracegen.kernel_library.suites import TILED
-from tracegen.kernel_library.tiled import TiledSpec, tiled
-from tracegen.simt.kernel_trace import MAX_BLOCK, Kernel, KernelTrace, shape
+from tracegen.kernel_library.tiled import TiledSpec, tiled_spec
+from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, KernelFunction, KernelTrace, shape
 
 REGISTRY: dict[str, KernelSpec] = {}
 """Every kernel that was declared, by name; those of `TILED` are none of them."""
@@ -68,7 +68,7 @@ class KernelSpec:
     sizes: Mapping[str, int]
     block: tuple[int, int, int]
     benchmark: Benchmark = field(repr=False, compare=False)
-    function: Kernel = field(repr=False, compare=False)
+    function: KernelFunction = field(repr=False, compare=False)
     grid: Callable[..., tuple[int, int, int]] = field(repr=False, compare=False)
     shape: Shape | Callable[..., Shape] = field(repr=False, compare=False)
     fixed: bool = field(repr=False, compare=False)
@@ -84,10 +84,10 @@ class KernelSpec:
         self, *, block: Sequence[int] | None, blocks: Sequence[int] | None, base: int | None, **params: Any
     ) -> KernelTrace:
         """Return the kernel's trace; see `tracegen.kernel`."""
-        settled = settle(self.name, self.benchmark.inputs, self.benchmark.resolve, params)
+        settled = resolve_parameters(self.name, self.benchmark.inputs, self.benchmark.resolve, params)
         sizes = settled.known
-        usual = shape("block", _of(self.shape, sizes), limit=MAX_BLOCK)
-        threads = usual if block is None else shape("block", block, limit=MAX_BLOCK)
+        usual = shape("block", _of(self.shape, sizes), limit=MAX_BLOCK_THREADS)
+        threads = usual if block is None else shape("block", block, limit=MAX_BLOCK_THREADS)
         if self.fixed and threads != usual:
             raise LaunchError(f"{self.name}: block={threads}: the kernel is written for blocks of {usual}")
         launch = Launch(
@@ -108,7 +108,7 @@ class KernelSpec:
         """
         if self.answer is None:
             raise ConfigError(f"{self.name}: says what it accesses, not what it computes")
-        settled = settle(self.name, self.benchmark.inputs, self.benchmark.resolve, params)
+        settled = resolve_parameters(self.name, self.benchmark.inputs, self.benchmark.resolve, params)
         return dict(_call(self.answer, settled.known))
 
 
@@ -147,7 +147,7 @@ class Benchmark:
         fixed: bool = False,
         shared_memory: Extent = 0,
         result: Callable[..., Mapping[str, NDArray[Any]]] | None = None,
-    ) -> Callable[[Kernel], Kernel]:
+    ) -> Callable[[KernelFunction], KernelFunction]:
         """Declare the decorated function as kernel `which` of the benchmark.
 
         `threads` gives the (x, y, z) range of threads for the sizes that it names. The block is 256x1 for one
@@ -165,7 +165,7 @@ class Benchmark:
             x, y, z = (*_call(threads, sizes), 1, 1)[:3]
             return -(-x // block[0]), -(-y // block[1]), -(-z // block[2])
 
-        def declare(function: Kernel) -> Kernel:
+        def declare(function: KernelFunction) -> KernelFunction:
             name = f"{self.name}.{which}" if which else self.name
             REGISTRY[name] = KernelSpec(
                 name=name,
@@ -228,13 +228,13 @@ def spec_of(name: str) -> KernelSpec | TiledSpec:
     if name in REGISTRY:
         return REGISTRY[name]
     if name in TILED:
-        return tiled(name)
+        return tiled_spec(name)
     raise ConfigError(unknown("kernel", name, [*REGISTRY, *TILED]))
 
 
 def kernels() -> list[KernelSpec | TiledSpec]:
     """Return what there is to know about every kernel, by benchmark; tiled ones come last."""
-    return [*sorted(REGISTRY.values(), key=lambda spec: spec.benchmark.name), *map(tiled, TILED)]
+    return [*sorted(REGISTRY.values(), key=lambda spec: spec.benchmark.name), *map(tiled_spec, TILED)]
 
 
 def _whole(kernel: str, name: str, value: Any) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracegen.kernel_library.registry import Benchmark, Multiple, Position, Size
-from tracegen.kernel_library.shared import WORD, publish, rounds
+from tracegen.kernel_library.shared_memory import WORD_BYTES, publish, rounds
 from tracegen.simt.kernel_trace import Array, Block, Buffer
 
 
@@ -20,14 +20,18 @@ def square(BLOCK_SIZE: int) -> tuple[int, int]:
     return BLOCK_SIZE, BLOCK_SIZE
 
 
-def alignment(N: int) -> dict[str, Buffer]:
+def alignment_arrays(N: int) -> dict[str, Buffer]:
     """Return the arrays of Needleman-Wunsch: matrices of int with one more row and column than the sequences."""
     return {name: Buffer((N + 1, N + 1), np.int32) for name in ("reference", "matrix")}
 
 
-NW: dict[str, Size] = {"N": Multiple(2048, of="BLOCK_SIZE"), "BLOCK_SIZE": 16}
-nw_upper = Benchmark("nw", {**NW, "DIAGONAL": Position(0, below=lambda N, BLOCK_SIZE: N // BLOCK_SIZE)}, alignment)
-nw_lower = Benchmark("nw", {**NW, "DIAGONAL": Position(0, below=lambda N, BLOCK_SIZE: N // BLOCK_SIZE - 1)}, alignment)
+NW_SIZES: dict[str, Size] = {"N": Multiple(2048, of="BLOCK_SIZE"), "BLOCK_SIZE": 16}
+nw_upper = Benchmark(
+    "nw", {**NW_SIZES, "DIAGONAL": Position(0, below=lambda N, BLOCK_SIZE: N // BLOCK_SIZE)}, alignment_arrays
+)
+nw_lower = Benchmark(
+    "nw", {**NW_SIZES, "DIAGONAL": Position(0, below=lambda N, BLOCK_SIZE: N // BLOCK_SIZE - 1)}, alignment_arrays
+)
 
 
 def align(k: Block, reference: Array, matrix: Array, tile_x: int, tile_y: int, size: int) -> None:
@@ -49,7 +53,7 @@ def align(k: Block, reference: Array, matrix: Array, tile_x: int, tile_y: int, s
 
 def alignment_memory(BLOCK_SIZE: int) -> int:
     """Return the bytes of shared memory of a tile, with a row and a column more, and its similarities."""
-    return WORD * ((BLOCK_SIZE + 1) ** 2 + BLOCK_SIZE**2)
+    return WORD_BYTES * ((BLOCK_SIZE + 1) ** 2 + BLOCK_SIZE**2)
 
 
 @nw_upper.kernel(
@@ -87,7 +91,7 @@ def nw_2(k: Block, reference: Array, matrix: Array, N: int, BLOCK_SIZE: int, DIA
     align(k, reference, matrix, k.block_x + 1 + DIAGONAL, tiles - 1 - k.block_x, BLOCK_SIZE)
 
 
-def inner(BLOCK_SIZE: int, PYRAMID_HEIGHT: int) -> int:
+def hotspot_side(BLOCK_SIZE: int, PYRAMID_HEIGHT: int) -> int:
     """Return the side of what a block of hot spot computes: its tile without the border that every step loses."""
     return BLOCK_SIZE - 2 * PYRAMID_HEIGHT
 
@@ -107,13 +111,13 @@ hotspot = Benchmark(
 @hotspot.kernel(
     threads=lambda ROWS, COLS: (COLS, ROWS),
     grid=lambda ROWS, COLS, BLOCK_SIZE, PYRAMID_HEIGHT: (
-        -(-COLS // inner(BLOCK_SIZE, PYRAMID_HEIGHT)),
-        -(-ROWS // inner(BLOCK_SIZE, PYRAMID_HEIGHT)),
+        -(-COLS // hotspot_side(BLOCK_SIZE, PYRAMID_HEIGHT)),
+        -(-ROWS // hotspot_side(BLOCK_SIZE, PYRAMID_HEIGHT)),
         1,
     ),
     block=square,
     fixed=True,
-    shared_memory=lambda BLOCK_SIZE: WORD * 3 * BLOCK_SIZE**2,
+    shared_memory=lambda BLOCK_SIZE: WORD_BYTES * 3 * BLOCK_SIZE**2,
 )
 def hotspot_1(k: Block, temp_src: Array, temp_dst: Array, power: Array, BLOCK_SIZE: int, PYRAMID_HEIGHT: int) -> None:
     """Heat on a chip, several steps: temp_src[y,x], power[y,x]; |; two | per step, one for the last; -> temp_dst[y,x].
@@ -122,7 +126,7 @@ def hotspot_1(k: Block, temp_src: Array, temp_dst: Array, power: Array, BLOCK_SI
     stored.
     """
     rows, columns = temp_src.shape
-    side, border, last = inner(BLOCK_SIZE, PYRAMID_HEIGHT), PYRAMID_HEIGHT, BLOCK_SIZE - 1 - PYRAMID_HEIGHT
+    side, border, last = hotspot_side(BLOCK_SIZE, PYRAMID_HEIGHT), PYRAMID_HEIGHT, BLOCK_SIZE - 1 - PYRAMID_HEIGHT
     tx, ty = k.thread_x, k.thread_y
     x, y = k.block_x * side - border + tx, k.block_y * side - border + ty
     with k.where((y >= 0) & (y < rows) & (x >= 0) & (x < columns)):
@@ -145,7 +149,7 @@ srad = Benchmark(
 )
 
 
-def around(k: Block, image: Array) -> tuple[int, int, int, int]:
+def neighbouring_lines(k: Block, image: Array) -> tuple[int, int, int, int]:
     """Return rows north and south, columns west and east of a block's tile; of the image's edge, the edge itself."""
     rows, columns = image.shape
     width, height, _ = k.launch.block
@@ -158,7 +162,7 @@ def around(k: Block, image: Array) -> tuple[int, int, int, int]:
     threads=lambda ROWS, COLS: (COLS, ROWS),
     block=square,
     fixed=True,
-    shared_memory=lambda BLOCK_SIZE: WORD * 6 * BLOCK_SIZE**2,
+    shared_memory=lambda BLOCK_SIZE: WORD_BYTES * 6 * BLOCK_SIZE**2,
 )
 def srad_1(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C: Array) -> None:
     """Diffusion coefficients: north, south; |; west, east; |; J[y,x]; |; |; -> C, E_C, W_C, S_C, N_C [y,x].
@@ -166,7 +170,7 @@ def srad_1(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C
     Every thread loads what borders its tile in its own column and row, needed or not, and its own cell, all from `J`.
     """
     x, y = k.x, k.y
-    north, south, west, east = around(k, J)
+    north, south, west, east = neighbouring_lines(k, J)
     k.load(J, north, x)
     k.load(J, south, x)
     publish(k)
@@ -188,7 +192,7 @@ def srad_1(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C
     threads=lambda ROWS, COLS: (COLS, ROWS),
     block=square,
     fixed=True,
-    shared_memory=lambda BLOCK_SIZE: WORD * 5 * BLOCK_SIZE**2,
+    shared_memory=lambda BLOCK_SIZE: WORD_BYTES * 5 * BLOCK_SIZE**2,
 )
 def srad_2(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C: Array) -> None:
     """Diffusion: J[y,x]; |; south; |; east; |; C[y,x]; |; N_C, S_C, W_C, E_C [y,x]; |; -> J[y,x].
@@ -196,7 +200,7 @@ def srad_2(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C
     South and east are those of `C`, as in srad.1.
     """
     x, y = k.x, k.y
-    _, south, _, east = around(k, J)
+    _, south, _, east = neighbouring_lines(k, J)
     k.load(J, y, x)
     publish(k)
     k.load(C, south, x)

@@ -11,10 +11,10 @@ import numpy as np
 
 from rdmodel.trace import Space
 from tracegen.kernel_library.registry import Benchmark, Multiple, Position
-from tracegen.kernel_library.shared import WORD, halvings, publish, rounds
+from tracegen.kernel_library.shared_memory import WORD_BYTES, halvings, publish, rounds
 from tracegen.simt.kernel_trace import Array, Block, Buffer
 
-WEIGHT, COST, POINT = 0, 6, 8
+WEIGHT_OFFSET, COST_OFFSET, POINT_WORDS = 0, 6, 8
 """A point of stream cluster in words: where its weight and its cost are, and how many it has (32 bytes)."""
 
 streamcluster = Benchmark(
@@ -24,7 +24,7 @@ streamcluster = Benchmark(
         "work_mem": (NUM + 1, K + 1),
         "center_table": Buffer(NUM, np.int32),
         "switch_membership": Buffer(NUM, np.bool_),
-        "p": (NUM, POINT),
+        "p": (NUM, POINT_WORDS),
         "coord": (DIM, NUM),
     },
 )
@@ -44,10 +44,10 @@ def streamcluster_1(
         for d in k.range(DIM):
             k.load(coord, d, i)
             k.load(coord, d, X)
-        k.load(p, i, WEIGHT)
-        k.load(p, i, COST)
+        k.load(p, i, WEIGHT_OFFSET)
+        k.load(p, i, COST_OFFSET)
         k.store(switch_membership, i)
-        k.load(p, i, COST)
+        k.load(p, i, COST_OFFSET)
         k.load(work_mem, i, K)
         k.store(work_mem, i, K)
 
@@ -71,7 +71,7 @@ backprop = Benchmark(
     threads=lambda IN, BLOCK_SIZE: (BLOCK_SIZE, IN),
     block=lambda BLOCK_SIZE: (BLOCK_SIZE, BLOCK_SIZE),
     fixed=True,
-    shared_memory=lambda BLOCK_SIZE: WORD * (BLOCK_SIZE + 1) * BLOCK_SIZE,
+    shared_memory=lambda BLOCK_SIZE: WORD_BYTES * (BLOCK_SIZE + 1) * BLOCK_SIZE,
 )
 def backprop_1(k: Block, input: Array, input_hidden: Array, partial_sum: Array, BLOCK_SIZE: int) -> None:
     """Forward pass, i, j > 0: column 1: input[i]; |; w[i,j]; |; |; | per halving; -> w[i,j]; |; column 1: -> sum.

@@ -9,7 +9,7 @@ it, and ``|`` is a barrier.
 from __future__ import annotations
 
 from tracegen.kernel_library.registry import Benchmark, Multiple, Position, Size
-from tracegen.kernel_library.shared import WORD, halvings, publish, rounds
+from tracegen.kernel_library.shared_memory import WORD_BYTES, halvings, publish, rounds
 from tracegen.simt.kernel_trace import Array, Block
 
 blackscholes = Benchmark(
@@ -48,7 +48,7 @@ scalarprod = Benchmark(
     threads=lambda VECTOR_N: (VECTOR_N,),
     grid=lambda BLOCKS: (BLOCKS, 1, 1),
     block=(256, 1, 1),
-    shared_memory=lambda ACCUM_N: WORD * ACCUM_N,
+    shared_memory=lambda ACCUM_N: WORD_BYTES * ACCUM_N,
 )
 def scalarprod_1(k: Block, A: Array, B: Array, C: Array, VECTOR_N: int, ELEMENT_N: int, ACCUM_N: int) -> None:
     """Scalar products, one per block: for j: A[v,j], B[v,j]; | for each halving, |; thread 0: -> C[v].
@@ -80,37 +80,37 @@ def vectoradd_1(k: Block, A: Array, B: Array, C: Array, N: int) -> None:
         k.store(C, i)
 
 
-def passes(LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> int:
+def global_passes(LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> int:
     """Return how often radix 4 goes over all of memory before the rest fits into shared memory."""
     return max(0, -(-(LOG2N - ELEMENTARY_LOG2SIZE) // 2))
 
 
-def elementary(LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> int:
+def elementary_log2(LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> int:
     """Return the base-2 logarithm of what one block transforms in shared memory."""
-    return LOG2N - 2 * passes(LOG2N, ELEMENTARY_LOG2SIZE)
+    return LOG2N - 2 * global_passes(LOG2N, ELEMENTARY_LOG2SIZE)
 
 
-FWT: dict[str, Size] = {
+FWT_SIZES: dict[str, Size] = {
     "LOG2N": Position(23, below=40, least=2),
     "ELEMENTARY_LOG2SIZE": Position(11, below=13, least=3),
 }
-fwt = Benchmark("fwt", FWT, lambda LOG2N: {"data": 1 << LOG2N})
-fwt_global = Benchmark("fwt", {**FWT, "STAGE": Position(0, below=passes)}, fwt.arrays)
+fwt = Benchmark("fwt", FWT_SIZES, lambda LOG2N: {"data": 1 << LOG2N})
+fwt_global = Benchmark("fwt", {**FWT_SIZES, "STAGE": Position(0, below=global_passes)}, fwt.arrays)
 
 
 @fwt.kernel(
     "1",
     threads=lambda LOG2N: (1 << LOG2N - 2,),
-    block=lambda LOG2N, ELEMENTARY_LOG2SIZE: (1 << elementary(LOG2N, ELEMENTARY_LOG2SIZE) - 2,),
+    block=lambda LOG2N, ELEMENTARY_LOG2SIZE: (1 << elementary_log2(LOG2N, ELEMENTARY_LOG2SIZE) - 2,),
     fixed=True,
-    shared_memory=lambda LOG2N, ELEMENTARY_LOG2SIZE: WORD << elementary(LOG2N, ELEMENTARY_LOG2SIZE),
+    shared_memory=lambda LOG2N, ELEMENTARY_LOG2SIZE: WORD_BYTES << elementary_log2(LOG2N, ELEMENTARY_LOG2SIZE),
 )
 def fwt_1(k: Block, data: Array, LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> None:
     """Walsh transform in shared memory: for 4 positions: data[i]; | per radix-4 or radix-2 stage, |; -> data[i].
 
     A block transforms ``2^elementary`` neighbours, 4 per thread, a quarter of a block's part apart.
     """
-    log2 = elementary(LOG2N, ELEMENTARY_LOG2SIZE)
+    log2 = elementary_log2(LOG2N, ELEMENTARY_LOG2SIZE)
     first = (k.block_x << log2) + k.thread_x
     for quarter in k.range(4):
         k.load(data, first + quarter * (1 << log2 - 2))
@@ -162,7 +162,9 @@ convsep_rows = Benchmark(
     threads=lambda W, H, RESULT_STEPS: (W // RESULT_STEPS, H),
     block=lambda BLOCKDIM_X, BLOCKDIM_Y: (BLOCKDIM_X, BLOCKDIM_Y),
     fixed=True,
-    shared_memory=lambda block, RESULT_STEPS, HALO_STEPS: WORD * block[1] * (RESULT_STEPS + 2 * HALO_STEPS) * block[0],
+    shared_memory=lambda block, RESULT_STEPS, HALO_STEPS: (
+        WORD_BYTES * block[1] * (RESULT_STEPS + 2 * HALO_STEPS) * block[0]
+    ),
 )
 def convsep_rows_1(k: Block, Input: Array, Buffer: Array, W: int, RESULT_STEPS: int, HALO_STEPS: int) -> None:
     """Convolution along rows: for its results: Input[y,x]; left, right halo: Input[y,x]; |; -> Buffer[y,x].
@@ -207,7 +209,7 @@ convsep_columns = Benchmark(
     block=lambda BLOCKDIM_X, BLOCKDIM_Y: (BLOCKDIM_X, BLOCKDIM_Y),
     fixed=True,
     shared_memory=lambda block, RESULT_STEPS, HALO_STEPS: (
-        WORD * block[0] * ((RESULT_STEPS + 2 * HALO_STEPS) * block[1] + 1)
+        WORD_BYTES * block[0] * ((RESULT_STEPS + 2 * HALO_STEPS) * block[1] + 1)
     ),
 )
 def convsep_columns_1(k: Block, Buffer: Array, Output: Array, H: int, RESULT_STEPS: int, HALO_STEPS: int) -> None:
@@ -243,7 +245,7 @@ mcpi = Benchmark(
     threads=lambda NUM_SIMS: (NUM_SIMS,),
     grid=lambda BLOCKS: (BLOCKS, 1, 1),
     block=(128, 1, 1),
-    shared_memory=lambda block: WORD * block[0],
+    shared_memory=lambda block: WORD_BYTES * block[0],
 )
 def mcpi_1(k: Block, points: Array, results: Array, NUM_SIMS: int) -> None:
     """Monte-Carlo pi: for i, a grid apart: points[0,i], points[1,i]; | and for each halving |; -> results[block].

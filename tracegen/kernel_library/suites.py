@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 _PRODUCT = {"NI": 256, "NJ": 256, "NK": 256}
 _PLANE = {"NX": 512, "NY": 512}
-_ROWS = {"NX": 4096, "NY": 512}
-_COLUMNS = {"NX": 512, "NY": 4096}
+_MANY_ROWS = {"NX": 4096, "NY": 512}
+_MANY_COLUMNS = {"NX": 512, "NY": 4096}
 _TALL = {"M": 4096, "N": 256}
 _SQUARE = {"M": 512, "N": 512}
 _PAIRS = {"M": 1024, "N": 64}
@@ -24,10 +24,10 @@ POLYBENCH: Mapping[str, Mapping[str, int]] = {
     "3mm.1": _PRODUCT,
     "3mm.2": {"NJ": 256, "NL": 256, "NM": 256},
     "3mm.3": {"NI": 256, "NJ": 256, "NL": 256},
-    "atax.1": _ROWS,
-    "atax.2": _COLUMNS,
-    "bicg.1": _COLUMNS,
-    "bicg.2": _ROWS,
+    "atax.1": _MANY_ROWS,
+    "atax.2": _MANY_COLUMNS,
+    "bicg.1": _MANY_COLUMNS,
+    "bicg.2": _MANY_ROWS,
     "corr.mean": _TALL,
     "corr.std": _TALL,
     "corr.reduce": _SQUARE,
@@ -108,16 +108,16 @@ TILED: Mapping[str, Mapping[str, int]] = {
 }
 """The kernels whose tile sizes are parameters, cut; tiles are the usual ones."""
 
-_STUDIED: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
+_NAIVE: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
 
-ALL: Mapping[str, Mapping[str, int]] = {**_STUDIED, **TILED}
+ALL: Mapping[str, Mapping[str, int]] = {**_NAIVE, **TILED}
 """Every kernel that comes with rdmodel."""
 
 
-def studied(applications: str) -> Mapping[str, Mapping[str, int]]:
+def select_kernels(applications: str) -> Mapping[str, Mapping[str, int]]:
     """Return the kernels of applications that a study measures, by the names before their dots, with their sizes."""
     names = applications.split()
-    return {kernel: sizes for name in names for kernel, sizes in _STUDIED.items() if kernel.partition(".")[0] == name}
+    return {kernel: sizes for name in names for kernel, sizes in _NAIVE.items() if kernel.partition(".")[0] == name}
 
 
 SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
@@ -126,13 +126,13 @@ SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
     "irregular": IRREGULAR,
     "tiled": TILED,
     "all": ALL,
-    "khairy": studied(
+    "khairy": select_kernels(
         "blackscholes scalarprod vectoradd fwt nw hotspot convsep srad stencil3d 2dconv 2mm streamcluster bfs spmv iix "
         "kmeans syrk gesummv mcpi btree backprop"
     ),
-    "jia": studied("2dconv 2mm 3dconv 3mm fdtd2d gemm atax bicg gesummv mvt syr2k syrk"),
-    "koo": studied("bfs kmeans iix wc color sssp spmv ss cc srad"),
-    "wang": studied("atax bicg mvt gesummv syrk syr2k kmeans bfs spmv iix"),
+    "jia": select_kernels("2dconv 2mm 3dconv 3mm fdtd2d gemm atax bicg gesummv mvt syr2k syrk"),
+    "koo": select_kernels("bfs kmeans iix wc color sssp spmv ss cc srad"),
+    "wang": select_kernels("atax bicg mvt gesummv syrk syr2k kmeans bfs spmv iix"),
 }
 """Suites by name: kernel to sizes; what is not named keeps its default.
 

@@ -41,7 +41,7 @@ class TiledSpec:
 
 
 @cache
-def tiled(name: str) -> TiledSpec:
+def tiled_spec(name: str) -> TiledSpec:
     """Return what there is to know about the tiled kernel called `name`."""
     kernel = load_affine(name)
     block = kernel.trace().launch.block

@@ -14,25 +14,25 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError
 from tracegen.arrays import Buffer
-from tracegen.kernel_library.control import taken
+from tracegen.kernel_library.control import branch_on
 from tracegen.kernel_library.data import Input
 from tracegen.kernel_library.inputs import SEED, Sparse, power_law_graph, read_graph, read_weighted
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.simt.kernel_trace import Array, Block
 
-MOST = 1 << 31
+MAX_ROUNDS = 1 << 31
 """More rounds than any launch is of."""
 
-FAR = np.iinfo(np.int32).max
+UNREACHED_DISTANCE = np.iinfo(np.int32).max
 """The distance of a vertex that was not reached yet."""
 
-_SOURCE = Position(0, below=MOST)
+_SOURCE = Position(0, below=MAX_ROUNDS)
 
 
 # ---- breadth-first search, as in Rodinia: kernel 1 looks at the neighbours of a level, kernel 2 makes them the next
 
 
-def levels(graph: Sparse, source: int, last: int = MOST) -> NDArray[np.int32]:
+def search_levels(graph: Sparse, source: int, last: int = MAX_ROUNDS) -> NDArray[np.int32]:
     """Return how many edges every vertex is from `source`; -1 if not reached, or only after level `last`."""
     if source >= graph.height:
         raise ConfigError(f"SOURCE={source}: the graph has vertices 0 to {graph.height - 1}")
@@ -54,7 +54,7 @@ def _entries(graph: Sparse, vertices: NDArray[Any]) -> NDArray[Any]:
 
 
 def _search(graph: Sparse, LEVEL: int, SOURCE: int) -> dict[str, Any]:
-    level = levels(graph, SOURCE, LEVEL + 1)
+    level = search_levels(graph, SOURCE, LEVEL + 1)
     if level.max() < LEVEL:
         raise ConfigError(f"LEVEL={LEVEL}: the search from vertex {SOURCE} ends with level {level.max()}")
     seen = (level >= 0) & (level <= LEVEL)
@@ -74,7 +74,7 @@ def _looked(graph: Sparse, LEVEL: int, SOURCE: int) -> Mapping[str, NDArray[Any]
     return {
         "mask": np.zeros_like(before["mask"]),
         "updating": before["updating"],
-        "cost": levels(graph, SOURCE, LEVEL + 1),
+        "cost": search_levels(graph, SOURCE, LEVEL + 1),
     }
 
 
@@ -90,7 +90,7 @@ def _advanced(graph: Sparse, LEVEL: int, SOURCE: int) -> Mapping[str, NDArray[An
 
 bfs = Benchmark(
     "bfs",
-    {"N": 65536, "DEGREE": 8, "SEED": SEED, "LEVEL": Position(4, below=MOST), "SOURCE": _SOURCE},
+    {"N": 65536, "DEGREE": 8, "SEED": SEED, "LEVEL": Position(4, below=MAX_ROUNDS), "SOURCE": _SOURCE},
     _search,
     inputs={"graph": Input(power_law_graph, read_graph)},
 )
@@ -107,7 +107,7 @@ def bfs_1(k: Block, nodes: Array, edges: Array, mask: Array, updating: Array, vi
             first = k.load(nodes, v, 0)
             for e in k.range(first, first + degree):
                 w = k.load(edges, e)
-                with k.where(taken(k, k.load(visited, w) == 0)):
+                with k.where(branch_on(k, k.load(visited, w) == 0)):
                     k.load(cost, v)
                     k.store(cost, w)
                     k.store(updating, w)
@@ -130,16 +130,16 @@ def bfs_2(k: Block, mask: Array, updating: Array, visited: Array, over: Array) -
 # ---- shortest paths: Bellman-Ford, a thread per vertex
 
 
-def distances(graph: Sparse, source: int, rounds: int = MOST) -> NDArray[np.int64]:
-    """Return the distance of every vertex after so many rounds, `FAR` if not reached."""
+def shortest_distances(graph: Sparse, source: int, rounds: int = MAX_ROUNDS) -> NDArray[np.int64]:
+    """Return the distance of every vertex after so many rounds, `UNREACHED_DISTANCE` if not reached."""
     if source >= graph.height:
         raise ConfigError(f"SOURCE={source}: the graph has vertices 0 to {graph.height - 1}")
-    distance = np.full(graph.height, FAR, np.int64)
+    distance = np.full(graph.height, UNREACHED_DISTANCE, np.int64)
     distance[source] = 0
     sources, weights = graph.sources, graph.values.astype(np.int64)
     for _ in range(rounds):
         before = distance.copy()
-        reached = before[sources] < FAR
+        reached = before[sources] < UNREACHED_DISTANCE
         np.minimum.at(distance, graph.columns[reached], (before[sources] + weights)[reached])
         if np.array_equal(distance, before):
             break
@@ -147,18 +147,18 @@ def distances(graph: Sparse, source: int, rounds: int = MOST) -> NDArray[np.int6
 
 
 def _relaxed(graph: Sparse, ROUND: int, SOURCE: int) -> Mapping[str, NDArray[Any]]:
-    before, after = (distances(graph, SOURCE, rounds) for rounds in (ROUND, ROUND + 1))
+    before, after = (shortest_distances(graph, SOURCE, rounds) for rounds in (ROUND, ROUND + 1))
     return {"distance": after.astype(np.int32), "changed": np.array([(before != after).any()], np.int32)}
 
 
 sssp = Benchmark(
     "sssp",
-    {"N": 16384, "DEGREE": 8, "SEED": SEED, "ROUND": Position(3, below=MOST), "SOURCE": _SOURCE},
+    {"N": 16384, "DEGREE": 8, "SEED": SEED, "ROUND": Position(3, below=MAX_ROUNDS), "SOURCE": _SOURCE},
     lambda graph, ROUND, SOURCE: {
         "rows": graph.rows,
         "columns": graph.columns,
         "weights": graph.values.astype(np.int32),
-        "distance": distances(graph, SOURCE, ROUND).astype(np.int32),
+        "distance": shortest_distances(graph, SOURCE, ROUND).astype(np.int32),
         "changed": Buffer(1, np.int32),
     },
     inputs={"graph": Input(power_law_graph, read_weighted)},
@@ -171,12 +171,12 @@ def sssp_1(k: Block, rows: Array, columns: Array, weights: Array, distance: Arra
     v, improved = k.x, np.zeros(1, np.bool_)
     with k.where(v < distance.elements):
         here = k.load(distance, v)
-        with k.where(here < FAR):
+        with k.where(here < UNREACHED_DISTANCE):
             first, last = k.load(rows, v), k.load(rows, v + 1)
             for e in k.range(first, last):
                 through = here + k.load(weights, e)
                 w = k.load(columns, e)
-                shorter = taken(k, (e < last) & (through < k.load(distance, w)))
+                shorter = branch_on(k, (e < last) & (through < k.load(distance, w)))
                 with k.where(shorter):
                     k.atomic(distance, w)
                     k.load(rows, v + 1)  # the atomic may have changed the end of the loop

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.kernel_library.control import stored, taken
+from tracegen.kernel_library.control import branch_on, replace_loaded
 from tracegen.kernel_library.inputs import SEED
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.simt.kernel_trace import Array, Block
 from tracegen.simt.symbolic import Value
 
-LAST = np.iinfo(np.int32).max
+ABSENT_KEY = np.iinfo(np.int32).max
 """A key above all others: what keys that a node does not have are."""
 
-INDICES = 1
+INDICES_OFFSET = 1
 """Where the indices of a node start, in words: after its location."""
 
 
 def start_of_keys(ORDER: int) -> int:
     """Return where the keys of a node start, in words: after one index more than it has children."""
-    return INDICES + ORDER + 1
+    return INDICES_OFFSET + ORDER + 1
 
 
 def words_of_node(ORDER: int) -> int:
@@ -71,8 +71,8 @@ def build(N: int, ORDER: int, SEED: int) -> NDArray[np.int32]:
         part = np.zeros((count, words_of_node(ORDER)), np.int32)
         part[:, 0] = np.arange(first, first + count)
         place = np.divmod(np.arange(len(keys)), ORDER)
-        part[place[0], INDICES + place[1]] = below
-        part[:, start_of_keys(ORDER) : start_of_keys(ORDER) + ORDER + 1] = LAST
+        part[place[0], INDICES_OFFSET + place[1]] = below
+        part[:, start_of_keys(ORDER) : start_of_keys(ORDER) + ORDER + 1] = ABSENT_KEY
         part[place[0], start_of_keys(ORDER) + place[1]] = keys
         if not leaf:
             part[0, start_of_keys(ORDER)] = 0
@@ -130,10 +130,10 @@ def btree_1(
     tree, wanted = nodes.data.reshape(nodes.shape), keys.data[query]
     for _ in range(height(N, ORDER)):
         for t in slots(k, ORDER):
-            at = stored(k.load(current, query), node)
+            at = replace_loaded(k.load(current, query), node)
             key, asked = k.load(nodes, at, base + t), k.load(keys, query)
-            with k.where(taken(k, key <= asked)), k.where(taken(k, k.load(nodes, at, base + t + 1) > asked)):
-                k.load(nodes, stored(k.load(offset, query), node), INDICES + t)
+            with k.where(branch_on(k, key <= asked)), k.where(branch_on(k, k.load(nodes, at, base + t + 1) > asked)):
+                k.load(nodes, replace_loaded(k.load(offset, query), node), INDICES_OFFSET + t)
                 k.store(offset, query)
         k.barrier()
         with k.where(k.thread_x == 0):
@@ -141,11 +141,11 @@ def btree_1(
             k.store(current, query)
         k.barrier()
         place = np.searchsorted(tree[node, base : base + ORDER], wanted, side="right") - 1
-        node = int(tree[node, INDICES + place])
+        node = int(tree[node, INDICES_OFFSET + place])
     for t in slots(k, ORDER):
-        at = stored(k.load(current, query), node)
+        at = replace_loaded(k.load(current, query), node)
         with k.where(k.load(nodes, at, base + t) == k.load(keys, query)):
-            k.load(records, k.load(nodes, at, INDICES + t))
+            k.load(records, k.load(nodes, at, INDICES_OFFSET + t))
             k.store(answers, query)
 
 

@@ -17,12 +17,12 @@ class DivergenceError(TraceError):
     """Blocks that run as one would have to go on differently: each has to run by itself."""
 
 
-def per_thread(value: Any) -> bool:
+def is_per_thread(value: Any) -> bool:
     """Tell whether a value is one per thread, and not one per block."""
     return np.ndim(value) == 1 or (np.ndim(value) == 2 and value.shape[1] != 1)
 
 
-def agreed(value: Any) -> Any:
+def common_value(value: Any) -> Any:
     """Return the one number that all blocks have, given one per block, or a number; raises `DivergenceError`."""
     if np.ndim(value) == 0:
         return value

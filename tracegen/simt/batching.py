@@ -11,16 +11,16 @@ import numpy as np
 
 from rdmodel.trace import Launch, Program
 from tracegen.simt.block import Block, Geometry
-from tracegen.simt.recorder import TOGETHER
+from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
 
-THREADS = 1 << 14
+MAX_BATCH_THREADS = 1 << 14
 """Threads that run as one at most: more do not pay any more."""
 
-ATTEMPTS = 3
+MAX_FAILED_BATCHES = 3
 """How often in a row blocks may turn out to differ until each is run by itself for good."""
 
 
-class Runner:
+class BlockRunner:
     """Runs the blocks of a kernel: one, or with `ahead` several as one, where they do the same.
 
     Blocks are guessed from the distance between the last ones that were asked for, twice as many each time that this
@@ -39,7 +39,7 @@ class Runner:
         self._function, self._arguments, self._launch, self._held = function, arguments, launch, held
         self._code = inspect.unwrap(function).__code__
         self._geometry = Geometry(launch)
-        self._most = self._fit = THREADS // len(self._geometry.lane) if ahead else 1
+        self._most = self._fit = MAX_BATCH_THREADS // len(self._geometry.lane) if ahead else 1
         self._ready: dict[int, Program] = {}
         self._last = self._distance = 0
         self._size = self._failed = 0
@@ -54,7 +54,7 @@ class Runner:
     def _likely(self, block: int) -> list[int]:
         """Return the block and those that are likely to be asked for next."""
         distance = block - self._last
-        guessed = distance > 0 and distance == self._distance and self._failed < ATTEMPTS
+        guessed = distance > 0 and distance == self._distance and self._failed < MAX_FAILED_BATCHES
         self._size = max(1, min(2 * self._size, self._most, self._fit)) if guessed else 1
         self._distance = distance
         blocks = [block]
@@ -68,12 +68,12 @@ class Runner:
             with suppress(Exception):
                 whole = self._program(np.array(blocks, dtype=np.int64))
                 self._failed = 0
-                return {block: _part(whole, at, self._geometry.warps) for at, block in enumerate(blocks)}
+                return {block: _take_block(whole, at, self._geometry.warps) for at, block in enumerate(blocks)}
             self._failed += 1
             self._size = 1
         program = self._program(blocks[0])
         instructions = self._geometry.warps * sum(len(segment.op) for segment in program)
-        self._fit = (TOGETHER - 1) // max(1, instructions)
+        self._fit = (MAX_BATCH_INSTRUCTIONS - 1) // max(1, instructions)
         return {blocks[0]: program}
 
     def _program(self, block: Any) -> Program:
@@ -82,7 +82,7 @@ class Runner:
         return k.program()
 
 
-def _part(whole: Program, at: int, warps: int) -> Program:
+def _take_block(whole: Program, at: int, warps: int) -> Program:
     """Return the program of block number `at` of those that ran as one; a copy, since others may be kept longer."""
     rows = slice(at * warps, (at + 1) * warps)
     return [one.with_lanes(one.base[rows].copy(), one.needs[rows].copy(), one.mask[rows].copy()) for one in whole]

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Launch, Op, Program, Space
 from tracegen.arrays import Array, Place
-from tracegen.simt.agreement import agreed, per_thread
-from tracegen.simt.recorder import LoopStart, Recorder
-from tracegen.simt.scoreboard import Instruction, Mask
-from tracegen.simt.symbolic import NOTHING, Loop, Value, as_value, is_integer, join, widen
+from tracegen.simt.agreement import common_value, is_per_thread
+from tracegen.simt.recorder import BlockRecorder, LoopStart
+from tracegen.simt.scoreboard import Mask, MemoryInstruction
+from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
 
 
 class Geometry:
@@ -31,11 +31,11 @@ class Geometry:
         self.lane = np.arange(self.warps * WARP)
         width, height, _ = launch.block
         self.thread = (self.lane % width, self.lane // width % height, self.lane // (width * height))
-        self.mask = Mask(self.lane < launch.block_threads, NOTHING)
+        self.mask = Mask(self.lane < launch.block_threads, NO_SOURCES)
 
     def masks(self, blocks: int) -> Mask:
         """Return the mask of several blocks that run as one."""
-        return Mask(np.tile(self.mask.lanes, (blocks, 1)), NOTHING)
+        return Mask(np.tile(self.mask.lanes, (blocks, 1)), NO_SOURCES)
 
 
 class Block:
@@ -64,8 +64,8 @@ class Block:
         self._geometry = geometry
         blocks = len(block) if isinstance(block, np.ndarray) else 1
         self._mask = geometry.masks(blocks) if several else geometry.mask
-        self._recorder = Recorder(blocks * geometry.warps, blocks)
-        self._loop: Loop | None = None
+        self._recorder = BlockRecorder(blocks * geometry.warps, blocks)
+        self._loop: RecordedLoop | None = None
         self._moving: list[tuple[Op, Place, Mask]] = []
 
     def program(self) -> Program:
@@ -94,7 +94,7 @@ class Block:
         """Wait for the other warps of the block (``__syncthreads()``)."""
         if self._mask.any:
             pc = self._pc(sys._getframe(1))
-            self._record(Instruction(pc, Op.BARRIER, self._mask))
+            self._record(MemoryInstruction(pc, Op.BARRIER, self._mask))
 
     def gap(self, instructions: int) -> None:
         """Put so many instructions that do not access memory before the next one that does."""
@@ -111,7 +111,7 @@ class Block:
         outer = self._mask
         value = as_value(condition)
         holds = np.asarray(value.settled()).astype(np.bool_, copy=False)
-        sources = join((outer.conditions, value.sources)) if value.sources else outer.conditions
+        sources = join_sources((outer.conditions, value.sources)) if value.sources else outer.conditions
         self._mask = Mask(outer.lanes & holds, sources)
         try:
             yield
@@ -121,7 +121,7 @@ class Block:
     def any(self, condition: Any) -> bool:
         """Tell whether `condition` holds for an active thread: ``while k.any(c): with k.where(c): ...``."""
         holds = self._mask.lanes & np.asarray(as_value(condition).settled()).astype(np.bool_)
-        return bool(agreed(holds.any(axis=-1)))
+        return bool(common_value(holds.any(axis=-1)))
 
     def range(self, start: Any, stop: Any = None, step: int = 1) -> Iterator[Any]:
         """Loop over ``range(start, stop, step)``; threads may have bounds of their own, and leave one by one.
@@ -138,7 +138,7 @@ class Block:
         if step == 0:
             raise TraceError(f"{self.launch.kernel}: step=0: a loop must advance")
         first, last = as_value(start), as_value(stop)
-        if per_thread(first.settled()) or per_thread(last.settled()):
+        if is_per_thread(first.settled()) or is_per_thread(last.settled()):
             return self._lane_range(first, last, step)
         return self._uniform_range(range(first.__index__(), last.__index__(), step), step)
 
@@ -148,16 +148,16 @@ class Block:
         outer, exiting, recorder = self._loop, self._recorder.exiting, self._recorder
         if outer is not None:
             outer.settle()
-        loop = self._loop = Loop(len(iterations))
+        loop = self._loop = RecordedLoop(len(iterations))
         self._moving = []
         recorder.exiting = len(iterations) == 1
         caller = sys._getframe(1)
-        names = _names(caller)
+        names = _watch_locals(caller)
         start = recorder.begin_loop()
         j = Value(iterations[0], step=step, loop=loop)
         try:
             yield j
-            if not self._mask.any or _carried(names, caller.f_locals, j):
+            if not self._mask.any or _carries_state(names, caller.f_locals, j):
                 loop.settle()
             if loop.at is None:
                 self._end_symbolic(loop, start)
@@ -169,7 +169,7 @@ class Block:
             loop.settle()
             self._loop, recorder.exiting = outer, exiting
 
-    def _end_symbolic(self, loop: Loop, start: LoopStart) -> None:
+    def _end_symbolic(self, loop: RecordedLoop, start: LoopStart) -> None:
         for op, place, mask in self._moving:
             self._check(op, place, mask, loop.trips - 1)
         self._recorder.repeat(start, loop.trips)
@@ -177,7 +177,7 @@ class Block:
 
     def _lane_range(self, first: Value, last: Value, step: int) -> Iterator[Value]:
         left = np.where(self._mask.lanes, (last - first).settled(), 0)
-        trips = int(agreed(-((-left if step > 0 else left).min(axis=-1) // abs(step))))
+        trips = int(common_value(-((-left if step > 0 else left).min(axis=-1) // abs(step))))
         recorder, exiting = self._recorder, self._recorder.exiting
         try:
             for t in range(trips):
@@ -200,7 +200,7 @@ class Block:
         address = flat * array.stride + array.base
         if array.space == Space.LOCAL:
             address = address + (self.index * self.launch.block_threads + self._geometry.lane) * array.size
-        instruction = Instruction(
+        instruction = MemoryInstruction(
             self._pc(frame),
             op,
             mask,
@@ -208,7 +208,7 @@ class Block:
             size=array.size,
             address=address,
             step=step * array.stride,
-            sources=join((sources, mask.conditions)) if mask.conditions else sources,
+            sources=join_sources((sources, mask.conditions)) if mask.conditions else sources,
         )
         self._record(instruction)
         if op != Op.LOAD or array.data is None:
@@ -216,12 +216,14 @@ class Block:
         if step and self._loop is not None:
             self._loop.settle()
         lanes = mask.lanes
-        return Value(widen(np.where(lanes, array.data[np.where(lanes, flat, 0)], 0)), frozenset((instruction,)))
+        return Value(
+            widen_integers(np.where(lanes, array.data[np.where(lanes, flat, 0)], 0)), frozenset((instruction,))
+        )
 
-    def _record(self, instruction: Instruction) -> None:
+    def _record(self, instruction: MemoryInstruction) -> None:
         self._recorder.record(instruction, symbolic=self._loop is not None and self._loop.at is None)
 
-    def _locate(self, array: Array, index: tuple[Any, ...]) -> tuple[Place, frozenset[Instruction]]:
+    def _locate(self, array: Array, index: tuple[Any, ...]) -> tuple[Place, frozenset[MemoryInstruction]]:
         """Return the elements that an index names, and the loads that it came from."""
         if not isinstance(array, Array):
             raise TraceError(f"{self.launch.kernel}: {array!r} is not an array of the kernel")
@@ -231,13 +233,13 @@ class Block:
                 f"{self.launch.kernel}: {len(index)} indices into {array.name}{list(array.shape)}: "
                 f"needs {len(array.shape)}, or one flat index"
             )
-        sources, bases, steps = NOTHING, [], []
+        sources, bases, steps = NO_SOURCES, [], []
         for i in index:
             value = as_value(i)
             if value.unknown:
                 value.settled()
             if value.sources:
-                sources = join((sources, value.sources))
+                sources = join_sources((sources, value.sources))
             base, step = value.parts()
             bases.append(base if is_integer(base) else self._whole(array, base))
             steps.append(step)
@@ -269,7 +271,7 @@ class Block:
         return zlib.crc32(" ".join(way).encode()) >> 1
 
 
-def _names(caller: FrameType) -> dict[str, Any]:
+def _watch_locals(caller: FrameType) -> dict[str, Any]:
     """Return the local variables of `caller`, marked as not touched."""
     names = dict(caller.f_locals)
     for value in names.values():
@@ -278,7 +280,7 @@ def _names(caller: FrameType) -> dict[str, Any]:
     return names
 
 
-def _carried(before: dict[str, Any], after: dict[str, Any], j: Value) -> bool:
+def _carries_state(before: dict[str, Any], after: dict[str, Any], j: Value) -> bool:
     """Tell whether the body of a loop may hand a local variable on to its next iteration.
 
     It does if it used a variable and gave it another value. A value of an array without data decides nothing,

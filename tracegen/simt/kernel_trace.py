@@ -29,19 +29,19 @@ from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.trace import Launch, Program, check_blocks, missing_block
 from tracegen.arrays import BASE, Array, Buffer, allocate, info
 from tracegen.generated import GeneratedTrace
-from tracegen.simt.batching import Runner
+from tracegen.simt.batching import BlockRunner
 from tracegen.simt.block import Block
 
 __all__ = ["Array", "Block", "Buffer", "KernelTrace", "shape", "trace"]
 
-MAX_BLOCK = 1024
+MAX_BLOCK_THREADS = 1024
 """Threads that a block may have."""
 
-Kernel = Callable[..., None]
+KernelFunction = Callable[..., None]
 
 
 def trace(
-    function: Kernel,
+    function: KernelFunction,
     *,
     grid: int | Sequence[int],
     block: int | Sequence[int],
@@ -66,12 +66,12 @@ def trace(
     launch = Launch(
         kernel=title,
         grid=shape("grid", grid),
-        block=shape("block", block, limit=MAX_BLOCK),
+        block=shape("block", block, limit=MAX_BLOCK_THREADS),
         registers=registers,
         shared_memory=shared_memory,
     )
     laid_out = allocate(arrays, base=BASE if base is None else base, threads=launch.threads)
-    wanted = parameters(function, title)
+    wanted = kernel_parameters(function, title)
     for given in params:
         if given not in wanted:
             raise ConfigError(unknown(f"parameter of {title}", given, wanted))
@@ -88,7 +88,7 @@ class KernelTrace(GeneratedTrace):
 
     def __init__(
         self,
-        function: Kernel,
+        function: KernelFunction,
         launch: Launch,
         arrays: Mapping[str, Array],
         params: Mapping[str, Any],
@@ -98,7 +98,7 @@ class KernelTrace(GeneratedTrace):
     ) -> None:
         named = {**params, **arrays}
         self._arguments = {}
-        for name in parameters(function, launch.kernel):
+        for name in kernel_parameters(function, launch.kernel):
             if name not in named:
                 raise ConfigError(unknown(f"parameter of {launch.kernel}", name, named))
             self._arguments[name] = named[name]
@@ -126,8 +126,8 @@ class KernelTrace(GeneratedTrace):
         return self._runner.block(int(block))
 
     @cached_property
-    def _runner(self) -> Runner:
-        return Runner(self._function, self._arguments, self.launch, self._held, ahead=self._ahead)
+    def _runner(self) -> BlockRunner:
+        return BlockRunner(self._function, self._arguments, self.launch, self._held, ahead=self._ahead)
 
 
 def shape(name: str, value: int | Sequence[int], *, limit: int | None = None) -> tuple[int, int, int]:
@@ -145,7 +145,7 @@ def shape(name: str, value: int | Sequence[int], *, limit: int | None = None) ->
     return x, y, z
 
 
-def parameters(function: Kernel, name: str) -> list[str]:
+def kernel_parameters(function: KernelFunction, name: str) -> list[str]:
     """Return the names of a kernel function's parameters after `k`; raises `ConfigError` if it is none."""
     if not hasattr(inspect.unwrap(function), "__code__"):
         raise ConfigError(f"{name}: a kernel must be a Python function, not {type(function).__name__}")

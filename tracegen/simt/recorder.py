@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Op, Segment
-from tracegen.simt.agreement import DivergenceError, agreed
-from tracegen.simt.scoreboard import Instruction, Scoreboard
+from tracegen.simt.agreement import DivergenceError, common_value
+from tracegen.simt.scoreboard import MemoryInstruction, Scoreboard
 
-_CHUNK = 1024
+_MAX_STRAIGHT_INSTRUCTIONS = 1024
 """Instructions of straight-line code that one segment holds at most, so that long code is not held twice."""
 
-TOGETHER = 1 << 15
+MAX_BATCH_INSTRUCTIONS = 1 << 15
 """Instructions of warps that blocks which run as one may have together: 8 MB of addresses."""
 
 
-class Recorder:
+class BlockRecorder:
     """Collects the instructions of one block of `warps` warps; `segments` is the program so far.
 
     `exiting` says that what is recorded belongs to the last iteration of its loop. Of several `blocks` that run as
@@ -31,13 +31,13 @@ class Recorder:
         self.segments: list[Segment] = []
         self.exiting = False
         self._blocks = blocks
-        self._left = TOGETHER // warps if blocks > 1 else -1
+        self._left = MAX_BATCH_INSTRUCTIONS // warps if blocks > 1 else -1
         self._scoreboard = Scoreboard(warps)
-        self._body: list[Instruction] = []
+        self._body: list[MemoryInstruction] = []
         self._gap = 0
         self._wait: NDArray[np.bool_] | None = None
 
-    def record(self, instruction: Instruction, *, symbolic: bool) -> None:
+    def record(self, instruction: MemoryInstruction, *, symbolic: bool) -> None:
         """Append an instruction; `symbolic` says that it stands for every iteration of a loop."""
         instruction.gap, self._gap = self._gap, 0
         instruction.wait, self._wait = self._wait, None
@@ -47,7 +47,7 @@ class Recorder:
         self._left -= 1
         if not self._left:
             raise DivergenceError("blocks that run as one are not to be held whole if they are long")
-        if len(self._body) >= _CHUNK and not symbolic:
+        if len(self._body) >= _MAX_STRAIGHT_INSTRUCTIONS and not symbolic:
             self.flush()
 
     def add_gap(self, instructions: int) -> None:
@@ -83,7 +83,7 @@ class Recorder:
             self._gap = start.gap + trips * (self._gap - start.gap)
             return
         history = self._replay(body, start, trips)
-        peeled = int(agreed(self._transient(history)))
+        peeled = int(common_value(self._transient(history)))
         if self._gap != start.gap and trips > 1:
             peeled = max(peeled, 1)
         if peeled:
@@ -97,7 +97,7 @@ class Recorder:
         self.segments.append(self._segment(body, trips - peeled))
         self._wait = None
 
-    def _replay(self, body: list[Instruction], start: LoopStart, trips: int) -> list[list[NDArray[np.uint64]]]:
+    def _replay(self, body: list[MemoryInstruction], start: LoopStart, trips: int) -> list[list[NDArray[np.uint64]]]:
         """Return the needs of each iteration until they repeat; take the scoreboard to the end of the loop.
 
         At most 65 iterations: then the registers hold nothing older than the loop.
@@ -128,7 +128,7 @@ class Recorder:
         steady = (needs == needs[-1]).all(axis=(1, 3))[::-1]
         return len(history) - np.logical_and.accumulate(steady).sum(axis=0)
 
-    def _segment(self, body: list[Instruction], trips: int) -> Segment:
+    def _segment(self, body: list[MemoryInstruction], trips: int) -> Segment:
         """Return a segment; those with the same body share its columns, in all blocks, so nests stay small."""
         shared = shared_columns(tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step) for i in body))
         warps = len(body[0].mask.bits)

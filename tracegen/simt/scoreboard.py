@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import ALL_NEEDS, Op, Space
-from tracegen.simt.agreement import agreed
+from tracegen.simt.agreement import common_value
 
 _ONE = np.uint64(1)
 
@@ -27,7 +27,7 @@ class Mask:
 
     __slots__ = ("_any", "bits", "conditions", "lanes", "run", "runs")
 
-    def __init__(self, lanes: NDArray[np.bool_], conditions: frozenset[Instruction]) -> None:
+    def __init__(self, lanes: NDArray[np.bool_], conditions: frozenset[MemoryInstruction]) -> None:
         self.lanes = lanes
         self.bits = np.packbits(lanes, bitorder="little").view("<u4")
         self.run = self.bits != 0
@@ -40,11 +40,11 @@ class Mask:
         """Whether a lane is active; raises `DivergenceError` if only some blocks have one."""
         if self._any is None:
             rows = self.run if self.lanes.ndim == 1 else self.run.reshape(len(self.lanes), -1)
-            self._any = bool(agreed(rows.any(axis=-1)))
+            self._any = bool(common_value(rows.any(axis=-1)))
         return self._any
 
 
-class Instruction:
+class MemoryInstruction:
     """One memory instruction of a block, executed by the warps of `mask`.
 
     In iteration t of its loop, thread l accesses ``address[l] + t * step``. `sources` are the loads that its
@@ -80,7 +80,7 @@ class Instruction:
         size: int = 0,
         address: Any = 0,
         step: int = 0,
-        sources: frozenset[Instruction] = frozenset(),
+        sources: frozenset[MemoryInstruction] = frozenset(),
     ) -> None:
         self.pc, self.op, self.mask, self.space, self.size = pc, op, mask, space, size
         self.address, self.step, self.sources = address, step, sources
@@ -91,9 +91,9 @@ class Instruction:
         self.needs: NDArray[np.uint64]
         self.position: NDArray[np.int64]
 
-    def iteration(self, t: int, needs: NDArray[np.uint64], *, step: int = 0) -> Instruction:
+    def iteration(self, t: int, needs: NDArray[np.uint64], *, step: int = 0) -> MemoryInstruction:
         """Return a copy that starts in iteration `t`, advances by `step` and waits for `needs`."""
-        copy = Instruction(self.pc, self.op, self.mask, space=self.space, size=self.size, step=step)
+        copy = MemoryInstruction(self.pc, self.op, self.mask, space=self.space, size=self.size, step=step)
         copy.address, copy.gap, copy.needs = self.address + t * self.step, self.gap, needs
         return copy
 
@@ -112,7 +112,7 @@ class Scoreboard:
         """Return what decides about the needs of the instructions to come."""
         return self.open, self.since_store, self.waiting
 
-    def issue(self, instruction: Instruction) -> NDArray[np.uint64]:
+    def issue(self, instruction: MemoryInstruction) -> NDArray[np.uint64]:
         """Let the warps of `instruction` execute it; return the needs of each, 0 where a warp does not."""
         if instruction.wait is not None:
             self.waiting = self.waiting | instruction.wait
@@ -131,7 +131,7 @@ class Scoreboard:
         self.count = self.count + mask.run
         return needs
 
-    def _settle_needs(self, instruction: Instruction) -> NDArray[np.uint64]:
+    def _settle_needs(self, instruction: MemoryInstruction) -> NDArray[np.uint64]:
         """Return the open loads that `instruction` waits for, and close them."""
         wanted = self._none if instruction.op == Op.LOAD else self.since_store
         places = [self._place(load) for load in instruction.sources]
@@ -148,7 +148,7 @@ class Scoreboard:
             load.arrived = not (place & self.open).any()
         return needs
 
-    def _place(self, load: Instruction) -> NDArray[np.uint64]:
+    def _place(self, load: MemoryInstruction) -> NDArray[np.uint64]:
         """Return the bit of `load` in the register of each warp, 0 where it did not run or has left it."""
         distance = self.count - load.position - 1
         near = load.mask.run & (distance < 64)

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from rdmodel.errors import TraceError
-from tracegen.simt.agreement import agreed, per_thread
-from tracegen.simt.scoreboard import Instruction
+from tracegen.simt.agreement import common_value, is_per_thread
+from tracegen.simt.scoreboard import MemoryInstruction
 
-NOTHING: frozenset[Instruction] = frozenset()
-_ELEMENTWISE = (np.where, np.take, np.clip, np.searchsorted, np.isin)
+NO_SOURCES: frozenset[MemoryInstruction] = frozenset()
+_ELEMENTWISE_FUNCTIONS = (np.where, np.take, np.clip, np.searchsorted, np.isin)
 
 
-class Loop:
+class RecordedLoop:
     """A loop whose body is being recorded: its `trips`, and `at`, the iteration in which values are read.
 
     `at` is None while the body stands for every iteration, 0 once something settled the loop, and the last
@@ -54,10 +54,10 @@ class Value(NDArrayOperatorsMixin):
     def __init__(
         self,
         base: Any,
-        sources: frozenset[Instruction] = NOTHING,
+        sources: frozenset[MemoryInstruction] = NO_SOURCES,
         *,
         step: int = 0,
-        loop: Loop | None = None,
+        loop: RecordedLoop | None = None,
         unknown: str = "",
     ) -> None:
         self.base = base
@@ -90,9 +90,9 @@ class Value(NDArrayOperatorsMixin):
     def uniform(self) -> Any:
         """Return the value as one number; raises `TraceError` if it is one per thread."""
         value = self.settled()
-        if per_thread(value):
+        if is_per_thread(value):
             raise TraceError("a value that differs between threads cannot steer Python: use k.where, k.any or np.where")
-        return agreed(value)
+        return common_value(value)
 
     def __bool__(self) -> bool:
         return bool(self.uniform())
@@ -119,12 +119,12 @@ class Value(NDArrayOperatorsMixin):
         if method != "__call__":
             raise TraceError(f"{ufunc.__name__}.{method}: threads of a block cannot be combined; see k.any")
         values = [x if isinstance(x, Value) else as_value(x) for x in inputs]
-        sources, loop = NOTHING, None
+        sources, loop = NO_SOURCES, None
         for value in values:
             if value.unknown:
                 return value
             if value.sources:
-                sources = join((sources, value.sources))
+                sources = join_sources((sources, value.sources))
             if value.loop is not None and value.loop.at is None:
                 loop = value.loop
         if loop is not None:
@@ -139,8 +139,8 @@ class Value(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Compute ``np.where``, ``np.take`` and the like thread by thread."""
-        if function not in _ELEMENTWISE:
-            known = ", ".join(f"np.{f.__name__}" for f in _ELEMENTWISE)
+        if function not in _ELEMENTWISE_FUNCTIONS:
+            known = ", ".join(f"np.{f.__name__}" for f in _ELEMENTWISE_FUNCTIONS)
             raise TraceError(f"np.{function.__name__}: does not work thread by thread; there are ufuncs and {known}")
         values = [x for x in (*args, *kwargs.values()) if isinstance(x, Value)]
         for value in values:
@@ -150,17 +150,17 @@ class Value(NDArrayOperatorsMixin):
             result = function(*map(_plain, args), **{name: _plain(x) for name, x in kwargs.items()})
         except IndexError as error:
             raise TraceError(f"np.{function.__name__}: {error}") from None
-        return Value(widen(result), join(value.sources for value in values))
+        return Value(widen_integers(result), join_sources(value.sources for value in values))
 
 
 def as_value(x: Any) -> Value:
     """Return `x` itself if it is a `Value`, otherwise a constant one."""
-    return x if isinstance(x, Value) else Value(widen(x))
+    return x if isinstance(x, Value) else Value(widen_integers(x))
 
 
-def join(sources: Iterable[frozenset[Instruction]]) -> frozenset[Instruction]:
+def join_sources(sources: Iterable[frozenset[MemoryInstruction]]) -> frozenset[MemoryInstruction]:
     """Return the union of `sources` without the loads that every warp has already waited for."""
-    union = NOTHING.union(*sources)
+    union = NO_SOURCES.union(*sources)
     for load in union:
         if load.arrived:
             return frozenset(load for load in union if not load.arrived)
@@ -183,12 +183,12 @@ def _affine_step(ufunc: np.ufunc, operands: list[tuple[Any, int]]) -> int | None
         return operands[0][1] - operands[1][1]
     if ufunc is np.multiply:
         for (_, step), (factor, moves) in (operands, operands[::-1]):
-            if not moves and not per_thread(factor):
-                return step * int(agreed(factor))
+            if not moves and not is_per_thread(factor):
+                return step * int(common_value(factor))
     return None
 
 
-def widen(base: Any) -> Any:
+def widen_integers(base: Any) -> Any:
     """Return integers of fewer than 64 bits as int64, so that indices do not wrap; others unchanged."""
     dtype = getattr(base, "dtype", None)
     return base.astype(np.int64) if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 8 else base

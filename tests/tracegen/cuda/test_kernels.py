@@ -21,7 +21,7 @@ from tracegen.cuda import nvrtc, sources
 from tracegen.cuda.signatures import signatures
 from tracegen.kernel_library.registry import REGISTRY
 
-pytestmark = pytest.mark.skipif(nvrtc.load() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+pytestmark = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 
 ALPHA, BETA, EPS = 1.5, 1.25, 0.005
 
@@ -220,7 +220,7 @@ def run(name, pad=None):
     model = tracegen.kernel(name, **sizes)
     draw = np.random.default_rng(1)
     shapes = shapes_of(name, sizes)
-    file = sources.path(name.partition(".")[0])
+    file = sources.source_path(name.partition(".")[0])
     arrays = {n: (0.5 + draw.random(shape)).astype(np.float32) for n, shape in shapes.items()}
     wanted = cuda_parameters(file, row.kernel)
     args = {p: arrays[p] if p in arrays else sizes[p.upper()] for p in wanted}
@@ -318,7 +318,7 @@ def test_accesses_of_the_polybench_kernels_equal_those_of_the_python_kernels(nam
 
 
 def launch(name, kernel, grid, block, args, **options):
-    return cuda.trace(sources.path(name), kernel, grid, block, args, check=True, **options)
+    return cuda.trace(sources.source_path(name), kernel, grid, block, args, check=True, **options)
 
 
 def test_tiled_matrix_multiply():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tracegen.simt.kernel_trace import Block
 
-WORD = 4
+WORD_BYTES = 4
 """Bytes of a float or an int."""
 
 
