@@ -43,11 +43,11 @@ class OrderedTrace(EmulatedTrace):
 
     def block(self, block: int) -> Columns:
         """Return the instructions of one block, after executing all blocks before it; raises `TraceError`."""
-        if block not in self._held:
+        if block not in self._traced_blocks:
             raise missing_block(self, block)
         with self.launched.lock:
             while self._next <= block:
-                traced = self._next in self._held
+                traced = self._next in self._traced_blocks
                 columns = self.launched.run(self._next, record=traced)
                 if traced:
                     self._cached[self._next] = columns

@@ -243,7 +243,7 @@ def test_a_structure_is_given_as_its_bytes():
     assert fit_argument(packed, parameter) == packed
     record = np.zeros((), dtype=[("n", "<i4"), ("a", "<f4")])[()]
     assert fit_argument(record, parameter) == bytes(8)
-    with pytest.raises(ConfigError, match="argument p: is a structure of 8 bytes"):
+    with pytest.raises(ConfigError, match="argument p: must be the 8 bytes of a structure"):
         fit_argument(b"123", parameter)
 
 

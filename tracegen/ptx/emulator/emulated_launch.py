@@ -383,13 +383,13 @@ class EmulatedTrace(Trace):
         return not self.launched.data_dependent
 
     @cached_property
-    def _held(self) -> frozenset[int]:
+    def _traced_blocks(self) -> frozenset[int]:
         assert self.blocks is not None
         return frozenset(int(block) for block in self.blocks)
 
     def block(self, block: int) -> Columns:
         """Execute one block and return its instructions; raises `TraceError`, also for a block outside the trace."""
-        if block not in self._held:
+        if block not in self._traced_blocks:
             raise missing_block(self, block)
         with self.launched.lock:
             if self._last is None or self._last[0] != block:
