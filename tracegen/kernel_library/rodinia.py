@@ -1,9 +1,9 @@
-"""Kernels with the access structure of Rodinia (Che et al., IISWC 2009): what compiled code loads and stores.
+"""Declare kernels with the accesses of compiled Rodinia code (Che et al., IISWC 2009).
 
-float32, but int in Needleman-Wunsch. What is in shared memory is not traced: a kernel declares its bytes and passes its
-barriers. Sums are in registers. Where there is much to compute, `k.gap` has the instructions of compiled PTX. In the
-docstrings, loads stand before ``->`` and stores after it, and ``|`` is a barrier. Default sizes are those of Jia et al.
-(HPCA 2014, table 3) where it has the benchmark, else Rodinia's.
+Data are float32, but int in Needleman-Wunsch. Accesses to shared memory are not traced; kernels declare its bytes and
+pass its barriers. Sums are in registers. Long computations are `k.gap` with the instruction counts of compiled PTX. In
+descriptions, loads stand before ``->`` and stores after it, and ``|`` is a barrier. Default sizes are those of Jia et
+al. (HPCA 2014, table 3) for benchmarks listed there, else Rodinia's.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tracegen.simt.kernel_trace import Array, Block, Buffer
 
 
 def square(BLOCK_SIZE: int) -> tuple[int, int]:
-    """Return the block of a tiled kernel."""
+    """Return the square block of a tiled kernel."""
     return BLOCK_SIZE, BLOCK_SIZE
 
 
 def alignment_arrays(N: int) -> dict[str, Buffer]:
-    """Return the arrays of Needleman-Wunsch: matrices of int with one more row and column than the sequences."""
+    """Return the arrays of Needleman-Wunsch: int matrices with one row and column more than the sequences."""
     return {name: Buffer((N + 1, N + 1), np.int32) for name in ("reference", "matrix")}
 
 
@@ -35,7 +35,7 @@ nw_lower = Benchmark(
 
 
 def align(k: Block, reference: Array, matrix: Array, tile_x: int, tile_y: int, size: int) -> None:
-    """Fill one tile of the matrix: what the kernels of Needleman-Wunsch have in common."""
+    """Fill one tile of the matrix of Needleman-Wunsch."""
     x, top, left = k.thread_x, tile_y * size, tile_x * size
     with k.where(x == 0):
         k.load(matrix, top, left)
@@ -52,7 +52,7 @@ def align(k: Block, reference: Array, matrix: Array, tile_x: int, tile_y: int, s
 
 
 def alignment_memory(BLOCK_SIZE: int) -> int:
-    """Return the bytes of shared memory of a tile, with a row and a column more, and its similarities."""
+    """Return the bytes of shared memory of a tile with its border, and of its similarities."""
     return WORD_BYTES * ((BLOCK_SIZE + 1) ** 2 + BLOCK_SIZE**2)
 
 
@@ -67,8 +67,8 @@ def alignment_memory(BLOCK_SIZE: int) -> int:
 def nw_1(k: Block, reference: Array, matrix: Array, N: int, BLOCK_SIZE: int, DIAGONAL: int) -> None:
     """Needleman-Wunsch, a diagonal of tiles: corner; for y: reference; |; west; |; north; |; | per wave; -> tile.
 
-    This is the launch that comes `DIAGONAL` launches before that of the longest diagonal. A block, one row of threads,
-    fills a tile; corner, west and north are cells of `matrix`. The waves are ``2 * BLOCK_SIZE - 1``.
+    The launch is `DIAGONAL` launches before that of the longest diagonal. A block is one row of threads and fills a
+    tile; corner, west and north are cells of `matrix`. There are ``2 * BLOCK_SIZE - 1`` waves.
     """
     tiles = N // BLOCK_SIZE - DIAGONAL
     align(k, reference, matrix, k.block_x, tiles - 1 - k.block_x, BLOCK_SIZE)
@@ -85,14 +85,14 @@ def nw_1(k: Block, reference: Array, matrix: Array, N: int, BLOCK_SIZE: int, DIA
 def nw_2(k: Block, reference: Array, matrix: Array, N: int, BLOCK_SIZE: int, DIAGONAL: int) -> None:
     """Needleman-Wunsch, a shrinking diagonal: corner; for y: reference; |; west; |; north; |; | per wave; -> tile.
 
-    As nw.1, but this is the launch that comes `DIAGONAL` launches after the first of these.
+    As nw.1; the launch is `DIAGONAL` launches after the first shrinking diagonal.
     """
     tiles = N // BLOCK_SIZE
     align(k, reference, matrix, k.block_x + 1 + DIAGONAL, tiles - 1 - k.block_x, BLOCK_SIZE)
 
 
 def hotspot_side(BLOCK_SIZE: int, PYRAMID_HEIGHT: int) -> int:
-    """Return the side of what a block of hot spot computes: its tile without the border that every step loses."""
+    """Return the side of the result of a block of hotspot: its tile without the border that every step loses."""
     return BLOCK_SIZE - 2 * PYRAMID_HEIGHT
 
 
@@ -122,8 +122,8 @@ hotspot = Benchmark(
 def hotspot_1(k: Block, temp_src: Array, temp_dst: Array, power: Array, BLOCK_SIZE: int, PYRAMID_HEIGHT: int) -> None:
     """Heat on a chip, several steps: temp_src[y,x], power[y,x]; |; two | per step, one for the last; -> temp_dst[y,x].
 
-    Tiles overlap: each of the `PYRAMID_HEIGHT` steps needs one more cell on every side, and what all of them reached is
-    stored.
+    Tiles overlap: each of the `PYRAMID_HEIGHT` steps needs one more cell on every side. The cells that all steps
+    computed are stored.
     """
     rows, columns = temp_src.shape
     side, border, last = hotspot_side(BLOCK_SIZE, PYRAMID_HEIGHT), PYRAMID_HEIGHT, BLOCK_SIZE - 1 - PYRAMID_HEIGHT
@@ -150,7 +150,7 @@ srad = Benchmark(
 
 
 def neighbouring_lines(k: Block, image: Array) -> tuple[int, int, int, int]:
-    """Return rows north and south, columns west and east of a block's tile; of the image's edge, the edge itself."""
+    """Return the rows north and south and the columns west and east of a block's tile, limited to the image."""
     rows, columns = image.shape
     width, height, _ = k.launch.block
     top, left = k.block_y * height, k.block_x * width
@@ -167,7 +167,7 @@ def neighbouring_lines(k: Block, image: Array) -> tuple[int, int, int, int]:
 def srad_1(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C: Array) -> None:
     """Diffusion coefficients: north, south; |; west, east; |; J[y,x]; |; |; -> C, E_C, W_C, S_C, N_C [y,x].
 
-    Every thread loads what borders its tile in its own column and row, needed or not, and its own cell, all from `J`.
+    Every thread loads the borders of the tile in its own column and row, needed or not, and its own cell, all from `J`.
     """
     x, y = k.x, k.y
     north, south, west, east = neighbouring_lines(k, J)
@@ -197,7 +197,7 @@ def srad_1(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C
 def srad_2(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C: Array) -> None:
     """Diffusion: J[y,x]; |; south; |; east; |; C[y,x]; |; N_C, S_C, W_C, E_C [y,x]; |; -> J[y,x].
 
-    South and east are those of `C`, as in srad.1.
+    South and east are borders in `C`, as in srad.1.
     """
     x, y = k.x, k.y
     _, south, _, east = neighbouring_lines(k, J)

@@ -1,7 +1,7 @@
-"""What kernels that use shared memory have in common: its accesses are not traced, its barriers and bytes are.
+"""Model work in shared memory, whose accesses are not traced, by its barriers and instruction counts.
 
-What goes on in between counts as instructions that do not access memory (`Block.gap`): as many as there are in the PTX
-that a compiler makes of the same algorithm, in rounds as they repeat.
+Work between barriers counts as instructions that do not access memory (`Block.gap`), as many as in the compiled PTX of
+the same algorithm.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ WORD_BYTES = 4
 
 
 def publish(k: Block) -> None:
-    """Hand what was loaded to the other threads of the block: it has to arrive, and all warps pass a barrier."""
+    """Share loaded data with the other threads of the block: wait for the loads, then pass a barrier."""
     k.wait()
     k.barrier()
 
 
 def rounds(k: Block, count: int, instructions: int) -> None:
-    """Work in shared memory: so many rounds of so many instructions, each up to a barrier."""
+    """Work in shared memory: `count` rounds of `instructions` instructions, each followed by a barrier."""
     for _ in range(count):
         k.gap(instructions)
         k.barrier()
 
 
 def halvings(elements: int) -> int:
-    """Return in how many steps pairs of so many elements, a power of two, are joined to one."""
+    """Return the number of steps that reduce `elements` elements, a power of two, to one by joining pairs."""
     return elements.bit_length() - 1

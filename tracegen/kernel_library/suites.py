@@ -1,7 +1,7 @@
-"""Suites: which kernels are run together, and at which sizes a simulator gets through them in a minute or two.
+"""Define suites: kernels that are run together, at sizes that the simulator completes in a minute or two.
 
-Sizes are cut along loops and outer dimensions. Row lengths stay powers of two, which is what makes rows conflict, and
-there are enough blocks for the SMs where the kernel has them. A kernel has the same sizes in every suite.
+Sizes are reduced along loops and outer dimensions. Row lengths stay powers of two, so that rows conflict in the cache,
+and grids keep enough blocks for all SMs where possible. A kernel has the same sizes in every suite.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ POLYBENCH: Mapping[str, Mapping[str, int]] = {
     "syr2k": {"N": 256, "M": 128},
     "syrk": {"N": 256, "M": 128},
 }
-"""The 30 kernels of PolyBench/GPU, cut: about 60 million load transactions together."""
+"""The 30 kernels of PolyBench/GPU at reduced sizes: about 60 million load transactions in total."""
 
 CLASSIC: Mapping[str, Mapping[str, int]] = {
     "backprop.1": {},
@@ -72,7 +72,7 @@ CLASSIC: Mapping[str, Mapping[str, int]] = {
     "streamcluster": {"NUM": 16_384},
     "vectoradd": {},
 }
-"""The regular kernels of the CUDA SDK, Rodinia and Parboil that studies of cache management measure, cut."""
+"""Regular kernels of the CUDA SDK, Rodinia and Parboil in studies of cache management, at reduced sizes."""
 
 IRREGULAR: Mapping[str, Mapping[str, int]] = {
     "bfs.1": {"N": 32_768},
@@ -91,7 +91,7 @@ IRREGULAR: Mapping[str, Mapping[str, int]] = {
     "wc": {"N": 8192},
     "wc.count": {"N": 8192},
 }
-"""The kernels whose addresses depend on data: graphs, sparse matrices, texts and trees, generated, cut."""
+"""Kernels whose addresses depend on generated graphs, sparse matrices, texts or trees, at reduced sizes."""
 
 TILED: Mapping[str, Mapping[str, int]] = {
     "2dconv.tiled": {"NI": 512, "NJ": 512},
@@ -106,16 +106,16 @@ TILED: Mapping[str, Mapping[str, int]] = {
     "syrk.tiled": {"N": 256, "M": 128},
     "transpose.tiled": {"NI": 512, "NJ": 512},
 }
-"""The kernels whose tile sizes are parameters, cut; tiles are the usual ones."""
+"""Kernels with tile sizes as parameters, at reduced sizes with default tiles."""
 
 _NAIVE: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
 
 ALL: Mapping[str, Mapping[str, int]] = {**_NAIVE, **TILED}
-"""Every kernel that comes with rdmodel."""
+"""All kernels of rdmodel."""
 
 
 def select_kernels(applications: str) -> Mapping[str, Mapping[str, int]]:
-    """Return the kernels of applications that a study measures, by the names before their dots, with their sizes."""
+    """Return the kernels of `applications`, names before the dot separated by spaces, with their sizes."""
     names = applications.split()
     return {kernel: sizes for name in names for kernel, sizes in _NAIVE.items() if kernel.partition(".")[0] == name}
 
@@ -134,8 +134,8 @@ SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
     "koo": select_kernels("bfs kmeans iix wc color sssp spmv ss cc srad"),
     "wang": select_kernels("atax bicg mvt gesummv syrk syr2k kmeans bfs spmv iix"),
 }
-"""Suites by name: kernel to sizes; what is not named keeps its default.
+"""Suites by name: sizes by kernel; other sizes keep their defaults.
 
-The last four are what studies of cache management measure, as far as their kernels are there, in their order: Khairy et
-al., table 2; Jia et al., section 2.4; Koo et al., table 1; Wang et al., table II.
+The last four contain the available kernels of studies of cache management, in the order of the study: Khairy et al.,
+table 2; Jia et al., section 2.4; Koo et al., table 1; Wang et al., table II.
 """

@@ -178,7 +178,11 @@ def test_an_input_of_a_kernel_can_be_a_file(run, tmp_path, name, param, content)
         ("bfs.1 --param graph=a.mtx", MATRIX.replace("2 2 7", "2 4 7"), "bfs.1: graph: a.mtx:6: not a Matrix"),
         ("spmv --param matrix=a.mtx", MATRIX.replace("3 3 4", "3 3 5"), "a.mtx: not a Matrix Market file (Trunc"),
         ("spmv --param matrix=a.mtx", MATRIX.replace("3 3 4", f"3 3 {10**15}"), "a.mtx: a matrix of the size"),
-        ("spmv --param matrix=a.mtx --param N=3", MATRIX, "N: describes generated data, but matrix is given"),
+        (
+            "spmv --param matrix=a.mtx --param N=3",
+            MATRIX,
+            "N: cannot be combined with matrix: it describes generated data",
+        ),
         ("sssp --param graph=a.mtx", MATRIX, "sssp: graph: weights must be positive whole numbers"),
         ("bfs.1 --param graph=a.mtx --param LEVEL=9", MATRIX, "LEVEL=9: the search from vertex 0 ends with level 1"),
         ("spmv --param text=a.mtx", MATRIX, "unknown size of spmv 'text'"),
