@@ -95,10 +95,10 @@ def trace(
         compiler=compiler,
         base=base,
     )
-    call = session.call(kernel, grid, block, args, shared=shared, max_instructions=max_instructions)
-    result = session.trace(call, blocks)
+    launch = session.prepare(kernel, grid, block, args, shared=shared, max_instructions=max_instructions)
+    result = session.trace(launch, blocks)
     if check:
-        session.execute(call)
+        session.execute(launch)
     return result
 
 
@@ -127,25 +127,25 @@ def launches(
     file = read_launch_file(path)
     kernels = [plan.kernel for plan in file.launches if plan.kernel]
     session = Session(file.source, kernels=kernels, defines=file.defines, includes=file.includes, base=base)
-    calls = []
+    prepared = []
     used: set[str] = set()
     for plan in file.launches:
-        args, shared_names = file.arguments(plan, session.parameters(session.find(plan.kernel)))
+        args, shared_names = file.arguments(plan, session.parameters(session.find_kernel(plan.kernel)))
         used |= shared_names
-        calls.append(
-            session.call(
+        prepared.append(
+            session.prepare(
                 plan.kernel, plan.grid, plan.block, args, shared=plan.shared, max_instructions=max_instructions
             )
         )
     unused = [name for name, value in file.args.items() if name not in used and not isinstance(value, int)]
     if unused:
         raise ConfigError(f"{path}: args: {unused[0]}: must be the name of a parameter of a launch")
-    return _in_order(session, calls)
+    return _trace_in_order(session, prepared)
 
 
-def _in_order(session: Session, calls: Sequence[PreparedLaunch]) -> Iterator[EmulatedTrace]:
-    dependent = [session.depends_on_data(call) for call in calls]
-    for at, call in enumerate(calls):
-        yield session.trace(call)
+def _trace_in_order(session: Session, prepared: Sequence[PreparedLaunch]) -> Iterator[EmulatedTrace]:
+    dependent = [session.depends_on_data(launch) for launch in prepared]
+    for at, launch in enumerate(prepared):
+        yield session.trace(launch)
         if any(dependent[at + 1 :]):
-            session.execute(call)
+            session.execute(launch)

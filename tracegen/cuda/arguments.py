@@ -92,7 +92,7 @@ def parse_arguments(
     values: dict[str, ArgumentValue] = {}
     plain = {name: text for name, text in given.items() if not (isinstance(text, str) and re.search(r"[\[@]", text))}
     for name, text in [*plain.items(), *((n, t) for n, t in given.items() if n not in plain)]:
-        values[name] = parse_argument(text, name, known, folder) if isinstance(text, str) else _checked(name, text)
+        values[name] = parse_argument(text, name, known, folder) if isinstance(text, str) else _check_value(name, text)
         if isinstance(values[name], int):
             known[name] = int(values[name])
     return {name: values[name] for name in given}
@@ -117,7 +117,9 @@ def bind_arguments(
         if at is None:
             known = [str(parameter) for parameter in parameters]
             raise ConfigError(
-                unknown(f"argument of {kernel}", name, known) if known else f"{kernel}: takes no {name!r}"
+                unknown(f"argument of {kernel}", name, known)
+                if known
+                else f"{kernel}: has no parameters: leave out argument {name!r}"
             )
         if at in placed:
             raise ConfigError(f"argument {name}: {parameters[at]} of {kernel} is given twice")
@@ -168,7 +170,7 @@ def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
     raise ConfigError(f"{where}={value!r}: must be a {'number' if kind == 'f' else 'whole number'} ({parameter.type})")
 
 
-def _checked(name: str, value: object) -> ArgumentValue:
+def _check_value(name: str, value: object) -> ArgumentValue:
     if isinstance(value, np.ndarray | bytes | int | float | np.generic):
         return value  # type: ignore[return-value]
     raise ConfigError(f"argument {name}={value!r}: must be a number, an array or a text")

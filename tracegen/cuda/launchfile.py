@@ -140,7 +140,7 @@ def _planned_launch(
             own[name] = parse_argument(value, name, sizes, folder) if isinstance(value, str) else value
     for name in ("grid", "block"):
         if name not in table:
-            raise ConfigError(f"{name}: is missing")
+            raise ConfigError(f"{name}: is missing; give one for the launch or for the whole file")
     bytes_shared = _take_field(table, "shared", int, "a number of bytes", default=0)
     return PlannedLaunch(
         kernel=_take_field(table, "kernel", str, "a text", default=None),
@@ -163,7 +163,7 @@ def _take_field(
 ) -> Any:
     if name not in table:
         if required:
-            raise ConfigError(f"{name}: is missing")
+            raise ConfigError(f"{name}: is missing; must be {what}")
         return default
     if not isinstance(table[name], kind) or isinstance(table[name], bool):
         raise ConfigError(f"{name}={table[name]!r}: must be {what}")

@@ -89,9 +89,9 @@ class Session:
         compiler: str = "auto",
         base: int | None = None,
     ) -> None:
-        read = read_source(source)
+        text = read_source(source)
         self._program = compile_program(
-            read,
+            text,
             kernels=kernels,
             defines=defines,
             includes=includes,
@@ -99,11 +99,11 @@ class Session:
             architecture=architecture,
             compiler=compiler,
         )
-        self._module = parse(self._program.ptx, read.name)
+        self._module = parse(self._program.ptx, text.name)
         self._base = BASE if base is None else base
         self._sizes = {name: value for name, value in dict(_macro_pairs(defines)).items() if isinstance(value, int)}
 
-    def call(
+    def prepare(
         self,
         kernel: str | None,
         grid: LaunchShape,
@@ -114,7 +114,7 @@ class Session:
         max_instructions: int = MAX_INSTRUCTIONS,
     ) -> PreparedLaunch:
         """Find the kernel of a launch and convert its arguments; raises `ConfigError`."""
-        name = self.find(kernel)
+        name = self.find_kernel(kernel)
         parameters = self.parameters(name)
         title = demangle(name)
         if isinstance(args, Mapping):
@@ -124,7 +124,7 @@ class Session:
         values = tuple(bind_arguments(parameters, given, title))
         return PreparedLaunch(name, title, grid, block, shared, tuple(parameters), values, max_instructions)
 
-    def find(self, kernel: str | None) -> str:
+    def find_kernel(self, kernel: str | None) -> str:
         """Return the PTX name of a kernel; raises `ConfigError` with the choices."""
         return self._program.find(self._module.kernels, kernel)
 
@@ -137,24 +137,24 @@ class Session:
             for name, p in zip(names, function.parameters, strict=True)
         ]
 
-    def trace(self, call: PreparedLaunch, blocks: Sequence[int] | None = None) -> EmulatedTrace:
+    def trace(self, launch: PreparedLaunch, blocks: Sequence[int] | None = None) -> EmulatedTrace:
         """Return the trace of a launch on the present contents of its arrays, which do not change."""
-        launched, _ = self._launch(call, copies=False, values=False)
+        launched, _ = self._launch(launch, copies=False, values=False)
         if launched.data_dependent:
-            launched, _ = self._launch(call, copies=True, values=False)
+            launched, _ = self._launch(launch, copies=True, values=False)
             trace: EmulatedTrace = OrderedTrace(launched, blocks)
         else:
             trace = EmulatedTrace(launched, blocks)
-        trace.launch = dataclasses.replace(trace.launch, kernel=call.title)
+        trace.launch = dataclasses.replace(trace.launch, kernel=launch.title)
         return trace
 
-    def depends_on_data(self, call: PreparedLaunch) -> bool:
+    def depends_on_data(self, launch: PreparedLaunch) -> bool:
         """Return whether addresses or branches of a launch depend on the contents of its arrays."""
-        return self._launch(call, copies=False, values=False)[0].data_dependent
+        return self._launch(launch, copies=False, values=False)[0].data_dependent
 
-    def execute(self, call: PreparedLaunch) -> None:
+    def execute(self, launch: PreparedLaunch) -> None:
         """Execute all blocks of a launch in ascending order; its arrays then hold the results."""
-        launched, buffers = self._launch(call, copies=False, values=True)
+        launched, buffers = self._launch(launch, copies=False, values=True)
         for block in range(launched.launch.blocks):
             launched.run(block, record=False)
         for array, buffer in buffers:
@@ -162,12 +162,12 @@ class Session:
                 array[...] = buffer.array
 
     def _launch(
-        self, call: PreparedLaunch, *, copies: bool, values: bool
+        self, launch: PreparedLaunch, *, copies: bool, values: bool
     ) -> tuple[EmulatedLaunch, list[tuple[NDArray[Any], DeviceBuffer]]]:
         machine = LoadedModule(self._module, base=self._base)
         placed: dict[int, tuple[NDArray[Any], DeviceBuffer]] = {}  # an array passed twice is one array on the device
         args: list[Any] = []
-        for value, parameter in zip(call.values, call.parameters, strict=True):
+        for value, parameter in zip(launch.values, launch.parameters, strict=True):
             if isinstance(value, np.ndarray):
                 if id(value) not in placed:
                     content = value.copy() if copies else value
@@ -176,12 +176,12 @@ class Session:
             else:
                 args.append(value)
         launched = machine.launch(
-            call.kernel,
-            call.grid,
-            call.block,
+            launch.kernel,
+            launch.grid,
+            launch.block,
             args,
-            shared=call.shared,
-            max_instructions=call.max_instructions,
+            shared=launch.shared,
+            max_instructions=launch.max_instructions,
             values=values,
         )
         return launched, list(placed.values())

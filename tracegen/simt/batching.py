@@ -26,8 +26,8 @@ MAX_FAILED_BATCHES = 3
 class BlockRunner:
     """Runner of the blocks of a kernel: one at a time or, with `ahead`, in batches of blocks that behave alike.
 
-    `held` are the blocks of the trace. The next requests are predicted from the distance between the last two; a batch
-    is twice as large after every correct prediction. The result is the same as for each block on its own.
+    `traced` are the blocks of the trace. The next requests are predicted from the distance between the last two, and
+    the size of a batch doubles after every correct prediction. The result is the same as for each block on its own.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class BlockRunner:
         function: Callable[..., None],
         arguments: Mapping[str, Any],
         launch: Launch,
-        held: Container[int],
+        traced: Container[int],
         *,
         ahead: bool,
     ) -> None:
-        self._function, self._arguments, self._launch, self._held = function, arguments, launch, held
+        self._function, self._arguments, self._launch, self._traced = function, arguments, launch, traced
         self._code = inspect.unwrap(function).__code__
         self._geometry = Geometry(launch)
         self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if ahead else 1
@@ -61,7 +61,7 @@ class BlockRunner:
         self._size = max(1, min(2 * self._size, self._max_size, self._fitting_size)) if predicted else 1
         self._distance = distance
         blocks = [block]
-        while len(blocks) < self._size and blocks[-1] + distance in self._held:
+        while len(blocks) < self._size and blocks[-1] + distance in self._traced:
             blocks.append(blocks[-1] + distance)
         return blocks
 

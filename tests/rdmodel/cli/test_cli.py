@@ -177,7 +177,7 @@ def test_an_input_of_a_kernel_can_be_a_file(run, tmp_path, name, param, content)
         ("spmv --param matrix=a.mtx", MATRIX.replace("2 2 7", "2 two 7"), "a.mtx:6: not a Matrix Market file (Inv"),
         ("bfs.1 --param graph=a.mtx", MATRIX.replace("2 2 7", "2 4 7"), "bfs.1: graph: a.mtx:6: not a Matrix"),
         ("spmv --param matrix=a.mtx", MATRIX.replace("3 3 4", "3 3 5"), "a.mtx: not a Matrix Market file (Trunc"),
-        ("spmv --param matrix=a.mtx", MATRIX.replace("3 3 4", f"3 3 {10**15}"), "a.mtx: a matrix of the size"),
+        ("spmv --param matrix=a.mtx", MATRIX.replace("3 3 4", f"3 3 {10**15}"), "a.mtx: a matrix of the declared size"),
         (
             "spmv --param matrix=a.mtx --param N=3",
             MATRIX,

@@ -390,7 +390,7 @@ def test_an_access_outside_every_array_is_described():
         ("LOOP: bra LOOP;", "more than max_instructions=1000"),
         ("setp.eq.u32 %p1, %r1, 3; @%p1 bar.sync 1; bar.sync 0; bar.sync 0;", "wait for each other"),
         ("trap;", "trap is executed, thread (0, 0, 0)"),
-        ("bar.sync 77;", "bar.sync is wrong"),
+        ("bar.sync 77;", "bar.sync: the number of a barrier must be 0 to 15"),
         ("tensor.store [%out], %r2;", "tensor.store cannot be executed"),
         ("bra NOWHERE;", "NOWHERE"),
     ],

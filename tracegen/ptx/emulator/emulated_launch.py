@@ -313,7 +313,8 @@ class EmulatedLaunch:
             return self._located(step, f"the record of block {block} does not fit in memory")
         if status == Status.DEADLOCK:
             return self._deadlock(block)
-        return self._located(step, f"{step.reason or instruction + ' is wrong'}, {thread}")
+        reason = step.reason or f"{instruction}: the number of a barrier must be 0 to 15"
+        return self._located(step, f"{reason}, {thread}")
 
     def _located(self, step: Any, message: str) -> TraceError:
         origin = step.origin
@@ -343,7 +344,7 @@ class EmulatedLaunch:
         ]
         first, _ = min(groups)
         return self._located(
-            self._program.steps[first], f"block {block} cannot go on: {' and '.join(parts)} wait for each other"
+            self._program.steps[first], f"deadlock in block {block}: {' and '.join(parts)} wait for each other"
         )
 
 

@@ -155,7 +155,10 @@ class _Lowering:
     def _branch(self, function: Function, instruction: Instruction) -> None:
         label = instruction.operands[-1] if instruction.operands else None
         if not isinstance(label, Name) or label.name not in function.labels:
-            raise TraceError(f"{function.name}: line {instruction.line}: no label {getattr(label, 'name', label)}")
+            name = getattr(label, "name", label)
+            raise TraceError(
+                f"{function.name}: PTX line {instruction.line}: bra to {name}: must be a label of the function"
+            )
         self._emit("BRA", target=(function.name, label.name), **self._translation.guard())
 
     def _skip_unless_guarded(self, function: Function, instruction: Instruction) -> None:
@@ -184,9 +187,9 @@ class _Lowering:
         index, table = instruction.operands[0], instruction.operands[-1]
         labels = function.tables.get(getattr(table, "name", ""), ())
         if not labels or not set(labels) <= set(function.labels):
-            raise TraceError(
-                f"{function.name}: line {instruction.line}: no branch targets {getattr(table, 'name', '')}"
-            )
+            name = getattr(table, "name", "")
+            problem = f"brx.idx with {name or 'no table'}: must name a .branchtargets list of labels of the function"
+            raise TraceError(f"{function.name}: PTX line {instruction.line}: {problem}")
         self._emit(
             "BRX", src=(self._translation.value(index, "u32"),), target=len(self._targets), count=len(labels),
             reason="brx.idx: the index is beyond the table",
@@ -203,7 +206,11 @@ class _Lowering:
         elif callee.name in self._recursive:
             self._emit("TRAP", reason=f"call of {name}: recursive functions cannot be executed")
         elif len(arguments) != len(callee.parameters) or len(results) != len(callee.results):
-            raise TraceError(f"{function.name}: line {instruction.line}: wrong number of arguments for {name}")
+            counts = f"{len(arguments)} arguments and {len(results)} results"
+            allowed = f"{len(callee.parameters)} and {len(callee.results)}"
+            raise TraceError(
+                f"{function.name}: PTX line {instruction.line}: call of {name}: {counts}, must be {allowed}"
+            )
         else:
             inner = self._scopes[callee.name]
             for argument, parameter in zip(arguments, callee.parameters, strict=True):

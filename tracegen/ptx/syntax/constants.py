@@ -58,7 +58,7 @@ _UNARY_OPERATORS: dict[str, Callable[[int], int]] = {
 
 
 def starts_constant(token: str) -> bool:
-    """Tell whether a constant can start with `token`."""
+    """Return whether a constant can start with `token`."""
     number = token[1:2] if token.startswith(".") else token[:1]
     return number.isdigit() or token in _UNARY_OPERATORS or token in ("(", "WARP_SZ")
 

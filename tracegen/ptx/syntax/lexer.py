@@ -40,7 +40,7 @@ class Cursor:
     __slots__ = ("_ends", "_starts", "at", "name", "text", "tokens")
 
     def __init__(self, text: str, name: str) -> None:
-        """Split `text` into tokens; raise `PtxError` at the first character that starts none."""
+        """Split `text` into tokens; raise `PtxError` at the first character that starts no token."""
         self.text = text
         self.name = name
         self.tokens: list[str] = []
@@ -138,7 +138,7 @@ class Cursor:
 
 
 def is_word(token: str) -> bool:
-    """Tell whether `token` is a name, a register or an opcode."""
+    """Return whether `token` is a name, a register or an opcode."""
     first = token[:1]
     return first.isalpha() or first in ("_", "$") or (first == "%" and len(token) > 1)
 
