@@ -262,7 +262,7 @@ def correlate(k: Block, data: Array, symmat: Array, j1: Any, first: int, PAD: in
 
 @corr.kernel("corr", threads=lambda M: (M,))
 def corr_corr(k: Block, data: Array, symmat: Array, M: int, PAD: int) -> None:
-    """Correlation: -> s[j1,j1]; for j2>j1: -> s[j1,j2]; for i: data[i,j1], data[i,j2] -> s[j1,j2]; -> s[j2,j1]."""
+    """-> s[j1,j1]; for j2>j1: -> s[j1,j2]; for i: data[i,j1], data[i,j2] -> s[j1,j2]; -> s[j2,j1]."""
     j1 = k.x + PAD
     with k.where(j1 < M - 1 + PAD):
         k.store(symmat, j1, j1)
