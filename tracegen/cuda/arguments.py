@@ -59,13 +59,14 @@ def parse_argument(
     `ConfigError` for a text in none of the forms, and `TraceError` for a file that cannot be used.
     """
     text = text.strip()
-    made = _ARRAY_ARGUMENT.fullmatch(text)
-    if made:
-        return array_arguments.make_array(name, made["type"], made["size"], made["fill"], sizes or {})
-    file = _FILE_ARGUMENT.fullmatch(text)
-    if file:
-        path = Path(file["path"])
-        return array_arguments.read_array(name, path if folder is None else folder / path, file["type"], file["part"])
+    array_match = _ARRAY_ARGUMENT.fullmatch(text)
+    if array_match:
+        of, size, fill = array_match["type"], array_match["size"], array_match["fill"]
+        return array_arguments.make_array(name, of, size, fill, sizes or {})
+    file_match = _FILE_ARGUMENT.fullmatch(text)
+    if file_match:
+        path = Path(file_match["path"]) if folder is None else folder / file_match["path"]
+        return array_arguments.read_array(name, path, file_match["type"], file_match["part"])
     try:
         return int(text, 0)
     except ValueError:

@@ -49,9 +49,11 @@ class CompiledProgram:
     def find(self, kernels: Sequence[str], wanted: str | None) -> str:
         """Return the PTX name of the kernel `wanted`, a name in the source; raises `ConfigError` if there is none."""
         template = next((s for s in self.signatures if s.template and s.name == wanted), None)
-        used = [name for name in self.launched if name.partition("<")[0].rpartition("::")[2] == wanted and "<" in name]
+        instances = [
+            name for name in self.launched if name.partition("<")[0].rpartition("::")[2] == wanted and "<" in name
+        ]
         if template and not any(_has_name(kernel, template.name) for kernel in kernels):
-            example = " or ".join(used) or f"{wanted}<float>"
+            example = " or ".join(instances) or f"{wanted}<float>"
             raise ConfigError(f"kernel {wanted!r} is a template: name it with template arguments, such as {example}")
         try:
             return find_kernel(
@@ -62,8 +64,8 @@ class CompiledProgram:
 
     def parameters(self, kernel: str, count: int) -> tuple[str | None, ...]:
         """Return the source names of the `count` parameters of a PTX kernel; None for an unknown name."""
-        found = {s.parameters for s in self.signatures if len(s.parameters) == count and _has_name(kernel, s.name)}
-        return found.pop() if len(found) == 1 else (None,) * count
+        candidates = {s.parameters for s in self.signatures if len(s.parameters) == count and _has_name(kernel, s.name)}
+        return candidates.pop() if len(candidates) == 1 else (None,) * count
 
 
 def compile(
@@ -128,30 +130,30 @@ def compile_program(
         return CompiledProgram(source.text, source.name, {})
     folders = [_folder(folder) for folder in includes]
     macros = _macros(defines)
-    own = project_headers(source, folders)
+    project_files = project_headers(source, folders)
     instances = [kernel for kernel in dict.fromkeys(kernels) if "<" in kernel]
     library = nvrtc.load_nvrtc() if compiler != "nvcc" else None
     if library is not None:
-        files = device_code({**own, source.name: source.text})
+        files = device_code({**project_files, source.name: source.text})
         text = files.pop(source.name)
         target = architecture or _default_target(library.architectures())
         flags = [*_nvrtc_options(target, source, folders), *options]
-        made = library.compile(text, source.name, _all_headers(files, macros), flags, instances)
+        result = library.compile(text, source.name, _all_headers(files, macros), flags, instances)
     else:
-        made = _nvcc(
+        result = _nvcc(
             source, macros, folders, options, architecture or f"compute_{DEFAULT_ARCHITECTURE}", instances, compiler
         )
-    if made.ptx is None:
-        raise CompileError(made.log)
-    known = [s for name in (source.text, *own.values()) for s in signatures(name)]
+    if result.ptx is None:
+        raise CompileError(result.log)
+    found_signatures = [s for name in (source.text, *project_files.values()) for s in signatures(name)]
     # The compiler writes the absolute path of the file; messages use the name that the user gave.
-    ptx = made.ptx.replace(f'"{Path.cwd() / source.name}"', f'"{source.name}"')
-    return CompiledProgram(ptx, source.name, made.lowered, known, find_launched_kernels(source.text))
+    ptx = result.ptx.replace(f'"{Path.cwd() / source.name}"', f'"{source.name}"')
+    return CompiledProgram(ptx, source.name, result.lowered, found_signatures, find_launched_kernels(source.text))
 
 
 def _nvrtc_options(target: str, source: Source, folders: Sequence[Path]) -> list[str]:
-    beside = [source.directory] if source.directory else []
-    searched = [*beside, *folders, *nvrtc.header_folders()]
+    source_folders = [source.directory] if source.directory else []
+    searched = [*source_folders, *folders, *nvrtc.header_folders()]
     return [
         f"--gpu-architecture={target}",
         "--device-as-default-execution-space",
@@ -161,16 +163,16 @@ def _nvrtc_options(target: str, source: Source, folders: Sequence[Path]) -> list
     ]
 
 
-def _all_headers(own: Mapping[str, str], macros: Sequence[str]) -> dict[str, str]:
+def _all_headers(project_files: Mapping[str, str], macros: Sequence[str]) -> dict[str, str]:
     """Return the in-memory headers: those of the project, the built-in ones that they do not replace, and macros."""
     # Macros passed as options would also change the compiler's own header, where T=4 breaks every template.
     defined = (macro.partition("=") for macro in macros)
-    first = [
+    prelude = [
         "#include <cuda_runtime.h>",
         *(f"#define {name} {value if equals else 1}" for name, equals, value in defined),
     ]
     built_in = {name: headers.header_text(name) for name in sorted(headers.header_names())}
-    return {**built_in, **own, _PRELUDE: "\n".join(first) + "\n"}
+    return {**built_in, **project_files, _PRELUDE: "\n".join(prelude) + "\n"}
 
 
 def _default_target(architectures: Sequence[int]) -> str:
@@ -189,7 +191,7 @@ def _nvcc(
     program = shutil.which("nvcc")
     if program is None or compiler == "nvrtc":
         raise ConfigError(f"{source.name}: no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
-    beside = [source.directory.resolve()] if source.directory else []
+    source_folders = [source.directory.resolve()] if source.directory else []
     with tempfile.TemporaryDirectory(prefix="rdmodel-") as folder:
         copy, result = Path(folder, "kernel.cu"), Path(folder, "kernel.ptx")
         # Taking the address of a kernel instantiates its template.
@@ -198,10 +200,10 @@ def _nvcc(
         )
         copy.write_text(f'#line 1 "{source.name}"\n{source.text}{uses}\n', encoding="utf-8")
         flags = ["-ptx", f"-arch={target}", "-lineinfo", "--expt-relaxed-constexpr", "-o", str(result)]
-        flags += [f"-D{macro}" for macro in macros] + [f"-I{folder}" for folder in [*beside, *folders]]
-        done = subprocess.run([program, *flags, *options, str(copy)], capture_output=True, text=True, check=False)
-        log = (done.stdout + done.stderr).strip()
-        return nvrtc.Compilation(result.read_text() if done.returncode == 0 else None, log, {})
+        flags += [f"-D{macro}" for macro in macros] + [f"-I{folder}" for folder in [*source_folders, *folders]]
+        process = subprocess.run([program, *flags, *options, str(copy)], capture_output=True, text=True, check=False)
+        log = (process.stdout + process.stderr).strip()
+        return nvrtc.Compilation(result.read_text() if process.returncode == 0 else None, log, {})
 
 
 def _has_name(kernel: str, name: str) -> bool:

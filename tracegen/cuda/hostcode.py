@@ -39,15 +39,16 @@ def device_code(files: Mapping[str, str]) -> dict[str, str]:
     Remaining characters keep their lines and columns. A declaration that one file mentions stays in all files.
     """
     tokens = {name: list(tokenise(text)) for name, text in files.items()}
-    macros = _macros(token for listed in tokens.values() for token in listed)
+    macros = _macros(token for items in tokens.values() for token in items)
     marks = _device_words(macros)
-    known = {name: declarations(listed, {m for m in macros if macros[m] & marks}) for name, listed in tokens.items()}
-    namespaces = _FOREIGN_NAMESPACES | {n for listed in tokens.values() for n in _namespaces(listed)}
-    everything = [d for listed in known.values() for d in listed]
-    kept = _reachable(everything, {id(d): classify_declaration(d, marks, namespaces) for d in everything}, macros)
+    declared = {name: declarations(items, {m for m in macros if macros[m] & marks}) for name, items in tokens.items()}
+    namespaces = _FOREIGN_NAMESPACES | {n for items in tokens.values() for n in _namespaces(items)}
+    all_declarations = [d for items in declared.values() for d in items]
+    roles = {id(d): classify_declaration(d, marks, namespaces) for d in all_declarations}
+    kept = _reachable(all_declarations, roles, macros)
     return {
-        name: _blank(files[name], [d for d in listed if id(d) not in kept], tokens[name])
-        for name, listed in known.items()
+        name: _blank(files[name], [d for d in items if id(d) not in kept], tokens[name])
+        for name, items in declared.items()
     }
 
 
@@ -100,12 +101,12 @@ def _reachable(everything: list[Declaration], roles: Mapping[int, Role], macros:
     """Return the ids of the declarations to keep: device code, and everything that it mentions, directly or not."""
     kept: set[int] = set()
     mentioned: set[str] = set()
-    fresh = [d for d in everything if roles[id(d)] is Role.DEVICE]
+    added = [d for d in everything if roles[id(d)] is Role.DEVICE]
     waiting = [(d, declared_names(d)) for d in everything if roles[id(d)] is Role.SHARED]
-    while fresh:
-        kept.update(id(d) for d in fresh)
-        mentioned |= _with_macros(set().union(*(words(list(d.tokens)) for d in fresh)), macros)
-        fresh = [d for d, names in waiting if names & mentioned]
+    while added:
+        kept.update(id(d) for d in added)
+        mentioned |= _with_macros(set().union(*(words(list(d.tokens)) for d in added)), macros)
+        added = [d for d, names in waiting if names & mentioned]
         waiting = [(d, names) for d, names in waiting if not names & mentioned]
     return kept
 
@@ -139,11 +140,11 @@ def _pointers(tokens: Iterable[Token]) -> set[str]:
 
 def _with_macros(mentioned: set[str], macros: Mapping[str, set[str]]) -> set[str]:
     """Return the words, extended by the words in the bodies of macros among them."""
-    todo = [word for word in mentioned if word in macros]
-    while todo:
-        more = macros[todo.pop()] - mentioned
+    pending = [word for word in mentioned if word in macros]
+    while pending:
+        more = macros[pending.pop()] - mentioned
         mentioned = mentioned | more
-        todo += [word for word in more if word in macros]
+        pending += [word for word in more if word in macros]
     return mentioned
 
 

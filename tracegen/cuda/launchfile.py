@@ -76,9 +76,9 @@ class LaunchFile:
 
         Arguments of the launch take precedence; shared arguments are matched with its parameters by name.
         """
-        own = {find_parameter(parameters, name) for name in (*plan.args, *plan.names)}
-        shared = [name for name in self.args if find_parameter(parameters, name) not in {None, *own}]
-        named = {name: self.args[of] for name, of in plan.names.items()}
+        launch_parameters = {find_parameter(parameters, name) for name in (*plan.args, *plan.names)}
+        shared = [name for name in self.args if find_parameter(parameters, name) not in {None, *launch_parameters}]
+        named = {name: self.args[shared_name] for name, shared_name in plan.names.items()}
         return {**{name: self.args[name] for name in shared}, **named, **plan.args}, {*shared, *plan.names.values()}
 
 
@@ -132,12 +132,12 @@ def _planned_launch(
     table: dict[str, Any], shared: Mapping[str, ArgumentValue], sizes: Mapping[str, int], folder: Path
 ) -> PlannedLaunch:
     _check_fields(table, (*_LAUNCH_FIELDS, "args"), "field of a launch")
-    own, names = {}, {}
+    launch_args, names = {}, {}
     for name, value in _take_field(table, "args", dict, "a table", default={}).items():
         if isinstance(value, str) and value in shared:
             names[name] = value
         else:
-            own[name] = parse_argument(value, name, sizes, folder) if isinstance(value, str) else value
+            launch_args[name] = parse_argument(value, name, sizes, folder) if isinstance(value, str) else value
     for name in ("grid", "block"):
         if name not in table:
             raise ConfigError(f"{name}: is missing; give one for the launch or for the whole file")
@@ -147,7 +147,7 @@ def _planned_launch(
         grid=shape("grid", table["grid"]),
         block=shape("block", table["block"], limit=MAX_BLOCK_THREADS),
         shared=bytes_shared,
-        args=parse_arguments(own),
+        args=parse_arguments(launch_args),
         names=names,
     )
 

@@ -56,13 +56,13 @@ def find_kernel(
         return lowered[wanted]
     if wanted in kernels:
         return wanted
-    asked = normalise(wanted)
-    for spelled in (lambda name: name, _unqualified, lambda name: _unqualified(name).partition("<")[0]):
-        found = [kernel for kernel in kernels if spelled(demangle(kernel)) == asked]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise ConfigError(_choice(f"kernel {wanted!r} is ambiguous; name one", found))
+    normalised = normalise(wanted)
+    for spelling in (lambda name: name, _unqualified, lambda name: _unqualified(name).partition("<")[0]):
+        matches = [kernel for kernel in kernels if spelling(demangle(kernel)) == normalised]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise ConfigError(_choice(f"kernel {wanted!r} is ambiguous; name one", matches))
     raise ConfigError(unknown("kernel", wanted, dict.fromkeys([*map(demangle, kernels), *hints])))
 
 
@@ -177,6 +177,6 @@ def _unqualified(name: str) -> str:
 
 
 def _choice(question: str, kernels: Sequence[str]) -> str:
-    shown = [demangle(kernel) for kernel in kernels]
-    distinct = len(set(shown)) == len(shown)
-    return f"{question}: " + ", ".join(shown if distinct else kernels)
+    source_names = [demangle(kernel) for kernel in kernels]
+    distinct = len(set(source_names)) == len(source_names)
+    return f"{question}: " + ", ".join(source_names if distinct else kernels)

@@ -30,21 +30,21 @@ def signatures(source: str) -> list[Signature]:
     """Return the ``__global__`` functions of `source` in order: definitions, and declarations without a definition."""
     tokens = list(tokenise(source))
     kernels = [d for d in declarations(tokens) if words(list(d.head)) & _kernel_words(tokens)]
-    found = [(d, _signature(d, source)) for d in kernels]
-    defined = {s.name for d, s in found if d.body is not None and s is not None}
-    return [s for d, s in found if s is not None and (d.body is not None or s.name not in defined)]
+    candidates = [(d, _signature(d, source)) for d in kernels]
+    defined = {s.name for d, s in candidates if d.body is not None and s is not None}
+    return [s for d, s in candidates if s is not None and (d.body is not None or s.name not in defined)]
 
 
 def find_launched_kernels(source: str) -> list[str]:
     """Return the kernels that host code launches, as written: ``scale<float>`` in ``scale<float><<<8, 32>>>(x)``."""
     tokens = list(tokenise(source))
-    found: list[str] = []
+    names: list[str] = []
     for at, token in enumerate(tokens):
         if token.text == "<<<" and at:
             name = _expression(tokens, at - 1)
-            if name and name not in found:
-                found.append(name)
-    return found
+            if name and name not in names:
+                names.append(name)
+    return names
 
 
 def _expression(tokens: list[Token], end: int) -> str:
@@ -66,14 +66,14 @@ def _expression(tokens: list[Token], end: int) -> str:
 
 def _kernel_words(tokens: Iterable[Token]) -> set[str]:
     """Return the words that make a function a kernel: ``__global__`` and macros that expand to it."""
-    found = {"__global__"}
+    kernel_words = {"__global__"}
     for token in tokens:
         if token.kind is TokenKind.DIRECTIVE and "__global__" in token.text:
             name, rest = directive(token)
             body = list(tokenise(rest))
             if name == "define" and len(body) > 1 and body[1].text != "(":
-                found.add(body[0].text)
-    return found
+                kernel_words.add(body[0].text)
+    return kernel_words
 
 
 def _signature(declaration: Declaration, source: str) -> Signature | None:

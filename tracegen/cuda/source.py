@@ -63,20 +63,20 @@ def project_headers(source: Source, includes: Iterable[Path]) -> dict[str, str]:
 
     The search starts beside the including file and continues in `includes`. Missing files are left out.
     """
-    found: dict[str, str] = {}
-    searched = list(includes)
+    texts: dict[str, str] = {}
+    folders = list(includes)
     waiting = [source]
     while waiting:
         current = waiting.pop()
         for name in _included(current.text):
-            if name in found:
+            if name in texts:
                 continue
-            places = [*([current.directory] if current.directory else []), *searched]
-            path = next((place / name for place in places if (place / name).is_file()), None)
+            candidates = [*([current.directory] if current.directory else []), *folders]
+            path = next((folder / name for folder in candidates if (folder / name).is_file()), None)
             if path is not None:
-                found[name] = read_source_text(path)
-                waiting.append(Source(name, found[name], path.parent))
-    return found
+                texts[name] = read_source_text(path)
+                waiting.append(Source(name, texts[name], path.parent))
+    return texts
 
 
 def _included(text: str) -> list[str]:

@@ -28,9 +28,9 @@ _GRAPH_SIZES: dict[str, int | Position] = {"N": 16384, "DEGREE": 8, "SEED": SEED
 
 def hook(graph: Sparse, parent: NDArray[Any]) -> NDArray[Any]:
     """Return the parents after hooking: of two trees that an edge connects, the higher goes below the lower."""
-    one, other = parent[graph.sources], parent[graph.columns]
+    left, right = parent[graph.sources], parent[graph.columns]
     hooked = parent.copy()
-    np.minimum.at(hooked, np.maximum(one, other), np.minimum(one, other))
+    np.minimum.at(hooked, np.maximum(left, right), np.minimum(left, right))
     return hooked
 
 

@@ -190,27 +190,27 @@ class BodyParser:
         """Parse a name: a declared register or variable, a special register, a symbol or a label."""
         cursor = self._cursor
         token = cursor.tokens[cursor.at]
-        found = self._names.scope.find(token)
-        if found is None:
+        reference = self._names.scope.find(token)
+        if reference is None:
             if not is_word(token):
                 cursor.fail("an operand")
-            found = self._find_undeclared(token)
+            reference = self._find_undeclared(token)
         cursor.at += 1
-        return found
+        return reference
 
     def _find_undeclared(self, token: str) -> Register | Name:
         base, dot, component = token.partition(".")
         if dot:
-            found = self._names.scope.find(base)
-            return Register(f"{found.name if found else base}.{component}")
+            declared = self._names.scope.find(base)
+            return Register(f"{declared.name if declared else base}.{component}")
         return Register(token) if token.startswith("%") else Name(token)
 
     def _take_predicate(self) -> Register:
-        found = self._take_reference()
-        if not isinstance(found, Register):
+        reference = self._take_reference()
+        if not isinstance(reference, Register):
             self._cursor.at -= 1
             self._cursor.fail("a predicate register")
-        return found
+        return reference
 
     def _take_offset(self) -> int:
         """Parse ``+ expression`` or ``- expression`` if present; otherwise return 0."""

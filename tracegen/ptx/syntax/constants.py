@@ -89,12 +89,12 @@ def take_count(cursor: Cursor, what: str) -> int:
 def _take_binary(cursor: Cursor, least: int, depth: int) -> int:
     """Parse operators of at least the precedence `least`, from the left (precedence climbing)."""
     value = _take_unary(cursor, depth)
-    while (found := _BINARY_OPERATORS.get(cursor.token)) and found[0] >= least:
+    while (operator_entry := _BINARY_OPERATORS.get(cursor.token)) and operator_entry[0] >= least:
         sign = cursor.take()
-        right = _take_binary(cursor, found[0] + 1, depth)
+        right = _take_binary(cursor, operator_entry[0] + 1, depth)
         if sign in "/%" and not right:
             cursor.refuse("expected a divisor other than 0")
-        value = _wrap(found[1](value, right))
+        value = _wrap(operator_entry[1](value, right))
     return value
 
 

@@ -107,10 +107,10 @@ class _ModuleParser:
             cursor.fail("'.entry', '.func' or a state space")
 
     def _declare(self, variable: Variable) -> None:
-        known = self._variables.get(variable.name)
-        if known is not None and not known.extern and not variable.extern:
+        earlier = self._variables.get(variable.name)
+        if earlier is not None and not earlier.extern and not variable.extern:
             self._cursor.refuse(f"expected one definition of {variable.name!r}, found another")
-        if known is None or known.extern:
+        if earlier is None or earlier.extern:
             self._variables[variable.name] = variable
 
     def _take_function(self) -> None:
@@ -126,17 +126,17 @@ class _ModuleParser:
         names = FunctionNames(cursor, self._variables, self._functions)
         for variable in (*results, *parameters):
             names.declare_parameter(variable)
-        known = self._functions.get(name)
+        earlier = self._functions.get(name)
         body = BodyParser(cursor, declarations, names)
         self._take_directives(body.directives)
         if cursor.accept("{"):
-            if known and known.body is not None:
+            if earlier and earlier.body is not None:
                 cursor.refuse(f"expected one definition of {name!r}, found another", line)
             body.take()
             self._functions[name] = body.complete(head)
         else:
             cursor.expect(";", "or '{' after the head of a function")
-            if not known:
+            if not earlier:
                 self._functions[name] = body.complete(head, defined=False)
 
     def _skip_attributes(self) -> None:
