@@ -1,4 +1,4 @@
-"""What a person writes for a kernel's arguments becomes numbers and arrays, or one line that says what is wrong."""
+"""Test the arguments of kernels: texts become numbers and arrays, or errors of one line."""
 
 from __future__ import annotations
 

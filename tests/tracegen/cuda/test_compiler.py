@@ -1,4 +1,4 @@
-"""CUDA C++ to PTX: options, host code, templates, and the compiler's own words where it refuses."""
+"""Test the compilation of CUDA C++ to PTX: options, host code, templates, and messages of the compiler."""
 
 from __future__ import annotations
 

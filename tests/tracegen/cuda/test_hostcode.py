@@ -1,4 +1,4 @@
-"""What of a CUDA file the device compiler gets to see, and what is read from the text itself; pure Python."""
+"""Test the removal of host code, and the signatures and names read from source text; no compiler is needed."""
 
 from __future__ import annotations
 

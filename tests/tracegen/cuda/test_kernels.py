@@ -1,4 +1,4 @@
-"""Our CUDA kernels through the emulator: results equal NumPy's, accesses those of the Python kernels.
+"""Test the bundled CUDA kernels in the emulator: results against NumPy, accesses against the Python kernels.
 
 Sums of float32 are made in another order, and with fused products, than NumPy's in float64: n positive terms differ
 by at most n * 2^-24 of the sum, which is 2e-5 for the sizes here, and differences of numbers near 1 by some 1e-6.
@@ -292,7 +292,7 @@ def between_stores(warp):
 
 
 def as_compiled(name, warp):
-    """Return a stream of the Python kernels with what the compiler of today does otherwise."""
+    """Return a stream of the Python kernels, adapted to differences of current compilers."""
     if name == "corr.std" and warp:
         # std[j] /= N; std[j] = sqrtf(std[j]): the first of the two stores is dead, and is left out
         assert warp[-1] == warp[-2]

@@ -1,4 +1,4 @@
-"""From a CUDA program to a trace: arguments by name, arrays that stay or hold results, launches in order, errors."""
+"""Test traces of CUDA programs: arguments by name, unchanged arrays and results, launches in order, errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __global__ void count(int *next, int *seen) {
   seen[mine] = blockIdx.x;
 }
 """
-"""Every thread's address depends on how many came before it."""
+"""The address of a thread depends on the number of threads before it."""
 
 
 def same(one, other):

@@ -1,4 +1,4 @@
-"""The kernels of the CUDA SDK, Rodinia and Parboil against a scalar restatement: one thread, one access at a time."""
+"""Test the kernels of the CUDA SDK, Rodinia and Parboil against scalar versions, which make one access at a time."""
 
 from __future__ import annotations
 

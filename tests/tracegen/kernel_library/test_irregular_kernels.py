@@ -1,4 +1,4 @@
-"""Kernels whose addresses depend on data: accesses thread by thread, results, and what compiled code does."""
+"""Test kernels whose addresses depend on data: accesses of every thread, results, and accesses of compiled code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tracegen.kernel_library.registry import REGISTRY
 
 @pytest.fixture(scope="module", params=CASES, ids=[f"{name}-{i}" for i, (name, _, _) in enumerate(CASES)])
 def case(request):
-    """Return a trace, the accesses of the restatement by thread, what that computed, and what the kernel says."""
+    """Return a trace, the accesses of the scalar version by thread, its results, and the results of the kernel."""
     name, scalar, params = request.param
     trace = tracegen.kernel(name, **params)
     results = REGISTRY[name].result(**params)

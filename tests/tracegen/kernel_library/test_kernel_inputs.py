@@ -1,4 +1,4 @@
-"""Inputs of kernels: what is generated has the shape it should, what is handed in is read or refused."""
+"""Test inputs of kernels: the shape of generated data, and data of the user, which are read or refused."""
 
 from __future__ import annotations
 

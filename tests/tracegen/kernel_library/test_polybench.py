@@ -1,4 +1,4 @@
-"""The 30 kernels of PolyBench/GPU against a scalar restatement of KERNELS.md: a thread, an access at a time."""
+"""Test the 30 kernels of PolyBench/GPU against scalar versions, which make one access of one thread at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constant memory: executed, and recorded as a kind of its own that the L1 never sees."""
+"""Test constant memory: loads are executed and recorded as a separate space that the L1 does not serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole PTX kernels: their results equal NumPy's, their accesses those of the kernels in Python."""
+"""Test whole PTX kernels: results against NumPy, accesses against the same kernels in Python."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def stream(trace):
 
 
 def check_stream(reference, kernel, arrays, numbers):
-    """The text's kernel, given `arrays` by name where the reference has them, makes the reference's accesses."""
+    """Check that `kernel`, with buffers at the addresses of the reference, makes the same accesses as the reference."""
     machine = LoadedModule(module_of(read_kernel(kernel)))
     buffers = {array.name: machine.allocate(array.bytes, array.name) for array in reference.launch.arrays}
     given = [buffers[name] for name in arrays]

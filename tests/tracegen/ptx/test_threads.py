@@ -1,4 +1,4 @@
-"""What threads do to each other (divergence, barriers, shuffles, atomics), calls, and errors that stop a block."""
+"""Test interactions of threads (divergence, barriers, shuffles, atomics), calls, and errors that stop a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks that run as one: the same programs as one by one, in fewer calls, and nothing that a user could notice."""
+"""Test batches of blocks: the same programs as for single blocks, in fewer calls, without visible differences."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def outcome(trace: KernelTrace, block: int) -> list[Segment] | str:
 
 
 def counted(function):
-    """Return a kernel that counts in `calls` how often it is run, and is the same otherwise."""
+    """Return the same kernel, which also counts its calls in `calls`."""
 
     def kernel(k, A, calls):
         calls.append(k.index)

@@ -1,4 +1,4 @@
-"""What a kernel function asks of memory, and what its instructions wait for."""
+"""Test the recorded accesses of kernel functions, and the loads that their instructions wait for."""
 
 from __future__ import annotations
 
