@@ -226,7 +226,7 @@ def test_imports_are_found_in_every_form(file, text, imported):
         ("tracegen.simt.block", "rdmodel.model.predict"),
         ("tracegen.simt.block", "rdmodel"),
         ("tracegen.simt.block", "tracegen.affine.nest"),
-        ("tracegen.ptx.syntax.parser", "tracegen.ptx.emulator.machine"),
+        ("tracegen.ptx.syntax.parser", "tracegen.ptx.emulator.emulated_launch"),
         ("rdmodel.reference.model.l1", "rdmodel.cli.main"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.support.paths import DATA as TEST_DATA
 from tracegen.ptx import parse
-from tracegen.ptx.emulator.machine import Machine
+from tracegen.ptx.emulator.emulated_launch import LoadedModule
 
 DATA = TEST_DATA / "ptx"
 
@@ -40,7 +40,7 @@ def run_kernel(
     text: str, kernel: str, grid, block, args, *, shared: int = 0, values: bool = True, record: bool = True, **options
 ):
     """Execute all blocks and return their columns; arrays among `args` become buffers and hold the results."""
-    machine = Machine(module_of(text))
+    machine = LoadedModule(module_of(text))
     given = [
         machine.allocate(value, f"arg{i}") if isinstance(value, np.ndarray) else value for i, value in enumerate(args)
     ]

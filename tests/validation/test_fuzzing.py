@@ -14,7 +14,7 @@ import pytest
 
 from rdmodel.errors import MAX_MESSAGE_LENGTH, RdmodelError, TraceError
 from tests.support.paths import DATA
-from tracegen.cuda import arrays
+from tracegen.cuda import array_arguments
 from tracegen.formats import accelsim, nvbit, ppt, trc
 from validation.fuzzing import __main__ as command
 from validation.fuzzing import report
@@ -36,7 +36,7 @@ def as_before(monkeypatch):
         (accelsim, "_CHUNK"),
         (ppt, "_CHUNK"),
         (trc, "_CHUNK"),
-        (arrays, "LARGEST"),
+        (array_arguments, "MAX_ARRAY_BYTES"),
     ]:
         monkeypatch.setattr(module, name, getattr(module, name))
 

@@ -41,7 +41,7 @@ GAP = 2.5
 
 
 SOURCES = pytest.mark.parametrize("source", RECORDS)
-NEEDS_NVRTC = pytest.mark.skipif(nvrtc.load() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+NEEDS_NVRTC = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 
 
 def absolute_errors(definition, sms, kernels=ROWS, source="python"):
@@ -150,7 +150,7 @@ def test_compiled_passes_one_after_the_other_access_what_the_compiled_kernel_doe
     row = Row(kernel, {"M": 40, "N": 150}, (32,), (2,), 0.0, {})  # a shorter loop over N would be unrolled as a whole
     places = compiled.python.trace(compiled.python.plans(row, pad, 1)[0]).launch  # the passes' arrays
     name = kernel.replace(".", "_")
-    path = compiled.sources.path(kernel.partition(".")[0])
+    path = compiled.sources.source_path(kernel.partition(".")[0])
     whole = lines_of_warps(compiled.emulate(path, name, places, {**row.sizes, "PAD": pad}, {}))
     passes = [lines_of_warps(trace) for trace in compiled.launches(row, pad, passes=40 - PASSES[kernel])]
     for warp, accesses in enumerate(whole):

@@ -43,7 +43,7 @@ from tracegen.affine.statements import (
     within,
 )
 from tracegen.arrays import BASE, Array, Buffer, allocate, info
-from tracegen.simt.kernel_trace import MAX_BLOCK, shape
+from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, shape
 
 MOST_ITERATIONS = 1 << 32
 """Iterations of a loop in all loops around it, for one thread: more could not be modelled in a day."""
@@ -115,7 +115,7 @@ def _check_requires(kernel: KernelForm, values: Mapping[str, int]) -> None:
 
 def _launch(kernel: KernelForm, values: Mapping[str, int], block: Sequence[int] | None) -> Launch:
     scope = {name: Affine(value) for name, value in values.items()}
-    threads = shape("block", _sizes("block", kernel.block, scope) if block is None else block, limit=MAX_BLOCK)
+    threads = shape("block", _sizes("block", kernel.block, scope) if block is None else block, limit=MAX_BLOCK_THREADS)
     scope |= {name: Affine(size) for name, size in zip(BLOCK_SIZES, threads, strict=True)}
     if kernel.grid is not None:
         grid = shape("grid", _sizes("grid", kernel.grid, scope))

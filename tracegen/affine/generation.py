@@ -32,7 +32,7 @@ from tracegen.affine.shifting import moved, moved_on
 from tracegen.affine.uniform_ranges import stretches
 from tracegen.simt.block import Geometry
 from tracegen.simt.scoreboard import Mask
-from tracegen.simt.symbolic import NOTHING
+from tracegen.simt.symbolic import NO_SOURCES
 
 MOST_KEPT = 1 << 24
 """Bytes of addresses that recorded blocks may take, to be moved instead of being recorded again."""
@@ -117,7 +117,7 @@ class _BlockRun:
         lanes = mask.lanes
         for condition in conditions:
             lanes = lanes & np.asarray(condition.value(self._at) >= 0)
-        return mask if lanes is mask.lanes or np.array_equal(lanes, mask.lanes) else Mask(lanes, NOTHING)
+        return mask if lanes is mask.lanes or np.array_equal(lanes, mask.lanes) else Mask(lanes, NO_SOURCES)
 
     def _access(
         self, access: NestAccess, mask: Mask, to: Recorder | LoopBody, loop: NestLoop | None, trips: int
@@ -242,4 +242,4 @@ def _pieces(cuts: set[int], total: int) -> Iterator[tuple[int, int]]:
 
 def _longer(mask: Mask, trips: NDArray[np.int64], first: int) -> Mask:
     lanes = mask.lanes & (trips > first)
-    return mask if np.array_equal(lanes, mask.lanes) else Mask(lanes, NOTHING)
+    return mask if np.array_equal(lanes, mask.lanes) else Mask(lanes, NO_SOURCES)

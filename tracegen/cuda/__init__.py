@@ -1,4 +1,4 @@
-"""Real CUDA kernels as traces, without a GPU: CUDA C++ to PTX (extra ``cuda``), PTX to what each warp asks of memory.
+"""Trace CUDA kernels without a GPU: compile CUDA C++ to PTX (extra ``cuda``) and execute the PTX.
 
 >>> from tracegen import cuda
 >>> double = ".version 8.0 .target sm_80 .address_size 64 .visible .entry double(.param .u64 x) {"
@@ -18,8 +18,8 @@ from rdmodel.errors import ConfigError
 from tracegen.cuda.arguments import parse_argument, parse_arguments
 from tracegen.cuda.compiler import CompileError, Defines, compile
 from tracegen.cuda.launchfile import read_launch_file
-from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, Call, Session, Shape
-from tracegen.ptx.emulator.machine import EmulatedTrace
+from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, LaunchShape, PreparedLaunch, Session
+from tracegen.ptx.emulator.emulated_launch import EmulatedTrace
 
 __all__ = ["CompileError", "EmulatedTrace", "compile", "launches", "parse_argument", "parse_arguments", "trace"]
 
@@ -27,8 +27,8 @@ __all__ = ["CompileError", "EmulatedTrace", "compile", "launches", "parse_argume
 def trace(
     source: str | Path,
     kernel: str | None,
-    grid: Shape,
-    block: Shape,
+    grid: LaunchShape,
+    block: LaunchShape,
     args: Arguments,
     *,
     shared: int = 0,
@@ -42,19 +42,48 @@ def trace(
     base: int | None = None,
     max_instructions: int = MAX_INSTRUCTIONS,
 ) -> EmulatedTrace:
-    """Return the trace of a kernel in a ``.cu`` or ``.ptx`` file, or in a string of CUDA C++ or PTX.
+    """Trace a launch of a kernel in a ``.cu`` or ``.ptx`` file, or in a string of CUDA C++ or PTX.
 
-    `kernel` is its name in the source (``scale<float>`` for a template; None: the only one), `grid` and `block` as in
-    the launch, `shared` the bytes of dynamic shared memory. `args` are the arguments in order, or by the names of the
-    parameters: NumPy arrays for pointers (lying in memory in that order, from `base` on), numbers, or texts as on the
-    command line (``"float[1024]:random:1"``; see `tracegen.cuda.arguments`). With `check`, all blocks are executed and
-    the arrays hold the results; otherwise arrays do not change. `blocks` are the ids of the blocks that the trace holds
-    (None: all). `defines`, `includes`, `options`, `architecture` and `compiler` as in `compile`. A block that executes
-    more than `max_instructions` warp instructions is an error.
+    Parameters
+    ----------
+    source
+        A file, or a string that holds code.
+    kernel
+        Name of the kernel in the source, ``scale<float>`` for a template (None: the only kernel).
+    grid, block
+        Blocks of the grid and threads of a block: one to three numbers (x, y, z).
+    args
+        Arguments in order, or by the names of the parameters: NumPy arrays for pointers, numbers, or texts as on the
+        command line (``"float[1024]:random:1"``, see `tracegen.cuda.arguments`).
+    shared
+        Bytes of dynamic shared memory.
+    check
+        Whether all blocks are executed now. The arrays then hold the results; otherwise they do not change.
+    blocks
+        Ids of the blocks in the trace (None: all).
+    defines, includes, options, architecture, compiler
+        As in `compile`.
+    base
+        Address of the first array; the others follow in order (None: 2^28).
+    max_instructions
+        A block that executes more warp instructions is an error.
 
-    Raises `CompileError`, `ConfigError` for a kernel or an argument that does not fit, `LaunchError` for a shape that
-    cannot be launched, and `TraceError`, when a block is executed, for an access outside every array and for what the
-    emulator cannot do; the message names the place.
+    Returns
+    -------
+    EmulatedTrace
+        A trace that executes each block on demand.
+
+    Raises
+    ------
+    CompileError
+        If the compiler rejects the source.
+    ConfigError
+        If the kernel is unknown, or an argument does not fit its parameter.
+    LaunchError
+        If the shape cannot be launched.
+    TraceError
+        If a block accesses memory outside every array, or reaches an instruction that cannot be executed. It is
+        raised when the block is executed, and names the PTX line.
     """
     session = Session(
         source,
@@ -66,44 +95,57 @@ def trace(
         compiler=compiler,
         base=base,
     )
-    call = session.call(kernel, grid, block, args, shared=shared, max_instructions=max_instructions)
-    made = session.trace(call, blocks)
+    launch = session.prepare(kernel, grid, block, args, shared=shared, max_instructions=max_instructions)
+    result = session.trace(launch, blocks)
     if check:
-        session.execute(call)
-    return made
+        session.execute(launch)
+    return result
 
 
 def launches(
     path: str | Path, *, base: int | None = None, max_instructions: int = MAX_INSTRUCTIONS
 ) -> Iterator[EmulatedTrace]:
-    """Yield the trace of every launch in a launch file (`tracegen.cuda.launchfile`), in order.
+    """Yield the trace of every launch in a launch file, in order.
 
-    Each launch finds the arrays as the launches before it have left them; a launch is executed in full only if what a
-    later one asks of memory depends on data. Raises what `trace` and `read_launch_file` raise, for all launches before
-    the first is yielded.
+    Each launch works on the arrays that the launches before it have left. A launch is executed in full only if the
+    accesses of a later launch depend on data. All launches are checked before the first trace is yielded.
+
+    Parameters
+    ----------
+    path
+        A launch file, see `tracegen.cuda.launchfile`.
+    base
+        Address of the first array (None: 2^28).
+    max_instructions
+        A block that executes more warp instructions is an error.
+
+    Raises
+    ------
+    CompileError, ConfigError, LaunchError, TraceError
+        As in `trace`; `ConfigError` also for an invalid field of the file.
     """
     file = read_launch_file(path)
     kernels = [plan.kernel for plan in file.launches if plan.kernel]
     session = Session(file.source, kernels=kernels, defines=file.defines, includes=file.includes, base=base)
-    calls = []
+    prepared = []
     used: set[str] = set()
     for plan in file.launches:
-        args, taken = file.arguments(plan, session.parameters(session.find(plan.kernel)))
-        used |= taken
-        calls.append(
-            session.call(
+        args, shared_names = file.arguments(plan, session.parameters(session.find_kernel(plan.kernel)))
+        used |= shared_names
+        prepared.append(
+            session.prepare(
                 plan.kernel, plan.grid, plan.block, args, shared=plan.shared, max_instructions=max_instructions
             )
         )
     unused = [name for name, value in file.args.items() if name not in used and not isinstance(value, int)]
     if unused:
-        raise ConfigError(f"{path}: args: {unused[0]}: no launch has a parameter of that name")
-    return _in_order(session, calls)
+        raise ConfigError(f"{path}: args: {unused[0]}: must be the name of a parameter of a launch")
+    return _trace_in_order(session, prepared)
 
 
-def _in_order(session: Session, calls: Sequence[Call]) -> Iterator[EmulatedTrace]:
-    dependent = [session.depends_on_data(call) for call in calls]
-    for at, call in enumerate(calls):
-        yield session.trace(call)
+def _trace_in_order(session: Session, prepared: Sequence[PreparedLaunch]) -> Iterator[EmulatedTrace]:
+    dependent = [session.depends_on_data(launch) for launch in prepared]
+    for at, launch in enumerate(prepared):
+        yield session.trace(launch)
         if any(dependent[at + 1 :]):
-            session.execute(call)
+            session.execute(launch)

@@ -1,8 +1,8 @@
-"""A kernel's arguments: what ``--arg name=value`` and a launch file say, made into numbers and arrays.
+"""Parse the arguments of a kernel, from ``--arg name=value`` or a launch file, into numbers and arrays.
 
 ========================  ==============================================================================================
-``n=1048576``, ``a=2.0``  a number; the kernel's parameter decides its width
-``x=float[1048576]``      an array of zeros; several sizes (``float[512,512]``) and products (``float[n*n]``), in which
+``n=1048576``, ``a=2.0``  a number; the parameter of the kernel determines its width
+``x=float[1048576]``      an array of zeros; several sizes (``float[512,512]``) and products (``float[n*n]``), where
                           the names of whole-number arguments and macros stand for their values
 ``x=float[n]:1.5``        an array filled with a number
 ``x=int[n]:iota``         0, 1, 2 ...
@@ -26,19 +26,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError, unknown
-from tracegen.cuda import arrays
+from tracegen.cuda import array_arguments
 
-Value = int | float | bytes | NDArray[Any]
+ArgumentValue = int | float | bytes | NDArray[Any]
 
-_ARRAY = re.compile(r"(?P<type>[a-z]\w*)\[(?P<size>[^\]]*)\](?::(?P<fill>.*))?")
-_FILE = re.compile(r"(?P<type>[a-z]\w*)?@(?P<path>.*?)(?::(?P<part>[a-z]+))?")
+_ARRAY_ARGUMENT = re.compile(r"(?P<type>[a-z]\w*)\[(?P<size>[^\]]*)\](?::(?P<fill>.*))?")
+_FILE_ARGUMENT = re.compile(r"(?P<type>[a-z]\w*)?@(?P<path>.*?)(?::(?P<part>[a-z]+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """A kernel's parameter: its name in the source (None: not known) and in the PTX, and its PTX type.
+class KernelParameter:
+    """A parameter of a kernel: its name in the source (None: unknown), its name in the PTX, and its PTX type.
 
-    `type` is as in PTX (``u64``, ``f32``), `bytes` the size of a structure passed by value (None for anything else).
+    `type` is as in PTX (``u64``, ``f32``). `bytes` is the size of a structure passed by value (None: not a structure).
     """
 
     name: str | None
@@ -50,20 +50,23 @@ class Parameter:
         return self.name or self.symbol
 
 
-def parse_argument(text: str, name: str, sizes: Mapping[str, int] | None = None, folder: Path | None = None) -> Value:
-    """Return the value that `text` stands for; the module's table shows the forms.
+def parse_argument(
+    text: str, name: str, sizes: Mapping[str, int] | None = None, folder: Path | None = None
+) -> ArgumentValue:
+    """Parse the value of the argument `name`; the table in the module docstring lists the forms.
 
-    `sizes` are the names that may stand in an array's size, `folder` is where relative paths begin. Raises
-    `ConfigError` naming `name` for what is none of the forms, and `TraceError` for a file that cannot be used.
+    `sizes` are the names allowed in the size of an array, with their values. Relative paths start at `folder`. Raises
+    `ConfigError` for a text in none of the forms, and `TraceError` for a file that cannot be used.
     """
     text = text.strip()
-    made = _ARRAY.fullmatch(text)
-    if made:
-        return arrays.make(name, made["type"], made["size"], made["fill"], sizes or {})
-    file = _FILE.fullmatch(text)
-    if file:
-        path = Path(file["path"])
-        return arrays.read(name, path if folder is None else folder / path, file["type"], file["part"])
+    array_match = _ARRAY_ARGUMENT.fullmatch(text)
+    if array_match:
+        of, size, fill = array_match["type"], array_match["size"], array_match["fill"]
+        return array_arguments.make_array(name, of, size, fill, sizes or {})
+    file_match = _FILE_ARGUMENT.fullmatch(text)
+    if file_match:
+        path = Path(file_match["path"]) if folder is None else folder / file_match["path"]
+        return array_arguments.read_array(name, path, file_match["type"], file_match["part"])
     try:
         return int(text, 0)
     except ValueError:
@@ -81,39 +84,43 @@ def parse_argument(text: str, name: str, sizes: Mapping[str, int] | None = None,
 
 def parse_arguments(
     given: Mapping[str, object], sizes: Mapping[str, int] | None = None, folder: Path | None = None
-) -> dict[str, Value]:
-    """Return every argument's value by name; texts are parsed (`parse_argument`), numbers and arrays stay.
+) -> dict[str, ArgumentValue]:
+    """Return the value of every argument by name: texts are parsed by `parse_argument`, numbers and arrays stay.
 
-    Whole numbers among `given` may stand in the sizes of arrays, before those of `sizes`.
+    Sizes of arrays may name the whole numbers in `given`, which take precedence over those in `sizes`.
     """
     known = dict(sizes or {})
-    values: dict[str, Value] = {}
+    values: dict[str, ArgumentValue] = {}
     plain = {name: text for name, text in given.items() if not (isinstance(text, str) and re.search(r"[\[@]", text))}
     for name, text in [*plain.items(), *((n, t) for n, t in given.items() if n not in plain)]:
-        values[name] = parse_argument(text, name, known, folder) if isinstance(text, str) else _checked(name, text)
+        values[name] = parse_argument(text, name, known, folder) if isinstance(text, str) else _check_value(name, text)
         if isinstance(values[name], int):
             known[name] = int(values[name])
     return {name: values[name] for name in given}
 
 
-def bind(parameters: Sequence[Parameter], given: Mapping[str, Value] | Sequence[Value], kernel: str) -> list[Value]:
-    """Return the arguments in the order of the kernel's parameters, each as its parameter needs it.
+def bind_arguments(
+    parameters: Sequence[KernelParameter], given: Mapping[str, ArgumentValue] | Sequence[ArgumentValue], kernel: str
+) -> list[ArgumentValue]:
+    """Return the arguments in the order of the kernel's parameters, each converted to the type of its parameter.
 
-    `given` are values in order, or by name: a parameter's name in the source, in the PTX, or its position (``"0"``).
-    Raises `ConfigError` for one that is missing, unknown, given twice or of the wrong kind.
+    `given` holds values in order, or by name: the name in the source, in the PTX, or the position (``"0"``). Raises
+    `ConfigError` for an argument that is missing, unknown, given twice or of the wrong kind.
     """
     if not isinstance(given, Mapping):
         if len(given) != len(parameters):
             names = ", ".join(map(str, parameters))
             raise ConfigError(f"{kernel}: {len(given)} arguments for {len(parameters)} parameters: {names}")
-        return [fit(value, parameter) for value, parameter in zip(given, parameters, strict=True)]
-    placed: dict[int, Value] = {}
+        return [fit_argument(value, parameter) for value, parameter in zip(given, parameters, strict=True)]
+    placed: dict[int, ArgumentValue] = {}
     for name, value in given.items():
-        at = position(parameters, name)
+        at = find_parameter(parameters, name)
         if at is None:
             known = [str(parameter) for parameter in parameters]
             raise ConfigError(
-                unknown(f"argument of {kernel}", name, known) if known else f"{kernel}: takes no {name!r}"
+                unknown(f"argument of {kernel}", name, known)
+                if known
+                else f"{kernel}: has no parameters: leave out argument {name!r}"
             )
         if at in placed:
             raise ConfigError(f"argument {name}: {parameters[at]} of {kernel} is given twice")
@@ -121,11 +128,11 @@ def bind(parameters: Sequence[Parameter], given: Mapping[str, Value] | Sequence[
     missing = [str(parameter) for at, parameter in enumerate(parameters) if at not in placed]
     if missing:
         raise ConfigError(f"{kernel}: missing argument {', '.join(missing)}")
-    return [fit(placed[at], parameter) for at, parameter in enumerate(parameters)]
+    return [fit_argument(placed[at], parameter) for at, parameter in enumerate(parameters)]
 
 
-def position(parameters: Sequence[Parameter], name: str) -> int | None:
-    """Return which parameter is called `name`, None for none."""
+def find_parameter(parameters: Sequence[KernelParameter], name: str) -> int | None:
+    """Return the index of the parameter called `name`, or None."""
     for spelled in (
         [p.name for p in parameters],
         [p.symbol for p in parameters],
@@ -136,22 +143,22 @@ def position(parameters: Sequence[Parameter], name: str) -> int | None:
     return None
 
 
-def fit(value: Any, parameter: Parameter) -> Value:
-    """Return a value as `parameter` takes it; raises `ConfigError` if it cannot.
+def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
+    """Convert a value to the type of `parameter`; raises `ConfigError` if it does not fit.
 
-    Arrays go where a pointer goes; whole numbers must fit the type's width, signed or not; a structure passed by
-    value is given as its bytes. A type of mere bits (``b32``) takes the bits of a floating-point number as well.
+    A pointer takes an array. A whole number must fit the width of the type, signed or not. A structure passed by value
+    is given as its bytes. An untyped parameter (``b32``) also takes the bits of a floating-point number.
     """
     where = f"argument {parameter}"
     if parameter.bytes is not None:
         data = value.tobytes() if isinstance(value, np.void) else value
         if not isinstance(data, bytes) or len(data) != parameter.bytes:
-            raise ConfigError(f"{where}: is a structure of {parameter.bytes} bytes; give it as bytes, packed as in C++")
+            raise ConfigError(f"{where}: must be the {parameter.bytes} bytes of a structure, laid out as in C++")
         return data
     kind, bits = parameter.type[0], int(parameter.type[1:])
     if isinstance(value, np.ndarray) and value.ndim:
         if kind == "f" or bits != 64:
-            raise ConfigError(f"{where}: is a single {parameter.type}, not an array")
+            raise ConfigError(f"{where}: must be a single {parameter.type}, not an array")
         return value
     number = value.item() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(number, bool | int) and kind != "f":
@@ -164,7 +171,7 @@ def fit(value: Any, parameter: Parameter) -> Value:
     raise ConfigError(f"{where}={value!r}: must be a {'number' if kind == 'f' else 'whole number'} ({parameter.type})")
 
 
-def _checked(name: str, value: object) -> Value:
+def _check_value(name: str, value: object) -> ArgumentValue:
     if isinstance(value, np.ndarray | bytes | int | float | np.generic):
         return value  # type: ignore[return-value]
     raise ConfigError(f"argument {name}={value!r}: must be a number, an array or a text")

@@ -1,4 +1,4 @@
-"""CUDA C++ to PTX: through NVRTC (extra ``cuda``), or an installed ``nvcc``."""
+"""Compile CUDA C++ to PTX with NVRTC (extra ``cuda``) or an installed ``nvcc``."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ from rdmodel.errors import ConfigError, TraceError, unknown
 from tracegen.cuda import headers, nvrtc
 from tracegen.cuda.hostcode import device_code
 from tracegen.cuda.names import find_kernel
-from tracegen.cuda.signatures import Signature, launched, signatures
-from tracegen.cuda.source import Source, own_headers, read_source
+from tracegen.cuda.signatures import Signature, find_launched_kernels, signatures
+from tracegen.cuda.source import Source, project_headers, read_source
 
-ARCHITECTURE = 75
-"""Compiled for by default: the oldest that today's compilers know (a compiler without it: its own oldest)."""
+DEFAULT_ARCHITECTURE = 75
+"""Default virtual architecture: the oldest of current compilers. A compiler without it uses its own oldest."""
 
-_FIRST = "rdmodel/macros.h"
-"""Name of the header in memory that is included before everything: what nvcc includes unasked, and the macros."""
+_PRELUDE = "rdmodel/macros.h"
+"""Name of the in-memory header included before all others: the implicit includes of nvcc, and the macros."""
 
 COMPILERS = ("auto", "nvrtc", "nvcc")
+"""Choices of `compiler`."""
 
 Defines = Mapping[str, object] | Sequence[str]
+"""Macros: names with values, or texts ``NAME=VALUE``."""
 
 
 class CompileError(TraceError):
-    """The compiler refused the source; the message is what it wrote, as it wrote it."""
+    """The compiler rejected the source; the message is its unchanged output."""
 
     verbatim = True
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """A compiled program: `ptx`, and what is needed to find a kernel in it by the name in the source."""
+class CompiledProgram:
+    """A compiled program: its `ptx`, and the data to find kernels in it by their names in the source."""
 
     ptx: str
     name: str
@@ -45,12 +47,14 @@ class Program:
     launched: Sequence[str] = ()
 
     def find(self, kernels: Sequence[str], wanted: str | None) -> str:
-        """Return the PTX name of the kernel that the user calls `wanted`; raises `ConfigError`."""
+        """Return the PTX name of the kernel `wanted`, a name in the source; raises `ConfigError` if there is none."""
         template = next((s for s in self.signatures if s.template and s.name == wanted), None)
-        used = [name for name in self.launched if name.partition("<")[0].rpartition("::")[2] == wanted and "<" in name]
-        if template and not any(_names(kernel, template.name) for kernel in kernels):
-            example = " or ".join(used) or f"{wanted}<float>"
-            raise ConfigError(f"kernel {wanted!r} is a template: give its arguments, as in {example}")
+        instances = [
+            name for name in self.launched if name.partition("<")[0].rpartition("::")[2] == wanted and "<" in name
+        ]
+        if template and not any(_has_name(kernel, template.name) for kernel in kernels):
+            example = " or ".join(instances) or f"{wanted}<float>"
+            raise ConfigError(f"kernel {wanted!r} is a template: name it with template arguments, such as {example}")
         try:
             return find_kernel(
                 kernels, wanted, lowered=self.lowered, hints=[s.name for s in self.signatures if s.template]
@@ -59,9 +63,9 @@ class Program:
             raise ConfigError(f"{self.name}: {error}") from None
 
     def parameters(self, kernel: str, count: int) -> tuple[str | None, ...]:
-        """Return the names in the source of the `count` parameters of a PTX kernel; None for one without a name."""
-        found = {s.parameters for s in self.signatures if len(s.parameters) == count and _names(kernel, s.name)}
-        return found.pop() if len(found) == 1 else (None,) * count
+        """Return the source names of the `count` parameters of a PTX kernel; None for an unknown name."""
+        candidates = {s.parameters for s in self.signatures if len(s.parameters) == count and _has_name(kernel, s.name)}
+        return candidates.pop() if len(candidates) == 1 else (None,) * count
 
 
 def compile(
@@ -73,12 +77,31 @@ def compile(
     architecture: str | None = None,
     compiler: str = "auto",
 ) -> str:
-    """Return the PTX of a CUDA file, or of a string of CUDA C++; PTX is returned as it is.
+    """Compile a CUDA file, or a string of CUDA C++, to PTX; host code is removed first.
 
-    `defines` are macros (``{"N": 512}`` or ``["N=512"]``), `includes` folders for ``#include``, `options` are passed to
-    the compiler as they are. `architecture` is a virtual one (default ``compute_75``). `compiler` is ``nvrtc``,
-    ``nvcc`` or ``auto``: NVRTC where it is installed. Host code is left out. Raises `CompileError` with the
-    compiler's log, `ConfigError` where there is no compiler, `TraceError` for a file that cannot be read.
+    Parameters
+    ----------
+    source
+        A file, or a string that holds code. PTX is returned unchanged.
+    defines
+        Macros: ``{"N": 512}`` or ``["N=512"]``.
+    includes
+        Folders for ``#include``.
+    options
+        Further options of the compiler, passed on unchanged.
+    architecture
+        Virtual architecture; default ``compute_75``.
+    compiler
+        ``nvrtc``, ``nvcc`` or ``auto``: NVRTC if it is installed, else nvcc.
+
+    Raises
+    ------
+    CompileError
+        If the compiler rejects the source; the message is its log.
+    ConfigError
+        If there is no compiler.
+    TraceError
+        If a file cannot be read.
     """
     return compile_program(
         read_source(source),
@@ -99,59 +122,61 @@ def compile_program(
     architecture: str | None = None,
     compiler: str = "auto",
     kernels: Sequence[str] = (),
-) -> Program:
-    """Return a source as a `Program`; `kernels` that name template arguments are instantiated. See `compile`."""
+) -> CompiledProgram:
+    """Compile a source as `compile` does; `kernels` with template arguments are instantiated."""
     if compiler not in COMPILERS:
         raise ConfigError(unknown("compiler", compiler, COMPILERS))
     if source.is_ptx:
-        return Program(source.text, source.name, {})
+        return CompiledProgram(source.text, source.name, {})
     folders = [_folder(folder) for folder in includes]
     macros = _macros(defines)
-    own = own_headers(source, folders)
+    project_files = project_headers(source, folders)
     instances = [kernel for kernel in dict.fromkeys(kernels) if "<" in kernel]
-    library = nvrtc.load() if compiler != "nvcc" else None
+    library = nvrtc.load_nvrtc() if compiler != "nvcc" else None
     if library is not None:
-        files = device_code({**own, source.name: source.text})
+        files = device_code({**project_files, source.name: source.text})
         text = files.pop(source.name)
-        target = architecture or _default(library.architectures())
+        target = architecture or _default_target(library.architectures())
         flags = [*_nvrtc_options(target, source, folders), *options]
-        made = library.compile(text, source.name, _all_headers(files, macros), flags, instances)
+        result = library.compile(text, source.name, _all_headers(files, macros), flags, instances)
     else:
-        made = _nvcc(source, macros, folders, options, architecture or f"compute_{ARCHITECTURE}", instances, compiler)
-    if made.ptx is None:
-        raise CompileError(made.log)
-    known = [s for name in (source.text, *own.values()) for s in signatures(name)]
-    # The compiler writes the file's absolute path; messages name it as the user did.
-    ptx = made.ptx.replace(f'"{Path.cwd() / source.name}"', f'"{source.name}"')
-    return Program(ptx, source.name, made.lowered, known, launched(source.text))
+        result = _nvcc(
+            source, macros, folders, options, architecture or f"compute_{DEFAULT_ARCHITECTURE}", instances, compiler
+        )
+    if result.ptx is None:
+        raise CompileError(result.log)
+    found_signatures = [s for name in (source.text, *project_files.values()) for s in signatures(name)]
+    # The compiler writes the absolute path of the file; messages use the name that the user gave.
+    ptx = result.ptx.replace(f'"{Path.cwd() / source.name}"', f'"{source.name}"')
+    return CompiledProgram(ptx, source.name, result.lowered, found_signatures, find_launched_kernels(source.text))
 
 
 def _nvrtc_options(target: str, source: Source, folders: Sequence[Path]) -> list[str]:
-    beside = [source.directory] if source.directory else []
-    searched = [*beside, *folders, *nvrtc.header_folders()]
+    source_folders = [source.directory] if source.directory else []
+    searched = [*source_folders, *folders, *nvrtc.header_folders()]
     return [
         f"--gpu-architecture={target}",
         "--device-as-default-execution-space",
         "--generate-line-info",
-        f"--pre-include={_FIRST}",
+        f"--pre-include={_PRELUDE}",
         *(f"--include-path={folder}" for folder in searched),
     ]
 
 
-def _all_headers(own: Mapping[str, str], macros: Sequence[str]) -> dict[str, str]:
-    """Return the headers held in memory: the user's own, the built-in ones that they do not replace, and macros."""
-    # As options, macros would reach into the compiler's own header, where T=4 breaks every template.
+def _all_headers(project_files: Mapping[str, str], macros: Sequence[str]) -> dict[str, str]:
+    """Return the in-memory headers: those of the project, the built-in ones that they do not replace, and macros."""
+    # Macros passed as options would also change the compiler's own header, where T=4 breaks every template.
     defined = (macro.partition("=") for macro in macros)
-    first = [
+    prelude = [
         "#include <cuda_runtime.h>",
         *(f"#define {name} {value if equals else 1}" for name, equals, value in defined),
     ]
-    built_in = {name: headers.text(name) for name in sorted(headers.names())}
-    return {**built_in, **own, _FIRST: "\n".join(first) + "\n"}
+    built_in = {name: headers.header_text(name) for name in sorted(headers.header_names())}
+    return {**built_in, **project_files, _PRELUDE: "\n".join(prelude) + "\n"}
 
 
-def _default(architectures: Sequence[int]) -> str:
-    return f"compute_{ARCHITECTURE if ARCHITECTURE in architectures else min(architectures)}"
+def _default_target(architectures: Sequence[int]) -> str:
+    return f"compute_{DEFAULT_ARCHITECTURE if DEFAULT_ARCHITECTURE in architectures else min(architectures)}"
 
 
 def _nvcc(
@@ -162,27 +187,27 @@ def _nvcc(
     target: str,
     instances: Sequence[str],
     compiler: str,
-) -> nvrtc.Compiled:
+) -> nvrtc.Compilation:
     program = shutil.which("nvcc")
     if program is None or compiler == "nvrtc":
         raise ConfigError(f"{source.name}: no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
-    beside = [source.directory.resolve()] if source.directory else []
+    source_folders = [source.directory.resolve()] if source.directory else []
     with tempfile.TemporaryDirectory(prefix="rdmodel-") as folder:
         copy, result = Path(folder, "kernel.cu"), Path(folder, "kernel.ptx")
-        # A template's kernel is made where something refers to it: the address of it does.
+        # Taking the address of a kernel instantiates its template.
         uses = "".join(
             f"\n__attribute__((used)) static auto rdmodel_{i} = &{name};" for i, name in enumerate(instances)
         )
         copy.write_text(f'#line 1 "{source.name}"\n{source.text}{uses}\n', encoding="utf-8")
         flags = ["-ptx", f"-arch={target}", "-lineinfo", "--expt-relaxed-constexpr", "-o", str(result)]
-        flags += [f"-D{macro}" for macro in macros] + [f"-I{folder}" for folder in [*beside, *folders]]
-        done = subprocess.run([program, *flags, *options, str(copy)], capture_output=True, text=True, check=False)
-        log = (done.stdout + done.stderr).strip()
-        return nvrtc.Compiled(result.read_text() if done.returncode == 0 else None, log, {})
+        flags += [f"-D{macro}" for macro in macros] + [f"-I{folder}" for folder in [*source_folders, *folders]]
+        process = subprocess.run([program, *flags, *options, str(copy)], capture_output=True, text=True, check=False)
+        log = (process.stdout + process.stderr).strip()
+        return nvrtc.Compilation(result.read_text() if process.returncode == 0 else None, log, {})
 
 
-def _names(kernel: str, name: str) -> bool:
-    """Tell whether a PTX kernel has this unqualified name in the source."""
+def _has_name(kernel: str, name: str) -> bool:
+    """Return whether a PTX kernel has this unqualified name in the source."""
     try:
         return find_kernel([kernel], name) == kernel
     except ConfigError:
@@ -192,7 +217,7 @@ def _names(kernel: str, name: str) -> bool:
 def _folder(folder: str | Path) -> Path:
     path = Path(folder)
     if not path.is_dir():
-        raise ConfigError(f"include {str(folder)!r}: no such folder")
+        raise ConfigError(f"include {str(folder)!r}: must be an existing folder")
     return path
 
 

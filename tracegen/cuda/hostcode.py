@@ -1,10 +1,10 @@
-"""Leaves of a CUDA file what runs on the GPU: host functions, variables and types are blanked out.
+"""Remove host code from a CUDA program: host functions, variables and types are replaced by spaces.
 
-A compiler at run time (NVRTC) takes device code only, but people have whole programs. The text is divided into the
-declarations of its namespaces. Kept are those that name an execution or memory space (``__global__``, ``__device__``,
-``__constant__`` ...), and then every type, constant and ``constexpr`` function that a kept one mentions. Everything
-else is overwritten with spaces, so that lines and columns in the compiler's messages stay those of the user's file.
-Preprocessor lines are never touched.
+NVRTC compiles device code only, but users have whole programs. The text is divided into the declarations of its
+namespaces. A declaration stays if it names an execution or memory space (``__global__``, ``__device__``,
+``__constant__`` ...), or if it is a type, constant or ``constexpr`` function that another remaining declaration
+mentions. Everything else is overwritten with spaces, so that lines and columns in compiler messages stay correct.
+Preprocessor lines do not change.
 """
 
 from __future__ import annotations
@@ -13,15 +13,20 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from itertools import pairwise
 
-from tracegen.cuda.declarations import TYPE_WORDS, Declaration, declarations
-from tracegen.cuda.tokens import Kind, Token, directive, tokenise, words
+from tracegen.cuda.cpp_declarations import TYPE_WORDS, Declaration, declarations
+from tracegen.cuda.tokens import Token, TokenKind, directive, tokenise, words
 
-_MARKS = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__", "__grid_constant__"})
+_DEVICE_WORDS = frozenset(
+    {"__global__", "__device__", "__constant__", "__shared__", "__managed__", "__grid_constant__"}
+)
+"""Words that mark a declaration as device code."""
+
 _FOREIGN_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda"})
+"""Namespaces that the headers of the compiler declare."""
 
 
 class Role(Enum):
-    """What a declaration is to the device: part of it, usable by it, or none of its business."""
+    """Role of a declaration: device code, code that device code may use (`SHARED`), or host code."""
 
     DEVICE = auto()
     SHARED = auto()
@@ -29,25 +34,28 @@ class Role(Enum):
 
 
 def device_code(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of one program (source and its own headers, by name) without their host code.
+    """Remove host code from the files of one program: the source and its project headers, by name.
 
-    Every line keeps its number and every character that remains its column. What one file mentions is kept in all.
+    Remaining characters keep their lines and columns. A declaration that one file mentions stays in all files.
     """
     tokens = {name: list(tokenise(text)) for name, text in files.items()}
-    macros = _macros(token for listed in tokens.values() for token in listed)
-    marks = _marking(macros)
-    known = {name: declarations(listed, {m for m in macros if macros[m] & marks}) for name, listed in tokens.items()}
-    namespaces = _FOREIGN_NAMESPACES | {n for listed in tokens.values() for n in _namespaces(listed)}
-    everything = [d for listed in known.values() for d in listed]
-    kept = _reached(everything, {id(d): role(d, marks, namespaces) for d in everything}, macros)
+    macros = _macros(token for items in tokens.values() for token in items)
+    marks = _device_words(macros)
+    declared = {name: declarations(items, {m for m in macros if macros[m] & marks}) for name, items in tokens.items()}
+    namespaces = _FOREIGN_NAMESPACES | {n for items in tokens.values() for n in _namespaces(items)}
+    all_declarations = [d for items in declared.values() for d in items]
+    roles = {id(d): classify_declaration(d, marks, namespaces) for d in all_declarations}
+    kept = _reachable(all_declarations, roles, macros)
     return {
-        name: _blank(files[name], [d for d in listed if id(d) not in kept], tokens[name])
-        for name, listed in known.items()
+        name: _blank(files[name], [d for d in items if id(d) not in kept], tokens[name])
+        for name, items in declared.items()
     }
 
 
-def role(declaration: Declaration, marks: frozenset[str] = _MARKS, namespaces: Iterable[str] = ()) -> Role:
-    """Return what a declaration is to the device; `marks` are the words that say so outright."""
+def classify_declaration(
+    declaration: Declaration, marks: frozenset[str] = _DEVICE_WORDS, namespaces: Iterable[str] = ()
+) -> Role:
+    """Return the role of a declaration; the words in `marks` make it device code."""
     if words(list(declaration.head)) & marks:
         return Role.DEVICE
     outer = [token.text for token in declaration.outer]
@@ -62,10 +70,10 @@ def role(declaration: Declaration, marks: frozenset[str] = _MARKS, namespaces: I
 
 
 def _macros(tokens: Iterable[Token]) -> dict[str, set[str]]:
-    """Return the words in the body of every macro that is defined."""
+    """Return the words in the body of every macro, by the name of the macro."""
     found: dict[str, set[str]] = {}
     for token in tokens:
-        if token.kind is Kind.DIRECTIVE:
+        if token.kind is TokenKind.DIRECTIVE:
             name, rest = directive(token)
             body = list(tokenise(rest)) if name == "define" else []
             if body:
@@ -73,9 +81,9 @@ def _macros(tokens: Iterable[Token]) -> dict[str, set[str]]:
     return found
 
 
-def _marking(macros: Mapping[str, set[str]]) -> frozenset[str]:
-    """Return the words that make a declaration the device's, macros that stand for one included."""
-    marks = set(_MARKS)
+def _device_words(macros: Mapping[str, set[str]]) -> frozenset[str]:
+    """Return the words that mark device code, including macros that expand to one."""
+    marks = set(_DEVICE_WORDS)
     while True:
         more = {name for name, body in macros.items() if name not in marks and body & marks}
         if not more:
@@ -84,35 +92,37 @@ def _marking(macros: Mapping[str, set[str]]) -> frozenset[str]:
 
 
 def _namespaces(tokens: list[Token]) -> set[str]:
-    """Return the names of the namespaces that are opened, not only used."""
+    """Return the names of the namespaces that the tokens open, not only use."""
     triples = zip([None, *tokens], tokens, tokens[1:], strict=False)
     return {c.text for a, b, c in triples if b.text == "namespace" and (a is None or a.text != "using")}
 
 
-def _reached(everything: list[Declaration], roles: Mapping[int, Role], macros: Mapping[str, set[str]]) -> set[int]:
-    """Return the ids of the declarations to keep: the device's, and what those mention, directly or not."""
+def _reachable(everything: list[Declaration], roles: Mapping[int, Role], macros: Mapping[str, set[str]]) -> set[int]:
+    """Return the ids of the declarations to keep: device code, and everything that it mentions, directly or not."""
     kept: set[int] = set()
     mentioned: set[str] = set()
-    fresh = [d for d in everything if roles[id(d)] is Role.DEVICE]
+    added = [d for d in everything if roles[id(d)] is Role.DEVICE]
     waiting = [(d, declared_names(d)) for d in everything if roles[id(d)] is Role.SHARED]
-    while fresh:
-        kept.update(id(d) for d in fresh)
-        mentioned |= _with_macros(set().union(*(words(list(d.tokens)) for d in fresh)), macros)
-        fresh = [d for d, names in waiting if names & mentioned]
+    while added:
+        kept.update(id(d) for d in added)
+        mentioned |= _with_macros(set().union(*(words(list(d.tokens)) for d in added)), macros)
+        added = [d for d, names in waiting if names & mentioned]
         waiting = [(d, names) for d, names in waiting if not names & mentioned]
     return kept
 
 
 def declared_names(declaration: Declaration) -> set[str]:
-    """Return the names that a declaration may introduce; a type that it names may be among them."""
+    """Return the names that a declaration may introduce; the result may include a type that it only uses."""
     if declaration.body is not None:
         head = declaration.head
-        return {a.text for a, b in pairwise(head) if b.text == "(" and a.kind is Kind.WORD}
+        return {a.text for a, b in pairwise(head) if b.text == "(" and a.kind is TokenKind.WORD}
     texts = [token.text for token in declaration.outer]
     if "enum" in texts:
         return words(list(declaration.tokens))
     if texts[0] == "typedef":
-        return _pointers(declaration.tokens) or set([t.text for t in declaration.outer if t.kind is Kind.WORD][-1:])
+        return _pointers(declaration.tokens) or set(
+            [t.text for t in declaration.outer if t.kind is TokenKind.WORD][-1:]
+        )
     if texts[0] in ("using", "namespace"):
         return set(texts[1:2])
     if TYPE_WORDS & set(texts):
@@ -129,23 +139,23 @@ def _pointers(tokens: Iterable[Token]) -> set[str]:
 
 
 def _with_macros(mentioned: set[str], macros: Mapping[str, set[str]]) -> set[str]:
-    """Return the words with those in the bodies of the macros among them."""
-    todo = [word for word in mentioned if word in macros]
-    while todo:
-        more = macros[todo.pop()] - mentioned
+    """Return the words, extended by the words in the bodies of macros among them."""
+    pending = [word for word in mentioned if word in macros]
+    while pending:
+        more = macros[pending.pop()] - mentioned
         mentioned = mentioned | more
-        todo += [word for word in more if word in macros]
+        pending += [word for word in more if word in macros]
     return mentioned
 
 
 def _blank(text: str, dropped: list[Declaration], tokens: list[Token]) -> str:
-    """Overwrite declarations with spaces; directives within them stay."""
+    """Overwrite declarations with spaces, except directives inside them."""
     characters = list(text)
     for declaration in dropped:
         for at in range(declaration.tokens[0].start, declaration.tokens[-1].end):
             if characters[at] not in "\r\n":
                 characters[at] = " "
     for token in tokens:
-        if token.kind is Kind.DIRECTIVE:
+        if token.kind is TokenKind.DIRECTIVE:
             characters[token.start : token.end] = text[token.start : token.end]
     return "".join(characters)

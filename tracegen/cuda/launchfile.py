@@ -1,10 +1,10 @@
-"""Launch files: TOML that says which kernels run, with what shape and on which arrays.
+"""Read launch files: TOML files that list launches of kernels, with their shapes and arguments.
 
 ::
 
     source = "scan.cu"             # beside this file; CUDA or PTX
     defines = { TILE = 32 }
-    block = 256                    # for every launch that says nothing else
+    block = 256                    # default of all launches
 
     [args]                         # shared: all launches work on the same arrays
     n = 100000
@@ -20,9 +20,9 @@
     [[launch]]
     kernel = "scan_add"
     grid = 391
-    args = { n = 1000, in = "out" }   # this launch's own: a value, or the name of a shared one
+    args = { n = 1000, in = "out" }   # arguments of this launch: a value, or the name of a shared one
 
-A launch takes the shared arguments that have its parameters' names. Without ``[[launch]]`` the file is one launch.
+A launch takes the shared arguments whose names match its parameters. A file without ``[[launch]]`` is one launch.
 """
 
 from __future__ import annotations
@@ -34,60 +34,68 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel.errors import ConfigError, LaunchError, unknown
-from tracegen.cuda.arguments import Parameter, Value, parse_argument, parse_arguments, position
-from tracegen.cuda.source import read_text
-from tracegen.simt.kernel_trace import MAX_BLOCK, shape
+from tracegen.cuda.arguments import ArgumentValue, KernelParameter, find_parameter, parse_argument, parse_arguments
+from tracegen.cuda.source import read_source_text
+from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, shape
 
-_LAUNCH = ("kernel", "grid", "block", "shared")
-_FILE = ("source", "defines", "includes", "args", "launch")
+_LAUNCH_FIELDS = ("kernel", "grid", "block", "shared")
+"""Fields of a launch, which may also stand at the top as defaults; `args` has different meanings there."""
+
+_FILE_FIELDS = ("source", "defines", "includes", "args", "launch")
+"""Fields of the whole file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """One launch of a file: `kernel` as the source calls it (None: the only one), its shape, and its own arguments."""
+class PlannedLaunch:
+    """One launch of a file: the source name of its `kernel` (None: the only one), its shape, and its own arguments."""
 
     kernel: str | None
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
-    args: Mapping[str, Value]
+    args: Mapping[str, ArgumentValue]
     names: Mapping[str, str]
-    """Parameters that stand for a shared argument of another name."""
+    """Names of shared arguments, by the parameters of the launch that take them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """A launch file as values: the program, the arguments that the launches share, and the launches in order."""
+    """A parsed launch file: the program, the shared arguments, and the launches in order."""
 
     path: Path
     source: Path
     defines: Mapping[str, object]
     includes: tuple[Path, ...]
-    args: Mapping[str, Value]
-    launches: tuple[Plan, ...]
+    args: Mapping[str, ArgumentValue]
+    launches: tuple[PlannedLaunch, ...]
 
-    def arguments(self, plan: Plan, parameters: Sequence[Parameter]) -> tuple[dict[str, Value], set[str]]:
-        """Return a launch's arguments by name, and which shared ones are among them.
+    def arguments(
+        self, plan: PlannedLaunch, parameters: Sequence[KernelParameter]
+    ) -> tuple[dict[str, ArgumentValue], set[str]]:
+        """Return the arguments of a launch by name, and the names of the shared arguments among them.
 
-        Its own come first; of the shared ones it takes those that its parameters are called.
+        Arguments of the launch take precedence; shared arguments are matched with its parameters by name.
         """
-        own = {position(parameters, name) for name in (*plan.args, *plan.names)}
-        shared = [name for name in self.args if position(parameters, name) not in {None, *own}]
-        named = {name: self.args[of] for name, of in plan.names.items()}
+        launch_parameters = {find_parameter(parameters, name) for name in (*plan.args, *plan.names)}
+        shared = [name for name in self.args if find_parameter(parameters, name) not in {None, *launch_parameters}]
+        named = {name: self.args[shared_name] for name, shared_name in plan.names.items()}
         return {**{name: self.args[name] for name in shared}, **named, **plan.args}, {*shared, *plan.names.values()}
 
 
 def read_launch_file(path: str | Path) -> LaunchFile:
-    """Return what a launch file says; see the module for its form.
+    """Read a launch file in the format described in the module docstring; create its arrays and read its data files.
 
-    Arrays are made, data files read. Raises `ConfigError` and `LaunchError` that name the file, the field and what is
-    allowed, and `TraceError` where a file cannot be read.
+    Raises `ConfigError` and `LaunchError`, which name the file, the field and the allowed values, and `TraceError` for
+    a file that cannot be read.
     """
     path = Path(path)
-    text = read_text(path)
+    text = read_source_text(path)
     try:
         table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # of numbers with thousands of digits, and of lists within lists, too
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # numbers of thousands of digits and deeply nested lists raise them, too
         raise ConfigError(f"{path}: {error}") from None
     try:
         return _launch_file(path, table)
@@ -96,20 +104,20 @@ def read_launch_file(path: str | Path) -> LaunchFile:
 
 
 def _launch_file(path: Path, table: dict[str, Any]) -> LaunchFile:
-    _known(table, _FILE + _LAUNCH, "field")
-    source = _typed(table, "source", str, "a text", required=True)
-    defines = _typed(table, "defines", dict, "a table", default={})
-    includes = _typed(table, "includes", list, "a list of folders", default=[])
+    _check_fields(table, _FILE_FIELDS + _LAUNCH_FIELDS, "field")
+    source = _take_field(table, "source", str, "a text", required=True)
+    defines = _take_field(table, "defines", dict, "a table", default={})
+    includes = _take_field(table, "includes", list, "a list of folders", default=[])
     if not all(isinstance(folder, str) for folder in includes):
-        raise ConfigError("includes: must be a list of folders")
-    launches = _typed(table, "launch", list, "tables [[launch]]", default=[{}])
+        raise ConfigError("includes: must be a list of folders, as texts")
+    launches = _take_field(table, "launch", list, "tables [[launch]]", default=[{}])
     if not launches or not all(isinstance(launch, dict) for launch in launches):
         raise ConfigError("launch: must be tables [[launch]]")
     sizes = {name: value for name, value in defines.items() if isinstance(value, int) and not isinstance(value, bool)}
-    args = parse_arguments(_typed(table, "args", dict, "a table", default={}), sizes, path.parent)
-    common = {name: table[name] for name in _LAUNCH if name in table}
+    args = parse_arguments(_take_field(table, "args", dict, "a table", default={}), sizes, path.parent)
+    common = {name: table[name] for name in _LAUNCH_FIELDS if name in table}
     known = sizes | {name: value for name, value in args.items() if isinstance(value, int)}
-    plans = tuple(_plan({**common, **launch}, args, known, path.parent) for launch in launches)
+    plans = tuple(_planned_launch({**common, **launch}, args, known, path.parent) for launch in launches)
     return LaunchFile(
         path=path,
         source=path.parent / source,
@@ -120,40 +128,42 @@ def _launch_file(path: Path, table: dict[str, Any]) -> LaunchFile:
     )
 
 
-def _plan(table: dict[str, Any], shared: Mapping[str, Value], sizes: Mapping[str, int], folder: Path) -> Plan:
-    _known(table, (*_LAUNCH, "args"), "field of a launch")
-    own, names = {}, {}
-    for name, value in _typed(table, "args", dict, "a table", default={}).items():
+def _planned_launch(
+    table: dict[str, Any], shared: Mapping[str, ArgumentValue], sizes: Mapping[str, int], folder: Path
+) -> PlannedLaunch:
+    _check_fields(table, (*_LAUNCH_FIELDS, "args"), "field of a launch")
+    launch_args, names = {}, {}
+    for name, value in _take_field(table, "args", dict, "a table", default={}).items():
         if isinstance(value, str) and value in shared:
             names[name] = value
         else:
-            own[name] = parse_argument(value, name, sizes, folder) if isinstance(value, str) else value
+            launch_args[name] = parse_argument(value, name, sizes, folder) if isinstance(value, str) else value
     for name in ("grid", "block"):
         if name not in table:
-            raise ConfigError(f"{name}: is missing")
-    bytes_shared = _typed(table, "shared", int, "a number of bytes", default=0)
-    return Plan(
-        kernel=_typed(table, "kernel", str, "a text", default=None),
+            raise ConfigError(f"{name}: is missing; give one for the launch or for the whole file")
+    bytes_shared = _take_field(table, "shared", int, "a number of bytes", default=0)
+    return PlannedLaunch(
+        kernel=_take_field(table, "kernel", str, "a text", default=None),
         grid=shape("grid", table["grid"]),
-        block=shape("block", table["block"], limit=MAX_BLOCK),
+        block=shape("block", table["block"], limit=MAX_BLOCK_THREADS),
         shared=bytes_shared,
-        args=parse_arguments(own),
+        args=parse_arguments(launch_args),
         names=names,
     )
 
 
-def _known(table: Mapping[str, Any], names: tuple[str, ...], what: str) -> None:
+def _check_fields(table: Mapping[str, Any], names: tuple[str, ...], what: str) -> None:
     for name in table:
         if name not in names:
             raise ConfigError(unknown(what, name, names))
 
 
-def _typed(
+def _take_field(
     table: Mapping[str, Any], name: str, kind: type, what: str, *, default: Any = None, required: bool = False
 ) -> Any:
     if name not in table:
         if required:
-            raise ConfigError(f"{name}: is missing")
+            raise ConfigError(f"{name}: is missing; must be {what}")
         return default
     if not isinstance(table[name], kind) or isinstance(table[name], bool):
         raise ConfigError(f"{name}={table[name]!r}: must be {what}")

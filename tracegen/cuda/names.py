@@ -1,4 +1,4 @@
-"""Kernels by the names that people write: ``saxpy`` for ``_Z5saxpyifPfS_``, ``f<int>`` for ``_Z1fIiEvPT_``."""
+"""Find kernels by their source names: ``saxpy`` for ``_Z5saxpyifPfS_``, ``f<int>`` for ``_Z1fIiEvPT_``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rdmodel.errors import ConfigError, unknown
 
-_TYPES = {
+_BUILTIN_TYPES = {
     "v": "void",
     "b": "bool",
     "c": "char",
@@ -40,32 +40,34 @@ _SYNONYMS = (
 def find_kernel(
     kernels: Sequence[str], wanted: str | None, *, lowered: Mapping[str, str] | None = None, hints: Iterable[str] = ()
 ) -> str:
-    """Return which of a module's `kernels` (PTX names) the user means by `wanted`; None stands for the only one.
+    """Return the PTX name among `kernels` that the name `wanted` denotes; None denotes the only kernel.
 
-    Accepted are the PTX name, a C++ expression that the compiler resolved (`lowered`), and the C++ name, with or
-    without namespaces and template arguments, where only one kernel has it. `hints` are further names worth
-    suggesting. Raises `ConfigError` that lists the choices where there is none or more than one.
+    `wanted` is a PTX name, a C++ expression that the compiler resolved (`lowered`), or a C++ name, with or without
+    namespaces and template arguments, that only one kernel has. `hints` are further names for suggestions. Raises
+    `ConfigError` with the choices if no kernel or more than one matches.
     """
     if wanted is None:
         if len(kernels) == 1:
             return kernels[0]
-        raise ConfigError(_choice("which kernel? name one", kernels) if kernels else "there is no kernel in it")
+        raise ConfigError(
+            _choice("there are several kernels; name one", kernels) if kernels else "the module has no kernel"
+        )
     if lowered and wanted in lowered:
         return lowered[wanted]
     if wanted in kernels:
         return wanted
-    asked = normalise(wanted)
-    for spelled in (lambda name: name, _unqualified, lambda name: _unqualified(name).partition("<")[0]):
-        found = [kernel for kernel in kernels if spelled(demangle(kernel)) == asked]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise ConfigError(_choice(f"kernel {wanted!r} may be any of several; name one", found))
+    normalised = normalise(wanted)
+    for spelling in (lambda name: name, _unqualified, lambda name: _unqualified(name).partition("<")[0]):
+        matches = [kernel for kernel in kernels if spelling(demangle(kernel)) == normalised]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise ConfigError(_choice(f"kernel {wanted!r} is ambiguous; name one", matches))
     raise ConfigError(unknown("kernel", wanted, dict.fromkeys([*map(demangle, kernels), *hints])))
 
 
 def normalise(name: str) -> str:
-    """Return a C++ name in one spelling: ``f<unsigned, 8u>`` and ``f<unsigned int,8>`` are the same."""
+    """Return a C++ name in canonical spelling: ``f<unsigned, 8u>`` becomes ``f<unsigned int,8>``."""
     text = re.sub(r"\s+", " ", name.strip())
     for pattern, plain in _SYNONYMS:
         text = re.sub(pattern, plain, text)
@@ -73,10 +75,10 @@ def normalise(name: str) -> str:
 
 
 def demangle(name: str) -> str:
-    """Return the C++ name behind a mangled one, template arguments included, as `normalise` spells it.
+    """Return the C++ name of a mangled name, with template arguments, in the spelling of `normalise`.
 
-    Itanium names of functions and templates over built-in types, own types, pointers and whole numbers; of anything
-    rarer the arguments are left out, and a name that is not mangled comes back as it is.
+    Supports Itanium names of functions and of templates over built-in types, user types, pointers and whole numbers.
+    Rarer template arguments are left out. A name that is not mangled is returned unchanged.
     """
     if not name.startswith("_Z"):
         return name
@@ -85,7 +87,7 @@ def demangle(name: str) -> str:
 
 
 class _Mangled:
-    """Reads a mangled name from left to right."""
+    """Parser of a mangled name, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -98,7 +100,7 @@ class _Mangled:
         return found
 
     def name(self) -> list[str]:
-        """Return the name's components."""
+        """Parse the name and return its components."""
         nested = self._take(r"N[rVK]*[RO]?")
         parts: list[str] = []
         while True:
@@ -161,7 +163,7 @@ class _Mangled:
                 return None
             return "::".join(parts) or None
         builtin = self._take("[a-z]")
-        return _TYPES.get(builtin[0]) if builtin else None
+        return _BUILTIN_TYPES.get(builtin[0]) if builtin else None
 
 
 def _unqualified(name: str) -> str:
@@ -175,6 +177,6 @@ def _unqualified(name: str) -> str:
 
 
 def _choice(question: str, kernels: Sequence[str]) -> str:
-    shown = [demangle(kernel) for kernel in kernels]
-    distinct = len(set(shown)) == len(shown)
-    return f"{question}: " + ", ".join(shown if distinct else kernels)
+    source_names = [demangle(kernel) for kernel in kernels]
+    distinct = len(set(source_names)) == len(source_names)
+    return f"{question}: " + ", ".join(source_names if distinct else kernels)

@@ -1,4 +1,4 @@
-"""NVRTC, NVIDIA's compiler as a library, through ctypes: it needs no driver, no GPU and no toolkit."""
+"""Call NVRTC, NVIDIA's compiler library, through ctypes; it needs no driver, GPU or toolkit."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_TOOLKIT = ("CUDA_HOME", "CUDA_PATH")
-_LIBRARIES = ("libnvrtc.so", "libnvrtc.so.*", "nvrtc64_*.dll")
+_TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
+"""Environment variables that name the CUDA toolkit."""
+
+_LIBRARY_PATTERNS = ("libnvrtc.so", "libnvrtc.so.*", "nvrtc64_*.dll")
+"""File names of the library."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """What a compilation gave: `ptx` (None: it failed), the compiler's log, mangled names by the expressions asked."""
+class Compilation:
+    """Result of a compilation: `ptx` (None: it failed), the log, and mangled names by name expression (`lowered`)."""
 
     ptx: str | None
     log: str
@@ -25,14 +28,14 @@ class Compiled:
 
 
 class Nvrtc:
-    """The loaded library."""
+    """The loaded NVRTC library."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
         library.nvrtcGetErrorString.restype = ctypes.c_char_p
 
     def architectures(self) -> list[int]:
-        """Return the virtual architectures that it compiles for, ascending: 75 is ``compute_75``."""
+        """Return the supported virtual architectures in ascending order; 75 is ``compute_75``."""
         count = ctypes.c_int()
         self._call("nvrtcGetNumSupportedArchs", ctypes.byref(count))
         found = (ctypes.c_int * count.value)()
@@ -41,8 +44,8 @@ class Nvrtc:
 
     def compile(
         self, text: str, name: str, headers: Mapping[str, str], options: Sequence[str], expressions: Sequence[str]
-    ) -> Compiled:
-        """Compile one text; `headers` are held in memory, `expressions` name the kernels of templates to make."""
+    ) -> Compilation:
+        """Compile one text with in-memory `headers`; `expressions` name the template kernels to instantiate."""
         program = ctypes.c_void_p()
         names, texts = list(headers), list(headers.values())
         self._call(
@@ -60,9 +63,9 @@ class Nvrtc:
             status = self._library.nvrtcCompileProgram(program, ctypes.c_int(len(options)), _strings(options))
             log = self._text(program, "ProgramLog").strip()
             if status:
-                return Compiled(None, log or self._message(status), {})
+                return Compilation(None, log or self._message(status), {})
             lowered = {expression: self._lowered(program, expression) for expression in expressions}
-            return Compiled(self._text(program, "PTX"), log, lowered)
+            return Compilation(self._text(program, "PTX"), log, lowered)
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -89,21 +92,21 @@ class Nvrtc:
 
 
 @cache
-def load() -> Nvrtc | None:
-    """Return the first NVRTC that loads, None where there is none; the search is made once."""
-    for path in candidates():
+def load_nvrtc() -> Nvrtc | None:
+    """Load the first NVRTC library that works, or return None; the result is cached."""
+    for path in library_candidates():
         try:
             return Nvrtc(ctypes.CDLL(str(path)))
         except (OSError, AttributeError):
-            continue  # another platform's, or one whose companion library is missing
+            continue  # of another platform, or without its companion library
     return None
 
 
-def candidates() -> Iterator[Path | str]:
-    """Yield where the library may be: Python packages, the toolkit that the environment names, the system's paths."""
-    for folder in _folders():
+def library_candidates() -> Iterator[Path | str]:
+    """Yield possible paths of the library: in Python packages, in the CUDA toolkit, and in system folders."""
+    for folder in _library_folders():
         if folder.is_dir():
-            for pattern in _LIBRARIES:
+            for pattern in _LIBRARY_PATTERNS:
                 found = [
                     path for path in folder.glob(pattern) if "builtins" not in path.name and ".alt." not in path.name
                 ]
@@ -113,10 +116,10 @@ def candidates() -> Iterator[Path | str]:
         yield system
 
 
-def _folders() -> Iterator[Path]:
-    for package in packages():
+def _library_folders() -> Iterator[Path]:
+    for package in nvidia_packages():
         yield from (package / "lib", package / "bin", package / "bin" / "x86_64")
-    for variable in _TOOLKIT:
+    for variable in _TOOLKIT_VARIABLES:
         if os.environ.get(variable):
             yield from (Path(os.environ[variable]) / part for part in ("lib64", "lib", "bin"))
     for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
@@ -125,16 +128,16 @@ def _folders() -> Iterator[Path]:
     yield from sorted(Path("/usr/local").glob("cuda*/lib64"), reverse=True)
 
 
-def packages() -> list[Path]:
-    """Return the folders of NVIDIA's Python packages: ``nvidia/cu13``, ``nvidia/cuda_nvrtc`` and their like."""
+def nvidia_packages() -> list[Path]:
+    """Return the folders of NVIDIA's Python packages, such as ``nvidia/cu13`` and ``nvidia/cuda_nvrtc``."""
     spec = importlib.util.find_spec("nvidia")
     roots = spec.submodule_search_locations if spec else None
     return [folder for root in roots or () for folder in sorted(Path(root).iterdir(), reverse=True) if folder.is_dir()]
 
 
 def header_folders() -> list[Path]:
-    """Return where NVIDIA's own headers may be: in Python packages, and in the toolkit that the environment names."""
-    roots = [*packages(), *(Path(os.environ[name]) for name in _TOOLKIT if os.environ.get(name))]
+    """Return the folders of NVIDIA's headers: in Python packages, and in the CUDA toolkit."""
+    roots = [*nvidia_packages(), *(Path(os.environ[name]) for name in _TOOLKIT_VARIABLES if os.environ.get(name))]
     folders = [root / "include" / part for root in roots for part in ("", "cccl")]
     return [folder for folder in folders if folder.is_dir()]
 

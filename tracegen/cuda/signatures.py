@@ -1,4 +1,4 @@
-"""Kernels as their source declares them: names of parameters, which PTX no longer knows."""
+"""Find the signatures of kernels in CUDA source; PTX does not contain the names of parameters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tracegen.cuda.declarations import ATTRIBUTES, Declaration, declarations
-from tracegen.cuda.tokens import Kind, Token, directive, tokenise, words
+from tracegen.cuda.cpp_declarations import ATTRIBUTES, Declaration, declarations
+from tracegen.cuda.tokens import Token, TokenKind, directive, tokenise, words
 
 _KEYWORDS = """
     void bool char short int long float double signed unsigned const volatile restrict __restrict__ __restrict struct
@@ -18,7 +18,7 @@ _NO_NAMES = words(list(tokenise(_KEYWORDS)))
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A ``__global__`` function: its name, its parameters' names (None for one without), whether it is a template."""
+    """A ``__global__`` function: its name, the names of its parameters (None: unnamed), whether it is a template."""
 
     name: str
     parameters: tuple[str | None, ...]
@@ -27,24 +27,24 @@ class Signature:
 
 
 def signatures(source: str) -> list[Signature]:
-    """Return every ``__global__`` function that `source` defines, in order, or declares if it defines it nowhere."""
+    """Return the ``__global__`` functions of `source` in order: definitions, and declarations without a definition."""
     tokens = list(tokenise(source))
     kernels = [d for d in declarations(tokens) if words(list(d.head)) & _kernel_words(tokens)]
-    found = [(d, _signature(d, source)) for d in kernels]
-    defined = {s.name for d, s in found if d.body is not None and s is not None}
-    return [s for d, s in found if s is not None and (d.body is not None or s.name not in defined)]
+    candidates = [(d, _signature(d, source)) for d in kernels]
+    defined = {s.name for d, s in candidates if d.body is not None and s is not None}
+    return [s for d, s in candidates if s is not None and (d.body is not None or s.name not in defined)]
 
 
-def launched(source: str) -> list[str]:
-    """Return what host code launches, as it writes it: ``scale<float>`` in ``scale<float><<<grid, block>>>(x)``."""
+def find_launched_kernels(source: str) -> list[str]:
+    """Return the kernels that host code launches, as written: ``scale<float>`` in ``scale<float><<<8, 32>>>(x)``."""
     tokens = list(tokenise(source))
-    found: list[str] = []
+    names: list[str] = []
     for at, token in enumerate(tokens):
         if token.text == "<<<" and at:
             name = _expression(tokens, at - 1)
-            if name and name not in found:
-                found.append(name)
-    return found
+            if name and name not in names:
+                names.append(name)
+    return names
 
 
 def _expression(tokens: list[Token], end: int) -> str:
@@ -59,21 +59,21 @@ def _expression(tokens: list[Token], end: int) -> str:
         begin -= 1
     while begin >= 2 and tokens[begin - 1].text == "::":
         begin -= 2
-    if begin < 0 or tokens[begin].kind is not Kind.WORD:
+    if begin < 0 or tokens[begin].kind is not TokenKind.WORD:
         return ""
     return "".join(token.text for token in tokens[begin : end + 1])
 
 
 def _kernel_words(tokens: Iterable[Token]) -> set[str]:
-    """Return the words that make a function a kernel: ``__global__`` and macros for it."""
-    found = {"__global__"}
+    """Return the words that make a function a kernel: ``__global__`` and macros that expand to it."""
+    kernel_words = {"__global__"}
     for token in tokens:
-        if token.kind is Kind.DIRECTIVE and "__global__" in token.text:
+        if token.kind is TokenKind.DIRECTIVE and "__global__" in token.text:
             name, rest = directive(token)
             body = list(tokenise(rest))
             if name == "define" and len(body) > 1 and body[1].text != "(":
-                found.add(body[0].text)
-    return found
+                kernel_words.add(body[0].text)
+    return kernel_words
 
 
 def _signature(declaration: Declaration, source: str) -> Signature | None:
@@ -104,7 +104,7 @@ def _parameter_list(head: list[Token]) -> int | None:
     depth = 0
     for at, token in enumerate(head):
         before = head[at - 1] if at else None
-        named = before is not None and before.kind is Kind.WORD and before.text not in ATTRIBUTES
+        named = before is not None and before.kind is TokenKind.WORD and before.text not in ATTRIBUTES
         if named and token.text == "(" and depth == 0:
             return at
         depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
@@ -116,7 +116,7 @@ def _parameter(tokens: list[Token]) -> str | None:
     if "=" in texts:
         tokens = tokens[: texts.index("=")]
     for before, token in pairwise(tokens):
-        if before.text == "*" and token.kind is Kind.WORD and "(" in texts[: texts.index("*") + 1]:
+        if before.text == "*" and token.kind is TokenKind.WORD and "(" in texts[: texts.index("*") + 1]:
             return token.text  # float (*f)(float)
-    found = [token.text for token in tokens if token.kind is Kind.WORD]
+    found = [token.text for token in tokens if token.kind is TokenKind.WORD]
     return found[-1] if len(found) > 1 and found[-1] not in _NO_NAMES else None

@@ -1,4 +1,4 @@
-"""C++ source as tokens: enough to tell code from comments, strings and preprocessor lines, and no more."""
+"""Split C++ source into tokens, just enough to separate code from comments, strings and preprocessor lines."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-_SPACE = re.compile(r"(?:[ \t\r\f\v\n]|\\\r?\n|//(?:[^\\\n]|\\\r?\n|\\.)*|/\*.*?(?:\*/|\Z))+", re.DOTALL)
-_RAW_STRING = re.compile(r'(?:u8|[uUL])?R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)
-_STRING = re.compile(r'(?:u8|[uUL])?(?:"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')', re.DOTALL)
-_NUMBER = re.compile(r"\.?[0-9](?:[eEpP][+-]|'[0-9A-Za-z]|[\w.])*")
-_WORD = re.compile(r"[^\W\d]\w*")
-_PUNCTUATION = re.compile(r"<<<|>>>|::|->|.", re.DOTALL)
-_DIRECTIVE = re.compile(
+_CPP_SPACE = re.compile(r"(?:[ \t\r\f\v\n]|\\\r?\n|//(?:[^\\\n]|\\\r?\n|\\.)*|/\*.*?(?:\*/|\Z))+", re.DOTALL)
+_CPP_RAW_STRING = re.compile(r'(?:u8|[uUL])?R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)
+_CPP_STRING = re.compile(r'(?:u8|[uUL])?(?:"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')', re.DOTALL)
+_CPP_NUMBER = re.compile(r"\.?[0-9](?:[eEpP][+-]|'[0-9A-Za-z]|[\w.])*")
+_CPP_WORD = re.compile(r"[^\W\d]\w*")
+_CPP_PUNCTUATION = re.compile(r"<<<|>>>|::|->|.", re.DOTALL)
+_CPP_DIRECTIVE = re.compile(
     r"#(?:[^\\\n/\"']|\\\r?\n|\\.|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?(?:\*/|\Z)|[/\"'])*",
     re.DOTALL,
 )
 
 
-class Kind(Enum):
-    """What a token is."""
+class TokenKind(Enum):
+    """Kind of a token."""
 
     WORD = auto()
     NUMBER = auto()
@@ -31,44 +31,44 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and where it stands: ``text == source[start:end]``."""
+    """A token and its place: ``text == source[start:end]``."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     end: int
 
 
-_PATTERNS = (
-    (Kind.STRING, _RAW_STRING),
-    (Kind.STRING, _STRING),
-    (Kind.NUMBER, _NUMBER),
-    (Kind.WORD, _WORD),
-    (Kind.PUNCTUATION, _PUNCTUATION),
+_CPP_PATTERNS = (
+    (TokenKind.STRING, _CPP_RAW_STRING),
+    (TokenKind.STRING, _CPP_STRING),
+    (TokenKind.NUMBER, _CPP_NUMBER),
+    (TokenKind.WORD, _CPP_WORD),
+    (TokenKind.PUNCTUATION, _CPP_PUNCTUATION),
 )
 
 
 def tokenise(source: str) -> Iterator[Token]:
-    """Yield the tokens of `source`; comments and white space separate them and are dropped; O(length).
+    """Yield the tokens of `source` without comments and white space; O(length).
 
-    A directive is one token from its ``#`` to the end of its last continuation line. Text that no compiler would
-    accept (a string without end) still gives tokens: saying what is wrong is the compiler's task.
+    A directive is one token, from its ``#`` to the end of its last continuation line. Invalid text, such as an
+    unterminated string, still gives tokens: the compiler reports the error.
     """
     at, line_begins = 0, True
     while at < len(source):
-        space = _SPACE.match(source, at)
+        space = _CPP_SPACE.match(source, at)
         if space:
             line_begins = line_begins or "\n" in _without_comments(space[0])
             at = space.end()
             continue
         if line_begins and source[at] == "#":
-            found = _DIRECTIVE.match(source, at)
+            found = _CPP_DIRECTIVE.match(source, at)
             assert found is not None
-            yield Token(Kind.DIRECTIVE, found[0], at, found.end())
+            yield Token(TokenKind.DIRECTIVE, found[0], at, found.end())
             at = found.end()
             continue
         line_begins = False
-        for kind, pattern in _PATTERNS:
+        for kind, pattern in _CPP_PATTERNS:
             found = pattern.match(source, at)
             if found:
                 yield Token(kind, found[0], at, found.end())
@@ -77,11 +77,11 @@ def tokenise(source: str) -> Iterator[Token]:
 
 
 def directive(token: Token) -> tuple[str, str]:
-    """Return a directive's name and the rest of it, on one line and without comments."""
+    """Return the name of a directive and the rest of it, on one line and without comments."""
     text = re.sub(r"\\\r?\n", " ", token.text[1:])
     text = re.sub(r'("(?:[^"\\]|\\.)*")|//.*|/\*.*?(?:\*/|\Z)', lambda m: m[1] or " ", text, flags=re.DOTALL)
     name, _, rest = text.strip().partition(" ")
-    word = _WORD.match(name)
+    word = _CPP_WORD.match(name)
     if word and word[0] != name:  # "#include<x>", "#define\tN"
         name, rest = word[0], name[word.end() :] + " " + rest
     return name, rest.strip()
@@ -89,9 +89,9 @@ def directive(token: Token) -> tuple[str, str]:
 
 def words(tokens: list[Token]) -> set[str]:
     """Return the words among `tokens`."""
-    return {token.text for token in tokens if token.kind is Kind.WORD}
+    return {token.text for token in tokens if token.kind is TokenKind.WORD}
 
 
 def _without_comments(space: str) -> str:
-    """Return white space with its comments removed: a line break in one begins no line of its own."""
+    """Return white space without its comments, in which a line break does not start a new line."""
     return re.sub(r"//(?:[^\\\n]|\\\r?\n|\\.)*|/\*.*?(?:\*/|\Z)|\\\r?\n", "", space, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""The benchmark kernels, one module per suite; importing the package declares them all."""
+"""Declare the named kernels, one module per suite; importing the package registers all of them."""
 
 from tracegen.kernel_library import labelling as labelling
 from tracegen.kernel_library import mapreduce as mapreduce

@@ -1,4 +1,4 @@
-"""Branches on loaded data, as warps take them."""
+"""Model waits for loaded data: branches, and values that were stored before."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from tracegen.simt.kernel_trace import Block
 from tracegen.simt.symbolic import Value, as_value
 
 
-def taken(k: Block, condition: Any) -> Value:
-    """Return `condition` after waiting for the loads that it came from: a warp that branches waits on both ways.
+def branch_on(k: Block, condition: Any) -> Value:
+    """Wait for the loads that `condition` depends on, and return it: a warp that branches waits on both paths.
 
-    ``k.where`` alone lets what follows its body start before the loads that decided about the body arrive.
+    Without this, instructions after the body of a ``k.where`` may start before the loads of its condition arrive.
     """
     k.wait()
     return Value(as_value(condition).settled())
 
 
 def after(condition: Any, value: Any) -> Any:
-    """Return `value` so that what uses it waits for the loads that `condition` came from, as after a branch on it.
+    """Return `value`, dependent also on the loads of `condition`, as after a branch on `condition`.
 
-    Unlike `taken` it waits for no other loads, whose data may be needed only later.
+    Unlike `branch_on`, it does not wait for other loads, whose data may be needed only later.
     """
     return value + 0 * as_value(condition)
 
 
-def stored(before: Value, now: Any) -> Value:
-    """Return `now`, which is in memory since an earlier store, as a load gives it that returned `before`.
+def replace_loaded(before: Value, now: Any) -> Value:
+    """Return `now`, the value of an earlier store, with the dependences of the load that returned `before`.
 
-    Stores do not change the data of arrays, so a load knows only what was there when the kernel started.
+    Stores do not change the data of arrays, so a load returns the value from before the kernel.
     """
     result: Value = before * 0 + now
     return result

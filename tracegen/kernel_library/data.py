@@ -1,4 +1,4 @@
-"""Inputs: what a kernel runs on besides sizes. Matrices, graphs, texts: generated, or handed in."""
+"""Resolve the parameters of a kernel: sizes, and input data that are generated or passed in."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rdmodel.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Data that kernels run on: generated, unless whoever asks for the trace hands some in.
+    """Declaration of input data: a matrix, graph or text that is generated unless the caller passes one.
 
-    `generate` is a function of sizes, which then describe the data and nothing else; `read` turns what was
-    handed in into the same kind of thing, or raises `ConfigError`.
+    `generate` is a function of sizes that describe generated data only. `read` converts data of the caller to the same
+    type, or raises `ConfigError`.
     """
 
     generate: Callable[..., Any]
@@ -24,13 +24,13 @@ class Input:
 
     @property
     def sizes(self) -> Sequence[str]:
-        """The names of the sizes that describe generated data."""
+        """Names of the sizes that describe generated data."""
         return list(inspect.signature(self.generate).parameters)
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """What a kernel runs on: its `sizes`, its `data` by name, and what is `shown` of data that were handed in."""
+class ResolvedParameters:
+    """Parameters of a kernel: `sizes`, input `data` by name, and short texts for passed data (`shown`)."""
 
     sizes: dict[str, int]
     data: dict[str, Any]
@@ -38,26 +38,28 @@ class Settled:
 
     @property
     def known(self) -> dict[str, Any]:
-        """Sizes and data, for functions that name some of them."""
+        """Sizes and data by name."""
         return {**self.sizes, **self.data}
 
 
-def settle(
+def resolve_parameters(
     kernel: str,
     inputs: Mapping[str, Input],
     resolve: Callable[[str, Mapping[str, Any]], dict[str, int]],
     params: Mapping[str, Any],
-) -> Settled:
-    """Return what `params`, sizes and inputs by name, make of a kernel; `resolve` checks and completes sizes.
+) -> ResolvedParameters:
+    """Split `params` into sizes and input data, and complete both; `resolve` checks sizes and adds defaults.
 
-    Sizes that describe generated data have no meaning where data are handed in: they are left out, and raise
-    `ConfigError` if they are given, as do data that cannot be read.
+    Sizes that describe generated data are left out if the data are passed. Raises `ConfigError` if such a size is
+    given nevertheless, or if data cannot be read.
     """
     given = {name: params[name] for name in params if name in inputs}
     described = {size: name for name in given for size in inputs[name].sizes}
     for size in params:
         if size in described:
-            raise ConfigError(f"{kernel}: {size}: describes generated data, but {described[size]} is given")
+            raise ConfigError(
+                f"{kernel}: {size}: cannot be combined with {described[size]}: it describes generated data"
+            )
     sizes = resolve(kernel, {name: value for name, value in params.items() if name not in given})
     data, shown = {}, {}
     for name, declared in inputs.items():
@@ -70,4 +72,4 @@ def settle(
             shown[name] = os.path.basename(what) if isinstance(what, str | os.PathLike) else str(data[name])
         except ConfigError as error:
             raise ConfigError(f"{kernel}: {name}: {error}") from None
-    return Settled({name: value for name, value in sizes.items() if name not in described}, data, shown)
+    return ResolvedParameters({name: value for name, value in sizes.items() if name not in described}, data, shown)

@@ -1,6 +1,6 @@
-"""Matrices, graphs and texts for kernels whose addresses depend on data: generated from a seed, or read.
+"""Generate or read matrices, graphs and texts for kernels whose addresses depend on data.
 
-What is generated is the same for the same sizes, everywhere.
+Generated data depend only on their sizes and the seed, not on the platform.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from rdmodel.errors import ConfigError
 from tracegen.kernel_library.registry import Position
 
 SEED = Position(0, below=1 << 31)
-"""Declares the parameter that says which of the generated inputs this is."""
+"""Declaration of the seed of generated data."""
 
 QUADRANTS = (0.57, 0.19, 0.19)
-"""How likely an edge falls into each of three quarters of a power-law graph's matrix, at every scale: Graph500's."""
+"""Probabilities of an edge for three quadrants of the matrix of a power-law graph, at every scale (Graph500)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sparse:
     """A sparse matrix in CSR form, or the directed graph that has it as its adjacency matrix.
 
-    Row i has entries ``rows[i]:rows[i + 1]`` of `columns`, ascending, and `values`; `width` is the number of
+    Row i has the entries ``rows[i]:rows[i + 1]`` of `columns` (ascending) and `values`. `width` is the number of
     columns.
     """
 
@@ -56,7 +56,7 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """A text: its `characters`, and where each line starts; one more start is the end."""
+    """A text: its `characters`, and the `starts` of its lines, followed by the end of the text."""
 
     characters: NDArray[np.uint8]
     starts: NDArray[np.int32]
@@ -65,11 +65,11 @@ class Text:
         return f"{len(self.starts) - 1} lines, {len(self.characters)} bytes"
 
 
-# ---- made
+# ---- generated
 
 
-def sparse(row: NDArray[Any], column: NDArray[Any], value: NDArray[Any], shape: tuple[int, int]) -> Sparse:
-    """Return a matrix from its entries; of several for the same place, the first one holds."""
+def build_sparse(row: NDArray[Any], column: NDArray[Any], value: NDArray[Any], shape: tuple[int, int]) -> Sparse:
+    """Build a matrix from its entries; the first of several entries at one place counts."""
     place, first = np.unique(row.astype(np.int64) * shape[1] + column, return_index=True)
     rows = np.searchsorted(place, np.arange(shape[0] + 1, dtype=np.int64) * shape[1])
     return _frozen(rows, place % shape[1], value[first], shape[1])
@@ -77,23 +77,23 @@ def sparse(row: NDArray[Any], column: NDArray[Any], value: NDArray[Any], shape: 
 
 @lru_cache(maxsize=4)
 def band_matrix(N: int, DEGREE: int, BAND: int, SEED: int) -> Sparse:
-    """Return an N x N matrix with rows of 1 to 2 DEGREE - 1 entries, at most BAND from the diagonal (0: anywhere).
+    """Generate an N x N matrix with rows of 1 to 2 DEGREE - 1 entries, at most BAND from the diagonal (0: anywhere).
 
-    Entries that fall on the same place are one, so narrow bands have fewer.
+    Entries at the same place are merged, so narrow bands have fewer.
     """
     draw = np.random.default_rng(SEED)
     row = np.repeat(np.arange(N), draw.integers(1, 2 * DEGREE, N))
     low = np.maximum(row - BAND, 0) if BAND else np.zeros_like(row)
     high = np.minimum(row + BAND + 1, N) if BAND else np.full_like(row, N)
-    return sparse(row, draw.integers(low, high), draw.uniform(-1, 1, len(row)), (N, N))
+    return build_sparse(row, draw.integers(low, high), draw.uniform(-1, 1, len(row)), (N, N))
 
 
 @lru_cache(maxsize=4)
 def power_law_graph(N: int, DEGREE: int, SEED: int) -> Sparse:
-    """Return an undirected R-MAT graph of N vertices, about DEGREE edges at each, with weights of 1 to 64.
+    """Generate an undirected R-MAT graph of N vertices with about DEGREE edges each, and weights of 1 to 64.
 
-    Every vertex but the first has an edge to an earlier one, so the graph is connected. What is left of the
-    N DEGREE / 2 edges follows a power law: few vertices have many, most have few. Vertices are shuffled.
+    Every vertex but the first has an edge to an earlier one, so the graph is connected. The rest of the N DEGREE / 2
+    edges follow a power law: few vertices have many, most have few. Vertices are shuffled.
     """
     draw = np.random.default_rng(SEED)
     later = np.arange(1, N)
@@ -104,14 +104,14 @@ def power_law_graph(N: int, DEGREE: int, SEED: int) -> Sparse:
 
 @lru_cache(maxsize=4)
 def scattered_graph(N: int, DEGREE: int, SEED: int) -> Sparse:
-    """Return an R-MAT graph as `power_law_graph` does, without the edges that connect it: it has many parts."""
+    """Generate a graph as `power_law_graph` does, without the connecting edges, so that it has many components."""
     draw = np.random.default_rng(SEED)
     here, there = _recursive_edges(draw, N, N * DEGREE // 2)
     return _undirected(draw.permutation(N), here, there, draw)
 
 
 def _recursive_edges(draw: np.random.Generator, vertices: int, edges: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the ends of R-MAT edges: a quarter of the matrix is chosen, a quarter of that, and so on."""
+    """Return both ends of R-MAT edges, whose places result from choosing quadrants of the matrix recursively."""
     scale = max(1, int(vertices - 1).bit_length())
     here, there = np.zeros(edges, np.int64), np.zeros(edges, np.int64)
     for _ in range(scale):
@@ -121,24 +121,24 @@ def _recursive_edges(draw: np.random.Generator, vertices: int, edges: int) -> tu
 
 
 def _undirected(order: NDArray[Any], here: NDArray[Any], there: NDArray[Any], draw: np.random.Generator) -> Sparse:
-    """Return the graph of both directions of the edges, renamed by `order`; no vertex has an edge to itself."""
+    """Return the graph with both directions of the edges, renamed by `order`, without loops at a vertex."""
     here, there = order[here][here != there], order[there][here != there]
     weight = draw.integers(1, 65, len(here))
-    one = sparse(np.minimum(here, there), np.maximum(here, there), weight, (len(order), len(order)))
-    row, column = np.concatenate([one.sources, one.columns]), np.concatenate([one.columns, one.sources])
-    return sparse(row, column, np.concatenate([one.values, one.values]), (len(order), len(order)))
+    edges = build_sparse(np.minimum(here, there), np.maximum(here, there), weight, (len(order), len(order)))
+    row, column = np.concatenate([edges.sources, edges.columns]), np.concatenate([edges.columns, edges.sources])
+    return build_sparse(row, column, np.concatenate([edges.values, edges.values]), (len(order), len(order)))
 
 
 @lru_cache(maxsize=4)
 def prose(N: int, WORDS: int, SEED: int) -> Text:
-    """Return N lines of 1 to 2 WORDS - 1 words each; the r-th most frequent word is as likely as 1 / r."""
+    """Generate N lines of 1 to 2 WORDS - 1 words; the r-th most frequent word has a share in proportion to 1 / r."""
     draw = np.random.default_rng(SEED)
     return lines_of(b"".join(b" ".join(line) + b"\n" for line in _lines(draw, N, WORDS)))
 
 
 @lru_cache(maxsize=4)
 def pages(N: int, WORDS: int, SEED: int) -> Text:
-    """Return N lines of HTML: as `prose`, with a link around about one word in eight."""
+    """Generate N lines of HTML as `prose`, with a link around about one word in eight."""
     draw = np.random.default_rng(SEED)
     lines = []
     for line in _lines(draw, N, WORDS):
@@ -158,7 +158,7 @@ def _lines(draw: np.random.Generator, lines: int, words: int) -> list[list[bytes
 
 
 def lines_of(characters: bytes) -> Text:
-    """Return a text with its lines; the last one need not end."""
+    """Split a text into lines; the last one may lack a line break."""
     data = np.frombuffer(characters, dtype=np.uint8)
     starts = np.concatenate([[0], np.flatnonzero(data == ord("\n")) + 1])
     if starts[-1] != len(data):
@@ -170,8 +170,8 @@ def lines_of(characters: bytes) -> Text:
 
 
 def read_matrix(given: Any) -> Sparse:
-    """Return a matrix from a Matrix Market file, a ``scipy.sparse`` matrix or a `Sparse`; raises `ConfigError`."""
-    import scipy.io  # costs more than everything else here, and is seldom needed
+    """Read a matrix from a Matrix Market file, a ``scipy.sparse`` matrix or a `Sparse`; raises `ConfigError`."""
+    import scipy.io  # slow to import and rarely needed
     import scipy.sparse
 
     if isinstance(given, str | os.PathLike):
@@ -179,20 +179,20 @@ def read_matrix(given: Any) -> Sparse:
         given = given if scipy.sparse.issparse(given) else scipy.sparse.coo_array(given)
     matrix = given if isinstance(given, Sparse) else _from_scipy(given, scipy.sparse)
     if not len(matrix.columns):
-        raise ConfigError("the matrix has no entries")
+        raise ConfigError("a matrix must have at least one entry")
     return matrix
 
 
 def _matrix_market(path: str, read: Callable[[str], Any]) -> Any:
-    """Return what `read` makes of a file; raise `ConfigError` with the line of a mistake, if `read` knows it."""
+    """Read a file with `read`; raise `ConfigError` with the line of a mistake, if `read` reports it."""
     try:
-        with open(path, "rb"):  # `read` would look for other endings, and says less
+        with open(path, "rb"):  # `read` would try other endings, and gives a poorer message
             pass
         return read(path)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except MemoryError:
-        raise ConfigError(f"{path}: a matrix of the size that it gives does not fit in memory") from None
+        raise ConfigError(f"{path}: a matrix of the declared size does not fit in memory") from None
     except (ValueError, OverflowError, TypeError, EOFError, zlib.error) as error:
         found = re.fullmatch(r"Line (\d+): (.*)", str(error))
         line, what = (f":{found[1]}", found[2]) if found else ("", str(error))
@@ -215,7 +215,7 @@ def _from_scipy(given: Any, module: Any) -> Sparse:
 
 
 def read_graph(given: Any) -> Sparse:
-    """Return a directed graph from its adjacency matrix, which is read as `read_matrix` does."""
+    """Read a directed graph from its adjacency matrix, as `read_matrix` does."""
     matrix = read_matrix(given)
     if matrix.height != matrix.width:
         raise ConfigError(f"the adjacency matrix of a graph must be square, not {matrix.height}x{matrix.width}")
@@ -223,19 +223,19 @@ def read_graph(given: Any) -> Sparse:
 
 
 def read_undirected(given: Any) -> Sparse:
-    """Return a graph as `read_graph` does, with both directions of every edge and no edge from a vertex to itself."""
+    """Read a graph as `read_graph` does, with both directions of every edge and without loops at a vertex."""
     graph = read_graph(given)
     here, there = graph.sources, graph.columns
     proper = here != there
     if not proper.any():
-        raise ConfigError("the graph has no edge between two vertices")
+        raise ConfigError("a graph must have an edge between two vertices")
     here, there = here[proper], there[proper]
     row, column = np.concatenate([here, there]), np.concatenate([there, here])
-    return sparse(row, column, np.tile(graph.values[proper], 2), (graph.height, graph.height))
+    return build_sparse(row, column, np.tile(graph.values[proper], 2), (graph.height, graph.height))
 
 
 def read_weighted(given: Any) -> Sparse:
-    """Return a graph as `read_graph` does, whose entries are weights: positive whole numbers."""
+    """Read a graph as `read_graph` does, with positive whole numbers as weights."""
     graph = read_graph(given)
     weights = graph.values
     if not ((weights > 0) & (weights == np.floor(weights)) & (weights < 1 << 20)).all():
@@ -244,7 +244,7 @@ def read_weighted(given: Any) -> Sparse:
 
 
 def read_text(given: Any) -> Text:
-    """Return a text from a file, or from its bytes; raises `ConfigError`."""
+    """Read a text from a file, or from bytes; raises `ConfigError`."""
     if isinstance(given, str | os.PathLike):
         try:
             given = Path(given).read_bytes()
@@ -258,7 +258,7 @@ def read_text(given: Any) -> Text:
 
 
 def _frozen(rows: Any, columns: Any, values: Any, width: int) -> Sparse:
-    """Return a matrix whose arrays nobody changes, since it may be shared."""
+    """Return a matrix with read-only arrays, because it may be shared."""
     matrix = Sparse(np.array(rows, np.int32), np.array(columns, np.int32), np.array(values, np.float32), width)
     for array in (matrix.rows, matrix.columns, matrix.values):
         array.flags.writeable = False

@@ -1,6 +1,6 @@
-"""Labels of a graph's vertices, one launch of many: connected components and colouring.
+"""Label the vertices of a graph: one launch of connected components or of graph colouring.
 
-As in `traversal`, each launch starts from what the launches before it leave, and every thread reads that.
+As in `traversal`, a launch starts from the results of earlier launches, and all its threads read these.
 """
 
 from __future__ import annotations
@@ -16,34 +16,33 @@ from tracegen.kernel_library.control import after
 from tracegen.kernel_library.data import Input
 from tracegen.kernel_library.inputs import SEED, Sparse, power_law_graph, read_graph, read_undirected, scattered_graph
 from tracegen.kernel_library.registry import Benchmark, Position
+from tracegen.kernel_library.traversal import MAX_ROUNDS
 from tracegen.simt.kernel_trace import Array, Block
 
-MOST = 1 << 31
-"""More rounds than any launch is of."""
-
-_SIZES: dict[str, int | Position] = {"N": 16384, "DEGREE": 8, "SEED": SEED}
+_GRAPH_SIZES: dict[str, int | Position] = {"N": 16384, "DEGREE": 8, "SEED": SEED}
+"""Sizes of generated graphs."""
 
 
 # ---- connected components: hooking (a thread per edge) and pointer jumping (a thread per vertex), in turn
 
 
 def hook(graph: Sparse, parent: NDArray[Any]) -> NDArray[Any]:
-    """Return the parents after the higher of two trees that an edge connects was hung under the lower."""
-    one, other = parent[graph.sources], parent[graph.columns]
+    """Return the parents after hooking: of two trees that an edge connects, the higher goes below the lower."""
+    left, right = parent[graph.sources], parent[graph.columns]
     hooked = parent.copy()
-    np.minimum.at(hooked, np.maximum(one, other), np.minimum(one, other))
+    np.minimum.at(hooked, np.maximum(left, right), np.minimum(left, right))
     return hooked
 
 
 def jump(parent: NDArray[Any]) -> NDArray[Any]:
-    """Return the root of every vertex's tree."""
+    """Return the root of the tree of every vertex."""
     while not np.array_equal(parent, parent[parent]):
         parent = parent[parent]
     return parent
 
 
-def parents(graph: Sparse, rounds: int = MOST) -> NDArray[Any]:
-    """Return the root of every vertex after so many rounds of hooking and jumping."""
+def parents(graph: Sparse, rounds: int = MAX_ROUNDS) -> NDArray[Any]:
+    """Return the root of every vertex after `rounds` rounds of hooking and jumping."""
     parent = np.arange(graph.height, dtype=np.int32)
     for _ in range(rounds):
         before, parent = parent, jump(hook(graph, parent))
@@ -52,16 +51,16 @@ def parents(graph: Sparse, rounds: int = MOST) -> NDArray[Any]:
     return parent
 
 
-def _edges(graph: Sparse, parent: NDArray[Any]) -> dict[str, Any]:
+def _component_arrays(graph: Sparse, parent: NDArray[Any]) -> dict[str, Any]:
     return {"sources": graph.sources, "targets": graph.columns, "parent": parent}
 
 
 def _components(state: Callable[..., NDArray[Any]]) -> Benchmark:
-    """Return the benchmark whose kernel starts with `state` of the parents of a round."""
+    """Return a benchmark whose kernel starts from ``state(graph, parents)`` of a round."""
     return Benchmark(
         "cc",
-        {**_SIZES, "ROUND": Position(0, below=MOST)},
-        lambda graph, ROUND: _edges(graph, state(graph, parents(graph, ROUND))),
+        {**_GRAPH_SIZES, "ROUND": Position(0, below=MAX_ROUNDS)},
+        lambda graph, ROUND: _component_arrays(graph, state(graph, parents(graph, ROUND))),
         inputs={"graph": Input(scattered_graph, read_graph)},
     )
 
@@ -101,11 +100,12 @@ def cc_2(k: Block, parent: Array) -> None:
             at, above = above, np.where(above != at, higher, above)
 
 
-# ---- colouring (Jones and Plassmann): a vertex of higher priority than all neighbours without a colour gets the next
+# ---- colouring (Jones and Plassmann): the next colour goes to vertices with a higher priority than all uncoloured
+# neighbours
 
 
 def colours(graph: Sparse, rounds: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return every vertex's colour after so many rounds, -1 if none, and the `highest` that the last one left."""
+    """Return the colour of every vertex after `rounds` rounds (-1: none), and the array `highest` of the last round."""
     order = priorities(graph)
     colour, best = np.full(graph.height, -1, np.int32), np.full(graph.height, -1, np.int32)
     for at in range(rounds):
@@ -118,7 +118,7 @@ def colours(graph: Sparse, rounds: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def highest(graph: Sparse, colour: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:
-    """Return the highest priority among neighbours without a colour, for vertices without; `before` for others."""
+    """Return the highest priority of uncoloured neighbours for uncoloured vertices; `before` for other vertices."""
     unset = (colour[graph.sources] < 0) & (colour[graph.columns] < 0)
     best = np.full(graph.height, -1, np.int32)
     np.maximum.at(best, graph.sources[unset], priorities(graph)[graph.columns[unset]])
@@ -126,11 +126,11 @@ def highest(graph: Sparse, colour: NDArray[Any], before: NDArray[Any]) -> NDArra
 
 
 def priorities(graph: Sparse) -> NDArray[np.int32]:
-    """Return the priorities of the vertices, all different."""
+    """Return distinct priorities of the vertices."""
     return np.random.default_rng(graph.height).permutation(graph.height).astype(np.int32)
 
 
-def _unfinished(graph: Sparse, ROUND: int) -> dict[str, Any]:
+def _colouring_arrays(graph: Sparse, ROUND: int) -> dict[str, Any]:
     colour, best = colours(graph, ROUND)
     return {
         "rows": graph.rows,
@@ -144,8 +144,8 @@ def _unfinished(graph: Sparse, ROUND: int) -> dict[str, Any]:
 
 color = Benchmark(
     "color",
-    {**_SIZES, "ROUND": Position(0, below=MOST)},
-    _unfinished,
+    {**_GRAPH_SIZES, "ROUND": Position(0, below=MAX_ROUNDS)},
+    _colouring_arrays,
     inputs={"graph": Input(power_law_graph, read_undirected)},
 )
 
@@ -154,7 +154,7 @@ color = Benchmark(
     "1",
     threads=lambda graph: (graph.height,),
     block=(256,),
-    result=lambda graph, ROUND: {"highest": _unfinished(graph, ROUND)["highest"]},
+    result=lambda graph, ROUND: {"highest": _colouring_arrays(graph, ROUND)["highest"]},
 )
 def color_1(k: Block, rows: Array, columns: Array, priority: Array, colour: Array, highest: Array) -> None:
     """Colouring, neighbours: colour[v]; if none, per edge: columns[e], colour[w], priority[w]; -> highest[v]."""
@@ -163,7 +163,7 @@ def color_1(k: Block, rows: Array, columns: Array, priority: Array, colour: Arra
         first, last = k.load(rows, v), k.load(rows, v + 1)
         unset: Any = False
         for e in k.range(first, last):
-            w = k.load(columns, after(unset, e))  # not after the priority, which stays in a register
+            w = k.load(columns, after(unset, e))  # does not wait for the priority, which stays in a register
             unset = k.load(colour, w) < 0
             with k.where(unset):
                 k.load(priority, w)

@@ -1,7 +1,7 @@
-"""The map phases of MapReduce on a GPU (He et al., PACT 2008): inverted index, word count, similarity score.
+"""Declare map phases of MapReduce on a GPU (He et al., PACT 2008): inverted index, word count, similarity score.
 
-A thread has a line of text. A first kernel counts what the line holds; a second, which knows from the sums of the
-counts where its results go, reads the line again and emits them. Texts are read a byte at a time.
+Each thread processes a line of text, byte by byte. A first kernel counts the words or links of the line. A second
+kernel reads the line again and stores them at places that follow from the sums of the counts.
 """
 
 from __future__ import annotations
@@ -13,50 +13,50 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.kernel_library.control import taken
+from tracegen.kernel_library.control import branch_on
 from tracegen.kernel_library.data import Input
 from tracegen.kernel_library.inputs import SEED, Text, pages, prose, read_text
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.simt.kernel_trace import Array, Block
 
-MARK = b'href="'
-"""What a link begins with; it ends with the next quotation mark of its line."""
+LINK_MARK = b'href="'
+"""Start of a link, which ends with the next quotation mark of its line."""
 
-_EXPECTED = np.frombuffer(MARK + b'"', dtype=np.uint8).astype(np.int64)
+_LINK_CHARACTERS = np.frombuffer(LINK_MARK + b'"', dtype=np.uint8).astype(np.int64)
 
 Lanes = NDArray[Any]
 Finder = Callable[[Lanes, Lanes, Lanes], tuple[Lanes, Lanes, Lanes]]
-"""From a state, a length and a character: whether it is part of something, whether that ends before it, the state."""
+"""Map (state, length, character) to (character is part of a match, a match ends before it, next state)."""
 
 Emit = Callable[[Lanes, Lanes, Lanes], None]
-"""Stores what was found, its hash and length, as the so-manieth of its line."""
+"""Store a match: its number in the line, its hash and its length."""
 
 
-# ---- what is found
+# ---- matches: words and links
 
 
 def word(state: Lanes, length: Lanes, character: Lanes) -> tuple[Lanes, Lanes, Lanes]:
-    """Find words: as many letters as stand together."""
+    """Match words: consecutive letters."""
     folded = character | 32
     inside = (folded >= ord("a")) & (folded <= ord("z"))
     return inside, ~inside & (length > 0), state
 
 
 def link(state: Lanes, length: Lanes, character: Lanes) -> tuple[Lanes, Lanes, Lanes]:
-    """Find links; the state is how much of `MARK` has been read."""
-    linked = state == len(MARK)
+    """Match links; the state is the number of characters of `LINK_MARK` that have been read."""
+    linked = state == len(LINK_MARK)
     ends = linked & (character == ord('"'))
-    begun = np.where(character == _EXPECTED[state], state + 1, np.where(character == MARK[0], 1, 0))
+    begun = np.where(character == _LINK_CHARACTERS[state], state + 1, np.where(character == LINK_MARK[0], 1, 0))
     return linked & ~ends, ends, np.where(linked, np.where(ends, 0, state), begun)
 
 
 def scan(k: Block, text: Array, starts: Array, find: Finder, emit: Emit) -> Any:
-    """Read the line of every thread character by character; return how much was found in it."""
+    """Read the line of every thread character by character; return the number of its matches."""
     first, last = k.load(starts, k.x), k.load(starts, k.x + 1)
     state, length, hashed, found = np.zeros((4, *k.x.settled().shape), np.int64)
     for p in k.range(first, last):
         active = (p < last).settled()
-        character = taken(k, k.load(text, p)).settled()
+        character = branch_on(k, k.load(text, p)).settled()
         inside, ends, after = find(state, length, character)
         with k.where(ends):
             emit(found, hashed, length)
@@ -72,20 +72,20 @@ def scan(k: Block, text: Array, starts: Array, find: Finder, emit: Emit) -> Any:
     return found
 
 
-# ---- the same, by NumPy for the whole text
+# ---- the same for the whole text, with NumPy
 
 
-def words_of(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return where words start, and their lengths; a word does not go on in the next line, which starts after it."""
+def find_words(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the starts and lengths of all words; a word does not continue in the next line."""
     folded = text.characters | 32
     letter = np.concatenate([[False], (folded >= ord("a")) & (folded <= ord("z")), [False]])
     starts, ends = (np.flatnonzero(change) for change in (letter[1:] & ~letter[:-1], letter[:-1] & ~letter[1:]))
     return starts, ends - starts
 
 
-def links_of(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return where links start, and their lengths."""
-    spans = [m.span(1) for m in re.finditer(re.escape(MARK) + rb'([^"\n]*)"', text.characters.tobytes())]
+def find_links(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the starts and lengths of all links."""
+    spans = [m.span(1) for m in re.finditer(re.escape(LINK_MARK) + rb'([^"\n]*)"', text.characters.tobytes())]
     starts, ends = np.array(spans, np.int64).reshape(-1, 2).T
     return starts, ends - starts
 
@@ -99,8 +99,8 @@ def _hashes(characters: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any
 
 
 def _mapped(text: Text, kind: Finder) -> dict[str, NDArray[Any]]:
-    """Return what both kernels leave, and where the results of each line go."""
-    starts, lengths = words_of(text) if kind is word else links_of(text)
+    """Return the results of both kernels, and the place of the results of each line."""
+    starts, lengths = find_words(text) if kind is word else find_links(text)
     line = np.searchsorted(text.starts, starts, side="right") - 1
     counts = np.bincount(line, minlength=len(text.starts) - 1).astype(np.int32)
     return {
@@ -169,7 +169,7 @@ def iix_map(
 
 
 def count(k: Block, text: Array, starts: Array, counts: Array, find: Finder) -> None:
-    """Count what is found in the line of every thread, and store that."""
+    """Count the matches in the line of every thread, and store the counts."""
     with k.where(k.x < counts.elements):
         scan(k, text, starts, find, lambda *found: None)
         k.store(counts, k.x)
@@ -209,12 +209,12 @@ def wc_map(k: Block, text: Array, starts: Array, first: Array, hashes: Array, le
 
 
 def features(N: int, M: int, SEED: int) -> NDArray[np.float32]:
-    """Return N vectors of M features, none of them zero."""
+    """Generate N vectors of M features, none of which is zero."""
     return np.random.default_rng(SEED).uniform(0.1, 1, (N, M)).astype(np.float32)
 
 
 def pairs(N: int) -> NDArray[np.int32]:
-    """Return every pair of N, the lower one first."""
+    """Return all pairs of N numbers, the lower one first."""
     return np.stack(np.triu_indices(N, 1), axis=1).astype(np.int32)
 
 

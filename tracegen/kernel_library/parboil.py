@@ -1,4 +1,4 @@
-"""Kernels with the access structure of Parboil (Stratton et al., IMPACT-12-01): what compiled code loads and stores."""
+"""Declare kernels with the accesses of compiled Parboil code (Stratton et al., IMPACT-12-01)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ stencil3d = Benchmark(
 def stencil3d_1(k: Block, A0: Array, Anext: Array) -> None:
     """7-point stencil, interior: A0 at z+1, z-1, y+1, y-1, x+1, x-1 and [z,y,x] -> Anext[z,y,x].
 
-    The naive form: a block has the threads of one row, of which the first has nothing to do, and the grid one block
-    for each row and plane of the interior.
+    The naive form: a block has the threads of one row, the first of which is idle, and the grid has one block for each
+    row and plane of the interior.
     """
     x, y, z = k.thread_x, k.block_x + 1, k.block_y + 1
     with k.where(x > 0):

@@ -1,9 +1,8 @@
-"""The 30 kernels of PolyBench/GPU (Grauer-Gray et al., InPar 2012): what compiled code loads and stores.
+"""Declare the 30 kernels of PolyBench/GPU with the accesses of compiled code (Grauer-Gray et al., InPar 2012).
 
-float32, row-major. An accumulator in memory is stored in every iteration and loaded once, since the compiler
-forwards the stored value, except where another array may alias the reload. Arrays lie in memory in the order
-in which the kernels of a benchmark name them first. In the docstrings, loads stand before ``->`` and stores
-after it.
+Data are float32 and row-major. An accumulator in memory is stored in every iteration but loaded only once, because the
+compiler forwards the stored value, unless another array may alias it. Arrays lie in memory in the order in which the
+kernels of a benchmark first name them. In descriptions, loads stand before ``->`` and stores after it.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def conv3d_1(k: Block, A: Array, B: Array, NI: int, NJ: int, NK: int, I: int) ->
 
 
 def multiply(k: Block, A: Array, B: Array, C: Array) -> None:
-    """Product A B: -> C[i,j]; for each n: A[i,n], B[n,j] -> C[i,j]."""
+    """Multiply A by B: -> C[i,j]; for each n: A[i,n], B[n,j] -> C[i,j]."""
     i, j = k.y, k.x
     with k.where((i < C.shape[0]) & (j < C.shape[1])):
         k.store(C, i, j)
@@ -193,6 +192,7 @@ def bicg_2(k: Block, A: Array, p: Array, q: Array, NX: int, NY: int) -> None:
 
 
 PAD = Position(0, below=2)
+"""Declaration of the rows or columns of padding before the data."""
 
 corr = Benchmark(
     "corr",
@@ -223,8 +223,7 @@ def column_mean(k: Block, mean: Array, data: Array, M: int, N: int, PAD: int) ->
 def corr_std(k: Block, mean: Array, std: Array, data: Array, M: int, N: int, PAD: int) -> None:
     """Standard deviations: -> std[j]; for i<N: data[i,j], mean[j] -> std[j]; -> std[j]; -> std[j].
 
-    The source has one more store where the deviation is almost 0; data are not known, so it is taken not to
-    happen.
+    The source has one more store for a deviation of almost 0. Data are unknown, so it is assumed not to happen.
     """
     j = k.x + PAD
     with k.where(j < M + PAD):
@@ -250,7 +249,7 @@ def corr_reduce(k: Block, mean: Array, std: Array, data: Array, M: int, N: int, 
 
 
 def correlate(k: Block, data: Array, symmat: Array, j1: Any, first: int, PAD: int) -> None:
-    """Products of column `j1` with the columns from j1 + `first` on, into both triangles of `symmat`."""
+    """Multiply column `j1` by the columns from j1 + `first` on, and store to both triangles of `symmat`."""
     rows, columns = data.shape
     for j2 in k.range(j1 + first, columns):
         k.store(symmat, j1, j2)
@@ -278,8 +277,7 @@ def corr_corr(k: Block, data: Array, symmat: Array, M: int, PAD: int) -> None:
 def covar_reduce(k: Block, mean: Array, data: Array, M: int, N: int, PAD: int) -> None:
     """Centre: data[i,j], mean[j] -> data[i,j].
 
-    The suite divides both sizes by the block's width, so that with 32x8 blocks a quarter of the rows is
-    covered.
+    The suite divides both sizes by the width of the block, so blocks of 32x8 cover a quarter of the rows.
     """
     i, j = k.y + PAD, k.x + PAD
     with k.where((i < N + PAD) & (j < M + PAD)):
@@ -296,13 +294,13 @@ def covar_covar(k: Block, data: Array, symmat: Array, M: int, PAD: int) -> None:
         correlate(k, data, symmat, j1, 0, PAD)
 
 
-STEPS = 500
-"""Time steps of fdtd2d: the length of its source array."""
+FDTD_STEPS = 500
+"""Time steps of fdtd2d, the length of its source array."""
 
 fdtd2d = Benchmark(
     "fdtd2d",
-    {"NX": 2048, "NY": 2048, "T": Position(0, below=STEPS), "PAD": PAD},
-    lambda NX, NY, PAD: {"fict": STEPS, "ey": (NX + PAD, NY), "hz": (NX, NY), "ex": (NX, NY + PAD)},
+    {"NX": 2048, "NY": 2048, "T": Position(0, below=FDTD_STEPS), "PAD": PAD},
+    lambda NX, NY, PAD: {"fict": FDTD_STEPS, "ey": (NX + PAD, NY), "hz": (NX, NY), "ex": (NX, NY + PAD)},
 )
 
 
@@ -336,7 +334,7 @@ def fdtd2d_2(k: Block, ex: Array, hz: Array, NX: int, NY: int) -> None:
 def fdtd2d_3(k: Block, ex: Array, ey: Array, hz: Array, NX: int, NY: int, PAD: int) -> None:
     """Magnetic field, interior: hz[i,j], ex[i,j+1], ex[i,j], ey[i+1,j], ey[i,j] -> hz[i,j].
 
-    With ``PAD=1`` the border is there to be read, and all of `hz` is computed.
+    With ``PAD=1`` the arrays have a border, and all of `hz` is computed.
     """
     i, j = k.y, k.x
     with k.where((i < NX - 1 + PAD) & (j < NY - 1 + PAD)):

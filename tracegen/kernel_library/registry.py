@@ -1,4 +1,4 @@
-"""Kernels by name: how one is declared, looked up and turned into a trace."""
+"""Declare kernels, look them up by name, and trace them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.trace import Launch
 from tracegen.arrays import BASE, allocate
 from tracegen.generated import GeneratedTrace
-from tracegen.kernel_library.data import Input, settle
+from tracegen.kernel_library.data import Input, resolve_parameters
 from tracegen.kernel_library.suites import TILED
-from tracegen.kernel_library.tiled import TiledSpec, tiled
-from tracegen.simt.kernel_trace import MAX_BLOCK, Kernel, KernelTrace, shape
+from tracegen.kernel_library.tiled import TiledSpec, tiled_spec
+from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, KernelFunction, KernelTrace, shape
 
 REGISTRY: dict[str, KernelSpec] = {}
-"""Every kernel that was declared, by name; those of `TILED` are none of them."""
+"""Declared kernels by name, without the loop nests of `TILED`."""
 
 
 Shape = tuple[int, ...]
-"""Threads of a block in x, y and z; what is left out is 1."""
+"""Threads of a block in x, y and z; omitted dimensions are 1."""
 
 Extent = int | str | Callable[..., int]
 """A number, the name of a size, or a function of sizes."""
@@ -32,43 +32,43 @@ Extent = int | str | Callable[..., int]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A parameter with an end, mostly which of many launches this is: from `least` on, and `below` an extent."""
+    """A size with bounds, `least` to `below` - 1; most select one launch of many."""
 
     default: int
     below: Extent
     least: int = 0
 
     def complaint(self, value: int, sizes: Mapping[str, int]) -> str:
-        """Return what is wrong with a value, or nothing."""
+        """Return an error text for a value, empty if it is valid."""
         below = _extent(self.below, sizes)
         if self.least <= value < below:
             return ""
-        return f"must be {self.least} to {below - 1}" if below > self.least else "these sizes leave no value for it"
+        return f"must be {self.least} to {below - 1}" if below > self.least else "these sizes allow no value"
 
 
 @dataclass(frozen=True, slots=True)
 class Multiple:
-    """A size that tiles divide: a whole multiple `of` an extent."""
+    """A size that is a multiple `of` an extent, because tiles divide it."""
 
     default: int
     of: Extent
 
     def complaint(self, value: int, sizes: Mapping[str, int]) -> str:
-        """Return what is wrong with a value, or nothing."""
+        """Return an error text for a value, empty if it is valid."""
         of = _extent(self.of, sizes)
         return f"must be a multiple of {of}" if value % of else ""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """What there is to know about a kernel: its name, what it does in a line, default sizes and block."""
+    """Specification of a named kernel: name, description in one line, default sizes and block."""
 
     name: str
     description: str
     sizes: Mapping[str, int]
     block: tuple[int, int, int]
     benchmark: Benchmark = field(repr=False, compare=False)
-    function: Kernel = field(repr=False, compare=False)
+    function: KernelFunction = field(repr=False, compare=False)
     grid: Callable[..., tuple[int, int, int]] = field(repr=False, compare=False)
     shape: Shape | Callable[..., Shape] = field(repr=False, compare=False)
     fixed: bool = field(repr=False, compare=False)
@@ -77,19 +77,21 @@ class KernelSpec:
 
     @property
     def inputs(self) -> Sequence[str]:
-        """The names of the data that can be handed in; unless they are, they are generated from sizes."""
+        """Names of the input data that a caller may pass; otherwise they are generated from sizes."""
         return list(self.benchmark.inputs)
 
     def trace(
         self, *, block: Sequence[int] | None, blocks: Sequence[int] | None, base: int | None, **params: Any
     ) -> KernelTrace:
-        """Return the kernel's trace; see `tracegen.kernel`."""
-        settled = settle(self.name, self.benchmark.inputs, self.benchmark.resolve, params)
-        sizes = settled.known
-        usual = shape("block", _of(self.shape, sizes), limit=MAX_BLOCK)
-        threads = usual if block is None else shape("block", block, limit=MAX_BLOCK)
+        """Trace the kernel; see `tracegen.kernel`."""
+        resolved = resolve_parameters(self.name, self.benchmark.inputs, self.benchmark.resolve, params)
+        sizes = resolved.known
+        usual = shape("block", _evaluate(self.shape, sizes), limit=MAX_BLOCK_THREADS)
+        threads = usual if block is None else shape("block", block, limit=MAX_BLOCK_THREADS)
         if self.fixed and threads != usual:
-            raise LaunchError(f"{self.name}: block={threads}: the kernel is written for blocks of {usual}")
+            raise LaunchError(
+                f"{self.name}: block={threads}: must be {usual}, the only block that the kernel works with"
+            )
         launch = Launch(
             kernel=self.name,
             grid=self.grid(threads, sizes),
@@ -98,30 +100,30 @@ class KernelSpec:
         )
         declared = _call(self.benchmark.arrays, sizes)
         arrays = allocate(declared, base=BASE if base is None else base, threads=launch.threads)
-        params = {**settled.sizes, **settled.shown}
+        params = {**resolved.sizes, **resolved.shown}
         return KernelTrace(self.function, launch, arrays, params, blocks=blocks, ahead=True)
 
     def result(self, **params: Any) -> dict[str, NDArray[Any]]:
-        """Return what the kernel leaves in arrays that it writes, by name, computed by NumPy for all threads.
+        """Compute with NumPy the arrays that the kernel writes, by name.
 
-        `params` as for `tracegen.kernel`. Raises `ConfigError` for a kernel that does not compute anything.
+        `params` are as in `tracegen.kernel`. Raises `ConfigError` for a kernel without a computed result.
         """
         if self.answer is None:
-            raise ConfigError(f"{self.name}: says what it accesses, not what it computes")
-        settled = settle(self.name, self.benchmark.inputs, self.benchmark.resolve, params)
-        return dict(_call(self.answer, settled.known))
+            raise ConfigError(f"{self.name}: has no computed result, only a trace")
+        resolved = resolve_parameters(self.name, self.benchmark.inputs, self.benchmark.resolve, params)
+        return dict(_call(self.answer, resolved.known))
 
 
 Size = int | Position | Multiple
-"""How a size is declared: its default, or that and what it may be."""
+"""Declaration of a size: its default, or its default and the values allowed."""
 
 
 class Benchmark:
-    """Kernels that share sizes and arrays.
+    """A benchmark: kernels that share sizes and arrays.
 
-    `sizes` maps the names of the source's macros to their defaults; `arrays` is a function of some of them
-    that returns the arrays in the order in which they lie in memory. `inputs` are data by name, for kernels that
-    depend on more than sizes: every function of sizes may name them too.
+    `sizes` maps the names of macros in the source to their defaults. `arrays` is a function of sizes that returns the
+    arrays in the order of their addresses. `inputs` declares input data by name, for kernels that depend on data: every
+    function of sizes may take them as parameters too.
     """
 
     def __init__(
@@ -147,14 +149,28 @@ class Benchmark:
         fixed: bool = False,
         shared_memory: Extent = 0,
         result: Callable[..., Mapping[str, NDArray[Any]]] | None = None,
-    ) -> Callable[[Kernel], Kernel]:
-        """Declare the decorated function as kernel `which` of the benchmark.
+    ) -> Callable[[KernelFunction], KernelFunction]:
+        """Declare the decorated function as the kernel `which` of the benchmark.
 
-        `threads` gives the (x, y, z) range of threads for the sizes that it names. The block is 256x1 for one
-        dimension and 32x8 for more, or `block`, a shape or a function of sizes; `fixed` says that the code works
-        with no other. The grid is as many blocks as cover the threads, or ``grid(block, ...)``. A block takes
-        `shared_memory` bytes, which may depend on sizes and `block`. `result` computes what `KernelSpec.result`
-        returns. The first line of the function's docstring describes the kernel.
+        The first line of its docstring is the description of the kernel. Functions of sizes name the sizes that they
+        need as parameters.
+
+        Parameters
+        ----------
+        which
+            Name of the kernel after the dot; empty for the only kernel of a benchmark.
+        threads
+            Function of sizes: the range of threads in x, y and z.
+        grid
+            Function of `block` and sizes: the grid (None: as many blocks as cover the threads).
+        block
+            Shape of a block, or a function of sizes (None: 256x1 for one dimension of threads, else 32x8).
+        fixed
+            Whether the kernel works with no other block.
+        shared_memory
+            Bytes of shared memory per block: a number, a size, or a function of sizes and `block`.
+        result
+            Function of sizes and inputs: the arrays that `KernelSpec.result` returns.
         """
         defaults = {name: _default(declared) for name, declared in self.sizes.items()}
         usual = block or ((256, 1, 1) if len(_call(threads, defaults)) == 1 else (32, 8, 1))
@@ -165,13 +181,13 @@ class Benchmark:
             x, y, z = (*_call(threads, sizes), 1, 1)[:3]
             return -(-x // block[0]), -(-y // block[1]), -(-z // block[2])
 
-        def declare(function: Kernel) -> Kernel:
+        def declare(function: KernelFunction) -> KernelFunction:
             name = f"{self.name}.{which}" if which else self.name
             REGISTRY[name] = KernelSpec(
                 name=name,
                 description=(inspect.getdoc(function) or "").partition("\n")[0],
                 sizes=defaults,
-                block=shape("block", _of(usual, defaults)),
+                block=shape("block", _evaluate(usual, defaults)),
                 benchmark=self,
                 function=function,
                 grid=covering,
@@ -185,14 +201,14 @@ class Benchmark:
         return declare
 
     def resolve(self, kernel: str, params: Mapping[str, Any]) -> dict[str, int]:
-        """Return all sizes, defaults filled in; raises `ConfigError` for an unknown or impossible one."""
+        """Return all sizes, with defaults; raises `ConfigError` for an unknown or invalid size."""
         for name in params:
             if name not in self.sizes:
                 raise ConfigError(unknown(f"size of {kernel}", name, [*self.sizes, *self.inputs]))
         sizes = {
             name: _whole(kernel, name, params.get(name, _default(declared))) for name, declared in self.sizes.items()
         }
-        for name, declared in self.sizes.items():  # first of all, since the ends of the others are made of them
+        for name, declared in self.sizes.items():  # checked first: the bounds of other sizes depend on them
             if not isinstance(declared, Position) and sizes[name] < 1:
                 raise ConfigError(f"{kernel}: {name}={sizes[name]}: must be at least 1")
         for name, declared in self.sizes.items():
@@ -210,13 +226,39 @@ def kernel(
     base: int | None = None,
     **params: Any,
 ) -> GeneratedTrace:
-    """Return the trace of the kernel called `name`, for sizes by the names of its CUDA source, or for inputs.
+    """Trace a named kernel; `kernels` lists the names and their sizes.
 
-    `block` overrides the shape of a block (x, y, z), `blocks` are the ids of the blocks that the trace holds
-    (None: all), `base` is the address of the first array (default 2^28; a multiple of 256). Raises
-    `ConfigError` for an unknown name or a size that cannot be, `LaunchError` for a block of more than 1024
-    threads; for a tiled kernel what `affine_kernel` raises.
+    Parameters
+    ----------
+    name
+        Name of the kernel, such as ``atax.1``.
+    block
+        Shape of a block (x, y, z) in place of the usual one.
+    blocks
+        Ids of the blocks in the trace (None: all).
+    base
+        Address of the first array, a multiple of 256 (None: 2^28).
+    **params
+        Sizes, by the names in the CUDA source of the kernel, and input data by name.
 
+    Returns
+    -------
+    GeneratedTrace
+        A trace that creates each block on demand.
+
+    Raises
+    ------
+    ConfigError
+        If the name is unknown or a size is invalid.
+    LaunchError
+        If the kernel does not work with the block, or it has more than 1024 threads.
+
+    Notes
+    -----
+    A tiled kernel raises the errors of `affine_kernel`.
+
+    Examples
+    --------
     >>> kernel("atax.1", NX=512, NY=512)
     KernelTrace('atax.1', grid=(2, 1, 1), block=(256, 1, 1), NX=512, NY=512)
     """
@@ -224,17 +266,17 @@ def kernel(
 
 
 def spec_of(name: str) -> KernelSpec | TiledSpec:
-    """Return what there is to know about the kernel called `name`; raises `ConfigError` for an unknown name."""
+    """Return the specification of the kernel `name`; raises `ConfigError` for an unknown name."""
     if name in REGISTRY:
         return REGISTRY[name]
     if name in TILED:
-        return tiled(name)
+        return tiled_spec(name)
     raise ConfigError(unknown("kernel", name, [*REGISTRY, *TILED]))
 
 
 def kernels() -> list[KernelSpec | TiledSpec]:
-    """Return what there is to know about every kernel, by benchmark; tiled ones come last."""
-    return [*sorted(REGISTRY.values(), key=lambda spec: spec.benchmark.name), *map(tiled, TILED)]
+    """Return the specifications of all kernels, sorted by benchmark; tiled kernels come last."""
+    return [*sorted(REGISTRY.values(), key=lambda spec: spec.benchmark.name), *map(tiled_spec, TILED)]
 
 
 def _whole(kernel: str, name: str, value: Any) -> int:
@@ -251,16 +293,16 @@ def _default(declared: Size) -> int:
 
 
 def _extent(extent: Extent, sizes: Mapping[str, Any]) -> int:
-    return int(sizes[extent] if isinstance(extent, str) else _of(extent, sizes))
+    return int(sizes[extent] if isinstance(extent, str) else _evaluate(extent, sizes))
 
 
-def _of(what: Any, sizes: Mapping[str, Any]) -> Any:
-    """Return `what`, or its value for these sizes if it is a function of them."""
+def _evaluate(what: Any, sizes: Mapping[str, Any]) -> Any:
+    """Return `what`, or its value for `sizes` if it is a function."""
     return _call(what, sizes) if callable(what) else what
 
 
 def _accepted(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of `values` that `function` has parameters for."""
+    """Select the `values` that `function` has parameters for."""
     return {name: values[name] for name in inspect.signature(function).parameters if name in values}
 
 

@@ -1,9 +1,9 @@
-"""Kernels with the access structure of Rodinia (Che et al., IISWC 2009): what compiled code loads and stores.
+"""Declare kernels with the accesses of compiled Rodinia code (Che et al., IISWC 2009).
 
-float32, but int in Needleman-Wunsch. What is in shared memory is not traced: a kernel declares its bytes and passes its
-barriers. Sums are in registers. Where there is much to compute, `k.gap` has the instructions of compiled PTX. In the
-docstrings, loads stand before ``->`` and stores after it, and ``|`` is a barrier. Default sizes are those of Jia et al.
-(HPCA 2014, table 3) where it has the benchmark, else Rodinia's.
+Data are float32, but int in Needleman-Wunsch. Accesses to shared memory are not traced; kernels declare its bytes and
+pass its barriers. Sums are in registers. Long computations are `k.gap` with the instruction counts of compiled PTX. In
+descriptions, loads stand before ``->`` and stores after it, and ``|`` is a barrier. Default sizes are those of Jia et
+al. (HPCA 2014, table 3) for benchmarks listed there, else Rodinia's.
 """
 
 from __future__ import annotations
@@ -11,27 +11,31 @@ from __future__ import annotations
 import numpy as np
 
 from tracegen.kernel_library.registry import Benchmark, Multiple, Position, Size
-from tracegen.kernel_library.shared import WORD, publish, rounds
+from tracegen.kernel_library.shared_memory import WORD_BYTES, publish, rounds
 from tracegen.simt.kernel_trace import Array, Block, Buffer
 
 
 def square(BLOCK_SIZE: int) -> tuple[int, int]:
-    """Return the block of a tiled kernel."""
+    """Return the square block of a tiled kernel."""
     return BLOCK_SIZE, BLOCK_SIZE
 
 
-def alignment(N: int) -> dict[str, Buffer]:
-    """Return the arrays of Needleman-Wunsch: matrices of int with one more row and column than the sequences."""
+def alignment_arrays(N: int) -> dict[str, Buffer]:
+    """Return the arrays of Needleman-Wunsch: int matrices with one row and column more than the sequences."""
     return {name: Buffer((N + 1, N + 1), np.int32) for name in ("reference", "matrix")}
 
 
-NW: dict[str, Size] = {"N": Multiple(2048, of="BLOCK_SIZE"), "BLOCK_SIZE": 16}
-nw_upper = Benchmark("nw", {**NW, "DIAGONAL": Position(0, below=lambda N, BLOCK_SIZE: N // BLOCK_SIZE)}, alignment)
-nw_lower = Benchmark("nw", {**NW, "DIAGONAL": Position(0, below=lambda N, BLOCK_SIZE: N // BLOCK_SIZE - 1)}, alignment)
+NW_SIZES: dict[str, Size] = {"N": Multiple(2048, of="BLOCK_SIZE"), "BLOCK_SIZE": 16}
+nw_upper = Benchmark(
+    "nw", {**NW_SIZES, "DIAGONAL": Position(0, below=lambda N, BLOCK_SIZE: N // BLOCK_SIZE)}, alignment_arrays
+)
+nw_lower = Benchmark(
+    "nw", {**NW_SIZES, "DIAGONAL": Position(0, below=lambda N, BLOCK_SIZE: N // BLOCK_SIZE - 1)}, alignment_arrays
+)
 
 
 def align(k: Block, reference: Array, matrix: Array, tile_x: int, tile_y: int, size: int) -> None:
-    """Fill one tile of the matrix: what the kernels of Needleman-Wunsch have in common."""
+    """Fill one tile of the matrix of Needleman-Wunsch."""
     x, top, left = k.thread_x, tile_y * size, tile_x * size
     with k.where(x == 0):
         k.load(matrix, top, left)
@@ -48,8 +52,8 @@ def align(k: Block, reference: Array, matrix: Array, tile_x: int, tile_y: int, s
 
 
 def alignment_memory(BLOCK_SIZE: int) -> int:
-    """Return the bytes of shared memory of a tile, with a row and a column more, and its similarities."""
-    return WORD * ((BLOCK_SIZE + 1) ** 2 + BLOCK_SIZE**2)
+    """Return the bytes of shared memory of a tile with its border, and of its similarities."""
+    return WORD_BYTES * ((BLOCK_SIZE + 1) ** 2 + BLOCK_SIZE**2)
 
 
 @nw_upper.kernel(
@@ -63,8 +67,8 @@ def alignment_memory(BLOCK_SIZE: int) -> int:
 def nw_1(k: Block, reference: Array, matrix: Array, N: int, BLOCK_SIZE: int, DIAGONAL: int) -> None:
     """Needleman-Wunsch, a diagonal of tiles: corner; for y: reference; |; west; |; north; |; | per wave; -> tile.
 
-    This is the launch that comes `DIAGONAL` launches before that of the longest diagonal. A block, one row of threads,
-    fills a tile; corner, west and north are cells of `matrix`. The waves are ``2 * BLOCK_SIZE - 1``.
+    The launch is `DIAGONAL` launches before that of the longest diagonal. A block is one row of threads and fills a
+    tile; corner, west and north are cells of `matrix`. There are ``2 * BLOCK_SIZE - 1`` waves.
     """
     tiles = N // BLOCK_SIZE - DIAGONAL
     align(k, reference, matrix, k.block_x, tiles - 1 - k.block_x, BLOCK_SIZE)
@@ -81,14 +85,14 @@ def nw_1(k: Block, reference: Array, matrix: Array, N: int, BLOCK_SIZE: int, DIA
 def nw_2(k: Block, reference: Array, matrix: Array, N: int, BLOCK_SIZE: int, DIAGONAL: int) -> None:
     """Needleman-Wunsch, a shrinking diagonal: corner; for y: reference; |; west; |; north; |; | per wave; -> tile.
 
-    As nw.1, but this is the launch that comes `DIAGONAL` launches after the first of these.
+    As nw.1; the launch is `DIAGONAL` launches after the first shrinking diagonal.
     """
     tiles = N // BLOCK_SIZE
     align(k, reference, matrix, k.block_x + 1 + DIAGONAL, tiles - 1 - k.block_x, BLOCK_SIZE)
 
 
-def inner(BLOCK_SIZE: int, PYRAMID_HEIGHT: int) -> int:
-    """Return the side of what a block of hot spot computes: its tile without the border that every step loses."""
+def hotspot_side(BLOCK_SIZE: int, PYRAMID_HEIGHT: int) -> int:
+    """Return the side of the result of a block of hotspot: its tile without the border that every step loses."""
     return BLOCK_SIZE - 2 * PYRAMID_HEIGHT
 
 
@@ -107,22 +111,22 @@ hotspot = Benchmark(
 @hotspot.kernel(
     threads=lambda ROWS, COLS: (COLS, ROWS),
     grid=lambda ROWS, COLS, BLOCK_SIZE, PYRAMID_HEIGHT: (
-        -(-COLS // inner(BLOCK_SIZE, PYRAMID_HEIGHT)),
-        -(-ROWS // inner(BLOCK_SIZE, PYRAMID_HEIGHT)),
+        -(-COLS // hotspot_side(BLOCK_SIZE, PYRAMID_HEIGHT)),
+        -(-ROWS // hotspot_side(BLOCK_SIZE, PYRAMID_HEIGHT)),
         1,
     ),
     block=square,
     fixed=True,
-    shared_memory=lambda BLOCK_SIZE: WORD * 3 * BLOCK_SIZE**2,
+    shared_memory=lambda BLOCK_SIZE: WORD_BYTES * 3 * BLOCK_SIZE**2,
 )
 def hotspot_1(k: Block, temp_src: Array, temp_dst: Array, power: Array, BLOCK_SIZE: int, PYRAMID_HEIGHT: int) -> None:
     """Heat on a chip, several steps: temp_src[y,x], power[y,x]; |; two | per step, one for the last; -> temp_dst[y,x].
 
-    Tiles overlap: each of the `PYRAMID_HEIGHT` steps needs one more cell on every side, and what all of them reached is
-    stored.
+    Tiles overlap: each of the `PYRAMID_HEIGHT` steps needs one more cell on every side. The cells that all steps
+    computed are stored.
     """
     rows, columns = temp_src.shape
-    side, border, last = inner(BLOCK_SIZE, PYRAMID_HEIGHT), PYRAMID_HEIGHT, BLOCK_SIZE - 1 - PYRAMID_HEIGHT
+    side, border, last = hotspot_side(BLOCK_SIZE, PYRAMID_HEIGHT), PYRAMID_HEIGHT, BLOCK_SIZE - 1 - PYRAMID_HEIGHT
     tx, ty = k.thread_x, k.thread_y
     x, y = k.block_x * side - border + tx, k.block_y * side - border + ty
     with k.where((y >= 0) & (y < rows) & (x >= 0) & (x < columns)):
@@ -145,8 +149,8 @@ srad = Benchmark(
 )
 
 
-def around(k: Block, image: Array) -> tuple[int, int, int, int]:
-    """Return rows north and south, columns west and east of a block's tile; of the image's edge, the edge itself."""
+def neighbouring_lines(k: Block, image: Array) -> tuple[int, int, int, int]:
+    """Return the rows north and south and the columns west and east of a block's tile, limited to the image."""
     rows, columns = image.shape
     width, height, _ = k.launch.block
     top, left = k.block_y * height, k.block_x * width
@@ -158,15 +162,15 @@ def around(k: Block, image: Array) -> tuple[int, int, int, int]:
     threads=lambda ROWS, COLS: (COLS, ROWS),
     block=square,
     fixed=True,
-    shared_memory=lambda BLOCK_SIZE: WORD * 6 * BLOCK_SIZE**2,
+    shared_memory=lambda BLOCK_SIZE: WORD_BYTES * 6 * BLOCK_SIZE**2,
 )
 def srad_1(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C: Array) -> None:
     """Diffusion coefficients: north, south; |; west, east; |; J[y,x]; |; |; -> C, E_C, W_C, S_C, N_C [y,x].
 
-    Every thread loads what borders its tile in its own column and row, needed or not, and its own cell, all from `J`.
+    Every thread loads the borders of the tile in its own column and row, needed or not, and its own cell, all from `J`.
     """
     x, y = k.x, k.y
-    north, south, west, east = around(k, J)
+    north, south, west, east = neighbouring_lines(k, J)
     k.load(J, north, x)
     k.load(J, south, x)
     publish(k)
@@ -188,15 +192,15 @@ def srad_1(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C
     threads=lambda ROWS, COLS: (COLS, ROWS),
     block=square,
     fixed=True,
-    shared_memory=lambda BLOCK_SIZE: WORD * 5 * BLOCK_SIZE**2,
+    shared_memory=lambda BLOCK_SIZE: WORD_BYTES * 5 * BLOCK_SIZE**2,
 )
 def srad_2(k: Block, J: Array, C: Array, E_C: Array, W_C: Array, S_C: Array, N_C: Array) -> None:
     """Diffusion: J[y,x]; |; south; |; east; |; C[y,x]; |; N_C, S_C, W_C, E_C [y,x]; |; -> J[y,x].
 
-    South and east are those of `C`, as in srad.1.
+    South and east are borders in `C`, as in srad.1.
     """
     x, y = k.x, k.y
-    _, south, _, east = around(k, J)
+    _, south, _, east = neighbouring_lines(k, J)
     k.load(J, y, x)
     publish(k)
     k.load(C, south, x)

@@ -1,6 +1,6 @@
-"""Kernels with the access structure of Rodinia's clustering and learning: what compiled code loads and stores.
+"""Declare kernels with the accesses of Rodinia's compiled clustering and learning code.
 
-float32, in the notation of `tracegen.kernel_library.rodinia`.
+Data are float32; descriptions use the notation of `tracegen.kernel_library.rodinia`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import numpy as np
 
 from rdmodel.trace import Space
 from tracegen.kernel_library.registry import Benchmark, Multiple, Position
-from tracegen.kernel_library.shared import WORD, halvings, publish, rounds
+from tracegen.kernel_library.shared_memory import WORD_BYTES, halvings, publish, rounds
 from tracegen.simt.kernel_trace import Array, Block, Buffer
 
-WEIGHT, COST, POINT = 0, 6, 8
-"""A point of stream cluster in words: where its weight and its cost are, and how many it has (32 bytes)."""
+WEIGHT_OFFSET, COST_OFFSET, POINT_WORDS = 0, 6, 8
+"""Offsets of weight and cost in a point of streamcluster, and the size of a point, in words (32 bytes)."""
 
 streamcluster = Benchmark(
     "streamcluster",
@@ -24,7 +24,7 @@ streamcluster = Benchmark(
         "work_mem": (NUM + 1, K + 1),
         "center_table": Buffer(NUM, np.int32),
         "switch_membership": Buffer(NUM, np.bool_),
-        "p": (NUM, POINT),
+        "p": (NUM, POINT_WORDS),
         "coord": (DIM, NUM),
     },
 )
@@ -36,18 +36,18 @@ def streamcluster_1(
 ) -> None:
     """Gain of a centre at X: for d<DIM: coord[d,i], coord[d,X]; weight, cost -> switch; cost, work -> work[i,K].
 
-    Data are not known, so every point is taken to be nearer to `X` than to its centre. What it stores there may alias
-    its cost, which is loaded again.
+    Data are unknown, so every point is assumed to be nearer to `X` than to its centre. The store of the switch may
+    alias the cost, which is therefore loaded again.
     """
     i = k.x
     with k.where(i < NUM):
         for d in k.range(DIM):
             k.load(coord, d, i)
             k.load(coord, d, X)
-        k.load(p, i, WEIGHT)
-        k.load(p, i, COST)
+        k.load(p, i, WEIGHT_OFFSET)
+        k.load(p, i, COST_OFFSET)
         k.store(switch_membership, i)
-        k.load(p, i, COST)
+        k.load(p, i, COST_OFFSET)
         k.load(work_mem, i, K)
         k.store(work_mem, i, K)
 
@@ -71,13 +71,13 @@ backprop = Benchmark(
     threads=lambda IN, BLOCK_SIZE: (BLOCK_SIZE, IN),
     block=lambda BLOCK_SIZE: (BLOCK_SIZE, BLOCK_SIZE),
     fixed=True,
-    shared_memory=lambda BLOCK_SIZE: WORD * (BLOCK_SIZE + 1) * BLOCK_SIZE,
+    shared_memory=lambda BLOCK_SIZE: WORD_BYTES * (BLOCK_SIZE + 1) * BLOCK_SIZE,
 )
 def backprop_1(k: Block, input: Array, input_hidden: Array, partial_sum: Array, BLOCK_SIZE: int) -> None:
     """Forward pass, i, j > 0: column 1: input[i]; |; w[i,j]; |; |; | per halving; -> w[i,j]; |; column 1: -> sum.
 
-    There are as many hidden units as a block is wide; row and column 0 are the bias. The weights w are `input_hidden`;
-    the source stores products and sums over them.
+    A block is as wide as there are hidden units; row and column 0 are the bias. The weights w are `input_hidden`, which
+    the source overwrites with products and sums.
     """
     i, j = k.y + 1, k.x + 1
     with k.where(k.thread_x == 0):
@@ -102,7 +102,7 @@ def backprop_1(k: Block, input: Array, input_hidden: Array, partial_sum: Array, 
 def backprop_2(k: Block, input: Array, input_hidden: Array, hidden_delta: Array, prev_weights: Array) -> None:
     """Weight update, i, j > 0: delta[j], input[i], prev[i,j], w[i,j] -> w[i,j]; the first 3 -> prev[i,j]; |; bias.
 
-    The first row of the first block then does the same for the weights of the bias, row 0, which has no input.
+    The first row of the first block then updates the weights of the bias in row 0, which has no input.
     """
     i, j = k.y + 1, k.x + 1
     adjust(k, input_hidden, prev_weights, hidden_delta, i, j, input)
@@ -113,7 +113,7 @@ def backprop_2(k: Block, input: Array, input_hidden: Array, hidden_delta: Array,
 
 
 def adjust(k: Block, w: Array, prev: Array, delta: Array, i: Any, j: Any, values: Array | None) -> None:
-    """Adjust a weight and remember by how much; the stored weight may alias what is loaded for that."""
+    """Adjust a weight and store the change; the stored weight may alias the operands of the change."""
     steps(k, delta, prev, values, i, j)
     k.load(w, i, j)
     k.store(w, i, j)
@@ -122,7 +122,7 @@ def adjust(k: Block, w: Array, prev: Array, delta: Array, i: Any, j: Any, values
 
 
 def steps(k: Block, delta: Array, prev: Array, values: Array | None, i: Any, j: Any) -> None:
-    """Load what the change of a weight is made of; a bias has no value of its own."""
+    """Load the operands of the change of a weight; a bias has no input value."""
     k.load(delta, j)
     if values is not None:
         k.load(values, i)

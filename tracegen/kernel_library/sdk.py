@@ -1,15 +1,15 @@
-"""Kernels with the access structure of NVIDIA's CUDA SDK samples: what compiled code loads and stores.
+"""Declare kernels with the accesses of compiled CUDA SDK samples of NVIDIA.
 
-float32. What is in shared memory is not traced: a kernel declares its bytes and passes its barriers. Sums and
-coefficients are in registers or constant operands. Where there is much to compute, `k.gap` has the instructions of
-compiled PTX; those that only make addresses are left out. In the docstrings, loads stand before ``->`` and stores after
-it, and ``|`` is a barrier.
+Data are float32. Accesses to shared memory are not traced; kernels declare its bytes and pass its barriers. Sums and
+coefficients are in registers or constant operands. Long computations are `k.gap` with the instruction counts of
+compiled PTX, without address computations. In descriptions, loads stand before ``->`` and stores after it, and ``|`` is
+a barrier.
 """
 
 from __future__ import annotations
 
 from tracegen.kernel_library.registry import Benchmark, Multiple, Position, Size
-from tracegen.kernel_library.shared import WORD, halvings, publish, rounds
+from tracegen.kernel_library.shared_memory import WORD_BYTES, halvings, publish, rounds
 from tracegen.simt.kernel_trace import Array, Block
 
 blackscholes = Benchmark(
@@ -25,7 +25,7 @@ def blackscholes_1(
 ) -> None:
     """Price options: for i, a grid apart: StockPrice[i], OptionStrike[i], OptionYears[i] -> Call[i], Put[i].
 
-    A fixed grid strides over the options, as the sample did before it gave every thread two of them.
+    A fixed grid strides over the options, as in versions of the sample before it gave every thread two options.
     """
     width, _, _ = k.launch.block
     for i in k.range(k.x, OPT_N, width * k.launch.grid[0]):
@@ -48,13 +48,13 @@ scalarprod = Benchmark(
     threads=lambda VECTOR_N: (VECTOR_N,),
     grid=lambda BLOCKS: (BLOCKS, 1, 1),
     block=(256, 1, 1),
-    shared_memory=lambda ACCUM_N: WORD * ACCUM_N,
+    shared_memory=lambda ACCUM_N: WORD_BYTES * ACCUM_N,
 )
 def scalarprod_1(k: Block, A: Array, B: Array, C: Array, VECTOR_N: int, ELEMENT_N: int, ACCUM_N: int) -> None:
     """Scalar products, one per block: for j: A[v,j], B[v,j]; | for each halving, |; thread 0: -> C[v].
 
-    A block takes vectors v a grid apart. Accumulator a, one of `ACCUM_N` in shared memory, sums up the elements
-    a, a + ACCUM_N, ...; thread t owns the accumulators t, t + block width, ...
+    A block processes vectors v a grid apart. Accumulator a, one of `ACCUM_N` in shared memory, adds the elements
+    a, a + ACCUM_N, ...; thread t updates the accumulators t, t + block width, ...
     """
     for vector in k.range(k.block_x, VECTOR_N, k.launch.grid[0]):
         for first in k.range(k.thread_x, ACCUM_N, k.launch.block[0]):
@@ -80,37 +80,37 @@ def vectoradd_1(k: Block, A: Array, B: Array, C: Array, N: int) -> None:
         k.store(C, i)
 
 
-def passes(LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> int:
-    """Return how often radix 4 goes over all of memory before the rest fits into shared memory."""
+def global_passes(LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> int:
+    """Return the number of radix-4 passes over global memory before the rest fits into shared memory."""
     return max(0, -(-(LOG2N - ELEMENTARY_LOG2SIZE) // 2))
 
 
-def elementary(LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> int:
-    """Return the base-2 logarithm of what one block transforms in shared memory."""
-    return LOG2N - 2 * passes(LOG2N, ELEMENTARY_LOG2SIZE)
+def elementary_log2(LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> int:
+    """Return the base-2 logarithm of the elements that one block transforms in shared memory."""
+    return LOG2N - 2 * global_passes(LOG2N, ELEMENTARY_LOG2SIZE)
 
 
-FWT: dict[str, Size] = {
+FWT_SIZES: dict[str, Size] = {
     "LOG2N": Position(23, below=40, least=2),
     "ELEMENTARY_LOG2SIZE": Position(11, below=13, least=3),
 }
-fwt = Benchmark("fwt", FWT, lambda LOG2N: {"data": 1 << LOG2N})
-fwt_global = Benchmark("fwt", {**FWT, "STAGE": Position(0, below=passes)}, fwt.arrays)
+fwt = Benchmark("fwt", FWT_SIZES, lambda LOG2N: {"data": 1 << LOG2N})
+fwt_global = Benchmark("fwt", {**FWT_SIZES, "STAGE": Position(0, below=global_passes)}, fwt.arrays)
 
 
 @fwt.kernel(
     "1",
     threads=lambda LOG2N: (1 << LOG2N - 2,),
-    block=lambda LOG2N, ELEMENTARY_LOG2SIZE: (1 << elementary(LOG2N, ELEMENTARY_LOG2SIZE) - 2,),
+    block=lambda LOG2N, ELEMENTARY_LOG2SIZE: (1 << elementary_log2(LOG2N, ELEMENTARY_LOG2SIZE) - 2,),
     fixed=True,
-    shared_memory=lambda LOG2N, ELEMENTARY_LOG2SIZE: WORD << elementary(LOG2N, ELEMENTARY_LOG2SIZE),
+    shared_memory=lambda LOG2N, ELEMENTARY_LOG2SIZE: WORD_BYTES << elementary_log2(LOG2N, ELEMENTARY_LOG2SIZE),
 )
 def fwt_1(k: Block, data: Array, LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> None:
     """Walsh transform in shared memory: for 4 positions: data[i]; | per radix-4 or radix-2 stage, |; -> data[i].
 
-    A block transforms ``2^elementary`` neighbours, 4 per thread, a quarter of a block's part apart.
+    A block transforms ``2^elementary`` neighbours, 4 per thread; the 4 are a quarter of the block's elements apart.
     """
-    log2 = elementary(LOG2N, ELEMENTARY_LOG2SIZE)
+    log2 = elementary_log2(LOG2N, ELEMENTARY_LOG2SIZE)
     first = (k.block_x << log2) + k.thread_x
     for quarter in k.range(4):
         k.load(data, first + quarter * (1 << log2 - 2))
@@ -138,8 +138,8 @@ def fwt_2(k: Block, data: Array, LOG2N: int, STAGE: int) -> None:
         k.store(data, first + 3 * stride)
 
 
-def image(H: int, W: int) -> dict[str, tuple[int, int]]:
-    """Return the arrays of a separable convolution: rows go from Input to Buffer, columns from there to Output."""
+def convolution_arrays(H: int, W: int) -> dict[str, tuple[int, int]]:
+    """Return the arrays of a separable convolution: rows go from Input to Buffer, columns from Buffer to Output."""
     return dict.fromkeys(("Input", "Output", "Buffer"), (H, W))
 
 
@@ -153,7 +153,7 @@ convsep_rows = Benchmark(
         "RESULT_STEPS": 8,
         "HALO_STEPS": 1,
     },
-    image,
+    convolution_arrays,
 )
 
 
@@ -162,13 +162,15 @@ convsep_rows = Benchmark(
     threads=lambda W, H, RESULT_STEPS: (W // RESULT_STEPS, H),
     block=lambda BLOCKDIM_X, BLOCKDIM_Y: (BLOCKDIM_X, BLOCKDIM_Y),
     fixed=True,
-    shared_memory=lambda block, RESULT_STEPS, HALO_STEPS: WORD * block[1] * (RESULT_STEPS + 2 * HALO_STEPS) * block[0],
+    shared_memory=lambda block, RESULT_STEPS, HALO_STEPS: (
+        WORD_BYTES * block[1] * (RESULT_STEPS + 2 * HALO_STEPS) * block[0]
+    ),
 )
 def convsep_rows_1(k: Block, Input: Array, Buffer: Array, W: int, RESULT_STEPS: int, HALO_STEPS: int) -> None:
     """Convolution along rows: for its results: Input[y,x]; left, right halo: Input[y,x]; |; -> Buffer[y,x].
 
-    A thread has `RESULT_STEPS` results, a block width apart, and `HALO_STEPS` cells of the halo on either
-    side, loaded where the image has them. The kernel's weights are constant operands.
+    A thread has `RESULT_STEPS` results, a block width apart, and `HALO_STEPS` cells of the halo on either side, loaded
+    where they are inside the image. The weights are constant operands.
     """
     width, _, _ = k.launch.block
     left, right = HALO_STEPS, HALO_STEPS + RESULT_STEPS
@@ -197,7 +199,7 @@ convsep_columns = Benchmark(
         "RESULT_STEPS": 8,
         "HALO_STEPS": 1,
     },
-    image,
+    convolution_arrays,
 )
 
 
@@ -207,13 +209,13 @@ convsep_columns = Benchmark(
     block=lambda BLOCKDIM_X, BLOCKDIM_Y: (BLOCKDIM_X, BLOCKDIM_Y),
     fixed=True,
     shared_memory=lambda block, RESULT_STEPS, HALO_STEPS: (
-        WORD * block[0] * ((RESULT_STEPS + 2 * HALO_STEPS) * block[1] + 1)
+        WORD_BYTES * block[0] * ((RESULT_STEPS + 2 * HALO_STEPS) * block[1] + 1)
     ),
 )
 def convsep_columns_1(k: Block, Buffer: Array, Output: Array, H: int, RESULT_STEPS: int, HALO_STEPS: int) -> None:
     """Convolution along columns: for its results: Buffer[y,x]; upper, lower halo: Buffer[y,x]; |; -> Output[y,x].
 
-    As along rows; the results of a thread are a block height apart.
+    As convsep.rows; the results of a thread are a block height apart.
     """
     _, height, _ = k.launch.block
     upper, lower = HALO_STEPS, HALO_STEPS + RESULT_STEPS
@@ -243,13 +245,13 @@ mcpi = Benchmark(
     threads=lambda NUM_SIMS: (NUM_SIMS,),
     grid=lambda BLOCKS: (BLOCKS, 1, 1),
     block=(128, 1, 1),
-    shared_memory=lambda block: WORD * block[0],
+    shared_memory=lambda block: WORD_BYTES * block[0],
 )
 def mcpi_1(k: Block, points: Array, results: Array, NUM_SIMS: int) -> None:
     """Monte-Carlo pi: for i, a grid apart: points[0,i], points[1,i]; | and for each halving |; -> results[block].
 
-    The random points were written by a generator; the sample halves its grid until an SM has at most 20 blocks, and
-    195 is what 15 SMs get.
+    A generator has written the random points. The sample halves its grid until an SM has at most 20 blocks, which gives
+    195 blocks for 15 SMs.
     """
     width, _, _ = k.launch.block
     for i in k.range(k.x, NUM_SIMS, width * k.launch.grid[0]):

@@ -1,4 +1,4 @@
-"""Sparse matrix times vector: float32, CSR, by a thread per row and by a warp per row."""
+"""Multiply a sparse matrix (CSR, float32) by a vector, with a thread or a warp per row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracegen.simt.kernel_trace import Array, Block
 
 
 def vector(length: int) -> NDArray[np.float32]:
-    """Return the x that matrices are multiplied by: numbers of -1 to 1, the same for every matrix of that width."""
+    """Return the vector x of a product: numbers of -1 to 1 that depend only on `length`."""
     return np.random.default_rng(length).uniform(-1, 1, length).astype(np.float32)
 
 
@@ -64,7 +64,7 @@ def spmv_warp(k: Block, rows: Array, columns: Array, values: Array, x: Array, y:
 
 
 def multiply_entry(k: Block, columns: Array, values: Array, x: Array, e: Any) -> None:
-    """Load what an entry of the matrix is multiplied from."""
+    """Load the factors of one entry of the matrix."""
     column = k.load(columns, e)
     k.load(x, column)
     k.load(values, e)

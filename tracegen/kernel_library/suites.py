@@ -1,7 +1,7 @@
-"""Suites: which kernels are run together, and at which sizes a simulator gets through them in a minute or two.
+"""Define suites: kernels that are run together, at sizes that the simulator completes in a minute or two.
 
-Sizes are cut along loops and outer dimensions. Row lengths stay powers of two, which is what makes rows conflict, and
-there are enough blocks for the SMs where the kernel has them. A kernel has the same sizes in every suite.
+Sizes are reduced along loops and outer dimensions. Row lengths stay powers of two, so that rows conflict in the cache,
+and grids keep enough blocks for all SMs where possible. A kernel has the same sizes in every suite.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 _PRODUCT = {"NI": 256, "NJ": 256, "NK": 256}
 _PLANE = {"NX": 512, "NY": 512}
-_ROWS = {"NX": 4096, "NY": 512}
-_COLUMNS = {"NX": 512, "NY": 4096}
+_MANY_ROWS = {"NX": 4096, "NY": 512}
+_MANY_COLUMNS = {"NX": 512, "NY": 4096}
 _TALL = {"M": 4096, "N": 256}
 _SQUARE = {"M": 512, "N": 512}
 _PAIRS = {"M": 1024, "N": 64}
@@ -24,10 +24,10 @@ POLYBENCH: Mapping[str, Mapping[str, int]] = {
     "3mm.1": _PRODUCT,
     "3mm.2": {"NJ": 256, "NL": 256, "NM": 256},
     "3mm.3": {"NI": 256, "NJ": 256, "NL": 256},
-    "atax.1": _ROWS,
-    "atax.2": _COLUMNS,
-    "bicg.1": _COLUMNS,
-    "bicg.2": _ROWS,
+    "atax.1": _MANY_ROWS,
+    "atax.2": _MANY_COLUMNS,
+    "bicg.1": _MANY_COLUMNS,
+    "bicg.2": _MANY_ROWS,
     "corr.mean": _TALL,
     "corr.std": _TALL,
     "corr.reduce": _SQUARE,
@@ -48,7 +48,7 @@ POLYBENCH: Mapping[str, Mapping[str, int]] = {
     "syr2k": {"N": 256, "M": 128},
     "syrk": {"N": 256, "M": 128},
 }
-"""The 30 kernels of PolyBench/GPU, cut: about 60 million load transactions together."""
+"""The 30 kernels of PolyBench/GPU at reduced sizes: about 60 million load transactions in total."""
 
 CLASSIC: Mapping[str, Mapping[str, int]] = {
     "backprop.1": {},
@@ -72,7 +72,7 @@ CLASSIC: Mapping[str, Mapping[str, int]] = {
     "streamcluster": {"NUM": 16_384},
     "vectoradd": {},
 }
-"""The regular kernels of the CUDA SDK, Rodinia and Parboil that studies of cache management measure, cut."""
+"""Regular kernels of the CUDA SDK, Rodinia and Parboil in studies of cache management, at reduced sizes."""
 
 IRREGULAR: Mapping[str, Mapping[str, int]] = {
     "bfs.1": {"N": 32_768},
@@ -91,7 +91,7 @@ IRREGULAR: Mapping[str, Mapping[str, int]] = {
     "wc": {"N": 8192},
     "wc.count": {"N": 8192},
 }
-"""The kernels whose addresses depend on data: graphs, sparse matrices, texts and trees, generated, cut."""
+"""Kernels whose addresses depend on generated graphs, sparse matrices, texts or trees, at reduced sizes."""
 
 TILED: Mapping[str, Mapping[str, int]] = {
     "2dconv.tiled": {"NI": 512, "NJ": 512},
@@ -106,18 +106,18 @@ TILED: Mapping[str, Mapping[str, int]] = {
     "syrk.tiled": {"N": 256, "M": 128},
     "transpose.tiled": {"NI": 512, "NJ": 512},
 }
-"""The kernels whose tile sizes are parameters, cut; tiles are the usual ones."""
+"""Kernels with tile sizes as parameters, at reduced sizes with default tiles."""
 
-_STUDIED: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
+_NAIVE: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
 
-ALL: Mapping[str, Mapping[str, int]] = {**_STUDIED, **TILED}
-"""Every kernel that comes with rdmodel."""
+ALL: Mapping[str, Mapping[str, int]] = {**_NAIVE, **TILED}
+"""All kernels of rdmodel."""
 
 
-def studied(applications: str) -> Mapping[str, Mapping[str, int]]:
-    """Return the kernels of applications that a study measures, by the names before their dots, with their sizes."""
+def select_kernels(applications: str) -> Mapping[str, Mapping[str, int]]:
+    """Return the kernels of `applications`, names before the dot separated by spaces, with their sizes."""
     names = applications.split()
-    return {kernel: sizes for name in names for kernel, sizes in _STUDIED.items() if kernel.partition(".")[0] == name}
+    return {kernel: sizes for name in names for kernel, sizes in _NAIVE.items() if kernel.partition(".")[0] == name}
 
 
 SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
@@ -126,16 +126,16 @@ SUITES: Mapping[str, Mapping[str, Mapping[str, int]]] = {
     "irregular": IRREGULAR,
     "tiled": TILED,
     "all": ALL,
-    "khairy": studied(
+    "khairy": select_kernels(
         "blackscholes scalarprod vectoradd fwt nw hotspot convsep srad stencil3d 2dconv 2mm streamcluster bfs spmv iix "
         "kmeans syrk gesummv mcpi btree backprop"
     ),
-    "jia": studied("2dconv 2mm 3dconv 3mm fdtd2d gemm atax bicg gesummv mvt syr2k syrk"),
-    "koo": studied("bfs kmeans iix wc color sssp spmv ss cc srad"),
-    "wang": studied("atax bicg mvt gesummv syrk syr2k kmeans bfs spmv iix"),
+    "jia": select_kernels("2dconv 2mm 3dconv 3mm fdtd2d gemm atax bicg gesummv mvt syr2k syrk"),
+    "koo": select_kernels("bfs kmeans iix wc color sssp spmv ss cc srad"),
+    "wang": select_kernels("atax bicg mvt gesummv syrk syr2k kmeans bfs spmv iix"),
 }
-"""Suites by name: kernel to sizes; what is not named keeps its default.
+"""Suites by name: sizes by kernel; other sizes keep their defaults.
 
-The last four are what studies of cache management measure, as far as their kernels are there, in their order: Khairy et
-al., table 2; Jia et al., section 2.4; Koo et al., table 1; Wang et al., table II.
+The last four contain the available kernels of studies of cache management, in the order of the study: Khairy et al.,
+table 2; Jia et al., section 2.4; Koo et al., table 1; Wang et al., table II.
 """

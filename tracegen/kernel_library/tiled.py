@@ -1,4 +1,4 @@
-"""Kernels that come as loop nests only: those whose tile sizes are parameters."""
+"""Provide the kernels whose tile sizes are parameters, which are loop nests in JSON."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tracegen.affine import AffineKernel, AffineTrace, load_affine
 
 @dataclass(frozen=True, slots=True)
 class TiledSpec:
-    """What there is to know about a tiled kernel: as `KernelSpec`; tile sizes and the block's shape are among `sizes`.
+    """Specification of a tiled kernel, as `KernelSpec`; `sizes` include tile sizes and the shape of a block.
 
-    `kernel` is the loop nest itself.
+    `kernel` is the loop nest.
     """
 
     name: str
@@ -26,23 +26,23 @@ class TiledSpec:
 
     @property
     def inputs(self) -> Sequence[str]:
-        """Empty: there is no data to hand in."""
+        """Empty: the kernel has no input data."""
         return ()
 
     def trace(
         self, *, block: Sequence[int] | None, blocks: Sequence[int] | None, base: int | None, **params: Any
     ) -> AffineTrace:
-        """Return the kernel's trace; see `tracegen.kernel`."""
+        """Trace the kernel; see `tracegen.kernel`."""
         return self.kernel.trace(block=block, blocks=blocks, base=base, **params)
 
     def result(self, **params: Any) -> NoReturn:
-        """Raise `ConfigError`: a loop nest says what is accessed, not what is computed."""
-        raise ConfigError(f"{self.name}: says what it accesses, not what it computes")
+        """Raise `ConfigError`: a loop nest has no computed result."""
+        raise ConfigError(f"{self.name}: has no computed result, only a trace")
 
 
 @cache
-def tiled(name: str) -> TiledSpec:
-    """Return what there is to know about the tiled kernel called `name`."""
+def tiled_spec(name: str) -> TiledSpec:
+    """Return the specification of the tiled kernel `name`."""
     kernel = load_affine(name)
     block = kernel.trace().launch.block
     return TiledSpec(kernel.name, kernel.description, dict(kernel.parameters), block, kernel)

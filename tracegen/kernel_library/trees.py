@@ -1,4 +1,4 @@
-"""B+ tree search as in Rodinia: a block per query, a thread per key of a node."""
+"""Search a B+ tree as in Rodinia, with a block per query and a thread per key of a node."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracegen.kernel_library.control import stored, taken
+from tracegen.kernel_library.control import branch_on, replace_loaded
 from tracegen.kernel_library.inputs import SEED
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.simt.kernel_trace import Array, Block
 from tracegen.simt.symbolic import Value
 
-LAST = np.iinfo(np.int32).max
-"""A key above all others: what keys that a node does not have are."""
+ABSENT_KEY = np.iinfo(np.int32).max
+"""Value of unused keys of a node, above all others."""
 
-INDICES = 1
-"""Where the indices of a node start, in words: after its location."""
+INDICES_OFFSET = 1
+"""Offset of the indices of a node in words, after its location."""
 
 
 def start_of_keys(ORDER: int) -> int:
-    """Return where the keys of a node start, in words: after one index more than it has children."""
-    return INDICES + ORDER + 1
+    """Return the offset of the keys of a node in words, after one index more than it has children."""
+    return INDICES_OFFSET + ORDER + 1
 
 
 def words_of_node(ORDER: int) -> int:
-    """Return the words of a node: location, indices, keys, whether it is a leaf, number of keys."""
+    """Return the size of a node in words: location, indices, keys, leaf flag, number of keys."""
     return start_of_keys(ORDER) + ORDER + 3
 
 
 def stored_keys(N: int, SEED: int) -> NDArray[np.int32]:
-    """Return the keys in the tree, ascending: key r has record r."""
+    """Return the keys in the tree in ascending order; key r has record r."""
     return np.cumsum(np.random.default_rng(SEED).integers(1, 4, N)).astype(np.int32)
 
 
 def queries(N: int, M: int, SEED: int) -> NDArray[np.int32]:
-    """Return what is searched for: about half of it is there."""
+    """Return the keys to search for, about half of which are in the tree."""
     return np.random.default_rng(SEED + 1).integers(0, 2 * N, M).astype(np.int32)
 
 
 def height(N: int, ORDER: int) -> int:
-    """Return how many levels are above the leaves."""
+    """Return the number of levels above the leaves."""
     nodes, levels = -(-N // ORDER), 0
     while nodes > 1:
         nodes, levels = -(-nodes // ORDER), levels + 1
@@ -52,9 +52,9 @@ def height(N: int, ORDER: int) -> int:
 
 @lru_cache(maxsize=2)
 def build(N: int, ORDER: int, SEED: int) -> NDArray[np.int32]:
-    """Return the nodes of a tree of N keys, the root first, level by level; nodes are full but for the last ones.
+    """Build the nodes of a tree of N keys, level by level from the root; all but the last of a level are full.
 
-    Key t of an inner node is the lowest one below child t; the first of all is 0.
+    Key t of an inner node is the lowest key below child t; the first key of a level is 0.
     """
     keys = stored_keys(N, SEED)
     levels = []
@@ -71,8 +71,8 @@ def build(N: int, ORDER: int, SEED: int) -> NDArray[np.int32]:
         part = np.zeros((count, words_of_node(ORDER)), np.int32)
         part[:, 0] = np.arange(first, first + count)
         place = np.divmod(np.arange(len(keys)), ORDER)
-        part[place[0], INDICES + place[1]] = below
-        part[:, start_of_keys(ORDER) : start_of_keys(ORDER) + ORDER + 1] = LAST
+        part[place[0], INDICES_OFFSET + place[1]] = below
+        part[:, start_of_keys(ORDER) : start_of_keys(ORDER) + ORDER + 1] = ABSENT_KEY
         part[place[0], start_of_keys(ORDER) + place[1]] = keys
         if not leaf:
             part[0, start_of_keys(ORDER)] = 0
@@ -83,7 +83,7 @@ def build(N: int, ORDER: int, SEED: int) -> NDArray[np.int32]:
 
 
 def answers(N: int, M: int, SEED: int) -> Mapping[str, NDArray[Any]]:
-    """Return the record that each query finds, -1 for those that are not in the tree."""
+    """Return the record that each query finds, or -1."""
     keys, wanted = stored_keys(N, SEED), queries(N, M, SEED)
     record = np.minimum(np.searchsorted(keys, wanted), N - 1)
     return {"answers": np.where(keys[record] == wanted, record, -1).astype(np.int32)}
@@ -130,10 +130,10 @@ def btree_1(
     tree, wanted = nodes.data.reshape(nodes.shape), keys.data[query]
     for _ in range(height(N, ORDER)):
         for t in slots(k, ORDER):
-            at = stored(k.load(current, query), node)
+            at = replace_loaded(k.load(current, query), node)
             key, asked = k.load(nodes, at, base + t), k.load(keys, query)
-            with k.where(taken(k, key <= asked)), k.where(taken(k, k.load(nodes, at, base + t + 1) > asked)):
-                k.load(nodes, stored(k.load(offset, query), node), INDICES + t)
+            with k.where(branch_on(k, key <= asked)), k.where(branch_on(k, k.load(nodes, at, base + t + 1) > asked)):
+                k.load(nodes, replace_loaded(k.load(offset, query), node), INDICES_OFFSET + t)
                 k.store(offset, query)
         k.barrier()
         with k.where(k.thread_x == 0):
@@ -141,16 +141,16 @@ def btree_1(
             k.store(current, query)
         k.barrier()
         place = np.searchsorted(tree[node, base : base + ORDER], wanted, side="right") - 1
-        node = int(tree[node, INDICES + place])
+        node = int(tree[node, INDICES_OFFSET + place])
     for t in slots(k, ORDER):
-        at = stored(k.load(current, query), node)
+        at = replace_loaded(k.load(current, query), node)
         with k.where(k.load(nodes, at, base + t) == k.load(keys, query)):
-            k.load(records, k.load(nodes, at, INDICES + t))
+            k.load(records, k.load(nodes, at, INDICES_OFFSET + t))
             k.store(answers, query)
 
 
 def slots(k: Block, order: int) -> Iterator[Value]:
-    """Give every thread its key of a node; in rounds, if the block has fewer threads than the node has keys."""
+    """Yield the key of each thread, in rounds if the block has fewer threads than the node has keys."""
     for first in range(0, order, k.launch.block_threads):
         t = k.thread_x + first
         with k.where(t < order):

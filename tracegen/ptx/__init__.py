@@ -1,4 +1,4 @@
-"""PTX, the assembly language of NVIDIA's compilers, as values.
+"""Parse PTX, the assembly language of NVIDIA's compilers, into values.
 
 >>> from tracegen.ptx import parse
 >>> module = parse('.version 8.0 .target sm_80 .address_size 64 .visible .entry idle() { ret; }')

@@ -1,7 +1,7 @@
-"""Several blocks that run as one: what they have to agree on.
+"""Check that the blocks of a batch, which run as one, agree on values that decide about their control flow.
 
-Values of several blocks have a row for each: of shape (blocks, threads) where threads differ, (blocks, 1) where only
-blocks do. Values of a single block have no rows: they are of shape (threads,), or numbers.
+A value of a batch has the shape (blocks, threads) if it differs between threads, and (blocks, 1) if it differs only
+between blocks. A value of a single block has the shape (threads,), or is a number.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from rdmodel.errors import TraceError
 
 
 class DivergenceError(TraceError):
-    """Blocks that run as one would have to go on differently: each has to run by itself."""
+    """The blocks of a batch diverge: each has to run on its own."""
 
 
-def per_thread(value: Any) -> bool:
-    """Tell whether a value is one per thread, and not one per block."""
+def is_per_thread(value: Any) -> bool:
+    """Return whether a value has one number per thread, not only one per block."""
     return np.ndim(value) == 1 or (np.ndim(value) == 2 and value.shape[1] != 1)
 
 
-def agreed(value: Any) -> Any:
-    """Return the one number that all blocks have, given one per block, or a number; raises `DivergenceError`."""
+def common_value(value: Any) -> Any:
+    """Return the number that is common to all blocks; raises `DivergenceError` if blocks have different ones."""
     if np.ndim(value) == 0:
         return value
     first = value.flat[0]
     if not (value == first).all():
-        raise DivergenceError("blocks go on differently")
+        raise DivergenceError("the blocks of a batch diverge")
     return first

@@ -1,4 +1,7 @@
-"""Running blocks that will be asked for next together with the one that is: Python once, NumPy over all of them."""
+"""Run a batch of blocks as one: Python runs once, NumPy computes over the threads of all blocks.
+
+The batch holds the requested block and the blocks that will probably be requested next.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,20 @@ import numpy as np
 
 from rdmodel.trace import Launch, Program
 from tracegen.simt.block import Block, Geometry
-from tracegen.simt.recorder import TOGETHER
+from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
 
-THREADS = 1 << 14
-"""Threads that run as one at most: more do not pay any more."""
+MAX_BATCH_THREADS = 1 << 14
+"""Most threads of a batch: larger batches are not faster."""
 
-ATTEMPTS = 3
-"""How often in a row blocks may turn out to differ until each is run by itself for good."""
+MAX_FAILED_BATCHES = 3
+"""Diverging batches in a row after which every block runs on its own."""
 
 
-class Runner:
-    """Runs the blocks of a kernel: one, or with `ahead` several as one, where they do the same.
+class BlockRunner:
+    """Runner of the blocks of a kernel: one at a time or, with `ahead`, in batches of blocks that behave alike.
 
-    Blocks are guessed from the distance between the last ones that were asked for, twice as many each time that this
-    was right. What comes out is the same as for each by itself.
+    `traced` are the blocks of the trace. The next requests are predicted from the distance between the last two, and
+    the size of a batch doubles after every correct prediction. The result is the same as for each block on its own.
     """
 
     def __init__(
@@ -32,14 +35,14 @@ class Runner:
         function: Callable[..., None],
         arguments: Mapping[str, Any],
         launch: Launch,
-        held: Container[int],
+        traced: Container[int],
         *,
         ahead: bool,
     ) -> None:
-        self._function, self._arguments, self._launch, self._held = function, arguments, launch, held
+        self._function, self._arguments, self._launch, self._traced = function, arguments, launch, traced
         self._code = inspect.unwrap(function).__code__
         self._geometry = Geometry(launch)
-        self._most = self._fit = THREADS // len(self._geometry.lane) if ahead else 1
+        self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if ahead else 1
         self._ready: dict[int, Program] = {}
         self._last = self._distance = 0
         self._size = self._failed = 0
@@ -52,28 +55,28 @@ class Runner:
         return self._ready.pop(block)
 
     def _likely(self, block: int) -> list[int]:
-        """Return the block and those that are likely to be asked for next."""
+        """Return the block and the blocks that will probably be requested next."""
         distance = block - self._last
-        guessed = distance > 0 and distance == self._distance and self._failed < ATTEMPTS
-        self._size = max(1, min(2 * self._size, self._most, self._fit)) if guessed else 1
+        predicted = distance > 0 and distance == self._distance and self._failed < MAX_FAILED_BATCHES
+        self._size = max(1, min(2 * self._size, self._max_size, self._fitting_size)) if predicted else 1
         self._distance = distance
         blocks = [block]
-        while len(blocks) < self._size and blocks[-1] + distance in self._held:
+        while len(blocks) < self._size and blocks[-1] + distance in self._traced:
             blocks.append(blocks[-1] + distance)
         return blocks
 
     def _run(self, blocks: Sequence[int]) -> dict[int, Program]:
         if len(blocks) > 1:
-            # Whatever goes wrong here, the block that is at fault says so when it runs by itself.
+            # An error here is raised again by the block that causes it, when it runs on its own.
             with suppress(Exception):
                 whole = self._program(np.array(blocks, dtype=np.int64))
                 self._failed = 0
-                return {block: _part(whole, at, self._geometry.warps) for at, block in enumerate(blocks)}
+                return {block: _take_block(whole, at, self._geometry.warps) for at, block in enumerate(blocks)}
             self._failed += 1
             self._size = 1
         program = self._program(blocks[0])
         instructions = self._geometry.warps * sum(len(segment.op) for segment in program)
-        self._fit = (TOGETHER - 1) // max(1, instructions)
+        self._fitting_size = (MAX_BATCH_INSTRUCTIONS - 1) // max(1, instructions)
         return {blocks[0]: program}
 
     def _program(self, block: Any) -> Program:
@@ -82,7 +85,7 @@ class Runner:
         return k.program()
 
 
-def _part(whole: Program, at: int, warps: int) -> Program:
-    """Return the program of block number `at` of those that ran as one; a copy, since others may be kept longer."""
+def _take_block(whole: Program, at: int, warps: int) -> Program:
+    """Copy the program of the block at position `at` out of the program of a batch, so that the batch can be freed."""
     rows = slice(at * warps, (at + 1) * warps)
-    return [one.with_lanes(one.base[rows].copy(), one.needs[rows].copy(), one.mask[rows].copy()) for one in whole]
+    return [s.with_lanes(s.base[rows].copy(), s.needs[rows].copy(), s.mask[rows].copy()) for s in whole]

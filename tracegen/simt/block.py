@@ -1,4 +1,4 @@
-"""The `k` of a kernel: all threads of one block, running together, and what they may do."""
+"""Define `Block`, the `k` of a kernel: all threads of one block, and the operations that they share."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Launch, Op, Program, Space
 from tracegen.arrays import Array, Place
-from tracegen.simt.agreement import agreed, per_thread
-from tracegen.simt.recorder import LoopStart, Recorder
-from tracegen.simt.scoreboard import Instruction, Mask
-from tracegen.simt.symbolic import NOTHING, Loop, Value, as_value, is_integer, join, widen
+from tracegen.simt.agreement import common_value, is_per_thread
+from tracegen.simt.recorder import BlockRecorder, LoopStart
+from tracegen.simt.scoreboard import Mask, MemoryInstruction
+from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
 
 
 class Geometry:
-    """Where the threads of a block stand: the ids of its lanes, padded to whole warps, and which exist."""
+    """Thread indices and mask of the lanes of a block, padded to whole warps."""
 
     __slots__ = ("lane", "mask", "thread", "warps")
 
@@ -31,19 +31,19 @@ class Geometry:
         self.lane = np.arange(self.warps * WARP)
         width, height, _ = launch.block
         self.thread = (self.lane % width, self.lane // width % height, self.lane // (width * height))
-        self.mask = Mask(self.lane < launch.block_threads, NOTHING)
+        self.mask = Mask(self.lane < launch.block_threads, NO_SOURCES)
 
     def masks(self, blocks: int) -> Mask:
-        """Return the mask of several blocks that run as one."""
-        return Mask(np.tile(self.mask.lanes, (blocks, 1)), NOTHING)
+        """Return the mask of a batch of `blocks` blocks."""
+        return Mask(np.tile(self.mask.lanes, (blocks, 1)), NO_SOURCES)
 
 
 class Block:
     """The threads of one block while its kernel runs: the `k` of a kernel function.
 
-    `x`, `y`, `z` are the global thread indices, `thread_x` ... and `block_x` ... what CUDA calls threadIdx
-    and blockIdx. Given several blocks (an array), it runs them as one: they have to do the same, each with numbers of
-    its own (`tracegen.simt.agreement`), else `DivergenceError` is raised.
+    `x`, `y`, `z` are the global thread indices; `thread_x` ... and `block_x` ... are CUDA's threadIdx and blockIdx. An
+    array of blocks forms a batch, which runs as one: its blocks must execute the same instructions, each with its own
+    numbers, else `DivergenceError` is raised (`tracegen.simt.agreement`).
     """
 
     block_x: Any
@@ -52,33 +52,47 @@ class Block:
 
     def __init__(self, launch: Launch, block: int | NDArray[np.int64], code: CodeType, geometry: Geometry) -> None:
         self.launch = launch
-        several = isinstance(block, np.ndarray)
+        batch = isinstance(block, np.ndarray)
         self.index: Any = block[:, None] if isinstance(block, np.ndarray) else block
         width, height, _ = launch.grid
         at = self.index % width, self.index // width % height, self.index // (width * height)
-        self.block_x, self.block_y, self.block_z = map(Value, at) if several else at
+        self.block_x, self.block_y, self.block_z = map(Value, at) if batch else at
         self.thread_x, self.thread_y, self.thread_z = (Value(thread) for thread in geometry.thread)
         place = zip(geometry.thread, at, launch.block, strict=True)
         self.x, self.y, self.z = (Value(thread + first * size) for thread, first, size in place)
         self._code = code
         self._geometry = geometry
         blocks = len(block) if isinstance(block, np.ndarray) else 1
-        self._mask = geometry.masks(blocks) if several else geometry.mask
-        self._recorder = Recorder(blocks * geometry.warps, blocks)
-        self._loop: Loop | None = None
-        self._moving: list[tuple[Op, Place, Mask]] = []
+        self._mask = geometry.masks(blocks) if batch else geometry.mask
+        self._recorder = BlockRecorder(blocks * geometry.warps, blocks)
+        self._loop: RecordedLoop | None = None
+        self._moving_accesses: list[tuple[Op, Place, Mask]] = []
 
     def program(self) -> Program:
-        """Return what was recorded."""
+        """Return the recorded program."""
         self._recorder.flush()
         return self._recorder.segments
 
     def load(self, array: Array, *index: Any) -> Value:
-        """Load one element per active thread; return it (0 for inactive threads) if the array has data.
+        """Load one element per active thread.
 
-        `index` is one number per dimension, or one flat index. Integers come back as int64. A value from an
-        array without data can be computed with, but is no index and no condition. Raises `TraceError` for an
-        index outside.
+        Parameters
+        ----------
+        array
+            An array of the kernel.
+        *index
+            One number, or one per thread, for each dimension, or a single flat index.
+
+        Returns
+        -------
+        Value
+            The elements, 0 for inactive threads; integers as int64. The value of an array without data may be
+            computed with, but cannot be an index or a condition.
+
+        Raises
+        ------
+        TraceError
+            If an index is outside the array.
         """
         return self._access(Op.LOAD, array, index, sys._getframe(1))
 
@@ -94,10 +108,10 @@ class Block:
         """Wait for the other warps of the block (``__syncthreads()``)."""
         if self._mask.any:
             pc = self._pc(sys._getframe(1))
-            self._record(Instruction(pc, Op.BARRIER, self._mask))
+            self._record(MemoryInstruction(pc, Op.BARRIER, self._mask))
 
     def gap(self, instructions: int) -> None:
-        """Put so many instructions that do not access memory before the next one that does."""
+        """Insert `instructions` instructions that do not access memory before the next memory instruction."""
         if self._mask.any:
             self._recorder.add_gap(instructions)
 
@@ -107,11 +121,11 @@ class Block:
 
     @contextmanager
     def where(self, condition: Any) -> Iterator[None]:
-        """Run the body for the active threads of which `condition` holds: an if, or the guard of a loop."""
+        """Restrict the body to the active threads for which `condition` holds: an if, or the guard of a loop."""
         outer = self._mask
         value = as_value(condition)
         holds = np.asarray(value.settled()).astype(np.bool_, copy=False)
-        sources = join((outer.conditions, value.sources)) if value.sources else outer.conditions
+        sources = join_sources((outer.conditions, value.sources)) if value.sources else outer.conditions
         self._mask = Mask(outer.lanes & holds, sources)
         try:
             yield
@@ -119,26 +133,41 @@ class Block:
             self._mask = outer
 
     def any(self, condition: Any) -> bool:
-        """Tell whether `condition` holds for an active thread: ``while k.any(c): with k.where(c): ...``."""
+        """Return whether `condition` holds for an active thread: ``while k.any(c): with k.where(c): ...``."""
         holds = self._mask.lanes & np.asarray(as_value(condition).settled()).astype(np.bool_)
-        return bool(agreed(holds.any(axis=-1)))
+        return bool(common_value(holds.any(axis=-1)))
 
     def range(self, start: Any, stop: Any = None, step: int = 1) -> Iterator[Any]:
-        """Loop over ``range(start, stop, step)``; threads may have bounds of their own, and leave one by one.
+        """Loop over ``range(start, stop, step)``; bounds may differ between threads, which then leave one by one.
 
-        The innermost loop with bounds that all threads share is recorded as a loop: its body runs once and
-        stands for all iterations, as long as its addresses advance by a constant. Where they do not (a
-        division of the loop variable, a guard that compares it, a loaded index, a variable carried from one
-        iteration to the next), the body runs iteration by iteration; what is recorded is the same, only
-        longer. A body that carries state in anything but local variables and loaded values must use Python's
-        own `range`.
+        The innermost loop with common bounds is recorded as a loop: its body runs once and represents all iterations,
+        as long as its addresses advance by a constant. Otherwise (a division of the loop variable, a guard that
+        compares it, a loaded index, a variable carried from one iteration to the next), the body runs iteration by
+        iteration, with the same result in a longer program. A body that carries state in anything but local variables
+        and loaded values must use Python's own `range`.
+
+        Parameters
+        ----------
+        start, stop
+            Bounds as in Python's `range`: one number, or one per thread. A single argument is `stop`.
+        step
+            Advance per iteration, a whole number other than 0, common to all threads.
+
+        Yields
+        ------
+        The loop variable: one number per thread, or common to all threads.
+
+        Raises
+        ------
+        TraceError
+            If `step` is 0.
         """
         if stop is None:
             start, stop = 0, start
         if step == 0:
-            raise TraceError(f"{self.launch.kernel}: step=0: a loop must advance")
+            raise TraceError(f"{self.launch.kernel}: step=0: must be a whole number other than 0")
         first, last = as_value(start), as_value(stop)
-        if per_thread(first.settled()) or per_thread(last.settled()):
+        if is_per_thread(first.settled()) or is_per_thread(last.settled()):
             return self._lane_range(first, last, step)
         return self._uniform_range(range(first.__index__(), last.__index__(), step), step)
 
@@ -148,16 +177,16 @@ class Block:
         outer, exiting, recorder = self._loop, self._recorder.exiting, self._recorder
         if outer is not None:
             outer.settle()
-        loop = self._loop = Loop(len(iterations))
-        self._moving = []
+        loop = self._loop = RecordedLoop(len(iterations))
+        self._moving_accesses = []
         recorder.exiting = len(iterations) == 1
         caller = sys._getframe(1)
-        names = _names(caller)
+        names = _watch_locals(caller)
         start = recorder.begin_loop()
         j = Value(iterations[0], step=step, loop=loop)
         try:
             yield j
-            if not self._mask.any or _carried(names, caller.f_locals, j):
+            if not self._mask.any or _carries_state(names, caller.f_locals, j):
                 loop.settle()
             if loop.at is None:
                 self._end_symbolic(loop, start)
@@ -169,15 +198,15 @@ class Block:
             loop.settle()
             self._loop, recorder.exiting = outer, exiting
 
-    def _end_symbolic(self, loop: Loop, start: LoopStart) -> None:
-        for op, place, mask in self._moving:
+    def _end_symbolic(self, loop: RecordedLoop, start: LoopStart) -> None:
+        for op, place, mask in self._moving_accesses:
             self._check(op, place, mask, loop.trips - 1)
         self._recorder.repeat(start, loop.trips)
         loop.at = loop.trips - 1
 
     def _lane_range(self, first: Value, last: Value, step: int) -> Iterator[Value]:
         left = np.where(self._mask.lanes, (last - first).settled(), 0)
-        trips = int(agreed(-((-left if step > 0 else left).min(axis=-1) // abs(step))))
+        trips = int(common_value(-((-left if step > 0 else left).min(axis=-1) // abs(step))))
         recorder, exiting = self._recorder, self._recorder.exiting
         try:
             for t in range(trips):
@@ -195,12 +224,12 @@ class Block:
             return Value(0, unknown=array.name if array.data is None else "")
         self._check(op, place, mask)
         if any(place.steps):
-            self._moving.append((op, place, mask))
+            self._moving_accesses.append((op, place, mask))
         flat, step = place.flat()
         address = flat * array.stride + array.base
         if array.space == Space.LOCAL:
             address = address + (self.index * self.launch.block_threads + self._geometry.lane) * array.size
-        instruction = Instruction(
+        instruction = MemoryInstruction(
             self._pc(frame),
             op,
             mask,
@@ -208,7 +237,7 @@ class Block:
             size=array.size,
             address=address,
             step=step * array.stride,
-            sources=join((sources, mask.conditions)) if mask.conditions else sources,
+            sources=join_sources((sources, mask.conditions)) if mask.conditions else sources,
         )
         self._record(instruction)
         if op != Op.LOAD or array.data is None:
@@ -216,38 +245,42 @@ class Block:
         if step and self._loop is not None:
             self._loop.settle()
         lanes = mask.lanes
-        return Value(widen(np.where(lanes, array.data[np.where(lanes, flat, 0)], 0)), frozenset((instruction,)))
+        return Value(
+            widen_integers(np.where(lanes, array.data[np.where(lanes, flat, 0)], 0)), frozenset((instruction,))
+        )
 
-    def _record(self, instruction: Instruction) -> None:
+    def _record(self, instruction: MemoryInstruction) -> None:
         self._recorder.record(instruction, symbolic=self._loop is not None and self._loop.at is None)
 
-    def _locate(self, array: Array, index: tuple[Any, ...]) -> tuple[Place, frozenset[Instruction]]:
-        """Return the elements that an index names, and the loads that it came from."""
+    def _locate(self, array: Array, index: tuple[Any, ...]) -> tuple[Place, frozenset[MemoryInstruction]]:
+        """Return the elements that an index denotes, and the loads that it depends on."""
         if not isinstance(array, Array):
-            raise TraceError(f"{self.launch.kernel}: {array!r} is not an array of the kernel")
+            raise TraceError(f"{self.launch.kernel}: {array!r}: must be an array of the kernel")
         extents = array.shape if len(index) > 1 else (array.elements,)
         if len(index) != len(extents):
             raise TraceError(
                 f"{self.launch.kernel}: {len(index)} indices into {array.name}{list(array.shape)}: "
-                f"needs {len(array.shape)}, or one flat index"
+                f"must be {len(array.shape)}, or one flat index"
             )
-        sources, bases, steps = NOTHING, [], []
+        sources, bases, steps = NO_SOURCES, [], []
         for i in index:
             value = as_value(i)
             if value.unknown:
                 value.settled()
             if value.sources:
-                sources = join((sources, value.sources))
+                sources = join_sources((sources, value.sources))
             base, step = value.parts()
             bases.append(base if is_integer(base) else self._whole(array, base))
             steps.append(step)
         return Place(array, extents, tuple(bases), tuple(steps)), sources
 
     def _whole(self, array: Array, base: Any) -> Any:
-        """Return an index of another type as int64, if it is a whole number at all."""
+        """Convert an index of another integer type to int64."""
         numbers = np.asarray(base)
         if numbers.dtype.kind not in "iu":
-            raise TraceError(f"{self.launch.kernel}: index into {array.name} is {numbers.dtype}, not a whole number")
+            raise TraceError(
+                f"{self.launch.kernel}: index into {array.name} is {numbers.dtype}: must be a whole number"
+            )
         return numbers.astype(np.int64) if numbers.ndim else int(numbers)
 
     def _check(self, op: Op, place: Place, mask: Mask, t: int = 0) -> None:
@@ -258,7 +291,7 @@ class Block:
             raise TraceError(f"{self.launch.kernel}: thread {thread}: {op.name.lower()} of {what}")
 
     def _pc(self, frame: FrameType) -> int:
-        """Return a number for the call site: its place in the kernel; through helpers, a hash of the way."""
+        """Return a number for the call site: its offset in the kernel or, through helpers, a hash of the call path."""
         if frame.f_code is self._code:
             return frame.f_lasti
         way = []
@@ -269,8 +302,8 @@ class Block:
         return zlib.crc32(" ".join(way).encode()) >> 1
 
 
-def _names(caller: FrameType) -> dict[str, Any]:
-    """Return the local variables of `caller`, marked as not touched."""
+def _watch_locals(caller: FrameType) -> dict[str, Any]:
+    """Return the local variables of `caller`, and clear their `touched` marks."""
     names = dict(caller.f_locals)
     for value in names.values():
         if isinstance(value, Value):
@@ -278,11 +311,11 @@ def _names(caller: FrameType) -> dict[str, Any]:
     return names
 
 
-def _carried(before: dict[str, Any], after: dict[str, Any], j: Value) -> bool:
-    """Tell whether the body of a loop may hand a local variable on to its next iteration.
+def _carries_state(before: dict[str, Any], after: dict[str, Any], j: Value) -> bool:
+    """Return whether the body of a loop may carry a local variable into its next iteration.
 
-    It does if it used a variable and gave it another value. A value of an array without data decides nothing,
-    so it may be carried; the loop variable `j` is no such variable.
+    It does if it used the variable and then assigned another value. A value of an array without data may be carried,
+    since nothing can depend on it; the loop variable `j` does not count.
     """
     for name, old in before.items():
         new = after.get(name, old)

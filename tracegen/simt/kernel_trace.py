@@ -1,4 +1,4 @@
-"""Kernels written in Python over whole blocks: `trace` runs a function and records what it asks of memory.
+"""Trace kernels that are Python functions of a whole block: `trace` runs a function and records its accesses.
 
 A kernel is a function of a `Block` `k`, its arrays and its sizes. All threads of a block run together::
 
@@ -13,8 +13,8 @@ A kernel is a function of a `Block` `k`, its arrays and its sizes. All threads o
     >>> len(t)
     96
 
-The function runs once per block, whenever the block is asked for, so a trace takes no memory; it must do the
-same every time. Stores do not change the data of arrays.
+The function runs each time that a block is requested, so a trace takes no memory. It must do the same every time.
+Stores do not change the data of arrays.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.trace import Launch, Program, check_blocks, missing_block
 from tracegen.arrays import BASE, Array, Buffer, allocate, info
 from tracegen.generated import GeneratedTrace
-from tracegen.simt.batching import Runner
+from tracegen.simt.batching import BlockRunner
 from tracegen.simt.block import Block
 
 __all__ = ["Array", "Block", "Buffer", "KernelTrace", "shape", "trace"]
 
-MAX_BLOCK = 1024
-"""Threads that a block may have."""
+MAX_BLOCK_THREADS = 1024
+"""Most threads of a block."""
 
-Kernel = Callable[..., None]
+KernelFunction = Callable[..., None]
+"""A function of a `Block`, arrays and sizes."""
 
 
 def trace(
-    function: Kernel,
+    function: KernelFunction,
     *,
     grid: int | Sequence[int],
     block: int | Sequence[int],
@@ -53,25 +54,54 @@ def trace(
     shared_memory: int = 0,
     **params: Any,
 ) -> KernelTrace:
-    """Return the trace of ``function(k, ...)``, a kernel of your own; see the module for an example.
+    """Trace a kernel that is a Python function, ``function(k, ...)``; the module docstring has an example.
 
-    `function` gets a `Block` and, by the names of its parameters, arrays and `params`. `arrays` are laid out
-    from address `base` on (default 2^28) in the order given, each declared by its shape (float32), a NumPy
-    array (data that loads return) or a `Buffer`. `blocks` are the ids of the blocks that the trace holds
-    (None: all). `registers` and `shared_memory` describe the `Launch`. Raises `LaunchError` for a shape that
-    cannot be launched, `ConfigError` for a parameter that the kernel has and nobody gave, or the other way
-    round, and `TraceError`, when a block runs, for an index outside its array.
+    Parameters
+    ----------
+    function
+        The kernel. It is called with a `Block` and, by the names of its parameters, arrays and `params`.
+    grid, block
+        Blocks of the grid and threads of a block: one to three numbers (x, y, z).
+    arrays
+        Arrays by name, in the order of their addresses. Each is a shape (of float32), a NumPy array, whose data loads
+        return, or a `Buffer`.
+    name
+        Name of the kernel (None: the name of the function).
+    blocks
+        Ids of the blocks in the trace (None: all).
+    base
+        Address of the first array, a multiple of 256 (None: 2^28).
+    registers
+        Registers per thread.
+    shared_memory
+        Bytes of shared memory per block.
+    **params
+        Sizes and other arguments of the kernel.
+
+    Returns
+    -------
+    KernelTrace
+        A trace that runs each block on demand.
+
+    Raises
+    ------
+    LaunchError
+        If the shape cannot be launched.
+    ConfigError
+        If a parameter of the kernel is missing, or an argument is unknown.
+    TraceError
+        If an index is outside its array; raised when the block runs.
     """
     title = name or str(getattr(function, "__name__", "kernel"))
     launch = Launch(
         kernel=title,
         grid=shape("grid", grid),
-        block=shape("block", block, limit=MAX_BLOCK),
+        block=shape("block", block, limit=MAX_BLOCK_THREADS),
         registers=registers,
         shared_memory=shared_memory,
     )
     laid_out = allocate(arrays, base=BASE if base is None else base, threads=launch.threads)
-    wanted = parameters(function, title)
+    wanted = kernel_parameters(function, title)
     for given in params:
         if given not in wanted:
             raise ConfigError(unknown(f"parameter of {title}", given, wanted))
@@ -79,16 +109,16 @@ def trace(
 
 
 class KernelTrace(GeneratedTrace):
-    """The trace of a kernel function: each block is executed when it is asked for, as a `Program`.
+    """The trace of a kernel function, which runs for each block on demand and gives its `Program`.
 
-    `launch`, `blocks` as in `Trace`; `params` are the kernel's sizes. `columns` writes everything out, once,
-    on first use: a trace of 10^8 instructions is better read block by block. `ahead` lets the function run for several
-    blocks at once: it must look at threads one by one, as the kernels that come with rdmodel do.
+    `launch` and `blocks` are as in `Trace`; `params` are the sizes of the kernel. `columns` expands all blocks, once,
+    on first use: a trace of 10^8 instructions is better read block by block. `ahead` lets the function run for batches
+    of blocks: it must treat threads independently, as the bundled kernels do.
     """
 
     def __init__(
         self,
-        function: Kernel,
+        function: KernelFunction,
         launch: Launch,
         arrays: Mapping[str, Array],
         params: Mapping[str, Any],
@@ -98,7 +128,7 @@ class KernelTrace(GeneratedTrace):
     ) -> None:
         named = {**params, **arrays}
         self._arguments = {}
-        for name in parameters(function, launch.kernel):
+        for name in kernel_parameters(function, launch.kernel):
             if name not in named:
                 raise ConfigError(unknown(f"parameter of {launch.kernel}", name, named))
             self._arguments[name] = named[name]
@@ -116,37 +146,37 @@ class KernelTrace(GeneratedTrace):
         self._ahead = ahead
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what only this process runs blocks with."""
+        """Exclude the runner, which belongs to this process."""
         return {name: value for name, value in self.__dict__.items() if name != "_runner"}
 
     def block(self, block: int) -> Program:
-        """Run one block and return its `Program`; raises `TraceError` if the trace does not hold it."""
+        """Run one block and return its `Program`; raises `TraceError` for a block outside the trace."""
         if block not in self._held:
             raise missing_block(self, block)
         return self._runner.block(int(block))
 
     @cached_property
-    def _runner(self) -> Runner:
-        return Runner(self._function, self._arguments, self.launch, self._held, ahead=self._ahead)
+    def _runner(self) -> BlockRunner:
+        return BlockRunner(self._function, self._arguments, self.launch, self._held, ahead=self._ahead)
 
 
 def shape(name: str, value: int | Sequence[int], *, limit: int | None = None) -> tuple[int, int, int]:
-    """Return a grid or block as (x, y, z) of at most `limit` threads; raises `LaunchError`."""
+    """Return a grid or block as (x, y, z); raises `LaunchError` if it is invalid or exceeds `limit` threads."""
     given = tuple(value) if isinstance(value, Sequence) else (value,)
     try:
         sizes = tuple(operator.index(n) for n in given)
     except TypeError:
-        raise LaunchError(f"{name}={value!r}: needs one to three whole numbers") from None
+        raise LaunchError(f"{name}={value!r}: must be one to three whole numbers") from None
     if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
-        raise LaunchError(f"{name}={value!r}: needs one to three dimensions of at least 1")
+        raise LaunchError(f"{name}={value!r}: must be one to three numbers of at least 1")
     x, y, z = (*sizes, 1, 1)[:3]
     if limit is not None and x * y * z > limit:
         raise LaunchError(f"{name}={value!r}: {x * y * z} threads, at most {limit} fit in a block")
     return x, y, z
 
 
-def parameters(function: Kernel, name: str) -> list[str]:
-    """Return the names of a kernel function's parameters after `k`; raises `ConfigError` if it is none."""
+def kernel_parameters(function: KernelFunction, name: str) -> list[str]:
+    """Return the names of the parameters of a kernel function after `k`; raises `ConfigError` for an unsuitable one."""
     if not hasattr(inspect.unwrap(function), "__code__"):
         raise ConfigError(f"{name}: a kernel must be a Python function, not {type(function).__name__}")
     names = list(inspect.signature(function).parameters)

@@ -1,4 +1,4 @@
-"""Recording one block: memory instructions in, `Segment`s out."""
+"""Record the memory instructions of one block, or of a batch, as `Segment`s."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Op, Segment
-from tracegen.simt.agreement import DivergenceError, agreed
-from tracegen.simt.scoreboard import Instruction, Scoreboard
+from tracegen.simt.agreement import DivergenceError, common_value
+from tracegen.simt.scoreboard import MemoryInstruction, Scoreboard
 
-_CHUNK = 1024
-"""Instructions of straight-line code that one segment holds at most, so that long code is not held twice."""
+_MAX_STRAIGHT_INSTRUCTIONS = 1024
+"""Most instructions of a segment of straight-line code, so that memory does not contain long code twice."""
 
-TOGETHER = 1 << 15
-"""Instructions of warps that blocks which run as one may have together: 8 MB of addresses."""
+MAX_BATCH_INSTRUCTIONS = 1 << 15
+"""Most warp instructions of a batch: 8 MB of addresses."""
 
 
-class Recorder:
-    """Collects the instructions of one block of `warps` warps; `segments` is the program so far.
+class BlockRecorder:
+    """Recorder of one block of `warps` warps; `segments` is the program so far.
 
-    `exiting` says that what is recorded belongs to the last iteration of its loop. Of several `blocks` that run as
-    one, `warps` are those of all of them.
+    `exiting` marks the last iteration of a loop. In a batch of several `blocks`, `warps` counts the warps of all of
+    them.
     """
 
     def __init__(self, warps: int, blocks: int = 1) -> None:
         self.segments: list[Segment] = []
         self.exiting = False
         self._blocks = blocks
-        self._left = TOGETHER // warps if blocks > 1 else -1
+        self._left = MAX_BATCH_INSTRUCTIONS // warps if blocks > 1 else -1
         self._scoreboard = Scoreboard(warps)
-        self._body: list[Instruction] = []
+        self._body: list[MemoryInstruction] = []
         self._gap = 0
         self._wait: NDArray[np.bool_] | None = None
 
-    def record(self, instruction: Instruction, *, symbolic: bool) -> None:
-        """Append an instruction; `symbolic` says that it stands for every iteration of a loop."""
+    def record(self, instruction: MemoryInstruction, *, symbolic: bool) -> None:
+        """Append an instruction; a `symbolic` one represents every iteration of a loop."""
         instruction.gap, self._gap = self._gap, 0
         instruction.wait, self._wait = self._wait, None
         instruction.exit = self.exiting and instruction.op == Op.LOAD
@@ -46,12 +46,12 @@ class Recorder:
         self._body.append(instruction)
         self._left -= 1
         if not self._left:
-            raise DivergenceError("blocks that run as one are not to be held whole if they are long")
-        if len(self._body) >= _CHUNK and not symbolic:
+            raise DivergenceError("the program of a batch exceeds its memory limit")
+        if len(self._body) >= _MAX_STRAIGHT_INSTRUCTIONS and not symbolic:
             self.flush()
 
     def add_gap(self, instructions: int) -> None:
-        """Put `instructions` non-memory instructions before the next memory instruction."""
+        """Insert `instructions` non-memory instructions before the next memory instruction."""
         self._gap += instructions
 
     def wait(self, warps: NDArray[np.bool_]) -> None:
@@ -59,13 +59,13 @@ class Recorder:
         self._wait = warps if self._wait is None else self._wait | warps
 
     def flush(self) -> None:
-        """End the straight-line code so far."""
+        """Close the present segment of straight-line code."""
         if self._body:
             self.segments.append(self._segment(self._body, 1))
             self._body = []
 
     def begin_loop(self) -> LoopStart:
-        """Start the body of a loop; if the body stands for all iterations, `repeat` wants the result."""
+        """Start the body of a loop; return its start, for `repeat`."""
         self.flush()
         if self._wait is not None:
             self._scoreboard.waiting = self._scoreboard.waiting | self._wait
@@ -73,17 +73,16 @@ class Recorder:
         return LoopStart(self._gap, self._scoreboard.state())
 
     def repeat(self, start: LoopStart, trips: int) -> None:
-        """Take what was recorded since `start` as `trips` iterations of one loop.
+        """Repeat the instructions recorded since `start` for `trips` iterations of a loop.
 
-        Iterations at the start that wait for other loads, or follow another gap, than the steady state are
-        peeled.
+        The first iterations are peeled off if they wait for other loads, or follow another gap, than the steady state.
         """
         body, self._body = self._body, []
         if not body:
             self._gap = start.gap + trips * (self._gap - start.gap)
             return
         history = self._replay(body, start, trips)
-        peeled = int(agreed(self._transient(history)))
+        peeled = int(common_value(self._transient(history)))
         if self._gap != start.gap and trips > 1:
             peeled = max(peeled, 1)
         if peeled:
@@ -97,10 +96,10 @@ class Recorder:
         self.segments.append(self._segment(body, trips - peeled))
         self._wait = None
 
-    def _replay(self, body: list[Instruction], start: LoopStart, trips: int) -> list[list[NDArray[np.uint64]]]:
-        """Return the needs of each iteration until they repeat; take the scoreboard to the end of the loop.
+    def _replay(self, body: list[MemoryInstruction], start: LoopStart, trips: int) -> list[list[NDArray[np.uint64]]]:
+        """Return the needs of each iteration until they repeat; advance the scoreboard to the end of the loop.
 
-        At most 65 iterations: then the registers hold nothing older than the loop.
+        65 iterations are enough: then the registers hold no load from before the loop.
         """
         board = self._scoreboard
         before, history = start.state, [[i.needs for i in body]]
@@ -121,15 +120,15 @@ class Recorder:
         return history
 
     def _transient(self, history: list[list[NDArray[np.uint64]]]) -> Any:
-        """Return after how many iterations the needs are those of the last one; one number per block, if several."""
+        """Return the number of iterations before the needs equal those of the last one; one per block of a batch."""
         if self._blocks == 1:
             return next(t for t in range(len(history)) if _all_equal(history[t:]))
         needs = np.array(history).reshape(len(history), len(history[0]), self._blocks, -1)
         steady = (needs == needs[-1]).all(axis=(1, 3))[::-1]
         return len(history) - np.logical_and.accumulate(steady).sum(axis=0)
 
-    def _segment(self, body: list[Instruction], trips: int) -> Segment:
-        """Return a segment; those with the same body share its columns, in all blocks, so nests stay small."""
+    def _segment(self, body: list[MemoryInstruction], trips: int) -> Segment:
+        """Return a segment; segments with equal bodies share columns, in all blocks, so that loop nests stay small."""
         shared = shared_columns(tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step) for i in body))
         warps = len(body[0].mask.bits)
         base = np.empty((warps, len(body), WARP), dtype=np.int64)
@@ -148,7 +147,7 @@ class Recorder:
 
 
 class LoopStart:
-    """Where a loop began: the `gap` pending there and the `state` of the scoreboard."""
+    """The pending `gap` and the `state` of the scoreboard at the start of a loop."""
 
     __slots__ = ("gap", "state")
 
@@ -159,7 +158,7 @@ class LoopStart:
 
 @functools.lru_cache(maxsize=64)
 def shared_columns(key: tuple[tuple[int, ...], ...]) -> dict[str, NDArray[Any]]:
-    """Return the columns of a segment, one row of (pc, op, space, size, gap, loop_exit, step) per instruction."""
+    """Return the columns of a segment from rows of (pc, op, space, size, gap, loop_exit, step)."""
     types = {
         "pc": np.int32,
         "op": np.uint8,
@@ -176,8 +175,8 @@ def shared_columns(key: tuple[tuple[int, ...], ...]) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def _equal(one: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]]) -> bool:
-    return all(a is b or np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+def _equal(left: Sequence[NDArray[Any]], right: Sequence[NDArray[Any]]) -> bool:
+    return all(a is b or np.array_equal(a, b) for a, b in zip(left, right, strict=True))
 
 
 def _all_equal(history: Sequence[Sequence[NDArray[Any]]]) -> bool:

@@ -1,9 +1,8 @@
-"""Which loads an instruction waits for.
+"""Determine the loads that each memory instruction waits for.
 
-The `Scoreboard` keeps one 64-bit register per warp, shifted by one place for every memory instruction of the
-warp, so that bit i always means "the (i+1)-th previous memory instruction": exactly a `needs` mask. Loads
-that the warp has waited for already leave the register: a mask never names a load that must have arrived
-anyway.
+The `Scoreboard` has one 64-bit register per warp, which shifts by one place for every memory instruction of the warp.
+Bit i therefore always denotes the (i+1)-th previous memory instruction, as in a `needs` mask. A load leaves the
+register when the warp waits for it, so a mask never names a load that must have arrived already.
 """
 
 from __future__ import annotations
@@ -14,20 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import ALL_NEEDS, Op, Space
-from tracegen.simt.agreement import agreed
+from tracegen.simt.agreement import common_value
 
 _ONE = np.uint64(1)
 
 
 class Mask:
-    """The active lanes of a block: `lanes` (threads,), packed `bits` (warps,), and which warps `run` at all.
+    """The active lanes of a block.
 
-    `conditions` are the loads that decided about it. Of several blocks that run as one, `lanes` has a row for each.
+    `lanes` has the shape (threads,), or (blocks, threads) for a batch. `bits` are the packed lanes of each warp, and
+    `run` marks the warps with an active lane. `conditions` are the loads that the mask depends on.
     """
 
     __slots__ = ("_any", "bits", "conditions", "lanes", "run", "runs")
 
-    def __init__(self, lanes: NDArray[np.bool_], conditions: frozenset[Instruction]) -> None:
+    def __init__(self, lanes: NDArray[np.bool_], conditions: frozenset[MemoryInstruction]) -> None:
         self.lanes = lanes
         self.bits = np.packbits(lanes, bitorder="little").view("<u4")
         self.run = self.bits != 0
@@ -37,20 +37,20 @@ class Mask:
 
     @property
     def any(self) -> bool:
-        """Whether a lane is active; raises `DivergenceError` if only some blocks have one."""
+        """Whether a lane is active; raises `DivergenceError` if this holds for some blocks of a batch only."""
         if self._any is None:
             rows = self.run if self.lanes.ndim == 1 else self.run.reshape(len(self.lanes), -1)
-            self._any = bool(agreed(rows.any(axis=-1)))
+            self._any = bool(common_value(rows.any(axis=-1)))
         return self._any
 
 
-class Instruction:
+class MemoryInstruction:
     """One memory instruction of a block, executed by the warps of `mask`.
 
-    In iteration t of its loop, thread l accesses ``address[l] + t * step``. `sources` are the loads that its
-    index and the enclosing conditions came from; `wait` marks the warps that called ``k.wait()`` just before.
-    The scoreboard fills in `needs`, `position` (how many memory instructions each warp had executed before
-    it) and `arrived` (every warp has waited for it).
+    In iteration t of its loop, thread l accesses ``address[l] + t * step``. `sources` are the loads that its index and
+    the enclosing conditions depend on. `wait` marks the warps that called ``k.wait()`` just before. The scoreboard sets
+    `needs`, `position` (number of earlier memory instructions of each warp) and `arrived` (whether every warp has
+    waited for it).
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class Instruction:
         size: int = 0,
         address: Any = 0,
         step: int = 0,
-        sources: frozenset[Instruction] = frozenset(),
+        sources: frozenset[MemoryInstruction] = frozenset(),
     ) -> None:
         self.pc, self.op, self.mask, self.space, self.size = pc, op, mask, space, size
         self.address, self.step, self.sources = address, step, sources
@@ -91,15 +91,15 @@ class Instruction:
         self.needs: NDArray[np.uint64]
         self.position: NDArray[np.int64]
 
-    def iteration(self, t: int, needs: NDArray[np.uint64], *, step: int = 0) -> Instruction:
+    def iteration(self, t: int, needs: NDArray[np.uint64], *, step: int = 0) -> MemoryInstruction:
         """Return a copy that starts in iteration `t`, advances by `step` and waits for `needs`."""
-        copy = Instruction(self.pc, self.op, self.mask, space=self.space, size=self.size, step=step)
+        copy = MemoryInstruction(self.pc, self.op, self.mask, space=self.space, size=self.size, step=step)
         copy.address, copy.gap, copy.needs = self.address + t * self.step, self.gap, needs
         return copy
 
 
 class Scoreboard:
-    """Which loads each of the `warps` of a block still waits for."""
+    """The open loads of each of the `warps` of a block."""
 
     def __init__(self, warps: int) -> None:
         self.count = np.zeros(warps, dtype=np.int64)
@@ -109,11 +109,11 @@ class Scoreboard:
         self._none = np.zeros(warps, dtype=np.uint64)
 
     def state(self) -> tuple[NDArray[Any], ...]:
-        """Return what decides about the needs of the instructions to come."""
+        """Return the state that the needs of later instructions depend on."""
         return self.open, self.since_store, self.waiting
 
-    def issue(self, instruction: Instruction) -> NDArray[np.uint64]:
-        """Let the warps of `instruction` execute it; return the needs of each, 0 where a warp does not."""
+    def issue(self, instruction: MemoryInstruction) -> NDArray[np.uint64]:
+        """Issue `instruction` to the warps of its mask; return the needs of each warp, 0 for other warps."""
         if instruction.wait is not None:
             self.waiting = self.waiting | instruction.wait
         if instruction.op == Op.BARRIER:
@@ -131,8 +131,8 @@ class Scoreboard:
         self.count = self.count + mask.run
         return needs
 
-    def _settle_needs(self, instruction: Instruction) -> NDArray[np.uint64]:
-        """Return the open loads that `instruction` waits for, and close them."""
+    def _settle_needs(self, instruction: MemoryInstruction) -> NDArray[np.uint64]:
+        """Return the open loads that `instruction` waits for, and remove them from the registers."""
         wanted = self._none if instruction.op == Op.LOAD else self.since_store
         places = [self._place(load) for load in instruction.sources]
         for place in places:
@@ -148,8 +148,8 @@ class Scoreboard:
             load.arrived = not (place & self.open).any()
         return needs
 
-    def _place(self, load: Instruction) -> NDArray[np.uint64]:
-        """Return the bit of `load` in the register of each warp, 0 where it did not run or has left it."""
+    def _place(self, load: MemoryInstruction) -> NDArray[np.uint64]:
+        """Return the bit of `load` in the register of each warp, 0 if it did not run or has left the register."""
         distance = self.count - load.position - 1
         near = load.mask.run & (distance < 64)
         return np.where(near, _ONE << np.where(near, distance, 0).astype(np.uint64), np.uint64(0))

@@ -1,9 +1,8 @@
-"""Values of a kernel: one per thread, affine in the recorded loop, aware of the loads they came from.
+"""Compute with symbolic values: one number per thread, affine in the recorded loop, with the loads it depends on.
 
-`Value` is what a kernel computes with. While the body of a loop is recorded it runs once, and stands for
-every iteration: a value is ``base + t * step`` in iteration t, with one `step` for all threads. Addition,
-subtraction and multiplication by a whole number keep that form; anything else *settles* the loop, which then
-runs iteration by iteration.
+A kernel computes with `Value`. The body of a recorded loop runs once and represents every iteration: in iteration t a
+value is ``base + t * step``, with one `step` for all threads. Addition, subtraction and multiplication by a whole
+number keep this form. Any other operation *settles* the loop, which then runs iteration by iteration.
 """
 
 from __future__ import annotations
@@ -15,18 +14,21 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from rdmodel.errors import TraceError
-from tracegen.simt.agreement import agreed, per_thread
-from tracegen.simt.scoreboard import Instruction
+from tracegen.simt.agreement import common_value, is_per_thread
+from tracegen.simt.scoreboard import MemoryInstruction
 
-NOTHING: frozenset[Instruction] = frozenset()
-_ELEMENTWISE = (np.where, np.take, np.clip, np.searchsorted, np.isin)
+NO_SOURCES: frozenset[MemoryInstruction] = frozenset()
+"""Sources of a value that depends on no load."""
+
+_ELEMENTWISE_FUNCTIONS = (np.where, np.take, np.clip, np.searchsorted, np.isin)
+"""NumPy functions that work thread by thread."""
 
 
-class Loop:
-    """A loop whose body is being recorded: its `trips`, and `at`, the iteration in which values are read.
+class RecordedLoop:
+    """A loop of `trips` iterations whose body is being recorded; `at` is the iteration in which values are read.
 
-    `at` is None while the body stands for every iteration, 0 once something settled the loop, and the last
-    iteration when the loop has ended.
+    `at` is None while the body represents every iteration, 0 after the loop was settled, and the last iteration after
+    its end.
     """
 
     __slots__ = ("at", "trips")
@@ -36,17 +38,17 @@ class Loop:
         self.at: int | None = None
 
     def settle(self) -> None:
-        """Give up recording the body once for all iterations: what runs now is iteration 0."""
+        """Stop recording the body for all iterations: the present one becomes iteration 0."""
         if self.at is None:
             self.at = 0
 
 
 class Value(NDArrayOperatorsMixin):
-    """A number, or one per thread of the block, that may move with the iteration of a loop.
+    """A number, or one number per thread of the block, that may advance with the iterations of a loop.
 
-    `base` is a scalar or an array of shape (threads,); `sources` the loads whose data it came from; `unknown`
-    the array without data that it was loaded from. Never changed in place: ``v += 1`` makes a new value.
-    `touched` says that something was computed from it since somebody cleared the mark.
+    `base` is a scalar or an array of shape (threads,), `step` its advance per iteration of `loop`. `sources` are the
+    loads that it depends on. `unknown` is the array without data that it was loaded from. Values are immutable:
+    ``v += 1`` creates a new one. `touched` tells whether the value was used since the mark was cleared.
     """
 
     __slots__ = ("base", "loop", "sources", "step", "touched", "unknown")
@@ -54,10 +56,10 @@ class Value(NDArrayOperatorsMixin):
     def __init__(
         self,
         base: Any,
-        sources: frozenset[Instruction] = NOTHING,
+        sources: frozenset[MemoryInstruction] = NO_SOURCES,
         *,
         step: int = 0,
-        loop: Loop | None = None,
+        loop: RecordedLoop | None = None,
         unknown: str = "",
     ) -> None:
         self.base = base
@@ -68,7 +70,7 @@ class Value(NDArrayOperatorsMixin):
         self.touched = False
 
     def parts(self) -> tuple[Any, int]:
-        """Return the value as (base, step per iteration of the loop being recorded)."""
+        """Return (base, step per iteration of the recorded loop)."""
         self.touched = True
         if self.loop is None:
             return self.base, 0
@@ -77,7 +79,7 @@ class Value(NDArrayOperatorsMixin):
         return self.base + self.step * self.loop.at, 0
 
     def settled(self) -> Any:
-        """Return the number, or one per thread, of this iteration; a loop that it belongs to is settled.
+        """Return the number, or one per thread, of this iteration, and settle the loop that it depends on.
 
         Raises `TraceError` for a value loaded from an array without data.
         """
@@ -88,11 +90,11 @@ class Value(NDArrayOperatorsMixin):
         return self.parts()[0]
 
     def uniform(self) -> Any:
-        """Return the value as one number; raises `TraceError` if it is one per thread."""
+        """Return the number common to all threads; raises `TraceError` if threads have different ones."""
         value = self.settled()
-        if per_thread(value):
+        if is_per_thread(value):
             raise TraceError("a value that differs between threads cannot steer Python: use k.where, k.any or np.where")
-        return agreed(value)
+        return common_value(value)
 
     def __bool__(self) -> bool:
         return bool(self.uniform())
@@ -109,22 +111,22 @@ class Value(NDArrayOperatorsMixin):
         return f"Value({self.base!r}" + (f" + {self.step} t)" if self.loop else ")")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Let a value index a NumPy table, unless that would lose track of the loads it came from."""
+        """Convert the value to an array; a loaded value raises `TraceError`, because its loads would be lost."""
         if self.sources:
             raise TraceError("a loaded value cannot index a NumPy table directly: use np.take(table, value)")
         return np.array(self.settled(), dtype=dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
-        """Compute thread by thread; `out` is ignored, so that in-place operators make new values."""
+        """Apply a ufunc thread by thread; `out` is ignored, so that in-place operators create new values."""
         if method != "__call__":
-            raise TraceError(f"{ufunc.__name__}.{method}: threads of a block cannot be combined; see k.any")
+            raise TraceError(f"{ufunc.__name__}.{method}: threads of a block cannot be combined: use k.any")
         values = [x if isinstance(x, Value) else as_value(x) for x in inputs]
-        sources, loop = NOTHING, None
+        sources, loop = NO_SOURCES, None
         for value in values:
             if value.unknown:
                 return value
             if value.sources:
-                sources = join((sources, value.sources))
+                sources = join_sources((sources, value.sources))
             if value.loop is not None and value.loop.at is None:
                 loop = value.loop
         if loop is not None:
@@ -138,10 +140,10 @@ class Value(NDArrayOperatorsMixin):
         return Value(result, sources)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """Compute ``np.where``, ``np.take`` and the like thread by thread."""
-        if function not in _ELEMENTWISE:
-            known = ", ".join(f"np.{f.__name__}" for f in _ELEMENTWISE)
-            raise TraceError(f"np.{function.__name__}: does not work thread by thread; there are ufuncs and {known}")
+        """Apply ``np.where``, ``np.take`` and similar functions thread by thread."""
+        if function not in _ELEMENTWISE_FUNCTIONS:
+            known = ", ".join(f"np.{f.__name__}" for f in _ELEMENTWISE_FUNCTIONS)
+            raise TraceError(f"np.{function.__name__}: does not work thread by thread: use ufuncs or {known}")
         values = [x for x in (*args, *kwargs.values()) if isinstance(x, Value)]
         for value in values:
             if value.unknown:
@@ -150,17 +152,17 @@ class Value(NDArrayOperatorsMixin):
             result = function(*map(_plain, args), **{name: _plain(x) for name, x in kwargs.items()})
         except IndexError as error:
             raise TraceError(f"np.{function.__name__}: {error}") from None
-        return Value(widen(result), join(value.sources for value in values))
+        return Value(widen_integers(result), join_sources(value.sources for value in values))
 
 
 def as_value(x: Any) -> Value:
-    """Return `x` itself if it is a `Value`, otherwise a constant one."""
-    return x if isinstance(x, Value) else Value(widen(x))
+    """Return `x` if it is a `Value`, else a constant value."""
+    return x if isinstance(x, Value) else Value(widen_integers(x))
 
 
-def join(sources: Iterable[frozenset[Instruction]]) -> frozenset[Instruction]:
-    """Return the union of `sources` without the loads that every warp has already waited for."""
-    union = NOTHING.union(*sources)
+def join_sources(sources: Iterable[frozenset[MemoryInstruction]]) -> frozenset[MemoryInstruction]:
+    """Return the union of `sources`, without loads that every warp has already waited for."""
+    union = NO_SOURCES.union(*sources)
     for load in union:
         if load.arrived:
             return frozenset(load for load in union if not load.arrived)
@@ -172,7 +174,7 @@ def _plain(x: Any) -> Any:
 
 
 def _affine_step(ufunc: np.ufunc, operands: list[tuple[Any, int]]) -> int | None:
-    """Return the step of ``ufunc(operands)`` where it is affine with one step for all threads, else None."""
+    """Return the step of ``ufunc(operands)`` if it is affine with one step for all threads, else None."""
     if not all(is_integer(base) for base, _ in operands):
         return None
     if ufunc is np.negative:
@@ -183,17 +185,17 @@ def _affine_step(ufunc: np.ufunc, operands: list[tuple[Any, int]]) -> int | None
         return operands[0][1] - operands[1][1]
     if ufunc is np.multiply:
         for (_, step), (factor, moves) in (operands, operands[::-1]):
-            if not moves and not per_thread(factor):
-                return step * int(agreed(factor))
+            if not moves and not is_per_thread(factor):
+                return step * int(common_value(factor))
     return None
 
 
-def widen(base: Any) -> Any:
-    """Return integers of fewer than 64 bits as int64, so that indices do not wrap; others unchanged."""
+def widen_integers(base: Any) -> Any:
+    """Convert integers of fewer than 64 bits to int64, so that indices do not wrap."""
     dtype = getattr(base, "dtype", None)
     return base.astype(np.int64) if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 8 else base
 
 
 def is_integer(base: Any) -> bool:
-    """Tell whether a number, or an array of them, has the integer type that indices are computed in."""
+    """Return whether a number or array has the type of indices: int or int64."""
     return type(base) is int or getattr(base, "dtype", None) == np.int64

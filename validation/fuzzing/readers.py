@@ -11,7 +11,7 @@ from rdmodel.comparison import nsight
 from rdmodel.errors import TraceError
 from rdmodel.trace import Trace, storage
 from tracegen.affine.json_form import load_affine, to_json
-from tracegen.cuda import arrays
+from tracegen.cuda import array_arguments
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.formats import parquet
 from tracegen.ptx.syntax.parser import parse
@@ -93,7 +93,7 @@ def _affine_alike(found: Any, way: Way, path: Path) -> None:
 
 
 def _launch(path: Path, way: Way) -> Any:
-    arrays.LARGEST = 1 << 20  # a file may ask for as much memory as it likes below the limit
+    array_arguments.MAX_ARRAY_BYTES = 1 << 20  # a file may ask for as much memory as it likes below the limit
     return read_launch_file(path)
 
 

@@ -18,7 +18,7 @@ from tracegen.arrays import BASE
 from tracegen.cuda import sources
 from tracegen.cuda.signatures import signatures
 from tracegen.ptx import Module, parse
-from tracegen.ptx.emulator.machine import Buffer, EmulatedTrace, Machine
+from tracegen.ptx.emulator.emulated_launch import DeviceBuffer, EmulatedTrace, LoadedModule
 from validation.hardware import launches as python
 from validation.hardware.launches import Pad, Plan
 from validation.hardware.rows import FOLDER, Row
@@ -44,7 +44,7 @@ def trace(plan: Plan) -> Trace:
         path, kernel = PASS, PASS.stem
     else:
         kernel = NAMES.get(plan.row.kernel, plan.row.kernel.replace(".", "_"))
-        path = sources.path(plan.row.kernel.partition(".")[0])
+        path = sources.source_path(plan.row.kernel.partition(".")[0])
     made = emulate(path, kernel, model, plan.sizes, plan.arguments)
     made.launch = dataclasses.replace(made.launch, kernel=plan.row.kernel)
     return made
@@ -54,11 +54,11 @@ def emulate(
     path: Path, kernel: str, like: Launch, defines: Mapping[str, int], arguments: Mapping[str, int]
 ) -> EmulatedTrace:
     """Return the trace of a kernel in a file, with grid, block and arrays of a launch, the arrays at the same place."""
-    machine = Machine(_module(path, tuple(defines.items())), base=BASE)
+    machine = LoadedModule(_module(path, tuple(defines.items())), base=BASE)
     buffers = {array.name: machine.allocate(array.bytes, array.name) for array in like.arrays}
     assert [buffer.base for buffer in buffers.values()] == [array.base for array in like.arrays]
     (parameters,) = (s.parameters for s in signatures(path.read_text()) if s.name == kernel)
-    known: dict[str, Buffer | int] = {**buffers, **arguments}
+    known: dict[str, DeviceBuffer | int] = {**buffers, **arguments}
     launched = machine.launch(kernel, like.grid, like.block, [known[str(p)] for p in parameters], values=False)
     return EmulatedTrace(launched)
 

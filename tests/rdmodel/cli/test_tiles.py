@@ -209,7 +209,7 @@ MISTAKES = {
     "gemm --tile block=32xx8": "block=32xx8: must be a shape, such as 32x8",
     "gemm --tile block=1x1x1x1": "must be a list of one to three whole numbers",
     "gemm --tile block=32x8 --block 8,8": "--block: is a size of the tiles already: --tile block",
-    "gemm --tile block=0": "needs one to three dimensions of at least 1",
+    "gemm --tile block=0": "must be one to three numbers of at least 1",
     "gemm.tild --tile TI=8": "unknown kernel 'gemm.tild'; did you mean 'gemm.tiled'",
     "nest.json --tile TI=8": "nest.json: no such file",
     "./gemm --tile TI=8": "./gemm: no such file",

@@ -23,7 +23,7 @@ from rdmodel.trace.expansion import expand
 from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
 from tests.rdmodel.model.test_predict import BUSY, busy_program, load, store
 from tests.support.ptx_kernels import module_of
-from tracegen.ptx.emulator.machine import EmulatedTrace, Machine
+from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
 
 SMALL = make_gpu()
 BOTH = pytest.mark.parametrize("definition", ["hardware", "paper"])
@@ -230,7 +230,7 @@ def test_a_missing_block_is_the_same_error():
 
 def emulated(body: str, name: str, blocks: int, **options) -> EmulatedTrace:
     """Return the trace of a PTX kernel with an array of 64-bit numbers as its argument, one thread for each of them."""
-    machine = Machine(module_of(PTX.format(name=name, body=body)))
+    machine = LoadedModule(module_of(PTX.format(name=name, body=body)))
     array = machine.allocate(np.arange(64 * blocks, dtype=np.uint64)[::-1].copy(), "array")
     return EmulatedTrace(machine.launch(name, blocks, 64, [array], **options))
 

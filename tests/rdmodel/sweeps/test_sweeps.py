@@ -499,7 +499,7 @@ def test_a_point_whose_blocks_cannot_be_read_has_no_answer_and_its_reason_each_t
 def test_a_program_that_fails_has_the_reason_at_every_point():
     ptx = PTX.replace("mul.wide.u32 %a3, %r2, 128;", "mul.wide.u32 %a3, %r2, 1280;")
     trace = cuda.trace(ptx, "k", (2, 1, 1), (64, 1, 1), {"x": "int[1024]:random"})
-    with pytest.raises(TraceError, match=r"none of 2 points can be run: k: PTX line 16: .* behind the end of x"):
+    with pytest.raises(TraceError, match=r"none of 2 points can be run: k: PTX line 16: .* past the end of x"):
         rd.sweep([trace], seed=[0, 1], n_jobs=1)
     assert [row.kernel for row in rd.sweep([trace, ATAX], seed=0, n_jobs=1).rows if row.result] == ["atax.1"]
 

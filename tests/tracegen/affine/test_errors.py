@@ -234,8 +234,8 @@ def test_errors_name_the_part_within_a_second(value, message, tmp_path, capsys):
 LAUNCHES = [
     (kernel(grid=[1 << 62]), LaunchError, "at most (2147483647, 65535, 65535) blocks are allowed"),
     (kernel(block=[2048]), LaunchError, "2048 threads, at most 1024 fit in a block"),
-    (kernel(block=[0]), LaunchError, "dimensions of at least 1"),
-    (kernel(grid=[1, 1, 1, 1]), LaunchError, "one to three dimensions"),
+    (kernel(block=[0]), LaunchError, "must be one to three numbers of at least 1"),
+    (kernel(grid=[1, 1, 1, 1]), LaunchError, "must be one to three numbers"),
     (kernel(arrays={"A": [1 << 62]}), ConfigError, "end beyond address 2^63"),
     (kernel(arrays={"A": [-1]}), ConfigError, "needs dimensions of at least 1"),
     (kernel(shared_memory=-1), LaunchError, "shared_memory=-1: must be a whole number of at least 0"),

@@ -316,7 +316,7 @@ def test_a_loop_nest_gives_its_trace_itself():
 
 
 def test_nothing_is_computed():
-    with pytest.raises(ConfigError, match=r"gemm\.tiled: says what it accesses"):
+    with pytest.raises(ConfigError, match=r"gemm\.tiled: has no computed result"):
         spec_of("gemm.tiled").result(NI=8)
 
 

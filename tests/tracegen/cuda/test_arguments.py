@@ -1,4 +1,4 @@
-"""What a person writes for a kernel's arguments becomes numbers and arrays, or one line that says what is wrong."""
+"""Test the arguments of kernels: texts become numbers and arrays, or errors of one line."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError, TraceError
-from tracegen.cuda.arguments import Parameter, bind, fit, parse_argument, parse_arguments
-from tracegen.cuda.arrays import LARGEST, TYPES
+from tracegen.cuda.arguments import KernelParameter, bind_arguments, fit_argument, parse_argument, parse_arguments
+from tracegen.cuda.array_arguments import ELEMENT_TYPES, MAX_ARRAY_BYTES
 from tracegen.cuda.launchfile import read_launch_file
 
-POINTER = Parameter("x", "k_param_0", "u64")
-WHOLE = Parameter("n", "k_param_1", "u32")
-REAL = Parameter("a", "k_param_2", "f32")
+POINTER = KernelParameter("x", "k_param_0", "u64")
+WHOLE = KernelParameter("n", "k_param_1", "u32")
+REAL = KernelParameter("a", "k_param_2", "f32")
 SAXPY = [POINTER, WHOLE, REAL]
 
 
@@ -45,9 +45,9 @@ def test_numbers_are_whole_where_they_are_written_so(text, value):
     assert type(parsed) is type(value)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", ELEMENT_TYPES)
 def test_every_type_makes_zeros_of_its_size(name):
-    dtype, components = TYPES[name]
+    dtype, components = ELEMENT_TYPES[name]
     made = array(f"{name}[6]")
     assert made.shape == ((6, components) if components > 1 else (6,))
     assert made.dtype == dtype
@@ -112,7 +112,7 @@ def test_whole_numbers_given_may_stand_in_sizes_whatever_the_order():
         ("int[4]:random:1:" + "9" * 5000, "must be zeros, iota, random:SEED"),
         ("int[" + "9" * 5000 + "]", "must be below 2^63"),
         ("int[" + "9*" * 5000 + "9]", "must be below 2^63"),
-        ("float[99999999999]", f"399999999996 bytes, an array may have {LARGEST}"),
+        ("float[99999999999]", f"399999999996 bytes, must be at most {MAX_ARRAY_BYTES}"),
         ("@data.txt", "data.txt: must be a .npy file, or part of a .mtx file"),
     ],
 )
@@ -170,17 +170,17 @@ def broken_files(folder):
     ("text", "error", "message"),
     [
         ("@none.npy", TraceError, "none.npy: No such file"),
-        ("@junk.npy", TraceError, "junk.npy: is no .npy file of numbers"),
-        ("@claims.npy", TraceError, "claims.npy: is no .npy file of numbers"),
-        ("@open.npy", TraceError, "open.npy: is no .npy file of numbers"),
-        ("@deep.npy", TraceError, "deep.npy: is no .npy file of numbers"),
+        ("@junk.npy", TraceError, "junk.npy: not a .npy file of numbers"),
+        ("@claims.npy", TraceError, "claims.npy: not a .npy file of numbers"),
+        ("@open.npy", TraceError, "open.npy: not a .npy file of numbers"),
+        ("@deep.npy", TraceError, "deep.npy: not a .npy file of numbers"),
         ("@complex.npy", TraceError, "complex.npy: holds complex128"),
         ("@empty.npy", TraceError, "empty.npy"),
-        ("int@big.npy", TraceError, "big.npy: holds int64 that do not fit int32"),
-        ("float4@big.npy", TraceError, "big.npy: 1 elements are no array of float4"),
-        ("@junk.mtx:rows", TraceError, "junk.mtx: is no Matrix Market file"),
-        ("@junk.mtx", ConfigError, "needs its part: @junk.mtx:rows, :columns or :values"),
-        ("@junk.mtx:row", ConfigError, "needs its part"),
+        ("int@big.npy", TraceError, "big.npy: holds int64 values that do not fit int32"),
+        ("float4@big.npy", TraceError, "big.npy: 1 elements cannot form an array of float4"),
+        ("@junk.mtx:rows", TraceError, "junk.mtx: not a Matrix Market file"),
+        ("@junk.mtx", ConfigError, "needs a part: @junk.mtx:rows, :columns or :values"),
+        ("@junk.mtx:row", ConfigError, "needs a part"),
         ("nope@big.npy", ConfigError, "unknown type 'nope'"),
     ],
 )
@@ -201,7 +201,7 @@ def test_arguments_come_in_the_order_of_the_parameters_by_any_of_their_names():
         {"k_param_1": 4, "0": data, "2": 2},
         [data, 4, 2],
     ):
-        bound = bind(SAXPY, given_, "saxpy")
+        bound = bind_arguments(SAXPY, given_, "saxpy")
         assert bound[0] is data
         assert bound[1:] == [4, 2.0]
         assert isinstance(bound[2], float)
@@ -218,33 +218,33 @@ def test_arguments_come_in_the_order_of_the_parameters_by_any_of_their_names():
         ([0, 2.5, 1], "argument n=2.5: must be a whole number (u32)"),
         ([0, 1 << 32, 1], "argument n=4294967296: does not fit 32 bits"),
         ([0, -(1 << 31) - 1, 1], "does not fit 32 bits"),
-        ([0, np.zeros(3), 1], "argument n: is a single u32, not an array"),
-        ([0, 1, np.zeros(3)], "argument a: is a single f32, not an array"),
+        ([0, np.zeros(3), 1], "argument n: must be a single u32, not an array"),
+        ([0, 1, np.zeros(3)], "argument a: must be a single f32, not an array"),
         ([0, 1, "two"], "argument a='two': must be a number (f32)"),
         ([0, 1, b"12"], "must be a number (f32)"),
     ],
 )
 def test_wrong_arguments_are_named(given_, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
-        bind(SAXPY, given_, "saxpy")
+        bind_arguments(SAXPY, given_, "saxpy")
 
 
 def test_a_scalar_takes_its_width_from_the_parameter():
-    assert fit(0.1, REAL) == float(np.float32(0.1))
-    assert fit(0.1, Parameter("d", "p", "f64")) == 0.1
-    assert fit(np.int64(-1), WHOLE) == -1
-    assert fit(np.float32(2), Parameter("b", "p", "b32")) == np.float32(2).tobytes()
-    assert fit(True, Parameter("b", "p", "u8")) == 1
+    assert fit_argument(0.1, REAL) == float(np.float32(0.1))
+    assert fit_argument(0.1, KernelParameter("d", "p", "f64")) == 0.1
+    assert fit_argument(np.int64(-1), WHOLE) == -1
+    assert fit_argument(np.float32(2), KernelParameter("b", "p", "b32")) == np.float32(2).tobytes()
+    assert fit_argument(True, KernelParameter("b", "p", "u8")) == 1
 
 
 def test_a_structure_is_given_as_its_bytes():
-    parameter = Parameter("p", "k_param_0", "b8", bytes=8)
+    parameter = KernelParameter("p", "k_param_0", "b8", bytes=8)
     packed = struct.pack("<if", 3, 1.5)
-    assert fit(packed, parameter) == packed
+    assert fit_argument(packed, parameter) == packed
     record = np.zeros((), dtype=[("n", "<i4"), ("a", "<f4")])[()]
-    assert fit(record, parameter) == bytes(8)
-    with pytest.raises(ConfigError, match="argument p: is a structure of 8 bytes"):
-        fit(b"123", parameter)
+    assert fit_argument(record, parameter) == bytes(8)
+    with pytest.raises(ConfigError, match="argument p: must be the 8 bytes of a structure"):
+        fit_argument(b"123", parameter)
 
 
 # ---- launch files
@@ -284,12 +284,14 @@ def test_a_launch_file_holds_several_launches_on_the_same_arrays(tmp_path):
     assert read.defines == {"TILE": 32, "FAST": 1}
     assert (one.kernel, one.grid, one.block, one.shared) == ("one", (4, 2, 1), (256, 1, 1), 1024)
     assert (two.kernel, two.grid, two.block, two.shared) == ("two", (1, 1, 1), (64, 1, 1), 0)
-    parameters = [Parameter(name, f"p_{name}", kind) for name, kind in (("in", "u64"), ("out", "u64"), ("n", "u32"))]
+    parameters = [
+        KernelParameter(name, f"p_{name}", kind) for name, kind in (("in", "u64"), ("out", "u64"), ("n", "u32"))
+    ]
     first, taken = read.arguments(one, parameters)
     assert taken == {"in", "out", "n"}
     assert first["n"] == 1000
     assert first["out"].shape == (32000,)
-    second, _ = read.arguments(two, [Parameter("data", "p_0", "u64"), Parameter("n", "p_1", "u32")])
+    second, _ = read.arguments(two, [KernelParameter("data", "p_0", "u64"), KernelParameter("n", "p_1", "u32")])
     assert second["n"] == 10
     assert second["data"] is first["out"]
 

@@ -1,4 +1,4 @@
-"""CUDA C++ to PTX: options, host code, templates, and the compiler's own words where it refuses."""
+"""Test the compilation of CUDA C++ to PTX: options, host code, templates, and messages of the compiler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __global__ void plain(float *data, int n) { if (threadIdx.x < n) data[threadIdx.
 int main() { scale<float, 8><<<1, 32>>>(nullptr, 2.0f); return 0; }
 """
 
-need_nvrtc = pytest.mark.skipif(nvrtc.load() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+need_nvrtc = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 COMPILERS = [
     pytest.param("nvrtc", marks=need_nvrtc),
     pytest.param("nvcc", marks=pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc on the PATH")),
@@ -50,7 +50,9 @@ def test_a_template_is_made_for_the_arguments_asked_for(which):
 @need_nvrtc
 def test_a_template_without_arguments_is_an_error_that_says_what_the_program_launches():
     program = compile_program(read_source(SCALE))
-    with pytest.raises(ConfigError, match=re.escape("'scale' is a template: give its arguments, as in scale<float,8>")):
+    with pytest.raises(
+        ConfigError, match=re.escape("'scale' is a template: name it with template arguments, such as scale<float,8>")
+    ):
         program.find(kernels(program.ptx), "scale")
     with pytest.raises(ConfigError, match="did you mean 'plain'"):
         program.find(kernels(program.ptx), "plan")
@@ -99,7 +101,7 @@ def test_the_architecture_can_be_chosen(which):
 
 @need_nvrtc
 def test_every_built_in_header_can_be_included_with_all_others():
-    lines = [f"#include <{name}>" for name in sorted(headers.names())]
+    lines = [f"#include <{name}>" for name in sorted(headers.header_names())]
     body = (
         "namespace cg = cooperative_groups;\n__global__ void k(int *x, float *y) {\n"
         "auto tile = cg::tiled_partition<32>(cg::this_thread_block());\n"
@@ -117,9 +119,9 @@ def test_what_nvcc_declares_unasked_is_there():
 
 
 @need_nvrtc
-@pytest.mark.parametrize("name", sources.names())
+@pytest.mark.parametrize("name", sources.source_names())
 def test_every_source_that_comes_with_rdmodel_compiles(name):
-    assert kernels(compile(sources.path(name)))
+    assert kernels(compile(sources.source_path(name)))
 
 
 def test_ptx_is_taken_as_it_is(tmp_path):
@@ -134,8 +136,8 @@ def test_ptx_is_taken_as_it_is(tmp_path):
     [
         ("nothing.cu", TraceError, "nothing.cu: No such file"),
         ("folder.cu", TraceError, "folder.cu: is a folder"),
-        ("binary.cu", TraceError, "binary.cu: is no text"),
-        ("latin.ptx", TraceError, "latin.ptx: is no text"),
+        ("binary.cu", TraceError, "binary.cu: not a text file"),
+        ("latin.ptx", TraceError, "latin.ptx: not a text file"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(source, error, message, tmp_path):
@@ -151,7 +153,7 @@ def test_a_file_that_cannot_be_read_is_named(source, error, message, tmp_path):
     [
         ({"compiler": "gcc"}, "unknown compiler 'gcc'; did you mean 'nvcc'"),
         ({"defines": ["1X"]}, "define '1X': must be NAME or NAME=VALUE"),
-        ({"includes": ["no/such"]}, "include 'no/such': no such folder"),
+        ({"includes": ["no/such"]}, "include 'no/such': must be an existing folder"),
     ],
 )
 def test_bad_options_are_refused(options, message):
@@ -160,7 +162,7 @@ def test_bad_options_are_refused(options, message):
 
 
 def test_without_a_compiler_one_line_says_how_to_get_one(monkeypatch):
-    monkeypatch.setattr(nvrtc, "load", lambda: None)
+    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: None)
     monkeypatch.setattr(compiler.shutil, "which", lambda _: None)
     with pytest.raises(
         ConfigError, match=re.escape("no CUDA compiler found; install one with: pip install 'rdmodel[cuda]'")
@@ -171,5 +173,5 @@ def test_without_a_compiler_one_line_says_how_to_get_one(monkeypatch):
 
 @need_nvrtc
 def test_the_oldest_architecture_is_taken_where_the_default_is_unknown():
-    assert compiler._default([80, 90]) == "compute_80"
-    assert compiler._default([52, 75, 80]) == "compute_75"
+    assert compiler._default_target([80, 90]) == "compute_80"
+    assert compiler._default_target([52, 75, 80]) == "compute_75"

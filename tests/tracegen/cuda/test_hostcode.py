@@ -1,4 +1,4 @@
-"""What of a CUDA file the device compiler gets to see, and what is read from the text itself; pure Python."""
+"""Test the removal of host code, and the signatures and names read from source text; no compiler is needed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tracegen.cuda.hostcode import device_code
 from tracegen.cuda.names import demangle, find_kernel, normalise
-from tracegen.cuda.signatures import launched, signatures
-from tracegen.cuda.tokens import Kind, directive, tokenise
+from tracegen.cuda.signatures import find_launched_kernels, signatures
+from tracegen.cuda.tokens import TokenKind, directive, tokenise
 
 
 def kept(text: str, **headers: str) -> str:
@@ -68,7 +68,7 @@ def test_comments_strings_and_directives_are_told_from_code(source, expected):
 )
 def test_directives_have_a_name_and_a_rest(line, expected):
     (token,) = tokenise(line)
-    assert token.kind is Kind.DIRECTIVE
+    assert token.kind is TokenKind.DIRECTIVE
     assert directive(token) == expected
 
 
@@ -260,7 +260,7 @@ def test_a_definition_wins_over_a_declaration():
 
 def test_what_host_code_launches_is_found_with_its_template_arguments():
     source = "int main() { a<<<1, 2>>>(x); n::b<float, 4><<<g, t>>>(x); a<<<1, 1>>>(); (*p)<<<1, 1>>>(); }"
-    assert launched(source) == ["a", "n::b<float,4>"]
+    assert find_launched_kernels(source) == ["a", "n::b<float,4>"]
 
 
 # ---- names
@@ -323,10 +323,10 @@ def test_kernels_are_found_by_the_name_in_the_source(wanted, expected):
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ("scale", "may be any of several; name one: scale<float>, scale<double>"),
+        ("scale", "is ambiguous; name one: scale<float>, scale<double>"),
         ("add", "name one: _Z3addPf, _Z3addPd"),
         ("plane", "unknown kernel 'plane'; did you mean 'plain'?"),
-        (None, "which kernel? name one: "),
+        (None, "there are several kernels; name one: "),
     ],
 )
 def test_an_unclear_kernel_is_an_error_that_lists_the_choices(wanted, message):

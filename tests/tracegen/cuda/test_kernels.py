@@ -1,4 +1,4 @@
-"""Our CUDA kernels through the emulator: results equal NumPy's, accesses those of the Python kernels.
+"""Test the bundled CUDA kernels in the emulator: results against NumPy, accesses against the Python kernels.
 
 Sums of float32 are made in another order, and with fused products, than NumPy's in float64: n positive terms differ
 by at most n * 2^-24 of the sum, which is 2e-5 for the sizes here, and differences of numbers near 1 by some 1e-6.
@@ -21,7 +21,7 @@ from tracegen.cuda import nvrtc, sources
 from tracegen.cuda.signatures import signatures
 from tracegen.kernel_library.registry import REGISTRY
 
-pytestmark = pytest.mark.skipif(nvrtc.load() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+pytestmark = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 
 ALPHA, BETA, EPS = 1.5, 1.25, 0.005
 
@@ -220,7 +220,7 @@ def run(name, pad=None):
     model = tracegen.kernel(name, **sizes)
     draw = np.random.default_rng(1)
     shapes = shapes_of(name, sizes)
-    file = sources.path(name.partition(".")[0])
+    file = sources.source_path(name.partition(".")[0])
     arrays = {n: (0.5 + draw.random(shape)).astype(np.float32) for n, shape in shapes.items()}
     wanted = cuda_parameters(file, row.kernel)
     args = {p: arrays[p] if p in arrays else sizes[p.upper()] for p in wanted}
@@ -292,7 +292,7 @@ def between_stores(warp):
 
 
 def as_compiled(name, warp):
-    """Return a stream of the Python kernels with what the compiler of today does otherwise."""
+    """Return a stream of the Python kernels, adapted to differences of current compilers."""
     if name == "corr.std" and warp:
         # std[j] /= N; std[j] = sqrtf(std[j]): the first of the two stores is dead, and is left out
         assert warp[-1] == warp[-2]
@@ -318,7 +318,7 @@ def test_accesses_of_the_polybench_kernels_equal_those_of_the_python_kernels(nam
 
 
 def launch(name, kernel, grid, block, args, **options):
-    return cuda.trace(sources.path(name), kernel, grid, block, args, check=True, **options)
+    return cuda.trace(sources.source_path(name), kernel, grid, block, args, check=True, **options)
 
 
 def test_tiled_matrix_multiply():

@@ -1,4 +1,4 @@
-"""From a CUDA program to a trace: arguments by name, arrays that stay or hold results, launches in order, errors."""
+"""Test traces of CUDA programs: arguments by name, unchanged arrays and results, launches in order, errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rdmodel.errors import ConfigError, LaunchError, TraceError
 from tracegen import cuda
 from tracegen.cuda import nvrtc, sources
 
-pytestmark = pytest.mark.skipif(nvrtc.load() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+pytestmark = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 
 SAXPY = """
 #include <cstdio>
@@ -37,7 +37,7 @@ __global__ void count(int *next, int *seen) {
   seen[mine] = blockIdx.x;
 }
 """
-"""Every thread's address depends on how many came before it."""
+"""The address of a thread depends on the number of threads before it."""
 
 
 def same(one, other):
@@ -145,7 +145,7 @@ grid = 16
 
 
 def test_a_launch_file_gives_a_trace_per_launch(tmp_path):
-    (tmp_path / "scan.cu").write_text(sources.path("scan").read_text())
+    (tmp_path / "scan.cu").write_text(sources.source_path("scan").read_text())
     (tmp_path / "scan.toml").write_text(SCAN)
     traces = list(cuda.launches(tmp_path / "scan.toml"))
     assert [trace.launch.kernel for trace in traces] == ["scan_blocks", "scan_sums", "scan_add"]
@@ -156,7 +156,7 @@ def test_a_launch_file_gives_a_trace_per_launch(tmp_path):
 def test_a_later_launch_finds_what_the_ones_before_have_stored(tmp_path):
     chain = scipy.sparse.coo_array((np.ones(9), (np.arange(9), np.arange(1, 10))), shape=(10, 10))
     scipy.io.mmwrite(tmp_path / "chain.mtx", chain)
-    (tmp_path / "bfs.cu").write_text(sources.path("bfs").read_text())
+    (tmp_path / "bfs.cu").write_text(sources.source_path("bfs").read_text())
     np.save(tmp_path / "levels.npy", np.array([0] + [-1] * 9, dtype=np.int32))
     launches = "".join(f"[[launch]]\nargs = {{ level = {level} }}\n" for level in range(3))
     (tmp_path / "bfs.toml").write_text(
@@ -178,7 +178,7 @@ def test_a_launch_file_names_an_argument_that_no_launch_takes(tmp_path):
     (tmp_path / "a.toml").write_text(
         'source = "a.cu"\ngrid = 1\nblock = 32\n[args]\nn = 4\na = 1.0\nx = "float[n]"\ny = "float[n]"\nz = "int[4]"\n'
     )
-    with pytest.raises(ConfigError, match=r"a\.toml: args: z: no launch has a parameter of that name"):
+    with pytest.raises(ConfigError, match=r"a\.toml: args: z: must be the name of a parameter of a launch"):
         cuda.launches(tmp_path / "a.toml")
 
 
@@ -193,7 +193,7 @@ def test_a_launch_file_names_an_argument_that_no_launch_takes(tmp_path):
         ({"args": {**TEXTS, "z": "1"}}, ConfigError, "unknown argument of saxpy 'z'; known: n, a, x, y"),
         ({"args": [1, 2.0]}, ConfigError, "saxpy: 2 arguments for 4 parameters: n, a, x, y"),
         ({"args": {**TEXTS, "n": "1.5", "x": "float[4]", "y": "float[4]"}}, ConfigError, "must be a whole number"),
-        ({"args": {**TEXTS, "a": "float[4]"}}, ConfigError, "argument a: is a single f32, not an array"),
+        ({"args": {**TEXTS, "a": "float[4]"}}, ConfigError, "argument a: must be a single f32, not an array"),
         ({"grid": 0}, LaunchError, "grid=0"),
         ({"block": 2048}, LaunchError, "at most 1024"),
         ({"base": 100}, ConfigError, "base=100"),
@@ -211,7 +211,7 @@ def test_a_launch_that_cannot_be_is_refused_in_one_line(change, error, message):
 def test_an_access_outside_every_array_names_kernel_line_thread_and_array():
     trace = cuda.trace(SAXPY, None, 4, 256, {**TEXTS, "y": "float[999]"})
     with pytest.raises(
-        TraceError, match=r"\(<source>:6\).* behind the end of y .*thread \(231, 0, 0\) of block \(3, 0, 0\)"
+        TraceError, match=r"\(<source>:6\).* past the end of y .*thread \(231, 0, 0\) of block \(3, 0, 0\)"
     ):
         assert trace.columns
 

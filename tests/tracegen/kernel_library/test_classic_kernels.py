@@ -1,4 +1,4 @@
-"""The kernels of the CUDA SDK, Rodinia and Parboil against a scalar restatement: one thread, one access at a time."""
+"""Test the kernels of the CUDA SDK, Rodinia and Parboil against scalar versions, which make one access at a time."""
 
 from __future__ import annotations
 
@@ -511,12 +511,12 @@ def test_195_blocks_are_what_the_estimate_of_pi_halves_its_grid_to_on_15_sms():
         (lambda: tracegen.kernel("nw.1", N=100), ConfigError, "nw.1: N=100: must be a multiple of 16"),
         (lambda: tracegen.kernel("nw.1", N=64, DIAGONAL=4), ConfigError, "DIAGONAL=4: must be 0 to 3"),
         (lambda: tracegen.kernel("nw.2", N=64, DIAGONAL=3), ConfigError, "DIAGONAL=3: must be 0 to 2"),
-        (lambda: tracegen.kernel("nw.2", N=16), ConfigError, "nw.2: DIAGONAL=0: these sizes leave no value for it"),
+        (lambda: tracegen.kernel("nw.2", N=16), ConfigError, "nw.2: DIAGONAL=0: these sizes allow no value"),
         (lambda: tracegen.kernel("nw.1", BLOCK_SIZE=0), ConfigError, "nw.1: BLOCK_SIZE=0: must be at least 1"),
         (
             lambda: tracegen.kernel("nw.1", block=(32,)),
             LaunchError,
-            "nw.1: block=(32, 1, 1): the kernel is written for",
+            "nw.1: block=(32, 1, 1): must be (16, 1, 1)",
         ),
         (lambda: tracegen.kernel("srad.1", ROWS=24), ConfigError, "srad.1: ROWS=24: must be a multiple of 16"),
         (lambda: tracegen.kernel("srad.1", BLOCK_SIZE=64), LaunchError, "4096 threads, at most 1024 fit"),
@@ -526,7 +526,7 @@ def test_195_blocks_are_what_the_estimate_of_pi_halves_its_grid_to_on_15_sms():
         (lambda: tracegen.kernel("convsep.columns", H=32), ConfigError, "H=32: must be a multiple of 64"),
         (lambda: tracegen.kernel("fwt.1", STAGE=0), ConfigError, "unknown size of fwt.1 'STAGE'"),
         (lambda: tracegen.kernel("fwt.2", STAGE=6), ConfigError, "fwt.2: STAGE=6: must be 0 to 5"),
-        (lambda: tracegen.kernel("fwt.2", LOG2N=11), ConfigError, "STAGE=0: these sizes leave no value for it"),
+        (lambda: tracegen.kernel("fwt.2", LOG2N=11), ConfigError, "STAGE=0: these sizes allow no value"),
         (lambda: tracegen.kernel("streamcluster", X=65536), ConfigError, "X=65536: must be 0 to 65535"),
         (lambda: tracegen.kernel("backprop.1", IN=8), ConfigError, "IN=8: must be a multiple of 16"),
         (lambda: tracegen.kernel("stencil3d", NX=2048), LaunchError, "2047 threads, at most 1024 fit"),

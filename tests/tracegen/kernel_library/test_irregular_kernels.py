@@ -1,4 +1,4 @@
-"""Kernels whose addresses depend on data: accesses thread by thread, results, and what compiled code does."""
+"""Test kernels whose addresses depend on data: accesses of every thread, results, and accesses of compiled code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tracegen.kernel_library.registry import REGISTRY
 
 @pytest.fixture(scope="module", params=CASES, ids=[f"{name}-{i}" for i, (name, _, _) in enumerate(CASES)])
 def case(request):
-    """Return a trace, the accesses of the restatement by thread, what that computed, and what the kernel says."""
+    """Return a trace, the accesses of the scalar version by thread, its results, and the results of the kernel."""
     name, scalar, params = request.param
     trace = tracegen.kernel(name, **params)
     results = REGISTRY[name].result(**params)
@@ -58,9 +58,9 @@ def test_the_product_is_scipys():
 def test_levels_and_distances_are_scipys(source):
     for graph in (inputs.power_law_graph(800, 6, 1), inputs.scattered_graph(800, 2, 1)):
         level = csgraph.shortest_path(matrix_of(graph), unweighted=True, indices=source)
-        np.testing.assert_array_equal(traversal.levels(graph, source), np.where(np.isinf(level), -1, level))
+        np.testing.assert_array_equal(traversal.search_levels(graph, source), np.where(np.isinf(level), -1, level))
         far = csgraph.dijkstra(matrix_of(graph), indices=source)
-        np.testing.assert_array_equal(traversal.distances(graph, source), np.where(np.isinf(far), FAR, far))
+        np.testing.assert_array_equal(traversal.shortest_distances(graph, source), np.where(np.isinf(far), FAR, far))
 
 
 def test_components_are_scipys():
@@ -142,7 +142,7 @@ extern "C" __global__ void highest(const int *rows, const int *columns, const in
 """
 
 
-@pytest.mark.skipif(nvrtc.load() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+@pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 @pytest.mark.parametrize(
     ("name", "source", "kernel", "params"),
     [
@@ -158,7 +158,7 @@ def test_compiled_code_makes_the_same_accesses_and_leaves_the_same_results(name,
     data = [v.copy() if isinstance(v, np.ndarray) else np.zeros(v, np.float32) for v in arrays.values()]
     height = len(data[0]) - (name != "bfs.1")
     trace = cuda.trace(
-        source or sources.path("spmv"),
+        source or sources.source_path("spmv"),
         kernel,
         model.launch.grid,
         model.launch.block,

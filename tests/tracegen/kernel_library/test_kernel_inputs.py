@@ -1,4 +1,4 @@
-"""Inputs of kernels: what is generated has the shape it should, what is handed in is read or refused."""
+"""Test inputs of kernels: the shape of generated data, and data of the user, which are read or refused."""
 
 from __future__ import annotations
 
@@ -76,16 +76,16 @@ def test_a_directed_graph_is_coloured_as_an_undirected_one():
     [
         ("spmv", {"matrix": "missing.mtx"}, "spmv: matrix: missing.mtx: No such file"),
         ("spmv", {"matrix": [[1]]}, "must be a Matrix Market file or a sparse matrix, not list"),
-        ("spmv", {"matrix": scipy.sparse.csr_array((3, 3))}, "the matrix has no entries"),
+        ("spmv", {"matrix": scipy.sparse.csr_array((3, 3))}, "a matrix must have at least one entry"),
         ("spmv", {"matrix": scipy.sparse.eye_array(3, dtype=complex)}, "must hold real numbers"),
-        ("spmv", {"matrix": MATRIX, "N": 5}, "spmv: N: describes generated data, but matrix is given"),
+        ("spmv", {"matrix": MATRIX, "N": 5}, "spmv: N: cannot be combined with matrix: it describes generated data"),
         ("spmv", {"matrx": MATRIX}, "unknown size of spmv 'matrx'; did you mean 'matrix'"),
         ("bfs.1", {"graph": scipy.sparse.eye_array(3, 4)}, "must be square, not 3x4"),
         ("bfs.1", {"graph": GRAPH, "LEVEL": 50}, "LEVEL=50: the search from vertex 0 ends with level"),
         ("bfs.2", {"graph": GRAPH, "SOURCE": 70}, "SOURCE=70: the graph has vertices 0 to 69"),
         ("sssp", {"graph": GRAPH, "SOURCE": 70}, "SOURCE=70: the graph has vertices 0 to 69"),
         ("sssp", {"graph": MATRIX}, "weights must be positive whole numbers"),
-        ("color.1", {"graph": scipy.sparse.eye_array(3)}, "no edge between two vertices"),
+        ("color.1", {"graph": scipy.sparse.eye_array(3)}, "must have an edge between two vertices"),
         ("wc", {"text": 5}, "wc: text: must be a file or bytes, not int"),
         ("wc", {"text": b""}, "a text of 0 bytes"),
         ("iix", {"text": "missing.txt"}, "iix: text: missing.txt: No such file"),
@@ -97,5 +97,5 @@ def test_what_cannot_be_read_is_refused(name, params, message):
 
 
 def test_a_kernel_that_computes_nothing_has_no_result():
-    with pytest.raises(ConfigError, match=re.escape("atax.1: says what it accesses, not what it computes")):
+    with pytest.raises(ConfigError, match=re.escape("atax.1: has no computed result, only a trace")):
         REGISTRY["atax.1"].result()

@@ -1,4 +1,4 @@
-"""The 30 kernels of PolyBench/GPU against a scalar restatement of KERNELS.md: a thread, an access at a time."""
+"""Test the 30 kernels of PolyBench/GPU against scalar versions, which make one access of one thread at a time."""
 
 from __future__ import annotations
 
@@ -524,7 +524,7 @@ def test_running_a_block_twice_gives_the_same_program():
         (lambda: tracegen.kernel("gramschmidt.3", K=-1), ConfigError, "K=-1: must be 0 to 2047"),
         (lambda: tracegen.kernel("fdtd2d.1", T=500), ConfigError, "T=500: must be 0 to 499"),
         (lambda: tracegen.kernel("atax.1", block=(2048,)), LaunchError, "2048 threads, at most 1024 fit"),
-        (lambda: tracegen.kernel("atax.1", block=(32, 0)), LaunchError, "dimensions of at least 1"),
+        (lambda: tracegen.kernel("atax.1", block=(32, 0)), LaunchError, "must be one to three numbers of at least 1"),
         (lambda: tracegen.kernel("atax.1", base=100), ConfigError, "base=100: must be a multiple of 256"),
         (lambda: tracegen.kernel("atax.1", blocks=[99]), TraceError, "below 16"),
         (lambda: tracegen.kernel("atax.1", blocks=[1]).block(0), TraceError, "it holds 1 of 16 blocks"),

@@ -1,4 +1,4 @@
-"""Suites: every kernel is in one, at sizes that it has, and the command line knows them all."""
+"""Test suites: every kernel is in one, with sizes that it has, and the command line knows all suites."""
 
 from __future__ import annotations
 

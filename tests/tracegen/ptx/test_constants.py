@@ -1,4 +1,4 @@
-"""Constant memory: executed, and recorded as a kind of its own that the L1 never sees."""
+"""Test constant memory: loads are executed and recorded as a separate space that the L1 does not serve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import rdmodel as rd
 from rdmodel.trace import Op, Space
 from tracegen.ptx import parse
-from tracegen.ptx.emulator.machine import EmulatedTrace, Machine
+from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
 
 LOOKUP = """
 .version 8.0
@@ -35,7 +35,7 @@ LOOKUP = """
 
 def test_constants_are_executed_and_recorded_as_their_own_kind():
     out = np.zeros(32, np.uint32)
-    machine = Machine(parse(LOOKUP))
+    machine = LoadedModule(parse(LOOKUP))
     columns = machine.launch("lookup", 1, 32, [machine.allocate(out, "out")]).run(0)
     assert out.tolist() == [10, 20, 30, 40] * 8
     kinds = list(zip(columns.op.tolist(), columns.space.tolist(), strict=True))
@@ -45,7 +45,7 @@ def test_constants_are_executed_and_recorded_as_their_own_kind():
 
 def test_constants_make_no_l1_transaction():
     for values in (True, False):
-        machine = Machine(parse(LOOKUP))
+        machine = LoadedModule(parse(LOOKUP))
         launched = machine.launch("lookup", 1, 32, [machine.allocate(128, "out")], values=values)
         for definition in ("hardware", "paper"):
             assert rd.predict(EmulatedTrace(launched), definition=definition).transactions == 1

@@ -1,4 +1,4 @@
-"""Whole PTX kernels: their results equal NumPy's, their accesses those of the kernels in Python."""
+"""Test whole PTX kernels: results against NumPy, accesses against the same kernels in Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rdmodel.errors import RdmodelError
 from rdmodel.trace import Op, Space
 from rdmodel.trace.expansion import expand
 from tests.support.ptx_kernels import module_of, read_kernel, run_kernel
-from tracegen.ptx.emulator.machine import EmulatedTrace, Machine
+from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
 
 RNG = np.random.default_rng(7)
 
@@ -87,7 +87,7 @@ def test_what_lanes_do_in_a_diverged_loop_is_the_accesses_of_their_rows():
 
 def test_a_kernel_is_data_dependent_if_loaded_values_reach_an_address_or_a_branch():
     def dependent(name, args, **options):
-        machine = Machine(module_of(read_kernel(name)))
+        machine = LoadedModule(module_of(read_kernel(name)))
         given = [machine.allocate(a, "a") if isinstance(a, np.ndarray) else a for a in args]
         return machine.launch(name, 1, 32, given, **options).data_dependent
 
@@ -136,8 +136,8 @@ def stream(trace):
 
 
 def check_stream(reference, kernel, arrays, numbers):
-    """The text's kernel, given `arrays` by name where the reference has them, makes the reference's accesses."""
-    machine = Machine(module_of(read_kernel(kernel)))
+    """Check that `kernel`, with buffers at the addresses of the reference, makes the same accesses as the reference."""
+    machine = LoadedModule(module_of(read_kernel(kernel)))
     buffers = {array.name: machine.allocate(array.bytes, array.name) for array in reference.launch.arrays}
     given = [buffers[name] for name in arrays]
     launched = machine.launch(kernel, reference.launch.grid, reference.launch.block, [*given, *numbers], values=False)
@@ -159,7 +159,7 @@ def test_the_stream_of_atax_is_that_of_the_kernel_in_python():
 
 
 def needs_of(text, kernel, args, block=32):
-    machine = Machine(module_of(text))
+    machine = LoadedModule(module_of(text))
     given = [machine.allocate(a, f"a{i}") if isinstance(a, np.ndarray) else a for i, a in enumerate(args)]
     columns = machine.launch(kernel, 1, block, given).run(0)
     return [int(n) for n in columns.needs], columns
@@ -239,7 +239,7 @@ def test_mutated_texts_give_an_error_or_a_result(name):
 def outcome(text):
     """Execute the kernel of a text; the error's message, if there is one."""
     try:
-        machine = Machine(module_of(text))
+        machine = LoadedModule(module_of(text))
         for kernel in machine.module.kernels:
             parameters = machine.module.functions[kernel].parameters
             args = [machine.allocate(512, p.name) if p.type == "u64" else 8 for p in parameters]
@@ -255,7 +255,7 @@ def outcome(text):
 def test_blocks_are_executed_on_demand():
     x, y = random(256), random(256)
     old = y.copy()
-    machine = Machine(module_of(read_kernel("saxpy")))
+    machine = LoadedModule(module_of(read_kernel("saxpy")))
     trace = EmulatedTrace(
         machine.launch("saxpy", 4, 64, [256, 1.0, machine.allocate(x, "x"), machine.allocate(y, "y")])
     )

@@ -1,4 +1,4 @@
-"""Floating-point instructions of PTX and conversions against NumPy and exact fractions."""
+"""Test floating-point instructions and conversions of PTX against NumPy and exact fractions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integer instructions of PTX against Python's unbounded integers."""
+"""Test integer instructions of PTX against Python's unbounded integers."""
 
 from __future__ import annotations
 

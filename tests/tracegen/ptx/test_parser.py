@@ -1,6 +1,6 @@
-"""The PTX parser: every construct with the values it stands for, every mistake with its message, and mutated files.
+"""Test the PTX parser: every construct with its values, every mistake with its message, and mutated files.
 
-The files under data/ptx are written by hand in the style of compilers' output.
+The files under data/ptx are written by hand in the style of compiler output.
 """
 
 from __future__ import annotations

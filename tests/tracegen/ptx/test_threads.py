@@ -1,4 +1,4 @@
-"""What threads do to each other (divergence, barriers, shuffles, atomics), calls, and errors that stop a block."""
+"""Test interactions of threads (divergence, barriers, shuffles, atomics), calls, and errors that stop a block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.trace import Op, Space
 from tests.support.ptx_kernels import HEAD, module_of, run_kernel
-from tracegen.ptx.emulator.machine import Machine
+from tracegen.ptx.emulator.emulated_launch import LoadedModule
 
 REGISTERS = """
     .reg .b64 %rd<9>; .reg .b32 %r<17>; .reg .f32 %f<5>; .reg .b16 %h<5>; .reg .pred %p<5>; .reg .b64 %out;
@@ -373,7 +373,7 @@ def test_an_access_outside_every_array_is_described():
     line = 1 + text[: text.index("st.global")].count("\n")
     assert str(caught.value) == (
         f"k: PTX line {line} (source.cu:42): st.global.u32 of 4 bytes at address 0x100000a0, "
-        "0 bytes behind the end of arg0 (160 bytes), thread (5, 0, 0) of block (0, 0, 0)"
+        "0 bytes past the end of arg0 (160 bytes), thread (5, 0, 0) of block (0, 0, 0)"
     )
 
 
@@ -382,7 +382,7 @@ def test_an_access_outside_every_array_is_described():
     [
         ("st.global.u32 [%rd1+-4], 1;", "4 bytes before arg0"),
         ("mov.u64 %rd3, 0; ld.global.u32 %r2, [%rd3];", "before arg0"),
-        ("ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd1+248];", "the end of arg0 cuts it"),
+        ("ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd1+248];", "across the end of arg0 (256 bytes)"),
         (".shared .b32 s[4]; ld.shared.u32 %r2, [s+64];", "at offset 64 of shared memory (16 bytes)"),
         (".local .b32 s[4]; st.local.u32 [s+16], %r2;", "at offset 16 of local memory (16 bytes)"),
         ("mov.u64 %rd3, -16; atom.add.u32 %r2, [%rd3], 1;", "atom.add.u32 of 4 bytes at address 0xfffffffffffffff0"),
@@ -390,7 +390,7 @@ def test_an_access_outside_every_array_is_described():
         ("LOOP: bra LOOP;", "more than max_instructions=1000"),
         ("setp.eq.u32 %p1, %r1, 3; @%p1 bar.sync 1; bar.sync 0; bar.sync 0;", "wait for each other"),
         ("trap;", "trap is executed, thread (0, 0, 0)"),
-        ("bar.sync 77;", "bar.sync is wrong"),
+        ("bar.sync 77;", "bar.sync: the number of a barrier must be 0 to 15"),
         ("tensor.store [%out], %r2;", "tensor.store cannot be executed"),
         ("bra NOWHERE;", "NOWHERE"),
     ],
@@ -433,11 +433,11 @@ def test_arguments_have_to_fit(args, error, message):
     from tests.support.ptx_kernels import read_kernel
 
     with pytest.raises(error, match=re.escape(message)):
-        Machine(module_of(read_kernel("saxpy"))).launch("saxpy", 1, 32, args)
+        LoadedModule(module_of(read_kernel("saxpy"))).launch("saxpy", 1, 32, args)
 
 
 def test_launches_are_checked():
-    machine = Machine(module_of(kernel("")))
+    machine = LoadedModule(module_of(kernel("")))
     with pytest.raises(ConfigError, match="unknown kernel 'kk'"):
         machine.launch("kk", 1, 32, [0])
     with pytest.raises(LaunchError, match="at most 1024"):
@@ -447,13 +447,13 @@ def test_launches_are_checked():
     with pytest.raises(TraceError, match="block 5: must be 0 to 0"):
         machine.launch("k", 1, 32, [0]).run(5)
     with pytest.raises(ConfigError, match="base=100"):
-        Machine(module_of(kernel("")), base=100)
+        LoadedModule(module_of(kernel("")), base=100)
     with pytest.raises(TraceError, match="64-bit addresses"):
-        Machine(module_of(HEAD.replace("64", "32") + ".entry k() { ret; }"))
+        LoadedModule(module_of(HEAD.replace("64", "32") + ".entry k() { ret; }"))
 
 
 def test_arrays_are_used_in_place_or_copied_if_they_cannot_be():
-    machine = Machine(module_of(kernel("st.global.u32 [%out], 5;")))
+    machine = LoadedModule(module_of(kernel("st.global.u32 [%out], 5;")))
     x = np.zeros(64, np.uint32)
     frozen = x.copy()
     frozen.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Blocks that run as one: the same programs as one by one, in fewer calls, and nothing that a user could notice."""
+"""Test batches of blocks: the same programs as for single blocks, in fewer calls, without visible differences."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Segment, Space
 from tests.support.scalar_kernels import GRAPH, MATRIX, PAGES, PARTS, PROSE
 from tracegen.arrays import BASE, allocate
-from tracegen.kernel_library.control import after, taken
+from tracegen.kernel_library.control import after, branch_on
 from tracegen.kernel_library.registry import REGISTRY
-from tracegen.simt.batching import ATTEMPTS, THREADS
+from tracegen.simt.batching import MAX_BATCH_THREADS, MAX_FAILED_BATCHES
 from tracegen.simt.kernel_trace import Buffer, KernelTrace, shape
-from tracegen.simt.recorder import TOGETHER
+from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
 from tracegen.simt.symbolic import Value
 
 SMALL = {
@@ -98,7 +98,7 @@ def outcome(trace: KernelTrace, block: int) -> list[Segment] | str:
 
 
 def counted(function):
-    """Return a kernel that counts in `calls` how often it is run, and is the same otherwise."""
+    """Return the same kernel, which also counts its calls in `calls`."""
 
     def kernel(k, A, calls):
         calls.append(k.index)
@@ -192,7 +192,7 @@ def own_memory(k, A):
 def pointers(k, A):
     at = k.load(A, k.x)
     for _ in k.range(3):
-        with k.where(taken(k, at % 3 > 0)):
+        with k.where(branch_on(k, at % 3 > 0)):
             k.load(A, at)
         k.atomic(A, after(at % 3 > 0, k.x))
         at = k.load(A, at)
@@ -257,7 +257,7 @@ def test_a_kernel_that_does_the_same_in_all_blocks_is_called_seldom(step):
         trace.block(block)
     sizes = [np.size(call) for call in calls]
     assert sizes[:6] == [1, 1, 2, 4, 8, 16]
-    assert max(sizes) <= THREADS // 32
+    assert max(sizes) <= MAX_BATCH_THREADS // 32
     assert sum(sizes) == len(blocks)
 
 
@@ -266,7 +266,7 @@ def test_a_kernel_that_never_does_the_same_is_soon_called_once_per_block():
     trace = kernel_trace(counted(lambda k, A: k.load(A, k.x // (k.block_x.__index__() + 1))), calls=calls)
     for block in range(40):
         trace.block(block)
-    assert len([call for call in calls if np.size(call) > 1]) == ATTEMPTS
+    assert len([call for call in calls if np.size(call) > 1]) == MAX_FAILED_BATCHES
     assert len([call for call in calls if np.size(call) == 1]) == 40
 
 
@@ -321,7 +321,7 @@ def test_blocks_that_are_long_are_not_held_together():
     trace = kernel_trace(kernel, grid=300)
     for block in range(300):
         assert len(trace.block(block)) == 1
-    assert 32 <= max(sizes) <= TOGETHER // 500
+    assert 32 <= max(sizes) <= MAX_BATCH_INSTRUCTIONS // 500
     assert sum(sizes) == 300
 
 
@@ -330,7 +330,7 @@ def test_blocks_that_turn_out_to_be_long_are_run_by_themselves():
         for at in range(3 if k.block_x < 16 else 400):
             k.load(A, k.x + at)
 
-    assert TOGETHER < 14 * 400 * 8
+    assert MAX_BATCH_INSTRUCTIONS < 14 * 400 * 8
     assert_same_blocks(kernel_trace(kernel, grid=30, block=256), range(30))
 
 
@@ -346,7 +346,7 @@ def test_a_trace_survives_a_pickle_and_a_cut_while_blocks_are_ready():
 
 def test_values_of_blocks_are_numbers_where_the_blocks_agree():
     assert Value(np.array([[4], [4]])).__index__() == 4
-    with pytest.raises(TraceError, match="differently"):
+    with pytest.raises(TraceError, match="diverge"):
         bool(Value(np.array([[0], [1]])))
     with pytest.raises(TraceError, match="cannot steer Python"):
         bool(Value(np.zeros((2, 32))))

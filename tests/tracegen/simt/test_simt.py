@@ -1,4 +1,4 @@
-"""What a kernel function asks of memory, and what its instructions wait for."""
+"""Test the recorded accesses of kernel functions, and the loads that their instructions wait for."""
 
 from __future__ import annotations
 
@@ -605,15 +605,15 @@ def no_step(k, A):
         (outside_in_last_iteration, "thread (0, 0, 0): store of A[0, 8]: dimension 1 has indices 0 to 7"),
         (below, "thread (0, 0, 0): load of A[-1, 0]: dimension 0 has indices 0 to 31"),
         (flat, "load of A[256]: it has indices 0 to 255"),
-        (too_many, "too_many: 3 indices into A[32, 8]: needs 2, or one flat index"),
+        (too_many, "too_many: 3 indices into A[32, 8]: must be 2, or one flat index"),
         (unknown_index, "array A holds no data: its elements cannot be an index or a condition"),
         (unknown_condition, "array A holds no data"),
-        (fraction, "fraction: index into A is float64, not a whole number"),
+        (fraction, "fraction: index into A is float64: must be a whole number"),
         (python_if, "cannot steer Python: use k.where, k.any or np.where"),
-        (no_array, "3 is not an array of the kernel"),
-        (reduction, "add.reduce: threads of a block cannot be combined; see k.any"),
+        (no_array, "3: must be an array of the kernel"),
+        (reduction, "add.reduce: threads of a block cannot be combined: use k.any"),
         (sort, "np.sort: does not work thread by thread"),
-        (no_step, "no_step: step=0: a loop must advance"),
+        (no_step, "no_step: step=0: must be a whole number other than 0"),
     ],
 )
 def test_a_mistake_in_a_kernel_is_named(kernel, message):
@@ -653,10 +653,10 @@ def test_an_iteration_that_never_comes_is_not_out_of_bounds():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"block": 0}, LaunchError, "block=0: needs one to three dimensions of at least 1"),
+        ({"block": 0}, LaunchError, "block=0: must be one to three numbers of at least 1"),
         ({"block": 1025}, LaunchError, "block=1025: 1025 threads, at most 1024 fit in a block"),
-        ({"grid": (1, 2, 3, 4)}, LaunchError, "grid=(1, 2, 3, 4): needs one to three"),
-        ({"grid": 1.5}, LaunchError, "grid=1.5: needs one to three whole numbers"),
+        ({"grid": (1, 2, 3, 4)}, LaunchError, "grid=(1, 2, 3, 4): must be one to three"),
+        ({"grid": 1.5}, LaunchError, "grid=1.5: must be one to three whole numbers"),
         ({"arrays": {}}, ConfigError, "unknown parameter of simple 'A'"),
         ({"n": 4}, ConfigError, "unknown parameter of simple 'n'"),
         ({"arrays": {"A": 0}}, ConfigError, "array A: shape (0,) needs dimensions of at least 1"),

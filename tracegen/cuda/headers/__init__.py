@@ -1,7 +1,7 @@
-"""Small headers for device code, where a compiler at run time has none and a program includes the host's.
+"""Provide small headers for device code in place of host headers that NVRTC does not have.
 
-Each is our own and holds what device code needs of the header it stands for; many need nothing. A header that is not
-here and not found by ``-I`` is the compiler's to complain about.
+Each header contains the declarations that device code needs; many are empty. The compiler reports a header that is
+neither here nor in a folder of ``-I``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-_SAME: dict[str, str] = {
+_ALIASES: dict[str, str] = {
     "math.h": "cmath",
     "math_constants.h": "cmath",
     "cstdint": "stdint.h",
@@ -22,31 +22,31 @@ _SAME: dict[str, str] = {
     "cuda_runtime_api.h": "cuda.h",
     "cooperative_groups/reduce.h": "cooperative_groups.h",
 }
-"""Headers that are others by another name."""
+"""Headers with the same contents as another one."""
 
 
 @cache
-def _empty() -> frozenset[str]:
-    """Return the headers of which device code needs nothing that the compiler does not have."""
+def _empty_headers() -> frozenset[str]:
+    """Return the headers of which device code needs no declaration."""
     return frozenset((resources.files(__name__) / "empty.txt").read_text(encoding="utf-8").split())
 
 
-def names() -> frozenset[str]:
-    """Return every header that is built in."""
-    return _empty() | frozenset(_SAME) | frozenset(_files())
+def header_names() -> frozenset[str]:
+    """Return the names of all built-in headers."""
+    return _empty_headers() | frozenset(_ALIASES) | frozenset(_header_files())
 
 
-def text(name: str) -> str:
-    """Return a built-in header's text; raises KeyError for one that is not built in."""
-    if name in _empty():
+def header_text(name: str) -> str:
+    """Return the text of a built-in header; raises KeyError for an unknown name."""
+    if name in _empty_headers():
         return ""
-    return f"#include <{_SAME[name]}>\n" if name in _SAME else _files()[name]
+    return f"#include <{_ALIASES[name]}>\n" if name in _ALIASES else _header_files()[name]
 
 
 @cache
-def _files() -> dict[str, str]:
-    found = {}
+def _header_files() -> dict[str, str]:
+    texts = {}
     for entry in resources.files(__name__).iterdir():
         if entry.name.endswith(".cuh"):
-            found[entry.name.removesuffix(".cuh")] = entry.read_text(encoding="utf-8")
-    return found
+            texts[entry.name.removesuffix(".cuh")] = entry.read_text(encoding="utf-8")
+    return texts

@@ -1,4 +1,4 @@
-// <algorithm>: the three that device code uses.
+// <algorithm>: the three functions that device code uses.
 #pragma once
 namespace std {
 template <class T> constexpr __host__ __device__ const T& min(const T& a, const T& b) { return b < a ? b : a; }

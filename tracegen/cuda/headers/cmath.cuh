@@ -1,4 +1,4 @@
-// <cmath>, <math.h>, math_constants.h: the functions are the compiler's own, the constants are not.
+// <cmath>, <math.h>, math_constants.h: constants and std names; the functions are built into the compiler.
 #pragma once
 #define INFINITY __int_as_float(0x7f800000)
 #define HUGE_VALF INFINITY

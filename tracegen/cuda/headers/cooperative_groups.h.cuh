@@ -1,4 +1,4 @@
-// cooperative_groups.h: blocks, tiles of a warp, and the warp's active lanes. Grids and clusters are not here.
+// cooperative_groups.h: blocks, tiles of a warp, and the active lanes of a warp; without grids and clusters.
 #pragma once
 namespace cooperative_groups {
 

@@ -1,4 +1,4 @@
-// cuda_runtime.h and cuda.h, included before every file: what nvcc declares without being asked.
+// cuda_runtime.h and cuda.h, included before every file: the implicit declarations of nvcc.
 #pragma once
 #include <cmath>
 #include <stdint.h>

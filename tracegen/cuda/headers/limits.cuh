@@ -1,4 +1,4 @@
-// <limits>: numeric_limits of the arithmetic types, as far as kernels use it.
+// <limits>: the members of numeric_limits that kernels use, for arithmetic types.
 #pragma once
 #include <float.h>
 #include <limits.h>

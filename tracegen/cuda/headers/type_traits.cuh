@@ -1,4 +1,4 @@
-// <type_traits>: what templates of kernels ask most.
+// <type_traits>: the traits that templates of kernels use most.
 #pragma once
 namespace std {
 template <class T, T v> struct integral_constant { static constexpr T value = v; };

@@ -1,4 +1,4 @@
-"""CUDA kernels of our own: the 30 of PolyBench/GPU, in the naive form that its suite has, and irregular ones."""
+"""List the bundled CUDA sources: the 30 kernels of PolyBench/GPU in their naive form, and irregular kernels."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from rdmodel.errors import ConfigError, unknown
 
 
-def names() -> list[str]:
-    """Return the names of the files, without ``.cu``."""
+def source_names() -> list[str]:
+    """Return the names of the sources, without ``.cu``."""
     return sorted(entry.name.removesuffix(".cu") for entry in _folder().iterdir() if entry.suffix == ".cu")
 
 
-def path(name: str) -> Path:
-    """Return the file of a name; raises `ConfigError` for one that is not there."""
-    if name not in names():
-        raise ConfigError(unknown("CUDA source", name, names()))
+def source_path(name: str) -> Path:
+    """Return the file of a source; raises `ConfigError` for an unknown name."""
+    if name not in source_names():
+        raise ConfigError(unknown("CUDA source", name, source_names()))
     return _folder() / f"{name}.cu"
 
 

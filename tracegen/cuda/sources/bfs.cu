@@ -1,5 +1,5 @@
-// Breadth-first search, one level per launch: a thread per vertex of a graph in CSR form looks at its neighbours if it
-// is on the current level, and puts those not yet reached (-1) on the next. changed becomes 1 if there are any.
+// Breadth-first search, one level per launch: a thread per vertex of a graph in CSR form. A vertex of the current level
+// puts its unreached neighbours (-1) on the next level; changed becomes 1 if there are any.
 
 extern "C" __global__ void bfs(const int *rows, const int *columns, int *levels, int *changed, int level,
                                int vertices) {

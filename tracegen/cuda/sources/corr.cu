@@ -14,7 +14,7 @@
 #define EPS 0.005f
 #endif
 
-// Rows and columns begin at PAD: 1 is the layout of the suite, where the first ones are not used.
+// Rows and columns begin at PAD: 1 is the layout of the suite, whose first row and column are unused.
 #define AT(i, j) ((i) * (M + PAD) + (j))
 
 extern "C" __global__ void corr_mean(float *mean, const float *data) {

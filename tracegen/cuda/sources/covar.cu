@@ -11,7 +11,7 @@
 #define PAD 0
 #endif
 
-// Rows and columns begin at PAD: 1 is the layout of the suite, where the first ones are not used.
+// Rows and columns begin at PAD: 1 is the layout of the suite, whose first row and column are unused.
 #define AT(i, j) ((i) * (M + PAD) + (j))
 
 extern "C" __global__ void covar_mean(float *mean, const float *data) {

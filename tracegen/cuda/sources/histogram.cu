@@ -1,5 +1,5 @@
-// Histogram of n bytes: every block counts in shared memory with atomics, then adds its counts to bins, which begin
-// at zero.
+// Histogram of n bytes: every block counts in shared memory with atomics, then adds its counts to bins, which must
+// start at zero.
 
 #define BINS 256
 

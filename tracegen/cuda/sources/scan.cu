@@ -1,6 +1,6 @@
-// Inclusive prefix sum in three launches: within each block (Hillis and Steele, in shared memory), over the blocks' sums
-// with one block, and the sums of the blocks before added to each. There are at most as many blocks as a block has
-// threads.
+// Inclusive prefix sum in three launches: scan each block (Hillis and Steele, in shared memory), scan the sums of the
+// blocks with one block, and add to each block the sum of the blocks before it. There are at most as many blocks as a
+// block has threads.
 
 __device__ int scan_in_block(int value, int *shared) {
   shared[threadIdx.x] = value;

@@ -1,4 +1,4 @@
-// Product y = A x of a sparse matrix in CSR form: by a thread per row, and by a warp per row.
+// Product y = A x of a sparse matrix in CSR form, with a thread per row or a warp per row.
 
 extern "C" __global__ void spmv_thread(const int *rows, const int *columns, const float *values, const float *x,
                                        float *y, int n) {

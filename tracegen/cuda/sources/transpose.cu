@@ -1,5 +1,5 @@
 // Transpose of a height x width matrix through a tile in shared memory, so that both are read and written by rows.
-// Block (32, 8): each thread moves four elements. A column more than needed keeps the tile free of bank conflicts.
+// Block (32, 8): each thread moves four elements. An extra column avoids bank conflicts in the tile.
 
 #define TILE 32
 #define ROWS 8

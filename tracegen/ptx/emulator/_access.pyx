@@ -1,6 +1,6 @@
-# Addresses have been turned into places on the host, inside their arrays, before anything gets here. Kernels may
-# access odd addresses, so every value goes through memcpy.
-"""What loads, stores and atomics of PTX do to memory, lane by lane."""
+# Every address is already translated to a host pointer inside its array. Kernels may access unaligned addresses, so
+# every value goes through memcpy.
+"""Load, store and update memory for PTX instructions, lane by lane."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -55,7 +55,7 @@ cdef inline void store(int64_t n, const uint64_t* a, uint8_t** place, int64_t of
 
 
 cdef void store_values(int64_t n, const uint64_t* a, uint8_t** place, int64_t offset, int64_t width) noexcept nogil:
-    """Store the lowest `width` bits per lane; where lanes agree on a place, the last one stays."""
+    """Store the lowest `width` bits per lane; if lanes store to the same place, the last lane wins."""
     if width == 64:
         store[uint64_t](n, a, place, offset, 0)
     elif width == 32:
@@ -66,7 +66,7 @@ cdef void store_values(int64_t n, const uint64_t* a, uint8_t** place, int64_t of
         store[uint8_t](n, a, place, offset, 0)
 
 
-# ---- Atomics: one lane after the other
+# ---- Atomics, one lane after the other
 
 cdef inline bint is_less(uint64_t x, uint64_t y, int64_t unused, bint signed) noexcept nogil:
     if signed:
@@ -107,7 +107,7 @@ cdef inline int64_t float_operation(int64_t mode) noexcept nogil:
 cdef void update_values(
     const Code* code, int64_t n, uint64_t* d, uint8_t** place, const uint64_t* b, const uint64_t* c
 ) noexcept nogil:
-    """Execute an atomic: `d` gets the old values (NULL: nobody wants them)."""
+    """Execute an atomic lane by lane; `d` receives the old values unless it is NULL."""
     cdef uint64_t mask = (<uint64_t>0 - 1) >> (64 - code.width)
     cdef uint64_t old, new, operand
     cdef int64_t i

@@ -29,8 +29,8 @@ class Emulator:
         targets: NDArray[np.int64],
         places: Places,
         log: Log,
-        most_instructions: int,
-        most_bytes: int,
+        max_instructions: int,
+        max_bytes: int,
     ) -> None: ...
     def restart(self, entry: int, local_base: int, records: bool) -> None: ...
     def run(self, steps: int) -> int: ...

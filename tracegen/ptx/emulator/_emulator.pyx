@@ -1,8 +1,9 @@
-# All threads of one block run together: the threads whose next step has the smallest index execute it, whichever
-# warps they are in. Callees lie before their callers and loops go back, so threads that parted meet again at the first
-# step that all of them come to, without a stack. A step works on packed rows of operands: the registers themselves
-# where the active lanes are contiguous, gathered copies where they are not.
-"""The interpreter of lowered PTX: one block of threads, its registers, its memory, its barriers."""
+# All threads of one block run together: the threads whose next step has the smallest index execute it, whichever warps
+# they are in. Callees lie before their callers and loops go back, so diverged threads meet again at the first step that
+# all of them reach, without a stack. A step works on packed rows of operands: the registers themselves where the active
+# lanes are contiguous, gathered copies where they are not. The interpreter is one final class in one file, although it
+# is longer than others, so that the C compiler can inline the methods of its inner loop into each other.
+"""Interpret lowered PTX for one block of threads: registers, memory accesses and barriers."""
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -23,8 +24,8 @@ cdef extern from *:
 
 cdef enum:
     WARP = 32
-    MOST_THREADS = 1024
-    MOST_BARRIERS = 16
+    MAX_BLOCK_THREADS = 1024
+    MAX_BARRIERS = 16
     NO_STEP = 0x7FFFFFFF
     OP_LOAD = 0
     OP_STORE = 1
@@ -32,7 +33,7 @@ cdef enum:
     OP_BARRIER = 3
     RECORDED_CONSTANT = 2   # rdmodel.trace.Space
 
-# What a thread is doing.
+# State of a thread.
 cdef enum:
     RUNS
     WAITS
@@ -44,10 +45,10 @@ cpdef enum Status:
 
 @cython.final
 cdef class Emulator:
-    """Executes the blocks of one launch, one at a time: `restart`, then `run` until it is no longer UNFINISHED.
+    """Interpreter of one launch, one block at a time: call `restart`, then `run` until it is no longer UNFINISHED.
 
-    `code` is a table of steps (lowering.CODE), `registers` (slots, threads) uint64: rows below `variables` are
-    cleared for every block, the others hold constants. Afterwards `step`, `thread` and `address` say where it stopped.
+    `code` is a table of steps (program.CODE_DTYPE), `registers` (slots, threads) uint64: rows below `variables` are
+    cleared for every block, the others hold constants. `step`, `thread` and `address` tell where it stopped.
     """
 
     cdef readonly int64_t step
@@ -60,34 +61,34 @@ cdef class Emulator:
     cdef const int64_t* targets
     cdef Places places
     cdef int64_t threads, slots, variables
-    cdef int64_t most_instructions, most_bytes, local_base
+    cdef int64_t max_instructions, max_bytes, local_base
     cdef bint records
     cdef Log log
-    # The threads: what they do, their next step unless they are active, and the barrier that they wait at.
-    cdef int32_t[MOST_THREADS] next
-    cdef uint8_t[MOST_THREADS] state
-    cdef uint8_t[MOST_THREADS] barrier
-    cdef int32_t[MOST_THREADS] expected
-    cdef int64_t[MOST_BARRIERS] arrived
+    # Per thread: its state, its next step (stale while it is active), and the barrier that it waits at.
+    cdef int32_t[MAX_BLOCK_THREADS] next
+    cdef uint8_t[MAX_BLOCK_THREADS] state
+    cdef uint8_t[MAX_BLOCK_THREADS] barrier
+    cdef int32_t[MAX_BLOCK_THREADS] expected
+    cdef int64_t[MAX_BARRIERS] arrived
     cdef int64_t live
-    # The active ones execute `step`; nobody else runs below `limit`.
+    # The active threads execute `step`; the next step of every other running thread is at least `limit`.
     cdef int64_t limit
     cdef Lanes active, part, piece
-    cdef int32_t[MOST_THREADS] active_lanes, part_lanes, piece_lanes
-    cdef uint64_t[6][MOST_THREADS] scratch
-    cdef uint64_t[MOST_THREADS] place_of
-    cdef uint64_t[MOST_THREADS] piece_places
-    cdef uint64_t[MOST_THREADS] recorded
+    cdef int32_t[MAX_BLOCK_THREADS] active_lanes, part_lanes, piece_lanes
+    cdef uint64_t[6][MAX_BLOCK_THREADS] scratch
+    cdef uint64_t[MAX_BLOCK_THREADS] place_of
+    cdef uint64_t[MAX_BLOCK_THREADS] piece_places
+    cdef uint64_t[MAX_BLOCK_THREADS] recorded
 
     def __init__(
         self, const Code[::1] code, uint64_t[:, ::1] registers, int64_t variables, const int64_t[::1] targets,
-        Places places, Log log, int64_t most_instructions, int64_t most_bytes,
+        Places places, Log log, int64_t max_instructions, int64_t max_bytes,
     ):
         self.owners = (code, registers, targets)
         self.code, self.registers, self.targets = &code[0], &registers[0, 0], &targets[0]
         self.slots, self.threads, self.variables = registers.shape[0], registers.shape[1], variables
         self.places, self.log = places, log
-        self.most_instructions, self.most_bytes = most_instructions, most_bytes
+        self.max_instructions, self.max_bytes = max_instructions, max_bytes
         self.active.lane, self.part.lane, self.piece.lane = self.active_lanes, self.part_lanes, self.piece_lanes
 
     def restart(self, int64_t entry, int64_t local_base, bint records):
@@ -126,7 +127,7 @@ cdef class Emulator:
     # ---- Sets of lanes
 
     cdef void finish(self, Lanes* lanes) noexcept nogil:
-        """Complete a set whose lanes are written: the warps that they belong to."""
+        """Complete a set of lanes: derive its warps, their masks, and whether it is contiguous."""
         cdef int64_t i, k = -1
         cdef int32_t lane, warp
         lanes.contiguous = lanes.n > 0 and lanes.lane[lanes.n - 1] - lanes.lane[0] == lanes.n - 1
@@ -165,20 +166,20 @@ cdef class Emulator:
         return n > 0
 
     cdef void park(self, int64_t step) noexcept nogil:
-        """Send the active threads to `step` and let another choice be made."""
+        """Send the active threads to `step` and deactivate them."""
         cdef int64_t i
         for i in range(self.active.n):
             self.next[self.active.lane[i]] = <int32_t>step
         self.active.n = 0
 
     cdef inline void go(self, int64_t step) noexcept nogil:
-        """Continue at `step`, together with those who wait there, after those who are behind."""
+        """Continue at `step`; from `limit` on, first let other threads catch up or join."""
         self.step = step
         if step >= self.limit:
             self.park(step)
 
     cdef Lanes* guarded(self, const Code* code) noexcept nogil:
-        """Return the active lanes that the guard lets through."""
+        """Return the active lanes for which the guard holds."""
         cdef int64_t i, n = 0
         cdef const uint64_t* guard
         cdef uint64_t wanted
@@ -212,7 +213,7 @@ cdef class Emulator:
         return self.scratch[which]
 
     cdef inline uint64_t* result(self, int64_t slot, const Lanes* lanes) noexcept nogil:
-        """Return where a packed result goes before `commit` brings it to its register."""
+        """Return the buffer of a packed result, which `commit` copies to its register where needed."""
         return self.registers + slot * self.threads + lanes.lane[0] if lanes.contiguous else self.scratch[5]
 
     cdef inline void commit(self, int64_t slot, const Lanes* lanes) noexcept nogil:
@@ -246,7 +247,7 @@ cdef class Emulator:
         return self.limited(status)
 
     cdef inline int64_t limited(self, int64_t status) noexcept nogil:
-        return TOO_LONG if status == UNFINISHED and self.instructions > self.most_instructions else status
+        return TOO_LONG if status == UNFINISHED and self.instructions > self.max_instructions else status
 
     cdef inline void count(self, const Code* code, const Lanes* lanes) noexcept nogil:
         if code.flags & COUNTED:
@@ -279,7 +280,7 @@ cdef class Emulator:
         self.commit(code.dst[0], lanes)
 
     cdef void exchange(self, const Code* code, const Lanes* lanes) noexcept nogil:
-        """Execute what lanes of a warp do together, on whole registers; a destination nobody wants is scratch."""
+        """Execute an exchange between the lanes of a warp on whole registers; unused destinations go to scratch."""
         cdef uint64_t* d = self.row(code.dst[0]) if code.dst[0] >= 0 else self.scratch[4]
         cdef uint64_t* p = self.row(code.dst[1]) if code.dst[1] >= 0 else self.scratch[5]
         cdef int64_t i
@@ -321,7 +322,7 @@ cdef class Emulator:
         return self.limited(UNFINISHED)
 
     cdef int64_t trap(self, const Code* code) noexcept nogil:
-        """Stop at what cannot be executed, unless its result does not matter or no lane wants it."""
+        """Stop at an instruction that cannot be executed, if a lane executes it and its result matters."""
         cdef Lanes* lanes = self.guarded(code)
         if lanes.n and code.flags & EXECUTE:
             self.thread = lanes.lane[0]
@@ -356,7 +357,7 @@ cdef class Emulator:
         self.go(code.target)
 
     cdef int64_t jump(self, const Code* code) noexcept nogil:
-        """Go where a register says: back to the caller, or to an entry of a branch table."""
+        """Jump to the step in a register: back to the caller, or to an entry of a branch table."""
         cdef int64_t i
         cdef uint64_t at
         cdef const uint64_t* where = self.row(code.src[0])
@@ -381,7 +382,7 @@ cdef class Emulator:
         self.live -= self.active.n
         self.active.n = 0
 
-    # ---- Barriers: nobody is let through before everybody has to wait
+    # ---- Barriers: none opens while a thread can still run
 
     cdef int64_t reach_barrier(self, const Code* code) noexcept nogil:
         cdef int64_t i, lane, number
@@ -395,7 +396,7 @@ cdef class Emulator:
         for i in range(self.active.n):
             lane = self.active.lane[i]
             number = <int64_t>self.row(code.src[0])[lane]
-            if number >= MOST_BARRIERS:
+            if number >= MAX_BARRIERS:
                 self.thread = lane
                 return TRAPPED
             if arrives:
@@ -411,12 +412,12 @@ cdef class Emulator:
         return UNFINISHED
 
     cdef int64_t release(self) noexcept nogil:
-        """Open the barriers that are complete, when no thread can go on."""
+        """Open the barriers that are complete, once no thread can run."""
         cdef int64_t number
         cdef bint opened = False
         if self.live == 0:
             return FINISHED
-        for number in range(MOST_BARRIERS):
+        for number in range(MAX_BARRIERS):
             opened |= self.open_barrier(number)
         return UNFINISHED if opened else DEADLOCK
 
@@ -447,7 +448,7 @@ cdef class Emulator:
     # ---- Memory
 
     cdef int64_t access(self, const Code* code, Lanes* lanes) noexcept nogil:
-        """Execute a load, store or atomic; one with generic addresses space by space."""
+        """Execute a load, store or atomic; generic addresses are handled space by space."""
         cdef int64_t i, space = code.space
         cdef uint64_t* base = self.operand(code.src[0], lanes, 0)
         cdef uint64_t* place = self.place_of
@@ -474,14 +475,14 @@ cdef class Emulator:
         return self.access_space(code, lanes, space, place)
 
     cdef int64_t access_mixed(self, const Code* code, const Lanes* lanes) noexcept nogil:
-        """Execute an access whose lanes address several spaces, each with the lanes that address it."""
+        """Execute an access whose lanes address several spaces, one space after the other."""
         cdef int64_t i, n, space, status
         for space in range(3):
             n = 0
             for i in range(lanes.n):
                 self.piece_lanes[n] = lanes.lane[i]
                 self.piece_places[n] = self.place_of[i]
-                # What lies in no window is global, and an error there.
+                # An address outside all windows counts as global, where it is reported as an error.
                 n += <int64_t>(self.place_of[i] >> BITS) == space or (space == 0 and self.place_of[i] >> BITS > 2)
             self.piece.n = n
             self.finish(&self.piece)
@@ -537,12 +538,12 @@ cdef class Emulator:
     cdef bint record(
         self, const Code* code, const Lanes* lanes, int64_t space, const uint64_t* place, int64_t size
     ) noexcept nogil:
-        """Add the rows of an access; return whether there was memory for them."""
+        """Add the rows of an access; return False if memory runs out."""
         cdef int64_t i, unit = max(size, <int64_t>4), lane, offset
         cdef int64_t op = OP_LOAD if code.op == LOAD else (OP_STORE if code.op == STORE else OP_ATOMIC)
         self.log.uncount_instruction(lanes)
         if space == LOCAL:
-            # The words of a warp's lanes lie side by side, whatever their width: 32 times a thread's bytes per warp.
+            # Words of the lanes of a warp are interleaved, whatever their width: 32 times a thread's bytes per warp.
             for i in range(lanes.n):
                 lane = lanes.lane[i]
                 offset = <int64_t>place[i]
@@ -551,4 +552,4 @@ cdef class Emulator:
                     + offset // unit * unit * WARP + lane % WARP * unit + offset % unit
                 )
             place = self.recorded
-        return self.log.append(code, lanes, op, RECORDED_CONSTANT if space == CONST else space, size, place) and self.log.bytes <= self.most_bytes
+        return self.log.append(code, lanes, op, RECORDED_CONSTANT if space == CONST else space, size, place) and self.log.bytes <= self.max_bytes

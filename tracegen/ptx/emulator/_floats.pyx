@@ -1,7 +1,7 @@
-# Single precision is computed in single precision. Directed rounding is the C library's: fesetround around the loop. It
-# is not enough where numbers are rounded to whole ones: compilers replace rint by code for the default mode.
-# Approximate instructions (ex2, lg2, sin, rcp ...) are as exact as the C library; .ftz is ignored.
-"""Floating-point instructions of PTX and conversions from and to them, over packed lanes."""
+# Single precision is computed in single precision. Directed rounding uses the C library's fesetround around each loop.
+# Rounding to whole numbers does not rely on it, because compilers replace rint by code for the default mode.
+# Approximate instructions (ex2, lg2, sin, rcp ...) are as accurate as the C library; .ftz is ignored.
+"""Execute floating-point instructions and conversions of PTX over packed lanes."""
 
 from libc.math cimport (
     ceil, copysign, cos, exp2, fabs, floor, fma, fmaf, frexp, isfinite, isinf, isnan, ldexp, log2, rint, signbit, sin,
@@ -57,7 +57,7 @@ cdef inline uint64_t bits_of(real x) noexcept nogil:
 cdef bint compute_exact(
     int64_t op, int64_t n, uint64_t* d, const uint64_t* a, const uint64_t* b, const uint64_t* c, real zero
 ) noexcept nogil:
-    """Execute what IEEE 754 defines to the last bit."""
+    """Execute the instructions whose results IEEE 754 defines exactly; return False for any other."""
     cdef int64_t i
     if op == FADD:
         for i in range(n):
@@ -143,7 +143,7 @@ cdef inline real smaller(real x, real y) noexcept nogil:
 cdef void select_extreme(
     bint least, bint keep_nan, int64_t n, uint64_t* d, const uint64_t* a, const uint64_t* b, real zero
 ) noexcept nogil:
-    """Compute min and max: of a NaN and a number the number, unless NaNs are to be kept."""
+    """Compute min or max; a NaN and a number give the number, unless `keep_nan` is set."""
     cdef int64_t i
     cdef real x, y
     for i in range(n):
@@ -236,13 +236,13 @@ cdef inline uint64_t half_bits(double x, int64_t rounding) noexcept nogil:
         return sign | 0x7C00
     frexp(x, &exponent)
     exponent = max(exponent, -13)
-    # The sign stays on while rounding, or directed modes would turn round. 2048 carries into the exponent.
+    # The sign stays on while rounding, because directed modes depend on it. 2048 carries into the exponent.
     scaled = fabs(whole(ldexp(x, 11 - exponent), rounding))
     if scaled == 2048:
         exponent += 1
         scaled = 1024
     if exponent > 16:
-        # Rounding towards zero stops at the largest number; 0.75 tells which way the mode goes.
+        # Rounding towards zero stops at the largest finite number; rounding 0.75 shows the direction of the mode.
         return sign | (0x7C00 if fabs(whole(copysign(0.75, x), rounding)) == 1 else 0x7BFF)
     if scaled < 1024:
         return sign | <uint64_t>scaled
@@ -250,7 +250,7 @@ cdef inline uint64_t half_bits(double x, int64_t rounding) noexcept nogil:
 
 
 cdef inline double wide_value(uint64_t bits, int64_t width) noexcept nogil:
-    """Return the number of `width` bits as a double, which holds each of them."""
+    """Return a float of `width` bits as a double, which represents it exactly."""
     if width == 64:
         return double_of(bits)
     return single_of(bits) if width == 32 else half_value(bits)
@@ -276,7 +276,7 @@ cdef inline uint64_t integer_of(double x, int64_t width, bint signed) noexcept n
 
 
 cdef inline uint64_t float_of(uint64_t bits, const Code* code) noexcept nogil:
-    """Return an integer as a number: once rounded, in the rounding mode that is set."""
+    """Convert an integer to floating point with one rounding, in the current rounding mode."""
     cdef int64_t unused = 64 - code.from_width
     cdef int64_t signed = <int64_t>(bits << unused) >> unused
     cdef uint64_t unsigned = (bits << unused) >> unused
@@ -307,7 +307,7 @@ cdef bint convert(const Code* code, int64_t n, uint64_t* d, const uint64_t* a) n
 
 
 cdef void saturate(const Code* code, int64_t n, uint64_t* d) noexcept nogil:
-    """Bring results to [0, 1]; a NaN to 0."""
+    """Clamp results to [0, 1]; a NaN becomes 0."""
     cdef int64_t i
     cdef double x
     for i in range(n):
@@ -318,7 +318,7 @@ cdef void saturate(const Code* code, int64_t n, uint64_t* d) noexcept nogil:
             d[i] = narrow_bits(1, code.width, NEAREST)
 
 
-# ---- The door
+# ---- Entry point
 
 cdef void compute(
     const Code* code, int64_t n, uint64_t* d, const uint64_t* a, const uint64_t* b, const uint64_t* c, real zero

@@ -1,1 +1,1 @@
-# Only other compiled modules call what is in here.
+# Python code cannot call this module: only compiled modules use it.

@@ -1,6 +1,7 @@
-# Every register is a 64-bit slot and every loop runs over the active lanes, packed. Who writes a value cuts it to its
-# width; who reads one cuts or extends it to the type of the instruction, so it does not matter what lies above.
-"""Integer, bit and comparison instructions of PTX over packed lanes."""
+# Registers are 64-bit slots, and every loop runs over the packed values of the active lanes. A write truncates the
+# value to its width. A read truncates or extends it to the type of the instruction, so bits above the width are
+# irrelevant. Functions that return a flag return False for an instruction that is not theirs.
+"""Execute integer, bit and comparison instructions of PTX over packed lanes."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -23,12 +24,12 @@ cdef uint64_t ONES = <uint64_t>0 - 1
 
 
 cdef inline uint64_t low_bits(int64_t n) noexcept nogil:
-    """Return a mask of the lowest `n` bits, 0 to 64 and more."""
+    """Return a mask of the lowest `n` bits; all 64 if `n` is larger."""
     return ONES if n >= 64 else ((<uint64_t>1 << n) - 1)
 
 
 cdef inline int64_t extended(uint64_t value, int64_t unused) noexcept nogil:
-    """Return `value` with the sign of its lowest ``64 - unused`` bits."""
+    """Return the lowest ``64 - unused`` bits of `value`, sign-extended."""
     return <int64_t>(value << unused) >> unused
 
 
@@ -36,7 +37,7 @@ cdef inline int64_t highest_bit(uint64_t value) noexcept nogil:
     return 63 - leading_zeros(value) if value else -1
 
 
-# ---- Results that do not depend on the sign, cut to the width afterwards
+# ---- Results that do not depend on the sign, truncated to the width
 
 cdef bint compute_modular(
     const Code* code, int64_t n, uint64_t* d, const uint64_t* a, const uint64_t* b, const uint64_t* c, uint64_t mask
@@ -117,7 +118,7 @@ cdef bint compute_unsigned(
 ) noexcept nogil:
     cdef int64_t i, op = code.op, width = code.width
     cdef uint64_t x, y
-    if op == DIV:       # division by zero is unspecified: all ones, as the hardware has it
+    if op == DIV:       # division by zero is unspecified in PTX: all ones, as on hardware
         for i in range(n):
             x = a[i] & mask
             y = b[i] & mask
@@ -171,7 +172,7 @@ cdef bint compute_signed(
     const Code* code, int64_t n, uint64_t* d, const uint64_t* a, const uint64_t* b, const uint64_t* c, uint64_t mask
 ) noexcept nogil:
     cdef int64_t i, op = code.op, width = code.width, s = 64 - code.width, x, y
-    if op == DIV:       # by -1: as a negation, which may wrap
+    if op == DIV:       # division by -1 is a negation, which may wrap
         for i in range(n):
             x = extended(a[i], s)
             y = extended(b[i], s)
@@ -275,7 +276,7 @@ cdef void compare_signed(
 # ---- Bits
 
 cdef inline uint64_t extract(uint64_t value, int64_t position, int64_t length, int64_t width, bint signed) noexcept nogil:
-    """Return `length` bits from `position` on; beyond the top of `value` stands its sign, or 0."""
+    """Return `length` bits from `position` on; bits beyond `width` repeat the sign if `signed`, else are 0."""
     cdef int64_t inside = min(length, max(width - position, 0))
     cdef int64_t top = min(position + length - 1, width - 1)
     cdef uint64_t field = (value >> position) & low_bits(inside) if inside > 0 else 0
@@ -301,7 +302,7 @@ cdef inline uint64_t reversed_bits(uint64_t value, int64_t width) noexcept nogil
 
 
 cdef inline uint64_t combined(uint64_t a, uint64_t b, uint64_t c, int64_t table) noexcept nogil:
-    """Return lop3: bit i of `table` is the result for the i-th combination of bits of a, b and c."""
+    """Compute lop3: bit i of `table` is the result for the i-th combination of bits of a, b and c."""
     cdef uint64_t result = 0
     cdef int64_t i
     for i in range(8):
@@ -311,7 +312,7 @@ cdef inline uint64_t combined(uint64_t a, uint64_t b, uint64_t c, int64_t table)
 
 
 cdef inline int64_t picked_byte(int64_t mode, uint64_t control, int64_t i) noexcept nogil:
-    """Return which of the eight bytes stands at place `i` of prmt; 8 is added if its sign is wanted instead."""
+    """Return the source byte (0 to 7) of result byte `i` of prmt, plus 8 if its sign is to be repeated instead."""
     cdef int64_t c = <int64_t>(control & 3)
     if mode == PRMT_INDEX:
         return <int64_t>((control >> (4 * i)) & 15)
@@ -391,7 +392,7 @@ cdef void compute_bits(
 cdef void insert_bits(
     const Code* code, int64_t n, uint64_t* d, const uint64_t* a, const uint64_t* b, const uint64_t* c, const uint64_t* e
 ) noexcept nogil:
-    """Compute bfi: the field `a` goes into `b` at position `c`, `e` bits long."""
+    """Compute bfi: insert the lowest `e` bits of `a` into `b` at position `c`."""
     cdef int64_t i
     for i in range(n):
         d[i] = insert(a[i], b[i], c[i] & 0xFF, e[i] & 0xFF, code.width) & low_bits(code.width)
@@ -418,7 +419,7 @@ cdef void convert(const Code* code, int64_t n, uint64_t* d, const uint64_t* a, u
         x = <uint64_t>extended(a[i], s) if from_signed else a[i] & cut
         if saturate:
             x = clamped(x, from_signed, code.width, to_signed)
-        # A narrow result stands sign-extended in a wider register.
+        # A narrow signed result is sign-extended to the whole slot.
         d[i] = <uint64_t>extended(x, 64 - code.width) if to_signed else x & mask
 
 

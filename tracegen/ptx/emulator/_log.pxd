@@ -13,7 +13,7 @@ cdef struct Row:
     uint8_t size
     uint8_t unused
 
-# What a warp has recorded, and which of its loads are still open.
+# The rows of one warp and the state of its loads.
 cdef struct WarpLog:
     Row* rows
     int64_t n
@@ -22,9 +22,9 @@ cdef struct WarpLog:
     int64_t used
     int64_t address_room
     int64_t gap            # instructions since the last row
-    int64_t count          # rows that are no barriers
-    uint64_t open          # bit i: the (i+1)-th previous row is a load that nothing has waited for
-    uint64_t pending       # loads that the next row waits for
+    int64_t count          # rows other than barriers
+    uint64_t open          # bit i: the (i+1)-th previous row is a load that no instruction has waited for
+    uint64_t pending       # same bits: the loads that the next row waits for
 
 @cython.final
 cdef class Log:
@@ -34,8 +34,8 @@ cdef class Log:
     cdef WarpLog* logs
     cdef uint32_t* live
     cdef const uint8_t* tainted
-    cdef int64_t* order    # per slot and warp: the newest row that the register depends on
-    cdef uint64_t* bits    # bit i: it depends on row order - i
+    cdef int64_t* order    # per slot and warp: number of the newest row that the register depends on
+    cdef uint64_t* bits    # bit i: the register depends on row order - i
     cdef object owner
 
     cdef uint64_t depends_on(self, int64_t slot, int64_t w) noexcept nogil

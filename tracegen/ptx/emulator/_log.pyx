@@ -1,5 +1,5 @@
-# Rows go to a growing buffer per warp, so that a block's columns are its warps' buffers, one after the other.
-"""The recorded memory instructions of a block's warps, and which earlier loads each of them waits for."""
+# Each warp has a growing buffer of rows; the columns of a block are the buffers of its warps, one after the other.
+"""Record the memory instructions of a block's warps, and the earlier loads that each of them waits for."""
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -16,7 +16,7 @@ cdef enum:
     OP_ATOMIC = 2
     OP_BARRIER = 3
 
-ROW = np.dtype(
+ROW_DTYPE = np.dtype(
     [
         ("needs", "u8"), ("pc", "i4"), ("gap", "i4"), ("mask", "u4"),
         ("op", "u1"), ("space", "u1"), ("size", "u1"), ("unused", "u1"),
@@ -25,7 +25,7 @@ ROW = np.dtype(
 
 
 cdef inline bint grow(void** buffer, int64_t* room, int64_t wanted, int64_t size) noexcept nogil:
-    """Make room for `wanted` elements; return whether there is memory for them."""
+    """Enlarge a buffer to at least `wanted` elements; return False if memory runs out."""
     cdef int64_t larger = max(wanted, room[0] * 2, <int64_t>256)
     cdef void* moved
     if wanted <= room[0]:
@@ -40,7 +40,7 @@ cdef inline bint grow(void** buffer, int64_t* room, int64_t wanted, int64_t size
 
 @cython.final
 cdef class Log:
-    """One block's rows. `tainted` says for every register slot whether it can depend on a recorded load."""
+    """The rows of one block. `tainted` marks the register slots that can depend on a recorded load."""
 
     def __cinit__(self, int64_t warps, const uint8_t[::1] tainted):
         self.warps = warps
@@ -66,7 +66,7 @@ cdef class Log:
         free(self.bits)
 
     def restart(self):
-        """Forget all rows, for the next block."""
+        """Discard all rows before the next block."""
         cdef int64_t w
         cdef WarpLog* log
         self.bytes = 0
@@ -85,7 +85,7 @@ cdef class Log:
             n += self.logs[w].n
             used += self.logs[w].used
             start[w + 1] = n
-        rows = np.empty(max(n, 1), dtype=ROW)
+        rows = np.empty(max(n, 1), dtype=ROW_DTYPE)
         addresses = np.empty(max(used, 1), dtype=np.int64)
         cdef uint8_t[::1] row_bytes = rows.view(np.uint8)
         cdef int64_t[::1] places = addresses
@@ -100,20 +100,20 @@ cdef class Log:
         return rows[:n], addresses[:used], warp_start
 
     cdef void count_instruction(self, const Lanes* lanes) noexcept nogil:
-        """One more instruction that is no row, for every warp of `lanes`."""
+        """Count an instruction without a row for every warp of `lanes`."""
         cdef int64_t k
         for k in range(lanes.warps):
             self.logs[lanes.warp[k]].gap += 1
 
     cdef void uncount_instruction(self, const Lanes* lanes) noexcept nogil:
-        """The instruction counted last becomes a row."""
+        """Take back the count of the last instruction, which gets a row instead."""
         cdef int64_t k
         for k in range(lanes.warps):
             if self.logs[lanes.warp[k]].gap > 0:
                 self.logs[lanes.warp[k]].gap -= 1
 
     cdef void retire(self, const Lanes* lanes) noexcept nogil:
-        """These lanes have left the kernel."""
+        """Mark lanes that have left the kernel."""
         cdef int64_t k
         for k in range(lanes.warps):
             self.live[lanes.warp[k]] &= ~lanes.mask[k]
@@ -132,7 +132,7 @@ cdef class Log:
         return (self.bits[at] << shift) & self.logs[w].open if shift < 64 else 0
 
     cdef void set_dependence(self, int64_t slot, int64_t w, uint32_t mask, uint64_t loads) noexcept nogil:
-        """Write what a register depends on; lanes that do not write keep what they had."""
+        """Set the loads that a register depends on; lanes that do not write keep their own."""
         if slot < 0 or not self.tainted[slot]:
             return
         if mask != self.live[w]:
@@ -141,7 +141,7 @@ cdef class Log:
         self.bits[slot * self.warps + w] = loads
 
     cdef void wait(self, const Lanes* lanes, int64_t slot) noexcept nogil:
-        """Make the next row of each warp wait for what a register depends on."""
+        """Make the next row of each warp wait for the loads that a register depends on."""
         cdef int64_t k
         cdef WarpLog* log
         cdef uint64_t loads
@@ -154,7 +154,7 @@ cdef class Log:
             log.open &= ~loads
 
     cdef void pass_on(self, const Code* code, const Lanes* lanes) noexcept nogil:
-        """Arithmetic: what is written depends on what was read."""
+        """Let the results of arithmetic depend on the loads of their operands."""
         cdef int64_t k, i, w
         cdef uint64_t loads
         for k in range(lanes.warps):
@@ -166,7 +166,7 @@ cdef class Log:
                 self.set_dependence(code.dst[i], w, lanes.mask[k], loads)
 
     cdef void clear(self, const Code* code, const Lanes* lanes) noexcept nogil:
-        """What is written depends on no recorded load."""
+        """Mark the written registers as independent of recorded loads."""
         cdef int64_t k, i
         for k in range(lanes.warps):
             for i in range(4):
@@ -177,18 +177,18 @@ cdef class Log:
     cdef bint append(
         self, const Code* code, const Lanes* lanes, int64_t op, int64_t space, int64_t size, const uint64_t* address
     ) noexcept nogil:
-        """Add a row to every warp of `lanes`; return whether there was memory for it."""
-        cdef int64_t k, i, held, w
+        """Add a row to every warp of `lanes`; return False if memory runs out."""
+        cdef int64_t k, i, active, w
         cdef WarpLog* log
         cdef Row* row
         cdef bint returns = op == OP_LOAD or (op == OP_ATOMIC and code.dst[0] >= 0)
         for k in range(lanes.warps):
             w = lanes.warp[k]
             log = &self.logs[w]
-            held = 0 if op == OP_BARRIER else lanes.start[k + 1] - lanes.start[k]
+            active = 0 if op == OP_BARRIER else lanes.start[k + 1] - lanes.start[k]
             if not grow(<void**>&log.rows, &log.room, log.n + 1, sizeof(Row)):
                 return False
-            if not grow(<void**>&log.addresses, &log.address_room, log.used + held, sizeof(int64_t)):
+            if not grow(<void**>&log.addresses, &log.address_room, log.used + active, sizeof(int64_t)):
                 return False
             row = &log.rows[log.n]
             row.pc = <int32_t>code.pc
@@ -199,12 +199,12 @@ cdef class Log:
             row.size = <uint8_t>size
             row.unused = 0
             row.needs = 0
-            if held:
-                memcpy(log.addresses + log.used, address + lanes.start[k], <size_t>held * sizeof(int64_t))
-                log.used += held
+            if active:
+                memcpy(log.addresses + log.used, address + lanes.start[k], <size_t>active * sizeof(int64_t))
+                log.used += active
             log.n += 1
             log.gap = 0
-            self.bytes += <int64_t>sizeof(Row) + held * <int64_t>sizeof(int64_t)
+            self.bytes += <int64_t>sizeof(Row) + active * <int64_t>sizeof(int64_t)
             if op == OP_BARRIER:
                 continue
             row.needs = log.pending

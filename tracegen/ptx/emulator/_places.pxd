@@ -5,8 +5,8 @@ from tracegen.ptx.isa._code cimport Lanes
 
 @cython.final
 cdef class Places:
-    cdef uint8_t* hosted[1024]      # where the lanes of the last access lie on the host
-    cdef int64_t thread             # the first one outside, and its address
+    cdef uint8_t* hosted[1024]      # host pointers of the lanes of the last access
+    cdef int64_t thread             # the first thread outside its array, and its address
     cdef uint64_t address
     cdef int64_t local_bytes
     cdef int64_t shared_bytes

@@ -1,5 +1,5 @@
-# Nothing is accessed that has not been found inside its array here.
-"""From addresses of the device to places on the host: arrays, shared memory of a block, local memory of a thread."""
+# Every access is checked here: an address is used only after it was found inside its array.
+"""Translate device addresses to host pointers: arrays, shared memory of a block, local memory of its threads."""
 
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -10,25 +10,25 @@ from tracegen.ptx.isa._code cimport *
 
 @cython.final
 cdef class Places:
-    """The memory that a block sees: `local` holds `local_bytes` per thread; arrays are set with `bind`."""
+    """Memory visible to one block: `local` (`local_bytes` per thread), `shared`, and the arrays set with `bind`."""
 
     def __init__(self, uint8_t[::1] local, int64_t local_bytes, uint8_t[::1] shared, int64_t shared_bytes):
         self.local, self.shared = local, shared
         self.local_bytes, self.shared_bytes = local_bytes, shared_bytes
 
     def bind(self, const uint64_t[::1] bases, const uint64_t[::1] sizes, const uint64_t[::1] hosts):
-        """Set the arrays: device address, bytes and host address of at least one, ascending."""
+        """Set the arrays: device address, bytes and host address of at least one, in ascending order."""
         self.arrays = (bases, sizes, hosts)
         self.bases, self.bytes, self.hosts = &bases[0], &sizes[0], &hosts[0]
         self.buffers, self.last_buffer = bases.shape[0], 0
 
     cdef void clear(self) noexcept nogil:
-        """Forget local and shared memory, for the next block."""
+        """Zero local and shared memory before the next block."""
         memset(&self.local[0], 0, <size_t>self.local.shape[0])
         memset(&self.shared[0], 0, <size_t>self.shared.shape[0])
 
     cdef bint locate(self, const Lanes* lanes, int64_t space, const uint64_t* place, int64_t size) noexcept nogil:
-        """Write the places of all lanes to `hosted`; return whether they are inside, remember the first outside."""
+        """Write the host pointers of all lanes to `hosted`; at the first lane outside, remember it and return False."""
         if space == GLOBAL or space == CONST:
             return self.locate_global(lanes, place, <uint64_t>size)
         if space == SHARED:
@@ -38,7 +38,7 @@ cdef class Places:
     cdef bint locate_own(
         self, const Lanes* lanes, uint8_t* start, int64_t bytes, int64_t stride, const uint64_t* place, int64_t size
     ) noexcept nogil:
-        """Locate in memory of the block, or of its threads, `stride` bytes apart."""
+        """Locate addresses in memory of the block, or of its threads, `stride` bytes apart."""
         cdef int64_t i
         for i in range(lanes.n):
             if bytes < size or place[i] > <uint64_t>(bytes - size):
@@ -62,7 +62,7 @@ cdef class Places:
         return True
 
     cdef bint find(self, uint64_t place, uint64_t size) noexcept nogil:
-        """Find the array that holds `size` bytes at `place`, first where the last access was."""
+        """Find the array that holds `size` bytes at `place`; try the array of the last access first."""
         cdef int64_t low = self.last_buffer, high = self.buffers, middle
         if size <= self.bytes[low] and place - self.bases[low] <= self.bytes[low] - size:
             return True

@@ -1,5 +1,5 @@
 # Registers are whole rows here, indexed by thread. A destination may be a source, so sources are copied first.
-"""Shuffles, votes and matches of PTX: what the active lanes of a warp tell each other."""
+"""Execute shuffles, votes and matches between the active lanes of a warp."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -33,7 +33,7 @@ cdef void shuffle_lanes(
     const Code* code, const Lanes* lanes, int64_t threads, uint64_t* copy, uint64_t* d, uint64_t* p,
     const uint64_t* a, const uint64_t* b, const uint64_t* c
 ) noexcept nogil:
-    """Execute shfl: `d` from `a` of another lane, `p` whether it was inside. Beyond the block a lane reads its own."""
+    """Execute shfl: `d` is `a` of the source lane, or the lane's own beyond the block; `p` tells if it was inside."""
     cdef int64_t i, first, thread, source
     cdef bint inside = False
     for i in range(threads):

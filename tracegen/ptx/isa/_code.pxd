@@ -1,4 +1,4 @@
-# One step of a lowered kernel, as lowering.py writes it and the emulator reads it. lowering.CODE is its dtype.
+# The operations of the emulator and the layout of one step; tracegen.ptx.lowering.program.CODE_DTYPE is its dtype.
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -30,7 +30,7 @@ cpdef enum Flag:
     NARROW = 8         # the address register has 32 bits
     NEGATED = 16       # the guard is negated
     SATURATE = 32
-    SPREAD = 64        # the instruction keeps the NaN of an operand (min.NaN), wraps (shf.wrap), or returns bits
+    SPREAD = 64        # a variant: min.NaN keeps the NaN of an operand, shf.wrap wraps, bfind.shiftamt returns a shift
 
 cpdef enum Compare:
     EQ, NE, LT, LE, GT, GE, EQU, NEU, LTU, LEU, GTU, GEU, NUM, NAN
@@ -64,12 +64,12 @@ cdef struct Code:
     int64_t op             # Opcode
     int64_t kind           # Kind of the operands; of the result for conversions
     int64_t width          # bits of the operands (of the result for conversions); per element for memory
-    int64_t from_kind      # conversions: of the source
+    int64_t from_kind      # of the source of a conversion
     int64_t from_width
     int64_t dst[4]         # slots written; -1: none
     int64_t src[6]         # slots read
     int64_t guard          # slot of the guard or -1
-    int64_t target         # code index of a branch or call, or where its table starts
+    int64_t target         # step of a branch or call, or first entry of a branch table
     int64_t space          # Space
     int64_t count          # elements of a memory vector, entries of a branch table
     int64_t offset         # bytes added to the address
@@ -79,10 +79,10 @@ cdef struct Code:
     int64_t pc             # number of the PTX instruction
 
 cpdef enum Window:
-    # Generic addresses: space s starts at s << BITS, global addresses lie below.
+    # Generic addresses: the window of space s starts at s << BITS; global addresses lie below all windows.
     BITS = 56
 
-# The active lanes of an instruction, ascending, and the warps that they belong to.
+# The active lanes of an instruction, in ascending order, and the warps that they belong to.
 cdef struct Lanes:
     int64_t n
     int32_t* lane

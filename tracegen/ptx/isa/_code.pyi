@@ -1,6 +1,6 @@
 OPCODES: dict[str, int]
 KINDS: dict[str, int]
-SPACES: dict[str, int]
+MEMORY_SPACES: dict[str, int]
 FLAGS: dict[str, int]
 COMPARISONS: dict[str, int]
 ROUNDINGS: dict[str, int]

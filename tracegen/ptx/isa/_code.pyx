@@ -1,5 +1,4 @@
-# The numbers that lowering.py writes into a code table, by the names that _code.pxd gives them.
-"""The codes of the emulator's steps, by name."""
+"""Number the operations, types, spaces and flags of the emulator's steps, by the names in `_code.pxd`."""
 
 
 def _named(kind):
@@ -8,7 +7,7 @@ def _named(kind):
 
 OPCODES = _named(Opcode)
 KINDS = _named(Kind)
-SPACES = _named(Space)
+MEMORY_SPACES = _named(Space)
 FLAGS = _named(Flag)
 COMPARISONS = _named(Compare)
 ROUNDINGS = _named(Rounding)

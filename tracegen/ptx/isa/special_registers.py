@@ -1,4 +1,4 @@
-"""Special registers: what every thread of a block reads in them."""
+"""Compute the values that the threads of a block read from special registers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Launch
 
-Value = int | NDArray[np.uint64]
+RegisterValue = int | NDArray[np.uint64]
+"""One number for the whole block, or one per thread."""
 
 
-def _thread(dimension: int) -> Callable[[Launch, int], Value]:
-    def read(launch: Launch, block: int) -> Value:
+def _thread(dimension: int) -> Callable[[Launch, int], RegisterValue]:
+    def read(launch: Launch, block: int) -> RegisterValue:
         x, y, _ = launch.block
         thread = np.arange(launch.block_threads, dtype=np.uint64)
         return (thread % np.uint64(x), thread // np.uint64(x) % np.uint64(y), thread // np.uint64(x * y))[dimension]
@@ -21,15 +22,15 @@ def _thread(dimension: int) -> Callable[[Launch, int], Value]:
     return read
 
 
-def _block(dimension: int) -> Callable[[Launch, int], Value]:
-    def read(launch: Launch, block: int) -> Value:
+def _block(dimension: int) -> Callable[[Launch, int], RegisterValue]:
+    def read(launch: Launch, block: int) -> RegisterValue:
         return block_index(launch, block)[dimension]
 
     return read
 
 
 def block_index(launch: Launch, block: int) -> tuple[int, int, int]:
-    """Return (x, y, z) of a block."""
+    """Return the index (x, y, z) of a block in its grid."""
     x, y, _ = launch.grid
     return block % x, block // x % y, block // (x * y)
 
@@ -39,9 +40,10 @@ def _lane(launch: Launch) -> NDArray[np.uint64]:
 
 
 _ONE = np.uint64(1)
-_ALL = np.uint64(0xFFFFFFFF)
+_ALL_LANES = np.uint64(0xFFFFFFFF)
+"""Mask of the 32 lanes of a warp."""
 
-SPECIAL: dict[str, Callable[[Launch, int], Value]] = {
+SPECIAL_REGISTERS: dict[str, Callable[[Launch, int], RegisterValue]] = {
     **{f"%tid.{axis}": _thread(d) for d, axis in enumerate("xyz")},
     **{f"%ctaid.{axis}": _block(d) for d, axis in enumerate("xyz")},
     "%ntid.x": lambda launch, block: launch.block[0],
@@ -56,8 +58,8 @@ SPECIAL: dict[str, Callable[[Launch, int], Value]] = {
     "%lanemask_eq": lambda launch, block: _ONE << _lane(launch),
     "%lanemask_lt": lambda launch, block: (_ONE << _lane(launch)) - _ONE,
     "%lanemask_le": lambda launch, block: (_ONE << (_lane(launch) + _ONE)) - _ONE,
-    "%lanemask_ge": lambda launch, block: _ALL & ~((_ONE << _lane(launch)) - _ONE),
-    "%lanemask_gt": lambda launch, block: _ALL & ~((_ONE << (_lane(launch) + _ONE)) - _ONE),
+    "%lanemask_ge": lambda launch, block: _ALL_LANES & ~((_ONE << _lane(launch)) - _ONE),
+    "%lanemask_gt": lambda launch, block: _ALL_LANES & ~((_ONE << (_lane(launch) + _ONE)) - _ONE),
     "%dynamic_smem_size": lambda launch, block: launch.shared_memory,
     "%total_smem_size": lambda launch, block: launch.shared_memory,
     **dict.fromkeys(
@@ -66,4 +68,4 @@ SPECIAL: dict[str, Callable[[Launch, int], Value]] = {
     ),
     "%nsmid": lambda launch, block: 1,
 }
-"""Readers by name: (launch, block) to one number, or one per thread. Clocks stand still; there is one SM."""
+"""Readers by register name: (launch, block) to one number, or one per thread. Clocks are 0, and there is one SM."""

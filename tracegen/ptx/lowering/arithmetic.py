@@ -1,18 +1,18 @@
-"""Arithmetic and bit instructions of PTX as steps."""
+"""Lower arithmetic and bit instructions of PTX to steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tracegen.ptx.isa._code import PERMUTATIONS
-from tracegen.ptx.lowering.program import NONE, TYPES, Type
+from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, PtxType
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
 from tracegen.ptx.syntax.ast import Integer
 
-ROUNDINGS = {"rn": "NEAREST", "rz": "ZERO", "rm": "DOWN", "rp": "UP"}
-"""Rounding modifiers."""
+ROUNDING_MODIFIERS = {"rn": "NEAREST", "rz": "ZERO", "rm": "DOWN", "rp": "UP"}
+"""Rounding modes by PTX modifier."""
 
-INTEGER = {
+INTEGER_OPCODES = {
     "add": "ADD",
     "sub": "SUB",
     "div": "DIV",
@@ -36,7 +36,9 @@ INTEGER = {
     "popc": "POPC",
     "bfind": "BFIND",
 }
-FLOAT = {
+"""Integer operations by PTX opcode."""
+
+FLOAT_OPCODES = {
     "add": "FADD",
     "sub": "FSUB",
     "mul": "FMUL",
@@ -57,65 +59,66 @@ FLOAT = {
     "tanh": "FTANH",
     "copysign": "COPYSIGN",
 }
+"""Floating-point operations by PTX opcode."""
 
 
 def translate_arithmetic(t: Translation) -> None:
-    """Emit an instruction that computes one result from its operands, as whole or floating-point numbers."""
+    """Emit an integer or floating-point instruction with one result."""
     opcode = t.instruction.opcode
-    if t.modifiers and t.modifiers[-1] == "f16x2" and opcode in FLOAT:
+    if t.modifiers and t.modifiers[-1] == "f16x2" and opcode in FLOAT_OPCODES:
         _packed_halves(t)
         return
     name = t.type_name()
-    type = TYPES[name]
+    type = PTX_TYPES[name]
     sources = [t.value(o, name) for o in t.operands[1:]]
     if type.kind == "FLOAT":
-        float_step(t, FLOAT[opcode], t.destination(t.operands[0]), sources, type)
+        float_step(t, FLOAT_OPCODES[opcode], t.destination(t.operands[0]), sources, type)
         return
     flags = ["SPREAD"] if t.has("shiftamt") else []
-    if opcode not in INTEGER or {"cc", "relu", "sat"} & set(t.modifiers):
+    if opcode not in INTEGER_OPCODES or {"cc", "relu", "sat"} & set(t.modifiers):
         raise UnsupportedError
-    t.data(INTEGER[opcode], t.destination(t.operands[0]), *sources, type=type, flags=flags)
+    t.data(INTEGER_OPCODES[opcode], t.destination(t.operands[0]), *sources, type=type, flags=flags)
 
 
-def float_step(t: Translation, op: str, dst: int, sources: Sequence[int], type: Type) -> None:
-    """Emit a floating-point step; half precision is computed in single (fma: in double) precision and rounded."""
+def float_step(t: Translation, op: str, dst: int, sources: Sequence[int], type: PtxType) -> None:
+    """Emit a floating-point step; half precision is computed in single (fma: double) precision, then rounded."""
     flags = [flag for name, flag in (("sat", "SATURATE"), ("NaN", "SPREAD")) if t.has(name)]
     if {"relu", "xorsign"} & set(t.modifiers):
         raise UnsupportedError
-    rounding = t.pick(ROUNDINGS, "NEAREST")
+    rounding = t.pick(ROUNDING_MODIFIERS, "NEAREST")
     if type.width != 16:
         t.data(op, dst, *sources, type=type, flags=flags, rounding=rounding)
         return
-    wide = TYPES["f64" if op == "FMA" else "f32"]
+    wide = PTX_TYPES["f64" if op == "FMA" else "f32"]
     wider = [widened(t, source, wide) for source in sources]
     result = t.temporary()
     t.data(op, result, *wider, type=wide, flags=flags)
     t.data("FLOAT_TO_FLOAT", dst, result, type=type, from_kind="FLOAT", from_width=wide.width, rounding=rounding)
 
 
-def widened(t: Translation, half: int, wide: Type) -> int:
-    """Return the slot of a half-precision number as a wider one."""
+def widened(t: Translation, half: int, wide: PtxType) -> int:
+    """Emit the conversion of a half-precision slot to a wider type; return the new slot."""
     slot = t.temporary()
     t.data("FLOAT_TO_FLOAT", slot, half, type=wide, from_kind="FLOAT", from_width=16)
     return slot
 
 
 def _packed_halves(t: Translation) -> None:
-    dst, half = t.destination(t.operands[0]), TYPES["f16"]
+    dst, half = t.destination(t.operands[0]), PTX_TYPES["f16"]
     sources = [t.value(o, "b32") for o in t.operands[1:]]
     low, high = t.temporary(), t.temporary()
-    float_step(t, FLOAT[t.instruction.opcode], low, sources, half)
+    float_step(t, FLOAT_OPCODES[t.instruction.opcode], low, sources, half)
     shifted = [t.temporary() for _ in sources]
     for source, slot in zip(sources, shifted, strict=True):
-        t.data("SHR", slot, source, t.constant(16), type=TYPES["u32"])
-    float_step(t, FLOAT[t.instruction.opcode], high, shifted, half)
-    t.data("BFI", dst, high, low, t.constant(16), t.constant(16), type=TYPES["b32"])
+        t.data("SHR", slot, source, t.constant(16), type=PTX_TYPES["u32"])
+    float_step(t, FLOAT_OPCODES[t.instruction.opcode], high, shifted, half)
+    t.data("BFI", dst, high, low, t.constant(16), t.constant(16), type=PTX_TYPES["b32"])
 
 
 def translate_multiply(t: Translation) -> None:
-    """Emit mul or mad, with or without carries."""
+    """Emit ``mul`` or ``mad``, with or without carries."""
     name = t.modifiers[-1]
-    type = TYPES.get(name, TYPES["f16"])
+    type = PTX_TYPES.get(name, PTX_TYPES["f16"])
     if type.kind == "FLOAT":
         translate_arithmetic(t)
         return
@@ -135,48 +138,48 @@ def translate_multiply(t: Translation) -> None:
         _add(t, dst, product, rest[0], type, subtract=False)
 
 
-def _add(t: Translation, dst: int, a: int, b: int, type: Type, *, subtract: bool) -> None:
-    """Emit an addition or subtraction with the carry that goes in (opcode ends in c) and comes out (.cc)."""
+def _add(t: Translation, dst: int, a: int, b: int, type: PtxType, *, subtract: bool) -> None:
+    """Emit an addition or subtraction with carry-in (opcode ends in c) and carry-out (``.cc``)."""
     register = t.slot(t.scope.function.name, "#carry")
     carry = register if t.instruction.opcode.endswith("c") else t.constant(0)
-    out = t.temporary() if t.has("cc") else NONE
-    if out != NONE:
+    out = t.temporary() if t.has("cc") else NO_SLOT
+    if out != NO_SLOT:
         t.data("BORROW" if subtract else "CARRY", out, a, b, carry, type=type)
     t.data("SUB_BORROW" if subtract else "ADD_CARRY", dst, a, b, carry, type=type)
-    if out != NONE:
-        t.data("MOV", register, out, type=TYPES["pred"])
+    if out != NO_SLOT:
+        t.data("MOV", register, out, type=PTX_TYPES["pred"])
 
 
 def translate_add_or_subtract(t: Translation) -> None:
-    """Emit an addition or subtraction, with carries if it has them."""
+    """Emit an addition or subtraction, with or without carries."""
     opcode = t.instruction.opcode
     if not (t.has("cc") or opcode.endswith("c")):
         translate_arithmetic(t)
         return
     name = t.type_name()
     a, b = (t.value(o, name) for o in t.operands[1:])
-    _add(t, t.destination(t.operands[0]), a, b, TYPES[name], subtract=opcode.startswith("sub"))
+    _add(t, t.destination(t.operands[0]), a, b, PTX_TYPES[name], subtract=opcode.startswith("sub"))
 
 
 def translate_funnel_shift(t: Translation) -> None:
-    """Emit shf: a shift over two registers."""
+    """Emit ``shf``: a shift across two registers."""
     op = "SHF_L" if t.has("l") else "SHF_R"
     flags = ["SPREAD"] if t.has("wrap") else []
     sources = [t.value(o, "b32") for o in t.operands[1:]]
-    t.data(op, t.destination(t.operands[0]), *sources, type=TYPES["b32"], flags=flags)
+    t.data(op, t.destination(t.operands[0]), *sources, type=PTX_TYPES["b32"], flags=flags)
 
 
 def translate_permute(t: Translation) -> None:
-    """Emit prmt: a choice of bytes."""
+    """Emit ``prmt``: a permutation of bytes."""
     mode = t.pick({name[5:].lower(): number for name, number in PERMUTATIONS.items()}, PERMUTATIONS["PRMT_INDEX"])
     sources = [t.value(o, "b32") for o in t.operands[1:]]
-    t.data("PRMT", t.destination(t.operands[0]), *sources, type=TYPES["b32"], mode=mode)
+    t.data("PRMT", t.destination(t.operands[0]), *sources, type=PTX_TYPES["b32"], mode=mode)
 
 
 def translate_lop3(t: Translation) -> None:
-    """Emit lop3: a table over the bits of three registers."""
+    """Emit ``lop3``: a logical function of three registers, given as a table."""
     table = t.operands[4]
     if not isinstance(table, Integer) or len(t.operands) != 5:
         raise UnsupportedError
     sources = [t.value(o, "b32") for o in t.operands[1:4]]
-    t.data("LOP3", t.destination(t.operands[0]), *sources, type=TYPES["b32"], mode=table.value & 255)
+    t.data("LOP3", t.destination(t.operands[0]), *sources, type=PTX_TYPES["b32"], mode=table.value & 255)

@@ -1,7 +1,7 @@
-"""From a kernel of a module to a `Program`: registers become slots, labels step numbers, calls jumps and copies.
+"""Lower a kernel of a module: registers become slots, labels become step numbers, calls become copies and jumps.
 
-Callees lie before their callers, so that threads in a function finish it before the others go on. Every function has
-one set of registers and one return slot: it cannot call itself, and a recursive call is an error when it is reached.
+Callees lie before their callers, so that threads in a function finish it before others continue. Every function has one
+set of registers and one return slot. It cannot call itself: a recursive call is an error when it is executed.
 """
 
 from __future__ import annotations
@@ -9,27 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rdmodel.errors import TraceError
-from tracegen.ptx.lowering.opcodes import RULES
-from tracegen.ptx.lowering.program import NONE, Constant, Program, Step, type_bytes
-from tracegen.ptx.lowering.translation import Scope, Translation
+from tracegen.ptx.lowering.opcodes import OPCODE_RULES
+from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, Step, type_bytes
+from tracegen.ptx.lowering.translation import FunctionScope, Translation
 from tracegen.ptx.syntax.ast import Function, Instruction, Module, Name, Variable, Vector
 
 _IGNORED_CALLS = ("vprintf",)
+"""Functions of the device runtime whose calls have no effect here."""
+
 _SHARED_ALIGNMENT = 16
+"""Bytes."""
 
 
-def lower(module: Module, kernel: str, addresses: Mapping[str, int], parameters: int) -> Program:
-    """Return the program of `kernel`.
+def lower_kernel(module: Module, kernel: str, addresses: Mapping[str, int], parameters: int) -> LoweredKernel:
+    """Lower `kernel` of `module`.
 
-    `addresses` tells where the variables of the module lie in device memory, `parameters` where the kernel's
-    parameters do, for code that takes their address. Raises `TraceError` for what no launch could execute, such as
-    a jump to a label that does not exist.
+    `addresses` are the device addresses of the module's variables. `parameters` is the device address of the kernel's
+    parameters, for code that takes their address. Raises `TraceError` for code that no launch can execute, such as a
+    jump to a missing label.
     """
     return _Lowering(module, module.functions[kernel], addresses, parameters).run()
 
 
-def layout(variables: tuple[Variable, ...]) -> tuple[list[int], int]:
-    """Return the offset of every variable and the bytes of all, each aligned as it asks for or as its type is."""
+def lay_out(variables: tuple[Variable, ...]) -> tuple[list[int], int]:
+    """Return the offset of every variable and the total bytes; variables have their declared or natural alignment."""
     offsets, end = [], 0
     for variable in variables:
         alignment = variable.alignment or type_bytes(variable.type)
@@ -40,12 +43,12 @@ def layout(variables: tuple[Variable, ...]) -> tuple[list[int], int]:
 
 
 def variable_bytes(variable: Variable) -> int:
-    """Return the bytes that a variable takes."""
+    """Return the size of a variable in bytes."""
     return type_bytes(variable.type) * (1 if variable.count is None else variable.count)
 
 
 class _Lowering:
-    """Lowers one kernel and the functions that it calls."""
+    """Lowering of one kernel and the functions that it calls."""
 
     def __init__(self, module: Module, kernel: Function, addresses: Mapping[str, int], parameters: int) -> None:
         self._module = module
@@ -56,11 +59,11 @@ class _Lowering:
         self._steps: list[Step] = []
         self._targets: list[tuple[str, str]] = []
         self._labels: dict[tuple[str, str], int] = {}
-        self._scopes: dict[str, Scope] = {}
+        self._scopes: dict[str, FunctionScope] = {}
         self._pc = 0
-        self._translation = Translation(self._steps, RULES)
+        self._translation = Translation(self._steps, OPCODE_RULES)
 
-    def run(self) -> Program:
+    def run(self) -> LoweredKernel:
         local, shared = self._place_memory()
         for function in self._order:
             self._lower_function(function)
@@ -69,17 +72,19 @@ class _Lowering:
     # ---- memory
 
     def _place_memory(self) -> tuple[int, int]:
-        """Give every variable of the functions its offset; return the bytes of local and of shared memory."""
+        """Assign an offset to every variable of the functions; return the bytes of local and of shared memory."""
         places = dict(self._addresses)
         shared = self._place(self._module_shared(), places, 0)
         local = 0
         for function in self._order:
             names = dict(places)
-            own = [v for v in function.variables if v.space == "shared"]
-            shared = self._place(own, names, shared)
-            frame = [v for v in (*function.variables, *self._frame_parameters(function)) if v.space in _FRAME]
+            shared_variables = [v for v in function.variables if v.space == "shared"]
+            shared = self._place(shared_variables, names, shared)
+            frame = [v for v in (*function.variables, *self._frame_parameters(function)) if v.space in _FRAME_SPACES]
             local = self._place(frame, names, local)
-            self._scopes[function.name] = Scope(function, names, self._kernel_parameters(function), self._parameters)
+            self._scopes[function.name] = FunctionScope(
+                function, names, self._kernel_parameters(function), self._parameters
+            )
         shared = -(-shared // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
         for scope in self._scopes.values():
             for variable in (*self._module.variables.values(), *scope.function.variables):
@@ -88,12 +93,12 @@ class _Lowering:
         return local, shared
 
     def _module_shared(self) -> list[Variable]:
-        used = {name for function in self._order for name in _names(function)}
+        used = {name for function in self._order for name in _used_symbols(function)}
         return [v for v in self._module.variables.values() if v.space == "shared" and v.name in used]
 
     def _place(self, variables: list[Variable], places: dict[str, int], start: int) -> int:
         start = -(-start // _SHARED_ALIGNMENT) * _SHARED_ALIGNMENT
-        offsets, size = layout(tuple(variables))
+        offsets, size = lay_out(tuple(variables))
         for variable, offset in zip(variables, offsets, strict=True):
             places[variable.name] = start + offset
         return start + size
@@ -104,7 +109,7 @@ class _Lowering:
     def _kernel_parameters(self, function: Function) -> dict[str, int]:
         if function is not self._kernel:
             return {}
-        offsets, _ = layout(function.parameters)
+        offsets, _ = lay_out(function.parameters)
         return {v.name: offset for v, offset in zip(function.parameters, offsets, strict=True)}
 
     # ---- code
@@ -132,7 +137,7 @@ class _Lowering:
     def _lower_instruction(self, function: Function, instruction: Instruction) -> None:
         first = len(self._steps)
         self._translation.begin(instruction, self._pc)
-        control = _CONTROL.get(instruction.opcode)
+        control = _CONTROL_RULES.get(instruction.opcode)
         if instruction.opcode == "bra":
             self._branch(function, instruction)
         elif control is None:
@@ -150,11 +155,14 @@ class _Lowering:
     def _branch(self, function: Function, instruction: Instruction) -> None:
         label = instruction.operands[-1] if instruction.operands else None
         if not isinstance(label, Name) or label.name not in function.labels:
-            raise TraceError(f"{function.name}: line {instruction.line}: no label {getattr(label, 'name', label)}")
+            name = getattr(label, "name", label)
+            raise TraceError(
+                f"{function.name}: PTX line {instruction.line}: bra to {name}: must be a label of the function"
+            )
         self._emit("BRA", target=(function.name, label.name), **self._translation.guard())
 
     def _skip_unless_guarded(self, function: Function, instruction: Instruction) -> None:
-        """Jump over a control instruction with a guard for the lanes that it keeps out."""
+        """Emit a jump over a guarded control instruction for the lanes whose guard does not hold."""
         if instruction.guard is not None:
             guard = self._translation.guard()
             guard["flags"] = set() if instruction.negated else {"NEGATED"}
@@ -179,9 +187,9 @@ class _Lowering:
         index, table = instruction.operands[0], instruction.operands[-1]
         labels = function.tables.get(getattr(table, "name", ""), ())
         if not labels or not set(labels) <= set(function.labels):
-            raise TraceError(
-                f"{function.name}: line {instruction.line}: no branch targets {getattr(table, 'name', '')}"
-            )
+            name = getattr(table, "name", "")
+            problem = f"brx.idx with {name or 'no table'}: must name a .branchtargets list of labels of the function"
+            raise TraceError(f"{function.name}: PTX line {instruction.line}: {problem}")
         self._emit(
             "BRX", src=(self._translation.value(index, "u32"),), target=len(self._targets), count=len(labels),
             reason="brx.idx: the index is beyond the table",
@@ -198,7 +206,11 @@ class _Lowering:
         elif callee.name in self._recursive:
             self._emit("TRAP", reason=f"call of {name}: recursive functions cannot be executed")
         elif len(arguments) != len(callee.parameters) or len(results) != len(callee.results):
-            raise TraceError(f"{function.name}: line {instruction.line}: wrong number of arguments for {name}")
+            counts = f"{len(arguments)} arguments and {len(results)} results"
+            allowed = f"{len(callee.parameters)} and {len(callee.results)}"
+            raise TraceError(
+                f"{function.name}: PTX line {instruction.line}: call of {name}: {counts}, must be {allowed}"
+            )
         else:
             inner = self._scopes[callee.name]
             for argument, parameter in zip(arguments, callee.parameters, strict=True):
@@ -207,12 +219,12 @@ class _Lowering:
             for result, returned in zip(results, callee.results, strict=True):
                 self._translation.copy_out(result, returned, inner)
 
-    # ---- the end
+    # ---- result
 
-    def _finish(self, local: int, shared: int) -> Program:
+    def _finish(self, local: int, shared: int) -> LoweredKernel:
         slots = self._translation.slots
         order = sorted(range(len(slots)), key=lambda slot: slots[slot] is not None)
-        place = {slot: at for at, slot in enumerate(order)} | {NONE: NONE}
+        place = {slot: at for at, slot in enumerate(order)} | {NO_SLOT: NO_SLOT}
         for step in self._steps:
             step.dst = tuple(place[slot] for slot in step.dst)
             step.src = tuple(place[slot] for slot in step.src)
@@ -220,12 +232,12 @@ class _Lowering:
             if isinstance(step.target, tuple):
                 step.target = self._labels[step.target]
         constants: list[Constant] = [c for slot in order if (c := slots[slot]) is not None]
-        offsets, _ = layout(self._kernel.parameters)
+        offsets, _ = lay_out(self._kernel.parameters)
         parameters = [
             (offset, variable_bytes(v), v.type if v.count is None else None)
             for offset, v in zip(offsets, self._kernel.parameters, strict=True)
         ]
-        return Program(
+        return LoweredKernel(
             name=self._kernel.name,
             steps=self._steps,
             entry=self._labels[self._kernel.name, ""],
@@ -238,8 +250,8 @@ class _Lowering:
         )
 
 
-_FRAME = ("param", "local")
-_CONTROL = {
+_FRAME_SPACES = ("param", "local")
+_CONTROL_RULES = {
     "ret": _Lowering._return,
     "exit": _Lowering._return,
     "trap": _Lowering._trap,
@@ -252,7 +264,7 @@ _CONTROL = {
 
 
 def _call_parts(instruction: Instruction) -> tuple[str | None, tuple[object, ...], tuple[object, ...]]:
-    """Return the callee's name (None: a register), results and arguments of a call."""
+    """Return the name of the callee (None: a register), the results and the arguments of a call."""
     operands = list(instruction.operands)
     results = operands.pop(0) if operands and isinstance(operands[0], Vector) else Vector(())
     callee = operands.pop(0) if operands else None
@@ -274,7 +286,7 @@ def _callees(module: Module, function: Function) -> Iterator[Function]:
 
 
 def _call_order(module: Module, kernel: Function) -> tuple[list[Function], set[str]]:
-    """Return the kernel and all that it calls, callees first, and the functions that call themselves."""
+    """Return the kernel and the functions that it calls, callees first, and the names of recursive functions."""
     order: list[Function] = []
     recursive: set[str] = set()
     state: dict[str, bool] = {}
@@ -295,7 +307,7 @@ def _call_order(module: Module, kernel: Function) -> tuple[list[Function], set[s
     return order, recursive
 
 
-def _names(function: Function) -> Iterator[str]:
+def _used_symbols(function: Function) -> Iterator[str]:
     for instruction in function.body or ():
         for operand in instruction.operands:
             for inner in getattr(operand, "items", None) or (operand,):

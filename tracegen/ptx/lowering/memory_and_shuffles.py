@@ -1,20 +1,22 @@
-"""What PTX does to memory and between threads, as steps."""
+"""Lower memory accesses, shuffles, votes and barriers of PTX to steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tracegen.ptx.isa._code import ATOMICS, BARRIERS, COMPARISONS, MATCHES, SHUFFLES, SPACES, VOTES, WINDOW_BITS
-from tracegen.ptx.lowering.program import NONE, TYPES, Parameter, Type
+from tracegen.ptx.isa._code import ATOMICS, BARRIERS, COMPARISONS, MATCHES, MEMORY_SPACES, SHUFFLES, VOTES, WINDOW_BITS
+from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, ParameterPart, PtxType
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
 from tracegen.ptx.syntax.ast import Address, Name, Operand, Pair, Register, Vector
 
-_SPACES = {"global": "GLOBAL", "local": "LOCAL", "shared": "SHARED", "const": "CONST", "param": "FRAME"}
+_SPACE_MODIFIERS = {"global": "GLOBAL", "local": "LOCAL", "shared": "SHARED", "const": "CONST", "param": "FRAME"}
 
 
 def _space(t: Translation) -> str:
-    return next((_SPACES[m.split("::")[0]] for m in t.modifiers if m.split("::")[0] in _SPACES), "GENERIC")
+    return next(
+        (_SPACE_MODIFIERS[m.split("::")[0]] for m in t.modifiers if m.split("::")[0] in _SPACE_MODIFIERS), "GENERIC"
+    )
 
 
 def _access(t: Translation, operand: Operand) -> dict[str, Any]:
@@ -22,7 +24,7 @@ def _access(t: Translation, operand: Operand) -> dict[str, Any]:
     if not isinstance(operand, Address):
         raise UnsupportedError
     guard, space, base = t.guard(), _space(t), operand.base
-    # Addresses are computed modulo 2^64, so an offset may be written as either sign.
+    # Addresses are computed modulo 2^64, so an offset may be written with either sign.
     offset, slot = (operand.offset + (1 << 63)) % (1 << 64) - (1 << 63), t.constant(0)
     if isinstance(base, Register):
         slot = t.register(base)
@@ -43,15 +45,15 @@ def _elements(operand: Operand) -> tuple[Operand | None, ...]:
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
-def _memory_type(t: Translation) -> tuple[Type, str]:
+def _memory_type(t: Translation) -> tuple[PtxType, str]:
     name = t.type_name()
     if name == "pred":
         raise UnsupportedError
-    return TYPES[name], name
+    return PTX_TYPES[name], name
 
 
 def translate_load(t: Translation) -> None:
-    """Emit ld; one from a parameter of the kernel is a move."""
+    """Emit ``ld``; a load from a parameter of the kernel becomes a move."""
     type, _ = _memory_type(t)
     targets = _elements(t.operands[0])
     where = t.operands[1]
@@ -62,23 +64,23 @@ def translate_load(t: Translation) -> None:
         return
     fields = _access(t, where)
     slot = fields.pop("slot")
-    dst = tuple(NONE if target is None else t.destination(target) for target in targets)
+    dst = tuple(NO_SLOT if target is None else t.destination(target) for target in targets)
     t.emit("LOAD", dst=dst, src=(slot,), kind=type.kind, width=type.width, count=len(dst), **fields)
 
 
-def _load_parameter(t: Translation, targets: Sequence[Operand | None], where: Address, type: Type) -> None:
-    """A parameter of the kernel is a constant of the launch."""
+def _load_parameter(t: Translation, targets: Sequence[Operand | None], where: Address, type: PtxType) -> None:
+    """Emit moves from a parameter of the kernel, which is a constant of the launch."""
     assert isinstance(where.base, Name)
     t.counted = False
     offset = t.scope.parameters[where.base.name] + where.offset
     for at, target in enumerate(targets):
-        part = Parameter(offset + at * type.width // 8, type.width // 8, type.kind == "SIGNED")
+        part = ParameterPart(offset + at * type.width // 8, type.width // 8, type.kind == "SIGNED")
         if target is not None:
             t.data("MOV", t.destination(target), t.constant(part))
 
 
 def translate_store(t: Translation) -> None:
-    """Emit st."""
+    """Emit ``st``: a store."""
     type, name = _memory_type(t)
     sources = tuple(t.value(o, name) for o in _elements(t.operands[1]))
     if len(sources) > 4 or len(sources) * type.width > 128:
@@ -89,7 +91,7 @@ def translate_store(t: Translation) -> None:
 
 
 def translate_atomic(t: Translation) -> None:
-    """Emit atom and red."""
+    """Emit ``atom`` or ``red``: an atomic update."""
     type, name = _memory_type(t)
     operation = t.pick({n[7:].lower(): number for n, number in ATOMICS.items()})
     if type.kind == "FLOAT" and (type.width == 16 or operation > ATOMICS["ATOMIC_MAX"]):
@@ -110,11 +112,11 @@ def translate_atomic(t: Translation) -> None:
 
 
 def translate_convert_address(t: Translation) -> None:
-    """Emit cvta: into the window of a space, or out of it."""
+    """Emit ``cvta``: convert an address to or from generic addressing."""
     space = _space(t)
     dst, a = t.destination(t.operands[0]), t.value(t.operands[1], "u64")
     if space in ("LOCAL", "SHARED"):
-        window = t.constant(SPACES[space] << WINDOW_BITS)
+        window = t.constant(MEMORY_SPACES[space] << WINDOW_BITS)
         t.data("SUB" if t.has("to") else "ADD", dst, a, window)
     else:
         t.counted = False
@@ -122,65 +124,65 @@ def translate_convert_address(t: Translation) -> None:
 
 
 def translate_is_space(t: Translation) -> None:
-    """Emit isspacep."""
+    """Emit ``isspacep``: test the space of a generic address."""
     space = _space(t)
     if space not in ("GLOBAL", "LOCAL", "SHARED"):
         raise UnsupportedError
     window = t.temporary()
     t.data("SHR", window, t.value(t.operands[1], "u64"), t.constant(WINDOW_BITS))
-    number = t.constant(SPACES[space])
+    number = t.constant(MEMORY_SPACES[space])
     t.data("COMPARE", t.destination(t.operands[0]), window, number, mode=COMPARISONS["EQ"])
 
 
 # ---- between lanes
 
 
-def _two(target: Operand) -> tuple[Operand | None, Operand | None]:
+def _destination_pair(target: Operand) -> tuple[Operand | None, Operand | None]:
     return (target.first, target.second) if isinstance(target, Pair) else (target, None)
 
 
 def translate_shuffle(t: Translation) -> None:
-    """Emit shfl."""
+    """Emit ``shfl``: a shuffle between lanes."""
     mode = t.pick({name[5:].lower(): number for name, number in SHUFFLES.items()})
-    first, second = _two(t.operands[0])
+    first, second = _destination_pair(t.operands[0])
     dst = (t.destination(first), t.destination(second))
     src = tuple(t.value(o, "b32") for o in t.operands[1:4])
     t.emit("SHFL", dst=dst, src=src, mode=mode, **t.guard())
 
 
 def translate_vote(t: Translation) -> None:
-    """Emit vote."""
+    """Emit ``vote``."""
     mode = t.pick({name[5:].lower(): number for name, number in VOTES.items()})
     source = t.value(t.operands[1], "pred")
     t.emit("VOTE", dst=(t.destination(t.operands[0]),), src=(source,), mode=mode, **t.guard())
 
 
 def translate_match(t: Translation) -> None:
-    """Emit match."""
+    """Emit ``match``."""
     mode = t.pick({name[6:].lower(): number for name, number in MATCHES.items()})
-    first, second = _two(t.operands[0])
+    first, second = _destination_pair(t.operands[0])
     name = t.type_name()
     dst = (t.destination(first), t.destination(second))
-    t.emit("MATCH", dst=dst, src=(t.value(t.operands[1], name),), width=TYPES[name].width, mode=mode, **t.guard())
+    t.emit("MATCH", dst=dst, src=(t.value(t.operands[1], name),), width=PTX_TYPES[name].width, mode=mode, **t.guard())
 
 
 def translate_active_mask(t: Translation) -> None:
-    """Emit activemask."""
+    """Emit ``activemask``."""
     t.emit("ACTIVEMASK", dst=(t.destination(t.operands[0]),), **t.guard())
 
 
 def translate_barrier(t: Translation) -> None:
-    """Emit a barrier of the block; one of a warp does nothing."""
+    """Emit a barrier of the block; a barrier of one warp has no effect."""
     if t.has("warp"):
         return
     if t.has("cluster"):
         raise UnsupportedError
     operands = list(t.operands)
     dst: tuple[int, ...] = ()
-    predicate, kind = NONE, "BAR_ARRIVE" if t.has("arrive") else "BAR_SYNC"
+    predicate, kind = NO_SLOT, "BAR_ARRIVE" if t.has("arrive") else "BAR_SYNC"
     if t.has("red"):
         kind = t.pick({"popc": "BAR_POPC", "and": "BAR_AND", "or": "BAR_OR"})
         dst, predicate = (t.destination(operands.pop(0)),), t.value(operands.pop(), "pred")
     number = t.value(operands[0], "u32") if operands else t.constant(0)
-    count = t.value(operands[1], "u32") if len(operands) > 1 else NONE
+    count = t.value(operands[1], "u32") if len(operands) > 1 else NO_SLOT
     t.emit("BAR", dst=dst, src=(number, count, predicate), mode=BARRIERS[kind])

@@ -1,12 +1,12 @@
-"""The opcodes of PTX that are known, each with the rule that translates it."""
+"""Map the known opcodes of PTX to the rules that lower them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tracegen.ptx.lowering.arithmetic import (
-    FLOAT,
-    INTEGER,
+    FLOAT_OPCODES,
+    INTEGER_OPCODES,
     translate_add_or_subtract,
     translate_arithmetic,
     translate_funnel_shift,
@@ -37,7 +37,7 @@ from tracegen.ptx.lowering.memory_and_shuffles import (
 )
 from tracegen.ptx.lowering.translation import Translation
 
-_IGNORED = (
+_IGNORED_OPCODES = (
     "membar",
     "fence",
     "prefetch",
@@ -48,21 +48,22 @@ _IGNORED = (
     "discard",
     "griddepcontrol",
 )
+"""Opcodes without an effect on values, addresses or control."""
 
 
-def _nothing(t: Translation) -> None:
-    """Order, hints and sleep change no value."""
+def _emit_nothing(t: Translation) -> None:
+    """Emit no step: memory order, hints and sleep change no value."""
 
 
-RULES: dict[str, Callable[[Translation], None]] = {
-    **dict.fromkeys(INTEGER, translate_arithmetic),
-    **dict.fromkeys(FLOAT, translate_arithmetic),
+OPCODE_RULES: dict[str, Callable[[Translation], None]] = {
+    **dict.fromkeys(INTEGER_OPCODES, translate_arithmetic),
+    **dict.fromkeys(FLOAT_OPCODES, translate_arithmetic),
     **dict.fromkeys(("add", "addc", "sub", "subc"), translate_add_or_subtract),
     **dict.fromkeys(("mul", "mad", "madc"), translate_multiply),
     **dict.fromkeys(("ld", "ldu"), translate_load),
     **dict.fromkeys(("atom", "red"), translate_atomic),
     **dict.fromkeys(("bar", "barrier"), translate_barrier),
-    **dict.fromkeys(_IGNORED, _nothing),
+    **dict.fromkeys(_IGNORED_OPCODES, _emit_nothing),
     "shf": translate_funnel_shift,
     "prmt": translate_permute,
     "lop3": translate_lop3,
@@ -81,4 +82,4 @@ RULES: dict[str, Callable[[Translation], None]] = {
     "match": translate_match,
     "activemask": translate_active_mask,
 }
-"""What `Translation` does for an opcode."""
+"""Lowering rules by opcode."""

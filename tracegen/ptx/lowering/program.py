@@ -1,4 +1,4 @@
-"""What a kernel is lowered to: steps over numbered register slots, and the constants that stand beside them."""
+"""Represent a lowered kernel: steps over numbered register slots, and the constants beside them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from tracegen.ptx.isa._code import FLAGS, KINDS, OPCODES, ROUNDINGS, SPACES
+from tracegen.ptx.isa._code import FLAGS, KINDS, MEMORY_SPACES, OPCODES, ROUNDINGS
 from tracegen.ptx.syntax.ast import Instruction
 
-NONE = -1
-"""No slot."""
+NO_SLOT = -1
+"""Number of a slot that is absent."""
 
-_DESTINATIONS, _SOURCES = 4, 6
+_DESTINATION_SLOTS, _SOURCE_SLOTS = 4, 6
+"""Slots of one step, at most."""
 
-CODE = np.dtype(
+CODE_DTYPE = np.dtype(
     [
         ("op", "i8"),
         ("kind", "i8"),
         ("width", "i8"),
         ("from_kind", "i8"),
         ("from_width", "i8"),
-        ("dst", "i8", (_DESTINATIONS,)),
-        ("src", "i8", (_SOURCES,)),
+        ("dst", "i8", (_DESTINATION_SLOTS,)),
+        ("src", "i8", (_SOURCE_SLOTS,)),
         ("guard", "i8"),
         ("target", "i8"),
         ("space", "i8"),
@@ -37,45 +38,49 @@ CODE = np.dtype(
         ("pc", "i8"),
     ]
 )
-"""One step as the emulator reads it."""
+"""Layout of one step in the table that the emulator reads; the struct `Code` of the emulator is its twin."""
 
-_BITS = {"pred": 1, "f16x2": 32, "bf16": 16, "tf32": 32}
-_KIND = {"s": "SIGNED", "f": "FLOAT"}
+_OTHER_TYPE_BITS = {"pred": 1, "f16x2": 32, "bf16": 16, "tf32": 32}
+"""Bits of types that memory holds, but no step computes in."""
+
+_KIND_LETTERS = {"s": "SIGNED", "f": "FLOAT"}
+"""Kinds by the first letter of a type; other letters are unsigned."""
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
-    """A PTX type that registers are computed in: `kind` is UNSIGNED (bits too), SIGNED or FLOAT; `width` in bits."""
+class PtxType:
+    """A PTX type that steps compute in: `kind` is UNSIGNED (also for bits), SIGNED or FLOAT; `width` is in bits."""
 
     kind: str
     width: int
 
 
-def _types() -> dict[str, Type]:
+def _types() -> dict[str, PtxType]:
     widths = {"b": (8, 16, 32, 64), "u": (8, 16, 32, 64), "s": (8, 16, 32, 64), "f": (16, 32, 64)}
-    types = {f"{k}{w}": Type(_KIND.get(k, "UNSIGNED"), w) for k, ws in widths.items() for w in ws}
-    return types | {"pred": Type("UNSIGNED", 1)}
+    types = {f"{k}{w}": PtxType(_KIND_LETTERS.get(k, "UNSIGNED"), w) for k, ws in widths.items() for w in ws}
+    return types | {"pred": PtxType("UNSIGNED", 1)}
 
 
-TYPES = _types()
-"""Types by name; packed and narrow floating-point types are not among them."""
+PTX_TYPES = _types()
+"""Types by name, without packed and narrow floating-point types."""
 
 
 def type_bytes(name: str) -> int:
-    """Return the bytes of a value of a type, as memory holds it; raises `TraceError` for an unknown type."""
+    """Return the size in memory of a value of a type, in bytes; raises `TraceError` for an unknown type."""
     digits = name.lstrip("busfe")
-    if name in TYPES or name in _BITS:
-        return max(1, (TYPES[name].width if name in TYPES else _BITS[name]) // 8)
+    if name in PTX_TYPES or name in _OTHER_TYPE_BITS:
+        return max(1, (PTX_TYPES[name].width if name in PTX_TYPES else _OTHER_TYPE_BITS[name]) // 8)
     if digits.isdecimal() and int(digits) % 8 == 0 and 8 <= int(digits) <= 128:
         return int(digits) // 8
-    raise TraceError(f"type .{name}: its size is not known")
+    raise TraceError(f"type .{name}: must be a type of PTX whose size is known, such as .u32 or .f64")
 
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """One step: writes the slots `dst`, reads the slots `src`; codes by name, `mode` by number.
+    """One step: it reads the slots `src` and writes the slots `dst`. Codes are names, `mode` is a number.
 
-    `target` is a label until the program is finished. `reason` says why the step cannot be executed.
+    `origin` is the PTX instruction. `target` is a label until the kernel is complete. `reason` tells why a step cannot
+    be executed.
     """
 
     op: str
@@ -87,7 +92,7 @@ class Step:
     width: int = 32
     from_kind: str = "UNSIGNED"
     from_width: int = 32
-    guard: int = NONE
+    guard: int = NO_SLOT
     target: Any = 0
     space: str = "GLOBAL"
     count: int = 1
@@ -99,25 +104,25 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """A constant that the launch gives: `bytes` at `offset` of the kernel's parameters, `signed` or not."""
+class ParameterPart:
+    """A constant of the launch: `bytes` at byte `offset` of the kernel's parameters, sign-extended if `signed`."""
 
     offset: int
     bytes: int
     signed: bool
 
 
-Constant = int | str | Parameter
+Constant = int | str | ParameterPart
 """A number, the name of a special register, or a part of a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LoweredKernel:
     """A lowered kernel.
 
-    Slots below `variables` are registers, the others hold `constants`, in order. `entry` is the first step of the
-    kernel, `targets` the branch tables. Memory sizes are in bytes; `dynamic_shared` is where the launch's own shared
-    memory starts. `parameters` are (offset, bytes, PTX type or None for an array) of the kernel's parameters.
+    Slots below `variables` are registers; the others hold `constants`, in order. `entry` is the first step of the
+    kernel, `targets` are the branch tables. `local_bytes` are per thread; `shared_bytes` exclude the dynamic shared
+    memory of a launch. `parameters` are (offset, bytes, PTX type or None for an array) of the kernel's parameters.
     """
 
     name: str
@@ -132,19 +137,19 @@ class Program:
 
     @property
     def slots(self) -> int:
-        """Number of register slots with constants."""
+        """Number of slots, constants included."""
         return self.variables + len(self.constants)
 
 
-def encode(steps: list[Step]) -> NDArray[Any]:
-    """Return the table of `CODE` for the steps."""
-    table = np.zeros(len(steps), dtype=CODE)
-    table["dst"] = table["src"] = NONE
+def encode_steps(steps: list[Step]) -> NDArray[Any]:
+    """Return the steps as a table of `CODE_DTYPE`."""
+    table = np.zeros(len(steps), dtype=CODE_DTYPE)
+    table["dst"] = table["src"] = NO_SLOT
     for row, step in zip(table, steps, strict=True):
         row["op"], row["kind"], row["from_kind"] = OPCODES[step.op], KINDS[step.kind], KINDS[step.from_kind]
         row["width"], row["from_width"] = step.width, step.from_width
         row["dst"][: len(step.dst)], row["src"][: len(step.src)] = step.dst, step.src
-        row["space"], row["rounding"] = SPACES[step.space], ROUNDINGS[step.rounding]
+        row["space"], row["rounding"] = MEMORY_SPACES[step.space], ROUNDINGS[step.rounding]
         row["flags"] = sum(FLAGS[flag] for flag in step.flags)
         for name in ("guard", "target", "count", "offset", "mode", "pc"):
             row[name] = getattr(step, name)

@@ -1,4 +1,4 @@
-"""PTX instructions to steps: what each opcode with its modifiers means for registers and memory."""
+"""Translate PTX instructions to steps: slots, guards, and the operations that lowering rules share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracegen.ptx.isa.special_registers import SPECIAL
-from tracegen.ptx.lowering.program import TYPES, Constant, Step, Type, type_bytes
+from tracegen.ptx.isa.special_registers import SPECIAL_REGISTERS
+from tracegen.ptx.lowering.program import PTX_TYPES, Constant, PtxType, Step, type_bytes
 from tracegen.ptx.syntax.ast import (
     Address,
     Float,
@@ -24,7 +24,8 @@ from tracegen.ptx.syntax.ast import (
     Vector,
 )
 
-_ONES = (1 << 64) - 1
+_MAX_UINT64 = (1 << 64) - 1
+"""Largest value of a slot."""
 
 
 class UnsupportedError(Exception):
@@ -32,8 +33,8 @@ class UnsupportedError(Exception):
 
 
 @dataclass(slots=True)
-class Scope:
-    """A function while it is lowered: where its variables lie and, if it is the kernel, its parameters' offsets."""
+class FunctionScope:
+    """A function while it is lowered: places of its variables and, for the kernel, offsets of its parameters."""
 
     function: Function
     places: dict[str, int]
@@ -42,10 +43,10 @@ class Scope:
 
 
 class Translation:
-    """Appends steps to `steps` by the rule of each opcode.
+    """Translation of instructions by the rules of their opcodes; steps are appended to `steps`.
 
-    `slots` holds None for a register and the constant for every other slot. `counted` says whether the instruction
-    exists in machine code, as far as PTX can tell.
+    `slots` holds None for a register, and the constant for every other slot. `counted` tells whether the instruction
+    probably exists in machine code.
     """
 
     def __init__(self, steps: list[Step], rules: Mapping[str, Callable[[Translation], None]]) -> None:
@@ -55,11 +56,11 @@ class Translation:
         self._rules = rules
         self._registers: dict[tuple[str, str], int] = {}
         self._constants: dict[Constant, int] = {}
-        self.scope: Scope
+        self.scope: FunctionScope
         self.instruction: Instruction
         self._pc = 0
 
-    def enter(self, scope: Scope) -> None:
+    def enter(self, scope: FunctionScope) -> None:
         """Start a function."""
         self.scope = scope
 
@@ -72,7 +73,7 @@ class Translation:
         self.attempt(lambda: self._rules[self.instruction.opcode](self))
 
     def attempt(self, rule: Callable[[], None]) -> None:
-        """Let `rule` emit the steps of the instruction; if it cannot, emit one that fails if it matters."""
+        """Let `rule` emit the steps of the instruction; if it cannot, emit a step that fails when it is executed."""
         first = len(self._steps)
         try:
             rule()
@@ -90,7 +91,7 @@ class Translation:
             parts = first.items if isinstance(first, Vector) else (first,)
             parts = (first.first, first.second) if isinstance(first, Pair) else parts
             dst = tuple(self.register(p) for p in parts if isinstance(p, Register))
-        src = [self.register(o) for o in sources if isinstance(o, Register) and o.name not in SPECIAL]
+        src = [self.register(o) for o in sources if isinstance(o, Register) and o.name not in SPECIAL_REGISTERS]
         self.emit("TRAP", dst=dst[:4], src=tuple(src[:6]), reason=f"{name} cannot be executed", **self.guard())
 
     # ---- slots
@@ -113,26 +114,26 @@ class Translation:
     def constant(self, value: Constant) -> int:
         """Return the slot of a constant."""
         if isinstance(value, int):
-            value &= _ONES
+            value &= _MAX_UINT64
         if value not in self._constants:
             self._constants[value] = self._new(value)
         return self._constants[value]
 
     def register(self, register: Register) -> int:
-        """Return the slot of a register, or of a special one."""
+        """Return the slot of a register or special register."""
         name = register.name
-        if name not in self.scope.function.registers and name in SPECIAL:
+        if name not in self.scope.function.registers and name in SPECIAL_REGISTERS:
             return self.constant(name)
         return self.slot(self.scope.function.name, name)
 
     def value(self, operand: object, type_name: str) -> int:
-        """Return the slot that holds a source operand, a literal in the format of the type."""
+        """Return the slot of a source operand; literals are converted to the type."""
         if isinstance(operand, Register):
             return self.register(operand)
         if isinstance(operand, Integer):
             return self.constant(operand.value)
         if isinstance(operand, Float):
-            return self.constant(_float_bits(operand, TYPES[type_name].width))
+            return self.constant(_float_bits(operand, PTX_TYPES[type_name].width))
         if isinstance(operand, Name):
             return self.constant(self.place(operand.name))
         if isinstance(operand, Not):
@@ -150,7 +151,7 @@ class Translation:
         return self.scope.places[name]
 
     def destination(self, operand: Operand | None) -> int:
-        """Return the slot that an operand writes; `_` writes nowhere."""
+        """Return the slot that an operand writes; for `_`, one that is not read."""
         if operand is None or (isinstance(operand, Register) and operand.name == "_"):
             return self.temporary()
         if not isinstance(operand, Register):
@@ -166,21 +167,21 @@ class Translation:
         return step
 
     def guard(self) -> dict[str, Any]:
-        """Return the instruction's guard as fields of a step."""
+        """Return the guard of the instruction as fields of a step."""
         i = self.instruction
         if i.guard is None:
             return {"flags": set()}
         return {"guard": self.register(i.guard), "flags": {"NEGATED"} if i.negated else set()}
 
     def data(
-        self, op: str, dst: int, *src: int, type: Type = TYPES["b64"], flags: Sequence[str] = (), **more: Any
+        self, op: str, dst: int, *src: int, type: PtxType = PTX_TYPES["b64"], flags: Sequence[str] = (), **more: Any
     ) -> None:
-        """Append a step that computes a register, under the instruction's guard."""
+        """Append a step that computes a register under the guard of the instruction."""
         guard = self.guard()
         guard["flags"] |= set(flags)
         self.emit(op, dst=(dst,), src=src, kind=type.kind, width=type.width, **guard, **more)
 
-    # ---- what the rules ask for
+    # ---- the instruction, for rules
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -195,12 +196,12 @@ class Translation:
     def type_name(self, which: int = -1) -> str:
         """Return the modifier that names the type of the operands."""
         name = self.modifiers[which]
-        if name not in TYPES:
+        if name not in PTX_TYPES:
             raise UnsupportedError
         return name
 
     def pick(self, names: Mapping[str, Any], default: Any = None) -> Any:
-        """Return what the first modifier that is among `names` stands for."""
+        """Return the value in `names` of the first modifier that has one, else `default`."""
         found = next((names[m] for m in self.modifiers if m in names), default)
         if found is None:
             raise UnsupportedError
@@ -211,20 +212,20 @@ class Translation:
         return modifier in self.modifiers
 
     def width_of(self, register: Register) -> int:
-        """Return the bits of a declared register."""
+        """Return the width of a declared register in bits."""
         return type_bytes(self.scope.function.registers[register.name]) * 8
 
     # ---- values of calls
 
-    def copy_in(self, argument: object, parameter: Variable, callee: Scope) -> None:
-        """Give an argument to a function's parameter."""
+    def copy_in(self, argument: object, parameter: Variable, callee: FunctionScope) -> None:
+        """Emit the copy of an argument to a parameter of the callee."""
         if parameter.space == "reg":
             self.data("MOV", self.slot(callee.function.name, parameter.name), self.value(argument, parameter.type))
         else:
             self._copy(self._frame_place(argument), callee.places[parameter.name], parameter)
 
-    def copy_out(self, result: object, returned: Variable, callee: Scope) -> None:
-        """Bring a function's result to where the caller wants it."""
+    def copy_out(self, result: object, returned: Variable, callee: FunctionScope) -> None:
+        """Emit the copy of a result of the callee to the caller."""
         if returned.space == "reg":
             slot = self.destination(result if isinstance(result, Register) else None)
             self.data("MOV", slot, self.slot(callee.function.name, returned.name))

@@ -1,7 +1,7 @@
-"""PTX as values: what `tracegen.ptx.syntax.parser` makes of a text, and everything else reads.
+"""Represent PTX as values: the output of `tracegen.ptx.syntax.parser` and the input of the lowering.
 
-Names follow the PTX ISA. Nothing here interprets an instruction: opcodes and modifiers are kept as written, so an
-opcode that nobody knows is no obstacle until it is executed.
+Names follow the PTX ISA. Opcodes and modifiers stay as written and are not interpreted here, so an unknown opcode is an
+error only when it is executed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register by its full name, ``%r3``; special registers keep their component: ``%tid.x``."""
+    """A register by its full name, such as ``%r3``; special registers include their component: ``%tid.x``."""
 
     name: str
 
@@ -40,7 +40,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``[base + offset]``; `base` is None for an absolute address. Also ``symbol+4`` in a ``mov``, without brackets."""
+    """``[base + offset]``; `base` is None for an absolute address. In a ``mov``, ``symbol+4`` needs no brackets."""
 
     base: Register | Name | None
     offset: int = 0
@@ -48,14 +48,14 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """``{a, b, c, d}``; ``_`` is None."""
+    """``{a, b, c, d}``; None stands for ``_``."""
 
     items: tuple[Operand | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """``!%p1``: the negation of a predicate as an operand."""
+    """``!%p1``: a negated predicate as an operand."""
 
     register: Register
 
@@ -75,11 +75,12 @@ Operand = Register | Integer | Float | Name | Address | Vector | Not | Pair
 class Instruction:
     """``@!%p ld.global.f32 %f1, [%rd4+8];``.
 
-    opcode ``ld``, modifiers ``("global", "f32")``; `guard` is the predicate register, `negated` its ``!``. A call is
-    opcode ``call``: operands are a Vector of results, the function's Name (a Register in an indirect call), a Vector of
-    arguments, and the Name of the prototype or list of targets, if any. A texture address ``[t, s, {x, y}]`` is an
-    Address followed by its further parts as operands. ``_`` as an operand is the Name ``_``. `line` is that of the PTX
-    text, `source` the (file, line) of the last ``.loc``, if any.
+    This one has the `opcode` ``ld`` and the `modifiers` ``("global", "f32")``. `guard` is the predicate register, and
+    `negated` tells whether ``!`` stands before it. The operands of a ``call`` are a Vector of results, the Name of the
+    function (a Register in an indirect call), a Vector of arguments, and the Name of the prototype or list of targets,
+    if any. A texture address ``[t, s, {x, y}]`` is an Address, followed by its other parts as operands. The operand
+    ``_`` is the Name ``_``. `line` is the line in the PTX text, `source` the (file, line) of the last ``.loc``, if
+    any.
     """
 
     opcode: str
@@ -95,10 +96,10 @@ class Instruction:
 class Variable:
     """A declared variable or parameter.
 
-    `space` is ``global``, ``const``, ``shared``, ``local``, ``param`` or ``reg``; `type` is as written (``f32``,
-    ``b8``); `count` elements, all dimensions together (None: no array; 0: ``[]``); `alignment` in bytes (0: natural).
-    `initial` holds the bytes of the initialiser, if any, up to its last value: zeros follow. `addresses` maps an offset
-    in it to the symbol whose address is to be added to the number that stands there.
+    `space` is ``global``, ``const``, ``shared``, ``local``, ``param`` or ``reg``. `type` is as written (``f32``,
+    ``b8``). `count` is the number of elements in all dimensions (None: no array; 0: ``[]``), `alignment` is in bytes
+    (0: natural). `initial` holds the bytes of the initialiser, if any, up to its last value; zeros follow. `addresses`
+    maps a byte offset in `initial` to a symbol: its address is added to the number at that offset.
     """
 
     name: str
@@ -114,14 +115,14 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A kernel (``entry`` is True) or a device function.
+    """A kernel (`entry` is True) or a device function.
 
-    `registers` maps every declared register name to its type, ranges (``%r<10>``) written out. `variables` are the
-    function's own shared, local and param variables, nested scopes included; names that are declared again in another
-    scope, or hide a name of the module, have ``#2``, ``#3`` ... behind them, labels too. `labels` maps a label to the
-    index in `body` of the instruction it stands before (``len(body)`` at the end). `tables` holds ``.branchtargets``
-    and ``.calltargets`` lists.
-    `directives` are kept as written, by name. A declaration without body has ``body`` None.
+    `registers` maps every declared register to its type; ranges (``%r<10>``) are expanded. `variables` are the shared,
+    local and param variables of the function, nested scopes included. A name that is declared again in another scope,
+    or that hides a name of the module, gets the suffix ``#2``, ``#3`` ...; so does a label. `labels` maps a label to
+    the index in `body` of the instruction after it (``len(body)`` at the end). `tables` holds the lists of
+    ``.branchtargets`` and ``.calltargets``. `directives` maps names to texts as written. `body` is None for a
+    declaration.
     """
 
     name: str
@@ -139,7 +140,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One PTX text: its version, target, module variables, functions by name, source files by number."""
+    """One PTX text: version, target, module variables, functions by name, source files by number."""
 
     version: str
     target: str

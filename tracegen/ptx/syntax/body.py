@@ -1,4 +1,4 @@
-"""Bodies of functions: statements, instructions, operands."""
+"""Parse the bodies of functions: statements, instructions and operands."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from dataclasses import replace
 
 from tracegen.ptx.syntax.ast import Address, Function, Instruction, Name, Not, Operand, Pair, Register, Vector
 from tracegen.ptx.syntax.constants import starts_constant, take_constant, take_count, take_integer
-from tracegen.ptx.syntax.declarations import SPACES, Declarations
+from tracegen.ptx.syntax.declarations import STATE_SPACES, DeclarationParser
 from tracegen.ptx.syntax.lexer import Cursor, is_word
-from tracegen.ptx.syntax.scopes import Names, Scope
+from tracegen.ptx.syntax.scopes import FunctionNames, NameScope
 
 _SINK = "_"
+"""Operand that discards a result."""
+
 _JUMPS = ("bra", "brx")
+"""Opcodes whose operands may be labels."""
 
 
-class Body:
-    """Reads one function's body into flat lists; the cursor stands behind the opening brace."""
+class BodyParser:
+    """Parser of one function body into flat lists; the cursor stands behind the opening brace."""
 
-    def __init__(self, cursor: Cursor, declarations: Declarations, names: Names) -> None:
+    def __init__(self, cursor: Cursor, declarations: DeclarationParser, names: FunctionNames) -> None:
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.tables: dict[str, tuple[str, ...]] = {}
@@ -26,12 +29,12 @@ class Body:
         self._declarations = declarations
         self._names = names
         self._source: tuple[int, int] | None = None
-        self._jumps: list[tuple[int, Scope]] = []
-        self._lists: list[tuple[str, Scope, int, tuple[str, ...]]] = []
+        self._jumps: list[tuple[int, NameScope]] = []
+        self._lists: list[tuple[str, NameScope, int, tuple[str, ...]]] = []
         self._opcodes: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def take(self) -> None:
-        """Step over the body and its closing brace."""
+        """Parse the body and its closing brace."""
         cursor, tokens = self._cursor, self._cursor.tokens
         while True:
             token = tokens[cursor.at]
@@ -53,7 +56,7 @@ class Body:
         self._resolve()
 
     def complete(self, head: Function, defined: bool = True) -> Function:
-        """Return `head` with everything that was read since; without a body unless `defined`."""
+        """Return `head` with everything parsed since; its body is None unless `defined`."""
         return replace(
             head,
             registers=self._names.registers,
@@ -69,16 +72,16 @@ class Body:
         if token == ".reg":
             for name, kind in self._declarations.take_registers():
                 self._names.declare_register(name, kind)
-        elif token[1:] in SPACES:
+        elif token[1:] in STATE_SPACES:
             for variable in self._declarations.take_variables():
                 self._names.declare_variable(variable)
         elif token == ".loc":
             self._take_location()
         else:
-            self._keep(token[1:], cursor.take_line()[len(token) :])
+            self._add_directive(token[1:], cursor.take_line()[len(token) :])
 
     def _take_location(self) -> None:
-        """Step over ``.loc file line column``, and what an inlined function adds to it."""
+        """Parse ``.loc file line column``, and the extension of an inlined function."""
         cursor = self._cursor
         cursor.at += 1
         self._source = (take_count(cursor, "a file number"), take_count(cursor, "a line number"))
@@ -105,7 +108,7 @@ class Body:
             first = cursor.at
             while cursor.take() != ";":
                 pass
-            self._keep("callprototype", f"{name} {cursor.text_from(first, cursor.at - 1)}")
+            self._add_directive("callprototype", f"{name} {cursor.text_from(first, cursor.at - 1)}")
         else:
             self.labels[self._names.declare_label(name)] = len(self.instructions)
 
@@ -118,7 +121,7 @@ class Body:
         cursor.expect(";", "after targets")
         return tuple(targets)
 
-    def _keep(self, name: str, text: str) -> None:
+    def _add_directive(self, name: str, text: str) -> None:
         self.directives.setdefault(name, []).append(text.strip())
 
     def _take_instruction(self, token: str) -> None:
@@ -164,7 +167,7 @@ class Body:
             cursor.expect(",", "or ';' after an operand")
 
     def _take_operand(self) -> Operand:
-        """Step over one operand without brackets."""
+        """Parse one operand without brackets."""
         cursor = self._cursor
         token = cursor.token
         if token == "{":
@@ -184,39 +187,39 @@ class Body:
         return operand
 
     def _take_reference(self) -> Register | Name:
-        """Step over a name: a declared register or variable, a special register, or a symbol or label."""
+        """Parse a name: a declared register or variable, a special register, a symbol or a label."""
         cursor = self._cursor
         token = cursor.tokens[cursor.at]
-        found = self._names.scope.find(token)
-        if found is None:
+        reference = self._names.scope.find(token)
+        if reference is None:
             if not is_word(token):
                 cursor.fail("an operand")
-            found = self._find_undeclared(token)
+            reference = self._find_undeclared(token)
         cursor.at += 1
-        return found
+        return reference
 
     def _find_undeclared(self, token: str) -> Register | Name:
         base, dot, component = token.partition(".")
         if dot:
-            found = self._names.scope.find(base)
-            return Register(f"{found.name if found else base}.{component}")
+            declared = self._names.scope.find(base)
+            return Register(f"{declared.name if declared else base}.{component}")
         return Register(token) if token.startswith("%") else Name(token)
 
     def _take_predicate(self) -> Register:
-        found = self._take_reference()
-        if not isinstance(found, Register):
+        reference = self._take_reference()
+        if not isinstance(reference, Register):
             self._cursor.at -= 1
             self._cursor.fail("a predicate register")
-        return found
+        return reference
 
     def _take_offset(self) -> int:
-        """Step over ``+ expression`` or ``- expression`` if one comes next."""
+        """Parse ``+ expression`` or ``- expression`` if present; otherwise return 0."""
         if self._cursor.token == "-":
             return take_integer(self._cursor)
         return take_integer(self._cursor) if self._cursor.accept("+") else 0
 
     def _take_address(self, operands: list[Operand]) -> None:
-        """Step over ``[...]``: append an Address, and what follows it behind commas."""
+        """Parse ``[...]``: append an Address and the operands after it."""
         cursor = self._cursor
         cursor.at += 1
         if starts_constant(cursor.token):
@@ -241,7 +244,7 @@ class Body:
         return Vector(tuple(items))
 
     def _take_call(self) -> tuple[Operand, ...]:
-        """Step over what follows ``call``: results, function, arguments, and the prototype of an indirect call."""
+        """Parse the operands of a ``call``: results, function, arguments, and the prototype of an indirect call."""
         cursor = self._cursor
         results = Vector(())
         if cursor.token == "(":
@@ -262,7 +265,7 @@ class Body:
         return tuple(operands)
 
     def _resolve(self) -> None:
-        """Give jumps and tables the flat names of their labels, which may stand behind them."""
+        """Replace the labels in jumps and tables, which may be declared later, by their flat names."""
         for index, scope in self._jumps:
             jump = self.instructions[index]
             operands = tuple(
@@ -274,7 +277,7 @@ class Body:
         for name, scope, line, targets in self._lists:
             self.tables[name] = tuple(self._find_label(target, scope, line) for target in targets)
 
-    def _find_label(self, name: str, scope: Scope, line: int) -> str:
+    def _find_label(self, name: str, scope: NameScope, line: int) -> str:
         label = scope.find_label(name)
         if label is None:
             self._cursor.refuse(f"expected a label of this function, found {name!r}", line)

@@ -1,4 +1,4 @@
-"""Variables, parameters, registers, and the bytes of initialisers."""
+"""Parse declarations of variables, parameters and registers, and the bytes of initialisers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,25 @@ from tracegen.ptx.syntax.ast import Float, Integer, Variable
 from tracegen.ptx.syntax.constants import starts_constant, take_constant, take_count, take_integer
 from tracegen.ptx.syntax.lexer import Cursor, is_word
 
-SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
-MOST_ARRAY_BYTES = 1 << 40
-MOST_INITIAL_BYTES = 1 << 28
-LEAST_REGISTERS = 1 << 17
-_MOST_DIMENSIONS = 8
-_LARGEST_ALIGNMENT = 1 << 20
+STATE_SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
+"""State spaces of PTX, without the dot."""
 
-BYTES = {
+MAX_VARIABLE_BYTES = 1 << 40
+"""Bytes of one variable."""
+
+MAX_INITIAL_BYTES = 1 << 28
+"""Bytes of all initial values of a module."""
+
+MIN_REGISTER_LIMIT = 1 << 17
+"""Registers that every text may declare; longer texts may declare one more per character."""
+
+_MAX_DIMENSIONS = 8
+"""Dimensions of an array."""
+
+_MAX_ALIGNMENT_BYTES = 1 << 20
+"""Largest alignment of a variable."""
+
+TYPE_BYTES = {
     **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (8, 16, 32, 64)},
     **dict.fromkeys(("pred", "e4m3", "e5m2"), 1),
     **dict.fromkeys(("f16", "bf16", "e4m3x2", "e5m2x2"), 2),
@@ -26,16 +37,21 @@ BYTES = {
     **dict.fromkeys(("f64", "texref", "surfref", "samplerref"), 8),
     "b128": 16,
 }
-"""Bytes of one element of every type."""
+"""Bytes of one element, by type."""
 
-_OPAQUE = ("texref", "surfref", "samplerref")
-_FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
-_LANES = {"v2": 2, "v4": 4, "v8": 8}
+_OPAQUE_TYPES = ("texref", "surfref", "samplerref")
+"""Types whose initialisers the host fills in."""
+
+_FLOAT_FORMATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
+"""Formats of `struct`, by type."""
+
+_VECTOR_ELEMENTS = {"v2": 2, "v4": 4, "v8": 8}
+"""Elements of a vector type."""
 
 
 @dataclass(slots=True)
 class _Form:
-    """What a declaration says before the names."""
+    """The part of a declaration before the names."""
 
     space: str
     line: int
@@ -47,7 +63,7 @@ class _Form:
 
 @dataclass(slots=True)
 class _Initial:
-    """The bytes of an initialiser while it is read: `dimensions` elements, the first 0 where it is left open."""
+    """An initialiser while it is parsed: `dimensions` in elements; the first is 0 if the text leaves it open."""
 
     type: str
     dimensions: list[int]
@@ -55,17 +71,17 @@ class _Initial:
     addresses: dict[int, str] = field(default_factory=dict)
 
 
-class Declarations:
-    """Reads declarations; bounds what all those of one module may allocate together."""
+class DeclarationParser:
+    """Parser of declarations; limits the registers and initial values of one module."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        # A compiler declares what it uses, and every use takes some characters.
-        self._most_registers = self._registers_left = LEAST_REGISTERS + len(cursor.text)
-        self._bytes_left = MOST_INITIAL_BYTES
+        # A compiler declares the registers that it uses, and every use takes some characters of text.
+        self._max_registers = self._registers_left = MIN_REGISTER_LIMIT + len(cursor.text)
+        self._bytes_left = MAX_INITIAL_BYTES
 
     def take_variables(self, extern: bool = False) -> Iterator[Variable]:
-        """Step over ``.space .type a, b[4] = {...};`` from the space on, one variable at a time."""
+        """Parse ``.space .type a, b[4] = {...};`` from the space on, one variable at a time."""
         form = self._take_form(extern)
         while True:
             yield self._take_variable(form)
@@ -74,7 +90,7 @@ class Declarations:
         self._cursor.expect(";", f"after a variable in .{form.space}")
 
     def take_parameters(self, what: str) -> Iterator[Variable]:
-        """Step over ``(.param .type a, ...)``, one parameter at a time; `what` names the list in errors."""
+        """Parse ``(.param .type a, ...)``, one parameter at a time; `what` names the list in errors."""
         cursor = self._cursor
         cursor.expect("(", f"before the {what}")
         while not cursor.accept(")"):
@@ -85,7 +101,7 @@ class Declarations:
                 cursor.expect(",", f"or ')' in the {what}")
 
     def take_registers(self) -> Iterator[tuple[str, str]]:
-        """Step over ``.reg .type %a, %r<10>;``: name and type of one register at a time, ranges written out."""
+        """Parse ``.reg .type %a, %r<10>;``; yield name and type of each register, ranges expanded."""
         cursor = self._cursor
         form = self._take_form(extern=False)
         kind = form.type if form.lanes == 1 else f"v{form.lanes}.{form.type}"
@@ -106,7 +122,7 @@ class Declarations:
     def _reserve(self, count: int) -> None:
         self._registers_left -= count
         if self._registers_left < 0:
-            self._cursor.refuse(f"expected at most {self._most_registers} registers in a text of this length")
+            self._cursor.refuse(f"expected at most {self._max_registers} registers in a text of this length")
 
     def _take_form(self, extern: bool) -> _Form:
         cursor = self._cursor
@@ -122,10 +138,10 @@ class Declarations:
 
     def _take_attribute(self, form: _Form, word: str) -> None:
         cursor = self._cursor
-        if word in BYTES:
+        if word in TYPE_BYTES:
             form.type = word
-        elif word in _LANES:
-            form.lanes = _LANES[word]
+        elif word in _VECTOR_ELEMENTS:
+            form.lanes = _VECTOR_ELEMENTS[word]
         elif word == "align":
             form.alignment = self._take_alignment()
         elif word == "attribute":
@@ -140,8 +156,8 @@ class Declarations:
 
     def _take_alignment(self) -> int:
         alignment = take_count(self._cursor, "an alignment in bytes")
-        if not 0 < alignment <= _LARGEST_ALIGNMENT or alignment & alignment - 1:
-            self._cursor.refuse(f"expected a power of two up to {_LARGEST_ALIGNMENT} as alignment, found {alignment}")
+        if not 0 < alignment <= _MAX_ALIGNMENT_BYTES or alignment & alignment - 1:
+            self._cursor.refuse(f"expected a power of two up to {_MAX_ALIGNMENT_BYTES} as alignment, found {alignment}")
         return alignment
 
     def _take_variable(self, form: _Form) -> Variable:
@@ -154,14 +170,14 @@ class Declarations:
         initial: bytes | None = None
         addresses: dict[int, str] = {}
         if cursor.accept("="):
-            if form.type in _OPAQUE:
+            if form.type in _OPAQUE_TYPES:
                 cursor.skip_group("{", "}")
             else:
                 initial, addresses = self._take_initial(_Initial(form.type, dimensions))
         count = None if scalar else math.prod(dimensions)
-        if (count or 1) * BYTES[form.type] > MOST_ARRAY_BYTES:
-            cursor.refuse(f"expected at most {MOST_ARRAY_BYTES} bytes in {name!r}")
-        alignment = form.alignment or (form.lanes * BYTES[form.type] if form.lanes > 1 else 0)
+        if (count or 1) * TYPE_BYTES[form.type] > MAX_VARIABLE_BYTES:
+            cursor.refuse(f"expected at most {MAX_VARIABLE_BYTES} bytes in {name!r}")
+        alignment = form.alignment or (form.lanes * TYPE_BYTES[form.type] if form.lanes > 1 else 0)
         return Variable(
             name, form.space, form.type, count, alignment, initial, addresses, extern=form.extern, line=form.line
         )
@@ -170,8 +186,8 @@ class Declarations:
         cursor = self._cursor
         dimensions: list[int] = []
         while cursor.accept("["):
-            if len(dimensions) == _MOST_DIMENSIONS:
-                cursor.refuse(f"expected at most {_MOST_DIMENSIONS} dimensions")
+            if len(dimensions) == _MAX_DIMENSIONS:
+                cursor.refuse(f"expected at most {_MAX_DIMENSIONS} dimensions")
             size = 0 if cursor.token == "]" and not dimensions else take_integer(cursor)
             if size < 0:
                 cursor.refuse(f"expected a size of at least 0, found {size}")
@@ -180,7 +196,7 @@ class Declarations:
         return dimensions
 
     def _take_initial(self, initial: _Initial) -> tuple[bytes, dict[int, str]]:
-        """Step over an initialiser; give the open first dimension its size."""
+        """Parse an initialiser; set the size of an open first dimension."""
         cursor, dimensions = self._cursor, initial.dimensions
         if cursor.token != "{":
             self._take_value(initial, 0)
@@ -191,7 +207,7 @@ class Declarations:
         return bytes(initial.data), initial.addresses
 
     def _fill(self, initial: _Initial, level: int, first: int) -> int:
-        """Step over ``{...}``, whose elements start at `first`; return where the next group starts."""
+        """Parse ``{...}``, whose elements start at `first`; return the start of the next group."""
         cursor, dimensions = self._cursor, initial.dimensions
         inner = math.prod(dimensions[level + 1 :])
         extent = (dimensions[level] if dimensions else 1) * inner
@@ -213,12 +229,12 @@ class Declarations:
         return first + extent if bounded else position
 
     def _take_value(self, initial: _Initial, position: int) -> None:
-        size = BYTES[initial.type]
+        size = TYPE_BYTES[initial.type]
         offset = position * size
         grown = offset + size - len(initial.data)
         self._bytes_left -= max(0, grown)
         if self._bytes_left < 0:
-            self._cursor.refuse(f"expected at most {MOST_INITIAL_BYTES} bytes of initial values in a module")
+            self._cursor.refuse(f"expected at most {MAX_INITIAL_BYTES} bytes of initial values in a module")
         initial.data.extend(bytes(max(0, grown)))
         if starts_constant(self._cursor.token):
             value = self._encode(take_constant(self._cursor), initial.type)
@@ -229,9 +245,9 @@ class Declarations:
         initial.data[offset : offset + size] = value
 
     def _take_symbol(self, kind: str) -> tuple[str, int]:
-        """Step over ``symbol``, ``generic(symbol)``, either with ``+ offset``."""
+        """Parse ``symbol`` or ``generic(symbol)``, with or without ``+ offset``."""
         cursor = self._cursor
-        if not is_word(cursor.token) or BYTES[kind] < 4:
+        if not is_word(cursor.token) or TYPE_BYTES[kind] < 4:
             cursor.fail(f"a value of type .{kind}")
         generic = cursor.token == "generic" and cursor.tokens[cursor.at + 1] == "("
         cursor.at += 2 * generic
@@ -243,12 +259,12 @@ class Declarations:
         return symbol, take_integer(cursor) if cursor.accept("+") else 0
 
     def _encode(self, value: Integer | Float, kind: str) -> bytes:
-        size = BYTES[kind]
+        size = TYPE_BYTES[kind]
         exact = isinstance(value, Float) and value.width == 8 * size
-        if kind in _FLOATS and not exact:
+        if kind in _FLOAT_FORMATS and not exact:
             number = float(value.value) if isinstance(value, Integer) else _decode(value)
             try:
-                return struct.pack(_FLOATS[kind], number)
+                return struct.pack(_FLOAT_FORMATS[kind], number)
             except OverflowError:
                 self._cursor.refuse(f"expected a value of type .{kind}, found {number}")
         bits = value.value if isinstance(value, Integer) else value.bits

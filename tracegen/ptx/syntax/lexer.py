@@ -1,7 +1,7 @@
-"""Tokens of a PTX text, and the cursor that walks over them.
+"""Split a PTX text into tokens, and walk over them with a cursor.
 
-One compiled expression finds every token; blanks, comments and whole debug sections are passed over. Possessive
-quantifiers keep the scan linear in the length of the text, whatever the text is.
+One compiled expression finds every token and skips white space, comments and whole debug sections. Possessive
+quantifiers keep the scan linear in the length of any text.
 """
 
 from __future__ import annotations
@@ -12,23 +12,27 @@ from typing import NoReturn
 
 from rdmodel.errors import TraceError
 
-_QUOTED = 40
+_MAX_QUOTED_CHARACTERS = 40
+"""Characters of a token that an error message quotes."""
+
 _SKIPPED = r"(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/|\.section\s++[\w.$]++\s*+\{[^{}]*+\})*+"
-_WORD = r"(?:[A-Za-z_$]|%(?=[\w$]))[\w$]*+(?:\.\w++(?:::\w++)*+)*+"
-_DIRECTIVE = r"\.[A-Za-z_]\w*+(?:::\w++)*+"
-_EXPONENT = r"[eE][+-]?\d++"
-_NUMBER = rf"0[xXfFdDbB]\w*+|\d++\.\d*+(?:{_EXPONENT})?|\.\d++(?:{_EXPONENT})?|\d++{_EXPONENT}|\d\w*+"
-_STRING = r'"(?:[^"\\\n]|\\.)*+"'
-_SIGN = r"\|\||&&|<<|>>|<=|>=|==|!=|[\[\](){}<>@!,;:+\-*|=~&^%]|/(?!\*)"
-_TOKEN = re.compile(rf"{_SKIPPED}(?:({_WORD}|{_DIRECTIVE}|{_NUMBER}|{_STRING}|{_SIGN})|\Z|(?s:(.+)))", re.ASCII)
+_PTX_WORD = r"(?:[A-Za-z_$]|%(?=[\w$]))[\w$]*+(?:\.\w++(?:::\w++)*+)*+"
+_PTX_DIRECTIVE = r"\.[A-Za-z_]\w*+(?:::\w++)*+"
+_PTX_EXPONENT = r"[eE][+-]?\d++"
+_PTX_NUMBER = rf"0[xXfFdDbB]\w*+|\d++\.\d*+(?:{_PTX_EXPONENT})?|\.\d++(?:{_PTX_EXPONENT})?|\d++{_PTX_EXPONENT}|\d\w*+"
+_PTX_STRING = r'"(?:[^"\\\n]|\\.)*+"'
+_PTX_SIGN = r"\|\||&&|<<|>>|<=|>=|==|!=|[\[\](){}<>@!,;:+\-*|=~&^%]|/(?!\*)"
+_PTX_TOKEN = re.compile(
+    rf"{_SKIPPED}(?:({_PTX_WORD}|{_PTX_DIRECTIVE}|{_PTX_NUMBER}|{_PTX_STRING}|{_PTX_SIGN})|\Z|(?s:(.+)))", re.ASCII
+)
 
 
 class PtxError(TraceError):
-    """A text is not the PTX that the parser understands; the message starts with ``name:line:``."""
+    """The text is not PTX that the parser understands; the message starts with ``name:line:``."""
 
 
 class Cursor:
-    """A position among the tokens of one text; the token behind the last one is empty.
+    """A position among the tokens of one text; an empty token follows the last one.
 
     `tokens` and `at` are public because the parser's inner loops index them.
     """
@@ -36,14 +40,14 @@ class Cursor:
     __slots__ = ("_ends", "_starts", "at", "name", "text", "tokens")
 
     def __init__(self, text: str, name: str) -> None:
-        """Split `text` into tokens; raise `PtxError` at the first character that starts none."""
+        """Split `text` into tokens; raise `PtxError` at the first character that starts no token."""
         self.text = text
         self.name = name
         self.tokens: list[str] = []
         self.at = 0
         self._ends = [match.start() for match in re.finditer("\n", text)]
         self._starts: list[int] = []
-        for match in _TOKEN.finditer(text):
+        for match in _PTX_TOKEN.finditer(text):
             if match[2] is not None:
                 raise PtxError(f"{name}:{self._line_of(match.start(2))}: {_describe_rest(match[2])}")
             if match[1] is not None:
@@ -54,19 +58,19 @@ class Cursor:
 
     @property
     def token(self) -> str:
-        """The token at the position."""
+        """The token at the cursor."""
         return self.tokens[self.at]
 
     @property
     def line(self) -> int:
-        """The line of that token, from 1."""
+        """The line of that token, counted from 1."""
         return self._line_of(self._starts[self.at])
 
     def _line_of(self, offset: int) -> int:
         return bisect_left(self._ends, offset) + 1
 
     def take(self) -> str:
-        """Return the token and step over it; at the end of the text raise `PtxError`."""
+        """Return the token and advance; raise `PtxError` at the end of the text."""
         token = self.tokens[self.at]
         if not token:
             self.fail("more text")
@@ -74,20 +78,20 @@ class Cursor:
         return token
 
     def accept(self, token: str) -> bool:
-        """Step over `token` if it comes next, and tell."""
+        """Advance past `token` if it comes next; return whether it did."""
         if self.tokens[self.at] != token:
             return False
         self.at += 1
         return True
 
     def expect(self, token: str, where: str) -> None:
-        """Step over `token`, which has to come next; `where` ends the error's sentence."""
+        """Advance past `token`, or raise `PtxError`: `where` completes "expected `token` ..."."""
         if self.tokens[self.at] != token:
             self.fail(f"{token!r} {where}")
         self.at += 1
 
     def take_name(self, what: str) -> str:
-        """Step over a name without components."""
+        """Return a name without components and advance; `what` names it in errors."""
         token = self.tokens[self.at]
         if not is_word(token) or "." in token:
             self.fail(what)
@@ -95,7 +99,7 @@ class Cursor:
         return token
 
     def take_line(self) -> str:
-        """Step over a statement of unknown form and return it: to its ``;``, its ``{...}``, or the end of the line."""
+        """Return a statement of unknown form and advance: to its ``;``, its ``{...}``, or the end of the line."""
         first = self.at
         line = self.line
         while self.token and self.line == line and self.token not in ("{", "}"):
@@ -107,7 +111,7 @@ class Cursor:
         return self.text_from(first, self.at)
 
     def skip_group(self, opening: str, closing: str) -> None:
-        """Step over a group in brackets, with the groups in it."""
+        """Advance past a group in brackets, nested groups included."""
         line = self.line
         self.expect(opening, "to open a group")
         depth = 1
@@ -118,23 +122,23 @@ class Cursor:
             self.at += 1
 
     def text_from(self, first: int, end: int) -> str:
-        """Return the text of the tokens `first` to `end` - 1, with single blanks."""
+        """Return the text of the tokens `first` to `end` - 1, with white space reduced to single spaces."""
         if end <= first:
             return ""
         return " ".join(self.text[self._starts[first] : self._starts[end - 1] + len(self.tokens[end - 1])].split())
 
     def fail(self, expected: str) -> NoReturn:
-        """Raise `PtxError`: `expected` does not come next."""
-        found = repr(self.token[:_QUOTED]) if self.token else "the end of the text"
+        """Raise `PtxError`: the token at the cursor is not `expected`."""
+        found = repr(self.token[:_MAX_QUOTED_CHARACTERS]) if self.token else "the end of the text"
         self.refuse(f"expected {expected}, found {found}")
 
     def refuse(self, problem: str, line: int | None = None) -> NoReturn:
-        """Raise `PtxError` with the `problem`, at `line` (default: that of the token)."""
+        """Raise `PtxError` with the `problem`, at `line` (default: the line of the token)."""
         raise PtxError(f"{self.name}:{line or self.line}: {problem}")
 
 
 def is_word(token: str) -> bool:
-    """Tell whether `token` is a name, a register or an opcode."""
+    """Return whether `token` is a name, a register or an opcode."""
     first = token[:1]
     return first.isalpha() or first in ("_", "$") or (first == "%" and len(token) > 1)
 

@@ -1,36 +1,36 @@
-"""PTX text to `tracegen.ptx.syntax.ast.Module`: the statements of a module and the heads of its functions."""
+"""Parse a PTX text into a `tracegen.ptx.syntax.ast.Module`: statements of the module and heads of functions."""
 
 from __future__ import annotations
 
 from tracegen.ptx.syntax.ast import Function, Module, Variable
-from tracegen.ptx.syntax.body import Body
+from tracegen.ptx.syntax.body import BodyParser
 from tracegen.ptx.syntax.constants import take_count
-from tracegen.ptx.syntax.declarations import SPACES, Declarations
+from tracegen.ptx.syntax.declarations import STATE_SPACES, DeclarationParser
 from tracegen.ptx.syntax.lexer import Cursor
-from tracegen.ptx.syntax.scopes import Names
+from tracegen.ptx.syntax.scopes import FunctionNames
 
 _LINKAGE = (".visible", ".weak", ".extern", ".common")
 _ADDRESS_SIZES = (32, 64)
 
 
 def parse(text: str, name: str = "<ptx>") -> Module:
-    """Return the module that `text` describes.
+    """Parse the PTX module in `text`; `name` stands for it in errors.
 
-    Opcodes, modifiers and directives that nobody knows are kept as written; debug sections are passed over. Raises
-    `PtxError`, whose message starts with ``name:line:``, for anything else that is not PTX. Time and memory are linear
-    in the text, plus at most 2^17 registers and 2^28 bytes of initial values, whatever it claims.
+    Unknown opcodes, modifiers and directives are kept as written; debug sections are skipped. Raises `PtxError`, whose
+    message starts with ``name:line:``, for anything else that is not PTX. Time and memory are linear in the length of
+    the text, plus at most 2^17 registers and 2^28 bytes of initial values.
     """
     return _ModuleParser(Cursor(text.rstrip("\0"), name)).take()
 
 
 class _ModuleParser:
-    """Reads one module; what it has read so far is in the attributes."""
+    """Parser of one module, with the statements parsed so far as attributes."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        self._declarations = Declarations(cursor)
+        self._declarations = DeclarationParser(cursor)
         self._target = ""
-        self._address_size = 32  # what the ISA takes where the directive is missing
+        self._address_size = 32  # the default of the ISA
         self._variables: dict[str, Variable] = {}
         self._functions: dict[str, Function] = {}
         self._files: dict[int, str] = {}
@@ -61,7 +61,7 @@ class _ModuleParser:
 
     def _take_statement(self, token: str) -> None:
         cursor = self._cursor
-        if token in _LINKAGE or token in (".entry", ".func") or token[1:] in SPACES:
+        if token in _LINKAGE or token in (".entry", ".func") or token[1:] in STATE_SPACES:
             self._take_linked()
         elif token == ".target":
             cursor.at += 1
@@ -93,28 +93,28 @@ class _ModuleParser:
             take_count(cursor, "a number")
 
     def _take_linked(self) -> None:
-        """Step over a variable or function with its linkage."""
+        """Parse a variable or function with its linkage."""
         cursor = self._cursor
         extern = False
         while cursor.token in _LINKAGE:
             extern |= cursor.take() == ".extern"
         if cursor.token in (".entry", ".func"):
             self._take_function()
-        elif cursor.token[1:] in SPACES:
+        elif cursor.token[1:] in STATE_SPACES:
             for variable in self._declarations.take_variables(extern):
                 self._declare(variable)
         else:
             cursor.fail("'.entry', '.func' or a state space")
 
     def _declare(self, variable: Variable) -> None:
-        known = self._variables.get(variable.name)
-        if known is not None and not known.extern and not variable.extern:
+        earlier = self._variables.get(variable.name)
+        if earlier is not None and not earlier.extern and not variable.extern:
             self._cursor.refuse(f"expected one definition of {variable.name!r}, found another")
-        if known is None or known.extern:
+        if earlier is None or earlier.extern:
             self._variables[variable.name] = variable
 
     def _take_function(self) -> None:
-        """Step over a function from ``.entry`` or ``.func`` on; a declaration never replaces a definition."""
+        """Parse a function from ``.entry`` or ``.func`` on; a declaration never replaces a definition."""
         cursor, declarations = self._cursor, self._declarations
         line = cursor.line
         entry = cursor.take() == ".entry"
@@ -123,20 +123,20 @@ class _ModuleParser:
         name = cursor.take_name("the name of a function")
         parameters = tuple(declarations.take_parameters("parameters")) if cursor.token == "(" else ()
         head = Function(name, entry, parameters, results, line=line)
-        names = Names(cursor, self._variables, self._functions)
+        names = FunctionNames(cursor, self._variables, self._functions)
         for variable in (*results, *parameters):
             names.declare_parameter(variable)
-        known = self._functions.get(name)
-        body = Body(cursor, declarations, names)
+        earlier = self._functions.get(name)
+        body = BodyParser(cursor, declarations, names)
         self._take_directives(body.directives)
         if cursor.accept("{"):
-            if known and known.body is not None:
+            if earlier and earlier.body is not None:
                 cursor.refuse(f"expected one definition of {name!r}, found another", line)
             body.take()
             self._functions[name] = body.complete(head)
         else:
             cursor.expect(";", "or '{' after the head of a function")
-            if not known:
+            if not earlier:
                 self._functions[name] = body.complete(head, defined=False)
 
     def _skip_attributes(self) -> None:
@@ -144,7 +144,7 @@ class _ModuleParser:
             self._cursor.skip_group("(", ")")
 
     def _take_directives(self, directives: dict[str, list[str]]) -> None:
-        """Step over the directives between a function's head and its body: each up to the next one."""
+        """Parse the directives between the head and the body of a function, each up to the next one."""
         cursor = self._cursor
         while cursor.token.startswith("."):
             name = cursor.take()

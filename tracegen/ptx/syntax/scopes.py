@@ -1,8 +1,8 @@
-"""Names of one function: nested scopes become one flat set of names.
+"""Flatten the nested scopes of one function into one set of names.
 
-A name that is declared again in another scope gets a number behind ``#``, which no PTX name contains. Parameters and
-registers of a closed scope are handed out again to a declaration of the same form (call sequences declare ``param0``
-again and again).
+A name that is declared again in another scope gets a suffix ``#2``, ``#3`` ...; no PTX name contains ``#``. Parameters
+and registers of a closed scope are reused for declarations of the same form, because call sequences declare ``param0``
+repeatedly.
 """
 
 from __future__ import annotations
@@ -13,24 +13,27 @@ from dataclasses import replace
 from tracegen.ptx.syntax.ast import Name, Register, Variable
 from tracegen.ptx.syntax.lexer import Cursor
 
-MOST_NESTED = 100
+MAX_SCOPE_DEPTH = 100
+"""Nested scopes of a function."""
+
 _Form = tuple[str, str, str, int | None, int]
+"""Name, space, type, count and alignment of a declaration."""
 
 
-class Scope:
-    """What one pair of braces declares: names, labels, and the forms that may be reused after it."""
+class NameScope:
+    """The declarations inside one pair of braces: names, labels, and forms that can be reused after it."""
 
     __slots__ = ("forms", "labels", "names", "parent")
 
-    def __init__(self, parent: Scope | None) -> None:
+    def __init__(self, parent: NameScope | None) -> None:
         self.parent = parent
         self.names: dict[str, Register | Name] = {}
         self.labels: dict[str, str] = {}
         self.forms: list[tuple[_Form, str]] = []
 
     def find(self, name: str) -> Register | Name | None:
-        """Return what `name` stands for here, or None if neither this scope nor one around it declares it."""
-        scope: Scope | None = self
+        """Return the register or symbol that `name` denotes in this scope or an enclosing one, else None."""
+        scope: NameScope | None = self
         while scope is not None:
             if (found := scope.names.get(name)) is not None:
                 return found
@@ -39,7 +42,7 @@ class Scope:
 
     def find_label(self, name: str) -> str | None:
         """Return the flat name of the label `name`, or None."""
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             if (found := scope.labels.get(name)) is not None:
                 return found
@@ -47,11 +50,11 @@ class Scope:
         return None
 
 
-class Names:
-    """The declarations of one function; `symbols` are the names of the module, which no nested name may hide."""
+class FunctionNames:
+    """The declarations of one function; `symbols` are the names of the module, which nested names must not hide."""
 
     def __init__(self, cursor: Cursor, *symbols: Container[str]) -> None:
-        self.scope = Scope(None)
+        self.scope = NameScope(None)
         self.depth = 0
         self.registers: dict[str, str] = {}
         self.variables: dict[str, Variable] = {}
@@ -61,7 +64,7 @@ class Names:
         self._copies: dict[str, int] = {}
 
     def declare_parameter(self, variable: Variable) -> None:
-        """Declare a parameter or result of the function: it keeps its name."""
+        """Declare a parameter or result of the function under its own name."""
         if variable.name in self.scope.names:
             self._cursor.refuse(f"expected one parameter {variable.name!r}, found another")
         self._copies[variable.name] = 1
@@ -89,17 +92,17 @@ class Names:
         """Declare a label or table in the innermost scope; return its flat name."""
         if name in self.scope.labels:
             self._cursor.refuse(f"expected one label {name!r} in its scope, found another")
-        # Labels live beside variables: a blank in the key keeps their numbers apart.
+        # Labels and variables are numbered separately: a blank in the key keeps them apart.
         copies = self._copies[" " + name] = self._copies.get(" " + name, 0) + 1
         flat = self.scope.labels[name] = name if copies == 1 else f"{name}#{copies}"
         return flat
 
     def enter(self) -> None:
         """Open a scope."""
-        if self.depth == MOST_NESTED:
-            self._cursor.refuse(f"expected at most {MOST_NESTED} nested scopes")
+        if self.depth == MAX_SCOPE_DEPTH:
+            self._cursor.refuse(f"expected at most {MAX_SCOPE_DEPTH} nested scopes")
         self.depth += 1
-        self.scope = Scope(self.scope)
+        self.scope = NameScope(self.scope)
 
     def leave(self) -> bool:
         """Close the innermost scope; return False if it was the function's own."""

@@ -1,4 +1,4 @@
-"""Kernels of a PTX module, executed block by block: `Machine` holds the memory, `Launched` runs one launch."""
+"""Execute kernels of a PTX module block by block: `LoadedModule` holds the memory, `EmulatedLaunch` runs one launch."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from tracegen.arrays import BASE
 from tracegen.ptx.emulator._emulator import Emulator, Status
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
-from tracegen.ptx.emulator.memory import LOCAL_BASE, Buffer, Memory
-from tracegen.ptx.isa.special_registers import SPECIAL, block_index
-from tracegen.ptx.lowering.lowering import lower, variable_bytes
-from tracegen.ptx.lowering.program import TYPES, Constant, Parameter, Program, encode
+from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
+from tracegen.ptx.isa.special_registers import SPECIAL_REGISTERS, block_index
+from tracegen.ptx.lowering.lowering import lower_kernel, variable_bytes
+from tracegen.ptx.lowering.program import PTX_TYPES, Constant, LoweredKernel, ParameterPart, encode_steps
 from tracegen.ptx.lowering.slicing import depends_on_data, slice_steps, tainted_slots
 from tracegen.ptx.syntax.ast import Module
-from tracegen.simt.kernel_trace import MAX_BLOCK, shape
+from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, shape
 
-__all__ = ["Buffer", "EmulatedTrace", "Launched", "Machine"]
+__all__ = ["DeviceBuffer", "EmulatedLaunch", "EmulatedTrace", "LoadedModule"]
 
-Argument = Buffer | int | float | np.generic | bytes
+Argument = DeviceBuffer | int | float | np.generic | bytes
 
-_PARAMETER_BYTES = 32764
-"""Bytes that the parameters of a kernel may take."""
+_MAX_PARAMETER_BYTES = 32764
+"""Largest size of the parameters of a kernel, in bytes."""
 
-_STEPS = 1 << 18
-"""Steps between two looks at signals, such as Ctrl-C."""
+_STEPS_PER_CALL = 1 << 18
+"""Steps between two checks for signals, such as Ctrl-C."""
 
-_MOST_BYTES = 1 << 33
-"""Bytes that the record of one block may take before it counts as endless."""
+_MAX_RECORD_BYTES = 1 << 33
+"""Largest record of one block in bytes; a block that exceeds it counts as endless."""
 
-_STORAGE = 1 << 30
-"""Bytes of local or shared memory that a block may have, and that a variable of a module may."""
+_MAX_STORAGE_BYTES = 1 << 30
+"""Largest size in bytes of the local or shared memory of a block, and of a variable of a module."""
 
 
-class Machine:
-    """One module, its device memory and its variables.
+class LoadedModule:
+    """A PTX module with its variables, loaded into a device memory.
 
-    Arrays are laid out from `base` on, 256-byte aligned, one after the other, as `tracegen.arrays` does. Raises
-    `TraceError` for a module with 32-bit addresses.
+    Arrays are laid out from address `base` on, one after the other and 256-byte aligned, as in `tracegen.arrays`.
+    Raises `TraceError` for a module with 32-bit addresses.
     """
 
     def __init__(self, module: Module, *, base: int = BASE) -> None:
         if module.address_size != 64:
-            raise TraceError(f"address_size {module.address_size}: only modules with 64-bit addresses can be executed")
+            raise TraceError(f".address_size {module.address_size}: must be 64; compile for 64-bit addresses")
         self.module = module
-        self.memory = Memory(base)
-        self.parameters = self.memory.allocate(np.zeros(_PARAMETER_BYTES, np.uint8), "parameters", module=True)
+        self.memory = DeviceMemory(base)
+        self.parameters = self.memory.allocate(np.zeros(_MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
         self._variables = self._load_variables()
-        self._programs: dict[str, Program] = {}
+        self._programs: dict[str, LoweredKernel] = {}
 
-    def allocate(self, array: NDArray[Any] | int, name: str) -> Buffer:
-        """Return a buffer over `array`, or over that many zero bytes.
+    def allocate(self, array: NDArray[Any] | int, name: str) -> DeviceBuffer:
+        """Place `array`, or `array` zero bytes if it is a number, in device memory; return its buffer.
 
         Kernels work on the array itself if it is contiguous and writeable, otherwise on the copy ``buffer.array``.
         """
@@ -76,33 +76,54 @@ class Machine:
         shared: int = 0,
         max_instructions: int = 10**9,
         values: bool = True,
-    ) -> Launched:
-        """Return a launch of `kernel`, checked; nothing is executed yet.
+    ) -> EmulatedLaunch:
+        """Check a launch of `kernel` and return it; no block is executed yet.
 
-        `args` are buffers, numbers (converted to the parameter's type) or bytes (as they are), `shared` the bytes of
-        dynamic shared memory. A block that executes more than `max_instructions` warp instructions is an error. With
-        `values` False, only what decides about addresses and branches is computed, and memory is left alone unless
-        it is part of that. Raises `LaunchError`, `ConfigError` for an unknown kernel, `TraceError` for broken PTX.
+        Parameters
+        ----------
+        kernel
+            Name of the kernel in the PTX.
+        grid, block
+            Blocks of the grid and threads of a block: one to three numbers (x, y, z).
+        args
+            Buffers, numbers (converted to the type of the parameter) or bytes (used unchanged), one per parameter.
+        shared
+            Bytes of dynamic shared memory.
+        max_instructions
+            A block that executes more warp instructions is an error.
+        values
+            Whether all values are computed. Otherwise only the values that addresses and branches depend on are
+            computed, and memory changes only where they depend on it.
+
+        Raises
+        ------
+        LaunchError
+            If the shape or an argument does not fit the kernel.
+        ConfigError
+            If the module has no such kernel.
+        TraceError
+            If the PTX cannot be executed.
         """
         if kernel not in self.module.kernels:
             raise ConfigError(unknown("kernel", kernel, self.module.kernels))
         if kernel not in self._programs:
-            self._programs[kernel] = lower(self.module, kernel, self._addresses, self.parameters.base)
+            self._programs[kernel] = lower_kernel(self.module, kernel, self._addresses, self.parameters.base)
         program = self._programs[kernel]
-        return Launched(self, program, grid, block, _pack(program, args), shared, max_instructions, values)
+        return EmulatedLaunch(self, program, grid, block, _pack(program, args), shared, max_instructions, values)
 
     @property
     def _addresses(self) -> dict[str, int]:
         return {name: buffer.base for name, buffer in self._variables.items()}
 
-    def _load_variables(self) -> dict[str, Buffer]:
-        """Allocate the global and constant variables of the module and write their initial values."""
+    def _load_variables(self) -> dict[str, DeviceBuffer]:
+        """Allocate the global and constant variables of the module, with their initial values."""
         buffers = {}
         for variable in self.module.variables.values():
             if variable.space in ("global", "const"):
-                if variable_bytes(variable) > _STORAGE:
-                    raise TraceError(f"variable {variable.name}: {variable_bytes(variable)} bytes, at most 1 GiB")
-                content = np.zeros(variable_bytes(variable), np.uint8)
+                size = variable_bytes(variable)
+                if size > _MAX_STORAGE_BYTES:
+                    raise TraceError(f"variable {variable.name}: {size} bytes, must be at most 1 GiB")
+                content = np.zeros(size, np.uint8)
                 initial = np.frombuffer(variable.initial or b"", np.uint8)
                 content[: len(initial)] = initial[: len(content)]
                 buffers[variable.name] = self.memory.allocate(content, variable.name, module=True)
@@ -116,8 +137,8 @@ class Machine:
         return buffers
 
 
-def _pack(program: Program, args: Sequence[Argument]) -> bytes:
-    """Return the bytes of the parameters; raises `LaunchError` for arguments that do not fit them."""
+def _pack(program: LoweredKernel, args: Sequence[Argument]) -> bytes:
+    """Pack arguments into the bytes of the parameters; raises `LaunchError` if one does not fit."""
     if len(args) != len(program.parameters):
         raise LaunchError(f"{program.name}: {len(args)} arguments, but it has {len(program.parameters)} parameters")
     packed = bytearray()
@@ -128,8 +149,8 @@ def _pack(program: Program, args: Sequence[Argument]) -> bytes:
         except (ValueError, OverflowError, TypeError, struct.error) as error:
             wanted = f".{type_name}" if type_name else f"{size} bytes"
             raise LaunchError(f"{program.name}: argument {index} ({value!r}) does not fit {wanted}: {error}") from None
-    if len(packed) > _PARAMETER_BYTES:
-        raise LaunchError(f"{program.name}: {len(packed)} bytes of parameters, at most {_PARAMETER_BYTES} fit")
+    if len(packed) > _MAX_PARAMETER_BYTES:
+        raise LaunchError(f"{program.name}: {len(packed)} bytes of parameters, at most {_MAX_PARAMETER_BYTES} fit")
     return bytes(packed)
 
 
@@ -138,13 +159,13 @@ def _pack_argument(value: Argument, size: int, type_name: str | None) -> bytes:
         if len(value) != size:
             raise ValueError(f"it has {len(value)} bytes")
         return value
-    if isinstance(value, Buffer):
+    if isinstance(value, DeviceBuffer):
         if size != 8:
             raise ValueError("an address has 8 bytes")
         return value.base.to_bytes(8, "little")
-    if type_name is None or type_name not in TYPES:
+    if type_name is None or type_name not in PTX_TYPES:
         raise ValueError("give it as bytes")
-    if TYPES[type_name].kind == "FLOAT":
+    if PTX_TYPES[type_name].kind == "FLOAT":
         return struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], float(value))
     if float(value) != int(value):
         raise ValueError("it is no whole number")
@@ -152,23 +173,23 @@ def _pack_argument(value: Argument, size: int, type_name: str | None) -> bytes:
 
 
 def _pack_integer(value: int, size: int) -> bytes:
-    """PTX says nothing about signs of parameters, so both ranges are taken."""
+    """Pack a whole number; PTX parameters have no signedness, so both ranges are accepted."""
     if not -(1 << (8 * size - 1)) <= value < 1 << (8 * size):
         raise ValueError(f"it does not fit {8 * size} bits")
     return (value % (1 << (8 * size))).to_bytes(size, "little")
 
 
-class Launched:
-    """A checked launch: executes one block at a time, on the memory of its `Machine`.
+class EmulatedLaunch:
+    """A checked launch, which executes one block at a time on the memory of its `LoadedModule`.
 
-    `launch` describes it (registers per thread are not in PTX: 0). `data_dependent` says that addresses or branches
-    depend on what global memory holds.
+    `launch` describes it (PTX does not tell the registers per thread: 0). `data_dependent` tells whether addresses or
+    branches depend on the contents of global memory.
     """
 
     def __init__(
         self,
-        machine: Machine,
-        program: Program,
+        machine: LoadedModule,
+        program: LoweredKernel,
         grid: int | Sequence[int],
         block: int | Sequence[int],
         parameters: bytes,
@@ -179,11 +200,11 @@ class Launched:
         if not isinstance(shared, int) or shared < 0:
             raise LaunchError(f"shared={shared!r}: must be a whole number of at least 0")
         self._machine, self._program, self._parameters = machine, program, parameters
-        self.lock = RLock()  # registers, places and log are those of the block that is being executed
+        self.lock = RLock()  # registers, places and log belong to the block that is being executed
         self._shared = program.shared_bytes + shared
         self._limit = max_instructions
         self._local = -(-program.local_bytes // 16) * 16
-        geometry = shape("grid", grid), shape("block", block, limit=MAX_BLOCK)
+        geometry = shape("grid", grid), shape("block", block, limit=MAX_BLOCK_THREADS)
         local = ArrayInfo("local memory", LOCAL_BASE, self._local * WARP)
         self.launch = Launch(
             kernel=program.name,
@@ -193,8 +214,10 @@ class Launched:
             arrays=tuple(b.info for b in machine.memory.buffers if b is not machine.parameters)
             + ((local,) if self._local else ()),
         )
-        if max(self._shared, self._local * self.launch.block_threads) >= _STORAGE:
-            raise LaunchError(f"{program.name}: a block would need more than 1 GiB of shared or local memory")
+        if max(self._shared, self._local * self.launch.block_threads) >= _MAX_STORAGE_BYTES:
+            raise LaunchError(
+                f"{program.name}: a block needs more than 1 GiB of shared or local memory: reduce shared or the block"
+            )
         self._mark_steps(values)
 
     def _mark_steps(self, values: bool) -> None:
@@ -207,7 +230,7 @@ class Launched:
             step.flags -= {"EXECUTE", "TRACK"}
             step.flags |= {"EXECUTE"} if index in executed else set()
             step.flags |= {"TRACK"} if self._tainted.intersection(step.dst) else set()
-        self._code = encode(steps)
+        self._code = encode_steps(steps)
 
     # ---- execution
 
@@ -220,7 +243,7 @@ class Launched:
         return registers
 
     def _constant(self, constant: Constant) -> int:
-        if isinstance(constant, Parameter):
+        if isinstance(constant, ParameterPart):
             part = self._parameters[constant.offset : constant.offset + constant.bytes]
             return int.from_bytes(part, "little", signed=constant.signed) % (1 << 64)
         assert isinstance(constant, int)
@@ -244,14 +267,14 @@ class Launched:
             self._places,
             self._log,
             self._limit,
-            _MOST_BYTES,
+            _MAX_RECORD_BYTES,
         )
 
     def run(self, block: int, record: bool = True) -> Columns:
-        """Execute one block and return what its warps asked of memory (nothing, if not to `record`).
+        """Execute one block and return the memory instructions of its warps (none, unless `record`).
 
-        What it stores stays in the arrays. Raises `TraceError` for an access outside every array, an instruction
-        that cannot be executed, a deadlock at barriers and a block that does not end; the message says where.
+        Stores change the arrays. Raises `TraceError` for an access outside every array, an instruction that cannot be
+        executed, a deadlock at barriers and a block that does not end; the message names the PTX line.
         """
         if not 0 <= block < self.launch.blocks:
             raise TraceError(f"block {block}: must be 0 to {self.launch.blocks - 1}")
@@ -264,11 +287,11 @@ class Launched:
         self._machine.parameters.array[: len(self._parameters)] = np.frombuffer(self._parameters, np.uint8)
         for row, constant in enumerate(self._program.constants, start=self._program.variables):
             if isinstance(constant, str):
-                self._registers[row] = SPECIAL[constant](self.launch, block)
+                self._registers[row] = SPECIAL_REGISTERS[constant](self.launch, block)
         emulator.restart(self._program.entry, LOCAL_BASE + block * self.launch.block_warps * WARP * self._local, record)
         status = Status.UNFINISHED
         while status == Status.UNFINISHED:
-            status = Status(emulator.run(_STEPS))
+            status = Status(emulator.run(_STEPS_PER_CALL))
         if status != Status.FINISHED:
             raise self._error(status, block)
         return _columns(*self._log.columns())
@@ -287,10 +310,11 @@ class Launched:
             message = f"block {block} executed more than max_instructions={self._limit} warp instructions"
             return self._located(step, f"{message}; it is at {instruction}")
         if status == Status.NO_MEMORY:
-            return self._located(step, f"the record of block {block} does not fit into memory")
+            return self._located(step, f"the record of block {block} does not fit in memory")
         if status == Status.DEADLOCK:
             return self._deadlock(block)
-        return self._located(step, f"{step.reason or instruction + ' is wrong'}, {thread}")
+        reason = step.reason or f"{instruction}: the number of a barrier must be 0 to 15"
+        return self._located(step, f"{reason}, {thread}")
 
     def _located(self, step: Any, message: str) -> TraceError:
         origin = step.origin
@@ -320,7 +344,7 @@ class Launched:
         ]
         first, _ = min(groups)
         return self._located(
-            self._program.steps[first], f"block {block} cannot go on: {' and '.join(parts)} wait for each other"
+            self._program.steps[first], f"deadlock in block {block}: {' and '.join(parts)} wait for each other"
         )
 
 
@@ -339,13 +363,13 @@ def _columns(rows: NDArray[Any], addresses: NDArray[np.int64], warp_start: NDArr
 
 
 class EmulatedTrace(Trace):
-    """The trace of an emulated launch: a block is executed when it is asked for; the last one is kept.
+    """The trace of an emulated launch: each block is executed on demand, and the last one is cached.
 
-    Blocks are executed in the order in which they are asked for, and on the memory that those before have left: a
-    kernel whose addresses or branches depend on what it stores itself gives the trace of that order.
+    Blocks are executed in the order of the requests, on the memory that earlier blocks have left. The trace of a kernel
+    whose addresses or branches depend on its own stores is the trace of that order.
     """
 
-    def __init__(self, launched: Launched, blocks: Sequence[int] | None = None) -> None:
+    def __init__(self, launched: EmulatedLaunch, blocks: Sequence[int] | None = None) -> None:
         self.launched = launched
         self.launch = launched.launch
         self.blocks = check_blocks(self.launch, blocks)
@@ -356,17 +380,17 @@ class EmulatedTrace(Trace):
 
     @property
     def any_order(self) -> bool:
-        """Whether a block is the same whichever blocks were asked for before it."""
+        """Whether the trace of a block is independent of the blocks requested before it."""
         return not self.launched.data_dependent
 
     @cached_property
-    def _held(self) -> frozenset[int]:
+    def _traced_blocks(self) -> frozenset[int]:
         assert self.blocks is not None
         return frozenset(int(block) for block in self.blocks)
 
     def block(self, block: int) -> Columns:
-        """Execute one block and return its instructions; raises `TraceError`, also if the trace does not hold it."""
-        if block not in self._held:
+        """Execute one block and return its instructions; raises `TraceError`, also for a block outside the trace."""
+        if block not in self._traced_blocks:
             raise missing_block(self, block)
         with self.launched.lock:
             if self._last is None or self._last[0] != block:

@@ -1,4 +1,4 @@
-"""The declarations of a C++ file's namespaces: where each begins and ends, and which define functions."""
+"""Divide a C++ file into the declarations of its namespaces, and find the function bodies among them."""
 
 from __future__ import annotations
 
@@ -6,53 +6,57 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tracegen.cuda.tokens import Kind, Token, directive
+from tracegen.cuda.tokens import Token, TokenKind, directive
 
 ATTRIBUTES = frozenset(
     {"__align__", "alignas", "__attribute__", "__launch_bounds__", "__declspec", "__cluster_dims__", "__maxnreg__"}
 )
+"""Words that look like a function call in a declaration."""
+
 TYPE_WORDS = frozenset({"struct", "class", "union", "enum"})
+"""Words that declare a type."""
+
 _AFTER_PARAMETERS = frozenset({"const", "noexcept", "override", "final", "volatile", "throw"}) | ATTRIBUTES
-_OPENING = {"(": ")", "[": "]", "{": "}"}
+_CLOSING_BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A declaration at namespace scope: its tokens, and those outside all of its brackets (`outer`).
+    """A declaration at namespace scope: its tokens, and its tokens outside all brackets (`outer`).
 
-    ``template <...>`` in front is part of neither `outer` nor of any name.
+    `outer` excludes a leading ``template <...>``.
     """
 
     tokens: tuple[Token, ...]
     outer: tuple[Token, ...]
     body: int | None
-    """Index in `tokens` of the brace that opens a function's body; None for anything but a function."""
+    """Index in `tokens` of the brace that opens a function body; None unless it is a function definition."""
 
     @property
     def head(self) -> tuple[Token, ...]:
-        """The tokens before a function's body; all of them if it has none."""
+        """The tokens before the function body; all tokens if there is none."""
         return self.tokens[: self.body]
 
 
 def declarations(tokens: list[Token], device_macros: Iterable[str] = ()) -> list[Declaration]:
-    """Divide tokens into the declarations of their namespaces; the braces of namespaces belong to none.
+    """Divide tokens into the declarations of their namespaces; the braces of namespaces are dropped.
 
-    `device_macros` are macros whose use stands for a whole declaration: ``INSTANTIATE(float)`` with no semicolon.
-    Branches of ``#if`` may hold unequal braces: each starts from the state before the first.
+    `device_macros` are macros whose use is a whole declaration: ``INSTANTIATE(float)`` without a semicolon. Branches of
+    ``#if`` may hold different braces: each branch starts from the state before the first one.
     """
     return _Divider(frozenset(device_macros)).divide(tokens)
 
 
 @dataclass(slots=True)
 class _Conditional:
-    """An ``#if`` and the brackets that were open before it; a branch of ``#if 0`` is dead: any text may stand there."""
+    """An ``#if`` and the brackets open before it; `dead` marks a branch of ``#if 0``, which may hold any text."""
 
     open: tuple[str, ...]
     dead: bool
 
 
 class _Divider:
-    """Goes through the tokens once, with the open brackets as its state."""
+    """One pass over the tokens, with the open brackets as its state."""
 
     def __init__(self, device_macros: frozenset[str]) -> None:
         self._macros = device_macros
@@ -67,10 +71,10 @@ class _Divider:
         self._body: int | None = None
 
     def divide(self, tokens: list[Token]) -> list[Declaration]:
-        code = [token for token in tokens if token.kind is not Kind.DIRECTIVE]
+        code = [token for token in tokens if token.kind is not TokenKind.DIRECTIVE]
         following = {id(a): b.text for a, b in pairwise(code)}
         for token in tokens:
-            if token.kind is Kind.DIRECTIVE:
+            if token.kind is TokenKind.DIRECTIVE:
                 self._branch(*directive(token))
             elif not any(conditional.dead for conditional in self._conditionals):
                 self._take(token, following.get(id(token), ""))
@@ -87,7 +91,7 @@ class _Divider:
             self._conditionals.pop()
 
     def _take(self, token: Token, following: str) -> None:
-        text = token.text if token.kind is Kind.PUNCTUATION else ""
+        text = token.text if token.kind is TokenKind.PUNCTUATION else ""
         if not self._tokens and text in ("}", ";"):
             return  # the end of a namespace
         outside = not self._open
@@ -98,8 +102,8 @@ class _Divider:
             if self._body is None and _is_function(self._tokens):
                 self._body = len(self._tokens)
         self._tokens.append(token)
-        if text in _OPENING:
-            self._open.append(_OPENING[text])
+        if text in _CLOSING_BRACKETS:
+            self._open.append(_CLOSING_BRACKETS[text])
         elif self._open and text == self._open[-1]:
             self._open.pop()
         elif outside:
@@ -126,7 +130,7 @@ class _Divider:
 
 
 def _template_end(tokens: list[Token]) -> int:
-    """Return how many of `tokens` are ``template <...>`` in front of a declaration."""
+    """Return the number of leading tokens that form ``template <...>``."""
     at = 0
     while [token.text for token in tokens[at : at + 2]] == ["template", "<"]:
         depth, at = 0, at + 1
@@ -139,7 +143,7 @@ def _template_end(tokens: list[Token]) -> int:
 
 
 def _is_function(tokens: list[Token]) -> bool:
-    """Tell whether a brace after `tokens` opens a function's body."""
+    """Return whether a brace after `tokens` opens a function body."""
     at = len(tokens) - 1
     texts = [token.text for token in tokens]
     if "->" in texts and ")" in texts[: texts.index("->")]:
@@ -148,7 +152,7 @@ def _is_function(tokens: list[Token]) -> bool:
         if texts[at] in _AFTER_PARAMETERS:
             at -= 1
         elif texts[at] == ")":
-            name = _opening(texts, at) - 1
+            name = _opening_parenthesis(texts, at) - 1
             if name < 0 or texts[name] not in _AFTER_PARAMETERS:
                 return name >= 0 and _names_function(tokens, name)
             at = name - 1
@@ -160,15 +164,15 @@ def _is_function(tokens: list[Token]) -> bool:
 
 
 def _names_function(tokens: list[Token], at: int) -> bool:
-    """Tell whether the parentheses behind token `at` hold parameters, not those of a macro: ``struct ALIGN(16) {``."""
+    """Return whether the parentheses after token `at` hold parameters, unlike those of ``struct ALIGN(16) {``."""
     before = [token.text for token in tokens[max(0, at - 2) : at + 1]]
     if at and tokens[at - 1].text in TYPE_WORDS:
         return False
-    return tokens[at].kind is Kind.WORD or before[-1] in (")", ">") or "operator" in before
+    return tokens[at].kind is TokenKind.WORD or before[-1] in (")", ">") or "operator" in before
 
 
-def _opening(texts: list[str], closing: int) -> int:
-    """Return the index of the bracket that ``texts[closing]`` closes, -1 if there is none."""
+def _opening_parenthesis(texts: list[str], closing: int) -> int:
+    """Return the index of the parenthesis that ``texts[closing]`` closes, or -1."""
     depth = 0
     for at in range(closing, -1, -1):
         depth += (texts[at] == ")") - (texts[at] == "(")

@@ -1,4 +1,4 @@
-"""Device memory: arrays of the host at device addresses."""
+"""Model device memory: arrays of the host at device addresses."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rdmodel.trace import ArrayInfo
 from tracegen.arrays import ALIGNMENT
 
 MODULE_BASE = 1 << 44
-"""Where the variables of a module and the parameters of kernels lie: above every array."""
+"""Address of the variables of a module and the parameters of kernels, above every array."""
 
 LOCAL_BASE = 1 << 45
-"""Where local memory is recorded: 32 times a thread's bytes per warp, its words side by side."""
+"""Address of local memory in traces: 32 times a thread's bytes per warp, with interleaved words."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Buffer:
-    """An array in device memory: `array` is what the kernel reads and writes, `bytes` long, at address `base`."""
+class DeviceBuffer:
+    """An array in device memory: the kernel reads and writes `array`, which has `bytes` bytes at address `base`."""
 
     name: str
     base: int
@@ -30,40 +30,40 @@ class Buffer:
 
     @property
     def info(self) -> ArrayInfo:
-        """Where it lies, as a `Launch` says it."""
+        """Name, address and size, as part of a `Launch`."""
         return ArrayInfo(self.name, self.base, self.bytes)
 
 
-class Memory:
-    """A flat address space of buffers that do not overlap; every other address is an error."""
+class DeviceMemory:
+    """A flat address space of disjoint buffers; every other address is an error."""
 
     def __init__(self, base: int) -> None:
         if not isinstance(base, int) or not 0 < base < MODULE_BASE or base % ALIGNMENT:
             raise ConfigError(f"base={base!r}: must be a multiple of {ALIGNMENT}, above 0 and below 2^44")
-        self.buffers: list[Buffer] = []
+        self.buffers: list[DeviceBuffer] = []
         self._next = {False: base, True: MODULE_BASE}
         self._ends = {False: MODULE_BASE, True: LOCAL_BASE}
         self._tables: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]] | None = None
 
-    def allocate(self, array: NDArray[np.generic], name: str, *, module: bool = False) -> Buffer:
+    def allocate(self, array: NDArray[np.generic], name: str, *, module: bool = False) -> DeviceBuffer:
         """Place an array behind the last one, 256-byte aligned; raises `ConfigError` if it does not fit.
 
         The kernel works on the array itself if it is contiguous and writeable, otherwise on a copy.
         """
         if array.dtype.hasobject:
-            raise ConfigError(f"array {name}: elements of type {array.dtype} cannot be in device memory")
-        held = np.require(array, requirements=("C", "W"))
-        buffer = Buffer(name, self._next[module], held.nbytes, held)
-        after = buffer.base + max(1, -(-held.nbytes // ALIGNMENT)) * ALIGNMENT
+            raise ConfigError(f"array {name}: dtype={array.dtype}: must be a type of fixed size, not Python objects")
+        content = np.require(array, requirements=("C", "W"))
+        buffer = DeviceBuffer(name, self._next[module], content.nbytes, content)
+        after = buffer.base + max(1, -(-content.nbytes // ALIGNMENT)) * ALIGNMENT
         if after > self._ends[module]:
-            raise ConfigError(f"array {name}: {held.nbytes} bytes do not fit into device memory")
+            raise ConfigError(f"array {name}: {content.nbytes} bytes do not fit into device memory")
         self._next[module] = after
         bisect.insort(self.buffers, buffer, key=lambda b: b.base)
         self._tables = None
         return buffer
 
     def tables(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return device address, bytes and host address of every buffer, ascending; at least one row."""
+        """Return device address, bytes and host address of every buffer, by ascending address; at least one row."""
         if self._tables is None:
             rows = [(b.base, b.bytes, b.array.ctypes.data) for b in self.buffers] or [(0, 0, 0)]
             base, size, host = np.array(rows, dtype=np.uint64).T
@@ -71,7 +71,7 @@ class Memory:
         return self._tables
 
     def describe(self, address: int) -> str:
-        """Return where an address lies relative to the nearest buffer."""
+        """Describe an address relative to the nearest buffer."""
         if not self.buffers:
             return "there are no arrays"
         at = bisect.bisect_right(self.buffers, address, key=lambda b: b.base) - 1
@@ -83,5 +83,5 @@ class Memory:
         if address < buffer.base:
             return f"{distance} bytes before {buffer.name}"
         if distance < 0:
-            return f"the end of {buffer.name} cuts it"
-        return f"{distance} bytes behind the end of {buffer.name} ({buffer.bytes} bytes)"
+            return f"across the end of {buffer.name} ({buffer.bytes} bytes)"
+        return f"{distance} bytes past the end of {buffer.name} ({buffer.bytes} bytes)"
