@@ -181,7 +181,8 @@ def _loads(locality: Locality) -> list[tuple[Node, ...]]:
     rows: list[tuple[Node, ...]] = []
     for load in locality.loads:
         lines, dominant = load.lines, load.dominant
-        kind = ("", "") if dominant is None else (LINE_TYPE_NAMES[dominant], percent(lines.to_dict()[dominant], lines.total))
+        share = percent(lines.to_dict()[dominant], lines.total) if dominant else ""
+        kind = ("", "") if dominant is None else (LINE_TYPE_NAMES[dominant], share)
         hits = percent(load.hits, load.accesses)
         rows.append((str(load.pc), count(load.accesses), hits, count(lines.total), *kind))
     return rows
