@@ -24,8 +24,8 @@ from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import StoreRule
 from rdmodel.trace.mapped_pages import WINDOW
-from tracegen.formats.accelsim import LIST_SUFFIX
-from tracegen.formats.compressed import PACKED
+from tracegen.formats.accelsim import KERNELS_LIST_SUFFIX
+from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
 
 SPARE = 24 << 20
 """Bytes for what is neither data nor known before: libraries' pages, and the last piece read of a trace."""
@@ -215,7 +215,7 @@ def _limited(limit: int) -> Iterator[None]:
 
 def _is_small(source: Path) -> bool:
     """Tell whether all that is read of a file is small: it neither names other files nor has to be unpacked."""
-    listed = source.suffix.lower() in (*PACKED, LIST_SUFFIX)
+    listed = source.suffix.lower() in (*COMPRESSED_EXTENSIONS, KERNELS_LIST_SUFFIX)
     return not listed and source.is_file() and source.stat().st_size <= SMALL_FILE
 
 

@@ -20,7 +20,7 @@ from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from tracegen import formats
 from tracegen.formats import Listed
-from tracegen.formats.compressed import PACKED
+from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
 from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.registry import REGISTRY, spec_of
 from tracegen.kernel_library.suites import SUITES, TILED
@@ -200,7 +200,7 @@ def refuse(source: str, what: str, arguments: argparse.Namespace, options: Seque
 
 def _suffixes() -> set[str]:
     extensions = {form.extension for form in formats.FORMATS.values() if form.extension}
-    return extensions | {*PROGRAMS, LAUNCH_FILE, AFFINE_FILE, *PACKED}
+    return extensions | {*PROGRAMS, LAUNCH_FILE, AFFINE_FILE, *COMPRESSED_EXTENSIONS}
 
 
 def _tell_skipped(trace: Trace) -> None:
