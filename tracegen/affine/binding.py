@@ -83,7 +83,7 @@ def bind_kernel(
     Raises `ConfigError` for an invalid parameter, `LaunchError` for an invalid launch, and `TraceError`, with the place
     in the kernel, for other mistakes.
     """
-    values = parameters(kernel, given)
+    values = parameter_values(kernel, given)
     try:
         _check_requires(kernel, values)
         launch = _launch(kernel, values, block)
@@ -94,7 +94,7 @@ def bind_kernel(
     return Binding(replace(launch, arrays=array_infos(arrays)), nest, values)
 
 
-def parameters(kernel: KernelForm, given: Mapping[str, Any]) -> dict[str, int]:
+def parameter_values(kernel: KernelForm, given: Mapping[str, Any]) -> dict[str, int]:
     """Return the values of all parameters; raise `ConfigError` for an unknown one and for an invalid value."""
     given = {name: int(value) if isinstance(value, np.integer) else value for name, value in given.items()}
     for name, value in given.items():
@@ -171,33 +171,33 @@ class _Binder:
         self._scope = {name: Affine(value) for name, value in values.items()} | _ids(launch)
 
     def nest(self, body: Sequence[Statement]) -> Nest:
-        nodes = self._body(body, "body", self._scope, reached=True)
+        nodes = self._bind_body(body, "body", self._scope, reached=True)
         return Nest(nodes, self._box, self._opaque, self._instructions)
 
-    def _body(self, body: Sequence[Statement], where: str, scope: Scope, *, reached: bool) -> list[NestNode]:
+    def _bind_body(self, body: Sequence[Statement], where: str, scope: Scope, *, reached: bool) -> list[NestNode]:
         nodes: list[NestNode] = []
         for i, statement in enumerate(body):
             at = f"{where}[{i}]"
             match statement:
                 case Guard():
-                    nodes += self._guard(statement, at, scope, reached)
+                    nodes += self._bind_guard(statement, at, scope, reached)
                 case Loop():
-                    nodes += self._loop(statement, at, scope, reached)
+                    nodes += self._bind_loop(statement, at, scope, reached)
                 case Access():
-                    nodes.append(self._access(statement, at, scope, reached))
+                    nodes.append(self._bind_access(statement, at, scope, reached))
                 case Barrier():
-                    nodes.append(NestBarrier(self._pc()))
+                    nodes.append(NestBarrier(self._next_pc()))
                 case Gap():
                     nodes.append(NestGap(statement.instructions))
                 case _:
                     nodes.append(NestWait())
         return nodes
 
-    def _pc(self) -> int:
+    def _next_pc(self) -> int:
         self._instructions += 1
         return self._instructions - 1
 
-    def _guard(self, guard: Guard, where: str, scope: Scope, reached: bool) -> list[NestNode]:
+    def _bind_guard(self, guard: Guard, where: str, scope: Scope, reached: bool) -> list[NestNode]:
         forms: list[Affine] = []
         for i, text in enumerate(guard.conditions):
             with within(f"{where}: if {i}"):
@@ -207,15 +207,15 @@ class _Binder:
         outer = len(self._conditions)
         self._conditions += undecided
         self._path.append(undecided)
-        body = self._body(guard.body, f"{where}.do", scope, reached=reached)
+        body = self._bind_body(guard.body, f"{where}.do", scope, reached=reached)
         self._path.pop()
         del self._conditions[outer:]
         if not undecided:
             return body
         return [NestGuard(undecided, body)] if reached else []
 
-    def _loop(self, loop: Loop, where: str, scope: Scope, reached: bool) -> list[NestNode]:
-        node, first, step = self._bounds(loop, f"{where}: for {loop.variable}", scope)
+    def _bind_loop(self, loop: Loop, where: str, scope: Scope, reached: bool) -> list[NestNode]:
+        node, first, step = self._loop_bounds(loop, f"{where}: for {loop.variable}", scope)
         outer = len(self._conditions)
         self._conditions += self._loop_conditions(node)
         self._path.append(node)
@@ -224,12 +224,12 @@ class _Binder:
         if reached:
             with within(node.where):
                 self._check_iterations()
-        node.body = self._body(loop.body, f"{where}.do", {**scope, loop.variable: variable}, reached=reached)
+        node.body = self._bind_body(loop.body, f"{where}.do", {**scope, loop.variable: variable}, reached=reached)
         self._path.pop()
         del self._conditions[outer:]
         return [node] if reached else []
 
-    def _bounds(self, loop: Loop, where: str, scope: Scope) -> tuple[NestLoop, Affine, int]:
+    def _loop_bounds(self, loop: Loop, where: str, scope: Scope) -> tuple[NestLoop, Affine, int]:
         """Return the node of a loop, the first value of its variable, and its step."""
         if loop.variable in scope:
             raise TraceError(f"{where}: the name is taken by a parameter or another loop around it")
@@ -241,7 +241,7 @@ class _Binder:
                 raise TraceError("0: a loop must advance")
         first, dimension = lower if isinstance(lower, Affine) else Affine(), -1
         if isinstance(lower, Extreme):
-            dimension = self._dimension(lower.least(self._box), lower.most(self._box))
+            dimension = self._add_dimension(lower.least(self._box), lower.most(self._box))
             first = Affine.of(0, {dimension: 1})
             seen = {d for leaf in leaves(lower) for d, _ in leaf.terms}
             self._opaque[dimension] = frozenset(seen).union(*(self._opaque.get(d, ()) for d in seen))
@@ -250,7 +250,7 @@ class _Binder:
         if step < 0:
             distance = distance.times(-1) if isinstance(distance, Affine) else distance.negated()
         most = max(0, -(-distance.most(self._box) // abs(step)))
-        counter = self._dimension(0, max(0, most - 1))
+        counter = self._add_dimension(0, max(0, most - 1))
         return NestLoop(counter, lower, dimension, distance, abs(step), most, where), first, step
 
     def _loop_conditions(self, loop: NestLoop) -> list[Affine]:
@@ -266,7 +266,7 @@ class _Binder:
         passed = Affine.of(1, {loop.dimension: loop.stride})
         return conditions + [end - passed for end in ends if isinstance(end, Affine)]
 
-    def _dimension(self, least: int, most: int) -> int:
+    def _add_dimension(self, least: int, most: int) -> int:
         self._box.append((least, most))
         return len(self._box) - 1
 
@@ -288,7 +288,7 @@ class _Binder:
 
     # ---- accesses
 
-    def _access(self, access: Access, where: str, scope: Scope, reached: bool) -> NestAccess:
+    def _bind_access(self, access: Access, where: str, scope: Scope, reached: bool) -> NestAccess:
         where = f"{where}: {access.op.name.lower()} of {access.array:.60}"
         if access.array not in self._arrays:
             raise TraceError(f"{where}: {unknown('array', access.array[:60], self._arrays)}")
@@ -302,15 +302,15 @@ class _Binder:
             with within(f"{where}: subscript {i}"):
                 subscripts.append(self._check_range(evaluate_affine(subscript, scope)))
         with within(where):
-            address = self._check_range(self._address(array, subscripts))
-        node = NestAccess(access.op, self._pc(), array, tuple(subscripts), address, where)
+            address = self._check_range(self._address_form(array, subscripts))
+        node = NestAccess(access.op, self._next_pc(), array, tuple(subscripts), address, where)
         if reached:
             node.inside = stays_inside(node, self._conditions, self._box, self._budget)
             if not node.inside and (wrong := find_violation(node, self._path, self._launch, self._box, self._budget)):
                 raise TraceError(wrong)
         return node
 
-    def _address(self, array: Array, subscripts: Sequence[Affine]) -> Affine:
+    def _address_form(self, array: Array, subscripts: Sequence[Affine]) -> Affine:
         index = sum((s.times(d) for s, d in zip(subscripts, array.distances, strict=True)), Affine())
         address = index.times(array.stride).plus(array.base)
         if array.space != Space.LOCAL:

@@ -87,53 +87,53 @@ class _BlockRun:
 
     def program(self) -> Program:
         """Return the segments of the block."""
-        self._body(self._nest.body, self._mask, self._recorder)
+        self._record_body(self._nest.body, self._mask, self._recorder)
         self._recorder.flush()
         return self._recorder.segments
 
-    def _body(
+    def _record_body(
         self,
         body: Sequence[NestNode],
         mask: Mask,
-        to: SegmentRecorder | LoopBody,
+        target: SegmentRecorder | LoopBody,
         loop: NestLoop | None = None,
         trips: int = 1,
     ) -> None:
-        """Record in `to` a body that the threads of `mask` execute, in `trips` iterations of `loop` at once."""
+        """Record in `target` a body that the threads of `mask` execute, in `trips` iterations of `loop` at once."""
         for node in body:
             match node:
                 case NestAccess():
-                    self._access(node, mask, to, loop, trips)
+                    self._record_access(node, mask, target, loop, trips)
                 case NestGuard():
-                    inner = self._fulfilling(node.conditions, mask)
+                    inner = self._restrict_mask(node.conditions, mask)
                     if inner.any:
-                        self._body(node.body, inner, to, loop, trips)
+                        self._record_body(node.body, inner, target, loop, trips)
                 case NestLoop():
-                    self._loop(node, mask)
+                    self._record_loop(node, mask)
                 case NestBarrier():
-                    to.record(AffineInstruction(node.pc, Op.BARRIER, mask))
+                    target.record(AffineInstruction(node.pc, Op.BARRIER, mask))
                 case NestGap():
-                    to.add_gap(node.instructions)
+                    target.add_gap(node.instructions)
                 case _:
-                    to.wait(mask.run)
+                    target.wait(mask.run)
 
-    def _fulfilling(self, conditions: Sequence[Affine], mask: Mask) -> Mask:
+    def _restrict_mask(self, conditions: Sequence[Affine], mask: Mask) -> Mask:
         lanes = mask.lanes
         for condition in conditions:
             lanes = lanes & np.asarray(condition.value(self._at) >= 0)
         return mask if lanes is mask.lanes or np.array_equal(lanes, mask.lanes) else Mask(lanes, NOTHING)
 
-    def _access(
-        self, access: NestAccess, mask: Mask, to: SegmentRecorder | LoopBody, loop: NestLoop | None, trips: int
+    def _record_access(
+        self, access: NestAccess, mask: Mask, target: SegmentRecorder | LoopBody, loop: NestLoop | None, trips: int
     ) -> None:
         if not access.inside:
-            self._check(access, mask, loop, trips)
+            self._check_bounds(access, mask, loop, trips)
         array = access.array
         step = 0 if loop is None else int(self._nest.moves[access.pc, loop.dimension])
         address = access.address.value(self._at)
-        to.record(AffineInstruction(access.pc, access.op, mask, array.space, array.size, address, step))
+        target.record(AffineInstruction(access.pc, access.op, mask, array.space, array.size, address, step))
 
-    def _check(self, access: NestAccess, mask: Mask, loop: NestLoop | None, trips: int) -> None:
+    def _check_bounds(self, access: NestAccess, mask: Mask, loop: NestLoop | None, trips: int) -> None:
         """Raise `TraceError` if an index is outside; the first and the last iteration bound those in between."""
         wrong = describe_violation(access, self._at, mask.lanes, self._launch)
         if not wrong and loop is not None and trips > 1:
@@ -145,30 +145,30 @@ class _BlockRun:
 
     # ---- loops
 
-    def _loop(self, loop: NestLoop, mask: Mask) -> None:
+    def _record_loop(self, loop: NestLoop, mask: Mask) -> None:
         if loop.first >= 0:
             self._at[loop.first] = loop.lower.value(self._at)
         trips = -(-loop.distance.value(self._at) // loop.stride)
         outer = self._recorder.exiting
         if loop.innermost:
-            self._innermost(loop, mask, trips)
+            self._record_innermost(loop, mask, trips)
         else:
-            self._nested(loop, mask, trips)
+            self._record_nested(loop, mask, trips)
         self._recorder.exiting = outer
 
-    def _innermost(self, loop: NestLoop, mask: Mask, trips: Any) -> None:
+    def _record_innermost(self, loop: NestLoop, mask: Mask, trips: Any) -> None:
         """Record the body once for each range of iterations in which the same threads execute the same accesses."""
         ends = _final_iterations(trips, mask)
         total = max(ends, default=0)
-        cuts = ends | self._crossings(loop, mask, total)
+        cuts = ends | self._guard_crossings(loop, mask, total)
         for first, end in _ranges_between(cuts, total):
-            active = mask if isinstance(trips, int) else _lanes_beyond(mask, trips, first)
+            active = mask if isinstance(trips, int) else _running_lanes(mask, trips, first)
             self._at[loop.dimension] = first
             body = LoopBody()
-            self._body(loop.body, active, body, loop, end - first)
+            self._record_body(loop.body, active, body, loop, end - first)
             self._recorder.repeat(body, end - first, last=end == total)
 
-    def _crossings(self, loop: NestLoop, mask: Mask, total: int) -> set[int]:
+    def _guard_crossings(self, loop: NestLoop, mask: Mask, total: int) -> set[int]:
         """Return the iterations at which a guard in an innermost loop begins or ceases to hold for some thread."""
         cuts: set[int] = set()
         for node in walk(loop.body):
@@ -183,22 +183,22 @@ class _BlockRun:
                         cuts |= set(np.unique(crossing[(crossing > 0) & (crossing < total)]).tolist())
         return cuts
 
-    def _nested(self, loop: NestLoop, mask: Mask, trips: Any) -> None:
+    def _record_nested(self, loop: NestLoop, mask: Mask, trips: Any) -> None:
         """Execute the iterations of a loop around others one by one, except for those that only shift addresses."""
         ends = _final_iterations(trips, mask)
         total = max(ends, default=0)
         for first, end in _ranges_between(ends, total):
-            active = mask if isinstance(trips, int) else _lanes_beyond(mask, trips, first)
+            active = mask if isinstance(trips, int) else _running_lanes(mask, trips, first)
             for begin, stop, uniform in cut_iterations(loop, first, end, self._at, self._nest.box):
                 if uniform:
-                    self._uniform_iterations(loop, active, begin, stop, total)
+                    self._record_uniform(loop, active, begin, stop, total)
                     continue
                 for t in range(begin, stop):
                     self._at[loop.dimension] = t
                     self._recorder.exiting = loop.loads and t == total - 1
-                    self._body(loop.body, active, self._recorder)
+                    self._record_body(loop.body, active, self._recorder)
 
-    def _uniform_iterations(self, loop: NestLoop, mask: Mask, first: int, end: int, total: int) -> None:
+    def _record_uniform(self, loop: NestLoop, mask: Mask, first: int, end: int, total: int) -> None:
         """Execute iterations that differ in addresses only: those that begin in a known state are shifted copies."""
         recorder, offsets = self._recorder, self._nest.moves[:, loop.dimension]
         seen: dict[tuple[object, ...], tuple[int, list[Segment], State]] = {}
@@ -209,7 +209,7 @@ class _BlockRun:
             key = _state_key(recorder)
             if key not in seen:
                 self._at[loop.dimension], before = t, len(recorder.segments)
-                self._body(loop.body, mask, recorder)
+                self._record_body(loop.body, mask, recorder)
                 recorder.flush()
                 seen[key] = t, recorder.segments[before:], recorder.state
                 t += 1
@@ -245,6 +245,6 @@ def _ranges_between(cuts: set[int], total: int) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _lanes_beyond(mask: Mask, trips: NDArray[np.int64], first: int) -> Mask:
+def _running_lanes(mask: Mask, trips: NDArray[np.int64], first: int) -> Mask:
     lanes = mask.lanes & (trips > first)
     return mask if np.array_equal(lanes, mask.lanes) else Mask(lanes, NOTHING)

@@ -129,11 +129,11 @@ class Nest:
             if isinstance(node, NestLoop):
                 node.innermost = not any(isinstance(inner, NestLoop) for inner in walk(node.body))
                 node.loads = _loads(node.body)
-                node.sign_tests = sign_tests(node.body, opaque, node.dimension)
+                node.sign_tests = find_sign_tests(node.body, opaque, node.dimension)
         self.control = Control(self, opaque)
 
 
-def sign_tests(
+def find_sign_tests(
     body: Sequence[NestNode], opaque: Mapping[int, frozenset[int]], dimension: int
 ) -> tuple[SignTest, ...] | None:
     """Return the tests by which a body depends on a dimension; None if it also depends on it in another way."""

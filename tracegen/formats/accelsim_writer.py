@@ -31,7 +31,11 @@ MAX_WRITTEN_GAP = 1_000_000
 """Instructions that are written before one memory instruction at most: each of them is a line."""
 
 _PIECE_ADDRESSES = 1 << 17
-_BUFFER_BYTES = 1 << 20
+"""Addresses in a piece of a block that is written at a time."""
+
+_OUTPUT_BYTES = 1 << 20
+"""Bytes of text that are written at a time."""
+
 _COUNT_DIGITS = 19
 _MAX_KERNEL_NAME_CHARACTERS = 4096
 _ACCESS_BYTES = (1, 2, 4, 8, 16)
@@ -75,7 +79,7 @@ class _Output:
 
     def put(self, text: bytes | memoryview) -> None:
         self._text += text
-        if len(self._text) >= _BUFFER_BYTES:
+        if len(self._text) >= _OUTPUT_BYTES:
             self.flush()
 
     @property
@@ -150,7 +154,7 @@ class _WarpWriter:
     """Writes the warps of each block in ascending order; a warp may come in several parts."""
 
     def __init__(self, output: _Output, launch: Launch) -> None:
-        self.renderer = Renderer(_BUFFER_BYTES)
+        self.renderer = Renderer(_OUTPUT_BYTES)
         self._output = output
         self._warps, self._threads = launch.block_warps, launch.block_threads
         self._warp = -1

@@ -20,7 +20,7 @@ from rdmodel.errors import TraceError
 CHUNK_BYTES = 1 << 20
 """Bytes of text that readers of lines work on at a time."""
 
-_BUFFER_BYTES = 1 << 20
+_STREAM_BUFFER_BYTES = 1 << 20
 
 COMPRESSED_EXTENSIONS = (".gz", ".xz", ".zst")
 """Extensions of compressed files. Only names are made from them: the content is recognised by its first bytes."""
@@ -36,7 +36,7 @@ def open_stream(path: str | os.PathLike[str]) -> BinaryIO:
     This function and every read raise `TraceError` with the file's name if it cannot be read, is damaged or ends
     early, or if it is compressed with zstd and the package for that is missing.
     """
-    return io.BufferedReader(_CheckedStream(os.fspath(path)), _BUFFER_BYTES)
+    return io.BufferedReader(_CheckedStream(os.fspath(path)), _STREAM_BUFFER_BYTES)
 
 
 def first_bytes(path: str | os.PathLike[str], count: int) -> bytes:
@@ -151,7 +151,7 @@ class _CheckedStream(io.RawIOBase):
         try:
             if self._source is self._file:
                 return self._file.readinto(buffer)  # type: ignore[no-any-return]
-            data = self._source.read(min(len(buffer), _BUFFER_BYTES))
+            data = self._source.read(min(len(buffer), _STREAM_BUFFER_BYTES))
         except self._failures as error:
             why = "is damaged or ends early" if self.compressed else "cannot be read"
             raise TraceError(f"{self._name}: {why}: {getattr(error, 'strerror', None) or error}") from None

@@ -47,21 +47,24 @@ MAX_GRID_BLOCKS = 1 << 56
 
 _MEMTRACE_PREFIX = b"MEMTRACE: "
 _MAX_MEMTRACE_LINE_BYTES = 1 << 16
+
 _MIN_MEMTRACE_RECORD_BYTES = 128
-_DECIMAL = rb"(\d{1,18})"
-_THREE_DECIMALS = rb",".join([_DECIMAL] * 3)
+"""Lower bound of the length of a record, which bounds the records in a chunk of text."""
+
+_NUMBER_GROUP = rb"(\d{1,18})"
+_SHAPE_GROUPS = rb",".join([_NUMBER_GROUP] * 3)
 _LAUNCH_LINE = re.compile(
     _MEMTRACE_PREFIX
     + rb"CTX 0[xX][0-9a-fA-F]+ - LAUNCH - Kernel (?:pc )?0x[0-9a-fA-F]+ - Kernel name (.*) - grid launch id "
-    + _DECIMAL
+    + _NUMBER_GROUP
     + rb" - grid size "
-    + _THREE_DECIMALS
+    + _SHAPE_GROUPS
     + rb" - block size "
-    + _THREE_DECIMALS
+    + _SHAPE_GROUPS
     + rb" - nregs "
-    + _DECIMAL
+    + _NUMBER_GROUP
     + rb" - shmem "
-    + _DECIMAL
+    + _NUMBER_GROUP
     + rb"(?: - cuda stream id -?\d+)?\s*"
 )
 _LAUNCH_START = re.compile(_MEMTRACE_PREFIX + rb"CTX 0[xX][0-9a-fA-F]+ - LAUNCH - [^\n]*")
@@ -78,7 +81,11 @@ _LAUNCH_BOUNDS = (
     ("nregs", 0, 255),
     ("shmem", 0, 1 << 30),
 )
+"""Smallest and largest values of the numbers in the announcement of a launch, in their order."""
+
 _LAUNCH_EVENT, _NEW_OPCODE_EVENT, _OTHER_LAUNCH_EVENT = 1, 2, 3
+"""Events of `tracegen.formats._nvbit.parse` that are no mistakes."""
+
 _MEMTRACE_PROBLEMS = {
     10: "expected 'CTX .. - grid_launch_id N - CTA x,y,z - warp W - OPCODE - addresses' or a LAUNCH",
     11: "the CTA lies outside of the grid",
@@ -87,6 +94,8 @@ _MEMTRACE_PROBLEMS = {
     14: f"addresses must be at most {LAST_ADDRESS:#x}",
     15: f"longer than {_MAX_MEMTRACE_LINE_BYTES} bytes",
 }
+"""Messages for the events of `tracegen.formats._nvbit.parse` that are mistakes."""
+
 _ADDRESS_PROBLEMS = (13, 14)
 _ADDRESS = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
 

@@ -61,6 +61,7 @@ _MEM_PROBLEMS = {
     12: f"more than {WARP} addresses",
     13: f"longer than {_MAX_MEM_LINE_BYTES} bytes",
 }
+"""Messages for the events of `tracegen.formats._ppt.parse` that are mistakes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ MAX_HEADER_BYTES = 1 << 16
 """Bytes in which the header must end, if only the header is read."""
 
 _BUFFERED_INSTRUCTIONS = 1 << 15
+"""Instructions that the compiled reader holds before they are passed on."""
 
 _MAX_WARP_KEY = (1 << 63) - 1
 """Largest number by which `Gathering` can identify a warp of the grid."""

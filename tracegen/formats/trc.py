@@ -39,10 +39,19 @@ TRC_MAGIC = b"blocksize:"
 
 _MAX_FIRST_LINE_BYTES = 256
 _MAX_TRC_LINE_BYTES = 256
+
 _MIN_TRC_LINE_BYTES = 8
+"""Length of the shortest line, which bounds the accesses in a chunk of text."""
+
 _MAX_WRITTEN_LINE_BYTES = 46
+"""Length of the longest line that `tracegen.formats._trc.render` writes."""
+
 _RENDERED_ADDRESSES = 1 << 17
+"""Addresses that are written at a time."""
+
 _GROUPED_INSTRUCTIONS = 1 << 17
+"""Instructions, and addresses, that are formed at a time."""
+
 _FIRST_LINE = re.compile(rb"blocksize:[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t\r]*\n?")
 _TRC_PROBLEMS = {
     1: "expected four decimal numbers 'thread direction address bytes'",
@@ -52,6 +61,7 @@ _TRC_PROBLEMS = {
     5: "bytes must be 1 to 16",
     6: f"longer than {_MAX_TRC_LINE_BYTES} bytes",
 }
+"""Messages for the problems that `tracegen.formats._trc.parse` returns."""
 
 
 def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int = SORT_MEMORY_BYTES) -> RecordedTrace:

@@ -190,7 +190,7 @@ def test_the_size_of_pieces_and_of_the_buffer_does_not_show_in_the_file(tmp_path
     said = write_accelsim(trace, tmp_path / "whole.traceg", overwrite=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelsim_writer, "_PIECE_ADDRESSES", limit)
-        patch.setattr(accelsim_writer, "_BUFFER_BYTES", text)
+        patch.setattr(accelsim_writer, "_OUTPUT_BYTES", text)
         assert write_accelsim(trace, tmp_path / "cut.traceg", overwrite=True) == said
     assert (tmp_path / "cut.traceg").read_bytes() == (tmp_path / "whole.traceg").read_bytes()
 
