@@ -236,7 +236,7 @@ def main() -> None:
     if options.json:
         print(json.dumps({"lines": options.lines, "wanted": WANTED, "formats": rows}, indent=2))
         return
-    memory = gathering.MEMORY >> 20
+    memory = gathering.SORT_MEMORY_BYTES >> 20
     print(f"{options.lines:,} lines, medians of {options.repeat}; instructions sorted in {memory} MB")
     wanted = ", ".join(f"{name} at least {speed:.0f}" for name, speed in WANTED.items())
     print(f"wanted, by processor time: {wanted}")

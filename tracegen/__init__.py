@@ -1,4 +1,4 @@
-"""tracegen: everything that produces a Trace.
+"""Generate traces: kernels in Python, loop nests, named kernels, access patterns, CUDA, and files of other tools.
 
 >>> import tracegen
 >>> tracegen.kernel("atax.1", NX=512, NY=512).launch.grid

@@ -1,4 +1,4 @@
-"""The arrays of a kernel: declared by shape or by data, laid out in memory, bounds checked."""
+"""Declare the arrays of a kernel by shape or data, lay them out in memory, and check the bounds of accesses."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rdmodel.policies import ADDRESS_BITS
 from rdmodel.trace import ArrayInfo, Space
 
 ALIGNMENT = 256
-"""Bytes that every array is aligned to, as cudaMalloc aligns."""
+"""Alignment of arrays in bytes, that of cudaMalloc."""
 
 BASE = 1 << 28
-"""Address of the first array unless `base` is given: any large round number; real ones are not known."""
+"""Default address of the first array: an arbitrary large round number, since real addresses are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Declares an array without data: `shape` (a length or a tuple), element type, and memory space.
+    """Declaration of an array without data: `shape` (a length or a tuple), element type, and memory space.
 
-    In ``Space.LOCAL`` every thread of the launch has an array of that shape of its own; element i of all
-    threads lies together, as the hardware interleaves it.
+    In ``Space.LOCAL`` every thread of the launch has its own array of that shape. As in hardware, the arrays are
+    interleaved: element i of all threads is contiguous.
     """
 
     shape: int | tuple[int, ...]
@@ -37,11 +37,11 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Array:
-    """An array in memory: where it lies, and what it holds (`data`, flat) if that is known.
+    """An array in memory, with its content (`data`, flat) if that is known.
 
-    `size` is the bytes per element, `base` the first byte address, `stride` the distance in bytes between
-    neighbouring elements: larger than `size` for local arrays. An index is checked against `extents` and
-    turned into a flat one by `distances` (row-major), one per dimension.
+    `base` is the address of the first byte, `size` the number of bytes per element, and `stride` the distance in bytes
+    between neighbouring elements, which is larger than `size` for local arrays. `elements` is the number of elements,
+    and `distances` has the distance in elements between neighbours along each dimension (row-major).
     """
 
     name: str
@@ -55,16 +55,17 @@ class Array:
     distances: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Derive what every access needs."""
+        """Compute `elements` and `distances`."""
         object.__setattr__(self, "elements", prod(self.shape))
         object.__setattr__(self, "distances", tuple(prod(self.shape[d + 1 :]) for d in range(len(self.shape))))
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which elements an instruction accesses: an index per dimension of `extents`, affine in the iteration.
+    """The elements that an instruction accesses: one index per dimension of `extents`, affine in the iteration.
 
-    `bases` are numbers or arrays of one per thread, `steps` the advance per iteration.
+    `bases` are the indices in iteration 0, numbers or arrays with one value per thread; `steps` are their increments
+    per iteration.
     """
 
     array: Array
@@ -73,7 +74,7 @@ class Place:
     steps: tuple[int, ...]
 
     def flat(self) -> tuple[Any, int]:
-        """Return the flat index and its step."""
+        """Return the flat index in iteration 0, and its increment per iteration."""
         if len(self.bases) == 1:
             return self.bases[0], self.steps[0]
         distances = self.array.distances
@@ -81,7 +82,7 @@ class Place:
         return base, sum(step * distance for step, distance in zip(self.steps, distances, strict=True))
 
     def outside(self, lanes: NDArray[np.bool_], t: int = 0) -> tuple[int, str] | None:
-        """Return the first of `lanes` whose index is outside in iteration `t`, and a message, if any."""
+        """Return the first of `lanes` whose index is out of bounds in iteration `t`, with a message, or None."""
         bases = [base + t * step for base, step in zip(self.bases, self.steps, strict=True)] if t else self.bases
         for dimension, (base, extent) in enumerate(zip(bases, self.extents, strict=True)):
             if not isinstance(base, np.ndarray):
@@ -92,43 +93,44 @@ class Place:
             if wrong is not None and wrong.any():
                 lane = int(np.argmax(wrong))
                 index = ", ".join(str(int(np.broadcast_to(b, lanes.shape)[lane])) for b in bases)
-                which = f"dimension {dimension}" if len(self.extents) > 1 else "it"
-                return lane, f"{self.array.name}[{index}]: {which} has indices 0 to {extent - 1}"
+                subject = f"dimension {dimension}" if len(self.extents) > 1 else "it"
+                return lane, f"{self.array.name}[{index}]: {subject} has indices 0 to {extent - 1}"
         return None
 
 
 def allocate(declared: Mapping[str, Any], *, base: int, threads: int) -> dict[str, Array]:
-    """Lay out arrays in the order of `declared`, 256-byte aligned, one after the other, from `base` on.
+    """Lay out arrays in the order of `declared`, one after the other from `base` on, aligned to 256 bytes.
 
-    Each is declared by its shape (a length or a tuple; float32), a NumPy array (shape, type and data) or a
-    `Buffer`. `threads` is the number of threads of the launch. Raises `ConfigError` for a shape, type or base
-    that cannot be.
+    An array is declared by its shape (a length or a tuple; float32), by a NumPy array (shape, type and data) or by a
+    `Buffer`. `threads` is the number of threads of the launch. Raises `ConfigError` for an invalid shape, type or
+    base.
     """
     if not isinstance(base, int) or base < 0 or base % ALIGNMENT:
         raise ConfigError(f"base={base!r}: must be a multiple of {ALIGNMENT} of at least 0")
     arrays = {}
-    for name, what in declared.items():
-        array = arrays[name] = _array(name, what, base, threads)
-        base += -(-extent(array) // ALIGNMENT) * ALIGNMENT
+    for name, declaration in declared.items():
+        array = arrays[name] = _array(name, declaration, base, threads)
+        base += -(-allocated_bytes(array) // ALIGNMENT) * ALIGNMENT
         if base >= 1 << ADDRESS_BITS:
             raise ConfigError(f"array {name}: {array.shape} elements end beyond address 2^{ADDRESS_BITS}")
     return arrays
 
 
-def extent(array: Array) -> int:
-    """Return the bytes that an array takes, over all threads if it is local."""
+def allocated_bytes(array: Array) -> int:
+    """Return the bytes that an array takes, for all threads if it is local."""
     return array.elements * array.stride
 
 
-def info(arrays: Mapping[str, Array]) -> tuple[ArrayInfo, ...]:
-    """Return where the arrays lie, as a `Launch` names them."""
-    return tuple(ArrayInfo(a.name, a.base, extent(a)) for a in arrays.values())
+def array_infos(arrays: Mapping[str, Array]) -> tuple[ArrayInfo, ...]:
+    """Return the places of the arrays, in the form of ``Launch.arrays``."""
+    return tuple(ArrayInfo(a.name, a.base, allocated_bytes(a)) for a in arrays.values())
 
 
-def _array(name: str, what: Any, base: int, threads: int) -> Array:
-    if isinstance(what, np.ndarray):
-        return Array(name, what.shape, _size(name, what.dtype), base, what.itemsize, data=np.ravel(what))
-    buffer = what if isinstance(what, Buffer) else Buffer(what)
+def _array(name: str, declaration: Any, base: int, threads: int) -> Array:
+    if isinstance(declaration, np.ndarray):
+        size = _element_bytes(name, declaration.dtype)
+        return Array(name, declaration.shape, size, base, declaration.itemsize, data=np.ravel(declaration))
+    buffer = declaration if isinstance(declaration, Buffer) else Buffer(declaration)
     shape = buffer.shape if isinstance(buffer.shape, tuple) else (buffer.shape,)
     try:
         shape = tuple(operator.index(n) for n in shape)
@@ -136,13 +138,13 @@ def _array(name: str, what: Any, base: int, threads: int) -> Array:
         raise ConfigError(f"array {name}: shape {buffer.shape!r} must be a whole number or a tuple of them") from None
     if not shape or min(shape) < 1:
         raise ConfigError(f"array {name}: shape {shape} needs dimensions of at least 1")
-    size = _size(name, buffer.dtype)
+    size = _element_bytes(name, buffer.dtype)
     stride = size * threads if buffer.space == Space.LOCAL else size
     return Array(name, shape, size, base, stride, buffer.space)
 
 
-def _size(name: str, dtype: DTypeLike) -> int:
+def _element_bytes(name: str, dtype: DTypeLike) -> int:
     size = np.dtype(dtype).itemsize
     if not 1 <= size <= 16:
-        raise ConfigError(f"array {name}: elements of {size} bytes, a thread accesses 1 to 16")
+        raise ConfigError(f"array {name}: elements of {size} bytes, but a thread accesses 1 to 16")
     return size

@@ -1,4 +1,4 @@
-"""Traces whose blocks are made when they are asked for."""
+"""Define the base of traces that generate their blocks on demand."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rdmodel.trace.expansion import concatenate, expand
 
 
 class GeneratedTrace(Trace):
-    """A trace that takes no memory: `block` makes a block's `Program` each time that it is called.
+    """A trace that takes no memory: each call of `block` generates the `Program` of a block.
 
-    `launch`, `blocks` as in `Trace`; `params` are the kernel's sizes. `columns` writes everything out, once, on first
-    use: a trace of 10^8 instructions is better read block by block.
+    `launch` and `blocks` are as in `Trace`; `params` are the kernel's sizes. `columns` generates all instructions on
+    first use and keeps them: a trace of 10^8 instructions is better read block by block.
     """
 
     params: dict[str, Any]
@@ -27,11 +27,11 @@ class GeneratedTrace(Trace):
         )
 
     def block(self, block: int) -> Program:
-        """Make one block's `Program`; raises `TraceError` if the trace does not hold it."""
+        """Generate the `Program` of one block; raise `TraceError` if the trace does not hold it."""
         raise NotImplementedError
 
     def cut(self, blocks: Sequence[int]) -> Self:
-        """Return the same trace with only some blocks of the grid; raises `TraceError` as `Trace` does."""
+        """Return the same trace with only some blocks of the grid; raise `TraceError` as `Trace` does."""
         other = copy(self)
         for cached in ("columns", "_held", "_length"):
             other.__dict__.pop(cached, None)
@@ -49,11 +49,11 @@ class GeneratedTrace(Trace):
         return sum(segment.instructions for block in self.blocks for segment in self.block(block))
 
     def __len__(self) -> int:
-        """Return the number of warp instructions; makes every block, once."""
+        """Return the number of warp instructions; the first call generates every block."""
         return self._length
 
     @cached_property
     def columns(self) -> Columns:  # type: ignore[override]
-        """Every instruction of every block, written out; makes every block, once."""
+        """All instructions of all blocks; the first use generates every block."""
         assert self.blocks is not None
         return concatenate([expand(self.block(block), self.launch.block_warps) for block in self.blocks])

@@ -1,4 +1,4 @@
-"""Access patterns with known behaviour, for tests and teaching; one seed, one trace."""
+"""Generate access patterns with known behaviour, for tests and teaching; equal seeds give equal traces."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from numpy.typing import NDArray
 from rdmodel.errors import ConfigError
 from tracegen.simt.kernel_trace import Array, Block, KernelTrace, trace
 
-BLOCK = 256
+BLOCK_THREADS = 256
+"""Threads of a block unless `block` is given."""
 
 
-def stream(length: int, *, passes: int = 1, block: int = BLOCK) -> KernelTrace:
-    """Thread i loads element i of a float32 array of `length`, `passes` times: fully coalesced."""
+def stream(length: int, *, passes: int = 1, block: int = BLOCK_THREADS) -> KernelTrace:
+    """Load element i of a float32 array of `length` in thread i, `passes` times: fully coalesced."""
     _at_least_one(length=length, passes=passes)
     return stride(length, 1, passes=passes, block=block, name="stream")
 
 
-def stride(threads: int, step: int, *, passes: int = 1, block: int = BLOCK, name: str = "stride") -> KernelTrace:
-    """Thread i loads element i × `step` of a float32 array, `passes` times."""
+def stride(
+    threads: int, step: int, *, passes: int = 1, block: int = BLOCK_THREADS, name: str = "stride"
+) -> KernelTrace:
+    """Load element i × `step` of a float32 array in thread i, `passes` times."""
     _at_least_one(threads=threads, step=step, passes=passes, block=block)
 
     def kernel(k: Block, data: Array, threads: int, step: int, passes: int) -> None:
@@ -33,19 +36,19 @@ def stride(threads: int, step: int, *, passes: int = 1, block: int = BLOCK, name
     return trace(kernel, name=name, grid=grid, block=block, arrays=arrays, threads=threads, step=step, passes=passes)
 
 
-def random(threads: int, loads: int, elements: int, *, seed: int = 0, block: int = BLOCK) -> KernelTrace:
-    """Every thread loads `loads` elements, drawn uniformly from `elements`; O(threads × loads) memory."""
+def random(threads: int, loads: int, elements: int, *, seed: int = 0, block: int = BLOCK_THREADS) -> KernelTrace:
+    """Load `loads` elements in every thread, drawn uniformly from `elements`; takes O(threads × loads) memory."""
     _at_least_one(threads=threads, loads=loads, elements=elements, block=block)
     drawn = np.random.default_rng(seed).integers(elements, size=(loads, threads))
     return _gather("random", drawn, elements, block)
 
 
 def zipf(
-    threads: int, loads: int, elements: int, *, exponent: float = 1.0, seed: int = 0, block: int = BLOCK
+    threads: int, loads: int, elements: int, *, exponent: float = 1.0, seed: int = 0, block: int = BLOCK_THREADS
 ) -> KernelTrace:
-    """Like `random`, but the r-th most popular element has a probability proportional to r^-`exponent`.
+    """Load as `random` does, but draw the r-th most popular element with a probability proportional to r^-`exponent`.
 
-    Which elements are popular is shuffled, so that they share no lines.
+    The popular elements are at random places of the array, so that they do not share lines.
     """
     _at_least_one(threads=threads, loads=loads, elements=elements, block=block)
     if not 0 <= exponent < float("inf"):
@@ -57,7 +60,7 @@ def zipf(
 
 
 def stencil(height: int, width: int, *, radius: int = 1, block: tuple[int, int] = (32, 8)) -> KernelTrace:
-    """A star on a grid: each interior thread loads its 4 × `radius` + 1 points and stores one."""
+    """Compute a star stencil: each interior thread loads 4 × `radius` + 1 points and stores one."""
     _at_least_one(height=height, width=width, radius=radius, block_x=block[0], block_y=block[1])
 
     def kernel(k: Block, source: Array, result: Array, height: int, width: int, radius: int) -> None:
@@ -83,8 +86,8 @@ def stencil(height: int, width: int, *, radius: int = 1, block: tuple[int, int] 
     )
 
 
-def pointer_chase(threads: int, loads: int, nodes: int, *, seed: int = 0, block: int = BLOCK) -> KernelTrace:
-    """Every thread follows one random cycle through all `nodes`: each load waits for the one before.
+def pointer_chase(threads: int, loads: int, nodes: int, *, seed: int = 0, block: int = BLOCK_THREADS) -> KernelTrace:
+    """Follow one random cycle through all `nodes` in every thread: each load waits for the previous one.
 
     Thread i starts at node i modulo `nodes`. Nodes are int32.
     """
@@ -112,10 +115,9 @@ def pointer_chase(threads: int, loads: int, nodes: int, *, seed: int = 0, block:
 
 
 def two_passes(loads: int, step: int) -> KernelTrace:
-    """One warp loads `loads` lines, `step` bytes apart, twice (Nugteren et al., HPCA 2014, 5.1).
+    """Load `loads` lines, `step` bytes apart, twice in one warp (Nugteren et al., HPCA 2014, section 5.1).
 
-    The second pass hits if and only if the lines fit in the sets that their addresses map to: the paper's
-    figure 7.
+    The second pass hits if and only if the lines fit in the sets that their addresses map to (figure 7 of the paper).
     """
     _at_least_one(loads=loads, step=step)
     if step % 128:
@@ -132,7 +134,7 @@ def two_passes(loads: int, step: int) -> KernelTrace:
 
 
 def _gather(name: str, drawn: NDArray[np.int64], elements: int, block: int) -> KernelTrace:
-    """Thread i makes the loads ``drawn[:, i]``; the indices themselves come from nowhere."""
+    """Load the elements ``drawn[:, i]`` in thread i; the loads of the indices themselves are not part of the trace."""
     threads = drawn.shape[1]
 
     def kernel(k: Block, data: Array) -> None:

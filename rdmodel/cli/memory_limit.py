@@ -26,8 +26,8 @@ from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import StoreRule
 from rdmodel.trace.mapped_pages import WINDOW_BYTES
-from tracegen.formats.accelsim import LIST_SUFFIX
-from tracegen.formats.compressed import PACKED
+from tracegen.formats.accelsim import KERNELS_LIST_SUFFIX
+from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
 
 SPARE_BYTES = 24 << 20
 """Memory for everything that no bound covers: pages of libraries, and the piece of a trace that is being read."""
@@ -245,7 +245,7 @@ def _limited(limit: int) -> Iterator[None]:
 
 def _is_small(source: Path) -> bool:
     """Tell whether reading a file takes little memory: it is short, not packed and not a list of other files."""
-    packed_or_list = source.suffix.lower() in (*PACKED, LIST_SUFFIX)
+    packed_or_list = source.suffix.lower() in (*COMPRESSED_EXTENSIONS, KERNELS_LIST_SUFFIX)
     return not packed_or_list and source.is_file() and source.stat().st_size <= SMALL_FILE_BYTES
 
 

@@ -17,7 +17,7 @@ from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from tracegen import formats
 from tracegen.formats import Listed
-from tracegen.formats.compressed import PACKED
+from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
 from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.registry import REGISTRY, spec_of
 from tracegen.kernel_library.suites import SUITES, TILED
@@ -219,7 +219,7 @@ def _format(source: str, options: SourceOptions) -> formats.Format:
 def _suffixes() -> set[str]:
     """Return the suffixes that mark a name as that of a file."""
     extensions = {form.extension for form in formats.FORMATS.values() if form.extension}
-    return extensions | {*PROGRAM_SUFFIXES, LAUNCH_SUFFIX, AFFINE_SUFFIX, *PACKED}
+    return extensions | {*PROGRAM_SUFFIXES, LAUNCH_SUFFIX, AFFINE_SUFFIX, *COMPRESSED_EXTENSIONS}
 
 
 def _report_skipped(trace: Trace) -> None:

@@ -159,7 +159,7 @@ def test_the_table_of_columns_is_the_native_format():
 
 def test_the_table_of_columns_is_the_parquet_form():
     table = {quoted(name)[0]: kind.removeprefix("list of ") for name, kind, _ in checked_table("traces.md", "parquet")}
-    assert table == parquet.TYPES
+    assert table == parquet.COLUMN_TYPES
 
 
 def test_the_table_of_keys_has_every_key_that_can_be_set():

@@ -15,7 +15,7 @@ import pytest
 from rdmodel.errors import MAX_MESSAGE_LENGTH, RdmodelError, TraceError
 from tests.support.paths import DATA
 from tracegen.cuda import array_arguments
-from tracegen.formats import accelsim, nvbit, ppt, trc
+from tracegen.formats import compressed
 from validation.fuzzing import __main__ as command
 from validation.fuzzing import report
 from validation.fuzzing.build import FOLDER, build, compiler
@@ -32,10 +32,7 @@ FOUND = DATA / "fuzzing"
 def as_before(monkeypatch):
     """Have the buffers that targets choose back in place afterwards."""
     for module, name in [
-        (nvbit, "_CHUNK"),
-        (accelsim, "_CHUNK"),
-        (ppt, "_CHUNK"),
-        (trc, "_CHUNK"),
+        (compressed, "CHUNK_BYTES"),
         (array_arguments, "MAX_ARRAY_BYTES"),
     ]:
         monkeypatch.setattr(module, name, getattr(module, name))

@@ -1,7 +1,8 @@
-"""Kernels in the form in which compilers know them: loop nests with affine bounds, guards and subscripts.
+"""Generate traces of loop nests with affine bounds, guards and subscripts, as compilers represent kernels.
 
-Floors within: `forms` - `expression` - `kernel` - `form` | `nest` - `bounds`, `stretches`, `recording`, `moving` -
-`binding`, `generation` - `trace`.
+Each file imports only files before it: `affine_form`, `expression`, `statements`, `nest`, then `bounds`,
+`uniform_ranges`, `shortening`, `recording` and `shifting`, then `binding` and `generation`, and finally `trace`,
+`kernel`, `json_form` and `build_trace`.
 """
 
 from tracegen.affine.build_trace import affine_kernel

@@ -1,4 +1,4 @@
-"""Affine forms in whole numbers: a constant plus coefficients of dimensions; and the smaller or larger of several."""
+"""Compute with affine forms over integers (a constant plus multiples of dimensions), their minima and maxima."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Any, Literal
 import numpy as np
 
 Box = Sequence[tuple[int, int]]
-"""The least and the largest value of every dimension."""
+"""The smallest and the largest value of every dimension."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """`constant` + the sum of coefficient * dimension over `terms`: pairs (dimension, coefficient), sorted, none 0."""
+    """`constant` plus coefficient * dimension, summed over `terms`.
+
+    The terms are pairs (dimension, coefficient), sorted by dimension, without coefficients of 0.
+    """
 
     constant: int = 0
     terms: tuple[tuple[int, int], ...] = ()
@@ -49,11 +52,11 @@ class Affine:
         return Affine(self.constant * factor, tuple((d, c * factor) for d, c in self.terms))
 
     def coefficient(self, dimension: int) -> int:
-        """Return the coefficient of a dimension, 0 if it has none."""
+        """Return the coefficient of a dimension, 0 if the form has no such term."""
         return next((c for d, c in self.terms if d == dimension), 0)
 
     def least(self, box: Box) -> int:
-        """Return the least value over a box."""
+        """Return the smallest value over a box."""
         return self.constant + sum(c * box[d][c < 0] for d, c in self.terms)
 
     def most(self, box: Box) -> int:
@@ -61,7 +64,7 @@ class Affine:
         return self.constant + sum(c * box[d][c > 0] for d, c in self.terms)
 
     def value(self, at: Sequence[Any]) -> Any:
-        """Return the value where dimension d is ``at[d]``, a number or an array of one per thread."""
+        """Return the value at a point: ``at[d]`` is dimension d, a number or an array with one value per thread."""
         total: Any = self.constant
         for dimension, coefficient in self.terms:
             total = total + at[dimension] * coefficient
@@ -76,39 +79,39 @@ class Extreme:
     operands: tuple[Bound, ...]
 
     def map(self, change: Callable[[Affine], Affine]) -> Extreme:
-        """Return the same with every affine form in it changed by a function that rises."""
+        """Apply a monotonically increasing function to every affine form in the operands."""
         return Extreme(self.kind, tuple(map_affine(operand, change) for operand in self.operands))
 
     def negated(self) -> Extreme:
-        """Return what is its negative: min(a, b) becomes max(-a, -b)."""
+        """Return the negative: min(a, b) becomes max(-a, -b)."""
         operands = tuple(o.times(-1) if isinstance(o, Affine) else o.negated() for o in self.operands)
         return Extreme("max" if self.kind == "min" else "min", operands)
 
     def least(self, box: Box) -> int:
-        """Return a number that it is never below, over a box."""
-        return self._of(operand.least(box) for operand in self.operands)
+        """Return a lower bound of the value over a box."""
+        return self._extreme(operand.least(box) for operand in self.operands)
 
     def most(self, box: Box) -> int:
-        """Return a number that it is never above, over a box."""
-        return self._of(operand.most(box) for operand in self.operands)
+        """Return an upper bound of the value over a box."""
+        return self._extreme(operand.most(box) for operand in self.operands)
 
     def value(self, at: Sequence[Any]) -> Any:
         """Return the value; see `Affine.value`."""
         values = [operand.value(at) for operand in self.operands]
         if not any(isinstance(value, np.ndarray) for value in values):
-            return self._of(values)
+            return self._extreme(values)
         return reduce(np.minimum if self.kind == "min" else np.maximum, values)
 
-    def _of(self, values: Iterable[int]) -> int:
+    def _extreme(self, values: Iterable[int]) -> int:
         return min(values) if self.kind == "min" else max(values)
 
 
 Bound = Affine | Extreme
-"""What a loop may start from or end at."""
+"""The first value of a loop variable, or its end."""
 
 
 def map_affine(bound: Bound, change: Callable[[Affine], Affine]) -> Bound:
-    """Return a bound with every affine form in it changed by a function that rises."""
+    """Apply a monotonically increasing function to every affine form of a bound."""
     return change(bound) if isinstance(bound, Affine) else bound.map(change)
 
 

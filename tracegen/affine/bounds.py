@@ -1,8 +1,9 @@
-"""Whether subscripts stay inside their arrays: proofs over all threads and iterations, and threads that do not.
+"""Prove that subscripts stay inside their arrays for all threads and iterations, or find a thread that leaves one.
 
-A form is proven to be at least 0 by taking multiples of conditions that hold (guards, bounds of loops) away from it,
-each of which eliminates a dimension (Fourier and Motzkin), until its least value over the box of all dimensions is
-above -1; all in whole numbers. What is neither proven nor refuted is checked when a block is generated.
+To prove that a form is at least 0, multiples of conditions that hold (guards, bounds of loops) are subtracted from it.
+Each of them eliminates a dimension (Fourier and Motzkin), until the least value of the form over the box of all
+dimensions is above -1; all in whole numbers. Subscripts that are neither proven nor refuted are checked when a block
+is generated.
 """
 
 from __future__ import annotations
@@ -16,50 +17,50 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import Launch
 from tracegen.affine.affine_form import Affine, Box, leaves
-from tracegen.affine.nest import BLOCK, NestAccess, NestLoop
+from tracegen.affine.nest import BLOCK_DIMENSIONS, NestAccess, NestLoop
 from tracegen.arrays import Place
 from tracegen.simt.block import Geometry
 
-STEPS = 150
-TRIALS = 256
-"""Steps of one proof; blocks, and ends of loops in them, that are searched for a thread outside an array."""
+PROOF_STEPS = 150
+SEARCH_TRIALS = 256
+"""Limits for one access: steps of a proof, and combinations of a block and loop ends searched for a violation."""
 
-MOST_STEPS = 10_000
-MOST_TRIALS = 1000
-"""The same for a whole kernel: the answer comes soon, whatever the kernel is."""
+KERNEL_PROOF_STEPS = 10_000
+KERNEL_SEARCH_TRIALS = 1000
+"""Limits for a whole kernel: steps of all proofs, and searches; they bound the time for every kernel."""
 
 
-class Effort:
-    """What is left for the proofs and searches of a kernel."""
+class ProofBudget:
+    """The steps and searches that are left for a kernel."""
 
     def __init__(self) -> None:
-        self.steps = iter(range(MOST_STEPS))
-        self.trials = iter(range(MOST_TRIALS))
+        self.steps = iter(range(KERNEL_PROOF_STEPS))
+        self.trials = iter(range(KERNEL_SEARCH_TRIALS))
 
 
 Path = Sequence[NestLoop | tuple[Affine, ...]]
-"""The loops around an access, and the conditions of the guards around it, from outside to inside."""
+"""The loops around an access, and the conditions of the guards around it, outermost first."""
 
 
 # ---- proofs
 
 
-def stays_inside(access: NestAccess, conditions: Sequence[Affine], box: Box, effort: Effort) -> bool:
-    """Tell whether all subscripts are proven to be inside wherever `conditions` hold (are at least 0)."""
+def stays_inside(access: NestAccess, conditions: Sequence[Affine], box: Box, budget: ProofBudget) -> bool:
+    """Tell whether all subscripts are proven to be inside the array wherever all `conditions` are at least 0."""
     for subscript, extent in zip(access.subscripts, access.array.shape, strict=True):
         for form in (subscript, subscript.times(-1).plus(extent - 1)):
-            if not proven(form, conditions, box, effort):
+            if not is_nonnegative(form, conditions, box, budget):
                 return False
     return True
 
 
-def proven(form: Affine, conditions: Sequence[Affine], box: Box, effort: Effort) -> bool:
-    """Tell whether a form is proven to be at least 0 over the part of a box where `conditions` are."""
-    return _prove(form, 1, tuple(c for c in conditions if c.terms), box, islice(effort.steps, STEPS))
+def is_nonnegative(form: Affine, conditions: Sequence[Affine], box: Box, budget: ProofBudget) -> bool:
+    """Tell whether a form is proven to be at least 0 in the part of a box where all `conditions` are."""
+    return _prove(form, 1, tuple(c for c in conditions if c.terms), box, islice(budget.steps, PROOF_STEPS))
 
 
 def _prove(form: Affine, scale: int, conditions: tuple[Affine, ...], box: Box, steps: Iterator[int]) -> bool:
-    """Prove that ``form / scale`` is above -1."""
+    """Tell whether ``form / scale`` is proven to be above -1."""
     if form.least(box) > -scale:
         return True
     for dimension, coefficient in reversed(form.terms):
@@ -80,26 +81,26 @@ def _prove(form: Affine, scale: int, conditions: tuple[Affine, ...], box: Box, s
 # ---- refutations
 
 
-def outside(access: NestAccess, path: Path, launch: Launch, box: Box, effort: Effort) -> str | None:
-    """Return what is wrong with a subscript of some thread, or None if no such thread is found."""
-    if next(effort.trials, None) is None:
+def find_violation(access: NestAccess, path: Path, launch: Launch, box: Box, budget: ProofBudget) -> str | None:
+    """Return a message about a thread whose subscript leaves the array, or None if the search finds none."""
+    if next(budget.trials, None) is None:
         return None
     geometry = Geometry(launch)
-    blocks = product(*(_candidates(dimension, access, path, box) for dimension in BLOCK))
+    blocks = product(*(_candidates(dimension, access, path, box) for dimension in BLOCK_DIMENSIONS))
     loops = sum(isinstance(part, NestLoop) for part in path)
     trials = product(blocks, product((0, 1), repeat=min(loops, 6)))
-    for _, (block, ends) in zip(islice(effort.trials, TRIALS), trials, strict=False):
+    for _, (block, ends) in zip(islice(budget.trials, SEARCH_TRIALS), trials, strict=False):
         at: list[NDArray[np.int64] | int] = [*block, *geometry.thread, *[0] * (len(box) - 6)]
-        lanes = _reach(path, at, ends, geometry.mask.lanes)
-        if lanes.any() and (wrong := complaint(access, at, lanes, launch)):
+        lanes = _reached_lanes(path, at, ends, geometry.mask.lanes)
+        if lanes.any() and (wrong := describe_violation(access, at, lanes, launch)):
             return wrong
     return None
 
 
 def _candidates(dimension: int, access: NestAccess, path: Path, box: Box) -> list[int]:
-    """Return block ids at which a condition or a subscript may begin to fail: the ends, and where a form crosses 0."""
+    """Return block ids at which a condition or a subscript may begin to fail: the ends, and the zeros of forms."""
     last = box[dimension][1]
-    found = {0, last}
+    candidates = {0, last}
     forms = [form for part in path for form in (leaves(part.distance) if isinstance(part, NestLoop) else part)]
     for subscript, extent in zip(access.subscripts, access.array.shape, strict=True):
         forms += [subscript, subscript.times(-1).plus(extent - 1)]
@@ -108,14 +109,14 @@ def _candidates(dimension: int, access: NestAccess, path: Path, box: Box) -> lis
             rest = form - Affine.of(0, {dimension: coefficient})
             for value in (rest.least(box), rest.most(box)):
                 crossing = -value // coefficient
-                found |= {min(max(crossing + by, 0), last) for by in (0, 1)}
-    return sorted(found, reverse=True)
+                candidates |= {min(max(crossing + by, 0), last) for by in (0, 1)}
+    return sorted(candidates, reverse=True)
 
 
-def _reach(
+def _reached_lanes(
     path: Path, at: list[NDArray[np.int64] | int], ends: Sequence[int], lanes: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Put every loop into its first or last iteration, by thread; return the threads that get there."""
+    """Set every loop to its first (`ends` 0) or last (1) iteration, by thread; return the lanes that execute it."""
     which = iter(ends)
     for part in path:
         if isinstance(part, NestLoop):
@@ -130,18 +131,18 @@ def _reach(
     return lanes
 
 
-def complaint(
+def describe_violation(
     access: NestAccess, at: Sequence[NDArray[np.int64] | int], lanes: NDArray[np.bool_], launch: Launch
 ) -> str:
-    """Return which of `lanes` is outside the array and where, or nothing."""
+    """Return a message about the first of `lanes` whose subscript leaves the array, or an empty string."""
     indices = tuple(subscript.value(at) for subscript in access.subscripts)
     place = Place(access.array, access.array.shape, indices, (0,) * len(indices))
     wrong = place.outside(lanes)
     if wrong is None:
         return ""
-    lane, what = wrong
+    lane, message = wrong
     ids = (
         at[d] * size + np.broadcast_to(at[3 + d], lanes.shape)[lane]
-        for d, size in zip(BLOCK, launch.block, strict=True)
+        for d, size in zip(BLOCK_DIMENSIONS, launch.block, strict=True)
     )
-    return f"thread ({', '.join(str(int(i)) for i in ids)}): {access.where}: {what}"
+    return f"thread ({', '.join(str(int(i)) for i in ids)}): {access.where}: {message}"

@@ -1,4 +1,4 @@
-"""Build the trace of an affine kernel from a value, a name, a JSON file or the content of one."""
+"""Build the trace of an affine kernel from an object, a name, a JSON file or its content."""
 
 from __future__ import annotations
 
@@ -19,14 +19,36 @@ def affine_kernel(
     base: int | None = None,
     **params: int,
 ) -> AffineTrace:
-    """Return the trace of an affine kernel, for `params` instead of the values of its own.
+    """Return the trace of an affine kernel.
 
-    `kernel` is an `AffineKernel`, or what `load_affine` takes: the name of one that comes with rdmodel, a JSON file, or
-    its content. `block` overrides the shape of a block (x, y, z), `blocks` are the ids of the blocks that the trace
-    holds (None: all), `base` is the address of the first array (default 2^28; a multiple of 256). Raises
-    `TraceError` that says which part of the kernel is malformed, not affine or outside an array, `ConfigError` for
-    a parameter that cannot be, and `LaunchError` for a launch that cannot be.
+    Parameters
+    ----------
+    kernel : AffineKernel, str, path or mapping
+        The kernel, or a source that `load_affine` takes: the name of a bundled kernel, a JSON file, or its content.
+    block : sequence of int, optional
+        Shape of a block (x, y, z) instead of the kernel's own.
+    blocks : sequence of int, optional
+        Ids of the blocks that the trace holds; all blocks by default.
+    base : int, optional
+        Address of the first array, a multiple of 256; 2^28 by default.
+    **params : int
+        Values of parameters instead of their defaults.
 
+    Returns
+    -------
+    AffineTrace
+
+    Raises
+    ------
+    TraceError
+        If a part of the kernel is malformed, not affine or outside an array; the message names it.
+    ConfigError
+        For an invalid parameter.
+    LaunchError
+        For an invalid launch.
+
+    Examples
+    --------
     >>> affine_kernel("gemm", NI=64)
     AffineTrace('gemm', grid=(16, 8, 1), block=(32, 8, 1), NI=64, NJ=512, NK=512)
     """

@@ -1,4 +1,4 @@
-"""The affine kernels that come with rdmodel, as JSON: those of PolyBench/GPU, and tiled ones."""
+"""Find the affine kernels that come with rdmodel as JSON: those of PolyBench/GPU, and tiled ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ FOLDER = files("tracegen") / "kernel_library" / "affine"
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all, sorted."""
-    found = (entry.name for entry in FOLDER.iterdir())
-    return tuple(sorted(name.removesuffix(".json") for name in found if name.endswith(".json")))
+    """Return the names of the bundled affine kernels, sorted."""
+    entries = (entry.name for entry in FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".json") for name in entries if name.endswith(".json")))
 
 
-def read(name: str) -> str:
-    """Return the JSON text of one of them."""
+def read_bundled(name: str) -> str:
+    """Return the JSON text of a bundled kernel."""
     return (FOLDER / f"{name}.json").read_text(encoding="utf-8")

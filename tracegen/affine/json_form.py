@@ -1,4 +1,4 @@
-"""Affine kernels as JSON: what a compiler in any language can write; docs/affine.md has the fields in a table."""
+"""Read and write affine kernels as JSON, which a compiler in any language can produce; see docs/affine.md."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel.errors import TraceError, unknown
-from tracegen.affine.bundled import names, read
+from tracegen.affine.bundled import names, read_bundled
 from tracegen.affine.kernel import AffineKernel
 from tracegen.affine.statements import (
-    MOST_NESTED,
+    MAX_STATEMENT_DEPTH,
     Access,
     AffineArray,
     Atomic,
@@ -27,20 +27,20 @@ from tracegen.affine.statements import (
     within,
 )
 
-MOST_BYTES = 1 << 22
-"""Length of a file with a kernel."""
+MAX_KERNEL_FILE_BYTES = 1 << 22
+"""Bytes of a kernel file."""
 
-_REQUIRED = ("name", "arrays", "block", "body")
-_OPTIONAL = ("description", "parameters", "requires", "grid", "threads", "shared_memory", "registers")
-_ACCESSES: dict[str, type[Access]] = {"load": Load, "store": Store, "atomic": Atomic}
-_WORDS: dict[str, Statement] = {"barrier": Barrier(), "wait": Wait()}
+_REQUIRED_FIELDS = ("name", "arrays", "block", "body")
+_OPTIONAL_FIELDS = ("description", "parameters", "requires", "grid", "threads", "shared_memory", "registers")
+_ACCESS_CLASSES: dict[str, type[Access]] = {"load": Load, "store": Store, "atomic": Atomic}
+_WORD_STATEMENTS: dict[str, Statement] = {"barrier": Barrier(), "wait": Wait()}
 
 
 def load_affine(source: str | os.PathLike[str] | Mapping[str, Any]) -> AffineKernel:
-    """Return the affine kernel in a JSON file, in what ``json.loads`` makes of one, or that comes with rdmodel by name.
+    """Load an affine kernel from a JSON file, from the parsed content of one, or by the name of a bundled kernel.
 
-    Text that ends in ``.json`` or has a ``/`` is a path. Raises `TraceError` for what is no affine kernel; it says
-    where in the file. What depends on the values of parameters is checked by `affine_kernel`.
+    Text that ends in ``.json`` or contains ``/`` is a path. Raises `TraceError` with the place in the file for
+    malformed input. `affine_kernel` checks what depends on the values of parameters.
     """
     if isinstance(source, Mapping):
         return from_json(source)
@@ -48,39 +48,39 @@ def load_affine(source: str | os.PathLike[str] | Mapping[str, Any]) -> AffineKer
     if isinstance(source, str) and path.suffix != ".json" and "/" not in source:
         if source not in names():
             raise TraceError(unknown("affine kernel", source[:60], names()))
-        return from_json(_parsed(read(source)))
+        return from_json(_parse_json(read_bundled(source)))
     return _from_file(path)[0]
 
 
 def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON object in a file as it is there; raise `TraceError` where `load_affine` does."""
+    """Return the JSON object in a file unchanged; raise `TraceError` as `load_affine` does."""
     return _from_file(Path(path))[1]
 
 
 def _from_file(path: Path) -> tuple[AffineKernel, dict[str, Any]]:
-    """Return the affine kernel in a file, and the object that it was made of."""
+    """Return the affine kernel in a file, and its JSON object."""
     with within(str(path)):
-        value = _parsed(_content(path))
+        value = _parse_json(_read_text(path))
         return from_json(value), value
 
 
 def from_json(value: Any) -> AffineKernel:
     """Return the kernel that a JSON object describes; see `load_affine`."""
-    fields = _object(value, "kernel", _REQUIRED, _OPTIONAL)
+    fields = _check_fields(value, "kernel", _REQUIRED_FIELDS, _OPTIONAL_FIELDS)
     arrays = fields["arrays"]
     if not isinstance(arrays, Mapping):
         raise TraceError("arrays: must be an object: arrays by name")
     declared = {}
-    for name, what in arrays.items():
+    for name, description in arrays.items():
         with within(f"array {name!s:.60}"):
-            declared[name] = _array(what)
+            declared[name] = _array(description)
     body = _body(fields["body"], "body", 1)
-    given = {name: fields[name] for name in _OPTIONAL if name in fields}
+    given = {name: fields[name] for name in _OPTIONAL_FIELDS if name in fields}
     return AffineKernel(name=fields["name"], arrays=declared, block=fields["block"], body=body, **given)
 
 
 def to_json(kernel: AffineKernel) -> dict[str, Any]:
-    """Return what `load_affine` makes the same kernel of: an object for ``json.dumps``, without defaults."""
+    """Return a kernel as an object for ``json.dumps``, without default values; `load_affine` restores the kernel."""
     value: dict[str, Any] = {"name": kernel.name}
     if kernel.description:
         value["description"] = kernel.description
@@ -102,94 +102,96 @@ def to_json(kernel: AffineKernel) -> dict[str, Any]:
 # ---- from JSON
 
 
-def _content(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise TraceError(f"{path.stat().st_size} bytes, at most {MOST_BYTES} are read")
+        if path.stat().st_size > MAX_KERNEL_FILE_BYTES:
+            raise TraceError(f"{path.stat().st_size} bytes, at most {MAX_KERNEL_FILE_BYTES} are read_bundled")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise TraceError("no such file") from None
     except UnicodeDecodeError as error:
-        raise TraceError(f"byte {error.start}: is no UTF-8 text") from None
+        raise TraceError(f"byte {error.start}: not UTF-8 text") from None
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_pairs, parse_constant=_refused, parse_int=_whole)
+        return json.loads(
+            text, object_pairs_hook=_unique_fields, parse_constant=_refuse_constant, parse_int=_parse_integer
+        )
     except json.JSONDecodeError as error:
         raise TraceError(f"line {error.lineno}, column {error.colno}: not JSON ({error.msg})") from None
     except RecursionError:
-        raise TraceError("not a kernel: JSON nested too deep") from None
+        raise TraceError("not a kernel: the JSON is nested too deep") from None
 
 
-def _pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _unique_fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in fields:
             raise TraceError(f"{name!r:.60}: is given twice in an object")
-        found[name] = value
-    return found
+        fields[name] = value
+    return fields
 
 
-def _refused(text: str) -> Any:
+def _refuse_constant(text: str) -> Any:
     raise TraceError(f"{text}: is no number")
 
 
-def _whole(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if len(text) > 20:
         raise TraceError(f"{text[:20]}...: numbers are at most 2^63 - 1")
     return int(text)
 
 
-def _object(value: Any, what: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
+def _check_fields(value: Any, kind: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise TraceError(f"{what}: must be an object, not {value!r:.60}")
+        raise TraceError(f"{kind}: must be an object, not {value!r:.60}")
     for name in value:
         if name not in (*required, *optional):
-            raise TraceError(unknown(f"field of {what}", f"{name!s:.60}", (*required, *optional)))
+            raise TraceError(unknown(f"field of {kind}", f"{name!s:.60}", (*required, *optional)))
     for name in required:
         if name not in value:
-            raise TraceError(f"{what}: field {name!r} is missing")
+            raise TraceError(f"{kind}: field {name!r} is missing")
     return value
 
 
-def _array(what: Any) -> AffineArray:
-    if not isinstance(what, Mapping):
-        return AffineArray(what)
-    fields = _object(what, "array", ("shape",), ("type", "space"))
+def _array(description: Any) -> AffineArray:
+    if not isinstance(description, Mapping):
+        return AffineArray(description)
+    fields = _check_fields(description, "array", ("shape",), ("type", "space"))
     return AffineArray(**fields)
 
 
 def _body(value: Any, where: str, depth: int) -> tuple[Statement, ...]:
     if not isinstance(value, list | tuple):
         raise TraceError(f"{where}: must be a list of statements, not {value!r:.60}")
-    if depth > MOST_NESTED:
-        raise TraceError(f"{where}: statements are nested deeper than {MOST_NESTED}")
+    if depth > MAX_STATEMENT_DEPTH:
+        raise TraceError(f"{where}: statements are nested deeper than {MAX_STATEMENT_DEPTH}")
     return tuple(_statement(statement, f"{where}[{i}]", depth) for i, statement in enumerate(value))
 
 
 def _statement(value: Any, where: str, depth: int) -> Statement:
-    if isinstance(value, str) and value in _WORDS:
-        return _WORDS[value]
+    if isinstance(value, str) and value in _WORD_STATEMENTS:
+        return _WORD_STATEMENTS[value]
     kinds: dict[str, Callable[[Any, str, int], Statement]] = {"for": _loop, "if": _guard, "gap": _gap}
-    kinds |= dict.fromkeys(_ACCESSES, _access)
+    kinds |= dict.fromkeys(_ACCESS_CLASSES, _access)
     kind = next((kind for kind in kinds if isinstance(value, Mapping) and kind in value), None)
     if kind is None:
-        known = ", ".join((*(f'{{"{kind}": ...}}' for kind in kinds), *(f'"{word}"' for word in _WORDS)))
+        known = ", ".join((*(f'{{"{kind}": ...}}' for kind in kinds), *(f'"{word}"' for word in _WORD_STATEMENTS)))
         raise TraceError(f"{where}: {value!r:.60}: is no statement: there are {known}")
     return kinds[kind](value, where, depth)
 
 
 def _access(value: Any, where: str, depth: int) -> Statement:
-    kind = next(kind for kind in _ACCESSES if kind in value)
+    kind = next(kind for kind in _ACCESS_CLASSES if kind in value)
     with within(where):
-        fields = _object(value, kind, (kind, "at"), ())
-        return _ACCESSES[kind](fields[kind], fields["at"])  # type: ignore[return-value]
+        fields = _check_fields(value, kind, (kind, "at"), ())
+        return _ACCESS_CLASSES[kind](fields[kind], fields["at"])  # type: ignore[return-value]
 
 
 def _loop(value: Any, where: str, depth: int) -> Statement:
     with within(where):
-        fields = _object(value, "for", ("for", "to", "do"), ("from", "step"))
+        fields = _check_fields(value, "for", ("for", "to", "do"), ("from", "step"))
     body = _body(fields["do"], f"{where}.do", depth + 1)
     with within(where):
         return Loop(fields["for"], fields.get("from", 0), fields["to"], body, fields.get("step", 1))
@@ -197,7 +199,7 @@ def _loop(value: Any, where: str, depth: int) -> Statement:
 
 def _guard(value: Any, where: str, depth: int) -> Statement:
     with within(where):
-        fields = _object(value, "if", ("if", "do"), ())
+        fields = _check_fields(value, "if", ("if", "do"), ())
     body = _body(fields["do"], f"{where}.do", depth + 1)
     with within(where):
         return Guard(fields["if"], body)
@@ -205,7 +207,7 @@ def _guard(value: Any, where: str, depth: int) -> Statement:
 
 def _gap(value: Any, where: str, depth: int) -> Statement:
     with within(where):
-        return Gap(_object(value, "gap", ("gap",), ())["gap"])
+        return Gap(_check_fields(value, "gap", ("gap",), ())["gap"])
 
 
 # ---- to JSON

@@ -1,4 +1,4 @@
-"""Define `AffineKernel`: a loop nest as compilers know it, and the trace of its accesses."""
+"""Define `AffineKernel`, the loop nest of a kernel as compilers represent it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,34 @@ from tracegen.affine.trace import AffineTrace
 class AffineKernel(KernelForm):
     """A kernel made of loops, guards and accesses that are affine in block ids, thread ids and loop variables.
 
-    `parameters` are sizes by name, with their values; every other number of the kernel may be an expression of them.
-    `arrays` lie in memory in the order given. `block` is (x, y, z) threads; the grid is given as `grid`, in blocks, or
-    covers `threads`. `shared_memory` is in bytes per block, `registers` per thread. `requires` are conditions on
-    parameters. Raises `TraceError` that says where in the kernel something cannot be; what depends on the parameters'
-    values is checked by `tracegen.affine_kernel`.
+    Every number of the kernel may be an expression of its parameters. `tracegen.affine_kernel` checks what depends on
+    the values of parameters.
+
+    Parameters
+    ----------
+    name : str
+        Name of the kernel.
+    arrays : mapping of str to AffineArray
+        Arrays by name, in the order in which they lie in memory; a shape stands for an array of float32.
+    block : sequence of expressions
+        Threads of a block: one to three constant expressions (x, y, z).
+    body : sequence of statements
+        `Load`, `Store`, `Atomic`, `Barrier`, `Wait`, `Gap`, `Guard` and `Loop`.
+    parameters : mapping of str to int
+        Sizes by name, with their default values.
+    grid, threads : sequence of expressions
+        The blocks of the grid, or the threads that it must cover; exactly one of the two.
+    shared_memory, registers : expression
+        Bytes per block, and registers per thread.
+    description : str
+        Text about the kernel.
+    requires : sequence of str
+        Conditions on parameters.
+
+    Raises
+    ------
+    TraceError
+        For a malformed part of the kernel; the message names its place.
     """
 
     def trace(
@@ -28,5 +51,5 @@ class AffineKernel(KernelForm):
         base: int | None = None,
         **params: int,
     ) -> AffineTrace:
-        """Return the trace for `params` instead of the values of its own; as ``tracegen.affine_kernel(self, ...)``."""
+        """Return the trace for values of parameters; the same as ``tracegen.affine_kernel(self, ...)``."""
         return AffineTrace(self, params, block=block, blocks=blocks, base=base)

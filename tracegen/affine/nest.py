@@ -1,7 +1,7 @@
-"""A loop nest with numbers for its parameters: what `AffineKernel` says, over numbered dimensions.
+"""Represent an `AffineKernel` with values for its parameters as a loop nest over numbered dimensions.
 
-Dimensions 0 to 2 are the block ids, 3 to 5 the thread ids within the block; then each loop has one that counts its
-iterations from 0, and one for its first value where that is a min() or max(), which is not affine.
+Dimensions 0 to 2 are the block ids, 3 to 5 the thread ids within the block. Each loop has a dimension that counts its
+iterations from 0, and another one for its first value if that is a min() or max(), which is not affine.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from rdmodel.trace import Op
 from tracegen.affine.affine_form import Affine, Bound, Extreme, leaves
 from tracegen.arrays import Array
 
-BLOCK = (0, 1, 2)
-THREAD = (3, 4, 5)
+BLOCK_DIMENSIONS = (0, 1, 2)
+THREAD_DIMENSIONS = (3, 4, 5)
 
 
 @dataclass(slots=True, eq=False)
 class NestAccess:
-    """An access: its `subscripts`, the byte `address`, its number `pc`, and whether it is known to stay inside."""
+    """An access, with its `subscripts`, its byte `address` and its number `pc`.
+
+    `where` is its place in the kernel, for messages; `inside` says that it is proven to stay inside the array.
+    """
 
     op: Op
     pc: int
@@ -42,19 +45,19 @@ class NestBarrier:
 
 @dataclass(slots=True, eq=False)
 class NestWait:
-    """The next memory instruction waits for all earlier loads."""
+    """Makes the next memory instruction wait for all earlier loads."""
 
 
 @dataclass(slots=True, eq=False)
 class NestGap:
-    """Non-memory instructions."""
+    """Instructions that do not access memory."""
 
     instructions: int
 
 
 @dataclass(slots=True, eq=False)
 class NestGuard:
-    """A body for threads for which all `conditions` are at least 0."""
+    """A body that is executed by threads for which all `conditions` are at least 0."""
 
     conditions: tuple[Affine, ...]
     body: list[NestNode]
@@ -64,10 +67,10 @@ class NestGuard:
 class NestLoop:
     """A loop of ``ceil(distance / stride)`` iterations, at most `most`, counted by `dimension`.
 
-    `first` is the dimension that holds the first value of the loop variable, `lower`, where that is not affine;
-    -1 where it is. A loop is `innermost` if no other is in its body. `choices` are what its iterations do other things
-    by than move addresses: none if they all do the same, None if no two need to. `loads` tells whether a load is in its
-    body, but in no loop there.
+    `first` is the dimension of the first value of the loop variable, `lower`, if that is not affine, else -1. A loop
+    is `innermost` if its body contains no other loop. `sign_tests` decide whether two iterations differ in more than
+    addresses: an empty tuple if they never do, None if that cannot be decided by signs. `loads` says that the body has
+    a load outside of inner loops.
     """
 
     dimension: int
@@ -80,15 +83,18 @@ class NestLoop:
     body: list[NestNode] = field(default_factory=list)
     innermost: bool = True
     loads: bool = False
-    choices: tuple[Choice, ...] | None = None
+    sign_tests: tuple[SignTest, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A form by whose sign an iteration goes one way or another; if not `both`, only at least 0 is one way for all."""
+class SignTest:
+    """A form whose sign decides what an iteration does.
+
+    All iterations with ``form >= 0`` do the same, and if `uniform_below_zero`, so do all others.
+    """
 
     form: Affine
-    both: bool
+    uniform_below_zero: bool
 
 
 NestNode = NestAccess | NestBarrier | NestWait | NestGap | NestGuard | NestLoop
@@ -103,10 +109,10 @@ def walk(body: Sequence[NestNode]) -> Iterator[NestNode]:
 
 
 class Nest:
-    """A bound kernel: its `body`, the `box` of its dimensions, and how addresses move along them.
+    """A bound kernel: its `body`, and the `box` of least and largest values of its dimensions.
 
-    ``moves[pc, d]`` is by how many bytes the address of instruction `pc` moves along dimension d. ``opaque[d]`` are the
-    dimensions that the first value held by dimension d depends on.
+    ``moves[pc, d]`` is the number of bytes by which the address of instruction `pc` moves along dimension d.
+    ``opaque[d]`` are the dimensions that determine dimension d, if it stands for a first value that is not affine.
     """
 
     def __init__(
@@ -123,40 +129,42 @@ class Nest:
             if isinstance(node, NestLoop):
                 node.innermost = not any(isinstance(inner, NestLoop) for inner in walk(node.body))
                 node.loads = _loads(node.body)
-                node.choices = choices(node.body, opaque, node.dimension)
+                node.sign_tests = find_sign_tests(node.body, opaque, node.dimension)
         self.control = Control(self, opaque)
 
 
-def choices(
+def find_sign_tests(
     body: Sequence[NestNode], opaque: Mapping[int, frozenset[int]], dimension: int
-) -> tuple[Choice, ...] | None:
-    """Return the choices that a body makes by a dimension; None if it depends on it in another way as well."""
-    found: list[Choice] = []
+) -> tuple[SignTest, ...] | None:
+    """Return the tests by which a body depends on a dimension; None if it also depends on it in another way."""
+    tests: list[SignTest] = []
     for node in walk(body):
         if isinstance(node, NestAccess) and not node.inside:
             return None
         if isinstance(node, NestGuard):
-            found += [Choice(form, both=True) for form in node.conditions if form.coefficient(dimension)]
+            tests += [
+                SignTest(form, uniform_below_zero=True) for form in node.conditions if form.coefficient(dimension)
+            ]
         elif isinstance(node, NestLoop):
-            slack = _slack(node.distance, dimension)
+            slack = _distance_tests(node.distance, dimension)
             if slack is None or dimension in opaque.get(node.first, ()):
                 return None
-            found += slack
-    return tuple(found)
+            tests += slack
+    return tuple(tests)
 
 
-def _slack(distance: Bound, dimension: int) -> list[Choice] | None:
-    """Return choices that leave a distance as it is, whatever the dimension; None if there are none."""
+def _distance_tests(distance: Bound, dimension: int) -> list[SignTest] | None:
+    """Return tests in whose positive range a distance does not depend on a dimension; None if there are none."""
     moving = [form for form in leaves(distance) if form.coefficient(dimension)]
     if not moving:
         return []
     if isinstance(distance, Affine) or distance.kind != "min":
         return None
-    # The rest of an array does not matter while it is no shorter than a strip of it.
-    still = [form for form in distance.operands if isinstance(form, Affine) and not form.coefficient(dimension)]
-    if not still or not all(isinstance(form, Affine) for form in distance.operands):
+    # The distance is min(strip, rest of the array): the rest does not matter as long as it is no shorter than a strip.
+    fixed = [form for form in distance.operands if isinstance(form, Affine) and not form.coefficient(dimension)]
+    if not fixed or not all(isinstance(form, Affine) for form in distance.operands):
         return None
-    return [Choice(form - still[0], both=False) for form in moving]
+    return [SignTest(form - fixed[0], uniform_below_zero=False) for form in moving]
 
 
 def _loads(body: Sequence[NestNode]) -> bool:
@@ -167,23 +175,26 @@ def _loads(body: Sequence[NestNode]) -> bool:
 
 
 class Control:
-    """What a block does besides moving its addresses, as a key: blocks with the same key do the same."""
+    """Computes a key for each block; blocks with equal keys do the same, apart from an offset of their addresses.
+
+    `exact` says that every block has its own key.
+    """
 
     def __init__(self, nest: Nest, opaque: dict[int, frozenset[int]]) -> None:
-        self._box = [(0, 0) if d in BLOCK else limits for d, limits in enumerate(nest.box)]
+        self._box = [(0, 0) if d in BLOCK_DIMENSIONS else limits for d, limits in enumerate(nest.box)]
         self.exact = any(isinstance(n, NestAccess) and not n.inside for n in walk(nest.body))
-        self.exact |= any(dimensions & set(BLOCK) for dimensions in opaque.values())
-        self._signs: list[_Sign] = []
+        self.exact |= any(dimensions & set(BLOCK_DIMENSIONS) for dimensions in opaque.values())
+        self._signs: list[_BlockSign] = []
         self._values: list[Affine] = []
-        self._least: list[list[tuple[Affine, list[_Sign]]]] = []
+        self._least: list[list[tuple[Affine, list[_BlockSign]]]] = []
         for node in walk(nest.body):
             if isinstance(node, NestGuard):
-                self._signs += [self._sign(form) for form in node.conditions if _per_block(form)]
-            elif isinstance(node, NestLoop) and any(map(_per_block, leaves(node.distance))):
+                self._signs += [self._sign(form) for form in node.conditions if _depends_on_block(form)]
+            elif isinstance(node, NestLoop) and any(map(_depends_on_block, leaves(node.distance))):
                 self._add_trips(node.distance)
 
-    def _sign(self, form: Affine) -> _Sign:
-        return _Sign(_block_part(form), form.least(self._box), form.most(self._box))
+    def _sign(self, form: Affine) -> _BlockSign:
+        return _BlockSign(_block_terms(form), form.least(self._box), form.most(self._box))
 
     def _add_trips(self, distance: Bound) -> None:
         if (
@@ -200,13 +211,13 @@ class Control:
         """Return the key of the block with these ids."""
         if self.exact:
             return at
-        parts: list[object] = [choice.sign(at) for choice in self._signs]
-        parts += [_at_block(form, at) for form in self._values]
+        parts: list[object] = [sign.sign(at) for sign in self._signs]
+        parts += [_block_value_of(form, at) for form in self._values]
         for operands in self._least:
-            # An operand that never is the only smallest one does not matter.
+            # An operand does not matter if another one is smaller for all threads and iterations.
             parts.append(
                 tuple(
-                    None if any(choice.above(at) for choice in others) else _at_block(form, at)
+                    None if any(sign.above(at) for sign in others) else _block_value_of(form, at)
                     for form, others in operands
                 )
             )
@@ -214,8 +225,8 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sign:
-    """A form whose part of blocks is `part`, and whose rest is between `least` and `most`."""
+class _BlockSign:
+    """A form with the terms `part` in block ids, whose other terms sum up to values from `least` to `most`."""
 
     part: tuple[tuple[int, int], ...]
     least: int
@@ -223,26 +234,26 @@ class _Sign:
 
     def above(self, at: tuple[int, int, int]) -> bool:
         """Tell whether the form is positive for all threads and iterations of a block."""
-        return self._moved(at) + self.least > 0
+        return self._block_value(at) + self.least > 0
 
     def sign(self, at: tuple[int, int, int]) -> str | int:
-        """Return whether the form is at least 0 for all of them, for none, or else its part of blocks."""
-        moved = self._moved(at)
-        if moved + self.least >= 0:
+        """Return "all" or "none" if the form is at least 0 for all or no threads, else its value in the block ids."""
+        part = self._block_value(at)
+        if part + self.least >= 0:
             return "all"
-        return "none" if moved + self.most < 0 else moved
+        return "none" if part + self.most < 0 else part
 
-    def _moved(self, at: tuple[int, int, int]) -> int:
+    def _block_value(self, at: tuple[int, int, int]) -> int:
         return sum(at[dimension] * coefficient for dimension, coefficient in self.part)
 
 
-def _block_part(form: Affine) -> tuple[tuple[int, int], ...]:
-    return tuple(term for term in form.terms if term[0] in BLOCK)
+def _block_terms(form: Affine) -> tuple[tuple[int, int], ...]:
+    return tuple(term for term in form.terms if term[0] in BLOCK_DIMENSIONS)
 
 
-def _per_block(form: Affine) -> bool:
-    return bool(_block_part(form))
+def _depends_on_block(form: Affine) -> bool:
+    return bool(_block_terms(form))
 
 
-def _at_block(form: Affine, at: tuple[int, int, int]) -> int:
-    return sum(at[dimension] * coefficient for dimension, coefficient in form.terms if dimension in BLOCK)
+def _block_value_of(form: Affine, at: tuple[int, int, int]) -> int:
+    return sum(at[dimension] * coefficient for dimension, coefficient in form.terms if dimension in BLOCK_DIMENSIONS)

@@ -1,7 +1,7 @@
-"""From the instructions of a block to `Segment`s: who waits for which loads, and loops that repeat.
+"""Record the instructions of a block as `Segment`s, with their dependences on loads, and with loops.
 
-The rules are those of `tracegen.simt.scoreboard`; addresses never come from loads here, so that one register per warp
-says it all: which of its last 64 memory instructions are loads that it has not waited for.
+The rules for dependences are those of `tracegen.simt.scoreboard`. Addresses never come from loads here, so one 64-bit
+register per warp suffices: it marks those of the last 64 memory instructions that are loads not yet waited for.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from rdmodel.trace import WARP, Op, Segment, Space
 from tracegen.simt.recorder import shared_columns
 from tracegen.simt.scoreboard import Mask
 
-MOST_GAP = (1 << 31) - 1
-"""What a gap holds at most."""
+MAX_SEGMENT_GAP = (1 << 31) - 1
+"""Largest gap that a trace can hold."""
 
-_CHUNK = 256
-"""Instructions of straight-line code in one segment."""
+_MAX_STRAIGHT_INSTRUCTIONS = 256
+"""Instructions of straight-line code in one segment at most."""
 
 
 @dataclass(slots=True, eq=False)
-class Recorded:
+class AffineInstruction:
     """An instruction: in iteration t, thread l accesses ``address[l] + t * step``."""
 
     pc: int
@@ -38,14 +38,14 @@ class Recorded:
 
 
 State = tuple[NDArray[np.uint64], NDArray[np.bool_], int]
-"""What decides about the needs and gaps of the instructions to come."""
+"""State that determines the needs and gaps of the following instructions: loads, waiting warps and gap."""
 
 
 @dataclass(slots=True, eq=False)
-class Row:
-    """An instruction with what it waits for, or a copy `moved` by so many iterations."""
+class RecordedRow:
+    """An instruction with the loads that it waits for, or a copy of it, `moved` by a number of iterations."""
 
-    instruction: Recorded
+    instruction: AffineInstruction
     needs: NDArray[np.uint64]
     gap: int
     exit: bool = False
@@ -54,17 +54,17 @@ class Row:
 
 
 class LoopBody:
-    """The body of a loop, to be recorded once for all iterations; it is told what a `Recorder` is told."""
+    """The body of a loop, recorded once for all iterations; it has the recording methods of `SegmentRecorder`."""
 
     def __init__(self) -> None:
-        self.items: list[Recorded | NDArray[np.bool_] | int] = []
+        self.items: list[AffineInstruction | NDArray[np.bool_] | int] = []
 
-    def record(self, instruction: Recorded) -> None:
+    def record(self, instruction: AffineInstruction) -> None:
         """Append an instruction."""
         self.items.append(instruction)
 
     def add_gap(self, instructions: int) -> None:
-        """Put non-memory instructions before the next memory instruction."""
+        """Add instructions without memory access before the next memory instruction."""
         self.items.append(instructions)
 
     def wait(self, warps: NDArray[np.bool_]) -> None:
@@ -72,10 +72,10 @@ class LoopBody:
         self.items.append(warps)
 
 
-class Recorder:
-    """Collects the instructions of one block of `warps` warps; `segments` is the program so far.
+class SegmentRecorder:
+    """Records the instructions of one block of `warps` warps; `segments` is the program so far.
 
-    `exiting` says that what is recorded belongs to the last iteration of its loop.
+    `exiting` says that the recorded instructions belong to the last iteration of their loop.
     """
 
     def __init__(self, warps: int) -> None:
@@ -84,32 +84,32 @@ class Recorder:
         self._none = np.zeros(warps, dtype=np.uint64)
         self._loads = self._none
         self._waiting = np.zeros(warps, dtype=np.bool_)
-        self._rows: list[Row] = []
+        self._rows: list[RecordedRow] = []
         self._gap = 0
 
-    def record(self, instruction: Recorded) -> None:
+    def record(self, instruction: AffineInstruction) -> None:
         """Append an instruction."""
         row = self._issue(instruction)
         row.exit = self.exiting and instruction.op == Op.LOAD
         self._rows.append(row)
 
     def add_gap(self, instructions: int) -> None:
-        """Put non-memory instructions before the next memory instruction."""
-        self._gap = min(self._gap + instructions, MOST_GAP)
+        """Add instructions without memory access before the next memory instruction."""
+        self._gap = min(self._gap + instructions, MAX_SEGMENT_GAP)
 
     def wait(self, warps: NDArray[np.bool_]) -> None:
         """Make the next memory instruction of `warps` wait for all earlier loads."""
         self._waiting = self._waiting | warps
 
     def flush(self) -> None:
-        """End the straight-line code so far."""
+        """Turn the straight-line code so far into segments."""
         rows, self._rows = self._rows, []
-        for first in range(0, len(rows), _CHUNK):
-            self.segments.append(_segment(rows[first : first + _CHUNK], 1))
+        for first in range(0, len(rows), _MAX_STRAIGHT_INSTRUCTIONS):
+            self.segments.append(_segment(rows[first : first + _MAX_STRAIGHT_INSTRUCTIONS], 1))
 
     @property
     def state(self) -> State:
-        """What decides about the needs and gaps of the instructions to come."""
+        """The state that determines the needs and gaps of the following instructions."""
         return self._loads, self._waiting, self._gap
 
     @state.setter
@@ -119,19 +119,19 @@ class Recorder:
     def repeat(self, body: LoopBody, trips: int, *, last: bool) -> None:
         """Append `trips` iterations of a body; `last` says that the loop ends with them.
 
-        Iterations at the start that wait for other loads, or follow another gap, than the later ones are peeled.
+        First iterations that wait for other loads than the later ones, or follow another gap, are peeled.
         """
         self.flush()
-        if not any(isinstance(item, Recorded) for item in body.items):
-            self._pass(body)
+        if not any(isinstance(item, AffineInstruction) for item in body.items):
+            self._record_pass(body)
             self.add_gap((trips - 1) * sum(item for item in body.items if isinstance(item, int)))
             return
         # A register of 64 loads repeats after 65 iterations at most.
-        before, history = self.state, [self._pass(body)]
-        while len(history) < trips and not _same(before, self.state):
+        before, history = self.state, [self._record_pass(body)]
+        while len(history) < trips and not _same_state(before, self.state):
             before = self.state
-            history.append(self._pass(body))
-        peeled = next(t for t in range(len(history)) if all(_alike(rows, history[-1]) for rows in history[t:]))
+            history.append(self._record_pass(body))
+        peeled = next(t for t in range(len(history)) if all(_same_rows(rows, history[-1]) for rows in history[t:]))
         straight = [replace(row, moved=t) for t, rows in enumerate(history[:peeled]) for row in rows]
         if straight:
             self.segments.append(_segment(straight, 1))
@@ -140,10 +140,10 @@ class Recorder:
             row.exit = last and row.instruction.op == Op.LOAD
         self.segments.append(_segment(history[-1], trips - peeled))
 
-    def _pass(self, body: LoopBody) -> list[Row]:
+    def _record_pass(self, body: LoopBody) -> list[RecordedRow]:
         rows = []
         for item in body.items:
-            if isinstance(item, Recorded):
+            if isinstance(item, AffineInstruction):
                 rows.append(self._issue(item))
             elif isinstance(item, int):
                 self.add_gap(item)
@@ -151,11 +151,11 @@ class Recorder:
                 self.wait(item)
         return rows
 
-    def _issue(self, instruction: Recorded) -> Row:
-        """Let the warps of an instruction execute it; needs are 0 where a warp does not."""
+    def _issue(self, instruction: AffineInstruction) -> RecordedRow:
+        """Issue an instruction for its active warps; the needs of the other warps are 0."""
         gap, self._gap = self._gap, 0
         if instruction.op == Op.BARRIER:
-            return Row(instruction, self._none, gap)
+            return RecordedRow(instruction, self._none, gap)
         mask, needs = instruction.mask, self._none
         is_load, waiting = instruction.op == Op.LOAD, bool(self._waiting.any())
         if not is_load or waiting:
@@ -165,11 +165,11 @@ class Recorder:
                 self._waiting = self._waiting & ~mask.run
             self._loads = np.where(waits, self._none, self._loads)
         self._loads = self._loads << mask.runs | (mask.runs if is_load else self._none)
-        return Row(instruction, needs, gap)
+        return RecordedRow(instruction, needs, gap)
 
 
-def _segment(rows: Sequence[Row], trips: int) -> Segment:
-    """Return a segment; those with the same body share its columns, so nests stay small."""
+def _segment(rows: Sequence[RecordedRow], trips: int) -> Segment:
+    """Return a segment; segments with the same body share its columns, which saves memory."""
     listed = [row.instruction for row in rows]
     shared = shared_columns(
         tuple((i.pc, i.op, i.space, i.size, row.gap, row.exit, row.step) for i, row in zip(listed, rows, strict=True))
@@ -188,11 +188,11 @@ def _segment(rows: Sequence[Row], trips: int) -> Segment:
     )
 
 
-def _same(one: State, other: State) -> bool:
+def _same_state(one: State, other: State) -> bool:
     return one[2] == other[2] and all(a is b or np.array_equal(a, b) for a, b in zip(one[:2], other[:2], strict=True))
 
 
-def _alike(rows: Sequence[Row], others: Sequence[Row]) -> bool:
+def _same_rows(rows: Sequence[RecordedRow], others: Sequence[RecordedRow]) -> bool:
     return rows is others or all(
         a.gap == b.gap and (a.needs is b.needs or np.array_equal(a.needs, b.needs))
         for a, b in zip(rows, others, strict=True)

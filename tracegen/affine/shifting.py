@@ -1,4 +1,4 @@
-"""Recorded segments, moved: to another block, or on through the iterations of a loop around them."""
+"""Shift the addresses of recorded segments, to another block or to further iterations of a loop around them."""
 
 from __future__ import annotations
 
@@ -11,44 +11,47 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import EVERY_ITERATION, Segment
 
-TOGETHER = 64
-"""Iterations that are moved at once: their addresses share memory."""
+SHIFTED_COPIES = 64
+"""Copies that are made at a time: their addresses share memory."""
 
-MOST_WRITTEN_OUT = 1024
-"""Instructions of a body that has loops of its own, written out."""
-
-
-def moved(program: Sequence[Segment], along: NDArray[np.int64]) -> list[Segment]:
-    """Return a program with the addresses of instruction `pc` moved by ``along[pc]`` bytes."""
-    return [one.with_lanes(one.base + along[one.pc][:, None]) for one in program]
+MAX_UNROLLED_INSTRUCTIONS = 1024
+"""Instructions of an unrolled body with inner loops."""
 
 
-def moved_on(program: Sequence[Segment], along: NDArray[np.int64], times: range) -> list[Segment]:
-    """Return copies of a program, one after the other, moved by each of `times` times ``along[pc]`` bytes.
+def shift_program(program: Sequence[Segment], offsets: NDArray[np.int64]) -> list[Segment]:
+    """Return a program in which the addresses of instruction `pc` are moved by ``offsets[pc]`` bytes."""
+    return [segment.with_lanes(segment.base + offsets[segment.pc][:, None]) for segment in program]
 
-    They are iterations of one segment, with loops in the program written out, where that takes no more memory.
+
+def repeat_program(program: Sequence[Segment], offsets: NDArray[np.int64], times: range) -> list[Segment]:
+    """Return consecutive copies of a program, moved by each of `times` times ``offsets[pc]`` bytes.
+
+    They become the iterations of one segment, with loops in the program unrolled, if that takes no more memory.
     """
-    written_out = sum(one.trips * len(one.pc) for one in program)
-    if len(times) > 1 and 0 < written_out <= min(MOST_WRITTEN_OUT, len(times) * sum(len(one.pc) for one in program)):
-        return [_repeated(program, along, times)]
+    unrolled = sum(segment.trips * len(segment.pc) for segment in program)
+    copied = len(times) * sum(len(segment.pc) for segment in program)
+    if len(times) > 1 and 0 < unrolled <= min(MAX_UNROLLED_INSTRUCTIONS, copied):
+        return [_as_one_segment(program, offsets, times)]
     copies: list[Segment] = []
-    for first in range(times.start, times.stop, TOGETHER):
-        steps = np.arange(first, min(first + TOGETHER, times.stop))[:, None, None, None]
-        bases = [one.base + steps * along[one.pc][:, None] for one in program]
-        copies += [one.with_lanes(base[i]) for i in range(len(steps)) for one, base in zip(program, bases, strict=True)]
+    for first in range(times.start, times.stop, SHIFTED_COPIES):
+        steps = np.arange(first, min(first + SHIFTED_COPIES, times.stop))[:, None, None, None]
+        bases = [segment.base + steps * offsets[segment.pc][:, None] for segment in program]
+        copies += [
+            segment.with_lanes(base[i]) for i in range(len(steps)) for segment, base in zip(program, bases, strict=True)
+        ]
     return copies
 
 
-def _repeated(program: Sequence[Segment], along: NDArray[np.int64], times: range) -> Segment:
-    """Return a segment whose body is a program, written out, and whose iterations are `times`."""
-    row, trip, last = _written_out(tuple((len(one.pc), one.trips) for one in program))
+def _as_one_segment(program: Sequence[Segment], offsets: NDArray[np.int64], times: range) -> Segment:
+    """Return a segment whose body is the unrolled program, and whose iterations are `times`."""
+    row, trip, last = _unrolled_rows(tuple((len(segment.pc), segment.trips) for segment in program))
 
     def column(name: str, axis: int = 0) -> NDArray[Any]:
-        parts = [getattr(one, name) for one in program]
+        parts = [getattr(segment, name) for segment in program]
         return np.take(np.concatenate(parts, axis=axis), row, axis=axis)
 
     pc, exits = column("pc"), column("loop_exit")
-    step = along[pc]
+    step = offsets[pc]
     base = column("base", 1)
     base += (trip * column("step") + times.start * step)[:, None]
     return Segment(
@@ -67,10 +70,12 @@ def _repeated(program: Sequence[Segment], along: NDArray[np.int64], times: range
 
 
 @lru_cache(maxsize=64)
-def _written_out(shape: tuple[tuple[int, int], ...]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Return, for segments of (body, trips) one after the other, what stands in each row when they are written out.
+def _unrolled_rows(
+    shape: tuple[tuple[int, int], ...],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return, for the rows of unrolled segments of (body, trips), instruction, iteration, and whether that is the last.
 
-    Which instruction of all bodies, in which iteration, and whether that is the last one.
+    Instructions are numbered over all bodies.
     """
     rows, trips, last = [], [], []
     first = 0

@@ -1,4 +1,4 @@
-"""A nest with fewer iterations of the loops around others, which are written out: for parts of a block's iterations."""
+"""Shorten a nest: run only a share of the iterations of its outermost loops around other loops."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 from tracegen.affine.affine_form import Affine, Extreme
 from tracegen.affine.nest import Nest, NestGuard, NestLoop, NestNode
 
-FEWEST = 2
-"""Iterations that are left of a loop."""
+MIN_ITERATIONS = 2
+"""Iterations that a shortened loop keeps at least."""
 
-FEWEST_LOOPED = 4
-"""Iterations of a loop that is worth to be cut."""
+MIN_CUT_ITERATIONS = 4
+"""Iterations of a loop that is worth shortening."""
 
 
-class Shortened(Nest):
-    """A nest whose outermost loops around others, `loops`, end after about `share` of their most iterations."""
+class ShortenedNest(Nest):
+    """A nest whose outermost loops around others end after about `share` of their largest number of iterations.
+
+    `loops` are these loops, each with the number of iterations that it keeps at most.
+    """
 
     def __init__(self, nest: Nest, share: float) -> None:
         self.box, self.moves, self.control = nest.box, nest.moves, nest.control
@@ -32,34 +35,34 @@ class Shortened(Nest):
         for node in body:
             if isinstance(node, NestGuard):
                 nodes.append(replace(node, body=self._cut(node.body, share)))
-            elif isinstance(node, NestLoop) and not node.innermost and node.most >= FEWEST_LOOPED:
-                most = max(FEWEST, round(share * node.most))
+            elif isinstance(node, NestLoop) and not node.innermost and node.most >= MIN_CUT_ITERATIONS:
+                most = max(MIN_ITERATIONS, round(share * node.most))
                 self.loops.append((node, most))
                 nodes.append(replace(node, distance=Extreme("min", (node.distance, Affine(most * node.stride)))))
             else:
                 nodes.append(node)
         return nodes
 
-    def left(self, block: tuple[int, int, int], thread: Sequence[Any]) -> float:
-        """Return the share of the iterations that is left of a block with these ids, on average over its threads."""
+    def remaining_share(self, block: tuple[int, int, int], thread: Sequence[Any]) -> float:
+        """Return the share of iterations that a block with these ids keeps, on average over its threads."""
         at = [*block, *thread, *[0] * (len(self.box) - 6)]
-        whole = kept = 0.0
+        original = remaining = 0.0
         for loop, most in self.loops:
             trips = np.maximum(0, -(-loop.distance.value(at) // loop.stride))
-            whole += float(np.mean(trips))
-            kept += float(np.mean(np.minimum(trips, most)))
-        return kept / whole if whole else 1.0
+            original += float(np.mean(trips))
+            remaining += float(np.mean(np.minimum(trips, most)))
+        return remaining / original if original else 1.0
 
-    def along(self, start: float) -> NDArray[np.int64]:
-        """Return by how many bytes each instruction moves if `start` of all iterations come before those that are left.
+    def address_offsets(self, start: float) -> NDArray[np.int64]:
+        """Return the bytes by which each instruction moves if the share `start` of all iterations is skipped first.
 
-        Loops whose iterations differ in more than addresses, or differ in number, begin with their first one. Where
-        strips are cut short by the end of an array, that is the last one, which is not reached.
+        Loops whose iterations differ in more than addresses, or whose number of iterations varies, begin with their
+        first iteration. If the end of an array cuts a strip short, it cuts the last strip, which is never reached.
         """
         total: NDArray[np.int64] = np.zeros(len(self.moves), dtype=np.int64)
         for loop, most in self.loops:
-            alike = loop.choices is not None and not any(choice.both for choice in loop.choices)
-            if alike and isinstance(loop.distance, Affine) and not loop.distance.terms:
-                last = loop.most - most - bool(loop.choices)
+            uniform = loop.sign_tests is not None and not any(test.uniform_below_zero for test in loop.sign_tests)
+            if uniform and isinstance(loop.distance, Affine) and not loop.distance.terms:
+                last = loop.most - most - bool(loop.sign_tests)
                 total += self.moves[:, loop.dimension] * max(0, min(int(start * loop.most), last))
         return total

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Op, Space
-from tracegen.affine.expression import MOST, Expression, parse, parse_condition, shown
+from tracegen.affine.expression import MAX_NUMBER, Expression, parse_condition, parse_expression, quote_expression
 
-TYPES = {
+ELEMENT_BYTES = {
     "float32": 4,
     "float64": 8,
     "float16": 2,
@@ -27,28 +27,41 @@ TYPES = {
     "complex64": 8,
     "complex128": 16,
 }
-"""Types of elements, as NumPy calls them, and their bytes."""
+"""Bytes of an element by the name of its NumPy type."""
 
-SPACES = tuple(space.name.lower() for space in Space)
+SPACE_NAMES = tuple(space.name.lower() for space in Space)
 
-BLOCK_IDS = ("block_x", "block_y", "block_z")
-THREAD_IDS = ("thread_x", "thread_y", "thread_z")
-GLOBAL_IDS = ("x", "y", "z")
-BLOCK_SIZES = ("block_size_x", "block_size_y", "block_size_z")
-RESERVED = frozenset(
-    (*BLOCK_IDS, *THREAD_IDS, *GLOBAL_IDS, *BLOCK_SIZES, "min", "max", "kernel", "self", "block", "blocks", "base")
+BLOCK_ID_NAMES = ("block_x", "block_y", "block_z")
+THREAD_ID_NAMES = ("thread_x", "thread_y", "thread_z")
+GLOBAL_ID_NAMES = ("x", "y", "z")
+BLOCK_SIZE_NAMES = ("block_size_x", "block_size_y", "block_size_z")
+RESERVED_NAMES = frozenset(
+    (
+        *BLOCK_ID_NAMES,
+        *THREAD_ID_NAMES,
+        *GLOBAL_ID_NAMES,
+        *BLOCK_SIZE_NAMES,
+        "min",
+        "max",
+        "kernel",
+        "self",
+        "block",
+        "blocks",
+        "base",
+    )
 )
-"""Names that mean something in expressions or to `tracegen.affine_kernel`, and that no parameter or loop may have."""
+"""Names with a meaning in expressions or for `tracegen.affine_kernel`; no parameter or loop variable may have them."""
 
-MOST_STATEMENTS = 4096
-MOST_NESTED = 24
-"""Statements of a kernel, and how deep they may stand within each other."""
+MAX_STATEMENTS = 4096
+"""Statements of a kernel."""
 
-MOST_GAP = 1 << 20
-"""Instructions of one gap."""
+MAX_STATEMENT_DEPTH = 24
+"""Depth of statements within each other."""
 
-_NAME = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
-_Part = TypeVar("_Part")
+MAX_GAP_INSTRUCTIONS = 1 << 20
+"""Instructions of one `Gap` statement."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +73,17 @@ class AffineArray:
     space: str = "global"
 
     def __post_init__(self) -> None:
-        """Check types; whoever declares the array adds its name to what is raised."""
+        """Check types and syntax; callers add the name of the array to the message of an error."""
         shape = (self.shape,) if isinstance(self.shape, int | str) else self.shape
-        object.__setattr__(self, "shape", expressions("shape", shape))
-        for name, value, allowed in (("type", self.type, TYPES), ("space", self.space, SPACES)):
+        object.__setattr__(self, "shape", check_expressions("shape", shape))
+        for name, value, allowed in (("type", self.type, ELEMENT_BYTES), ("space", self.space, SPACE_NAMES)):
             if not isinstance(value, str) or value not in allowed:
                 raise TraceError(unknown(name, f"{value!s:.60}", allowed))
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An access to one element per active thread, by an index per dimension of the array."""
+    """An access of each active thread to one element, given by one subscript per dimension of the array."""
 
     array: str
     subscripts: tuple[Expression, ...]
@@ -78,12 +91,12 @@ class Access:
 
     def __post_init__(self) -> None:
         """Check types and syntax."""
-        what = f"{self.op.name.lower()} of {self.array!s:.60}"
+        place = f"{self.op.name.lower()} of {self.array!s:.60}"
         if not isinstance(self.array, str):
             raise TraceError(f"{self.op.name.lower()}: {self.array!r:.60}: must be the name of an array")
         given = (self.subscripts,) if isinstance(self.subscripts, int | str) else self.subscripts
-        with within(what):
-            object.__setattr__(self, "subscripts", expressions("subscript", given))
+        with within(place):
+            object.__setattr__(self, "subscripts", check_expressions("subscript", given))
 
 
 class Load(Access):
@@ -114,43 +127,43 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The next memory instruction of every active warp waits for all its earlier loads."""
+    """Makes the next memory instruction of every active warp wait for all its earlier loads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """So many instructions that do not access memory come before the next one that does."""
+    """A number of instructions without memory access before the next memory instruction."""
 
     instructions: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of instructions."""
-        if not is_whole(self.instructions) or not 0 <= self.instructions <= MOST_GAP:
+        """Check the number of instructions."""
+        if not is_whole(self.instructions) or not 0 <= self.instructions <= MAX_GAP_INSTRUCTIONS:
             raise TraceError(f"gap {self.instructions!r:.60}: must be a whole number from 0 to 2^20")
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An if: its body is for threads for which all `conditions` hold."""
+    """An if: the threads for which all `conditions` hold execute the body."""
 
     conditions: tuple[str, ...]
     body: tuple[Statement, ...]
 
     def __post_init__(self) -> None:
         """Check types and syntax."""
-        conditions = (self.conditions,) if isinstance(self.conditions, str) else sequence("if", self.conditions)
+        conditions = (self.conditions,) if isinstance(self.conditions, str) else as_tuple("if", self.conditions)
         object.__setattr__(self, "conditions", tuple(conditions))
         with within("if"):
             for text in self.conditions:
                 parse_condition(text)
-        object.__setattr__(self, "body", sequence("do", self.body))
+        object.__setattr__(self, "body", as_tuple("do", self.body))
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
     """``for variable in range(lower, upper, step)``: `upper` is excluded; `step` may be negative.
 
-    Bounds may have min() and max(), and may differ between threads.
+    Bounds may contain min() and max(), and may differ between threads.
     """
 
     variable: str
@@ -164,8 +177,8 @@ class Loop:
         check_name("variable of a loop", self.variable)
         for name, part in (("from", self.lower), ("to", self.upper), ("step", self.step)):
             with within(f"for {self.variable}: {name}"):
-                parse(part)
-        object.__setattr__(self, "body", sequence("do", self.body))
+                parse_expression(part)
+        object.__setattr__(self, "body", as_tuple("do", self.body))
 
 
 Statement = Load | Store | Atomic | Barrier | Wait | Gap | Guard | Loop
@@ -173,7 +186,7 @@ Statement = Load | Store | Atomic | Barrier | Wait | Gap | Guard | Loop
 
 @dataclass(frozen=True, slots=True)
 class KernelForm:
-    """The fields of an `AffineKernel` and their checks: what binding and generation of blocks need of it."""
+    """The fields of an `AffineKernel` and their checks; binding and generation of blocks use this base class."""
 
     name: str
     arrays: Mapping[str, AffineArray]
@@ -196,56 +209,56 @@ class KernelForm:
         object.__setattr__(self, "parameters", _checked_parameters(self.parameters))
         object.__setattr__(self, "arrays", _checked_arrays(self.arrays))
         if (self.grid is None) == (self.threads is None):
-            raise TraceError("grid, threads: needs one of them, and not both")
+            raise TraceError("grid, threads: exactly one of them must be given")
         for name in ("block", "grid", "threads"):
             given = getattr(self, name)
             if given is not None or name == "block":
                 given = (given,) if isinstance(given, int | str) else given
-                object.__setattr__(self, name, expressions(name, given))
+                object.__setattr__(self, name, check_expressions(name, given))
         for name in ("shared_memory", "registers"):
             with within(name):
-                parse(getattr(self, name))
-        given = (self.requires,) if isinstance(self.requires, str) else sequence("requires", self.requires)
+                parse_expression(getattr(self, name))
+        given = (self.requires,) if isinstance(self.requires, str) else as_tuple("requires", self.requires)
         object.__setattr__(self, "requires", tuple(given))
         with within("requires"):
             for text in self.requires:
                 parse_condition(text)
-        object.__setattr__(self, "body", sequence("body", self.body))
+        object.__setattr__(self, "body", as_tuple("body", self.body))
         _check_body(self.body)
 
 
 def _checked_parameters(parameters: Any) -> dict[str, int]:
     if not isinstance(parameters, Mapping):
-        raise TraceError("parameters: must be numbers by name")
+        raise TraceError("parameters: must be a mapping from names to whole numbers")
     for name, value in parameters.items():
         check_name("parameter", name)
-        if not is_whole(value) or abs(value) > MOST:
+        if not is_whole(value) or abs(value) > MAX_NUMBER:
             raise TraceError(f"parameter {name}={value!s:.60}: must be a whole number of at most 2^63 - 1")
     return dict(parameters)
 
 
 def _checked_arrays(arrays: Any) -> dict[str, AffineArray]:
     if not isinstance(arrays, Mapping):
-        raise TraceError("arrays: must be arrays by name")
+        raise TraceError("arrays: must be a mapping from names to arrays")
     declared = {}
-    for name, what in arrays.items():
+    for name, declaration in arrays.items():
         if not isinstance(name, str) or not name:
             raise TraceError(f"array {name!r:.60}: needs a name")
         with within(f"array {name:.60}"):
-            declared[name] = what if isinstance(what, AffineArray) else AffineArray(what)
+            declared[name] = declaration if isinstance(declaration, AffineArray) else AffineArray(declaration)
     return declared
 
 
 def _check_body(body: tuple[Statement, ...]) -> None:
-    """Refuse what is no statement, and more or deeper ones than a kernel may have."""
-    left, stack = MOST_STATEMENTS, [(body, "body", 1)]
+    """Raise `TraceError` for a part that is no statement, and for too many or too deep statements."""
+    remaining, stack = MAX_STATEMENTS, [(body, "body", 1)]
     while stack:
         statements, where, depth = stack.pop()
-        if depth > MOST_NESTED:
-            raise TraceError(f"{where}: statements are nested deeper than {MOST_NESTED}")
-        left -= len(statements)
-        if left < 0:
-            raise TraceError(f"body: has more than {MOST_STATEMENTS} statements")
+        if depth > MAX_STATEMENT_DEPTH:
+            raise TraceError(f"{where}: statements are nested deeper than {MAX_STATEMENT_DEPTH}")
+        remaining -= len(statements)
+        if remaining < 0:
+            raise TraceError(f"body: has more than {MAX_STATEMENTS} statements")
         for i, statement in enumerate(statements):
             if not isinstance(statement, Statement):
                 raise TraceError(f"{where}[{i}]: {statement!r:.60}: must be a statement, such as Load or Loop")
@@ -258,35 +271,35 @@ def _check_body(body: tuple[Statement, ...]) -> None:
 
 @contextmanager
 def within(where: str) -> Iterator[None]:
-    """Say where it was that a `TraceError` was raised."""
+    """Put the place `where` before the message of a `TraceError`."""
     try:
         yield
     except TraceError as error:
         raise TraceError(f"{where}: {error}") from None
 
 
-def expressions(what: str, given: Any) -> tuple[Expression, ...]:
-    """Return parts that all are expressions, as a tuple; raises `TraceError`."""
-    parts = sequence(what, given)
+def check_expressions(field_name: str, given: Any) -> tuple[Expression, ...]:
+    """Return a list of expressions as a tuple; raise `TraceError` if it is malformed."""
+    parts = as_tuple(field_name, given)
     for i, part in enumerate(parts):
-        with within(f"{what} {i}"):
-            parse(part)
+        with within(f"{field_name} {i}"):
+            parse_expression(part)
     return parts
 
 
-def sequence(what: str, given: Any) -> tuple[Any, ...]:
-    """Return a list or tuple as a tuple; raises `TraceError`."""
+def as_tuple(field_name: str, given: Any) -> tuple[Any, ...]:
+    """Return a list as a tuple; raise `TraceError` for another type."""
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise TraceError(f"{what}: {given!r:.60}: must be a list")
+        raise TraceError(f"{field_name}: {given!r:.60}: must be a list")
     return tuple(given)
 
 
-def check_name(what: str, name: Any) -> None:
-    """Raise `TraceError` unless `name` is a name that an expression can have and that means nothing else."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise TraceError(f"{what} {name!r:.60}: must be a name: letters, digits and _")
-    if name in RESERVED:
-        raise TraceError(f"{what} {shown(name)}: the name means something else already")
+def check_name(kind: str, name: Any) -> None:
+    """Raise `TraceError` unless `name` is a valid name in expressions and is not reserved."""
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise TraceError(f"{kind} {name!r:.60}: must be a name: letters, digits and _")
+    if name in RESERVED_NAMES:
+        raise TraceError(f"{kind} {quote_expression(name)}: the name is reserved")
 
 
 def is_whole(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Generate the trace of an affine kernel, block by block."""
+"""Define the trace of an affine kernel, which generates its blocks on demand."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from functools import cached_property
 from typing import Any
 
 from rdmodel.trace import Program, check_blocks, missing_block
-from tracegen.affine.binding import bind
+from tracegen.affine.binding import bind_kernel
 from tracegen.affine.generation import Generator
-from tracegen.affine.shifting import moved
-from tracegen.affine.shortening import Shortened
+from tracegen.affine.shifting import shift_program
+from tracegen.affine.shortening import ShortenedNest
 from tracegen.affine.statements import KernelForm
 from tracegen.generated import GeneratedTrace
 from tracegen.simt.block import Geometry
 
 
 class AffineTrace(GeneratedTrace):
-    """The trace of an `AffineKernel`: each block is made when it is asked for, as a `Program`.
+    """The trace of an `AffineKernel`; each call of `block` generates a `Program`.
 
-    `kernel` is the kernel, `params` the values of its parameters; `launch` and `blocks` as in `Trace`.
+    `kernel` is the kernel, `params` are the values of its parameters; `launch` and `blocks` are as in `Trace`.
     """
 
     kernel: KernelForm
@@ -34,28 +34,29 @@ class AffineTrace(GeneratedTrace):
         blocks: Sequence[int] | None = None,
         base: int | None = None,
     ) -> None:
-        bound = bind(kernel, params, block=block, base=base)
+        bound = bind_kernel(kernel, params, block=block, base=base)
         self.kernel, self.launch, self.params = kernel, bound.launch, dict(bound.values)
         self.blocks = check_blocks(self.launch, blocks)
         self._nest = bound.nest
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what only this process makes blocks with."""
+        """Leave out the generator, which is rebuilt on demand."""
         return {name: value for name, value in self.__dict__.items() if name != "_generator"}
 
     def block(self, block: int) -> Program:
-        """Return the `Program` of one block; raises `TraceError` if the trace does not hold it."""
+        """Return the `Program` of one block; raise `TraceError` if the trace does not hold it."""
         if block not in self._held:
             raise missing_block(self, block)
         return self._generator.block(int(block))
 
     def shortened(self, share: float) -> tuple[Callable[[int, float], Program], Callable[[int], float]] | None:
-        """Return how to make blocks with about `share` of the iterations of their outermost loops around others.
+        """Return two functions for blocks with about `share` of the iterations of their outermost loops around others.
 
-        The first function makes a block, and leaves out a share of the iterations before them; the second one says what
-        share of its iterations is left. None if there are no such loops.
+        The first one takes a block and the share of iterations to skip, and returns the program of the iterations that
+        follow. The second one takes a block and returns the share of iterations that it keeps. None if the kernel has
+        no such loops.
         """
-        nest = Shortened(self._nest, share)
+        nest = ShortenedNest(self._nest, share)
         if not nest.loops:
             return None
         other = copy(self)
@@ -65,14 +66,16 @@ class AffineTrace(GeneratedTrace):
         width, height, _ = self.launch.grid
 
         def make(block: int, start: float) -> Program:
-            along = nest.along(start)
+            offsets = nest.address_offsets(start)
             program = other.block(block)
-            return moved(program, along) if along.any() else program
+            return shift_program(program, offsets) if offsets.any() else program
 
-        def left(block: int) -> float:
-            return nest.left((block % width, block // width % height, block // (width * height)), geometry.thread)
+        def remaining_share(block: int) -> float:
+            return nest.remaining_share(
+                (block % width, block // width % height, block // (width * height)), geometry.thread
+            )
 
-        return make, left
+        return make, remaining_share
 
     @cached_property
     def _generator(self) -> Generator:

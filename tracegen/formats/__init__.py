@@ -1,6 +1,6 @@
-"""Traces in files: the native form and those of other tools, recognised by content, then by extension.
+"""Read and write trace files: the native format and those of other tools, recognised by content, then by extension.
 
-Compressed files (gzip, xz, zstd) are read as what they hold, by every reader.
+Every reader also takes compressed files (gzip, xz, zstd).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Trace, storage
 from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, parquet_columns, ppt, trc
-from tracegen.formats.compressed import PACKED, first_bytes, unpacked_name
-from tracegen.formats.launches import Choice, Listed
-from tracegen.formats.ordering.gathering import MEMORY
+from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, first_bytes, uncompressed_name
+from tracegen.formats.launches import LaunchChoice, Listed
+from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.recorded_trace import Reading, RecordedTrace, Skipped
 
 __all__ = [
@@ -32,18 +32,33 @@ __all__ = [
     "write",
 ]
 
-_HEAD_BYTES = 1 << 20
+_RECOGNITION_BYTES = 1 << 20
+"""Bytes at the start of a file by which its format is recognised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A format: how a file or folder of it is told, its reader, and its writer if it has one.
+    """A trace format: its name, how to recognise its files, and its reader and writer.
 
-    ``starts(head)`` tells a file by its first bytes, unpacked; ``folder(path)`` a folder by what is in it; then
-    `extension` does. ``read(path, reading)`` returns a trace and may rely on `reading` having no options set but
-    those in `takes`; ``write(trace, path, overwrite)`` returns what the format could not hold, one line of
-    text each. ``launches(path, reading)`` yields the launches of a file, if it may hold several. Reading a file takes
-    up to `memory` bytes, and what unpacking it takes.
+    Parameters
+    ----------
+    name, extension : str
+        Name of the format, and the extension of its files.
+    read : callable
+        ``read(path, reading)`` returns a trace. `reading` has no options set but those in `takes`.
+    starts : callable
+        ``starts(head)`` recognises a file by its first bytes, decompressed.
+    folder : callable
+        ``folder(path)`` recognises a folder by its content.
+    takes : frozenset of str
+        Names of the fields of `Reading` that the reader supports.
+    memory : int
+        Bytes of memory that reading a file takes at most, apart from decompression.
+    launches : callable, optional
+        ``launches(path, reading)`` yields the launches of a file; None if a file holds one launch.
+    write : callable, optional
+        ``write(trace, path, overwrite)`` writes a trace, and returns one line of text for each kind of content that
+        the format cannot hold; None if the format can only be read.
     """
 
     name: str
@@ -52,7 +67,7 @@ class Format:
     starts: Callable[[bytes], bool] = lambda head: False
     folder: Callable[[Path], bool] = lambda path: False
     takes: frozenset[str] = frozenset()
-    memory: int = MEMORY + (24 << 20)
+    memory: int = SORT_MEMORY_BYTES + (24 << 20)
     launches: Callable[[Path, Reading], Iterator[Listed]] | None = None
     write: Callable[[Trace, Path, bool], tuple[str, ...]] | None = None
 
@@ -79,7 +94,7 @@ TRC = Format(
     name="trc",
     extension=".trc",
     read=lambda path, reading: trc.read_trc(path, lenient=reading.lenient),
-    starts=lambda head: head.startswith(trc.MAGIC),
+    starts=lambda head: head.startswith(trc.TRC_MAGIC),
     takes=frozenset({"lenient"}),
     write=lambda trace, path, overwrite: trc.write_trc(trace, path, overwrite=overwrite),
 )
@@ -87,8 +102,8 @@ ACCELSIM = Format(
     name="accelsim",
     extension=".traceg",
     read=lambda path, reading: accelsim.read_accelsim(path, lenient=reading.lenient, kernel=reading.kernel),
-    starts=accelsim.is_trace,
-    folder=accelsim.is_folder,
+    starts=accelsim.is_traceg,
+    folder=accelsim.is_accelsim_folder,
     takes=frozenset({"lenient", "kernel"}),
     launches=lambda path, reading: accelsim.list_accelsim(path),
     write=lambda trace, path, overwrite: accelsim_writer.write_accelsim(trace, path, overwrite=overwrite),
@@ -97,7 +112,7 @@ KERNELSLIST = Format(
     name="kernelslist",
     extension=".g",
     read=ACCELSIM.read,
-    starts=accelsim.is_list,
+    starts=accelsim.is_kernels_list,
     takes=ACCELSIM.takes,
     launches=ACCELSIM.launches,
     write=ACCELSIM.write,
@@ -115,7 +130,7 @@ PPT = Format(
     extension=".mem",
     read=lambda path, reading: ppt.read_ppt(path, kernel=reading.kernel, block=reading.block, lenient=reading.lenient),
     starts=ppt.is_ppt,
-    folder=ppt.is_folder,
+    folder=ppt.is_ppt_folder,
     takes=frozenset({"lenient", "kernel", "block"}),
     launches=lambda path, reading: ppt.list_ppt(path, block=reading.block),
 )
@@ -123,13 +138,13 @@ PARQUET = Format(
     name="parquet",
     extension=".parquet",
     read=lambda path, reading: parquet.read_parquet(path),
-    starts=lambda head: head.startswith(parquet.MAGIC),
-    memory=2 * parquet_columns.MEMORY + (64 << 20),
+    starts=lambda head: head.startswith(parquet.PARQUET_MAGIC),
+    memory=2 * parquet_columns.COLUMN_MEMORY_BYTES + (64 << 20),
     write=_write_parquet,
 )
 FORMATS: dict[str, Format] = {
-    form.name: form
-    for form in (
+    trace_format.name: trace_format
+    for trace_format in (
         NATIVE,
         PARQUET,
         TRC,
@@ -139,7 +154,7 @@ FORMATS: dict[str, Format] = {
         PPT,
     )
 }
-"""Every format by name; `native` is the folder of `rdmodel.trace.storage`."""
+"""All formats by name; `native` is the folder of `rdmodel.trace.storage`."""
 
 
 def read(
@@ -150,12 +165,29 @@ def read(
     kernel: str | None = None,
     block: tuple[int, int, int] | None = None,
 ) -> Trace:
-    """Return the trace in a file or folder of the given or recognised format.
+    """Read the trace in a file or folder.
 
-    `lenient` leaves out bad lines of other tools' files and accounts for them in ``RecordedTrace.skipped``.
-    `kernel` picks one of several launches, by its number or by a pattern of its name (``*gemm*``); `block`
-    says the block's shape where the format does not. Raises `TraceError` if the format is unknown, takes no
-    such option, or the content is malformed.
+    Parameters
+    ----------
+    path : path
+        The file or folder.
+    format : str, optional
+        A name in `FORMATS`; by default the format is recognised (`recognise`).
+    lenient : bool
+        Leave out bad lines of other tools' files; ``RecordedTrace.skipped`` accounts for them.
+    kernel : str, optional
+        The launch if there are several: its number, or a pattern of its name (``*gemm*``).
+    block : tuple of int, optional
+        Shape of a block (x, y, z), for formats that do not contain it.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    TraceError
+        If the format is unknown or does not take an option that is set, or if the content is malformed.
     """
     chosen = recognise(path) if format is None else _named(format)
     for option, value in (("kernel", kernel), ("block", block)):
@@ -171,31 +203,67 @@ def launches(
     kernel: str | None = None,
     block: tuple[int, int, int] | None = None,
 ) -> tuple[Listed, ...]:
-    """Return the launches in a file or folder of another tool, in its order, without reading what they access.
+    """List the launches in a file or folder of another tool without reading their accesses.
 
-    `format`, `kernel` and `block` are those of `read`; `kernel` may match any number of launches. Raises `TraceError`
-    for a format whose files hold one launch, for malformed content, and if `kernel` matches none.
+    Parameters
+    ----------
+    path : path
+        The file or folder.
+    format : str, optional
+        A name in `FORMATS`; by default the format is recognised (`recognise`).
+    kernel : str, optional
+        Number of a launch or pattern of a name; only launches that match are listed.
+    block : tuple of int, optional
+        Shape of a block (x, y, z), for formats that do not contain it.
+
+    Returns
+    -------
+    tuple of Listed
+        The launches in the order of the file.
+
+    Raises
+    ------
+    TraceError
+        For a format whose files hold one launch, for malformed content, and if `kernel` matches no launch.
     """
     chosen = recognise(path) if format is None else _named(format)
     if chosen.launches is None:
         raise TraceError(f"{path}: a trace of the format {chosen.name!r} is one launch")
     if block is not None and "block" not in chosen.takes:
         raise TraceError(f"{path}: the format {chosen.name!r} takes no option block")
-    found = tuple(chosen.launches(Path(path), Reading(block=block)))
-    choice = Choice(os.fspath(path), kernel)
-    meant = tuple(one for one in found if choice.accepts(one.number, one.launch.kernel))
-    if not meant:
-        raise choice.none([(one.number, one.launch.kernel) for one in found])
-    return meant
+    listed = tuple(chosen.launches(Path(path), Reading(block=block)))
+    choice = LaunchChoice(os.fspath(path), kernel)
+    matching = tuple(entry for entry in listed if choice.accepts(entry.number, entry.launch.kernel))
+    if not matching:
+        raise choice.no_match_error([(entry.number, entry.launch.kernel) for entry in listed])
+    return matching
 
 
 def write(
     trace: Trace, path: str | os.PathLike[str], *, format: str | None = None, overwrite: bool = False
 ) -> tuple[str, ...]:
-    """Write a trace in the given format, or that of the extension, or the native one.
+    """Write a trace; by default in the format of the extension, or else in the native one.
 
-    Returns what the format could not hold, one line of text each. Raises `TraceError` if the format cannot be
-    written or `path` exists and may not be replaced.
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    path : path
+        The file or folder to write.
+    format : str, optional
+        A name in `FORMATS`.
+    overwrite : bool
+        Replace an existing file or folder.
+
+    Returns
+    -------
+    tuple of str
+        One line of text for each kind of content that the format cannot hold.
+
+    Raises
+    ------
+    TraceError
+        If the format cannot be written, or if `path` exists and `overwrite` is not set.
     """
     chosen = by_extension(path) if format is None else _named(format)
     if chosen.write is None:
@@ -207,37 +275,37 @@ def recognise(path: str | os.PathLike[str]) -> Format:
     """Return the format of a file or folder by its content, else its extension; raise `TraceError`."""
     where = Path(path)
     if where.is_dir():
-        for form in FORMATS.values():
-            if form.folder(where):
-                return form
+        for trace_format in FORMATS.values():
+            if trace_format.folder(where):
+                return trace_format
         raise TraceError(f"{path}: a folder without {storage.META} or the files of another tool is not a trace")
-    head = first_bytes(where, _HEAD_BYTES)
+    head = first_bytes(where, _RECOGNITION_BYTES)
     if not head:
         raise TraceError(f"{path}: is empty")
-    for form in FORMATS.values():
-        if form.starts(head):
-            return form
+    for trace_format in FORMATS.values():
+        if trace_format.starts(head):
+            return trace_format
     extension = extension_of(where)
-    for form in FORMATS.values():
-        if form.extension and form.extension == extension:
-            return form
+    for trace_format in FORMATS.values():
+        if trace_format.extension and trace_format.extension == extension:
+            return trace_format
     raise TraceError(f"{path}: not a trace of a known format ({', '.join(FORMATS)})")
 
 
 def by_extension(path: str | os.PathLike[str]) -> Format:
-    """Return the format that a file of this name is written in: that of its extension, or the native one.
+    """Return the format for writing a file of this name: that of its extension, or the native one.
 
-    Raises `TraceError` for the extension of a compressed file: these are only read.
+    Raises `TraceError` for the extension of a compressed file, which can only be read.
     """
-    if Path(path).suffix.lower() in PACKED:
-        raise TraceError(f"{path}: compressed files are read, not written; write {unpacked_name(path)} and pack it")
-    extensions = {form.extension: form for form in FORMATS.values()}
+    if Path(path).suffix.lower() in COMPRESSED_EXTENSIONS:
+        raise TraceError(f"{path}: compressed files cannot be written; write {uncompressed_name(path)} and compress it")
+    extensions = {trace_format.extension: trace_format for trace_format in FORMATS.values()}
     return extensions.get(Path(path).suffix.lower(), NATIVE)
 
 
 def extension_of(path: Path) -> str:
-    """Return the extension of a file, in lower case and without that of its compression."""
-    return Path(unpacked_name(path)).suffix.lower()
+    """Return the extension of a file in lower case; of ``x.trc.gz``, this is ``.trc``."""
+    return Path(uncompressed_name(path)).suffix.lower()
 
 
 def _named(name: str) -> Format:

@@ -1,56 +1,30 @@
-# The reading half of tracegen.formats.accelsim. What goes into the arrays is bounded by their sizes, not by what a file
-# claims.
-"""Lines of a .traceg file to warp instructions."""
+# The compiled half of tracegen.formats.traceg. Writes stay within the sizes of the arrays, whatever a file claims.
+"""Parse lines of a .traceg file into warp instructions."""
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
 
 import numpy as np
 
 from tracegen.formats._fields cimport (
-    MOST_OPERANDS, REGISTERS, at_break, read_decimal, read_hex, read_registers, read_signed, read_word, skip
+    MAX_OPERANDS, at_break, read_decimal, read_hex, read_registers, read_trailing_fields, read_word, skip
+)
+from tracegen.formats._loads_in_flight cimport (
+    LoadsInFlight, clear_loads, issue_access, wait_for_copies, wait_for_register
+)
+from tracegen.formats._traceg_addresses cimport (
+    WARP_LANES, count_bits, memory_of, read_differences, read_list, read_strided
+)
+from tracegen.formats._traceg_opcodes cimport (
+    ATOMIC, ATOMICS, BARRIER, BULK, CONSTANT, COPIES, ELSEWHERE, GLOBAL, LOAD, LOADS, LOCAL, PLAIN, PUTS, REDUCES,
+    STORE, STORES, SYNCS, TABLE_SLOTS, TEXTURE, WAITS, Opcode, add_opcode, find_opcode, suffix_width
 )
 
-cdef extern from *:
-    int count_bits "__builtin_popcount"(unsigned int x) noexcept nogil
-    int lowest_bit "__builtin_ctz"(unsigned int x) noexcept nogil
-    int highest_bit "__builtin_clz"(unsigned int x) noexcept nogil
-
 cdef enum:
-    LANES = 32
-    ZERO = 255               # RZ, which nothing is ever written to
-    NEAR = 64                # how far back a `needs` mask reaches
+    ZERO = 255               # RZ, which no instruction ever writes
     LONGEST_OPCODE = 64
-    SLOTS = 256
 
-cdef enum:
-    LOAD = 0
-    STORE = 1
-    ATOMIC = 2
-    BARRIER = 3
-
-cdef enum:
-    GLOBAL = 0
-    LOCAL = 1
-    CONSTANT = 2
-    TEXTURE = 3
-
-# What the base of an opcode says.
-cdef enum Kind:
-    PLAIN = 0                # no memory instruction
-    LOADS = 1
-    COPIES = 2               # a load into shared memory: no register, waited for by DEPBAR
-    STORES = 3
-    ATOMICS = 4
-    REDUCES = 5              # an atomic without result
-    ELSEWHERE = 6            # memory that is not ours: shared, or cache control
-    PUTS = 7                 # the same, and the last source is data
-    WAITS = 8                # DEPBAR
-    SYNCS = 9                # BAR
-    BULK = 10                # copies of whole boxes by the tensor memory accelerator
-
-# Why `Reader.parse` came back. tracegen.formats.accelsim has the words; the first three are no problems.
+# Reasons for `Reader.parse` to return. tracegen.formats.traceg has messages for those that are mistakes, from 4 on.
 cpdef enum Event:
     DONE = 0
     FULL = 1
@@ -84,40 +58,25 @@ cpdef enum Event:
     WRONG_COUNT = 29
     NO_END = 30
 
-# Where in the file the reader is.
+# Places of the reader in the file.
 cdef enum:
     OUTSIDE = 0
     BEGUN = 1                # after #BEGIN_TB
     IN_BLOCK = 2
-    IN_WARP = 3              # its number is known
-    COUNTED = 4              # and how many instructions follow
+    IN_WARP = 3              # after the number of the warp
+    COUNTED = 4              # after the number of its instructions
 
-cdef uint64_t WINDOW = <uint64_t>1 << 24
 cdef uint64_t LAST_32 = <uint64_t>0xFFFFFFFF
 
 
 # ---- Opcodes
 
-cdef struct Slot:
-    uint64_t name
-    uint8_t kind, space, generic
-
-cdef Slot[SLOTS] table
+cdef Opcode[TABLE_SLOTS] table
 
 
-cdef inline uint64_t place_of(uint64_t name) noexcept nogil:
-    return (name * <uint64_t>0x9E3779B97F4A7C15) >> 56
-
-
-def _fill(names, int kind, int space=0, bint generic=False):
-    cdef uint64_t name, at
-    for text in names.split():
-        name = int.from_bytes(text.encode(), "little")
-        at = place_of(name)
-        while table[at].name:
-            at = (at + 1) % SLOTS
-        table[at].name = name
-        table[at].kind, table[at].space, table[at].generic = kind, space, generic
+def _fill(names, int kind, int space=GLOBAL, bint generic=False):
+    for name in names.split():
+        add_opcode(table, int.from_bytes(name.encode(), "little"), kind, space, generic)
 
 
 _fill("LDG LDU LDGMC", LOADS)
@@ -143,59 +102,23 @@ _fill("BAR", SYNCS)
 _fill("UTMALDG UTMASTG UTMAPF UTMAREDG UBLKCP UBLKPF UBLKRED", BULK)
 
 
-cdef inline const Slot* classify(const uint8_t* opcode, int64_t length) noexcept nogil:
-    """Return what the letters before the first dot say; NULL: nothing about memory."""
-    cdef uint64_t name = 0, at
-    cdef int64_t i = 0
-    while i < length and opcode[i] != c'.':
-        if i == 8:
-            return NULL
-        name |= <uint64_t>opcode[i] << (8 * i)
-        i += 1
-    at = place_of(name)
-    while table[at].name:
-        if table[at].name == name:
-            return &table[at]
-        at = (at + 1) % SLOTS
-    return NULL
-
-
-cdef inline int64_t suffix_width(const uint8_t* opcode, int64_t length) noexcept nogil:
-    """Return the bytes that a part such as 64, U8, S16 or F32 of an opcode says, or 0."""
-    cdef int64_t i = 0, bits
-    while i < length:
-        if opcode[i] != c'.':
-            i += 1
-            continue
-        i += 1
-        if i < length and opcode[i] in (c'U', c'S', c'F', c'B'):
-            i += 1
-        bits = 0
-        while i < length and c'0' <= opcode[i] <= c'9' and bits < 1000:
-            bits = bits * 10 + (opcode[i] - c'0')
-            i += 1
-        if (i == length or opcode[i] == c'.') and bits in (8, 16, 32, 64, 128):
-            return bits // 8
-    return 0
-
-
 # ---- Reading
 
 cdef struct Line:
     uint64_t pc, mask
-    const Slot* slot
+    const Opcode* opcode     # NULL: nothing about memory
     int64_t width            # bytes per lane, 0: no memory instruction
-    int64_t targets, sources # general registers among them
-    uint64_t named           # targets, uniform and predicate registers included
-    int64_t[MOST_OPERANDS] target, source
+    int64_t targets, sources # general registers
+    uint64_t named           # targets, including uniform and predicate registers
+    int64_t[MAX_OPERANDS] target, source
 
 
 @cython.final
 cdef class Reader:
-    """Reads instruction lines into the columns of `rdmodel.trace.Columns`; `take` hands them over.
+    """Parses instruction lines into the columns of `rdmodel.trace.Columns`, which `take` returns.
 
-    `last_address` is the highest address allowed, `longest` the most bytes of a line; `rows` is how many
-    instructions, and warps, the arrays hold before `parse` comes back with `FULL`.
+    `last_address` is the highest valid address and `longest` the limit of bytes in a line. The arrays hold `rows`
+    instructions; `parse` returns with `FULL` when they are full.
     """
 
     cdef uint64_t last_address
@@ -210,13 +133,10 @@ cdef class Reader:
     cdef int64_t block, block_warps, warp, instructions
     cdef uint64_t claimed, reported
     cdef uint32_t warps_seen
-    # The warp's registers.
-    cdef int64_t[REGISTERS] owner
-    cdef int64_t ordinal
-    cdef uint64_t open, copies, pending
-    cdef bint unknown        # some load has not said where its result goes
+    # The warp.
+    cdef LoadsInFlight loads
     cdef int64_t gap
-    # What was read.
+    # The instructions that were parsed.
     cdef int64_t rows, used
     cdef int32_t[::1] pc, gap_of
     cdef uint8_t[::1] op, space, size
@@ -228,7 +148,7 @@ cdef class Reader:
         self.last_address = <uint64_t>last_address
         self.longest = longest
         self.room = rows
-        self.address_room = rows * 16 + LANES
+        self.address_room = rows * 16 + WARP_LANES
         self.extras = -1
         self.pc, self.gap_of = np.empty(rows, np.int32), np.empty(rows, np.int32)
         self.op, self.space, self.size = np.empty(rows, np.uint8), np.empty(rows, np.uint8), np.empty(rows, np.uint8)
@@ -239,31 +159,35 @@ cdef class Reader:
     def set_layout(
         self, *, bint coordinates, bint line_numbers, bint plain, int64_t block_warps, shared_window, local_window
     ):
-        """Say what the header says: numbers before the pc, nothing after the addresses (`plain`), windows, warps."""
+        """Set the layout of the file that its header describes.
+
+        Lines begin with block and warp (`coordinates`) and with the source line (`line_numbers`), and end with the
+        addresses (`plain`). The windows are the first addresses of shared and local memory, 0 if unknown.
+        """
         self.coordinates, self.line_numbers = coordinates, line_numbers
         self.extras = 0 if plain else -1
         self.block_warps = block_warps
         self.shared_window, self.local_window = shared_window, local_window
 
     def enter_block(self, int64_t block, int64_t x, int64_t y, int64_t z):
-        """Start the block with this number and place in the grid: the line that `BLOCK` stood for is right."""
+        """Begin the block whose line the caller has parsed after a `BLOCK` event, at (x, y, z) in the grid."""
         self.block = block
         self.block_place[0], self.block_place[1], self.block_place[2] = <uint64_t>x, <uint64_t>y, <uint64_t>z
         self.warps_seen = 0
         self.state = IN_BLOCK
 
     def count_of_warp(self):
-        """Return (warp, instructions that were claimed, found): what `WRONG_COUNT` is about."""
+        """Return warp, claimed instructions and found instructions of a `WRONG_COUNT` event."""
         return self.warp, self.reported, self.instructions
 
     def finish(self):
-        """Return `NO_END` if the file may not end here, else `DONE`."""
+        """Return `NO_END` if the file ends within a block, else `DONE`."""
         return DONE if self.state == OUTSIDE else NO_END
 
     def take(self):
-        """Return the columns that were read, as views that the next `parse` overwrites, and start over.
+        """Return and clear the parsed columns; they are views, which the next `parse` overwrites.
 
-        Beside those of `rdmodel.trace.Columns` there are block and warp, one per instruction.
+        Beside those of `rdmodel.trace.Columns`, ``block`` and ``warp`` have one value per instruction.
         """
         cdef int64_t n = self.rows
         columns = {
@@ -276,9 +200,9 @@ cdef class Reader:
         return taken
 
     def parse(self, bytes text, int64_t at):
-        """Read ``text[at:]`` until something is up; return (position, lines read, event).
+        """Parse ``text[at:]`` up to the next event; return (position, lines read, event).
 
-        The position is that of the line that the event is about, or the end of the text (`DONE`).
+        The position is that of the line of the event, or the end of the text (`DONE`).
         """
         cdef const uint8_t* first = <const uint8_t*><const char*>text
         cdef const uint8_t* end = first + len(text)
@@ -289,7 +213,7 @@ cdef class Reader:
         with nogil:
             while p < end:
                 start = p
-                if self.rows == self.room or self.used + LANES > self.address_room:
+                if self.rows == self.room or self.used + WARP_LANES > self.address_room:
                     event = FULL
                     break
                 event = self.read_line(&p, end)
@@ -303,7 +227,7 @@ cdef class Reader:
     # ---- Structure
 
     cdef int read_line(self, const uint8_t** at, const uint8_t* end) noexcept nogil:
-        """Read one line and leave `at` at its newline."""
+        """Parse one line and move `at` to its newline."""
         cdef const uint8_t* p = skip(at[0])
         cdef int event
         cdef uint8_t c = p[0]
@@ -336,7 +260,7 @@ cdef class Reader:
         return event
 
     cdef int misplaced(self) noexcept nogil:
-        """Return what is missing before a line that may not stand where it does."""
+        """Return the event that names the line missing before a misplaced line."""
         if self.state == OUTSIDE:
             return NO_BEGIN
         if self.state == BEGUN:
@@ -346,11 +270,11 @@ cdef class Reader:
         return NO_COUNT if self.state == IN_WARP else NO_TOKEN
 
     cdef int read_mark(self, const uint8_t** at, const uint8_t* end) noexcept nogil:
-        """Read the begin or the end of a block; other lines that start with # are comments."""
+        """Parse the begin or the end of a block; other lines that start with # are comments."""
         cdef const uint8_t* p = at[0]
         if read_word(&p, b"#BEGIN_TB", 9):
             if self.state != OUTSIDE:
-                # The next call finds the block closed, and begins one.
+                # The next call finds the old block closed and begins the new one.
                 self.state = OUTSIDE
                 return NESTED
             self.state = BEGUN
@@ -367,7 +291,7 @@ cdef class Reader:
         return DONE
 
     cdef bint wrong_count(self) noexcept nogil:
-        """Tell whether the open warp has another length than it said; only the first time."""
+        """Tell, only once, whether the open warp has another number of instructions than its header claims."""
         cdef bint wrong = self.state == COUNTED and self.claimed != <uint64_t>self.instructions
         if wrong:
             self.reported = self.claimed
@@ -381,7 +305,7 @@ cdef class Reader:
             return self.misplaced()
         if self.wrong_count():
             return WRONG_COUNT
-        # Until a sound line comes, instructions belong to no warp.
+        # Until a valid line comes, instructions belong to no warp.
         self.state = IN_BLOCK
         if not read_word(&p, b"warp", 4) or not read_word(&p, b"=", 1) or not read_decimal(&p, &number):
             return BAD_WARP
@@ -391,10 +315,8 @@ cdef class Reader:
             return WARP_TWICE
         self.warps_seen |= <uint32_t>1 << number
         self.warp = <int64_t>number
-        self.instructions = self.ordinal = self.gap = 0
-        self.unknown = False
-        self.open = self.copies = self.pending = 0
-        memset(self.owner, 0xFF, sizeof(self.owner))
+        self.instructions = self.gap = 0
+        clear_loads(&self.loads)
         self.state = IN_WARP
         at[0] = p
         return DONE
@@ -408,7 +330,7 @@ cdef class Reader:
     # ---- Instructions
 
     cdef int read_instruction(self, const uint8_t** at, const uint8_t* start, const uint8_t* end) noexcept nogil:
-        """Read an instruction line whole; only a sound one changes anything but the count of lines."""
+        """Parse a whole instruction line; an invalid one changes nothing but the count of lines."""
         cdef const uint8_t* p = at[0]
         cdef const uint8_t* opcode
         cdef Line line
@@ -434,8 +356,8 @@ cdef class Reader:
         length = p - opcode
         if length > LONGEST_OPCODE:
             return BAD_OPCODE
-        line.slot = classify(opcode, length)
-        if line.slot != NULL and line.slot.kind == BULK:
+        line.opcode = find_opcode(table, opcode, length)
+        if line.opcode != NULL and line.opcode.kind == BULK:
             return BULK_COPY
         if not read_registers(&p, &named, &line.sources, line.source):
             return BAD_REGISTERS
@@ -451,7 +373,7 @@ cdef class Reader:
         return self.apply(&line)
 
     cdef int read_place(self, const uint8_t** at) noexcept nogil:
-        """Read what stands before the pc: in old files block and warp, in some the line of the source."""
+        """Parse the fields before the pc: block and warp in old files, the line of the source in some."""
         cdef uint64_t number = 0
         cdef int64_t i
         if self.coordinates:
@@ -467,9 +389,11 @@ cdef class Reader:
     cdef int read_access(
         self, const uint8_t** at, Line* line, const uint8_t* opcode, int64_t length
     ) noexcept nogil:
-        """Read the width and, unless that is 0, the addresses, which go behind those in use."""
+        """Parse the width and, unless it is 0, the addresses, which are written after those of earlier lines."""
+        cdef int64_t* out = &self.addresses[self.used]
+        cdef uint32_t mask = <uint32_t>line.mask
         cdef uint64_t width = 0, mode = 0
-        cdef int kind = line.slot.kind if line.slot != NULL else PLAIN
+        cdef int kind = line.opcode.kind if line.opcode != NULL else PLAIN
         line.width = 0
         if not read_decimal(at, &width):
             return BAD_WIDTH
@@ -485,107 +409,37 @@ cdef class Reader:
         if not read_decimal(at, &mode) or mode > 2:
             return BAD_MODE
         if mode == 0:
-            return self.read_list(at, <uint32_t>line.mask)
-        return self.read_strided(at, <uint32_t>line.mask) if mode == 1 else self.read_deltas(at, <uint32_t>line.mask)
-
-    cdef int read_list(self, const uint8_t** at, uint32_t mask) noexcept nogil:
-        cdef int64_t* out = &self.addresses[self.used]
-        cdef uint64_t address = 0
-        cdef int64_t i
-        for i in range(count_bits(mask)):
-            # Where a number follows the addresses, only the 0x tells that one is missing.
-            if not read_hex(at, &address, self.extras != 0):
-                return FEW_ADDRESSES
-            if address > self.last_address:
-                return BAD_ADDRESS
-            out[i] = <int64_t>address
-        return DONE
-
-    cdef int read_strided(self, const uint8_t** at, uint32_t mask) noexcept nogil:
-        cdef int64_t* out = &self.addresses[self.used]
-        cdef int64_t lanes = count_bits(mask), i
-        cdef uint64_t base = 0, stride = 0, span, address
-        cdef bint minus = False
-        if not read_hex(at, &base, False) or not read_signed(at, &minus, &stride):
-            return FEW_ADDRESSES
-        if mask == 0:
-            return DONE
-        if lanes != LANES - highest_bit(mask) - lowest_bit(mask):
-            return HOLES
-        if base > self.last_address:
-            return BAD_ADDRESS
-        if lanes > 1:
-            if stride >= <uint64_t>1 << 58:
-                return BAD_ADDRESS
-            span = stride * <uint64_t>(lanes - 1)
-            if (span > base) if minus else (base + span > self.last_address):
-                return BAD_ADDRESS
-        if minus:
-            stride = <uint64_t>0 - stride
-        address = base
-        for i in range(lanes):
-            out[i] = <int64_t>address
-            address += stride
-        return DONE
-
-    cdef int read_deltas(self, const uint8_t** at, uint32_t mask) noexcept nogil:
-        cdef int64_t* out = &self.addresses[self.used]
-        cdef uint64_t address = 0, delta = 0
-        cdef int64_t i
-        cdef bint minus = False
-        if not read_hex(at, &address, False):
-            return FEW_ADDRESSES
-        if mask and address > self.last_address:
-            return BAD_ADDRESS
-        for i in range(count_bits(mask)):
-            if i > 0:
-                if not read_signed(at, &minus, &delta):
-                    return FEW_ADDRESSES
-                if (delta > address) if minus else (address + delta > self.last_address):
-                    return BAD_ADDRESS
-                address = address - delta if minus else address + delta
-            out[i] = <int64_t>address
-        return DONE
+            # If fields follow the addresses, only the 0x of addresses shows that one of them is missing.
+            return read_list(at, mask, self.last_address, self.extras != 0, out)
+        if mode == 1:
+            return read_strided(at, mask, self.last_address, out)
+        return read_differences(at, mask, self.last_address, out)
 
     cdef int read_extras(self, const uint8_t** at, const uint8_t* end) noexcept nogil:
-        """Read what follows the addresses: as many fields as on the file's first instruction line.
+        """Parse the fields after the addresses, as many as on the file's first instruction line.
 
-        None, immediates (one or two), or two and a word and anything (values of registers).
+        There are none, one or two immediates, or two numbers, a word and further text (values of registers).
         """
-        cdef const uint8_t* p = skip(at[0])
-        cdef uint64_t value = 0
-        cdef bint minus = False
-        cdef int64_t found = 0
-        while found < 2 and read_signed(&p, &minus, &value):
-            found += 1
-        p = skip(p)
-        if found == 2 and (c'A' <= p[0] <= c'Z'):
-            found = 3
-            while p[0] != c'\n' and p < end:
-                p += 1
-        if p[0] != c'\n' and p < end:
+        cdef int64_t found = read_trailing_fields(at, end)
+        if found < 0:
             return MANY_FIELDS
         if self.extras < 0:
             self.extras = found
         if found != self.extras:
             return MANY_FIELDS if found > self.extras else FEW_FIELDS
-        at[0] = p
         return DONE
 
-    # ---- What an instruction waits for, and the row it becomes
-
-    cdef inline void touch(self, int64_t register) noexcept nogil:
-        """Make the next memory instruction wait for the load, if any, that is on its way to a register."""
-        cdef int64_t distance = self.ordinal - 1 - self.owner[register]
-        if self.owner[register] >= 0 and distance < NEAR:
-            self.pending |= self.open & <uint64_t>1 << distance
+    # ---- Dependences, and the row of an instruction
 
     cdef int apply(self, Line* line) noexcept nogil:
-        cdef int kind = line.slot.kind if line.slot != NULL else PLAIN
+        """Account for a valid line: the loads that it waits for, and its row or its share of a gap."""
+        cdef int kind = line.opcode.kind if line.opcode != NULL else PLAIN
         cdef int64_t i, group = 1 if line.width <= 4 else 2 if line.width <= 8 else 4
         cdef int place = 0
-        if line.slot != NULL and line.slot.generic and line.width and line.mask:
-            place = self.window_of(<int64_t>count_bits(<uint32_t>line.mask))
+        if line.opcode != NULL and line.opcode.generic and line.width and line.mask:
+            place = memory_of(
+                &self.addresses[self.used], count_bits(<uint32_t>line.mask), self.local_window, self.shared_window
+            )
             if place < 0:
                 return MIXED
         if kind == ATOMICS and line.targets == 0 and line.sources >= 3:
@@ -596,16 +450,16 @@ cdef class Reader:
             for i in range(line.sources):
                 line.source[i] = line.source[i + 1]
         for i in range(line.sources):
-            self.touch(line.source[i])
+            wait_for_register(&self.loads, line.source[i])
         if line.sources and kind in (STORES, ATOMICS, REDUCES, PUTS):
             for i in range(line.source[line.sources - 1], min(line.source[line.sources - 1] + group, <int64_t>ZERO)):
-                self.touch(i)
+                wait_for_register(&self.loads, i)
         if kind == WAITS:
-            self.pending |= self.open & self.copies
+            wait_for_copies(&self.loads)
         return self.write(line, ELSEWHERE if place == 2 else kind, group, place == 1)
 
     cdef int write(self, Line* line, int kind, int64_t group, bint local) noexcept nogil:
-        """Add the row of an instruction, or count it to the gap, and note whose its target registers are."""
+        """Write the row of an instruction, or count it into the gap; set the owners of its target registers."""
         cdef int64_t row = self.rows
         cdef bint memory = line.mask != 0 and LOADS <= kind <= REDUCES and line.width > 0
         cdef bint sync = line.mask != 0 and kind == SYNCS
@@ -619,50 +473,26 @@ cdef class Reader:
         self.gap_of[row] = <int32_t>min(self.gap, <int64_t>0x7FFFFFFF)
         self.mask[row] = <uint32_t>line.mask
         self.op[row] = BARRIER if sync else LOAD if kind <= COPIES else STORE if kind == STORES else ATOMIC
-        self.space[row] = 0 if sync else LOCAL if local else line.slot.space
+        self.space[row] = 0 if sync else LOCAL if local else line.opcode.space
         self.size[row] = <uint8_t>line.width
         self.gap = 0
         self.rows += 1
         if sync:
             self.needs[row] = 0
             return DONE
-        if self.unknown:
-            self.pending = ~<uint64_t>0
-        self.needs[row] = self.pending
+        self.needs[row] = issue_access(&self.loads, returns, kind == COPIES, kind == LOADS and line.named == 0)
         self.used += count_bits(<uint32_t>line.mask)
-        self.open = (self.open & ~self.pending) << 1 | (returns or kind == COPIES)
-        self.copies = self.copies << 1 | (kind == COPIES)
-        self.pending = 0
-        self.unknown = kind == LOADS and line.named == 0
-        self.ordinal += 1
         return DONE
 
     cdef bint set_targets(self, Line* line, int64_t group, bint returns) noexcept nogil:
-        """Make the target registers those of the load at hand, or of none; return whether it has any."""
+        """Set the owner of the target registers: this instruction if it `returns` a value; tell whether it has any."""
         cdef int64_t i, r, last
         cdef bint any = False
         for i in range(line.targets):
             last = min(line.target[i] + (group if line.width and line.targets == 1 else 1), <int64_t>ZERO)
             for r in range(line.target[i], last):
-                self.touch(r)
+                wait_for_register(&self.loads, r)
                 if line.mask:
-                    self.owner[r] = self.ordinal if returns else -1
+                    self.loads.owner[r] = self.loads.ordinal if returns else -1
                     any = returns
         return any
-
-    cdef int window_of(self, int64_t lanes) noexcept nogil:
-        """Return where generic addresses lie: 0 global, 1 local, 2 shared memory, -1 not all in one of them."""
-        cdef int64_t i
-        cdef int found = -1, place
-        cdef uint64_t address
-        for i in range(lanes):
-            address = <uint64_t>self.addresses[self.used + i]
-            place = 0
-            if self.local_window and address - self.local_window < WINDOW:
-                place = 1
-            elif self.shared_window and address - self.shared_window < WINDOW:
-                place = 2
-            if i > 0 and place != found:
-                return -1
-            found = place
-        return found

@@ -3,9 +3,9 @@ from numpy.typing import NDArray
 
 class Renderer:
     out: NDArray[np.uint8]
-    unheld: int
-    crowded: int
-    squeezed: int
+    reduced_needs: int
+    extra_waits: int
+    added_fillers: int
     def __init__(self, room: int) -> None: ...
     def open_warp(self) -> None: ...
     def render(

@@ -1,5 +1,5 @@
-# The writing half of tracegen.formats.accelsim. Columns are those of a checked trace.
-"""Warp instructions to lines of a .traceg file, with registers that say which loads each of them waits for."""
+# The compiled half of tracegen.formats.accelsim_writer. Columns are those of a checked trace.
+"""Write warp instructions as lines of a .traceg file, with registers that express their dependences on loads."""
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -7,33 +7,20 @@ from libc.string cimport memset, strlen
 
 import numpy as np
 
+from tracegen.formats._fields cimport REGISTERS
+from tracegen.formats._loads_in_flight cimport NEEDS_BITS
+from tracegen.formats._traceg_addresses cimport WARP_LANES, count_bits, highest_bit, lowest_bit
+from tracegen.formats._traceg_opcodes cimport BARRIER, CONSTANT, GLOBAL, LOAD, LOCAL, STORE
+
 cdef extern from *:
-    int count_bits "__builtin_popcount"(unsigned int x) noexcept nogil
-    int lowest_bit "__builtin_ctz"(unsigned int x) noexcept nogil
-    int highest_bit "__builtin_clz"(unsigned int x) noexcept nogil
     int lowest_bit64 "__builtin_ctzll"(unsigned long long x) noexcept nogil
 
 cdef enum:
-    LANES = 32
-    REGISTERS = 256
-    ZERO = 255                   # RZ, which nothing is ever written to
-    NEAR = 64                    # how far back a `needs` mask reaches
-    RENDERED_REGISTERS = 248     # what loads write to: R0 to R247
-    ADDRESS_REGISTER = 252       # what an instruction that waits for nothing reads: nothing writes it
+    ZERO = 255                   # RZ, which no instruction ever writes
+    RENDERED_REGISTERS = 248     # targets of loads: R0 to R247
+    ADDRESS_REGISTER = 252       # source of an instruction that waits for no load; no instruction writes it
     FILLER_SOURCES = 3
     LONGEST_LINE = 1024
-
-cdef enum:
-    LOAD = 0
-    STORE = 1
-    ATOMIC = 2
-    BARRIER = 3
-
-cdef enum:
-    GLOBAL = 0
-    LOCAL = 1
-    CONSTANT = 2
-    TEXTURE = 3
 
 
 # ---- Fields
@@ -101,10 +88,10 @@ cdef inline const char* suffix_of(int size) noexcept nogil:
 
 
 cdef inline int64_t put_addresses(uint8_t* out, int64_t at, uint32_t mask, const int64_t* address) noexcept nogil:
-    """Write base and stride of neighbouring lanes, else base and deltas, as Accel-Sim's tracer does."""
+    """Write base and stride if the lanes are neighbours, else base and differences, as Accel-Sim's tracer does."""
     cdef int64_t lanes = count_bits(mask), i
     cdef int64_t stride = address[1] - address[0] if lanes > 1 else 0
-    cdef bint steady = lanes > 1 and lanes == LANES - highest_bit(mask) - lowest_bit(mask)
+    cdef bint steady = lanes > 1 and lanes == WARP_LANES - highest_bit(mask) - lowest_bit(mask)
     steady = steady and -2147483648 <= stride <= 2147483647
     for i in range(2, lanes):
         steady = steady and address[i] - address[i - 1] == stride
@@ -119,24 +106,25 @@ cdef inline int64_t put_addresses(uint8_t* out, int64_t at, uint32_t mask, const
 
 @cython.final
 cdef class Renderer:
-    """Writes instruction lines to `out`, an array of `room` bytes, and gives loads registers to say who waits.
+    """Writes instruction lines to `out`, an array of `room` bytes, and allocates target registers to loads.
 
-    It keeps the books that `Reader` will keep: which register belongs to which load on its way. `unheld` counts
-    instructions whose needs were not just loads on their way, `crowded` those that wait for more because all
-    registers were taken, `squeezed` the lines put before instructions that wait for more loads than a line names.
+    It tracks which register belongs to which load in flight, as `Reader` does when it reads the lines. `reduced_needs`
+    counts instructions that needed other things than loads in flight, `extra_waits` those that wait for more loads
+    because no register was free, and `added_fillers` the lines that were inserted before instructions that wait for
+    more loads than a line can name.
     """
 
     cdef readonly object out
-    cdef readonly int64_t unheld, crowded, squeezed
+    cdef readonly int64_t reduced_needs, extra_waits, added_fillers
     cdef uint8_t[::1] text
     cdef int64_t[REGISTERS] owner
-    cdef int64_t[NEAR] first_register
+    cdef int64_t[NEEDS_BITS] first_register
     cdef int64_t ordinal, next_register
     cdef uint64_t open
-    # The instruction at hand: its lines that are left before it, and the loads it waits for.
+    # The next instruction: the filler lines still to be written before it, and the registers of the loads it waits for.
     cdef bint planned
     cdef int64_t fillers, names, direct
-    cdef int64_t[NEAR] name
+    cdef int64_t[NEEDS_BITS] name
     cdef int64_t target, group
 
     def __init__(self, int64_t room):
@@ -145,7 +133,7 @@ cdef class Renderer:
         self.open_warp()
 
     def open_warp(self):
-        """Start a warp: no load is on its way."""
+        """Start a warp, in which no load is in flight."""
         self.ordinal = self.next_register = 0
         self.open = 0
         self.planned = False
@@ -190,7 +178,7 @@ cdef class Renderer:
         return row, at, lines
 
     cdef void plan(self, int op, int size, int64_t gap, uint64_t needs) noexcept nogil:
-        """Settle which registers the next instruction reads and writes, and how many lines go before it."""
+        """Choose the registers that the next instruction reads and writes, and the number of lines before it."""
         cdef uint64_t wanted = needs & self.open, left = wanted
         cdef int64_t spare
         self.planned = True
@@ -199,16 +187,16 @@ cdef class Renderer:
         self.fillers = gap
         self.names = 0
         if op == BARRIER:
-            self.unheld += needs != 0
+            self.reduced_needs += needs != 0
             return
-        self.unheld += needs != wanted
+        self.reduced_needs += needs != wanted
         while left:
-            self.name[self.names] = self.first_register[(self.ordinal - 1 - lowest_bit64(left)) & (NEAR - 1)]
+            self.name[self.names] = self.first_register[(self.ordinal - 1 - lowest_bit64(left)) & (NEEDS_BITS - 1)]
             self.names += 1
             left &= left - 1
         spare = self.fillers_needed()
         if spare > gap:
-            self.squeezed += spare - gap
+            self.added_fillers += spare - gap
             self.fillers = spare
         if op != STORE:
             self.group = 1 if size <= 4 else 2 if size <= 8 else 4
@@ -217,7 +205,7 @@ cdef class Renderer:
         self.ordinal += 1
 
     cdef uint64_t find_target(self, uint64_t wanted) noexcept nogil:
-        """Find registers that no load is on its way to, or take some; return the loads that owned them."""
+        """Find registers that no load in flight targets, or else reuse some; return the loads that owned them."""
         cdef int64_t first = 0, tries, r
         cdef uint64_t taken = 0
         for tries in range(RENDERED_REGISTERS // self.group + 1):
@@ -227,23 +215,23 @@ cdef class Renderer:
             self.next_register = first + self.group
             taken = 0
             for r in range(first, first + self.group):
-                if self.owner[r] >= 0 and self.ordinal - 1 - self.owner[r] < NEAR:
+                if self.owner[r] >= 0 and self.ordinal - 1 - self.owner[r] < NEEDS_BITS:
                     taken |= self.open & ~wanted & <uint64_t>1 << (self.ordinal - 1 - self.owner[r])
             if taken == 0:
                 break
-        self.crowded += taken != 0
+        self.extra_waits += taken != 0
         for r in range(first, first + self.group):
             self.owner[r] = self.ordinal
-        self.first_register[self.ordinal & (NEAR - 1)] = first
+        self.first_register[self.ordinal & (NEEDS_BITS - 1)] = first
         self.target = first
         return taken
 
     cdef int64_t fillers_needed(self) noexcept nogil:
-        """Return how many lines name the loads for which the instruction itself has no room."""
+        """Return the number of lines for the loads that the instruction itself has no room to name."""
         return max(self.names - self.direct + FILLER_SOURCES - 1, <int64_t>0) // FILLER_SOURCES
 
     cdef int64_t put_filler(self, uint8_t* out, int64_t at, uint32_t pc, uint32_t mask) noexcept nogil:
-        """Write an instruction without result; the last ones before an instruction read what that cannot name."""
+        """Write an instruction without result; the last ones read registers that the next one cannot name."""
         cdef int64_t named = 0
         if self.fillers <= self.fillers_needed():
             named = min(self.names - self.direct, <int64_t>FILLER_SOURCES)
@@ -270,7 +258,7 @@ cdef class Renderer:
             self.name[0] = ADDRESS_REGISTER
             self.names = 1
         if op != LOAD:
-            # The last source of a store is its data, as wide as the access; RZ is nobody's.
+            # The last source of a store is its data, as wide as the access; RZ belongs to no load.
             self.name[self.names] = ZERO
             self.names += 1
         at = put_registers(out, at + 1, &self.name[0], self.names)

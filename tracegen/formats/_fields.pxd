@@ -1,12 +1,12 @@
-# Fields of a line of text, for readers of recorded traces. Text is not trusted: it must end with a zero byte, as bytes
-# objects do, so that every scan stops there. A function that reads gets the position by reference and, on success,
-# leaves it behind what it read.
+# Read the fields of a line of text that is not trusted. The text must end with a zero byte, as bytes objects do, so
+# that every scan stops there. A reading function gets the position by reference and, on success, moves
+# it behind what it has read.
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 cdef enum:
     REGISTERS = 256
-    MOST_OPERANDS = 16       # of an instruction, targets and sources each
+    MAX_OPERANDS = 16       # targets, and likewise sources, of an instruction
 
 cdef inline bint is_blank(uint8_t c) noexcept nogil:
     return c == c' ' or c == c'\t' or c == c'\r'
@@ -23,7 +23,7 @@ cdef inline const uint8_t* skip(const uint8_t* p) noexcept nogil:
 
 
 cdef inline bint read_decimal(const uint8_t** at, uint64_t* value) noexcept nogil:
-    """Read a token of decimal digits; what is 2^63 or more becomes 2^63."""
+    """Read a token of decimal digits; a number of 2^63 or more becomes 2^63."""
     cdef const uint8_t* p = skip(at[0])
     cdef const uint8_t* first = p
     cdef uint64_t v = 0
@@ -51,7 +51,7 @@ cdef inline bint read_signed(const uint8_t** at, bint* minus, uint64_t* size) no
 
 
 cdef inline bint read_hex(const uint8_t** at, uint64_t* value, bint prefixed) noexcept nogil:
-    """Read a token of hexadecimal digits, 0x before them or, unless `prefixed`, not; 2^63 and more become 2^63."""
+    """Read a token of hexadecimal digits after 0x, which is optional unless `prefixed`; 2^63 and more become 2^63."""
     cdef const uint8_t* p = skip(at[0])
     cdef const uint8_t* first
     cdef uint64_t v = 0
@@ -83,12 +83,12 @@ cdef inline bint read_hex(const uint8_t** at, uint64_t* value, bint prefixed) no
 cdef inline bint read_registers(
     const uint8_t** at, uint64_t* named, int64_t* count, int64_t* register_of
 ) noexcept nogil:
-    """Read a number and as many registers; `count` of them are kept: uniform and predicate registers are not."""
+    """Read a number and as many registers; store the `count` general ones, not uniform and predicate registers."""
     cdef const uint8_t* p = at[0]
     cdef uint64_t n = 0, number = 0, i
     cdef int64_t kept = 0
     cdef bint general
-    if not read_decimal(&p, &n) or n > MOST_OPERANDS:
+    if not read_decimal(&p, &n) or n > MAX_OPERANDS:
         return False
     for i in range(n):
         p = skip(p)
@@ -117,3 +117,25 @@ cdef inline bint read_word(const uint8_t** at, const char* word, int64_t length)
         return False
     at[0] = p + length
     return True
+
+
+cdef inline int64_t read_trailing_fields(const uint8_t** at, const uint8_t* end) noexcept nogil:
+    """Read the fields after the addresses of a .traceg line: up to two numbers, or two with a word and further text.
+
+    Returns how many they are, 3 for the latter, or -1 if something else follows in the line.
+    """
+    cdef const uint8_t* p = skip(at[0])
+    cdef uint64_t value = 0
+    cdef bint minus = False
+    cdef int64_t found = 0
+    while found < 2 and read_signed(&p, &minus, &value):
+        found += 1
+    p = skip(p)
+    if found == 2 and (c'A' <= p[0] <= c'Z'):
+        found = 3
+        while p[0] != c'\n' and p < end:
+            p += 1
+    if p[0] != c'\n' and p < end:
+        return -1
+    at[0] = p
+    return found

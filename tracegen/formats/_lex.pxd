@@ -1,5 +1,5 @@
-# Numbers in text. A function that reads gets the position of the text by reference and leaves it behind what it read;
-# text is not trusted, `end` is one past its last byte.
+# Read numbers and words in text that is not trusted; `end` is one past its last byte. A reading function gets the
+# position by reference and, on success, moves it behind what it has read.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp
@@ -27,11 +27,12 @@ cdef inline uint64_t all_bytes(uint8_t b) noexcept nogil:
 
 
 cdef inline bint eight_hex(const uint8_t* p, uint64_t* value) noexcept nogil:
-    """Read exactly eight hexadecimal digits at `p`; all bytes of a word are worked on at once."""
+    """Read exactly eight hexadecimal digits at `p`, all of them at once in one 64-bit word."""
     cdef uint64_t v = load8(p)
     cdef uint64_t from_0 = v ^ all_bytes(0x30)
     cdef uint64_t from_a = (v | all_bytes(0x20)) ^ all_bytes(0x60)
-    # A byte below 0x80 is at most 9 (6) if adding 0x76 (0x79) leaves its high bit clear, at least 1 if 0x7f sets it.
+    # For a byte below 0x80: it is at most 9 (6) if adding 0x76 (0x79) leaves its high bit clear, and at least 1 if
+    # adding 0x7f sets it.
     cdef uint64_t digit = ~(from_0 + all_bytes(0x76))
     cdef uint64_t letter = (from_a + all_bytes(0x7F)) & ~(from_a + all_bytes(0x79))
     if (v | ~(digit | letter)) & all_bytes(0x80):
@@ -51,7 +52,7 @@ cdef inline int hex_digit(uint8_t c) noexcept nogil:
 
 
 cdef inline bint read_hex(const uint8_t* text, int64_t* at, int64_t end, uint64_t* value) noexcept nogil:
-    """Read ``0x`` and one to 16 hexadecimal digits, leading zeros aside; false leaves `at` at what is wrong."""
+    """Read ``0x`` and one to 16 hexadecimal digits, not counting leading zeros."""
     cdef int64_t i = at[0]
     cdef uint64_t high, low, v = 0
     cdef int digit
@@ -93,8 +94,10 @@ cdef inline bint read_decimal(const uint8_t* text, int64_t* at, int64_t end, int
     return True
 
 
-cdef inline bint read_word(const uint8_t* text, int64_t* at, int64_t end, const char* word, int64_t length) noexcept nogil:
-    """Pass over `length` bytes that must be `word`."""
+cdef inline bint read_word(
+    const uint8_t* text, int64_t* at, int64_t end, const char* word, int64_t length
+) noexcept nogil:
+    """Skip `length` bytes, which must be equal to `word`."""
     cdef int64_t i
     if end - at[0] < length:
         return False
@@ -111,7 +114,7 @@ cdef inline int64_t line_end(const uint8_t* text, int64_t at, int64_t end) noexc
 
 
 cdef inline void pass_opcode(const uint8_t* text, int64_t* at, int64_t end) noexcept nogil:
-    """Pass over letters, digits, dots and underscores."""
+    """Skip letters, digits, dots and underscores."""
     cdef uint8_t c
     while at[0] < end:
         c = text[at[0]]

@@ -1,5 +1,5 @@
-# The compiled half of tracegen.formats.nvbit. Sizes of the arrays are the caller's business; text is not trusted.
-"""Lines of NVBit's mem_trace to warp instructions."""
+# The compiled half of tracegen.formats.nvbit. The caller guarantees the sizes of the arrays; text is not trusted.
+"""Parse lines of NVBit's mem_trace into warp instructions."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr
@@ -8,10 +8,10 @@ from tracegen.formats._lex cimport find_opcode, lanes_of, line_end, pass_opcode,
 
 cdef enum:
     LANES = 32
-    NO_ACCESS = 255             # in `op`: an instruction that counts for the next one's gap
-    SHARED_WINDOW = 1 << 18     # addresses below are offsets in shared memory, where an opcode has both kinds
+    NO_ACCESS = 255             # in `op`: the instruction counts for the gap of the next one
+    SHARED_WINDOW = 1 << 18     # lower addresses of an opcode with both kinds are offsets in shared memory
 
-# What the caller must see to: tracegen.formats.nvbit knows the numbers. Those from 10 on are mistakes in the line.
+# Events that the caller handles; tracegen.formats.nvbit has the same numbers. Those from 10 on are mistakes in a line.
 cdef enum:
     FINE = 0
     LAUNCH = 1
@@ -30,13 +30,13 @@ cdef struct Record:
     int64_t y
     int64_t z
     int64_t warp
-    int64_t opcode              # where it begins
+    int64_t opcode              # position of its first character
     int64_t opcode_end
-    int64_t addresses           # where they begin
+    int64_t addresses           # position of the first one
 
 
 cdef inline int64_t find_prefix(const uint8_t* text, int64_t at, int64_t end) noexcept nogil:
-    """Return where ``MEMTRACE: `` ends in a line, or -1; the program may have begun the line."""
+    """Return where ``MEMTRACE: `` ends in a line, or -1; output of the program may precede it in the line."""
     cdef const void* found
     while at < end:
         if read_word(text, &at, end, "MEMTRACE: ", 10):
@@ -49,7 +49,7 @@ cdef inline int64_t find_prefix(const uint8_t* text, int64_t at, int64_t end) no
 
 
 cdef inline int read_record(const uint8_t* text, int64_t at, int64_t end, Record* r) noexcept nogil:
-    """Read what comes before the addresses; a line that is neither a record nor a launch is MALFORMED."""
+    """Read a record up to its addresses; a line that is neither a record nor a launch is MALFORMED."""
     cdef uint64_t context = 0
     if not (read_word(text, &at, end, "CTX ", 4) and read_hex(text, &at, end, &context)):
         return MALFORMED
@@ -81,7 +81,7 @@ cdef inline int read_record(const uint8_t* text, int64_t at, int64_t end, Record
 cdef inline int read_addresses(
     const uint8_t* text, int64_t at, int64_t end, uint64_t last, int64_t* out, uint32_t* mask, uint64_t* highest
 ) noexcept nogil:
-    """Read 32 addresses to the end of the line; write those that are not 0, one after another."""
+    """Read 32 addresses to the end of the line; write the nonzero ones, one after another."""
     cdef int lane
     cdef uint64_t value = 0
     cdef uint64_t most = 0
@@ -147,13 +147,13 @@ def parse(
     int64_t rows,
     int64_t used,
 ):
-    """Append the instructions of launch `wanted` in ``text[at:]`` to the arrays, of which `rows` and `used` are taken.
+    """Append the instructions of launch `wanted` in ``text[at:]`` to the arrays, which hold `rows` and `used` already.
 
-    Records count launches from `shift` less. Those of other `announced` (ascending) ones are passed over, and so
-    are lines without the prefix. `names`,
-    `lengths` and `kinds` describe the first `opcodes` opcodes: op, space, size, and whether shared addresses
-    occur. Stops before the first line that the caller must see to. The arrays need room for a row per 128 bytes
-    of text and one more, `addresses` for 32 per row. Returns (position, lines read, rows, used, event).
+    `rows` counts instructions and `used` addresses. Launch numbers in records are lower by `shift` than announced ones.
+    Records of other `announced` launches (ascending) and lines without the prefix are ignored. `names`, `lengths` and
+    `kinds` describe the first `opcodes` opcodes, as in `OpcodeTable`. The function stops before the first line that the
+    caller must handle. The arrays need room for one instruction per 128 bytes of text and one more, `addresses` for 32
+    per instruction. Returns (position, lines read, rows, used, event).
     """
     cdef int64_t end = text.shape[0]
     cdef int64_t lines = 0
@@ -219,7 +219,7 @@ def parse(
 
 
 cdef inline bint is_remark(const uint8_t* text, int64_t at, int64_t end) noexcept nogil:
-    """Tell what the tool says of contexts when it is verbose."""
+    """Tell whether a line is a remark about contexts, which the tool prints when it is verbose."""
     return (
         read_word(text, &at, end, "STARTING CONTEXT", 16) or read_word(text, &at, end, "TERMINATING CONTEXT", 19)
     )

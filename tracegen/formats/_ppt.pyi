@@ -12,7 +12,7 @@ def parse(
     lengths: NDArray[np.int64],
     kinds: NDArray[np.uint8],
     opcodes: int,
-    turns: NDArray[np.int64],
+    records: NDArray[np.int64],
     block: NDArray[np.int64],
     warp: NDArray[np.int64],
     pc: NDArray[np.int32],

@@ -1,5 +1,5 @@
-# The compiled half of tracegen.formats.ppt. Sizes of the arrays are the caller's business; text is not trusted.
-"""Records of PPT-GPU's tracing tool to warp instructions."""
+# The compiled half of tracegen.formats.ppt. The caller guarantees the sizes of the arrays; text is not trusted.
+"""Parse records of PPT-GPU's tracing tool into warp instructions."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -7,10 +7,10 @@ from tracegen.formats._lex cimport find_opcode, line_end, pass_opcode, read_hex
 
 cdef enum:
     LANES = 32
-    NO_ACCESS = 255             # in `op`: an instruction that counts for the next one's gap
-    SHARED_WINDOW = 1 << 18     # addresses below are offsets in shared memory, where an opcode has both kinds
+    NO_ACCESS = 255             # in `op`: the instruction counts for the gap of the next one
+    SHARED_WINDOW = 1 << 18     # lower addresses of an opcode with both kinds are offsets in shared memory
 
-# What the caller must see to: tracegen.formats.ppt knows the numbers. Those from 10 on are mistakes in the line.
+# Events that the caller handles; tracegen.formats.ppt has the same numbers. Those from 10 on are mistakes in a line.
 cdef enum:
     FINE = 0
     NEW_OPCODE = 2
@@ -21,7 +21,7 @@ cdef enum:
 
 
 cdef inline bint is_separator(const uint8_t* text, int64_t at, int64_t end) noexcept nogil:
-    """Tell whether a line is blank or of equals signs."""
+    """Tell whether a line is blank or made of equals signs."""
     while at < end and (text[at] == c'=' or text[at] == c' ' or text[at] == c'\r'):
         at += 1
     return at == end
@@ -30,7 +30,7 @@ cdef inline bint is_separator(const uint8_t* text, int64_t at, int64_t end) noex
 cdef inline int read_addresses(
     const uint8_t* text, int64_t at, int64_t end, uint64_t last, bint has_shared, int64_t* out, int* lanes
 ) noexcept nogil:
-    """Write the addresses to the end of the line, those in shared memory left out."""
+    """Read the addresses to the end of the line; write those that are not in shared memory."""
     cdef uint64_t value = 0
     cdef int n = 0
     while True:
@@ -62,7 +62,7 @@ def parse(
     const int64_t[::1] lengths,
     const uint8_t[:, ::1] kinds,
     int64_t opcodes,
-    int64_t[::1] turns,
+    int64_t[::1] records,
     int64_t[::1] block,
     int64_t[::1] warp,
     int32_t[::1] pc,
@@ -74,11 +74,12 @@ def parse(
     int64_t rows,
     int64_t used,
 ):
-    """Append the instructions of block `block_id` in ``text[at:]`` to the arrays, of which `rows` and `used` are taken.
+    """Append the instructions of block `block_id` in ``text[at:]`` to the arrays, which hold `rows` and `used` already.
 
-    The records of each opcode are dealt to the `warps` in turn; `turns` counts them by opcode. The arrays need
-    room for a row per 3 bytes of text and one more, `addresses` for one per 4 bytes and 32 more. Stops before
-    the first line that the caller must see to. Returns (position, lines read, rows, used, event).
+    `rows` counts instructions and `used` addresses. The records of each opcode are dealt to the `warps` in turn;
+    `records` counts them by opcode. The arrays need room for one instruction per 3 bytes of text and one more,
+    `addresses` for one per 4 bytes and 32 more. The function stops before the first line that the caller must handle.
+    Rerecords (position, lines read, rows, used, event).
     """
     cdef int64_t end = text.shape[0]
     cdef int64_t lines = 0
@@ -116,8 +117,8 @@ def parse(
             if kinds[code, 0] == NO_ACCESS:
                 lanes = 0
             block[rows] = block_id
-            warp[rows] = turns[code] % warps
-            turns[code] += 1
+            warp[rows] = records[code] % warps
+            records[code] += 1
             pc[rows] = <int32_t>code
             op[rows] = kinds[code, 0] if lanes else NO_ACCESS
             space[rows] = kinds[code, 1]

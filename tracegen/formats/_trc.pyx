@@ -1,7 +1,7 @@
-# The compiled half of tracegen.formats.trc. Sizes of the arrays are the caller's business; text is not trusted.
-"""Lines of the Ocelot tracer to numbers, accesses to warp instructions, and accesses back to lines.
+# The compiled half of tracegen.formats.trc. The caller guarantees the sizes of the arrays; text is not trusted.
+"""Parse and write lines of the Ocelot tracer, sort accesses by thread, and group them into warp instructions.
 
-An access is two numbers: its thread, times 256, and its kind (bytes, and `STORE`), in one, and its address.
+An access is two numbers: its key (thread * 256 + kind, where the kind is the bytes, plus `STORE`) and its address.
 """
 
 cimport cython
@@ -17,9 +17,9 @@ cdef enum:
     KIND_BITS = 8
     STORE = 0x80            # in the kind: the access is a store; the other bits are its width in bytes
     WIDTH = 0x7f
-    OFTEN = (1 << 14) - 1   # how far to read before pages are given back
+    GIVE_BACK_MASK = (1 << 14) - 1   # pages are given back after each 2^14 accesses
 
-# Why a line was refused: tracegen.formats.trc has the words.
+# Reasons to refuse a line; tracegen.formats.trc has the messages.
 cdef enum:
     FINE = 0
     NOT_FOUR_NUMBERS = 1
@@ -52,7 +52,7 @@ cdef inline int read_numbers(const uint8_t* text, int64_t* at, int64_t end, uint
         first = i
         value = 0
         while i < end and c'0' <= text[i] <= c'9':
-            # A number of 2^63 or more sticks there, so that it cannot wrap around into range.
+            # A number of 2^63 or more saturates, so that it cannot wrap around into the valid range.
             value = value * 10 + (text[i] - c'0') if value <= LAST_SAFE else TOO_LARGE
             i += 1
         if i == first:
@@ -67,7 +67,7 @@ cdef inline int read_numbers(const uint8_t* text, int64_t* at, int64_t end, uint
     return FINE if i == end or text[i] == c'\n' else NOT_FOUR_NUMBERS
 
 
-cdef inline int judge(const uint64_t* values, uint64_t threads, uint64_t last_address) noexcept nogil:
+cdef inline int check_numbers(const uint64_t* values, uint64_t threads, uint64_t last_address) noexcept nogil:
     if values[0] >= threads:
         return BAD_THREAD
     if values[1] > 1:
@@ -86,11 +86,10 @@ def parse(
     int64_t[:, ::1] accesses,
     int64_t n,
 ):
-    """Append the accesses of ``text[at:]`` to `accesses`, of which `n` are used; stop before the first bad line.
+    """Append the accesses of ``text[at:]`` to `accesses`, which holds `n` already; stop before the first bad line.
 
-    Thread numbers must be below `threads`, addresses at most `last_address`, lines at most `longest` bytes long.
-    Returns (position, lines read, n, problem).
-    There must be room for one access per 8 bytes of text, and one more.
+    Thread numbers must be below `threads`, addresses at most `last_address`, and lines at most `longest` bytes long.
+    `accesses` needs room for one access per 8 bytes of text and one more. Returns (position, lines read, n, problem).
     """
     cdef int64_t end = text.shape[0]
     cdef int64_t lines = 0
@@ -106,7 +105,7 @@ def parse(
             start = at
             problem = read_numbers(p, &at, end, values)
             if problem == FINE:
-                problem = judge(values, <uint64_t>threads, <uint64_t>last_address)
+                problem = check_numbers(values, <uint64_t>threads, <uint64_t>last_address)
             if problem <= 0 and at - start > longest:
                 problem = TOO_LONG
             if problem > 0:
@@ -132,7 +131,9 @@ cdef enum:
     DIGITS = 1 << DIGIT_BITS
 
 
-cdef inline void sort_by_digit(const Access* source, Access* target, int64_t n, int64_t least, int shift) noexcept nogil:
+cdef inline void sort_by_digit(
+    const Access* source, Access* target, int64_t n, int64_t least, int shift
+) noexcept nogil:
     cdef int64_t[DIGITS] place
     cdef int64_t i, count, before = 0
     for i in range(DIGITS):
@@ -150,7 +151,7 @@ cdef inline void sort_by_digit(const Access* source, Access* target, int64_t n, 
 
 
 def sort(int64_t[:, ::1] accesses, int64_t[:, ::1] room):
-    """Sort accesses by thread, stable, by counting digits; `room` is for as many. Return whether they are in `room`."""
+    """Sort accesses by thread (stable radix sort) with `room` for as many; return whether the result is in `room`."""
     cdef int64_t n = accesses.shape[0]
     cdef int64_t i, thread, before = -1
     cdef int64_t least = 0, most = 0
@@ -180,19 +181,19 @@ def sort(int64_t[:, ::1] accesses, int64_t[:, ::1] room):
 
 cdef struct Warp:
     int64_t[LANES] end          # one past the lane's last access
-    int64_t[2][LANES] ahead     # by direction: the lane's first load, first store not yet issued, or its end
-    uint32_t lanes              # which lanes have accesses left
-    uint32_t candidates         # those whose k-th load or store is to be issued still, ...
-    int stores                  # ... which of the two, ...
-    int64_t[2] ordinal          # ... and k, of both
+    int64_t[2][LANES] ahead     # the lane's next load [0] and next store [1], or its end
+    uint32_t lanes              # lanes that have accesses left
+    uint32_t candidates         # lanes whose k-th load or store is still to be issued
+    int stores                  # whether these are stores
+    int64_t[2] ordinal          # k of loads [0] and of stores [1]
 
 
 @cython.final
 cdef class Grouper:
-    """Groups accesses, sorted by thread and in program order within one, into warp instructions.
+    """Groups accesses, sorted by thread and in program order within each, into warp instructions.
 
-    `accesses` are two numbers each. `give_back` is called from time to time, for what was read to leave memory
-    if it is mapped; None: never.
+    `accesses` has shape (n, 2). `give_back` is called from time to time, to release the pages of mapped accesses that
+    have been read; None for accesses in memory.
     """
 
     cdef const int64_t[:, ::1] accesses
@@ -222,9 +223,9 @@ cdef class Grouper:
         uint32_t[::1] mask,
         int64_t[::1] addresses,
     ):
-        """Write the next instructions, as many as there is room for, and their addresses; return how many of both.
+        """Write as many of the next instructions as fit, and their addresses; return the numbers of both.
 
-        `warp` is counted over the whole grid. There must be room for at least 32 addresses.
+        `warp` is counted over the whole grid. `addresses` needs room for at least 32.
         """
         cdef int64_t room = warp.shape[0]
         cdef int64_t lanes = addresses.shape[0] - LANES
@@ -272,7 +273,7 @@ cdef class Grouper:
             lane = thread - first
             last = self.at
             while last < self.n and self.p[last].key >> KIND_BITS == thread:
-                self.look(last)
+                self.maybe_give_back(last)
                 last += 1
             w.lanes |= <uint32_t>1 << lane
             w.end[lane] = last
@@ -280,19 +281,19 @@ cdef class Grouper:
             w.ahead[1][lane] = self.following(self.at, last, 1)
             self.at = last
 
-    cdef inline void look(self, int64_t at) noexcept nogil:
-        if self.mapped and at & OFTEN == OFTEN:
+    cdef inline void maybe_give_back(self, int64_t at) noexcept nogil:
+        if self.mapped and at & GIVE_BACK_MASK == GIVE_BACK_MASK:
             with gil:
                 self.give_back()
 
     cdef inline int64_t following(self, int64_t at, int64_t end, int stores) noexcept nogil:
         while at < end and ((self.p[at].key & STORE) != 0) != stores:
-            self.look(at)
+            self.maybe_give_back(at)
             at += 1
         return at
 
     cdef uint32_t take_part(self, int64_t* out, int64_t* used) noexcept nogil:
-        """Issue the next access of every candidate lane that is as wide as the first one's; return these lanes."""
+        """Issue the next access of every candidate lane with the width of the first candidate; return these lanes."""
         cdef Warp* w = &self.w
         cdef int stores = w.stores
         cdef int64_t* position = &w.ahead[stores][0]
@@ -309,7 +310,7 @@ cdef class Grouper:
                 out[used[0]] = self.p[at].address
                 used[0] += 1
                 taken |= <uint32_t>1 << lane
-                self.look(at)
+                self.maybe_give_back(at)
                 position[lane] = self.following(at + 1, w.end[lane], stores)
                 if w.ahead[0][lane] == w.end[lane] and w.ahead[1][lane] == w.end[lane]:
                     w.lanes &= ~(<uint32_t>1 << lane)
@@ -354,7 +355,7 @@ def render(
     const uint8_t[::1] size,
     uint8_t[::1] out,
 ):
-    """Write one line per access to `out`, which needs room for 46 bytes per access; return the bytes written."""
+    """Write one line per access to `out`, which needs 46 bytes per access; return the number of bytes written."""
     cdef int64_t i, at = 0
     cdef uint8_t* p
     if thread.shape[0] == 0:

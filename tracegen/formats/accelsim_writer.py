@@ -1,9 +1,9 @@
-"""Writing traces for Accel-Sim: a ``.traceg`` file, and the ``kernelslist.g`` that names it.
+"""Write traces for Accel-Sim: a ``.traceg`` file, and the ``kernelslist.g`` that names it.
 
-Lines are those of tracer version 5, for a Volta (``-binary version = 70``), which current Accel-Sim reads. Loads and
-atomics get target registers, and what waits for them names these among its sources: at most four on a line, so
-that the instructions of the gap before it, which are written as integer additions without a result, name the
-rest. Every warp ends with EXIT.
+Lines are those of tracer version 5 for a Volta (``-binary version = 70``), which current Accel-Sim reads. Loads and
+atomics get target registers; an instruction that waits for them names these registers among its sources. A line has
+room for at most four of them. The instructions of the gap before it, written as integer additions without a result,
+name the rest. Every warp ends with EXIT.
 """
 
 from __future__ import annotations
@@ -20,49 +20,57 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Columns, Launch, Op, Space, Trace
 from rdmodel.trace.splitting import split_block
 from tracegen.formats._accelsim_out import Renderer
-from tracegen.formats.accelsim import LIST_NAME, LIST_SUFFIX, MOST_BLOCK_THREADS
+from tracegen.formats.accelsim import KERNELS_LIST_NAME, KERNELS_LIST_SUFFIX
 from tracegen.formats.atomic_write import refuse_existing, replacing
+from tracegen.formats.limits import MAX_BLOCK_THREADS
 
-TRACE_NAME = "kernel-1.traceg"
-LONGEST_GAP = 1_000_000
-"""Non-memory instructions that are written before one memory instruction at most: each is a line."""
+LISTED_TRACE_NAME = "kernel-1.traceg"
+"""Name of the trace file that a written list names."""
 
-_PIECE = 1 << 17
-_TEXT = 1 << 20
+MAX_WRITTEN_GAP = 1_000_000
+"""Instructions that are written before one memory instruction at most: each of them is a line."""
+
+_PIECE_ADDRESSES = 1 << 17
+"""Addresses in a piece of a block that is written at a time."""
+
+_OUTPUT_BYTES = 1 << 20
+"""Bytes of text that are written at a time."""
+
 _COUNT_DIGITS = 19
-_LONGEST_NAME = 4096
-_SIZES = (1, 2, 4, 8, 16)
+_MAX_KERNEL_NAME_CHARACTERS = 4096
+_ACCESS_BYTES = (1, 2, 4, 8, 16)
 
 
 def write_accelsim(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> tuple[str, ...]:
-    """Write a trace as ``.traceg``; return one line of text for each thing in it that the format cannot hold.
+    """Write a trace as ``.traceg``; return one line of text for each kind of content that the format cannot hold.
 
-    A `path` that ends in ``.g``, or a folder, means a list: ``kernel-1.traceg`` is written beside it or into it.
-    The format never holds loop exits and arrays; these are not mentioned. Every file appears under its name only when
-    complete, the list last; memory stays within a few pieces (`rdmodel.trace.splitting`). Raises `TraceError` if a file
-    exists and `overwrite` is not set, if one cannot be written, or if the block has more than 1024 threads.
+    A `path` that ends in ``.g``, or a folder, stands for a list: ``kernel-1.traceg`` is written beside the list, or
+    with it into the folder. The format never holds loop exits and arrays; the result does not mention these. Every
+    file appears under its name only when complete, the list last. Memory stays within a few pieces
+    (`rdmodel.trace.splitting`). Raises `TraceError` if a file exists and `overwrite` is not set, if one cannot be
+    written, or if the block has more than 1024 threads.
     """
     target = Path(path)
-    if trace.launch.block_threads > MOST_BLOCK_THREADS:
+    if trace.launch.block_threads > MAX_BLOCK_THREADS:
         threads = trace.launch.block_threads
-        raise TraceError(f"{path}: a block of {threads} threads; the format ends at {MOST_BLOCK_THREADS}")
+        raise TraceError(f"{path}: a block of {threads} threads; the format holds at most {MAX_BLOCK_THREADS}")
     if target.is_dir():
-        target = target / LIST_NAME
-    listed = target.suffix == LIST_SUFFIX
-    file = target.with_name(TRACE_NAME) if listed else target
+        target = target / KERNELS_LIST_NAME
+    listed = target.suffix == KERNELS_LIST_SUFFIX
+    file = target.with_name(LISTED_TRACE_NAME) if listed else target
     for name in dict.fromkeys((target, file)):
         refuse_existing(name, overwrite=overwrite)
-    losses = _Losses(trace)
+    losses = _AccelsimLosses(trace)
     with _output(file) as output:
         _write_trace(trace, output, losses)
     if listed:
         with _output(target) as output:
-            output.put(f"{TRACE_NAME}\n".encode())
+            output.put(f"{LISTED_TRACE_NAME}\n".encode())
     return losses.sentences()
 
 
 class _Output:
-    """A file that is written in large parts, and in which numbers can be filled in later."""
+    """A file that is written in large parts, and in which numbers can be filled in later (`patch`)."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("xb", buffering=0)
@@ -71,7 +79,7 @@ class _Output:
 
     def put(self, text: bytes | memoryview) -> None:
         self._text += text
-        if len(self._text) >= _TEXT:
+        if len(self._text) >= _OUTPUT_BYTES:
             self.flush()
 
     @property
@@ -98,7 +106,7 @@ class _Output:
 
 @contextmanager
 def _output(target: Path) -> Iterator[_Output]:
-    """Give an output that becomes the file `target` when it is complete."""
+    """Give an output that is renamed to `target` when it is complete."""
     with replacing(target) as partial, closing(_Output(partial)) as output:
         yield output
         output.flush()
@@ -120,22 +128,22 @@ def _header(launch: Launch) -> str:
 
 
 def _printable(name: str) -> str:
-    return "".join(c if c.isprintable() else "_" for c in name[:_LONGEST_NAME])
+    return "".join(c if c.isprintable() else "_" for c in name[:_MAX_KERNEL_NAME_CHARACTERS])
 
 
-def _write_trace(trace: Trace, output: _Output, losses: _Losses) -> None:
+def _write_trace(trace: Trace, output: _Output, losses: _AccelsimLosses) -> None:
     assert trace.blocks is not None
     output.put(_header(trace.launch).encode())
     writer = _WarpWriter(output, trace.launch)
     x, y, _ = trace.launch.grid
     for block in map(int, trace.blocks):
-        place = f"{block % x},{block // x % y},{block // (x * y)}"
-        output.put(f"\n#BEGIN_TB\n\nthread block = {place}\n".encode())
+        position = f"{block % x},{block // x % y},{block // (x * y)}"
+        output.put(f"\n#BEGIN_TB\n\nthread block = {position}\n".encode())
         writer.open_block()
-        for first, columns in split_block(trace, block, _PIECE):
+        for first, columns in split_block(trace, block, _PIECE_ADDRESSES):
             columns = losses.count(columns)
             for warp in range(columns.warps):
-                writer.go_to(first + warp)
+                writer.open_warp(first + warp)
                 writer.write(columns, int(columns.warp_start[warp]), int(columns.warp_start[warp + 1]))
         writer.close_block()
         output.put(b"\n#END_TB\n")
@@ -143,10 +151,10 @@ def _write_trace(trace: Trace, output: _Output, losses: _Losses) -> None:
 
 
 class _WarpWriter:
-    """Writes the warps of a block, one after the other, in any number of parts."""
+    """Writes the warps of each block in ascending order; a warp may come in several parts."""
 
     def __init__(self, output: _Output, launch: Launch) -> None:
-        self.renderer = Renderer(_TEXT)
+        self.renderer = Renderer(_OUTPUT_BYTES)
         self._output = output
         self._warps, self._threads = launch.block_warps, launch.block_threads
         self._warp = -1
@@ -155,19 +163,19 @@ class _WarpWriter:
     def open_block(self) -> None:
         self._warp = -1
 
-    def go_to(self, warp: int) -> None:
-        """End all warps below `warp` and open it, unless it is open."""
+    def open_warp(self, warp: int) -> None:
+        """End all warps below `warp` and begin it, unless it is already open."""
         while self._warp < warp:
             self._end_warp()
             self._warp += 1
             self._output.put(b"\nwarp = %d\ninsts = " % self._warp)
-            # How many there are is known at the end of the warp.
+            # The number of lines is filled in at the end of the warp.
             self._count_at, self._lines = self._output.position, 1
             self._output.put(b" " * _COUNT_DIGITS + b"\n")
             self.renderer.open_warp()
 
     def close_block(self) -> None:
-        self.go_to(self._warps - 1)
+        self.open_warp(self._warps - 1)
         self._end_warp()
 
     def write(self, columns: Columns, row: int, end: int) -> None:
@@ -187,54 +195,55 @@ class _WarpWriter:
             self._output.patch(self._count_at, b"%d" % self._lines)
 
 
-# ---- What is lost
+# ---- Losses
 
 
-class _Losses:
-    """Counts what of a trace does not survive the format."""
+class _AccelsimLosses:
+    """Counts the content of a trace that the format cannot hold."""
 
     def __init__(self, trace: Trace) -> None:
         assert trace.blocks is not None
         self._launch = trace.launch
-        self._held = len(trace.blocks)
+        self._blocks = len(trace.blocks)
         self.renderer: Renderer | None = None
         self._gaps = self._sizes = self._local = self._constants = self._masks = 0
 
     def count(self, columns: Columns) -> Columns:
-        """Take a piece into account; return it with what can be written."""
+        """Count the losses in a piece; return it with gaps that can be written."""
         access = columns.op != Op.BARRIER
         store = access & (columns.op != Op.LOAD)
         self._masks += int(np.count_nonzero(~access & (columns.mask == 0)))
-        self._sizes += int(np.count_nonzero(access & ~np.isin(columns.size, _SIZES)))
+        self._sizes += int(np.count_nonzero(access & ~np.isin(columns.size, _ACCESS_BYTES)))
         self._local += int(np.count_nonzero((columns.op == Op.ATOMIC) & (columns.space == Space.LOCAL)))
         self._constants += int(np.count_nonzero(store & (columns.space == Space.CONSTANT)))
-        if len(columns) and int(columns.gap.max()) > LONGEST_GAP:
-            self._gaps += int(np.count_nonzero(columns.gap > LONGEST_GAP))
-            return _with_gap(columns)
+        if len(columns) and int(columns.gap.max()) > MAX_WRITTEN_GAP:
+            self._gaps += int(np.count_nonzero(columns.gap > MAX_WRITTEN_GAP))
+            return _limit_gaps(columns)
         return columns
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what was lost, one line of text each."""
+        """Return one line of text for each kind of loss."""
         assert self.renderer is not None
         launch, lines = self._launch, self.renderer
-        said = {
+        counts = {
             f"{self._masks} barriers without active lanes are written with all lanes": self._masks,
             f"{self._local} atomics on local memory are written as global ones": self._local,
             f"{self._constants} stores to constants are written as stores to surfaces": self._constants,
             f"{self._sizes} accesses of 3, 5, 6, 7 or 9 to 15 bytes per lane: Accel-Sim takes 4 instead": self._sizes,
-            f"{self._gaps} gaps of more than {LONGEST_GAP} instructions are cut to that": self._gaps,
-            f"{lines.unheld} instructions name more than loads on their way in their needs (all: unknown); only these "
-            "loads are kept": lines.unheld,
-            f"{lines.squeezed} instructions are added to gaps, to name loads for which a line has no room": (
-                lines.squeezed
+            f"{self._gaps} gaps of more than {MAX_WRITTEN_GAP} instructions are cut to that": self._gaps,
+            f"{lines.reduced_needs} instructions need more than loads in flight (or have unknown needs); they wait for "
+            "the loads in flight only": lines.reduced_needs,
+            f"{lines.added_fillers} instructions are added to gaps, to name loads for which a line has no room": (
+                lines.added_fillers
             ),
-            f"{lines.crowded} instructions wait for more loads than before, as registers ran out": lines.crowded,
+            f"{lines.extra_waits} instructions wait for more loads, for want of registers": lines.extra_waits,
             "the kernel's name is written without characters that do not print": _printable(launch.kernel)
             != launch.kernel,
-            f"{self._held} of {launch.blocks} blocks are written; Accel-Sim wants all": self._held < launch.blocks,
+            f"{self._blocks} of {launch.blocks} blocks are written; Accel-Sim needs all of them": self._blocks
+            < launch.blocks,
         }
-        return tuple(text for text, lost in said.items() if lost)
+        return tuple(text for text, count in counts.items() if count)
 
 
-def _with_gap(columns: Columns) -> Columns:
-    return replace(columns, gap=np.minimum(columns.gap, LONGEST_GAP))
+def _limit_gaps(columns: Columns) -> Columns:
+    return replace(columns, gap=np.minimum(columns.gap, MAX_WRITTEN_GAP))

@@ -1,4 +1,4 @@
-"""What every writer of a single file does: it replaces nothing unasked, and a file appears only when complete."""
+"""Write single files safely: replace nothing without permission, and show a file only when it is complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refuse_existing(target: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Give the name of a new file beside `target` that takes its place on success and vanishes on any exception.
+    """Give the name of a temporary file beside `target`; rename it to `target` on success, delete it on an exception.
 
     Raises `TraceError` for an `OSError`.
     """
@@ -31,11 +31,11 @@ def replacing(target: Path) -> Iterator[Path]:
         yield partial
         partial.replace(target)
     except OSError as error:
-        raise TraceError(f"{target}: cannot be written: {reason(error)}") from error
+        raise TraceError(f"{target}: cannot be written: {error_reason(error)}") from error
     finally:
         partial.unlink(missing_ok=True)
 
 
-def reason(error: BaseException) -> str:
-    """Return what went wrong, in one line."""
+def error_reason(error: BaseException) -> str:
+    """Return the reason that an exception gives, in one line."""
     return str(getattr(error, "strerror", None) or error).partition("\n")[0]

@@ -1,7 +1,7 @@
-"""Files as streams of bytes: compressed ones (gzip, xz, zstd; told by their first bytes) read as what they hold.
+"""Open files as streams of bytes, and decompress them (gzip, xz, zstd) if their first bytes say so.
 
-Nothing is ever held but a buffer, so a file that unpacks to terabytes costs no memory; xz and zstd files that
-ask for a window of more than 256 and 128 MiB are refused. Damaged or truncated files are a `TraceError`.
+Memory holds only a buffer, whatever the uncompressed size is. A window of more than 256 MiB (xz) or 128 MiB (zstd) is
+refused. Damaged and truncated files raise `TraceError`.
 """
 
 from __future__ import annotations
@@ -17,71 +17,79 @@ from typing import Any, BinaryIO
 
 from rdmodel.errors import TraceError
 
-CHUNK = 1 << 20
-"""Bytes read at a time."""
+CHUNK_BYTES = 1 << 20
+"""Bytes of text that readers of lines work on at a time."""
 
-PACKED = (".gz", ".xz", ".zst")
-"""Extensions of compressed files; what they hold is told by their bytes."""
+_STREAM_BUFFER_BYTES = 1 << 20
 
-_XZ_MEMORY = 256 << 20
+COMPRESSED_EXTENSIONS = (".gz", ".xz", ".zst")
+"""Extensions of compressed files. Only names are made from them: the content is recognised by its first bytes."""
+
+_XZ_MEMORY_BYTES = 256 << 20
 _ZSTD_WINDOW_LOG = 27
-_PACKED = 1 << 16
+_COMPRESSED_READ_BYTES = 1 << 16
 
 
 def open_stream(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file for reading, unpacked if it is compressed; close it, or use it in a ``with``.
+    """Open a file for reading, decompressed if it is compressed; the caller closes it.
 
-    This and every read raise `TraceError` with the file's name if it cannot be read, is damaged or ends early,
-    or if it is packed with zstd and the package for that is missing.
+    This function and every read raise `TraceError` with the file's name if it cannot be read, is damaged or ends
+    early, or if it is compressed with zstd and the package for that is missing.
     """
-    return io.BufferedReader(_Guarded(os.fspath(path)), CHUNK)
+    return io.BufferedReader(_CheckedStream(os.fspath(path)), _STREAM_BUFFER_BYTES)
 
 
 def first_bytes(path: str | os.PathLike[str], count: int) -> bytes:
-    """Return the first `count` bytes of a file, unpacked, or fewer if it ends; raise `TraceError` as `open_stream`."""
+    """Return up to `count` decompressed bytes from the start of a file; raise `TraceError` as `open_stream` does."""
     with open_stream(path) as stream:
         return stream.read(count)
 
 
-def whole_lines(stream: BinaryIO, longest: int, chunk: int = CHUNK) -> Iterator[bytes]:
-    """Yield the rest of a stream in pieces of about `chunk` bytes that end with a line.
+def whole_lines(stream: BinaryIO, max_line_bytes: int, chunk_bytes: int | None = None) -> Iterator[bytes]:
+    """Yield the rest of a stream in pieces of about `chunk_bytes` (default: `CHUNK_BYTES`) that end with a newline.
 
-    Only the last piece may lack its newline. A line of more than `longest` bytes may be cut short, yet keeps
-    more than `longest` of them, so memory is bounded and whoever checks lengths still sees that it is too long.
+    Only the last piece may lack its newline. A line of more than `max_line_bytes` may be cut, but keeps more than
+    `max_line_bytes`: memory is bounded, and a parser still sees that the line is too long.
     """
     tail = b""
-    while data := stream.read(chunk):
+    while data := stream.read(CHUNK_BYTES if chunk_bytes is None else chunk_bytes):
         data = tail + data
         end = data.rfind(b"\n") + 1
-        tail = data[end : end + longest + 1] if len(data) - end > longest else data[end:]
+        tail = data[end : end + max_line_bytes + 1] if len(data) - end > max_line_bytes else data[end:]
         if end:
             yield data[:end]
     if tail:
         yield tail
 
 
-def is_packed(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is compressed, by its first bytes; raise `TraceError` as `open_stream`."""
-    with _Guarded(os.fspath(path)) as file:
-        return file.packed
+def line_end(text: bytes, position: int) -> int:
+    """Return the position of the next newline, or the length of the text if there is none."""
+    end = text.find(b"\n", position)
+    return len(text) if end < 0 else end
+
+
+def is_compressed(path: str | os.PathLike[str]) -> bool:
+    """Tell by its first bytes whether a file is compressed; raise `TraceError` as `open_stream` does."""
+    with _CheckedStream(os.fspath(path)) as file:
+        return file.compressed
 
 
 def kernel_name(path: str | os.PathLike[str]) -> str:
-    """Return what a trace is called whose file does not say it: the file's name without its extensions."""
-    return Path(unpacked_name(path)).stem
+    """Return the default name of the kernel in a file: the file's name without its extensions."""
+    return Path(uncompressed_name(path)).stem
 
 
-def unpacked_name(path: str | os.PathLike[str]) -> str:
-    """Return the name of a file without its folder and without the extension of its compression."""
+def uncompressed_name(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file without its folder and without the extension of a compressed file."""
     name = Path(path)
-    return name.stem if name.suffix.lower() in PACKED else name.name
+    return name.stem if name.suffix.lower() in COMPRESSED_EXTENSIONS else name.name
 
 
 # ---- Compression
 
 
-class _Guarded(io.RawIOBase):
-    """The bytes of a file, unpacked, with every way of failing turned into a `TraceError` that names the file."""
+class _CheckedStream(io.RawIOBase):
+    """The decompressed bytes of a file; every failure becomes a `TraceError` that names the file."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -93,15 +101,16 @@ class _Guarded(io.RawIOBase):
             raise TraceError(f"{name}: cannot be read: {error.strerror or error}") from None
         self._file = file
         try:
-            self._source = self._unpacked(file)
+            self._source = self._decompressed(file)
         except BaseException:
             file.close()
             raise
 
-    def _unpacked(self, file: BinaryIO) -> Any:
+    def _decompressed(self, file: BinaryIO) -> Any:
         if not file.seekable():
             raise TraceError(
-                f"{self._name}: is a pipe; a trace is read from a file, which may be packed: {', '.join(PACKED)}"
+                f"{self._name}: is a pipe; save it to a file first, which may be compressed "
+                f"({', '.join(COMPRESSED_EXTENSIONS)})"
             )
         try:
             head = file.read(6)
@@ -111,9 +120,9 @@ class _Guarded(io.RawIOBase):
         if head.startswith(b"\x1f\x8b"):
             return gzip.GzipFile(fileobj=file)
         if head == b"\xfd7zXZ\x00":
-            return _Unpacked(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY))
+            return _DecompressedStreams(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
         if head.startswith(b"\x28\xb5\x2f\xfd") or (head[1:4] == b"\x2a\x4d\x18" and head[:1] >= b"\x50"):
-            return _Unpacked(file, self._zstd())
+            return _DecompressedStreams(file, self._zstd())
         return file
 
     def _zstd(self) -> Callable[[], Any]:
@@ -124,14 +133,14 @@ class _Guarded(io.RawIOBase):
                 from backports import zstd
             except ImportError:
                 raise TraceError(
-                    f"{self._name}: is packed with zstd; reading that needs: pip install 'rdmodel[zstd]'"
+                    f"{self._name}: is compressed with zstd; reading it needs: pip install 'rdmodel[zstd]'"
                 ) from None
         self._failures += (zstd.ZstdError,)
         options = {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
         return lambda: zstd.ZstdDecompressor(options=options)
 
     @property
-    def packed(self) -> bool:
+    def compressed(self) -> bool:
         """Whether the file is compressed."""
         return self._source is not self._file
 
@@ -142,9 +151,9 @@ class _Guarded(io.RawIOBase):
         try:
             if self._source is self._file:
                 return self._file.readinto(buffer)  # type: ignore[no-any-return]
-            data = self._source.read(min(len(buffer), CHUNK))
+            data = self._source.read(min(len(buffer), _STREAM_BUFFER_BYTES))
         except self._failures as error:
-            why = "is damaged or ends early" if self.packed else "cannot be read"
+            why = "is damaged or ends early" if self.compressed else "cannot be read"
             raise TraceError(f"{self._name}: {why}: {getattr(error, 'strerror', None) or error}") from None
         buffer[: len(data)] = data
         return len(data)
@@ -155,8 +164,8 @@ class _Guarded(io.RawIOBase):
         super().close()
 
 
-class _Unpacked:
-    """Streams of xz or zstd, one after another, unpacked a bounded piece at a time."""
+class _DecompressedStreams:
+    """One or more xz or zstd streams in a file, decompressed in bounded pieces."""
 
     def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
         self._file = file
@@ -167,17 +176,17 @@ class _Unpacked:
         while True:
             if self._decoder.eof and not self._next_stream():
                 return b""
-            packed = self._file.read(_PACKED) if self._decoder.needs_input else b""
-            if self._decoder.needs_input and not packed:
+            compressed = self._file.read(_COMPRESSED_READ_BYTES) if self._decoder.needs_input else b""
+            if self._decoder.needs_input and not compressed:
                 raise EOFError("the compressed data is cut off")
-            if data := self._decoder.decompress(packed, count):
+            if data := self._decoder.decompress(compressed, count):
                 return bytes(data)
 
     def _next_stream(self) -> bool:
-        # What follows a stream may be zero bytes (xz pads with them), another stream, or damage, which it raises.
+        # A stream may be followed by zero bytes (padding of xz), by another stream, or by damage, which raises.
         rest = self._decoder.unused_data.lstrip(b"\0")
         while not rest:
-            if not (more := self._file.read(_PACKED)):
+            if not (more := self._file.read(_COMPRESSED_READ_BYTES)):
                 return False
             rest = more.lstrip(b"\0")
         self._decoder = self._new()

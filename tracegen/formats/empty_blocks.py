@@ -1,4 +1,4 @@
-"""Blocks without a single instruction: some files do not mention them, and so lack them as if they had been lost."""
+"""Restore the blocks that access no memory: some formats do not mention them, as if their records had been lost."""
 
 from __future__ import annotations
 
@@ -11,37 +11,41 @@ from numpy.typing import NDArray
 from rdmodel.trace import Columns, Launch
 from tracegen.formats.recorded_trace import Skipped
 
-_MOST_WARPS = 1 << 20
+_MIN_ALLOWED_WARPS = 1 << 20
+"""Warps that a file may claim however few instructions it holds."""
 
 
-def most_warps(instructions: int) -> int:
-    """Return how many warps a file with so many instructions may claim: memory is bounded by what is there."""
-    return _MOST_WARPS + 8 * instructions
+def max_warps(instructions: int) -> int:
+    """Return how many warps a file with `instructions` may claim, so that its size bounds the memory it takes."""
+    return _MIN_ALLOWED_WARPS + 8 * instructions
 
 
-def fits(launch: Launch, instructions: int) -> bool:
-    """Tell whether a grid may be filled up, whatever grid a file claims."""
-    return launch.blocks * launch.block_warps <= most_warps(instructions)
+def can_fill(launch: Launch, instructions: int) -> bool:
+    """Tell whether `fill_grid` may fill up the grid of a launch of which a file holds `instructions`."""
+    return launch.blocks * launch.block_warps <= max_warps(instructions)
 
 
-def with_silent(
-    columns: Columns, blocks: Sequence[int], seen: Sequence[int] | NDArray[np.int64], block_warps: int
+def insert_empty_blocks(
+    columns: Columns, blocks: Sequence[int], all_blocks: Sequence[int] | NDArray[np.int64], block_warps: int
 ) -> Columns:
-    """Return the columns of `blocks` as those of `seen`, ascending ids with all of `blocks`; the others are empty."""
-    lengths = np.zeros((len(seen), block_warps), np.int64)
-    lengths[np.searchsorted(seen, blocks)] = np.diff(columns.warp_start).reshape(-1, block_warps)
+    """Return the columns of `blocks` as those of `all_blocks`, in which the other blocks are empty.
+
+    `all_blocks` are ascending ids that include all of `blocks`.
+    """
+    lengths = np.zeros((len(all_blocks), block_warps), np.int64)
+    lengths[np.searchsorted(all_blocks, blocks)] = np.diff(columns.warp_start).reshape(-1, block_warps)
     return replace(columns, warp_start=np.concatenate([[0], np.cumsum(lengths)]))
 
 
-def whole_grid(
+def fill_grid(
     launch: Launch, columns: Columns, blocks: Sequence[int], skipped: Skipped
 ) -> tuple[Columns, Sequence[int], Skipped]:
-    """Return the columns with all blocks of the grid, those that a file lacks empty, and account for these.
+    """Return columns with all blocks of the grid, and `skipped` with the number of blocks that were added.
 
-    A grid that is too large (`fits`) is left as it is.
+    A grid that is too large (`can_fill`) is left as it is.
     """
     missing = launch.blocks - len(blocks)
-    if not missing or not fits(launch, len(columns)):
+    if not missing or not can_fill(launch, len(columns)):
         return columns, blocks, skipped
-    columns = with_silent(columns, blocks, np.arange(launch.blocks), launch.block_warps)
+    columns = insert_empty_blocks(columns, blocks, np.arange(launch.blocks), launch.block_warps)
     return columns, range(launch.blocks), replace(skipped, blocks=missing)

@@ -1,4 +1,4 @@
-"""The launches of a file, and which of them is meant: by number, or by a pattern of the kernel's name."""
+"""Choose among the launches of a file: by number, or by a pattern of the kernel's name."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rdmodel.common.kernel_names import base_name, without_parameters
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch
 
-LISTED = 5
-"""How many launches an error lists."""
+MAX_LISTED_LAUNCHES = 5
+"""Launches that an error message lists."""
 
-_LONGEST_NAME = 60
+_MAX_LISTED_NAME_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A launch that a file has, and its number there."""
+    """A launch that a file contains, and its number there."""
 
     number: int
     launch: Launch
@@ -31,11 +31,11 @@ class Listed:
         return {"number": self.number, **plain}
 
 
-class Choice:
-    """A launch that is asked for: ``kernel`` is a number, a name, a pattern (``*gemm*``), or None for the only one.
+class LaunchChoice:
+    """The user's choice of a launch: `kernel` is a number, a name, a pattern (``*gemm*``), or None for the only one.
 
-    A name may leave out the parameters, or all but what the source calls the kernel: ``scale`` means
-    ``void ns::scale<float>(float*, int)``, too, and ``_ZN2ns5scaleIfEEvPf``.
+    A name may omit the parameters, and everything else but the name of the function in the source: ``scale`` also
+    matches ``void ns::scale<float>(float*, int)`` and ``_ZN2ns5scaleIfEEvPf``.
     """
 
     def __init__(self, file: str, kernel: str | None) -> None:
@@ -43,7 +43,7 @@ class Choice:
         self._kernel = kernel
 
     def accepts(self, number: int, name: str) -> bool:
-        """Tell whether a launch is one that is meant."""
+        """Tell whether a launch matches the choice."""
         wanted = self._kernel
         if wanted is None:
             return True
@@ -52,26 +52,29 @@ class Choice:
         candidates = {name, without_parameters(name), base_name(name)}
         return any(candidate == wanted or fnmatchcase(candidate, wanted) for candidate in candidates)
 
-    def several(self, launches: Sequence[tuple[int, str]], *, more: bool = False) -> TraceError:
-        """Return the error for more than one launch that is meant; there may be `more` than the given first ones."""
+    def ambiguity_error(self, launches: Sequence[tuple[int, str]], *, more: bool = False) -> TraceError:
+        """Return the error for several matching launches; `more` says that the file may contain further ones."""
         those = "several launches" if self._kernel is None else f"several launches that {self._kernel!r} matches"
-        first = ", the first are" if more or len(launches) > LISTED else ":"
+        first = ", the first are" if more or len(launches) > MAX_LISTED_LAUNCHES else ":"
         return TraceError(
-            f"{self._file}: holds {those}{first} {_listed(launches)}; "
+            f"{self._file}: holds {those}{first} {_list_launches(launches)}; "
             "--kernel ID or PATTERN picks one (rdmodel info --launches lists all)"
         )
 
-    def none(self, launches: Sequence[tuple[int, str]]) -> TraceError:
-        """Return the error for no launch that is meant; `launches` are the first that there are."""
+    def no_match_error(self, launches: Sequence[tuple[int, str]]) -> TraceError:
+        """Return the error for a choice without a match; `launches` are the first ones of the file."""
         if not launches:
             return TraceError(f"{self._file}: holds no launch")
-        return TraceError(f"{self._file}: no launch matches kernel={self._kernel!r}; there are {_listed(launches)}")
+        return TraceError(
+            f"{self._file}: no launch matches kernel={self._kernel!r}; there are {_list_launches(launches)}"
+        )
 
 
-def _listed(launches: Sequence[tuple[int, str]]) -> str:
-    shown = [f"{number} ({_short(name)})" for number, name in launches[:LISTED]]
-    return ", ".join(shown) + (", ..." if len(launches) > LISTED else "")
+def _list_launches(launches: Sequence[tuple[int, str]]) -> str:
+    entries = [f"{number} ({_shorten(name)})" for number, name in launches[:MAX_LISTED_LAUNCHES]]
+    return ", ".join(entries) + (", ..." if len(launches) > MAX_LISTED_LAUNCHES else "")
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
+def _shorten(name: str) -> str:
+    limit = _MAX_LISTED_NAME_CHARACTERS
+    return name if len(name) <= limit else name[: limit - 3] + "..."

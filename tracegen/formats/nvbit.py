@@ -1,19 +1,19 @@
-"""The text that NVBit's example tool ``mem_trace`` prints: one line per memory instruction of a warp.
+"""Read the output of NVBit's example tool ``mem_trace``: one line per memory instruction of a warp.
 
-A line ``MEMTRACE: CTX .. - LAUNCH - ..`` announces a launch with its shape; ``MEMTRACE: CTX .. - grid_launch_id N -
-CTA x,y,z - warp W - OPCODE - A0 .. A31`` is an instruction. What the program prints is interleaved, and passed
-over. Facts about the tool (NVIDIA NVBit, tools/mem_trace) that a reader has to know:
+A line ``MEMTRACE: CTX .. - LAUNCH - ..`` announces a launch with its shape. A line ``MEMTRACE: CTX .. - grid_launch_id
+N - CTA x,y,z - warp W - OPCODE - A0 .. A31`` is the record of an instruction. The output of the traced program stands
+between these lines and is ignored. The reader relies on these facts about the tool (NVIDIA NVBit, tools/mem_trace):
 
 * An address of 0 means that the lane is inactive.
-* `W` is the slot of the SM that the warp sat in (``%warpid``), not its place in the block. If all slots of a block
-  are below its number of warps they are taken for places, otherwise the slots in ascending order are.
-* There is no program counter: ``pc`` counts the opcodes (``LDG.E.64``) in order of their first line, so the same
-  instruction always has the same one, but different ones may share it.
-* Older versions announce launch N + 1 and then record N. This is noticed; numbers are those announced.
-* Instructions that access shared memory, and those whose addresses are all 0, count for the ``gap`` of the next;
-  others that do not access memory are not recorded. ``LDGSTS`` has a second line with the addresses in shared
-  memory, which are offsets below 256 KB; it is left out.
-* Addresses of local memory are offsets that all threads share; nothing says where they lie in memory.
+* `W` is the warp slot on the SM (``%warpid``), not the number of the warp in its block. If all slots of a block are
+  below its number of warps, the reader takes them for warp numbers; otherwise it numbers them in ascending order.
+* There is no program counter. ``pc`` numbers the opcodes (``LDG.E.64``) in the order of their first record, so an
+  instruction always has the same ``pc``, but different instructions may share it.
+* Older versions announce launch N + 1 and then record N. The reader detects this; numbers are the announced ones.
+* Instructions that access shared memory, and those whose addresses are all 0, count for the ``gap`` of the next one.
+  Other instructions without memory accesses are not recorded. ``LDGSTS`` has a second record with the addresses in
+  shared memory, which are offsets below 256 KB; the reader leaves it out.
+* Addresses of local memory are offsets that all threads share. Their place in memory is unknown.
 * Dependences are unknown: every instruction waits for all earlier loads.
 """
 
@@ -30,43 +30,48 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._nvbit import parse
-from tracegen.formats.compressed import open_stream, whole_lines
-from tracegen.formats.empty_blocks import whole_grid
-from tracegen.formats.launches import LISTED, Choice, Listed
-from tracegen.formats.ordering.gathering import MEMORY, Gathering
-from tracegen.formats.parsed_instructions import Instructions
-from tracegen.formats.recorded_trace import RecordedTrace, Skipped, quote
+from tracegen.formats.compressed import line_end, open_stream, whole_lines
+from tracegen.formats.empty_blocks import fill_grid
+from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, Listed
+from tracegen.formats.limits import MAX_BLOCK_THREADS
+from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
+from tracegen.formats.parsed_instructions import InstructionBuffer
+from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.sass_opcodes import OpcodeTable
 
-SLOTS = 64
-"""Warps that an SM holds at most."""
+SM_WARP_SLOTS = 64
+"""Warp slots of an SM: upper bound (exclusive) of the warp numbers in records."""
 
-MOST_BLOCKS = 1 << 56
-MOST_BLOCK_THREADS = 1024
+MAX_GRID_BLOCKS = 1 << 56
+"""Blocks of a grid for which `Gathering` can number all warp slots below 2^63."""
 
-_PREFIX = b"MEMTRACE: "
-_CHUNK = 1 << 20
-_LINE_BYTES = 1 << 16
-_SHORTEST_RECORD = 128
-_NUMBER = rb"(\d{1,18})"
-_TRIPLE = rb",".join([_NUMBER] * 3)
-_HEADER = re.compile(
-    _PREFIX
+_MEMTRACE_PREFIX = b"MEMTRACE: "
+_MAX_MEMTRACE_LINE_BYTES = 1 << 16
+
+_MIN_MEMTRACE_RECORD_BYTES = 128
+"""Lower bound of the length of a record, which bounds the records in a chunk of text."""
+
+_NUMBER_GROUP = rb"(\d{1,18})"
+_SHAPE_GROUPS = rb",".join([_NUMBER_GROUP] * 3)
+_LAUNCH_LINE = re.compile(
+    _MEMTRACE_PREFIX
     + rb"CTX 0[xX][0-9a-fA-F]+ - LAUNCH - Kernel (?:pc )?0x[0-9a-fA-F]+ - Kernel name (.*) - grid launch id "
-    + _NUMBER
+    + _NUMBER_GROUP
     + rb" - grid size "
-    + _TRIPLE
+    + _SHAPE_GROUPS
     + rb" - block size "
-    + _TRIPLE
+    + _SHAPE_GROUPS
     + rb" - nregs "
-    + _NUMBER
+    + _NUMBER_GROUP
     + rb" - shmem "
-    + _NUMBER
+    + _NUMBER_GROUP
     + rb"(?: - cuda stream id -?\d+)?\s*"
 )
-_ANNOUNCEMENT = re.compile(_PREFIX + rb"CTX 0[xX][0-9a-fA-F]+ - LAUNCH - [^\n]*")
-_RECORD = re.compile(_PREFIX + rb"CTX 0[xX][0-9a-fA-F]+ - grid_launch_id (\d+) - CTA [\d,]+ - warp \d+ - ([\w.]+)")
-_BOUNDS = (
+_LAUNCH_START = re.compile(_MEMTRACE_PREFIX + rb"CTX 0[xX][0-9a-fA-F]+ - LAUNCH - [^\n]*")
+_RECORD = re.compile(
+    _MEMTRACE_PREFIX + rb"CTX 0[xX][0-9a-fA-F]+ - grid_launch_id (\d+) - CTA [\d,]+ - warp \d+ - ([\w.]+)"
+)
+_LAUNCH_BOUNDS = (
     ("grid x", 1, (1 << 31) - 1),
     ("grid y", 1, 65535),
     ("grid z", 1, 65535),
@@ -76,169 +81,187 @@ _BOUNDS = (
     ("nregs", 0, 255),
     ("shmem", 0, 1 << 30),
 )
-_LAUNCH, _NEW_OPCODE, _OTHER_LAUNCH = 1, 2, 3
-_PROBLEMS = {
+"""Smallest and largest values of the numbers in the announcement of a launch, in their order."""
+
+_LAUNCH_EVENT, _NEW_OPCODE_EVENT, _OTHER_LAUNCH_EVENT = 1, 2, 3
+"""Events of `tracegen.formats._nvbit.parse` that are no mistakes."""
+
+_MEMTRACE_PROBLEMS = {
     10: "expected 'CTX .. - grid_launch_id N - CTA x,y,z - warp W - OPCODE - addresses' or a LAUNCH",
     11: "the CTA lies outside of the grid",
-    12: f"the warp must be below {SLOTS}",
+    12: f"the warp must be below {SM_WARP_SLOTS}",
     13: "expected 32 hexadecimal addresses '0x..' of at most 64 bits",
     14: f"addresses must be at most {LAST_ADDRESS:#x}",
-    15: f"longer than {_LINE_BYTES} bytes",
+    15: f"longer than {_MAX_MEMTRACE_LINE_BYTES} bytes",
 }
-_OF_ADDRESSES = (13, 14)
+"""Messages for the events of `tracegen.formats._nvbit.parse` that are mistakes."""
+
+_ADDRESS_PROBLEMS = (13, 14)
 _ADDRESS = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
 
 
 def is_nvbit(head: bytes) -> bool:
-    """Tell whether a file that begins so is one of ``mem_trace``: a line with its prefix is in it."""
+    """Tell whether the first bytes of a file contain a line of ``mem_trace``."""
     return re.search(rb"MEMTRACE: (CTX 0x|STARTING CONTEXT)", head) is not None
 
 
 def read_nvbit(
-    path: str | os.PathLike[str], *, kernel: str | None = None, lenient: bool = False, memory: int = MEMORY
+    path: str | os.PathLike[str], *, kernel: str | None = None, lenient: bool = False, memory: int = SORT_MEMORY_BYTES
 ) -> RecordedTrace:
-    """Return one launch in a file of ``mem_trace``; it holds the blocks that occur.
+    """Read one launch from a file of ``mem_trace``; the trace holds the blocks that occur.
 
-    `kernel` says which launch if there are several: its number, its name, or a pattern of it. Instructions that
-    do not fit `memory` bytes are kept in temporary files. Raises `TraceError` with file and line for anything
-    malformed, and for a launch without loads and atomics; `lenient` leaves bad lines out instead, takes blocks that
-    do not occur to access nothing, and accounts for both in ``skipped``.
+    Parameters
+    ----------
+    path : path
+        The file, which may be compressed.
+    kernel : str, optional
+        The launch if there are several: its number, its name, or a pattern of the name.
+    lenient : bool
+        Leave out bad lines, and take blocks that do not occur for blocks that access no memory; ``skipped`` of the
+        trace accounts for both.
+    memory : int
+        Memory in bytes for sorting; instructions that do not fit are kept in temporary files.
+
+    Returns
+    -------
+    RecordedTrace
+
+    Raises
+    ------
+    TraceError
+        With file and line for malformed input, and for a launch without loads and atomics.
     """
-    reader = _Reader(os.fspath(path), kernel, lenient, memory)
+    reader = _MemtraceReader(os.fspath(path), kernel, lenient, memory)
     with open_stream(path) as stream:
         reader.read(stream)
     return reader.finish()
 
 
 def list_nvbit(path: str | os.PathLike[str]) -> Iterator[Listed]:
-    """Yield the launches that a file of ``mem_trace`` announces, in its order; records are passed over unread.
+    """Yield the launches that a file of ``mem_trace`` announces, in the order of the file, without parsing records.
 
-    Raises `TraceError` with file and line for a malformed announcement, and for a number that comes twice.
+    Raises `TraceError` with file and line for a malformed announcement, and for a repeated launch number.
     """
-    name, line, numbers = os.fspath(path), 1, _Numbers()
+    name, line, numbers = os.fspath(path), 1, _LaunchNumbers()
     with open_stream(path) as stream:
-        for text in whole_lines(stream, _LINE_BYTES, _CHUNK):
+        for text in whole_lines(stream, _MAX_MEMTRACE_LINE_BYTES):
             done = 0
-            for found in _ANNOUNCEMENT.finditer(text):
-                line += text.count(b"\n", done, found.start())
-                done = found.start()
-                announced = _announced(found[0])
+            for match in _LAUNCH_START.finditer(text):
+                line += text.count(b"\n", done, match.start())
+                done = match.start()
+                announced = _parse_launch(match[0])
                 if isinstance(announced, Listed) and announced.number in numbers:
                     announced = f"launch {announced.number} was announced before"
                 if isinstance(announced, str):
-                    raise TraceError(f"{name}:{line}: {announced}, found {quote(found[0])}")
+                    raise TraceError(f"{name}:{line}: {announced}, found {quote(match[0])}")
                 numbers.add(announced.number)
                 yield announced
             line += text.count(b"\n", done)
 
 
-class _Reader:
-    """Reads a file: compiled code takes the records of the chosen launch, everything else is decided here."""
+class _MemtraceReader:
+    """Reads one file: compiled code parses the records of the chosen launch, and this class handles all other lines."""
 
     def __init__(self, name: str, kernel: str | None, lenient: bool, memory: int) -> None:
         self._name, self._lenient, self._memory = name, lenient, memory
-        self._choice = Choice(name, kernel)
+        self._log = SkipLog(lenient)
+        self._choice = LaunchChoice(name, kernel)
         self._announced: list[Listed] = []  # the first few, the chosen one included
-        self._numbers = _Numbers()
+        self._numbers = _LaunchNumbers()
         self._chosen: Listed | None = None
-        self._shift: int | None = None  # how much less than announced the numbers in records are
+        self._shift: int | None = None  # announced launch number minus the one in its records; None: unknown
         self._opcodes = OpcodeTable()
-        self._instructions = Instructions()
+        self._instructions = InstructionBuffer()
         self._line = 1
-        self._skipped = Skipped()
 
     def read(self, stream: BinaryIO) -> None:
-        for text in whole_lines(stream, _LINE_BYTES, _CHUNK):
+        for text in whole_lines(stream, _MAX_MEMTRACE_LINE_BYTES):
             self._read_chunk(text)
 
     def finish(self) -> RecordedTrace:
         if self._chosen is None:
-            raise self._choice.none([(a.number, a.launch.kernel) for a in self._announced])
-        launch, skipped = self._chosen.launch, self._skipped
+            raise self._choice.no_match_error([(a.number, a.launch.kernel) for a in self._announced])
+        launch, skipped = self._chosen.launch, self._log.skipped
         columns, blocks = self._instructions.finish(f"{self._name}: launch {self._chosen.number}")
         if self._lenient:
-            columns, blocks, skipped = whole_grid(launch, columns, blocks, skipped)
+            columns, blocks, skipped = fill_grid(launch, columns, blocks, skipped)
         return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
 
     # ---- Lines
 
     def _read_chunk(self, text: bytes) -> None:
-        rows = len(text) // _SHORTEST_RECORD + 2
-        arrays = self._instructions.room(rows, rows * WARP)
+        rows = len(text) // _MIN_MEMTRACE_RECORD_BYTES + 2
+        arrays = self._instructions.reserve(rows, rows * WARP)
         grid = np.array(self._chosen.launch.grid if self._chosen else (0, 0, 0), np.int64)
         at = rows = used = 0
         while at < len(text):
-            wanted, shift, announced = self._wanted()
+            wanted, shift, announced = self._parser_launches()
             at, lines, rows, used, event = parse(
-                text, at, wanted, shift, announced, grid, SLOTS, LAST_ADDRESS, _LINE_BYTES,
+                text, at, wanted, shift, announced, grid, SM_WARP_SLOTS, LAST_ADDRESS, _MAX_MEMTRACE_LINE_BYTES,
                 self._opcodes.names, self._opcodes.lengths, self._opcodes.kinds, self._opcodes.count,
                 *arrays, rows, used,
             )  # fmt: skip
             self._line += lines
             if not event:
                 break
-            end = text.find(b"\n", at)
-            end = len(text) if end < 0 else end
-            # A launch, an opcode or a mistake: the compiled code goes on behind it, or from it once it is known.
-            problem, again = self._handle(event, text[text.find(_PREFIX, at, end) if event < 10 else at : end])
+            end = line_end(text, at)
+            # The compiled code continues after this line, or with it if it now knows the opcode or launch in it.
+            problem, again = self._handle(event, text[text.find(_MEMTRACE_PREFIX, at, end) if event < 10 else at : end])
             if problem:
-                self._skip(problem, text[at:end])
+                self._report(problem, text[at:end])
             if self._chosen:
                 grid[:] = self._chosen.launch.grid
             if problem or not again:
                 at, self._line = end + 1, self._line + 1
-        self._instructions.take(rows, used)
+        self._instructions.append(rows, used)
 
     def _handle(self, event: int, line: bytes) -> tuple[str | None, bool]:
-        """See to a line; return what is wrong with it, if something is, and whether it is to be read again."""
-        if event == _LAUNCH:
-            return self._announce(line), False
-        if event in _PROBLEMS:
-            return _PROBLEMS[event] + (_bad_address(line) if event in _OF_ADDRESSES else ""), False
-        found = _RECORD.match(line)
-        assert found is not None
-        if event == _NEW_OPCODE:
-            return self._opcodes.add(found[2]), True
-        return self._meet(int(found[1])), True
+        """Handle a line that the compiled code stopped at; return a problem or None, and whether to parse it again."""
+        if event == _LAUNCH_EVENT:
+            return self._add_announcement(line), False
+        if event in _MEMTRACE_PROBLEMS:
+            return _MEMTRACE_PROBLEMS[event] + (_describe_addresses(line) if event in _ADDRESS_PROBLEMS else ""), False
+        match = _RECORD.match(line)
+        assert match is not None
+        if event == _NEW_OPCODE_EVENT:
+            return self._opcodes.add(match[2]), True
+        return self._detect_shift(int(match[1])), True
 
-    def _skip(self, problem: str, line: bytes) -> None:
-        told = line[max(line.find(b"CTA "), 0) :]  # what comes before is the same in all records
-        message = f"{self._name}:{self._line}: {problem}, found {quote(told)}"
-        if not self._lenient:
-            raise TraceError(message)
-        self._skipped = self._skipped.add(message)
+    def _report(self, problem: str, line: bytes) -> None:
+        specific = line[max(line.find(b"CTA "), 0) :]  # the part before it is the same in all records
+        self._log.report(f"{self._name}:{self._line}: {problem}, found {quote(specific)}")
 
     # ---- Launches
 
-    def _wanted(self) -> tuple[int, int, NDArray[np.int64]]:
-        """Return the launch whose records are wanted, by how much they count less, and all that are announced."""
+    def _parser_launches(self) -> tuple[int, int, NDArray[np.int64]]:
+        """Return the number of the chosen launch (-1: none), the shift, and the numbers of all announced launches."""
         if self._shift is None:
             return -1, 0, np.empty(0, np.int64)
         return -1 if self._chosen is None else self._chosen.number, self._shift, self._numbers.array
 
-    def _announce(self, line: bytes) -> str | None:
-        announced = _announced(line)
+    def _add_announcement(self, line: bytes) -> str | None:
+        announced = _parse_launch(line)
         if isinstance(announced, str):
             return announced
         if announced.number in self._numbers:
             return f"launch {announced.number} was announced before"
-        self._take_up(announced)
+        self._add_launch(announced)
         return None
 
-    def _take_up(self, announced: Listed) -> None:
-        if len(self._announced) <= LISTED:
+    def _add_launch(self, announced: Listed) -> None:
+        if len(self._announced) <= MAX_LISTED_LAUNCHES:
             self._announced.append(announced)
         self._numbers.add(announced.number)
         if self._choice.accepts(announced.number, announced.launch.kernel):
             if self._chosen is not None:
-                meant = [(a.number, a.launch.kernel) for a in (self._chosen, announced)]
-                raise self._choice.several(meant, more=True)  # the rest of the file has not been read
+                matching = [(a.number, a.launch.kernel) for a in (self._chosen, announced)]
+                raise self._choice.ambiguity_error(matching, more=True)  # the rest of the file has not been read
             self._chosen = announced
             block_warps = announced.launch.block_warps
-            self._instructions.gathering = Gathering(block_warps, slots=SLOTS, memory=self._memory)
+            self._instructions.gathering = Gathering(block_warps, slots=SM_WARP_SLOTS, memory=self._memory)
 
-    def _meet(self, number: int) -> str | None:
-        """Decide how launches are counted when their first record comes; return a problem for an unknown one."""
+    def _detect_shift(self, number: int) -> str | None:
+        """Find out from the first record how records number launches; return a problem for an unknown launch."""
         if self._shift is None and len(self._numbers):
             shifts = (1, 0) if self._numbers.first == 1 else (0, 1)
             self._shift = next((shift for shift in shifts if number + shift in self._numbers), None)
@@ -247,20 +270,20 @@ class _Reader:
         return f"launch {number} has not been announced"
 
 
-def _announced(line: bytes) -> Listed | str:
-    """Return the launch that a line announces, or what is wrong with it."""
-    found = _HEADER.fullmatch(line)
-    if found is None:
+def _parse_launch(line: bytes) -> Listed | str:
+    """Return the launch that a line announces, or a message if the line is malformed."""
+    match = _LAUNCH_LINE.fullmatch(line)
+    if match is None:
         return "expected 'LAUNCH - Kernel pc .. - Kernel name .. - grid launch id .. - grid size .. - block size ..'"
-    number, *shape = (int(group) for group in found.groups()[1:])
-    for (what, least, most), value in zip(_BOUNDS, shape, strict=True):
-        if not least <= value <= most:
-            return f"{what} must be {least} to {most}"
+    number, *shape = (int(group) for group in match.groups()[1:])
+    for (field, lowest, highest), value in zip(_LAUNCH_BOUNDS, shape, strict=True):
+        if not lowest <= value <= highest:
+            return f"{field} must be {lowest} to {highest}"
     blocks, threads = shape[0] * shape[1] * shape[2], shape[3] * shape[4] * shape[5]
-    if blocks > MOST_BLOCKS or threads > MOST_BLOCK_THREADS:
-        return f"a grid has at most {MOST_BLOCKS} blocks, a block {MOST_BLOCK_THREADS} threads"
+    if blocks > MAX_GRID_BLOCKS or threads > MAX_BLOCK_THREADS:
+        return f"a grid has at most {MAX_GRID_BLOCKS} blocks, a block {MAX_BLOCK_THREADS} threads"
     launch = Launch(
-        kernel=found[1].decode("utf-8", "replace"),
+        kernel=match[1].decode("utf-8", "replace"),
         grid=(shape[0], shape[1], shape[2]),
         block=(shape[3], shape[4], shape[5]),
         registers=shape[6],
@@ -269,8 +292,8 @@ def _announced(line: bytes) -> Listed | str:
     return Listed(number, launch)
 
 
-def _bad_address(line: bytes) -> str:
-    """Return which address of a record is none, or how many there are."""
+def _describe_addresses(line: bytes) -> str:
+    """Return the first malformed address of a record as a part of a message, else the number of addresses."""
     words = line.rpartition(b" - ")[2].split()
     for word in words:
         if not _ADDRESS.fullmatch(word) or int(word, 16) > LAST_ADDRESS:
@@ -278,11 +301,11 @@ def _bad_address(line: bytes) -> str:
     return f", not {len(words)}"
 
 
-class _Numbers:
-    """A set of numbers as an ascending array, quick to grow at its end."""
+class _LaunchNumbers:
+    """The numbers of the announced launches as an ascending array that grows quickly at its end."""
 
     def __init__(self) -> None:
-        self._room = np.empty(16, np.int64)
+        self._buffer = np.empty(16, np.int64)
         self._count = 0
         self.first = -1
 
@@ -295,14 +318,14 @@ class _Numbers:
 
     @property
     def array(self) -> NDArray[np.int64]:
-        return self._room[: self._count]
+        return self._buffer[: self._count]
 
     def add(self, number: int) -> None:
         if self._count == 0:
             self.first = number
-        if self._count == len(self._room):
-            self._room = np.concatenate([self._room, np.empty_like(self._room)])
+        if self._count == len(self._buffer):
+            self._buffer = np.concatenate([self._buffer, np.empty_like(self._buffer)])
         at = int(np.searchsorted(self.array, number))
-        self._room[at + 1 : self._count + 1] = self._room[at : self._count].copy()
-        self._room[at] = number
+        self._buffer[at + 1 : self._count + 1] = self._buffer[at : self._count].copy()
+        self._buffer[at] = number
         self._count += 1

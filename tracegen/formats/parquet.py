@@ -1,10 +1,10 @@
-"""The archive form of a trace: one Parquet file, compressed with zstd, in which nothing is lost.
+"""Read and write the lossless archive form of a trace: one Parquet file, compressed with zstd.
 
-A row is a warp instruction: ``block`` (its number in the grid), ``warp`` (of the block), the columns of
-`rdmodel.trace.Columns` by their names, and ``addresses``, a list with one address per active lane. Rows stand in the
+A row is a warp instruction: ``block`` (its number in the grid), ``warp`` (its number in the block), the columns of
+`rdmodel.trace.Columns` by their names, and ``addresses``, a list with one address per active lane. Rows are in the
 order of blocks and warps, those of a warp in program order. The file's metadata has ``rdmodel.format``,
 ``rdmodel.version``, ``rdmodel.launch`` (JSON, as in the native form) and ``rdmodel.blocks``: the blocks that the trace
-holds, as JSON list of [first, one beyond the last], since blocks may be silent.
+holds, including those without instructions, as a JSON list of [first, one beyond the last].
 
 Needs pyarrow (extra ``parquet``).
 """
@@ -27,30 +27,42 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch, Trace
 from rdmodel.trace.splitting import split_block
 from rdmodel.trace.storage import find_pages, launch_from_json
-from tracegen.formats.atomic_write import reason, refuse_existing, replacing
-from tracegen.formats.compressed import is_packed
-from tracegen.formats.empty_blocks import most_warps
-from tracegen.formats.parquet_columns import INSTRUCTION, MEMORY, PLAIN, TYPES, Growing
+from tracegen.formats.atomic_write import error_reason, refuse_existing, replacing
+from tracegen.formats.compressed import is_compressed
+from tracegen.formats.empty_blocks import max_warps
+from tracegen.formats.parquet_columns import (
+    COLUMN_MEMORY_BYTES,
+    COLUMN_TYPES,
+    INSTRUCTION_COLUMNS,
+    SCALAR_COLUMNS,
+    ColumnBuilder,
+)
 
-MAGIC = b"PAR1"
-FORMAT = "rdmodel-trace"
-VERSION = 1
+PARQUET_MAGIC = b"PAR1"
+PARQUET_FORMAT_NAME = "rdmodel-trace"
+PARQUET_FORMAT_VERSION = 1
 
-GROUP_LANES = 1 << 20
-"""Lane addresses after which a row group is closed: at most twice as many lie in memory."""
+ROW_GROUP_ADDRESSES = 1 << 20
+"""Addresses after which a row group is closed; memory holds at most twice as many."""
 
-GROUP_ROWS = 1 << 17
+ROW_GROUP_ROWS = 1 << 17
+"""Rows after which a row group is closed."""
+
 BATCH_ROWS = 1 << 15
-MOST_GROUP_BYTES = 1 << 30
-_LEVEL = 3
+"""Rows that are read at a time."""
+
+MAX_ROW_GROUP_BYTES = 1 << 30
+"""Bytes of an uncompressed row group that is read."""
+
+_ZSTD_LEVEL = 3
 
 
 def write_parquet(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a trace as a Parquet file, block by block; memory stays within a few row groups.
 
-    The file appears under its name only when complete: a run that is killed leaves the old one or none (and perhaps
-    a hidden ``.NAME.*.partial`` beside it). Raises `TraceError` if `path` exists and `overwrite` is not set, if it
-    cannot be written or is nearly all silent warps, or without pyarrow.
+    The file appears under its name only when complete. A run that is killed leaves the old file or none, and perhaps a
+    hidden ``.NAME.*.partial`` beside it. Raises `TraceError` if `path` exists and `overwrite` is not set, if it cannot
+    be written, if nearly all warps are without instructions, or if pyarrow is not installed.
     """
     assert trace.blocks is not None
     target = Path(path)
@@ -61,13 +73,13 @@ def write_parquet(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool
         try:
             rows = _write(trace, partial, schema, arrow, parquet)
         except arrow.ArrowException as error:
-            raise TraceError(f"{path}: cannot be written: {reason(error)}") from error
-        if len(trace.blocks) * trace.launch.block_warps > most_warps(rows):
+            raise TraceError(f"{path}: cannot be written: {error_reason(error)}") from error
+        if len(trace.blocks) * trace.launch.block_warps > max_warps(rows):
             raise TraceError(f"{path}: cannot be written: only {rows} instructions in {len(trace.blocks)} blocks")
 
 
 def _write(trace: Trace, path: Path, schema: Any, arrow: ModuleType, parquet: ModuleType) -> int:
-    """Write the instructions of a trace; return how many there are."""
+    """Write the instructions of a trace; return their number."""
     rows = 0
     with (
         path.open("xb") as file,
@@ -75,9 +87,9 @@ def _write(trace: Trace, path: Path, schema: Any, arrow: ModuleType, parquet: Mo
             file,
             schema,
             compression="zstd",
-            compression_level=_LEVEL,
-            use_dictionary=list(PLAIN),
-            # Neighbouring lanes differ in their low bytes only; bytes of one place together compress best.
+            compression_level=_ZSTD_LEVEL,
+            use_dictionary=list(SCALAR_COLUMNS),
+            # Neighbouring lanes differ in their low bytes only, so bytes of equal significance compress best together.
             column_encoding={"addresses.list.element": "BYTE_STREAM_SPLIT"},
             write_page_checksum=True,
         ) as writer,
@@ -89,35 +101,36 @@ def _write(trace: Trace, path: Path, schema: Any, arrow: ModuleType, parquet: Mo
     return rows
 
 
-def read_parquet(path: str | os.PathLike[str], *, memory: int = MEMORY) -> Trace:
-    """Return the trace in a Parquet file that `write_parquet` wrote.
+def read_parquet(path: str | os.PathLike[str], *, memory: int = COLUMN_MEMORY_BYTES) -> Trace:
+    """Read a Parquet file of `write_parquet`.
 
-    Columns of more than `memory` bytes together are mapped from temporary files (of ``TMPDIR``), which nothing outlives
-    that uses them; beside that, memory holds a row group, and 8 bytes per warp. Raises `TraceError` for a newer
-    version, a foreign, truncated or corrupt file, columns that disagree, rows out of order, or without pyarrow.
+    Columns that together exceed `memory` bytes are mapped from temporary files (in ``TMPDIR``), which disappear with
+    their last user. In addition, memory holds a row group, and 8 bytes per warp. Raises `TraceError` for a newer
+    version, for a foreign, truncated or corrupt file, for inconsistent columns or rows out of order, and if pyarrow is
+    not installed.
     """
     name = os.fspath(path)
     arrow, parquet = _pyarrow()
-    if is_packed(name):
-        raise TraceError(f"{name}: a Parquet file is compressed inside; unpack what is around it")
-    with _refusing(arrow, name):
+    if is_compressed(name):
+        raise TraceError(f"{name}: Parquet is compressed inside; decompress the file around it first")
+    with _convert_arrow_errors(arrow, name):
         file = parquet.ParquetFile(name, page_checksum_verification=True)
     with file:
-        with _refusing(arrow, name):
+        with _convert_arrow_errors(arrow, name):
             launch, blocks = _read_metadata(file, name)
             _check_schema(arrow, file, name)
-            batches = file.iter_batches(BATCH_ROWS, columns=list(TYPES), use_threads=False)
-        growing = Growing(launch, blocks, memory)
+            batches = file.iter_batches(BATCH_ROWS, columns=list(COLUMN_TYPES), use_threads=False)
+        builder = ColumnBuilder(launch, blocks, memory)
         while True:
-            with _refusing(arrow, name):
+            with _convert_arrow_errors(arrow, name):
                 batch = next(batches, None)
             if batch is None:
                 break
             try:
-                growing.append(batch)
+                builder.append(batch)
             except TraceError as error:
-                raise TraceError(f"{name}: rows from {growing.rows}: {error}") from None
-    columns = growing.finish()
+                raise TraceError(f"{name}: rows from {builder.rows}: {error}") from None
+    columns = builder.finish()
     return Trace(launch, columns, blocks, trusted=True, pages=find_pages(columns))
 
 
@@ -131,18 +144,18 @@ def _pyarrow() -> tuple[ModuleType, ModuleType]:
 
 
 @contextmanager
-def _refusing(arrow: ModuleType, name: str) -> Iterator[None]:
-    """Turn what pyarrow raises for a file that it cannot read into a `TraceError`."""
+def _convert_arrow_errors(arrow: ModuleType, name: str) -> Iterator[None]:
+    """Turn the exceptions of pyarrow for an unreadable file into `TraceError`."""
     try:
         yield
     except (TraceError, MemoryError):
         raise
     except (OSError, ValueError, OverflowError, arrow.ArrowException) as error:
-        raise TraceError(f"{name}: cannot be read: {reason(error)}") from None
+        raise TraceError(f"{name}: cannot be read: {error_reason(error)}") from None
 
 
 def _schema(arrow: ModuleType) -> Any:
-    types = {name: arrow.type_for_alias(alias) for name, alias in TYPES.items()}
+    types = {name: arrow.type_for_alias(alias) for name, alias in COLUMN_TYPES.items()}
     types["addresses"] = arrow.list_(arrow.field("element", types["addresses"], nullable=False))
     return arrow.schema([arrow.field(name, kind, nullable=False) for name, kind in types.items()])
 
@@ -153,32 +166,32 @@ def _schema(arrow: ModuleType) -> Any:
 def _metadata(trace: Trace) -> dict[str, str]:
     assert trace.blocks is not None
     return {
-        "rdmodel.format": FORMAT,
-        "rdmodel.version": str(VERSION),
+        "rdmodel.format": PARQUET_FORMAT_NAME,
+        "rdmodel.version": str(PARQUET_FORMAT_VERSION),
         "rdmodel.launch": json.dumps(asdict(trace.launch)),
         "rdmodel.blocks": json.dumps(_ranges(trace.blocks)),
     }
 
 
 def _ranges(blocks: Sequence[int]) -> list[list[int]]:
-    """Return ascending numbers as [first, one beyond the last] of each unbroken run."""
+    """Return ascending block ids as [first, one beyond the last] of each contiguous range."""
     if isinstance(blocks, range) and blocks.step == 1:
         return [[blocks.start, blocks.stop]] if blocks else []
     ids = np.asarray(blocks, np.int64)
     breaks = np.flatnonzero(np.diff(ids) != 1) + 1
-    return [[int(run[0]), int(run[-1]) + 1] for run in np.split(ids, breaks) if len(run)]
+    return [[int(part[0]), int(part[-1]) + 1] for part in np.split(ids, breaks) if len(part)]
 
 
 def _groups(trace: Trace) -> Iterator[list[tuple[int, int, Columns]]]:
-    """Yield the trace in lists of (block, first warp, piece), each list a row group."""
+    """Yield the row groups of a trace, as lists of (block, first warp, piece)."""
     assert trace.blocks is not None
     group: list[tuple[int, int, Columns]] = []
     lanes = rows = 0
     for block in map(int, trace.blocks):
-        for first, columns in split_block(trace, block, GROUP_LANES):
+        for first, columns in split_block(trace, block, ROW_GROUP_ADDRESSES):
             group.append((block, first, columns))
             lanes, rows = lanes + len(columns.addresses), rows + len(columns)
-            if lanes >= GROUP_LANES or rows >= GROUP_ROWS:
+            if lanes >= ROW_GROUP_ADDRESSES or rows >= ROW_GROUP_ROWS:
                 yield group
                 group, lanes, rows = [], 0, 0
     if rows:
@@ -186,9 +199,9 @@ def _groups(trace: Trace) -> Iterator[list[tuple[int, int, Columns]]]:
 
 
 def _table(arrow: ModuleType, schema: Any, group: Sequence[tuple[int, int, Columns]]) -> Any:
-    """Return pieces as a table."""
+    """Return the pieces of a row group as an Arrow table."""
     values: dict[str, NDArray[Any]] = {
-        name: np.concatenate([getattr(columns, name) for _, _, columns in group]) for name in INSTRUCTION
+        name: np.concatenate([getattr(columns, name) for _, _, columns in group]) for name in INSTRUCTION_COLUMNS
     }
     values["block"] = np.repeat([block for block, _, _ in group], [len(columns) for _, _, columns in group])
     values["warp"] = np.concatenate(
@@ -197,7 +210,7 @@ def _table(arrow: ModuleType, schema: Any, group: Sequence[tuple[int, int, Colum
     lanes = np.concatenate([np.diff(columns.address_start) for _, _, columns in group])
     addresses = np.concatenate([columns.addresses for _, _, columns in group])
     starts = np.concatenate([[0], np.cumsum(lanes)]).astype(np.int32)
-    arrays = [arrow.array(values[name], type=schema.field(name).type) for name in PLAIN]
+    arrays = [arrow.array(values[name], type=schema.field(name).type) for name in SCALAR_COLUMNS]
     arrays.append(arrow.ListArray.from_arrays(starts, arrow.array(addresses), type=schema.field("addresses").type))
     return arrow.Table.from_arrays(arrays, schema=schema)
 
@@ -207,13 +220,13 @@ def _table(arrow: ModuleType, schema: Any, group: Sequence[tuple[int, int, Colum
 
 def _read_metadata(file: Any, name: str) -> tuple[Launch, Sequence[int]]:
     metadata = file.schema_arrow.metadata or {}
-    if metadata.get(b"rdmodel.format") != FORMAT.encode():
-        raise TraceError(f"{name}: a Parquet file, but not a trace ('rdmodel.format' is not {FORMAT!r})")
+    if metadata.get(b"rdmodel.format") != PARQUET_FORMAT_NAME.encode():
+        raise TraceError(f"{name}: a Parquet file, but not a trace ('rdmodel.format' is not {PARQUET_FORMAT_NAME!r})")
     version = metadata.get(b"rdmodel.version", b"").decode("latin-1")
     if not (version.isdecimal() and version.isascii() and 1 <= len(version) <= 9) or int(version) < 1:
         raise TraceError(f"{name}: rdmodel.version={version[:20]!r}: must be a whole number of at least 1")
-    if int(version) > VERSION:
-        raise TraceError(f"{name}: version {int(version)} is newer than this rdmodel reads ({VERSION})")
+    if int(version) > PARQUET_FORMAT_VERSION:
+        raise TraceError(f"{name}: version {int(version)} is newer than this rdmodel reads ({PARQUET_FORMAT_VERSION})")
     launch = launch_from_json(_json(metadata, "rdmodel.launch", name), name)
     return launch, _blocks(_json(metadata, "rdmodel.blocks", name), launch, file.metadata.num_rows, name)
 
@@ -228,7 +241,7 @@ def _json(metadata: dict[bytes, bytes], key: str, name: str) -> Any:
 
 
 def _blocks(ranges: Any, launch: Launch, rows: int, name: str) -> Sequence[int]:
-    """Return the blocks that ranges stand for; how many they are is looked at before they are made."""
+    """Return the blocks of a list of ranges, whose number is checked before any list of them is built."""
     end = warps = 0
     parts: list[Any] = ranges if isinstance(ranges, list) else [None]
     for pair in parts:
@@ -237,24 +250,24 @@ def _blocks(ranges: Any, launch: Launch, rows: int, name: str) -> Sequence[int]:
             raise TraceError(f"{name}: rdmodel.blocks: must be ascending ranges of blocks below {launch.blocks}")
         end = pair[1]
         warps += (pair[1] - pair[0]) * launch.block_warps
-    if max(warps, launch.block_warps) > most_warps(rows):
-        raise TraceError(f"{name}: {warps} warps for {rows} instructions; at most {most_warps(rows)} are read")
+    if max(warps, launch.block_warps) > max_warps(rows):
+        raise TraceError(f"{name}: {warps} warps for {rows} instructions; at most {max_warps(rows)} are read")
     if len(ranges) == 1:
         return range(*ranges[0])
     return [block for pair in ranges for block in range(*pair)]
 
 
 def _check_schema(arrow: ModuleType, file: Any, name: str) -> None:
-    wanted, found = _schema(arrow), file.schema_arrow
-    for column in TYPES:
-        at = found.get_field_index(column)
+    expected_schema, schema = _schema(arrow), file.schema_arrow
+    for column in COLUMN_TYPES:
+        at = schema.get_field_index(column)
         if at < 0:
             raise TraceError(f"{name}: the column {column} is missing")
-        field, expected = found.field(at), wanted.field(column)
+        field, expected = schema.field(at), expected_schema.field(column)
         if field.type != expected.type or field.nullable:
             found_type = f"{field.type}{'' if field.nullable else ' not null'}"
             raise TraceError(f"{name}: the column {column} is {found_type}, not {expected.type} not null")
     for group in range(file.metadata.num_row_groups):
-        held = file.metadata.row_group(group).total_byte_size
-        if not 0 <= held <= MOST_GROUP_BYTES:
-            raise TraceError(f"{name}: row group {group} holds {held} bytes; at most {MOST_GROUP_BYTES} are read")
+        size = file.metadata.row_group(group).total_byte_size
+        if not 0 <= size <= MAX_ROW_GROUP_BYTES:
+            raise TraceError(f"{name}: row group {group} holds {size} bytes; at most {MAX_ROW_GROUP_BYTES} are read")

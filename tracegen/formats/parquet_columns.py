@@ -1,4 +1,4 @@
-"""The columns of an archived trace, and what grows to them batch by batch while a file is read, in bounded memory."""
+"""Define the columns of a Parquet trace, and collect them batch by batch in bounded memory while a file is read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch
+from tracegen.formats.ordering.external_sort import temporary_file_error
 
-TYPES = {
+COLUMN_TYPES = {
     "block": "int64",
     "warp": "int32",
     "pc": "int32",
@@ -25,73 +26,79 @@ TYPES = {
     "mask": "uint32",
     "addresses": "int64",
 }
-"""Every column and the type of its values; ``addresses`` is a list of them."""
+"""Type of the values of every column; ``addresses`` has a list of values per row."""
 
-PLAIN = tuple(name for name in TYPES if name != "addresses")
-INSTRUCTION = PLAIN[2:]
+SCALAR_COLUMNS = tuple(name for name in COLUMN_TYPES if name != "addresses")
+"""Columns with one value per row."""
 
-MEMORY = 64 << 20
-"""Bytes of columns that are kept in memory, if nobody says otherwise."""
+INSTRUCTION_COLUMNS = SCALAR_COLUMNS[2:]
+"""The scalar columns without ``block`` and ``warp``."""
+
+COLUMN_MEMORY_BYTES = 64 << 20
+"""Default limit for the columns that are kept in memory; larger ones go to temporary files."""
 
 
-class Growing:
-    """The columns of a trace while they are read, in memory or in temporary files."""
+class ColumnBuilder:
+    """Collects the columns of a trace, in memory or, beyond `memory` bytes, in temporary files.
+
+    `blocks` are the ids of the blocks that the trace holds.
+    """
 
     def __init__(self, launch: Launch, blocks: Sequence[int], memory: int) -> None:
         self._ends = {"block": launch.blocks, "warp": launch.block_warps}
         self._blocks = np.asarray(blocks, np.int64)
         self._lengths = np.zeros(len(blocks) * launch.block_warps, np.int64)
-        self._columns = {name: _Column() for name in (*INSTRUCTION, "address_start", "addresses")}
+        self._columns = {name: _SpillableColumn() for name in (*INSTRUCTION_COLUMNS, "address_start", "addresses")}
         self._columns["address_start"].append(np.zeros(1, np.int64))
-        self._room = memory
+        self._memory_left = memory
         self._last = 0
         self.rows = self._lanes = 0
 
     def append(self, batch: Any) -> None:
-        """Take the next rows; raise `TraceError` for values that cannot be, or that come too late."""
-        values = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in PLAIN}
+        """Append a batch of rows; raise `TraceError` for invalid values, and for rows out of order."""
+        values = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in SCALAR_COLUMNS}
         lists = batch.column("addresses")
         starts = np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))])
-        place = self._place(values.pop("block"), values.pop("warp").astype(np.int64))
+        warp_index = self._warp_indices(values.pop("block"), values.pop("warp").astype(np.int64))
         values["addresses"] = lists.flatten().to_numpy(zero_copy_only=False)
-        Columns(warp_start=np.array([0, len(place)]), address_start=starts, **values).check()
+        Columns(warp_start=np.array([0, len(warp_index)]), address_start=starts, **values).check()
         values["address_start"] = starts[1:] + self._lanes
         for name, column in values.items():
             self._columns[name].append(column)
-            self._room -= column.nbytes
-        if self._room < 0:
-            for spilled in self._columns.values():
-                spilled.spill()
-        warps, counts = np.unique(place, return_counts=True)
+            self._memory_left -= column.nbytes
+        if self._memory_left < 0:
+            for column_in_memory in self._columns.values():
+                column_in_memory.spill()
+        warps, counts = np.unique(warp_index, return_counts=True)
         self._lengths[warps] += counts
-        self.rows += len(place)
+        self.rows += len(warp_index)
         self._lanes += int(starts[-1])
 
     def finish(self) -> Columns:
         """Return the columns; nothing may be appended afterwards."""
         warp_start = np.concatenate([[0], np.cumsum(self._lengths)])
-        types = {**TYPES, "address_start": "int64"}
+        types = {**COLUMN_TYPES, "address_start": "int64"}
         columns: dict[str, Any] = {name: column.finish(types[name]) for name, column in self._columns.items()}
         return Columns(warp_start=warp_start, **columns)
 
-    def _place(self, block: NDArray[np.int64], warp: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of each row's warp in the trace."""
+    def _warp_indices(self, block: NDArray[np.int64], warp: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the index of each row's warp among all warps of the trace."""
         for name, numbers in (("block", block), ("warp", warp)):
             _refuse(
                 (numbers < 0) | (numbers >= self._ends[name]), numbers, f"{name} {{}}: must be below", self._ends[name]
             )
         at = np.minimum(np.searchsorted(self._blocks, block), max(len(self._blocks) - 1, 0))
-        held = self._blocks[at] == block if len(self._blocks) else np.zeros(len(block), np.bool_)
-        _refuse(~held, block, "block {} is not among", "those of rdmodel.blocks")
-        place = at * self._ends["warp"] + warp
-        late = np.diff(place, prepend=self._last) < 0
+        known = self._blocks[at] == block if len(self._blocks) else np.zeros(len(block), np.bool_)
+        _refuse(~known, block, "block {} is not among", "those of rdmodel.blocks")
+        index = at * self._ends["warp"] + warp
+        late = np.diff(index, prepend=self._last) < 0
         _refuse(late, block, "block {}: rows are not in", "the order of blocks and warps")
-        self._last = int(place[-1]) if len(place) else self._last
-        return place
+        self._last = int(index[-1]) if len(index) else self._last
+        return index
 
 
-class _Column:
-    """A column that grows: parts in memory, or a file without a name."""
+class _SpillableColumn:
+    """A growing column: parts in memory, or a temporary file without a name."""
 
     def __init__(self) -> None:
         self._parts: list[NDArray[Any]] = []
@@ -99,14 +106,14 @@ class _Column:
         self._count = 0
 
     def append(self, values: NDArray[Any]) -> None:
-        """Add values at the end."""
+        """Append values."""
         self._count += len(values)
         self._parts.append(values)
         if self._file is not None:
             self.spill()
 
     def spill(self) -> None:
-        """Move what is in memory to the file."""
+        """Move the parts in memory to the file."""
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the mapping lives on when it is closed
@@ -114,10 +121,7 @@ class _Column:
                 self._file.write(np.ascontiguousarray(part).data)
             self._file.flush()
         except OSError as error:
-            folder = tempfile.gettempdir()
-            raise TraceError(
-                f"{folder}: the temporary folder (TMPDIR) cannot be written: {error.strerror or error}"
-            ) from None
+            raise temporary_file_error(error) from None
         self._parts = []
 
     def finish(self, kind: str) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""What compiled parsers write: warp instructions as arrays, on their way into a `Gathering`."""
+"""Buffer the warp instructions that compiled parsers write, and hand them on to a `Gathering`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, Columns, Op
 from tracegen.formats.ordering.gathering import Gathering
-from tracegen.formats.ordering.rows import GAP
+from tracegen.formats.ordering.rows import NO_ACCESS_OP
 
 
-class Arrays(NamedTuple):
-    """One value per instruction, and in `addresses` one per active lane."""
+class InstructionArrays(NamedTuple):
+    """Arrays with one value per instruction; `addresses` has one per active lane."""
 
     block: NDArray[np.int64]
     warp: NDArray[np.int64]
@@ -27,8 +27,8 @@ class Arrays(NamedTuple):
     addresses: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: int, lanes: int) -> Arrays:
-        """Return arrays with room for so many instructions and addresses."""
+    def of(cls, rows: int, lanes: int) -> InstructionArrays:
+        """Return uninitialised arrays for `rows` instructions with `lanes` addresses in total."""
         return cls(
             block=np.empty(rows, np.int64),
             warp=np.empty(rows, np.int64),
@@ -41,46 +41,49 @@ class Arrays(NamedTuple):
         )
 
 
-class Instructions:
-    """The instructions of a launch of which dependences and gaps are unknown, as they come from a parser.
+class InstructionBuffer:
+    """Buffers parsed instructions of a launch whose dependences and gaps are unknown.
 
-    `gathering` takes them in; it may be set later, before there are any.
+    A parser writes to the arrays of `reserve`; `append` passes them on to `gathering`, which must be set by then.
     """
 
     def __init__(self, gathering: Gathering | None = None) -> None:
         self.gathering = gathering
-        self._arrays = Arrays.of(0, 0)
+        self._arrays = InstructionArrays.of(0, 0)
         self._accesses = 0
-        self._reads = False
+        self._has_reads = False
 
-    def room(self, rows: int, lanes: int) -> Arrays:
-        """Return arrays to write to, the same ones every time if they are large enough."""
+    def reserve(self, rows: int, lanes: int) -> InstructionArrays:
+        """Return arrays to write to: the same ones every time if they are large enough."""
         if len(self._arrays.block) < rows or len(self._arrays.addresses) < lanes:
-            self._arrays = Arrays.of(rows, lanes)
+            self._arrays = InstructionArrays.of(rows, lanes)
         return self._arrays
 
-    def take(self, rows: int, lanes: int) -> None:
-        """Take in the first `rows` instructions and `lanes` addresses of those arrays."""
+    def append(self, rows: int, lanes: int) -> None:
+        """Pass the first `rows` instructions and `lanes` addresses of the reserved arrays on."""
         if not rows:
             return
-        named: dict[str, NDArray[Any]] = {name: values[:rows] for name, values in self._arrays._asdict().items()}
-        named["addresses"] = self._arrays.addresses[:lanes]
-        named["gap"] = np.zeros(rows, np.int32)
-        named["needs"] = np.full(rows, ALL_NEEDS, np.uint64)
-        named["loop_exit"] = np.zeros(rows, np.bool_)
-        op = named["op"]
-        self._accesses += int(np.count_nonzero(op != GAP))
-        self._reads = self._reads or bool(((op == Op.LOAD) | (op == Op.ATOMIC)).any())
+        columns: dict[str, NDArray[Any]] = {name: values[:rows] for name, values in self._arrays._asdict().items()}
+        columns["addresses"] = self._arrays.addresses[:lanes]
+        columns["gap"] = np.zeros(rows, np.int32)
+        columns["needs"] = np.full(rows, ALL_NEEDS, np.uint64)
+        columns["loop_exit"] = np.zeros(rows, np.bool_)
+        op = columns["op"]
+        self._accesses += int(np.count_nonzero(op != NO_ACCESS_OP))
+        self._has_reads = self._has_reads or bool(((op == Op.LOAD) | (op == Op.ATOMIC)).any())
         assert self.gathering is not None
-        self.gathering.add(named.pop("block"), named.pop("warp"), named)
+        self.gathering.add(columns.pop("block"), columns.pop("warp"), columns)
 
-    def finish(self, which: str) -> tuple[Columns, Sequence[int]]:
-        """Return all as `Gathering.finish` does; raise `TraceError` about `which` launch if nothing is loaded."""
+    def finish(self, launch_name: str) -> tuple[Columns, Sequence[int]]:
+        """Return the columns and blocks as `Gathering.finish` does; raise `TraceError` for a launch without loads.
+
+        Messages begin with `launch_name`.
+        """
         if self.gathering is None or not self._accesses:
-            raise TraceError(f"{which}: no accesses to global or local memory")
-        if not self._reads:
-            raise TraceError(f"{which}: a kernel without loads: all {self._accesses} instructions are stores")
+            raise TraceError(f"{launch_name}: no accesses to global or local memory")
+        if not self._has_reads:
+            raise TraceError(f"{launch_name}: a kernel without loads: all {self._accesses} instructions are stores")
         try:
             return self.gathering.finish()
         except TraceError as error:
-            raise TraceError(f"{which}: {error}") from None
+            raise TraceError(f"{launch_name}: {error}") from None

@@ -1,4 +1,4 @@
-"""What every reader of recorded traces is asked, and what it gives back: a trace that knows what was left out."""
+"""Define the options of all readers of recorded traces, and the trace that they return with the lines left out."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Trace
 from rdmodel.trace.storage import find_pages
 
-EXAMPLES = 5
-"""How many of the skipped lines are kept with their problem."""
+MAX_SKIPPED_EXAMPLES = 5
+"""Skipped lines whose problem is kept as an example."""
+
+_MAX_QUOTED_CHARACTERS = 60
 
 
-_QUOTED = 60
-
-
-def quote(line: bytes) -> str:
-    """Return the beginning of a line of any bytes as text of one line, for a message."""
-    quoted = repr(line[:_QUOTED].rstrip(b"\r\n").decode("latin-1"))
-    return quoted if len(quoted) <= _QUOTED else quoted[:_QUOTED] + "..."
+def quote(line: bytes | str) -> str:
+    """Return the beginning of a line, whatever it contains, as one line of text for a message."""
+    start = line[:_MAX_QUOTED_CHARACTERS]
+    quoted = repr((start if isinstance(start, str) else start.decode("latin-1")).rstrip("\r\n"))
+    return quoted if len(quoted) <= _MAX_QUOTED_CHARACTERS else quoted[:_MAX_QUOTED_CHARACTERS] + "..."
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The lines that a lenient reader left out: how many, and messages about the first few.
+    """The input that a lenient reader left out: the number of `lines`, and messages about the first few.
 
-    `blocks` is how many blocks of the grid the file does not mention, which were taken to access nothing.
+    `blocks` is the number of blocks of the grid that the file does not mention and that the reader took for blocks
+    that access no memory.
     """
 
     lines: int = 0
@@ -34,16 +35,30 @@ class Skipped:
 
     def add(self, message: str) -> Skipped:
         """Return the account with one more line in it."""
-        kept = self.examples if len(self.examples) >= EXAMPLES else (*self.examples, message)
-        return replace(self, lines=self.lines + 1, examples=kept)
+        full = len(self.examples) >= MAX_SKIPPED_EXAMPLES
+        return replace(self, lines=self.lines + 1, examples=self.examples if full else (*self.examples, message))
+
+
+class SkipLog:
+    """Decides what becomes of bad input: an error or, if `lenient`, an entry of `skipped`."""
+
+    def __init__(self, lenient: bool) -> None:
+        self.skipped = Skipped()
+        self._lenient = lenient
+
+    def report(self, message: str) -> None:
+        """Raise `TraceError` with the message, or add it to `skipped`."""
+        if not self._lenient:
+            raise TraceError(message)
+        self.skipped = self.skipped.add(message)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a recorded trace is to be read; what a format has no use for stays unset.
+    """Options for reading a recorded trace; those that a format does not take stay unset.
 
     `lenient` leaves out bad lines, `kernel` picks a launch (its number, or a pattern of its name), `block` is the
-    shape of a block where the files do not say it.
+    shape of a block for files that do not contain it.
     """
 
     lenient: bool = False
@@ -55,15 +70,15 @@ class Reading:
 class RecordedTrace(Trace):
     """A `Trace` that another tool recorded; `skipped` is empty unless it was read leniently.
 
-    `mentions_all`: the format names blocks that access nothing, too, so that one that is not there was lost.
-    Where its columns went through temporary files, pages of these are given back as those of native traces are.
+    `mentions_all` is set for formats that also name blocks without memory accesses: a block that is missing there
+    was lost. If the columns went through temporary files, their pages are given back as those of native traces are.
     """
 
     skipped: Skipped = Skipped()
     mentions_all: bool = True
 
     def __post_init__(self) -> None:
-        """Find out which columns are mapped."""
+        """Find the columns that are mapped into memory."""
         super().__post_init__()
         self.pages = find_pages(self.columns)
 

@@ -1,8 +1,8 @@
-"""What an instruction of NVIDIA's machine code (SASS) asks of memory, by its opcode with all its suffixes.
+"""Decode the memory access of an instruction of NVIDIA's machine code (SASS) from its opcode and suffixes.
 
-Generic loads and stores (``LD``, ``ST``, ``ATOM``) are taken for global ones: their space is decided by the address.
-Shared memory is no concern of a trace. Names are those of NVIDIA's *CUDA Binary Utilities*, instruction set
-reference.
+Generic loads and stores (``LD``, ``ST``, ``ATOM``) count as global ones, since only their addresses decide about the
+space. Traces do not contain accesses to shared memory. The names are those of the instruction set reference in
+NVIDIA's *CUDA Binary Utilities*.
 """
 
 from __future__ import annotations
@@ -13,21 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from rdmodel.trace import Op, Space
-from tracegen.formats.ordering.rows import GAP
+from tracegen.formats.ordering.rows import NO_ACCESS_OP
 
 
-class Access(NamedTuple):
-    """What a memory instruction does, where, and with how many bytes per lane."""
+class MemoryAccess(NamedTuple):
+    """The operation of a memory instruction, its memory space, and its bytes per lane."""
 
     op: Op
     space: Space
     size: int
 
 
-NO_ACCESS = None
-"""What an opcode is that accesses shared memory or none: it counts as an instruction in between."""
-
-_ACCESSES = {
+_MEMORY_OPCODES = {
     "LD": (Op.LOAD, Space.GLOBAL),
     "LDG": (Op.LOAD, Space.GLOBAL),
     "LDGSTS": (Op.LOAD, Space.GLOBAL),
@@ -43,60 +40,60 @@ _ACCESSES = {
     "RED": (Op.ATOMIC, Space.GLOBAL),
     "REDG": (Op.ATOMIC, Space.GLOBAL),
 }
-_NONE = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "REDS", "CCTL", "CCTLL", "CCTLT"})
-_NONE |= {"LDGDEPBAR", "DEPBAR", "MEMBAR", "ERRBAR", "FENCE", "QSPC", "SYNCS", "ARRIVES"}
-_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "BF16": 2}
-_WIDTHS |= {"64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16}
-_DEFAULT_WIDTH = 4
-_TOO_WIDE = "256"
+_OTHER_OPCODES = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "REDS", "CCTL", "CCTLL", "CCTLT"})
+_OTHER_OPCODES |= {"LDGDEPBAR", "DEPBAR", "MEMBAR", "ERRBAR", "FENCE", "QSPC", "SYNCS", "ARRIVES"}
+_WIDTH_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "BF16": 2}
+_WIDTH_BYTES |= {"64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16}
+_DEFAULT_WIDTH_BYTES = 4
+_UNSUPPORTED_WIDTH = "256"
 
-_MOST_OPCODES = 4096
-_OPCODE_BYTES = 64
+_MAX_OPCODES = 4096
+_MAX_OPCODE_BYTES = 64
 
 
 @lru_cache(maxsize=4096)
-def access_of(opcode: str) -> Access | None:
-    """Return what an opcode such as ``LDG.E.64.SYS`` does, `NO_ACCESS` (None) for shared memory and for none.
+def access_of(opcode: str) -> MemoryAccess | None:
+    """Return the access of an opcode such as ``LDG.E.64.SYS``; None for shared memory, and for no access.
 
-    The width is that of the first suffix that names one, 4 bytes without. Raises `KeyError` for an opcode that is
-    not known to access memory or not to, and for accesses of more than 16 bytes per lane.
+    The width is that of the first suffix that names one, else 4 bytes. Raises `KeyError` for an unknown opcode, and
+    for accesses of more than 16 bytes per lane.
     """
     name, *suffixes = opcode.split(".")
-    if name in _NONE:
-        return NO_ACCESS
-    op, space = _ACCESSES[name]
-    if _TOO_WIDE in suffixes:
+    if name in _OTHER_OPCODES:
+        return None
+    op, space = _MEMORY_OPCODES[name]
+    if _UNSUPPORTED_WIDTH in suffixes:
         raise KeyError(opcode)
-    size = next((_WIDTHS[suffix] for suffix in suffixes if suffix in _WIDTHS), _DEFAULT_WIDTH)
-    return Access(op, space, size)
+    size = next((_WIDTH_BYTES[suffix] for suffix in suffixes if suffix in _WIDTH_BYTES), _DEFAULT_WIDTH_BYTES)
+    return MemoryAccess(op, space, size)
 
 
 class OpcodeTable:
-    """The opcodes of a trace met so far, as arrays that compiled parsers look them up in.
+    """The opcodes that a reader has met so far, as arrays in which compiled parsers look them up.
 
-    Of opcode i, `names` has the letters and `lengths` their number; `kinds` has op, space, size, and whether
-    addresses in shared memory occur as well (``LDGSTS``). An op of `GAP` is no access.
+    `names` has the characters of opcode i and `lengths` their number. `kinds` has its op (`NO_ACCESS_OP` for no
+    access), space and size, and 1 if its records may also list addresses in shared memory (``LDGSTS``).
     """
 
     def __init__(self) -> None:
-        self.names = np.zeros((_MOST_OPCODES, _OPCODE_BYTES), np.uint8)
-        self.lengths = np.zeros(_MOST_OPCODES, np.int64)
-        self.kinds = np.zeros((_MOST_OPCODES, 4), np.uint8)
+        self.names = np.zeros((_MAX_OPCODES, _MAX_OPCODE_BYTES), np.uint8)
+        self.lengths = np.zeros(_MAX_OPCODES, np.int64)
+        self.kinds = np.zeros((_MAX_OPCODES, 4), np.uint8)
         self.count = 0
 
     def add(self, name: bytes) -> str | None:
-        """Take up an opcode; return what is wrong with it, if something is."""
+        """Add an opcode; return a message if it cannot be added, else None."""
         text = name.decode("ascii", "replace")
-        if len(name) > _OPCODE_BYTES:
-            return f"an opcode of more than {_OPCODE_BYTES} letters"
-        if self.count == _MOST_OPCODES:
-            return f"more than {_MOST_OPCODES} different opcodes"
+        if len(name) > _MAX_OPCODE_BYTES:
+            return f"an opcode of more than {_MAX_OPCODE_BYTES} letters"
+        if self.count == _MAX_OPCODES:
+            return f"more than {_MAX_OPCODES} different opcodes"
         try:
             access = access_of(text)
         except KeyError:
             return f"{text} is not known as an instruction that accesses memory"
         self.names[self.count, : len(name)] = np.frombuffer(name, np.uint8)
         self.lengths[self.count] = len(name)
-        self.kinds[self.count] = (GAP, 0, 4, 0) if access is None else (*access, text.startswith("LDGSTS"))
+        self.kinds[self.count] = (NO_ACCESS_OP, 0, 4, 0) if access is None else (*access, text.startswith("LDGSTS"))
         self.count += 1
         return None

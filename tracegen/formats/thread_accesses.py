@@ -1,6 +1,6 @@
-"""Accesses of single threads in any order, put in the order of threads, in bounded memory.
+"""Sort the accesses of single threads by thread, in bounded memory.
 
-What does not fit is sorted in runs, which go to temporary files and are merged from there
+Accesses that do not fit the memory are sorted in runs, which are written to temporary files and merged from there
 (`tracegen.formats.ordering.external_sort`).
 """
 
@@ -16,149 +16,155 @@ from numpy.typing import NDArray
 from rdmodel.trace import WARP
 from rdmodel.trace.mapped_pages import Pages
 from tracegen.formats._trc import sort
-from tracegen.formats.ordering.external_sort import Spill, TemporaryFile
-from tracegen.formats.ordering.rows import Room, Rows, Words
+from tracegen.formats.ordering.external_sort import SpilledRuns, TemporaryFile
+from tracegen.formats.ordering.rows import Rows, Scratch, Words
 
-ACCESS = np.dtype([("key", "i8"), ("address", "i8")])
-"""An access: its thread, over the whole grid, and its kind (bytes, plus 128 for a store) in the lowest `KIND_BITS`."""
+ACCESS_TYPE = np.dtype([("key", "i8"), ("address", "i8")])
+"""An access: the number of its thread in the grid, with its kind in the lowest `KIND_BITS`, and its address.
+
+The kind is the number of bytes, plus `STORE_FLAG` for a store.
+"""
 
 KIND_BITS = 8
-STORE = 0x80
+STORE_FLAG = 0x80
 
 Accesses = NDArray[np.int64]
-"""Accesses as pairs of numbers: (n, 2)."""
+"""Accesses as pairs of numbers: shape (n, 2)."""
 
 _NO_WORDS: Words = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Warps:
-    """All accesses of some warps, by thread; `give_back` lets go of the pages that were read of mapped ones."""
+class WarpAccesses:
+    """All accesses of some warps, by thread; `give_back` releases pages of mapped accesses that have been read."""
 
     accesses: Accesses
     give_back: Callable[[], None] | None = None
 
 
-class ByThread:
-    """Sorts accesses by thread; stable, so what a thread did stays in order. `memory` is in bytes."""
+class AccessSorter:
+    """Sorts accesses by thread in `memory` bytes; the sort is stable, so the accesses of a thread stay in order."""
 
     def __init__(self, memory: int) -> None:
-        # A run is sorted into a second copy: each may have a bit less than half of the memory.
-        self._buffer = np.empty((max(memory * 2 // 5 // ACCESS.itemsize, 1), 2), np.int64)
+        # Sorting a run needs a second copy: each may have a bit less than half of the memory.
+        self._buffer = np.empty((max(memory * 2 // 5 // ACCESS_TYPE.itemsize, 1), 2), np.int64)
         self._used = 0
-        self._window = max(memory // 10 // ACCESS.itemsize, 1)
-        self._most = max(memory // 4 // ACCESS.itemsize, 1)
-        self._room = Room()
-        self._spill: Spill | None = None
+        self._window = max(memory // 10 // ACCESS_TYPE.itemsize, 1)
+        self._max_warp_accesses = max(memory // 4 // ACCESS_TYPE.itemsize, 1)
+        self._scratch = Scratch()
+        self._runs: SpilledRuns | None = None
         self.count = 0
-        self.reads = False
+        self.has_loads = False
 
     @property
     def spilled(self) -> bool:
         """Whether accesses are in temporary files."""
-        return self._spill is not None
+        return self._runs is not None
 
-    def room(self, count: int) -> Accesses:
-        """Return room for the next `count` accesses, which `take` then takes; raise `TraceError` if a disk is full."""
+    def reserve(self, count: int) -> Accesses:
+        """Return an array for the next `count` accesses, to be taken with `append`.
+
+        Raises `TraceError` if a temporary file cannot be written.
+        """
         if len(self._buffer) - self._used < count:
             self._flush()
             if len(self._buffer) < count:
                 self._buffer = np.empty((count, 2), np.int64)
         return self._buffer[self._used :]
 
-    def take(self, count: int) -> None:
-        """Take the first `count` accesses in that room."""
+    def append(self, count: int) -> None:
+        """Take the first `count` accesses of the reserved array."""
         new = self._buffer[self._used : self._used + count]
-        self.reads = self.reads or bool((new[:, 0] & STORE == 0).any())
+        self.has_loads = self.has_loads or bool((new[:, 0] & STORE_FLAG == 0).any())
         self._used += count
         self.count += count
 
-    def finish(self, block_threads: int) -> Iterator[Warps]:
-        """Yield all accesses by warp, each warp whole; what was yielded is no longer valid when the next is."""
-        if self._spill is None:
+    def finish(self, block_threads: int) -> Iterator[WarpAccesses]:
+        """Yield all accesses in the order of threads, whole warps at a time; each part is valid until the next."""
+        if self._runs is None:
             rows = self._buffer[: self._used]
             del self._buffer
-            yield Warps(_sorted(rows, self._room))
+            yield WarpAccesses(_sorted(rows, self._scratch))
             return
         self._flush()
         del self._buffer
-        self._room = Room()  # merging needs much less than sorting did
-        pieces = (_as_pairs(rows) for rows, _ in self._spill.merged(self._window, self._room))
-        yield from _whole_warps(pieces, block_threads, self._most)
+        self._scratch = Scratch()  # merging needs much less than sorting did
+        pieces = (_as_pairs(rows) for rows, _ in self._runs.merged(self._window, self._scratch))
+        yield from _whole_warps(pieces, block_threads, self._max_warp_accesses)
 
     def _flush(self) -> None:
         if not self._used:
             return
-        if self._spill is None:
-            self._spill = Spill(ACCESS, ignored=KIND_BITS, sort=_in_order, words_of=_without_words)
-        ordered = _sorted(self._buffer[: self._used], self._room)
-        self._spill.append(ordered.view(ACCESS).reshape(-1), _NO_WORDS)
+        if self._runs is None:
+            self._runs = SpilledRuns(ACCESS_TYPE, ignored_bits=KIND_BITS, sort=_sort_rows, count_words=_count_no_words)
+        ordered = _sorted(self._buffer[: self._used], self._scratch)
+        self._runs.append(ordered.view(ACCESS_TYPE).reshape(-1), _NO_WORDS)
         self._used = 0
 
 
 # ---- Order
 
 
-def _sorted(accesses: Accesses, room: Room) -> Accesses:
-    """Return accesses by thread, perhaps in `room`; those given are no longer valid."""
-    other = room.of(accesses.size).reshape(-1, 2)
+def _sorted(accesses: Accesses, scratch: Scratch) -> Accesses:
+    """Return accesses by thread, perhaps in `scratch`; the given ones are no longer valid."""
+    other = scratch.words(accesses.size).reshape(-1, 2)
     return other if sort(accesses, other) else accesses
 
 
-def _in_order(rows: Rows, words: Words, room: Room) -> tuple[Rows, Words]:
-    return _sorted(_as_pairs(rows), room).view(ACCESS).reshape(-1), words
+def _sort_rows(rows: Rows, words: Words, scratch: Scratch) -> tuple[Rows, Words]:
+    return _sorted(_as_pairs(rows), scratch).view(ACCESS_TYPE).reshape(-1), words
 
 
 def _as_pairs(rows: Rows) -> Accesses:
     return rows.view(np.int64).reshape(-1, 2)
 
 
-def _without_words(rows: Rows) -> NDArray[np.int64]:
+def _count_no_words(rows: Rows) -> NDArray[np.int64]:
     return _NO_WORDS
 
 
 # ---- Whole warps
 
 
-def _whole_warps(pieces: Iterator[Accesses], block_threads: int, most: int) -> Iterator[Warps]:
-    """Yield the accesses of sorted pieces again, cut between warps; a warp with more than `most` is in a file."""
-    open_warp = _Growing(most)
+def _whole_warps(pieces: Iterator[Accesses], block_threads: int, max_in_memory: int) -> Iterator[WarpAccesses]:
+    """Cut sorted pieces between warps; a warp with more than `max_in_memory` accesses goes through a file."""
+    open_warp = _GrowingWarp(max_in_memory)
     for piece in pieces:
-        more = bisect_left(piece[:, 0], _beyond(open_warp.key, block_threads))
+        more = bisect_left(piece[:, 0], _end_key(open_warp.key, block_threads))
         open_warp.append(piece[:more])
         if more == len(piece):
             continue
         if open_warp.key >= 0:
             yield open_warp.finish()
-        last = bisect_left(piece[:, 0], _first(int(piece[-1, 0]) >> KIND_BITS, block_threads) << KIND_BITS)
+        last = bisect_left(piece[:, 0], _first_thread(int(piece[-1, 0]) >> KIND_BITS, block_threads) << KIND_BITS)
         if last > more:
-            yield Warps(piece[more:last])
-        open_warp = _Growing(most)
+            yield WarpAccesses(piece[more:last])
+        open_warp = _GrowingWarp(max_in_memory)
         open_warp.append(piece[last:])
     if open_warp.key >= 0:
         yield open_warp.finish()
 
 
-def _first(thread: int, block_threads: int) -> int:
+def _first_thread(thread: int, block_threads: int) -> int:
     """Return the first thread of a thread's warp."""
     block, local = divmod(thread, block_threads)
     return block * block_threads + local // WARP * WARP
 
 
-def _beyond(key: int, block_threads: int) -> int:
-    """Return the lowest key that belongs to a later warp than `key`; a negative one belongs to none."""
+def _end_key(key: int, block_threads: int) -> int:
+    """Return the lowest key of the warps after the one of `key`, which is negative for no warp."""
     if key < 0:
         return 0
-    first = _first(key >> KIND_BITS, block_threads)
+    first = _first_thread(key >> KIND_BITS, block_threads)
     return min(first + WARP, (first // block_threads + 1) * block_threads) << KIND_BITS
 
 
-class _Growing:
-    """The accesses of one warp, in memory as long as there are at most `most`, then in a temporary file."""
+class _GrowingWarp:
+    """The accesses of one warp: up to `max_in_memory` in memory, more of them in a temporary file."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_in_memory: int) -> None:
         self.key = -1
-        self._most = most
+        self._max_in_memory = max_in_memory
         self._parts: list[Accesses] = []
         self._count = 0
         self._file: TemporaryFile | None = None
@@ -168,7 +174,7 @@ class _Growing:
             return
         self.key = int(accesses[0, 0])
         self._count += len(accesses)
-        if self._file is None and self._count > self._most:
+        if self._file is None and self._count > self._max_in_memory:
             self._file = TemporaryFile()
             for part in self._parts:
                 self._file.write(part)
@@ -178,9 +184,9 @@ class _Growing:
         else:
             self._file.write(accesses)
 
-    def finish(self) -> Warps:
+    def finish(self) -> WarpAccesses:
         if self._file is None:
-            return Warps(np.concatenate(self._parts))
+            return WarpAccesses(np.concatenate(self._parts))
         mapped = self._file.mapped(np.int64, 2 * self._count)
         pages = Pages([mapped._mmap])  # type: ignore[attr-defined]
-        return Warps(mapped.reshape(-1, 2), pages.give_back)
+        return WarpAccesses(mapped.reshape(-1, 2), pages.give_back)

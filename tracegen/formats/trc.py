@@ -1,12 +1,13 @@
-"""The text traces of the Ocelot tracer behind Nugteren et al. (HPCA 2014): one line per access of a thread.
+"""Read and write the text traces of the Ocelot tracer of Nugteren et al. (HPCA 2014): one line per thread access.
 
-The first line is ``blocksize: X Y Z``, every other one ``thread direction address bytes`` in decimal;
-`thread` counts over the whole grid, block after block, `direction` is 0 for a load and 1 for a store. There
-is no program counter. The k-th loads of the threads of a warp are taken for one instruction, and so are the
-k-th stores (``pc`` is 2 k and 2 k + 1, k from 0). The lowest lane that has accesses left decides whether a
-load or a store comes next, so the accesses of a warp's first lane keep their order, and those of other lanes
-keep it among loads and among stores. Lanes whose k-th access differs in width form one instruction per width,
-in the order of their first lanes.
+The first line is ``blocksize: X Y Z``, every other one ``thread direction address bytes`` in decimal. `thread` counts
+over the whole grid, block after block; `direction` is 0 for a load and 1 for a store.
+
+The format has no program counter. The reader takes the k-th loads of the threads of a warp for one instruction, and
+likewise the k-th stores (``pc`` is 2 k and 2 k + 1, k from 0). The lowest lane that has accesses left decides whether
+a load or a store comes next. So the accesses of a warp's first lane keep their order; those of other lanes keep it
+among loads and among stores. Lanes whose k-th access differs in width form one instruction per width, in the order of
+their first lanes.
 """
 
 from __future__ import annotations
@@ -25,78 +26,103 @@ from rdmodel.trace import ALL_NEEDS, FIRST_NON_L1_SPACE, LAST_ADDRESS, WARP, Col
 from rdmodel.trace.splitting import split_block
 from tracegen.formats._trc import Grouper, parse, render
 from tracegen.formats.atomic_write import refuse_existing, replacing
-from tracegen.formats.compressed import CHUNK as _CHUNK
-from tracegen.formats.compressed import kernel_name, open_stream, whole_lines
-from tracegen.formats.empty_blocks import whole_grid
-from tracegen.formats.ordering.columns import Sink
-from tracegen.formats.ordering.gathering import MEMORY
-from tracegen.formats.ordering.rows import ROW
-from tracegen.formats.recorded_trace import RecordedTrace, Skipped, quote
-from tracegen.formats.thread_accesses import ByThread
+from tracegen.formats.compressed import kernel_name, line_end, open_stream, whole_lines
+from tracegen.formats.empty_blocks import fill_grid
+from tracegen.formats.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
+from tracegen.formats.ordering.columns import ColumnSink
+from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
+from tracegen.formats.ordering.rows import ROW_TYPE
+from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
+from tracegen.formats.thread_accesses import AccessSorter
 
-MAGIC = b"blocksize:"
-MOST_BLOCKS = (1 << 31) - 1
-MOST_BLOCK_THREADS = 1024
+TRC_MAGIC = b"blocksize:"
 
-_HEADER_BYTES = 256
-_LINE_BYTES = 256
-_SHORTEST_LINE = 8
-_LONGEST_LINE = 46
-_RENDER_LANES = 1 << 17
-_GROUP_ROWS = 1 << 17
-_HEADER = re.compile(rb"blocksize:[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t\r]*\n?")
-_PROBLEMS = {
+_MAX_FIRST_LINE_BYTES = 256
+_MAX_TRC_LINE_BYTES = 256
+
+_MIN_TRC_LINE_BYTES = 8
+"""Length of the shortest line, which bounds the accesses in a chunk of text."""
+
+_MAX_WRITTEN_LINE_BYTES = 46
+"""Length of the longest line that `tracegen.formats._trc.render` writes."""
+
+_RENDERED_ADDRESSES = 1 << 17
+"""Addresses that are written at a time."""
+
+_GROUPED_INSTRUCTIONS = 1 << 17
+"""Instructions, and addresses, that are formed at a time."""
+
+_FIRST_LINE = re.compile(rb"blocksize:[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t\r]*\n?")
+_TRC_PROBLEMS = {
     1: "expected four decimal numbers 'thread direction address bytes'",
     2: "the thread number puts the block beyond the largest grid, 2^31 - 1 blocks",
     3: "direction must be 0 (load) or 1 (store)",
     4: f"address must be at most {LAST_ADDRESS}",
     5: "bytes must be 1 to 16",
-    6: f"longer than {_LINE_BYTES} bytes",
+    6: f"longer than {_MAX_TRC_LINE_BYTES} bytes",
 }
+"""Messages for the problems that `tracegen.formats._trc.parse` returns."""
 
 
-def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int = MEMORY) -> RecordedTrace:
-    """Return the trace in a ``.trc`` file; its grid is one row of blocks, and it holds those that occur.
+def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int = SORT_MEMORY_BYTES) -> RecordedTrace:
+    """Read a ``.trc`` file; the grid is one row of blocks, and the trace holds the blocks that occur.
 
-    Dependences are unknown, so every instruction waits for all earlier loads. Accesses that do not fit `memory`
-    bytes are sorted in temporary files, and columns that do not are mapped from there. Raises `TraceError`
-    with file and line for anything malformed, and for a file without loads; `lenient` leaves bad lines out
-    instead, takes blocks that do not occur to access nothing, and accounts for both in ``skipped``, but still
-    needs a sound first line.
+    Dependences are unknown, so every instruction waits for all earlier loads.
+
+    Parameters
+    ----------
+    path : path
+        The file, which may be compressed.
+    lenient : bool
+        Leave out bad lines, and take blocks that do not occur for blocks that access no memory; ``skipped`` of the
+        trace accounts for both. The first line must be valid even so.
+    memory : int
+        Memory in bytes for sorting. Accesses that do not fit are sorted in temporary files, and columns that do not
+        fit are mapped from there.
+
+    Returns
+    -------
+    RecordedTrace
+
+    Raises
+    ------
+    TraceError
+        With file and line for malformed input, and for a file without loads.
     """
     name = os.fspath(path)
-    accesses = ByThread(memory)
+    accesses, log = AccessSorter(memory), SkipLog(lenient)
     with open_stream(path) as file:
-        block = _read_header(file, name)
-        skipped = _read_accesses(file, name, block[0] * block[1] * block[2], lenient, accesses)
+        block = _read_first_line(file, name)
+        _read_accesses(file, name, block[0] * block[1] * block[2], log, accesses)
     if not accesses.count:
         raise TraceError(f"{name}: no accesses follow the first line")
-    if not accesses.reads:
+    if not accesses.has_loads:
         raise TraceError(f"{name}: a kernel without loads: all {accesses.count} accesses are stores")
-    columns, blocks = _group(accesses, block[0] * block[1] * block[2])
+    columns, blocks = _group_accesses(accesses, block[0] * block[1] * block[2])
     launch = Launch(kernel=kernel_name(path), grid=(blocks[-1] + 1, 1, 1), block=block)
+    skipped = log.skipped
     if lenient:
-        columns, blocks, skipped = whole_grid(launch, columns, blocks, skipped)
+        columns, blocks, skipped = fill_grid(launch, columns, blocks, skipped)
     return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
 
 
 def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> tuple[str, ...]:
-    """Write a trace as ``.trc``; return one line of text for each thing in it that the format cannot hold.
+    """Write a trace as ``.trc``; return one line of text for each kind of content that the format cannot hold.
 
-    The format never holds program counters, gaps, dependences, loop exits, arrays and occupancy; these are
-    not mentioned. The file appears under its name only when complete. Raises `TraceError` if it exists and
-    `overwrite` is not set, if it cannot be written, or if the block has more than 1024 threads or lanes that
-    no thread has.
+    The format never holds program counters, gaps, dependences, loop exits, arrays and occupancy; the result does not
+    mention these. The file appears under its name only when complete. Raises `TraceError` if it exists and
+    `overwrite` is not set, if it cannot be written, if the block has more than 1024 threads, or if a lane without a
+    thread is active.
     """
     target = Path(path)
     threads = trace.launch.block_threads
-    if threads > MOST_BLOCK_THREADS:
-        raise TraceError(f"{path}: a block of {threads} threads; the format ends at {MOST_BLOCK_THREADS}")
+    if threads > MAX_BLOCK_THREADS:
+        raise TraceError(f"{path}: a block of {threads} threads; the format holds at most {MAX_BLOCK_THREADS}")
     refuse_existing(target, overwrite=overwrite)
-    losses = _Losses(trace.launch)
+    losses = _TrcLosses(trace.launch)
     with replacing(target) as partial, partial.open("xb") as file:
         file.write(b"blocksize: %d %d %d\n" % trace.launch.block)
-        for text in _render_blocks(trace, losses):
+        for text in _rendered_blocks(trace, losses):
             file.write(text)
     return losses.sentences()
 
@@ -104,48 +130,42 @@ def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = F
 # ---- Reading
 
 
-def _read_header(file: BinaryIO, name: str) -> tuple[int, int, int]:
-    line = file.readline(_HEADER_BYTES)
+def _read_first_line(file: BinaryIO, name: str) -> tuple[int, int, int]:
+    line = file.readline(_MAX_FIRST_LINE_BYTES)
     if not line:
         raise TraceError(f"{name}: is empty")
-    found = _HEADER.fullmatch(line)
-    if found is None:
+    match = _FIRST_LINE.fullmatch(line)
+    if match is None:
         raise TraceError(f"{name}:1: expected 'blocksize: X Y Z', found {quote(line)}")
-    x, y, z = (int(number) for number in found.groups())
-    if not 1 <= x * y * z <= MOST_BLOCK_THREADS:
-        raise TraceError(f"{name}:1: blocksize {x} {y} {z}: must be 1 to {MOST_BLOCK_THREADS} threads")
+    x, y, z = (int(number) for number in match.groups())
+    if not 1 <= x * y * z <= MAX_BLOCK_THREADS:
+        raise TraceError(f"{name}:1: blocksize {x} {y} {z}: must be 1 to {MAX_BLOCK_THREADS} threads")
     return x, y, z
 
 
-def _read_accesses(file: BinaryIO, name: str, block_threads: int, lenient: bool, accesses: ByThread) -> Skipped:
-    skipped = Skipped()
-    threads = MOST_BLOCKS * block_threads
+def _read_accesses(file: BinaryIO, name: str, block_threads: int, log: SkipLog, accesses: AccessSorter) -> None:
+    threads = MAX_ROW_BLOCKS * block_threads
     line = 2
-    for text in whole_lines(file, _LINE_BYTES, _CHUNK):
-        room = accesses.room(len(text) // _SHORTEST_LINE + 1)
+    for text in whole_lines(file, _MAX_TRC_LINE_BYTES):
+        room = accesses.reserve(len(text) // _MIN_TRC_LINE_BYTES + 1)
         at = n = 0
         while at < len(text):
-            at, lines, n, problem = parse(text, at, threads, LAST_ADDRESS, _LINE_BYTES, room, n)
+            at, lines, n, problem = parse(text, at, threads, LAST_ADDRESS, _MAX_TRC_LINE_BYTES, room, n)
             line += lines
             if problem:
-                end = text.find(b"\n", at)
-                end = len(text) if end < 0 else end
-                message = f"{name}:{line}: {_PROBLEMS[problem]}, found {quote(text[at:end])}"
-                if not lenient:
-                    raise TraceError(message)
-                skipped = skipped.add(message)
+                end = line_end(text, at)
+                log.report(f"{name}:{line}: {_TRC_PROBLEMS[problem]}, found {quote(text[at:end])}")
                 at = end + 1
                 line += 1
-        accesses.take(n)
-    return skipped
+        accesses.append(n)
 
 
-def _group(accesses: ByThread, block_threads: int) -> tuple[Columns, Sequence[int]]:
-    """Return the warp instructions of all accesses, and the ids of the blocks they belong to."""
+def _group_accesses(accesses: AccessSorter, block_threads: int) -> tuple[Columns, Sequence[int]]:
+    """Group accesses into warp instructions; return these, and the ids of their blocks."""
     warps = -(-block_threads // WARP)
-    sink = Sink(warps, warps, in_memory=not accesses.spilled)
-    fields = {name: np.empty(_GROUP_ROWS, ROW[name]) for name in ("key", "pc", "op", "size", "mask")}
-    addresses = np.empty(_GROUP_ROWS + WARP, np.int64)
+    sink = ColumnSink(warps, warps, in_memory=not accesses.spilled)
+    fields = {name: np.empty(_GROUPED_INSTRUCTIONS, ROW_TYPE[name]) for name in ("key", "pc", "op", "size", "mask")}
+    addresses = np.empty(_GROUPED_INSTRUCTIONS + WARP, np.int64)
     room = [*fields.values(), addresses]
     for part in accesses.finish(block_threads):
         grouper = Grouper(part.accesses, block_threads, part.give_back)
@@ -153,7 +173,7 @@ def _group(accesses: ByThread, block_threads: int) -> tuple[Columns, Sequence[in
             count, used = grouper.fill(*room)
             if not count:
                 break
-            rows = np.empty(count, ROW)
+            rows = np.empty(count, ROW_TYPE)
             rows["needs"], rows["gap"], rows["space"], rows["flags"] = ALL_NEEDS, 0, Space.GLOBAL, 0
             for name, values in fields.items():
                 rows[name] = values[:count]
@@ -164,25 +184,25 @@ def _group(accesses: ByThread, block_threads: int) -> tuple[Columns, Sequence[in
 # ---- Writing
 
 
-class _Losses:
-    """Counts what of a trace does not survive the format."""
+class _TrcLosses:
+    """Counts the content of a trace that the format cannot hold."""
 
     def __init__(self, launch: Launch) -> None:
         self._grid = launch.grid
         self._last = (-1, -1, 0)  # block, warp and mask of the last instruction that was written
-        self.barriers = self.atomics = self.local = self.elsewhere = self.regrouped = self.silent = 0
+        self.barriers = self.atomics = self.local = self.elsewhere = self.regrouped = self.empty_blocks = 0
 
     def count(self, block: int, warp: NDArray[np.int64], columns: Columns) -> None:
-        """Take a piece of a block into account; `warp` is the warp of every instruction."""
+        """Count the losses in a piece of a block; `warp` is the warp of every instruction."""
         barrier, elsewhere = columns.op == Op.BARRIER, columns.space >= FIRST_NON_L1_SPACE
-        kept = ~barrier & ~elsewhere
+        written = ~barrier & ~elsewhere
         self.barriers += int(np.count_nonzero(barrier))
         self.elsewhere += int(np.count_nonzero(elsewhere & ~barrier))
         self.atomics += int(np.count_nonzero(columns.op == Op.ATOMIC))
-        self.local += int(np.count_nonzero(kept & (columns.space == Space.LOCAL)))
-        if not kept.any():
+        self.local += int(np.count_nonzero(written & (columns.space == Space.LOCAL)))
+        if not written.any():
             return
-        warp, mask = warp[kept], columns.mask[kept]
+        warp, mask = warp[written], columns.mask[written]
         before = np.concatenate([mask[:1], mask[:-1]])
         if self._last[:2] == (block, int(warp[0])):
             before[0] = self._last[2]
@@ -191,45 +211,47 @@ class _Losses:
         self._last = (block, int(warp[-1]), int(mask[-1]))
 
     def close_block(self, block: int) -> None:
-        """Note that all of a block has been counted."""
-        self.silent += self._last[0] != block
+        """Finish a block of which all pieces have been counted."""
+        self.empty_blocks += self._last[0] != block
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what was lost, one line of text each."""
+        """Return one line of text for each kind of loss."""
         grid = (self._last[0] + 1, 1, 1)
-        said = {
+        counts = {
             f"{self.barriers} barriers are left out": self.barriers,
             f"{self.atomics} atomics are written as stores": self.atomics,
             f"{self.local} accesses to local memory are written as global ones": self.local,
             f"{self.elsewhere} accesses to constants and textures are left out": self.elsewhere,
-            f"{self.regrouped} instructions have lanes that the warp's previous one had not; a reader, which "
-            "pairs the k-th accesses of the lanes, may group them differently": self.regrouped,
-            f"{self.silent} blocks without accesses are left out": self.silent,
+            f"{self.regrouped} instructions have lanes that are inactive in the warp's previous one; a reader pairs "
+            "the k-th accesses of the lanes and may group them differently": self.regrouped,
+            f"{self.empty_blocks} blocks without accesses are left out": self.empty_blocks,
             f"the grid {self._grid} reads back as {grid}": self._grid != grid,
         }
-        return tuple(text for text, lost in said.items() if lost)
+        return tuple(text for text, count in counts.items() if count)
 
 
-def _render_blocks(trace: Trace, losses: _Losses) -> Iterator[bytes]:
+def _rendered_blocks(trace: Trace, losses: _TrcLosses) -> Iterator[bytes]:
     assert trace.blocks is not None
     for block in map(int, trace.blocks):
-        for first, columns in split_block(trace, block, _RENDER_LANES):
+        for first, columns in split_block(trace, block, _RENDERED_ADDRESSES):
             warp = np.repeat(np.arange(first, first + columns.warps), np.diff(columns.warp_start))
             losses.count(block, warp, columns)
-            yield _render(columns, warp, block, trace.launch.block_threads)
+            yield _render_piece(columns, warp, block, trace.launch.block_threads)
         losses.close_block(block)
 
 
-def _render(columns: Columns, warp: NDArray[np.int64], block: int, block_threads: int) -> bytes:
+def _render_piece(columns: Columns, warp: NDArray[np.int64], block: int, block_threads: int) -> bytes:
     lanes = np.diff(columns.address_start)
     masks = np.where(columns.op == Op.BARRIER, 0, columns.mask).astype(np.uint32)
     lane = np.nonzero(masks[:, None] >> np.arange(WARP, dtype=np.uint32) & 1)[1]
     thread = np.repeat(warp * WARP, lanes) + lane
     if len(thread) and int(thread.max()) >= block_threads:
-        raise TraceError(f"block {block}: thread {int(thread.max())} is active, the block has {block_threads}")
-    kept = np.repeat(columns.space < FIRST_NON_L1_SPACE, lanes)
-    store = np.repeat((columns.op != Op.LOAD).astype(np.uint8), lanes)[kept]
-    size = np.repeat(columns.size, lanes)[kept]
-    out = np.empty(_LONGEST_LINE * len(size), np.uint8)
-    used = render((thread + block * block_threads)[kept], store, columns.addresses[kept], size, out)
+        raise TraceError(
+            f"block {block}: thread {int(thread.max())} is active, but a block has {block_threads} threads"
+        )
+    written = np.repeat(columns.space < FIRST_NON_L1_SPACE, lanes)
+    store = np.repeat((columns.op != Op.LOAD).astype(np.uint8), lanes)[written]
+    size = np.repeat(columns.size, lanes)[written]
+    out = np.empty(_MAX_WRITTEN_LINE_BYTES * len(size), np.uint8)
+    used = render((thread + block * block_threads)[written], store, columns.addresses[written], size, out)
     return out[:used].tobytes()

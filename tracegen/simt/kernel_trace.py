@@ -27,7 +27,7 @@ from typing import Any
 
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.trace import Launch, Program, check_blocks, missing_block
-from tracegen.arrays import BASE, Array, Buffer, allocate, info
+from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos
 from tracegen.generated import GeneratedTrace
 from tracegen.simt.batching import BlockRunner
 from tracegen.simt.block import Block
@@ -138,7 +138,7 @@ class KernelTrace(GeneratedTrace):
             block=launch.block,
             registers=launch.registers,
             shared_memory=launch.shared_memory,
-            arrays=info(arrays),
+            arrays=array_infos(arrays),
         )
         self.blocks = check_blocks(launch, blocks)
         self.params = dict(params)

@@ -28,23 +28,23 @@ Read = Callable[[Path, Way], RecordedTrace]
 
 
 def _nvbit(path: Path, way: Way) -> RecordedTrace:
-    nvbit._CHUNK = way.chunk
+    compressed.CHUNK_BYTES = way.chunk
     return nvbit.read_nvbit(path, kernel=way.kernel, lenient=way.lenient, memory=way.memory)
 
 
 def _ppt(path: Path, way: Way) -> RecordedTrace:
-    ppt._CHUNK = way.chunk
+    compressed.CHUNK_BYTES = way.chunk
     block = (64, 1, 1) if path.is_file() else None
     return ppt.read_ppt(path, kernel=way.kernel, block=block, lenient=way.lenient, memory=way.memory)
 
 
 def _accelsim(path: Path, way: Way) -> RecordedTrace:
-    accelsim._CHUNK = way.chunk
+    compressed.CHUNK_BYTES = way.chunk
     return accelsim.read_accelsim(path, kernel=way.kernel, lenient=way.lenient, memory=way.memory)
 
 
 def _trc(path: Path, way: Way) -> RecordedTrace:
-    vars(trc)["_CHUNK"] = way.chunk
+    compressed.CHUNK_BYTES = way.chunk
     return trc.read_trc(path, lenient=way.lenient)
 
 

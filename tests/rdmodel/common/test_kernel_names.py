@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.common.kernel_names import base_name, without_parameters
-from tracegen.formats.launches import Choice
+from tracegen.formats.launches import LaunchChoice
 
 MANGLED = {
     "_Z4gemmPf": "gemm",
@@ -74,5 +74,5 @@ def test_parameters_begin_with_a_parenthesis_outside_of_template_arguments(kerne
 )
 @pytest.mark.parametrize("wanted", ["hist", "his*", "*hist*"])
 def test_a_launch_is_meant_by_what_the_source_calls_its_kernel(kernel, wanted):
-    assert Choice("file", wanted).accepts(0, kernel)
-    assert not Choice("file", "scale").accepts(0, kernel)
+    assert LaunchChoice("file", wanted).accepts(0, kernel)
+    assert not LaunchChoice("file", "scale").accepts(0, kernel)

@@ -30,7 +30,7 @@ from tests.rdmodel.comparison.test_comparison import loads
 from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
 from tests.support.paths import ROOT
 from tracegen import cuda
-from tracegen.formats import trc
+from tracegen.formats import compressed, trc
 from tracegen.formats.trc import write_trc
 
 ATAX = tracegen.kernel("atax.1", NX=64, NY=64, block=(32, 1, 1))
@@ -136,7 +136,7 @@ def test_a_kernel_within_a_function_is_run_by_other_processes_too():
 @pytest.mark.parametrize("named", [True, False])
 def test_columns_that_are_mapped_from_files_without_names_are_run_by_other_processes_too(tmp_path, monkeypatch, named):
     write_trc(tracegen.kernel("atax.1", NX=64, NY=200, block=(32, 1, 1)), tmp_path / "t.trc")
-    monkeypatch.setattr(trc, "_CHUNK", 1 << 10)
+    monkeypatch.setattr(compressed, "CHUNK_BYTES", 1 << 10)
     trace = trc.read_trc(tmp_path / "t.trc", memory=1 << 14)
     assert isinstance(trace.columns.addresses.base, np.memmap)
     if not named:

@@ -17,7 +17,7 @@ from rdmodel.trace import Columns, Launch
 from tests.rdmodel.model.test_cores_against_reference import make_trace
 from tests.rdmodel.model.test_predict import load
 from tests.support.random_traces import ProgramTrace, column_traces
-from tracegen.affine.shortening import Shortened
+from tracegen.affine.shortening import ShortenedNest
 
 COUNTS = ("transactions", "hits", "latency_misses", "misses", "stalls_mshr", "stalls_ways", "bypassed", "steps", "l2")
 NAMES = {"transactions", "hits", "latency_misses", "misses", "miss_rate", "steps"}
@@ -264,7 +264,7 @@ def test_a_shortened_nest_says_what_is_left():
     of_loops, part = len(addresses(trace.block(0))) - 1, len(addresses(make(0, 0.0))) - 1
     assert part == of_loops / 4
     assert tracegen.affine_kernel(STREAM).shortened(0.25) is None
-    assert Shortened(trace._nest, 1e-9).loops[0][1] == 2
+    assert ShortenedNest(trace._nest, 1e-9).loops[0][1] == 2
 
 
 # ---- absurd sizes and bad input

@@ -27,7 +27,7 @@ from rdmodel.trace import ALL_NEEDS, Op
 from tests.rdmodel.contests.test_contest import PTX
 from tests.rdmodel.model.test_cores_against_reference import make_trace
 from tracegen import cuda
-from tracegen.formats import trc
+from tracegen.formats import compressed, trc
 from tracegen.formats.trc import write_trc
 
 ATAX = tracegen.kernel("atax.1", NX=64, NY=64, block=(32, 1, 1))
@@ -201,7 +201,7 @@ def test_what_a_script_declares_is_run_by_other_processes_too(tmp_path):
 @pytest.mark.parametrize("named", [True, False])
 def test_columns_that_are_mapped_from_files_are_run_by_other_processes_too(tmp_path, monkeypatch, at_once, named):
     write_trc(tracegen.kernel("atax.1", NX=64, NY=200, block=(32, 1, 1)), tmp_path / "t.trc")
-    monkeypatch.setattr(trc, "_CHUNK", 1 << 10)
+    monkeypatch.setattr(compressed, "CHUNK_BYTES", 1 << 10)
     trace = trc.read_trc(tmp_path / "t.trc", memory=1 << 14)
     assert isinstance(trace.columns.addresses.base, np.memmap)
     if not named:

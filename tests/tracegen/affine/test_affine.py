@@ -394,7 +394,7 @@ def test_blocks_that_do_the_same_are_recorded_once():
     trace = tracegen.affine_kernel("gemm")
     for block in (0, 1, 5, 17, 100):
         trace.block(block)
-    assert len(trace._generator._kept) == 1
+    assert len(trace._generator._cache) == 1
 
 
 def test_a_strip_that_ends_early_is_another_one_than_whole_strips():
@@ -404,7 +404,7 @@ def test_a_strip_that_ends_early_is_another_one_than_whole_strips():
     for block in trace.blocks:
         assert_as_naive(kernel, trace, block)
     assert [trace.block(block)[0].trips for block in (0, 11, 12)] == [8, 8, 4]
-    assert len(trace._generator._kept) == 2
+    assert len(trace._generator._cache) == 2
 
 
 def test_a_triangular_loop_is_split_where_threads_leave():

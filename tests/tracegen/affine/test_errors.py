@@ -15,7 +15,7 @@ import tracegen
 from rdmodel.cli import main
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError, TraceError
 from tracegen.affine.affine_form import Affine, Extreme
-from tracegen.affine.expression import affine, bound, condition, known
+from tracegen.affine.expression import evaluate_affine, evaluate_bound, evaluate_condition, evaluate_constant
 
 NAMES = {"N": 7, "i": None, "j": None}
 SCOPE = {"N": Affine(7), "i": Affine.of(0, {0: 1}), "j": Affine.of(0, {1: 1})}
@@ -43,7 +43,7 @@ def affine_texts(draw, depth=4):
 @settings(deadline=None)
 @given(affine_texts(), st.integers(-50, 50), st.integers(-50, 50))
 def test_affine_expressions_mean_what_they_mean_in_python(text, i, j):
-    form = affine(text, SCOPE)
+    form = evaluate_affine(text, SCOPE)
     assert form.value([i, j]) == eval(text, {"N": 7, "i": i, "j": j})
     box = [(i, i + 3), (j - 2, j)]
     values = [form.value([a, b]) for a in range(i, i + 4) for b in range(j - 2, j + 1)]
@@ -52,7 +52,7 @@ def test_affine_expressions_mean_what_they_mean_in_python(text, i, j):
 
 @pytest.mark.parametrize("text", ["min(i, j) - 3", "5 - max(i, N)", "-2 * min(i, max(j, 3)) + i", "max(i + 1, N, 2*j)"])
 def test_bounds_may_have_min_and_max(text):
-    found = bound(text, SCOPE)
+    found = evaluate_bound(text, SCOPE)
     assert isinstance(found, Extreme)
     for i in range(-3, 12):
         for j in range(-3, 12):
@@ -61,7 +61,7 @@ def test_bounds_may_have_min_and_max(text):
 
 def test_conditions_are_forms_that_are_at_least_0():
     for text in ("0 < i < N - 1", "i == j", "2*i >= j > N", "i <= 3"):
-        forms = condition(text, SCOPE)
+        forms = evaluate_condition(text, SCOPE)
         for i in range(-3, 12):
             for j in range(-3, 20):
                 assert all(f.value([i, j]) >= 0 for f in forms) == eval(text, {"N": 7, "i": i, "j": j})
@@ -75,21 +75,21 @@ def test_conditions_are_forms_that_are_at_least_0():
         ("i // 2", "is not affine: both sides of // must be made of numbers and parameters"),
         ("i % 4", "is not affine: both sides of % must"),
         ("N // 0", "divides by 0"),
-        ("min(i, j)", "min() may stand in the bounds of loops only"),
+        ("min(i, j)", "min() is allowed in the bounds of loops only"),
         ("k", "unknown name 'k'; known: N, i, j"),
         ("i +", "ends too early"),
-        ("i j", "'j' comes unexpected"),
+        ("i j", "'j' is unexpected"),
         ("(i", "a parenthesis is not closed"),
         ("", "ends too early"),
         ("i ** 2", "'*' stands where a number or a name should"),
-        ("1.5", "'.' has no meaning here"),
-        ("0x10", "'x10' comes unexpected"),
-        ("i & 3", "'&' has no meaning here"),
-        ("__import__('os')", """"'" has no meaning here"""),
+        ("1.5", "'.' is not allowed in an expression"),
+        ("0x10", "'x10' is unexpected"),
+        ("i & 3", "'&' is not allowed in an expression"),
+        ("__import__('os')", """"'" is not allowed in an expression"""),
         ("exit(1)", "exit() is no function: there are min() and max()"),
-        ("A[i]", "'[' has no meaning here"),
-        ("i < 3", "'<' comes unexpected"),
-        ("\u0663", "'\u0663' has no meaning here"),
+        ("A[i]", "'[' is not allowed in an expression"),
+        ("i < 3", "'<' is unexpected"),
+        ("\u0663", "'\u0663' is not allowed in an expression"),
         ("9223372036854775808", "numbers are at most 2^63 - 1"),
         ("9" * 900, "numbers are at most 2^63 - 1"),
         ("4611686018427387904 * 4", "has numbers beyond 2^63"),
@@ -106,21 +106,21 @@ def test_conditions_are_forms_that_are_at_least_0():
 )
 def test_what_is_not_affine_is_refused(text, message):
     with pytest.raises(TraceError, match=re.escape(message)) as caught:
-        affine(text, SCOPE)
+        evaluate_affine(text, SCOPE)
     assert len(str(caught.value)) < 200
     assert "\n" not in str(caught.value)
 
 
 def test_long_chains_are_no_deep_ones():
-    assert affine("1" + "+1" * 499, SCOPE).constant == 500
-    assert affine("1" + "*1" * 499, SCOPE).constant == 1
-    assert known("N" + "//1" * 300, SCOPE) == 7
+    assert evaluate_affine("1" + "+1" * 499, SCOPE).constant == 500
+    assert evaluate_affine("1" + "*1" * 499, SCOPE).constant == 1
+    assert evaluate_constant("N" + "//1" * 300, SCOPE) == 7
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.text(alphabet="Nij019+-*/%(),<>= minax.", max_size=60))
 def test_any_text_is_an_expression_or_refused(text):
-    for read in (bound, condition):
+    for read in (evaluate_bound, evaluate_condition):
         with suppress(TraceError):
             read(text, SCOPE)
 
@@ -128,7 +128,7 @@ def test_any_text_is_an_expression_or_refused(text):
 @pytest.mark.parametrize("text", ["i", "i + 1", "min(i)"])
 def test_a_condition_compares(text):
     with pytest.raises(TraceError, match="compares nothing"):
-        condition(text, SCOPE)
+        evaluate_condition(text, SCOPE)
 
 
 # ---- kernels
@@ -182,10 +182,10 @@ WRONG = [
     ),
     (kernel(loop("j", 0, "N", load("v", 0), step=0)), "body[0]: for j: step: 0: a loop must advance"),
     (kernel(loop("j", 0, "N", load("v", 0), step="x")), "for j: step: 'x': must be made of numbers and parameters"),
-    (kernel(loop("x", 0, "N")), "body[0]: variable of a loop 'x': the name means something else"),
+    (kernel(loop("x", 0, "N")), "body[0]: variable of a loop 'x': the name is reserved"),
     (kernel(loop("N", 0, 3)), "body[0]: for N: the name is taken by a parameter or another loop"),
     (kernel(loop("j", 0, 3, loop("j", 0, 3))), "body[0].do[0]: for j: the name is taken"),
-    (kernel({"if": ["x = 3"], "do": []}), "body[0]: if: 'x = 3': '=' has no meaning here"),
+    (kernel({"if": ["x = 3"], "do": []}), "body[0]: if: 'x = 3': '=' is not allowed in an expression"),
     (kernel({"if": ["x*y < 3"], "do": []}), "body[0]: if 0: 'x*y < 3': is not affine"),
     (kernel({"if": ["x < 3"]}), "body[0]: if: field 'do' is missing"),
     (kernel({"lod": "v", "at": [0]}), "body[0]: {'lod': 'v', 'at': [0]}: is no statement"),
@@ -206,9 +206,9 @@ WRONG = [
     (kernel(arrays={"A": ["M"]}), "k: array A: 'M': unknown name 'M'"),
     (kernel(arrays={"A": [[3]]}), "array A: shape 0: [3]: must be a whole number"),
     (kernel(parameters={"N": 1.5}), "parameter N=1.5: must be a whole number"),
-    (kernel(parameters={"x": 1}), "parameter 'x': the name means something else already"),
-    (kernel(parameters=[3]), "parameters: must be numbers by name"),
-    (kernel(threads=[3]), "grid, threads: needs one of them, and not both"),
+    (kernel(parameters={"x": 1}), "parameter 'x': the name is reserved"),
+    (kernel(parameters=[3]), "parameters: must be a mapping from names to whole numbers"),
+    (kernel(threads=[3]), "grid, threads: exactly one of them must be given"),
     (kernel(block=["x"]), "k: block: 'x': unknown name 'x'"),
     (kernel(name=3), "name 3: must be text"),
     ({}, "kernel: field 'name' is missing"),
@@ -253,9 +253,9 @@ def test_launches_that_cannot_be_are_refused(value, error, message):
     [
         (b"", "line 1, column 1: not JSON"),
         (b"{", "line 1, column 2: not JSON"),
-        (b"\xff\xfe{}", "byte 0: is no UTF-8 text"),
-        (b"[" * 100_000, "JSON nested too deep"),
-        (b'{"a": ' * 100_000, "JSON nested too deep"),
+        (b"\xff\xfe{}", "byte 0: not UTF-8 text"),
+        (b"[" * 100_000, "the JSON is nested too deep"),
+        (b'{"a": ' * 100_000, "the JSON is nested too deep"),
         (b'{"name": 1' + b"0" * 10_000 + b"}", "numbers are at most 2^63 - 1"),
         (b'{"name": NaN}', "NaN: is no number"),
         (b'{"name": "a", "name": "b"}', "'name': is given twice"),

@@ -18,7 +18,7 @@ from tests.support.paths import DATA
 from tests.support.plain_accelsim_reader import read_plainly
 from tests.support.random_traces import FIELDS
 from tracegen import formats
-from tracegen.formats import accelsim, sass_opcodes
+from tracegen.formats import compressed, sass_opcodes, traceg
 from tracegen.formats.accelsim import read_accelsim
 
 LOAD, STORE, ATOMIC, BARRIER = Op
@@ -184,8 +184,8 @@ def test_the_reader_agrees_with_the_plain_one(written, text):
 def test_neither_cutting_the_file_nor_the_memory_changes_the_trace(written, text, chunk, rows, memory):
     whole = read_accelsim(written(text))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accelsim, "_CHUNK", chunk)
-        patch.setattr(accelsim, "_ROWS", rows)
+        patch.setattr(compressed, "CHUNK_BYTES", chunk)
+        patch.setattr(traceg, "_BUFFERED_INSTRUCTIONS", rows)
         assert_same(read_accelsim(written(text), memory=memory), whole)
 
 
@@ -383,11 +383,11 @@ def test_without_window_addresses_everything_generic_is_global(written):
 
 
 def test_opcodes_agree_with_those_of_the_other_readers(written):
-    for base in sorted(sass_opcodes._ACCESSES):
+    for base in sorted(sass_opcodes._MEMORY_OPCODES):
         for suffix in ("", ".E", ".64", ".E.U8", ".S16", ".E.128.SYS", ".F64", ".U64"):
             access = sass_opcodes.access_of(base + suffix)
             assert row_of(written, base + suffix) == tuple(access), base + suffix
-    for base in sorted(sass_opcodes._NONE & {"LDS", "LDSM", "STS", "STSM", "ATOMS", "CCTL", "CCTLL", "CCTLT"}):
+    for base in sorted(sass_opcodes._OTHER_OPCODES & {"LDS", "LDSM", "STS", "STSM", "ATOMS", "CCTL", "CCTLL", "CCTLT"}):
         assert row_of(written, base) is None
 
 
@@ -441,8 +441,8 @@ BAD = [
     (b"\x7fELF" + bytes(5000), ":1", "#BEGIN_TB is missing"),
     (GOOD.encode() + bytes(range(256)), ":22", "#BEGIN_TB is missing"),
     ("some text\n", ":1", "#BEGIN_TB is missing"),
-    (replaced("-grid dim = (1,1,1)\n", ""), ":14", "no sound line '-grid dim"),
-    (replaced("-block dim = (32,1,1)\n", ""), ":14", "no sound line '-block dim"),
+    (replaced("-grid dim = (1,1,1)\n", ""), ":14", "no valid line '-grid dim"),
+    (replaced("-block dim = (32,1,1)\n", ""), ":14", "no valid line '-block dim"),
     (replaced("-grid dim = (1,1,1)", "-grid dim = (1,1)"), ":3", "grid dim must be (x,y,z)"),
     (replaced("-grid dim = (1,1,1)", "-grid dim = (1,-1,1)"), ":3", "grid dim must be (x,y,z)"),
     (replaced("-grid dim = (1,1,1)", "-grid dim = (1,0,1)"), ":3", "at least 1"),
@@ -505,7 +505,7 @@ BAD = [
     (with_line("0000 00000003 0 LDG.E 0 4 2 0x0"), ":20", "fewer addresses"),
     (with_line("0000 00000003 0 LDG.E 0 4 2 0x0 4 4"), ":20", "more fields"),
     (with_line("0000 00000003 0 LDG.E 0 4 2 0x0 0x4"), ":20", "fewer addresses"),
-    (with_line("0000 00000005 0 LDG.E 0 4 1 0x0 4"), ":20", "not neighbours"),
+    (with_line("0000 00000005 0 LDG.E 0 4 1 0x0 4"), ":20", "need neighbouring active lanes"),
     (with_line("0000 00000001 0 LDG.E 0 4 0 0xg"), ":20", "fewer addresses"),
     (with_line("0000 00000001 0 LDG.E 0 4 0 0x"), ":20", "fewer addresses"),
     (with_line(f"0000 00000001 0 LDG.E 0 4 0 0x{LAST_ADDRESS + 1:x}"), ":20", "an address lies outside"),
@@ -519,14 +519,14 @@ BAD = [
     (with_line(f"0000 00000003 0 LDG.E 0 4 2 0x10 -{2**70}"), ":20", "an address lies outside"),
     (with_line("0000 00000003 0 LDG.E 0 4 2 0x10 - 4"), ":20", "fewer addresses"),
     (with_line("0000 00000001 0 UTMALDG.2D 0 16 3 1 0x0"), ":20", "bulk copies"),
-    (with_line("0000 00000001 0 IADD3 0 4 0 0x0"), ":20", "no memory instruction"),
-    (with_line("0000 00000001 0 BAR.SYNC 0 4 0 0x0"), ":20", "no memory instruction"),
+    (with_line("0000 00000001 0 IADD3 0 4 0 0x0"), ":20", "not a known memory instruction"),
+    (with_line("0000 00000001 0 BAR.SYNC 0 4 0 0x0"), ":20", "not a known memory instruction"),
     (with_line(f"0000 00000003 0 LD.E 0 4 0 0x0 0x{SHARED_BASE:x}"), ":20", "global, local and shared"),
     (with_line(f"0000 00000003 0 ST.E 0 4 0 0x{LOCAL_BASE:x} 0x{SHARED_BASE:x}"), ":20", "global, local and shared"),
     (with_line("0000 ffffffff 0 EXIT 0 0" + " " * 40000), ":20", "longer than"),
-    (one_warp(A, version=2), ":19", "does not begin with its block and warp"),
-    (one_warp("1 0 0 0 " + A, version=2), ":19", "does not begin with its block and warp"),
-    (one_warp("0 0 0 1 " + A, version=2), ":19", "does not begin with its block and warp"),
+    (one_warp(A, version=2), ":19", "must begin with its block and warp"),
+    (one_warp("1 0 0 0 " + A, version=2), ":19", "must begin with its block and warp"),
+    (one_warp("0 0 0 1 " + A, version=2), ":19", "must begin with its block and warp"),
     (one_warp(A + " 0", version=3), ":19", "more fields"),
     (one_warp(A + " 0", A, version=5), ":20", "fewer fields than on the first"),
     (one_warp(A + " 0", A + " 0 0", version=5), ":20", "more fields"),
@@ -561,7 +561,7 @@ def test_there_is_a_corpus():
 
 
 def test_an_endless_line_neither_fills_memory_nor_shifts_the_line_numbers(written, monkeypatch):
-    monkeypatch.setattr(accelsim, "_CHUNK", 64)
+    monkeypatch.setattr(compressed, "CHUNK_BYTES", 64)
     text = one_warp(A, B + "0" * 100_000, B, "x")
     with pytest.raises(TraceError, match=":20: "):
         read_accelsim(written(text))
@@ -606,7 +606,7 @@ def test_lenient_reading_leaves_out_what_belongs_to_no_warp_or_block(written):
 
 
 def test_lenient_reading_still_needs_the_shapes(written):
-    with pytest.raises(TraceError, match="no sound line '-grid dim"):
+    with pytest.raises(TraceError, match="no valid line '-grid dim"):
         read_accelsim(written(replaced("-grid dim = (1,1,1)", "-grid dim = 1")), lenient=True)
 
 

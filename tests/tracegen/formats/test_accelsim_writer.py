@@ -189,8 +189,8 @@ def test_lines_keep_to_the_grammar_and_to_the_operands_that_accel_sim_takes(tmp_
 def test_the_size_of_pieces_and_of_the_buffer_does_not_show_in_the_file(tmp_path, trace, limit, text):
     said = write_accelsim(trace, tmp_path / "whole.traceg", overwrite=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accelsim_writer, "_PIECE", limit)
-        patch.setattr(accelsim_writer, "_TEXT", text)
+        patch.setattr(accelsim_writer, "_PIECE_ADDRESSES", limit)
+        patch.setattr(accelsim_writer, "_OUTPUT_BYTES", text)
         assert write_accelsim(trace, tmp_path / "cut.traceg", overwrite=True) == said
     assert (tmp_path / "cut.traceg").read_bytes() == (tmp_path / "whole.traceg").read_bytes()
 
@@ -240,7 +240,7 @@ def test_a_store_names_the_loads_that_it_needs(tmp_path):
 def test_unknown_needs_become_waiting_for_all_loads_on_their_way(tmp_path):
     rows = [{"needs": ALL_NEEDS}, {"needs": ALL_NEEDS}, {"op": STORE, "needs": ALL_NEEDS}, {"needs": ALL_NEEDS}]
     said = write_accelsim(make_trace([rows]), tmp_path / "a.traceg")
-    assert losses(said) == {"instructions name more t": 4}
+    assert losses(said) == {"instructions need more t": 4}
     assert read_accelsim(tmp_path / "a.traceg").columns.needs.tolist() == [0, 1, 1, 0]
 
 

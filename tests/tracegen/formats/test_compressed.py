@@ -115,7 +115,7 @@ def test_a_pipe_is_refused_as_one(tmp_path):
     os.write(write, b"blocksize: 32 1 1\n")
     os.close(write)
     try:
-        with pytest.raises(TraceError, match="is a pipe; a trace is read from a file"):
+        with pytest.raises(TraceError, match="is a pipe; save it to a file first"):
             open_stream(f"/dev/fd/{read}")
     finally:
         os.close(read)
@@ -130,7 +130,7 @@ def test_without_the_package_for_zstd_the_extra_is_named(written, monkeypatch):
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     monkeypatch.setitem(sys.modules, "backports", None)
-    with pytest.raises(TraceError, match=r"packed with zstd; reading that needs: pip install 'rdmodel\[zstd\]'"):
+    with pytest.raises(TraceError, match=r"compressed with zstd; reading it needs: pip install 'rdmodel\[zstd\]'"):
         open_stream(written(zstd.compress(TEXT)))
 
 
@@ -198,4 +198,4 @@ def test_an_endless_line_is_never_held():
     stream = Endless()
     stream.left = 100
     assert [len(piece) for piece in whole_lines(stream, 50, 1000)] == [51]
-    assert compressed.CHUNK == 1 << 20
+    assert compressed.CHUNK_BYTES == 1 << 20

@@ -17,7 +17,7 @@ from rdmodel.trace import ALL_NEEDS, Op
 from tracegen.formats.ordering import external_sort
 from tracegen.formats.ordering._gather import pack, unpack
 from tracegen.formats.ordering.gathering import Gathering
-from tracegen.formats.ordering.rows import FIELDS, ROW, Room
+from tracegen.formats.ordering.rows import INSTRUCTION_FIELDS, ROW_TYPE, Scratch
 
 relaxed = settings(deadline=None, max_examples=100)
 
@@ -44,7 +44,7 @@ def by_warp(columns, blocks, block_warps):
         rows = result[int(blocks[w // block_warps]), w % block_warps] = []
         for i in range(columns.warp_start[w], columns.warp_start[w + 1]):
             held = columns.addresses[columns.address_start[i] : columns.address_start[i + 1]]
-            rows.append((*(getattr(columns, name)[i].item() for name in FIELDS), held.tolist()))
+            rows.append((*(getattr(columns, name)[i].item() for name in INSTRUCTION_FIELDS), held.tolist()))
     return result
 
 
@@ -52,7 +52,7 @@ def add(gathering, rows):
     fields = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
     columns = {
         name: np.array([row[2 + i] for row in rows], {"needs": np.uint64, "mask": np.uint32}.get(name))
-        for i, name in enumerate(FIELDS)
+        for i, name in enumerate(INSTRUCTION_FIELDS)
     }
     columns["addresses"] = np.array([address for row in rows for address in row[-1]], np.int64)
     gathering.add(*fields, columns)
@@ -145,7 +145,7 @@ def test_merging_many_runs_agrees_with_sorting_at_once(memory, blocks, warps):
     add(large, rows)
     (spilled, held), (at_once, expected) = small.finish(), large.finish()
     assert list(held) == list(expected)
-    for name in (*FIELDS, "addresses", "address_start", "warp_start"):
+    for name in (*INSTRUCTION_FIELDS, "addresses", "address_start", "warp_start"):
         assert np.array_equal(getattr(spilled, name), getattr(at_once, name)), name
 
 
@@ -173,7 +173,7 @@ def test_slots_beyond_the_block_are_ranked_and_others_kept():
 def test_more_warps_than_the_block_has_are_refused_by_number():
     gathering = Gathering(2, slots=8)
     add(gathering, [(9, slot, *many_rows(1, 1, 1, 0)[0][2:]) for slot in (1, 3, 6)])
-    with pytest.raises(TraceError, match="block 9 has 3 warps, a block of the launch 2"):
+    with pytest.raises(TraceError, match="block 9 has 3 warps, but a block of the launch has 2"):
         gathering.finish()
 
 
@@ -202,7 +202,7 @@ def test_a_temporary_folder_that_cannot_be_written_is_named(tmp_path, monkeypatc
 
 def test_a_full_disk_is_an_error_that_says_so(monkeypatch):
     def full(self, values):
-        raise external_sort.no_room(OSError(28, "No space left on device"))
+        raise external_sort.temporary_file_error(OSError(28, "No space left on device"))
 
     monkeypatch.setattr(external_sort.TemporaryFile, "write", full)
     small = Gathering(1, memory=0)
@@ -212,18 +212,18 @@ def test_a_full_disk_is_an_error_that_says_so(monkeypatch):
 
 @pytest.mark.parametrize("forgetting", [True, False])
 def test_the_space_of_what_was_merged_is_given_back_where_the_system_can(monkeypatch, forgetting):
-    monkeypatch.setattr(external_sort, "_FORGET", 1)
+    monkeypatch.setattr(external_sort, "_FORGET_BYTES", 1)
     if not forgetting:
         monkeypatch.setattr(external_sort, "_fallocate", lambda: None)
-    spill = external_sort.Spill()
+    spill = external_sort.SpilledRuns()
     keys = np.random.default_rng(0).integers(0, 1000, (4, 5000))
     for key in keys:
-        rows = np.zeros(len(key), ROW)
+        rows = np.zeros(len(key), ROW_TYPE)
         rows["key"], rows["mask"] = np.sort(key), 1
         spill.append(rows, rows["key"] * 3)
     spill.rows.flush()
     before = os.fstat(spill.rows._file.fileno()).st_blocks
-    merged = [(rows["key"].copy(), words.copy()) for rows, words in spill.merged(500, Room())]
+    merged = [(rows["key"].copy(), words.copy()) for rows, words in spill.merged(500, Scratch())]
     assert np.array_equal(np.concatenate([key for key, _ in merged]), np.sort(keys, axis=None))
     assert all(np.array_equal(words, key * 3) for key, words in merged)
     if forgetting and external_sort._fallocate() is not None and before:
@@ -232,13 +232,13 @@ def test_the_space_of_what_was_merged_is_given_back_where_the_system_can(monkeyp
 
 def test_merging_takes_no_more_memory_the_more_runs_there_are():
     def peak(runs, size):
-        spill = external_sort.Spill()
+        spill = external_sort.SpilledRuns()
         for run in range(runs):
-            rows = np.zeros(size, ROW)
+            rows = np.zeros(size, ROW_TYPE)
             rows["key"], rows["mask"] = np.arange(size * run, size * (run + 1)), 1
             spill.append(rows, rows["key"])
         tracemalloc.start()
-        assert sum(len(rows) for rows, _ in spill.merged(2000, Room())) == runs * size
+        assert sum(len(rows) for rows, _ in spill.merged(2000, Scratch())) == runs * size
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most

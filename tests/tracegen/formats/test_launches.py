@@ -124,7 +124,7 @@ def test_a_kernel_without_shapes_cannot_be_listed(tmp_path):
     path = accelsim_list(tmp_path)
     one = tmp_path / "kernel-1.traceg"
     one.write_text(one.read_text().replace("-block dim", "-block dims"))
-    with pytest.raises(TraceError, match=r"kernelslist.g:3: .*no sound line '-block dim"):
+    with pytest.raises(TraceError, match=r"kernelslist.g:3: .*no valid line '-block dim"):
         formats.launches(path)
 
 

@@ -16,7 +16,7 @@ from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Op, Space
 from tests.support.damage import damaged
 from tests.support.paths import DATA as TEST_DATA
 from tracegen import formats
-from tracegen.formats import nvbit
+from tracegen.formats import compressed
 from tracegen.formats.nvbit import read_nvbit
 from tracegen.formats.sass_opcodes import access_of
 
@@ -130,7 +130,7 @@ def files(draw):
 @given(text=files(), memory=st.sampled_from([0, 1 << 20]), chunk=st.sampled_from([200, 1000, 1 << 20]))
 def test_every_instruction_arrives_once_in_order_in_its_warp(written, text, memory, chunk):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nvbit, "_CHUNK", chunk)
+        patch.setattr(compressed, "CHUNK_BYTES", chunk)
         trace = read_nvbit(written(text), kernel="0", memory=memory)
     expected = parse_plainly(text)
     assert {place: rows for place, rows in rows_of(trace).items() if rows or place in expected} == expected
@@ -231,7 +231,7 @@ def test_warps_in_slots_of_the_sm_are_ranked(written):
 
 def test_more_slots_than_warps_in_a_block_are_refused(written):
     text = header() + "".join(record(lanes(), warp=warp) for warp in (1, 8, 9))
-    with pytest.raises(TraceError, match="launch 0: block 0 has 3 warps, a block of the launch 2"):
+    with pytest.raises(TraceError, match="launch 0: block 0 has 3 warps, but a block of the launch has 2"):
         read_nvbit(written(text))
 
 

@@ -24,7 +24,7 @@ from tests.support.random_traces import FIELDS, ProgramTrace, active, column_tra
 from tracegen import formats
 from tracegen.formats import empty_blocks as silent_blocks
 from tracegen.formats import parquet, parquet_columns
-from tracegen.formats.parquet import VERSION, read_parquet, write_parquet
+from tracegen.formats.parquet import PARQUET_FORMAT_VERSION, read_parquet, write_parquet
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -99,7 +99,7 @@ def test_columns_come_back_as_they_were(tmp_path_factory, trace):
 def test_neither_row_groups_nor_memory_change_what_comes_back(tmp_path_factory, trace, lanes, rows, memory):
     path = tmp_path_factory.mktemp("parquet") / "t.parquet"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "GROUP_LANES", lanes)
+        patch.setattr(parquet, "ROW_GROUP_ADDRESSES", lanes)
         patch.setattr(parquet, "BATCH_ROWS", rows)
         write_parquet(trace, path)
         back = read_parquet(path, memory=memory)
@@ -107,7 +107,7 @@ def test_neither_row_groups_nor_memory_change_what_comes_back(tmp_path_factory, 
 
 
 def test_a_file_of_many_row_groups_is_read_with_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "GROUP_LANES", 64)
+    monkeypatch.setattr(parquet, "ROW_GROUP_ADDRESSES", 64)
     trace = many_rows()
     write_parquet(trace, tmp_path / "t.parquet")
     assert pq.ParquetFile(tmp_path / "t.parquet").num_row_groups > 10
@@ -233,7 +233,7 @@ def test_too_little_memory_is_not_taken_for_a_bad_file(tmp_path, monkeypatch):
 def test_a_parquet_file_in_another_compression_is_refused_as_that(tmp_path):
     path = tmp_path / "t.parquet.gz"
     path.write_bytes(gzip.compress(b"PAR1 and so on PAR1"))
-    with pytest.raises(TraceError, match=r"t\.parquet\.gz: a Parquet file is compressed inside; unpack what is around"):
+    with pytest.raises(TraceError, match=r"t\.parquet\.gz: Parquet is compressed inside; decompress the file around"):
         formats.read(path)
 
 
@@ -268,7 +268,10 @@ BLOCKS = "rdmodel.blocks: must be ascending ranges of blocks below 3"
     [
         ({"format": None}, "a Parquet file, but not a trace"),
         ({"format": "another"}, "a Parquet file, but not a trace"),
-        ({"version": str(VERSION + 1)}, f"version {VERSION + 1} is newer than this rdmodel reads \\({VERSION}\\)"),
+        (
+            {"version": str(PARQUET_FORMAT_VERSION + 1)},
+            f"version {PARQUET_FORMAT_VERSION + 1} is newer than this rdmodel reads \\({PARQUET_FORMAT_VERSION}\\)",
+        ),
         ({"version": "0"}, "rdmodel.version='0': must be a whole number of at least 1"),
         ({"version": "one"}, "rdmodel.version='one': must be"),
         ({"version": None}, "rdmodel.version='': must be"),
@@ -334,7 +337,7 @@ def test_a_file_that_claims_more_warps_than_it_has_instructions_for_is_refused(t
 
 
 def test_nearly_silent_traces_that_could_not_be_read_are_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(silent_blocks, "_MOST_WARPS", 2)
+    monkeypatch.setattr(silent_blocks, "_MIN_ALLOWED_WARPS", 2)
     silent = ProgramTrace(Launch(kernel="k", grid=(3, 1, 1), block=(32, 1, 1)), {0: [], 1: [], 2: []})
     with pytest.raises(TraceError, match="cannot be written: only 0 instructions in 3 blocks"):
         write_parquet(silent, tmp_path / "t.parquet")

@@ -14,7 +14,7 @@ from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Op
 from tests.support.damage import damaged
 from tests.support.paths import DATA as TEST_DATA
 from tracegen import formats
-from tracegen.formats import ppt
+from tracegen.formats import compressed
 from tracegen.formats.ppt import read_ppt
 
 DATA = TEST_DATA / "formats"
@@ -123,7 +123,7 @@ def test_the_records_of_each_opcode_are_dealt_in_turn(run, texts, threads, memor
     files = {f"kernel_1_block_{n}.mem": text for n, text in enumerate(texts)}
     folder = run(files, config(kernel_1=("scale", len(texts), threads)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ppt, "_CHUNK", chunk)
+        patch.setattr(compressed, "CHUNK_BYTES", chunk)
         trace = read_ppt(folder, memory=memory)
     opcodes = {}
     assert rows_of(trace) == {n: parse_plainly(text, -(-threads // 32), opcodes) for n, text in enumerate(texts)}
@@ -163,7 +163,7 @@ def test_files_may_be_compressed_each(run):
 
 def test_without_a_configuration_the_block_has_to_be_given(run):
     folder = run(ONE)
-    with pytest.raises(TraceError, match=r"without app_config.py, nothing says how many threads a block has: --block"):
+    with pytest.raises(TraceError, match=r"there is no app_config.py; give the threads of a block by --block"):
         formats.read(folder)
     trace = formats.read(folder, block=(8, 4, 2))
     assert (trace.launch.kernel, trace.launch.grid, trace.launch.block) == ("kernel_1", (1, 1, 1), (8, 4, 2))

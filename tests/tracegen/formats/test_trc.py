@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Columns, Launch, Op, Space, Trace, storage
 from tracegen import formats
-from tracegen.formats import trc
+from tracegen.formats import compressed, trc
 from tracegen.formats._trc import sort
 from tracegen.formats.trc import read_trc, write_trc
 
@@ -155,7 +155,7 @@ def test_the_first_lane_of_a_warp_keeps_its_whole_order(written, text):
 def test_where_the_file_is_cut_into_chunks_does_not_matter(written, text, chunk):
     whole = read_trc(written(text))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trc, "_CHUNK", chunk)
+        patch.setattr(compressed, "CHUNK_BYTES", chunk)
         cut = read_trc(written(text))
     assert_same_columns(cut, whole)
 
@@ -166,7 +166,7 @@ def test_line_ends_blanks_and_a_missing_last_newline_do_not_matter(written, text
     plain = read_trc(written(text))
     odd = text.replace("\n", "  \r\n").replace(" ", " \t").rstrip()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trc, "_CHUNK", chunk)
+        patch.setattr(compressed, "CHUNK_BYTES", chunk)
         assert_same_columns(read_trc(written(odd.replace("\r\n", "\r\n \r\n"))), plain)
 
 
@@ -175,8 +175,8 @@ def test_line_ends_blanks_and_a_missing_last_newline_do_not_matter(written, text
 def test_how_much_fits_into_memory_does_not_matter(written, text, chunk, memory, rows):
     whole = read_trc(written(text))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trc, "_CHUNK", chunk)
-        patch.setattr(trc, "_GROUP_ROWS", rows)
+        patch.setattr(compressed, "CHUNK_BYTES", chunk)
+        patch.setattr(trc, "_GROUPED_INSTRUCTIONS", rows)
         assert_same_columns(read_trc(written(text), memory=memory), whole)
 
 
@@ -195,8 +195,8 @@ def test_runs_in_temporary_files_are_merged_to_what_fits_into_memory(written, mo
     """Also warps that take more than there is, of which two lanes or one have all accesses."""
     path = written(shuffled(5000, list(threads), memory))
     whole = read_trc(path)
-    monkeypatch.setattr(trc, "_CHUNK", 1 << 10)
-    monkeypatch.setattr(trc, "_GROUP_ROWS", 100)
+    monkeypatch.setattr(compressed, "CHUNK_BYTES", 1 << 10)
+    monkeypatch.setattr(trc, "_GROUPED_INSTRUCTIONS", 100)
     cut = read_trc(path, memory=memory)
     assert isinstance(cut.columns.addresses.base, np.memmap) or memory == 1 << 17
     assert_same_columns(cut, whole)
@@ -357,7 +357,7 @@ def test_a_bad_file_is_refused_with_one_line_that_says_where(written, text, wher
 
 
 def test_an_endless_line_neither_fills_memory_nor_shifts_the_line_numbers(written, monkeypatch):
-    monkeypatch.setattr(trc, "_CHUNK", 64)
+    monkeypatch.setattr(compressed, "CHUNK_BYTES", 64)
     text = GOOD + "0 0 1 " + "0" * 5000 + "4\n0 0 4 4\n0 9 0 4\n"
     with pytest.raises(TraceError, match=":3: longer than"):
         read_trc(written(text))
@@ -477,7 +477,7 @@ def test_divergent_traces_keep_every_access_on_the_way_through_a_file(written, t
 def test_the_size_of_pieces_does_not_show_in_the_file(tmp_path, trace, limit):
     write_trc(trace, tmp_path / "whole.trc", overwrite=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trc, "_RENDER_LANES", limit)
+        patch.setattr(trc, "_RENDERED_ADDRESSES", limit)
         assert write_trc(trace, tmp_path / "cut.trc", overwrite=True) == ()
     assert (tmp_path / "cut.trc").read_bytes() == (tmp_path / "whole.trc").read_bytes()
 
@@ -504,7 +504,7 @@ def test_what_the_format_cannot_hold_is_said(tmp_path):
 
 def test_a_lane_without_a_thread_is_refused_and_leaves_no_file(tmp_path):
     trace = make_trace([[(LOAD, 4, 0xFF)]], block=(7, 1, 1))
-    with pytest.raises(TraceError, match="block 0: thread 7 is active, the block has 7"):
+    with pytest.raises(TraceError, match="block 0: thread 7 is active, but a block has 7 threads"):
         write_trc(trace, tmp_path / "bad.trc")
     assert os.listdir(tmp_path) == []
 
@@ -522,7 +522,7 @@ def test_an_existing_file_is_replaced_only_on_request_and_only_when_complete(tmp
     with pytest.raises(TraceError, match="exists already"):
         write_trc(newer, path)
     with monkeypatch.context() as patch:
-        patch.setattr(trc, "_render", interrupt_after(2, trc._render))
+        patch.setattr(trc, "_render_piece", interrupt_after(2, trc._render_piece))
         with pytest.raises(KeyboardInterrupt):
             write_trc(newer, path, overwrite=True)
     assert path.read_bytes() == before

@@ -1,1 +1,1 @@
-"""Sort recorded rows by block, warp and program order, in bounded memory."""
+"""Sort recorded instructions by block, warp and program order, in bounded memory."""

@@ -1,19 +1,19 @@
-# The compiled half of tracegen.formats.ordering.gathering. The caller answers for every size and offset.
-"""Addresses of instructions packed into fewer words, put into another order, and unpacked.
+# The compiled half of tracegen.formats.ordering.gathering. The caller guarantees every size and offset.
+"""Pack the addresses of instructions into fewer words, reorder them, and unpack them.
 
-The addresses of an instruction take as many words as there are. If there are more than two, they take two, the first
-and the step, where all steps are the same, and else one and a half words for two of them, the first and what the
-others differ from it in 32 bits, where these suffice.
+Up to two addresses take a word each. More of them take two words, the first address and the step, if all steps are
+equal. Otherwise they take one word for the first and half a word for each other one, its difference from the first, if
+all differences fit in 32 bits. Addresses that are neither take a word each.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 cdef enum:
-    # As in tracegen.formats.ordering.rows.
-    PACKED = 2
+    # REGULAR_FLAG, NARROW_FLAG and REGULAR_WORDS of tracegen.formats.ordering.rows.
+    REGULAR = 2
     NARROW = 4
-    PACKED_WORDS = 2
+    REGULAR_WORDS = 2
 
 
 cdef inline bint is_regular(const int64_t* values, int64_t count) noexcept nogil:
@@ -29,13 +29,13 @@ cdef inline bint is_regular(const int64_t* values, int64_t count) noexcept nogil
 
 
 cdef inline bint narrow(const int64_t* values, int64_t count, int64_t* words) noexcept nogil:
-    """Write values as the first one and differences of 32 bits to `words`; return whether they are enough."""
+    """Write values to `words` as the first one and 32-bit differences; return whether these suffice."""
     cdef int32_t* differences = <int32_t*>(words + 1)
     cdef int64_t first = values[0]
     cdef int64_t i, difference
     cdef uint64_t beyond = 0
     words[0] = first
-    differences[count - 1 - count % 2] = 0  # half a word is left over where the number of lanes is even
+    differences[count - 1 - count % 2] = 0  # an even number of lanes leaves half a word over
     for i in range(1, count):
         difference = values[i] - first
         differences[i - 1] = <int32_t>difference
@@ -44,9 +44,10 @@ cdef inline bint narrow(const int64_t* values, int64_t count, int64_t* words) no
 
 
 def pack(const int64_t[::1] addresses, const int64_t[::1] lanes, int64_t[::1] words, uint8_t[::1] packed):
-    """Write the addresses of instructions with so many `lanes` to `words`, and how to `packed`; return how many words.
+    """Pack addresses, of which ``lanes[i]`` belong to instruction i, to `words`; return the number of words used.
 
-    Addresses must not be negative. `words` needs room for as many as there are addresses.
+    ``packed[i]`` becomes `REGULAR`, `NARROW` or 0 for plain addresses. Addresses must not be negative. `words` needs
+    room for as many words as there are addresses.
     """
     cdef int64_t i, count
     cdef int64_t at = 0
@@ -59,12 +60,12 @@ def pack(const int64_t[::1] addresses, const int64_t[::1] lanes, int64_t[::1] wo
             packed[i] = 0
             if count == 0:
                 continue
-            if count > PACKED_WORDS and is_regular(&addresses[at], count):
-                packed[i] = PACKED
+            if count > REGULAR_WORDS and is_regular(&addresses[at], count):
+                packed[i] = REGULAR
                 words[used] = addresses[at]
                 words[used + 1] = addresses[at + 1] - addresses[at]
-                used += PACKED_WORDS
-            elif count > PACKED_WORDS and narrow(&addresses[at], count, &words[used]):
+                used += REGULAR_WORDS
+            elif count > REGULAR_WORDS and narrow(&addresses[at], count, &words[used]):
                 packed[i] = NARROW
                 used += 1 + count // 2
             else:
@@ -75,7 +76,7 @@ def pack(const int64_t[::1] addresses, const int64_t[::1] lanes, int64_t[::1] wo
 
 
 def permute(const int64_t[::1] words, const int64_t[::1] start, const int64_t[::1] order, int64_t[::1] out):
-    """Write row ``order[0]``, ``order[1]``, ... of `words` to `out`; row i is ``words[start[i]:start[i + 1]]``."""
+    """Copy rows ``order[0]``, ``order[1]``, ... of `words` to `out`; row i is ``words[start[i]:start[i + 1]]``."""
     cdef int64_t i, row, count, at = 0
     if order.shape[0] == 0 or words.shape[0] == 0:
         return
@@ -89,7 +90,7 @@ def permute(const int64_t[::1] words, const int64_t[::1] start, const int64_t[::
 
 
 def unpack(const int64_t[::1] words, const int64_t[::1] lanes, const uint8_t[::1] packed, int64_t[::1] addresses):
-    """Undo `pack`."""
+    """Write the addresses that `pack` packed to `words`."""
     cdef int64_t i, k, count, first, step
     cdef const int32_t* differences
     cdef int64_t at = 0
@@ -101,10 +102,10 @@ def unpack(const int64_t[::1] words, const int64_t[::1] lanes, const uint8_t[::1
             count = lanes[i]
             if count == 0:
                 continue
-            if packed[i] == PACKED:
+            if packed[i] == REGULAR:
                 first = words[used]
                 step = words[used + 1]
-                used += PACKED_WORDS
+                used += REGULAR_WORDS
                 for k in range(count):
                     addresses[at + k] = first + k * step
             elif packed[i] == NARROW:

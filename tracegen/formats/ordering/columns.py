@@ -1,4 +1,4 @@
-"""Sorted rows made into the columns of a trace, in memory or in temporary files."""
+"""Build the columns of a trace from sorted rows, in memory or in temporary files."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from rdmodel.trace.storage import compact_ids
 from tracegen.formats.ordering._gather import unpack
 from tracegen.formats.ordering.external_sort import TemporaryFile
 from tracegen.formats.ordering.rows import (
-    GAP,
-    LOOP_EXIT,
-    NARROW,
-    PACKED,
-    ROW,
-    STORED,
-    Room,
+    LOOP_EXIT_FLAG,
+    NARROW_FLAG,
+    NO_ACCESS_OP,
+    REGULAR_FLAG,
+    ROW_FIELDS,
+    ROW_TYPE,
     Rows,
+    Scratch,
     Words,
-    lanes_of,
-    taken,
+    count_lanes,
+    select_rows,
 )
 
 _BLOCKS_AT_ONCE = 1024
+"""Blocks whose instructions are counted together, by warp slot."""
 
 
-class _Column:
+class _GrowingColumn:
     """A column that grows, in memory or in a temporary file."""
 
     def __init__(self, dtype: Any, in_memory: bool) -> None:
@@ -56,66 +57,70 @@ class _Column:
         return self._parts[0] if self._parts[0].base is None else self._parts[0].copy()
 
 
-class Sink:
-    """Takes sorted rows and makes the columns of a trace of them."""
+class ColumnSink:
+    """Collects sorted rows as the columns of a trace.
+
+    `warps` is the number of warps in a block of the launch, `slots` the number of values that a row's key has for
+    each block.
+    """
 
     def __init__(self, warps: int, slots: int, in_memory: bool) -> None:
         self._warps, self._slots, self.in_memory = warps, slots, in_memory
-        self._room = Room()
-        self._columns = {name: _Column(ROW[name], in_memory) for name in STORED}
-        self._columns["loop_exit"] = _Column(np.dtype(np.bool_), in_memory)
+        self._scratch = Scratch()
+        self._columns = {name: _GrowingColumn(ROW_TYPE[name], in_memory) for name in ROW_FIELDS}
+        self._columns["loop_exit"] = _GrowingColumn(np.dtype(np.bool_), in_memory)
         for name in ("addresses", "address_start", "warp_start", "blocks"):
-            self._columns[name] = _Column(np.dtype(np.int64), in_memory)
+            self._columns[name] = _GrowingColumn(np.dtype(np.int64), in_memory)
         for name in ("address_start", "warp_start"):
             self._columns[name].append(np.zeros(1, np.int64))
         self._rows = 0
         self._block = -1
-        self._gap = (-1, 0)  # a key, and the gap of its next row
-        self._lengths = np.zeros(slots, np.int64)  # instructions of the slots of the block that is not complete
+        self._gap = (-1, 0)  # a key, and the instructions to add to the gap of its next row
+        self._lengths = np.zeros(slots, np.int64)  # instructions by slot of the block that is not complete
 
     def append(self, rows: Rows, words: Words) -> None:
-        """Take the next rows, for good; their keys must not be below those of earlier ones."""
-        lanes = lanes_of(rows)
+        """Append rows, whose keys must not be below those of earlier rows."""
+        lanes = count_lanes(rows)
         count = int(lanes.sum())
-        addresses = np.empty(count, np.int64) if self.in_memory else self._room.of(count)
-        unpack(words, lanes, np.ascontiguousarray(rows["flags"] & (PACKED | NARROW)), addresses)
-        every = rows
+        addresses = np.empty(count, np.int64) if self.in_memory else self._scratch.words(count)
+        unpack(words, lanes, np.ascontiguousarray(rows["flags"] & (REGULAR_FLAG | NARROW_FLAG)), addresses)
+        all_rows = rows
         rows = self._folded(rows)
-        for name in STORED:
+        for name in ROW_FIELDS:
             self._columns[name].append(rows[name])
-        self._columns["loop_exit"].append(rows["flags"] & LOOP_EXIT)
-        self._columns["address_start"].append(self._columns["addresses"].count + np.cumsum(lanes_of(rows)))
+        self._columns["loop_exit"].append(rows["flags"] & LOOP_EXIT_FLAG)
+        self._columns["address_start"].append(self._columns["addresses"].count + np.cumsum(count_lanes(rows)))
         self._columns["addresses"].append(addresses)
-        block, slot = np.divmod(every["key"], self._slots)
+        block, slot = np.divmod(all_rows["key"], self._slots)
         starts = np.flatnonzero(np.diff(block, prepend=-1))
-        weight = None if every is rows else every["op"] != GAP
+        weight = None if all_rows is rows else all_rows["op"] != NO_ACCESS_OP
         for first in range(0, len(starts), _BLOCKS_AT_ONCE):
             ids = block[starts[first : first + _BLOCKS_AT_ONCE]]
             lo = starts[first]
-            hi = starts[first + len(ids)] if first + len(ids) < len(starts) else len(every)
+            hi = starts[first + len(ids)] if first + len(ids) < len(starts) else len(all_rows)
             position = np.searchsorted(ids, block[lo:hi])
             place = position * self._slots + slot[lo:hi]
             lengths = np.bincount(place if weight is None else place[weight[lo:hi]], minlength=len(ids) * self._slots)
             self._count(ids, lengths.reshape(len(ids), self._slots))
 
     def _folded(self, rows: Rows) -> Rows:
-        """Return the rows without those that are `GAP`, which are in the gaps of those that follow them."""
-        between = rows["op"] == GAP
+        """Return the rows that access memory; the others are added to the gaps of the rows that follow them."""
+        between = rows["op"] == NO_ACCESS_OP
         key, left = self._gap
         left = left if key == rows["key"][0] else 0
         if not left and not between.any():
             return rows
         weight = np.where(between, rows["gap"].astype(np.int64) + 1, 0)
         before = np.cumsum(weight) - weight
-        # What counts for a row comes after the last row that is kept, and is of the same warp.
+        # Only rows of the same warp, after the last one that accesses memory, count for the gap of a row.
         opens = np.diff(rows["key"], prepend=-1) != 0
         opens[1:] |= ~between[:-1]
         total = before - np.maximum.accumulate(np.where(opens, before, 0))
         total[: int(np.argmax(opens[1:])) + 1 if opens[1:].any() else len(rows)] += left
         self._gap = int(rows["key"][-1]), int(total[-1] + weight[-1]) if between[-1] else 0
-        kept = taken(rows, np.flatnonzero(~between))
-        kept["gap"] = np.minimum(kept["gap"] + total[~between], np.iinfo(np.int32).max)
-        return kept
+        accesses = select_rows(rows, np.flatnonzero(~between))
+        accesses["gap"] = np.minimum(accesses["gap"] + total[~between], np.iinfo(np.int32).max)
+        return accesses
 
     def _count(self, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
         if ids[0] == self._block:
@@ -134,7 +139,7 @@ class Sink:
         self._columns["blocks"].append(ids)
 
     def _by_warp(self, ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the instructions of every warp of blocks from those of every slot."""
+        """Return the number of instructions of every warp of some blocks, given that of every slot."""
         result = lengths[:, : self._warps].copy()
         beyond = np.flatnonzero(lengths[:, self._warps :].any(axis=1))
         if len(beyond):
@@ -144,13 +149,13 @@ class Sink:
             if int(rank.max()) >= self._warps:
                 block = int(ids[beyond[row[np.argmax(rank)]]])
                 warps = int(np.count_nonzero(lengths[np.searchsorted(ids, block)]))
-                raise TraceError(f"block {block} has {warps} warps, a block of the launch {self._warps}")
+                raise TraceError(f"block {block} has {warps} warps, but a block of the launch has {self._warps}")
             result[beyond] = 0
             result[beyond[row], rank] = lengths[beyond[row], slot]
         return result
 
     def finish(self) -> tuple[Columns, Sequence[int]]:
-        """Return the columns of everything taken, and the ids of the blocks."""
+        """Return the columns of all rows, and the ids of the blocks."""
         self._close_blocks(np.array([self._block]), self._lengths[None, :])
         columns = {name: column.finish() for name, column in self._columns.items()}
         blocks = columns.pop("blocks")

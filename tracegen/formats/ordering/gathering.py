@@ -1,10 +1,9 @@
-"""Warp instructions in any order of blocks and warps, put into the order of a trace, in bounded memory.
+"""Sort warp instructions into the order of a trace, by block and warp, in bounded memory.
 
-A recorded trace has the instructions of all warps interleaved as they arrived. `Gathering` sorts them by block
-and warp, and keeps the order within a warp. Traces that are too large for its memory are sorted in runs, which go
-to temporary files and are merged from there (Knuth, *The Art of Computer Programming* 3, section 5.4). On the
-way, addresses are kept as the first one and the step where they are evenly spaced, and as 32-bit differences where they
-lie near each other.
+A recorded trace has the instructions of all warps interleaved as they arrived. `Gathering` sorts them by block and
+warp, and keeps the order within a warp. Traces that are too large for its memory are sorted in runs, which are written
+to temporary files and merged from there (Knuth, *The Art of Computer Programming* 3, section 5.4). Meanwhile, evenly
+spaced addresses are stored as the first one and the step, and addresses near each other as 32-bit differences.
 """
 
 from __future__ import annotations
@@ -17,90 +16,107 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Columns, Op
 from tracegen.formats.ordering._gather import pack
-from tracegen.formats.ordering.columns import Sink
-from tracegen.formats.ordering.external_sort import Spill
+from tracegen.formats.ordering.columns import ColumnSink
+from tracegen.formats.ordering.external_sort import SpilledRuns
 from tracegen.formats.ordering.rows import (
-    ADDRESS,
-    FULL_ROW,
-    LOOP_EXIT,
-    ROW,
-    STORED,
-    Room,
+    ADDRESS_BYTES,
+    LOOP_EXIT_FLAG,
+    MAX_ROW_BYTES,
+    ROW_FIELDS,
+    ROW_TYPE,
     Rows,
+    Scratch,
     Words,
-    in_order,
-    words_of,
+    count_words,
+    sort_rows,
 )
 
-MEMORY = 64 << 20
-"""Bytes that a `Gathering` works in, if nobody says otherwise."""
+SORT_MEMORY_BYTES = 64 << 20
+"""Default memory of a `Gathering`."""
 
 
 class Gathering:
-    """Sorts warp instructions by block and warp; stable, so what a warp did stays in order.
+    """Sorts warp instructions by block and warp; the sort is stable, so the instructions of a warp stay in order.
 
-    `block_warps` is the number of warps in a block. Trace files may number warps by the slots of the SM instead:
-    `slots` (default: `block_warps`) is then above every number that occurs, and the warps of a block in which
-    one is `block_warps` or more are its slots in ascending order. `memory` is in bytes; a trace that needs more
-    is kept in temporary files (of ``TMPDIR``), which nothing outlives that uses them, killed processes included.
+    Parameters
+    ----------
+    block_warps : int
+        Warps in a block.
+    slots : int, optional
+        Upper bound (exclusive) of the warp numbers, `block_warps` by default. Some files number warps by their slots
+        on the SM. If a block has a number of `block_warps` or more, its warps are its slots in ascending order.
+    memory : int
+        Memory in bytes. Larger traces are kept in temporary files (in ``TMPDIR``), which disappear with their last
+        user, even if the process is killed.
     """
 
-    def __init__(self, block_warps: int, *, slots: int | None = None, memory: int = MEMORY) -> None:
+    def __init__(self, block_warps: int, *, slots: int | None = None, memory: int = SORT_MEMORY_BYTES) -> None:
         self._slots = block_warps if slots is None else slots
         self._warps = block_warps
-        # A run is sorted into a second copy: each may have a bit less than half of the memory.
-        run = max(memory * 2 // 5, 2 * FULL_ROW)
-        self._rows: Rows = np.empty(max(run // 2 // ROW.itemsize, 1), ROW)
-        self._words: Words = np.empty(max(run // 2 // ADDRESS, WARP), np.int64)
+        # Sorting a run needs a second copy: each may have a bit less than half of the memory.
+        run = max(memory * 2 // 5, 2 * MAX_ROW_BYTES)
+        self._rows: Rows = np.empty(max(run // 2 // ROW_TYPE.itemsize, 1), ROW_TYPE)
+        self._words: Words = np.empty(max(run // 2 // ADDRESS_BYTES, WARP), np.int64)
         self._used = self._filled = self._lanes = 0
-        self._most_lanes = memory // 2 // ADDRESS
-        self._window = max(memory // 3 // FULL_ROW, 1)
-        self._room = Room()
-        self._spill: Spill | None = None
+        self._max_lanes_in_memory = memory // 2 // ADDRESS_BYTES
+        self._window = max(memory // 3 // MAX_ROW_BYTES, 1)
+        self._scratch = Scratch()
+        self._runs: SpilledRuns | None = None
 
     def add(self, block: NDArray[np.int64], warp: NDArray[np.int64], columns: Mapping[str, NDArray[Any]]) -> None:
-        """Take instructions of any warps, those of a warp in program order.
+        """Append instructions of any warps, those of a warp in program order.
 
-        `block` and `warp` (within the block) are one per instruction, and so are ``columns``, which has all of
-        `tracegen.formats.ordering.rows.FIELDS`, named and typed as in `rdmodel.trace.Columns`; ``columns["addresses"]``
-        has one value per active lane, barriers have none. Rows with op `GAP` and mask 0 count for the gap of
-        the warp's next one. ``block * slots`` must be below 2^63. Raises `TraceError` if a temporary file cannot
-        be written.
+        Parameters
+        ----------
+        block, warp : array of int64, one value per instruction
+            The block, and the warp (or slot) within it. ``block * slots`` must be below 2^63.
+        columns : mapping of arrays
+            The columns `tracegen.formats.ordering.rows.INSTRUCTION_FIELDS`, named and typed as in
+            `rdmodel.trace.Columns`, and ``"addresses"`` with one value per active lane (barriers have none).
+            Instructions with op `NO_ACCESS_OP` and mask 0 count for the gap of the warp's next one.
+
+        Raises
+        ------
+        TraceError
+            If a temporary file cannot be written.
         """
         lanes = np.bitwise_count(columns["mask"]).astype(np.int64)
         lanes[columns["op"] == Op.BARRIER] = 0
         ends = np.cumsum(lanes)
         key = block * self._slots + warp
-        at = taken = 0
+        at = used_lanes = 0
         while at < len(block):
             room = len(self._words) - self._filled
-            end = min(at + len(self._rows) - self._used, int(np.searchsorted(ends, taken + room, side="right")))
+            end = min(at + len(self._rows) - self._used, int(np.searchsorted(ends, used_lanes + room, side="right")))
             if end == at:
                 self._flush()
                 continue
             part = self._rows[self._used : self._used + end - at]
             part["key"] = key[at:end]
-            for name in STORED:
+            for name in ROW_FIELDS:
                 part[name] = columns[name][at:end]
             packed = np.empty(end - at, np.uint8)
-            addresses = columns["addresses"][taken : int(ends[end - 1])]
+            addresses = columns["addresses"][used_lanes : int(ends[end - 1])]
             self._filled += pack(addresses, lanes[at:end], self._words[self._filled :], packed)
-            part["flags"] = LOOP_EXIT * columns["loop_exit"][at:end].astype(np.uint8) | packed
+            part["flags"] = LOOP_EXIT_FLAG * columns["loop_exit"][at:end].astype(np.uint8) | packed
             self._used += end - at
             self._lanes += len(addresses)
-            at, taken = end, int(ends[end - 1])
+            at, used_lanes = end, int(ends[end - 1])
 
     def finish(self) -> tuple[Columns, Sequence[int]]:
-        """Return all instructions, and the ascending ids of the blocks that occur; silent warps are empty.
+        """Return all instructions, and the ascending ids of the blocks that occur.
 
-        The columns are in memory, or mapped from a temporary file. Nothing may be added afterwards. Raises
-        `TraceError` if a block has more warps than the launch says, or a temporary file cannot be written.
+        Warps without instructions are empty. The columns are in memory, or mapped from a temporary file. Nothing may
+        be added afterwards. Raises `TraceError` if a block has more warps than `block_warps`, or if a temporary file
+        cannot be written.
         """
-        sink = Sink(self._warps, self._slots, in_memory=self._spill is None and self._lanes <= self._most_lanes)
-        if self._spill is None:
-            rows, words = in_order(self._rows[: self._used], self._words[: self._filled], self._room)
+        sink = ColumnSink(
+            self._warps, self._slots, in_memory=self._runs is None and self._lanes <= self._max_lanes_in_memory
+        )
+        if self._runs is None:
+            rows, words = sort_rows(self._rows[: self._used], self._words[: self._filled], self._scratch)
             del self._rows, self._words
-            start = np.concatenate([[0], np.cumsum(words_of(rows))])
+            start = np.concatenate([[0], np.cumsum(count_words(rows))])
             step = len(rows) if sink.in_memory else self._window
             for first in range(0, len(rows), step or 1):
                 last = min(first + step, len(rows))
@@ -108,12 +124,12 @@ class Gathering:
             return sink.finish()
         self._flush()
         del self._rows, self._words
-        for rows, words in self._spill.merged(self._window, self._room):
+        for rows, words in self._runs.merged(self._window, self._scratch):
             sink.append(rows, words)
         return sink.finish()
 
     def _flush(self) -> None:
-        if self._spill is None:
-            self._spill = Spill()
-        self._spill.append(*in_order(self._rows[: self._used], self._words[: self._filled], self._room))
+        if self._runs is None:
+            self._runs = SpilledRuns()
+        self._runs.append(*sort_rows(self._rows[: self._used], self._words[: self._filled], self._scratch))
         self._used = self._filled = 0

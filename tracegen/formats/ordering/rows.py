@@ -1,4 +1,4 @@
-"""Warp instructions of any blocks and warps as records, with their addresses packed, and their order."""
+"""Represent warp instructions of any blocks and warps as records with packed addresses, and sort them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from rdmodel.trace import WARP, Op
 from tracegen.formats.ordering._gather import permute
 
-GAP = 255
-"""Stands in the place of an `Op`: an instruction that does not access the memory that a trace is about."""
+NO_ACCESS_OP = 255
+"""Stands in place of an `Op`: an instruction without an access to global, local, constant or texture memory."""
 
-FIELDS = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
-"""What `Gathering.add` wants per instruction, beside `addresses`."""
+INSTRUCTION_FIELDS = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
+"""Columns that `Gathering.add` takes per instruction, beside `addresses`."""
 
-ROW = np.dtype(
+ROW_TYPE = np.dtype(
     [
         ("key", "i8"),
         ("needs", "u8"),
@@ -29,75 +29,79 @@ ROW = np.dtype(
         ("flags", "u1"),
     ]
 )
-LOOP_EXIT, PACKED, NARROW = 1, 2, 4
-"""Flags: the latter two say how addresses are packed (`tracegen.formats.ordering._gather.pack`)."""
+LOOP_EXIT_FLAG, REGULAR_FLAG, NARROW_FLAG = 1, 2, 4
+"""Values of `flags`; the latter two say how addresses are packed (`tracegen.formats.ordering._gather.pack`)."""
 
-PACKED_WORDS = 2
-STORED = tuple(name for name in FIELDS if name != "loop_exit")
-ADDRESS = 8
-FULL_ROW = ROW.itemsize + WARP * ADDRESS
-"""Bytes that an instruction takes at most."""
+REGULAR_WORDS = 2
+"""Words that evenly spaced addresses take: the first address and the step."""
+
+ROW_FIELDS = tuple(name for name in INSTRUCTION_FIELDS if name != "loop_exit")
+ADDRESS_BYTES = 8
+MAX_ROW_BYTES = ROW_TYPE.itemsize + WARP * ADDRESS_BYTES
+"""Bytes that an instruction takes at most, addresses included."""
 
 Rows = NDArray[Any]
+"""Records of `ROW_TYPE`, or of another type with a field ``key``."""
+
 Words = NDArray[np.int64]
-"""The addresses of rows, packed."""
+"""Packed addresses of rows, one row after the other."""
 
 
-def lanes_of(rows: Rows) -> NDArray[np.int64]:
-    """Return how many addresses rows have."""
+def count_lanes(rows: Rows) -> NDArray[np.int64]:
+    """Return the number of addresses of each row."""
     lanes: NDArray[np.int64] = np.bitwise_count(rows["mask"]).astype(np.int64)
     lanes[rows["op"] == Op.BARRIER] = 0
     return lanes
 
 
-def words_of(rows: Rows) -> NDArray[np.int64]:
-    """Return how many words the addresses of rows take."""
-    lanes, flags = lanes_of(rows), rows["flags"]
-    words = np.where(flags & NARROW, 1 + lanes // 2, lanes)
-    words[flags & PACKED != 0] = PACKED_WORDS
+def count_words(rows: Rows) -> NDArray[np.int64]:
+    """Return the number of words that the packed addresses of each row take."""
+    lanes, flags = count_lanes(rows), rows["flags"]
+    words = np.where(flags & NARROW_FLAG, 1 + lanes // 2, lanes)
+    words[flags & REGULAR_FLAG != 0] = REGULAR_WORDS
     return words
 
 
-class Room:
-    """Memory that is used again and again: fresh pages cost more than filling them."""
+class Scratch:
+    """Memory that is used again and again, since fresh pages cost more than filling them."""
 
     def __init__(self) -> None:
         self._words: Words = np.empty(0, np.int64)
 
-    def of(self, count: int) -> Words:
-        """Return `count` words of any content; the last ones that were returned are no longer valid."""
+    def words(self, count: int) -> Words:
+        """Return `count` uninitialised words; those of the previous call are no longer valid."""
         if len(self._words) < count:
             self._words = np.empty(count, np.int64)
         return self._words[:count]
 
 
-def in_order(rows: Rows, words: Words, room: Room) -> tuple[Rows, Words]:
-    """Return rows in the order of their keys, equal ones as they were, and their words likewise, perhaps in `room`."""
+def sort_rows(rows: Rows, words: Words, scratch: Scratch) -> tuple[Rows, Words]:
+    """Sort rows by key, stable, and their words likewise; the words may be in `scratch` afterwards."""
     key = rows["key"]
     if not (key[1:] < key[:-1]).any():
         return rows, words
-    order = _order(key)
-    start = np.concatenate([[0], np.cumsum(words_of(rows))])
-    out = room.of(len(words))
+    order = _sorting_order(key)
+    start = np.concatenate([[0], np.cumsum(count_words(rows))])
+    out = scratch.words(len(words))
     permute(words, start, order, out)
-    return taken(rows, order), out
+    return select_rows(rows, order), out
 
 
-def taken(rows: Rows, order: NDArray[np.intp]) -> Rows:
-    """Return ``rows[order]``."""
-    # NumPy takes whole rows much faster as numbers than as records.
+def select_rows(rows: Rows, indices: NDArray[np.intp]) -> Rows:
+    """Return ``rows[indices]``."""
+    # NumPy copies whole rows much faster as numbers than as records.
     numbers = np.ascontiguousarray(rows).view(np.int64).reshape(len(rows), -1)
-    return np.take(numbers, order, axis=0).view(ROW).reshape(len(order))
+    return np.take(numbers, indices, axis=0).view(ROW_TYPE).reshape(len(indices))
 
 
-def _order(key: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the stable order of keys: by 16 bits at a time if that is enough, which NumPy does by counting."""
-    least, most = int(key.min()), int(key.max())
-    if most - least >= 1 << 32:
+def _sorting_order(key: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the indices that sort keys, stable: by 16 bits at a time, which NumPy does by counting, if possible."""
+    lowest, highest = int(key.min()), int(key.max())
+    if highest - lowest >= 1 << 32:
         return np.argsort(key, kind="stable")
-    digits = (key - least).astype(np.uint32)
+    digits = (key - lowest).astype(np.uint32)
     order = np.argsort(digits.astype(np.uint16), kind="stable")
-    if most - least < 1 << 16:
+    if highest - lowest < 1 << 16:
         return order
     high = (digits >> 16).astype(np.uint16)
     return order[np.argsort(high[order], kind="stable")]
