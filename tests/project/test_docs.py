@@ -23,6 +23,7 @@ from rdmodel.model.options import Options
 from rdmodel.service.protocol import CODES
 from rdmodel.trace.storage import DTYPES
 from tests.project.test_imports import FLOORS
+from tests.support.doc_tables import checked_table, quoted
 from tests.support.paths import ROOT
 from tracegen.formats import parquet
 
@@ -44,17 +45,6 @@ PAGES = refresh.pages()
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-def checked_table(page: str, name: str) -> list[list[str]]:
-    """Return the rows, without the head, of the table after ``<!-- checked: NAME -->``."""
-    _, _, text = (DOCS / page).read_text().partition(f"<!-- checked: {name} -->\n")
-    lines = text.partition("\n\n")[0].splitlines()[2:]
-    return [[cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-
-
-def quoted(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 # ---- sessions and generated parts

@@ -6,7 +6,7 @@ import pytest
 
 import tracegen
 from rdmodel.cli import arguments, option_groups
-from tests.project.test_docs import checked_table, quoted
+from tests.support.doc_tables import checked_table, quoted
 from tracegen.kernel_library.suites import ALL, CLASSIC, IRREGULAR, POLYBENCH, SUITES, TILED
 
 
