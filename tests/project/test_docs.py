@@ -22,8 +22,8 @@ from rdmodel.gpu.overrides import keys
 from rdmodel.model.options import Options
 from rdmodel.service.protocol import CODES
 from rdmodel.trace.storage import DTYPES
-from tests.project.test_imports import FLOORS
 from tests.support.doc_tables import checked_table, quoted
+from tests.support.floors import FLOORS
 from tests.support.paths import ROOT
 from tracegen.formats import parquet
 

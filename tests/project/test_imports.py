@@ -12,37 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.floors import FLOORS, TRACEGEN_FLOORS
 from tests.support.paths import ROOT
 
 PACKAGES = ("rdmodel", "tracegen")
 SUFFIXES = (".py", ".pyx", ".pxd")
-
-FLOORS = {
-    0: "errors version",
-    1: "common structures _tree",
-    2: "answers policies reuse trace",
-    3: "execution gpu",
-    4: "presets results",
-    5: "model simulator",
-    6: "comparison contests estimation locality_analysis reference",
-    7: "reports sweeps tiling",
-    8: "__init__ tracegen",
-    9: "integrations plots service",
-    10: "cli",
-    11: "__main__",
-}
-"""Rooms of rdmodel by floor; all of tracegen is one room here, and has floors of its own."""
-
-TRACEGEN_FLOORS = {
-    0: "arrays cuda.headers ptx.syntax",
-    1: "cuda.sources formats.ordering generated ptx",
-    2: "formats ptx.isa simt",
-    3: "affine patterns ptx.lowering",
-    4: "ptx.emulator",
-    5: "cuda kernel_library",
-    6: "__init__",
-}
-"""Rooms of tracegen by floor."""
 
 FLOOR_OF = {name: floor for floor, names in FLOORS.items() for name in names.split()}
 TRACEGEN_FLOOR_OF = {name: floor for floor, names in TRACEGEN_FLOORS.items() for name in names.split()}
