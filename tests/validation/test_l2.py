@@ -7,16 +7,16 @@ import sys
 
 import pytest
 
-from validation import record
+from validation.common import records
 from validation.hardware.rows import read_rows
 from validation.l2 import report
 from validation.l2.__main__ import main
 from validation.l2.measure import FEW, FOLDER, GPUS, QUICK, SUITE, Few, Measured, OneSet, Row, few, hit_rates, measured
 
-ROWS = record.from_csv(Row, report.SIMULATED.read_text())
-ONE_SET = record.from_csv(OneSet, report.ONE_SET.read_text())
-FEWER = record.from_csv(Few, report.FEWER.read_text())
-MEASURED = record.from_csv(Measured, report.PREDICTED.read_text())
+ROWS = records.from_csv(Row, report.SIMULATED.read_text())
+ONE_SET = records.from_csv(OneSet, report.ONE_SET.read_text())
+FEWER = records.from_csv(Few, report.FEWER.read_text())
+MEASURED = records.from_csv(Measured, report.PREDICTED.read_text())
 
 
 def test_the_record_has_all_kernels_on_all_gpus_in_order():

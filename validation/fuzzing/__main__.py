@@ -12,11 +12,11 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from validation.common.records import positive
 from validation.fuzzing.build import ROOT, build, preload
 from validation.fuzzing.readers import TARGETS
 from validation.fuzzing.report import RESULTS, RUNS, Run, from_csv, merged, results, table, to_csv
 from validation.fuzzing.worker import Now, Options, Tally, save
-from validation.record import positive
 
 PATIENCE = 20.0
 """Seconds after which an input that has not ended counts as endless."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from validation import record
+from validation.common import records
 from validation.fuzzing.build import FOLDER
 from validation.fuzzing.worker import Tally
 
@@ -77,12 +77,12 @@ class Run:
 
 def to_csv(runs: Sequence[Run]) -> str:
     """Return runs as CSV."""
-    return record.to_csv(Run, runs)
+    return records.to_csv(Run, runs)
 
 
 def from_csv(text: str) -> list[Run]:
     """Return the runs that `to_csv` wrote."""
-    return record.from_csv(Run, text)
+    return records.from_csv(Run, text)
 
 
 def merged(old: Sequence[Run], new: Sequence[Run]) -> list[Run]:

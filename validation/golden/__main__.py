@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from validation.common.records import from_csv, positive, run_all, to_csv
 from validation.golden.results import ENGINES, RECORD, Digest, kernels, run
-from validation.record import from_csv, positive, run_all, to_csv
 
 
 def parse() -> argparse.Namespace:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from validation import record
+from validation.common import records
+from validation.common.records import positive, run_all
 from validation.l2.measure import GPUS, QUICK, SUITE, Row, compared, few, hit_rates, measured, one_set
 from validation.l2.report import SIMULATED, against_simulator, moved, summary, worst, write
-from validation.record import positive, run_all
 
 
 def parse() -> argparse.Namespace:
@@ -43,11 +43,11 @@ def main() -> None:
         alone = list(run_all(one_set, [(row.gpu, row.kernel) for row in worst(rows)], options.jobs))
         write(rows, alone, fewer, list(run_all(measured, [*hit_rates()], options.jobs)))
     elif options.check:
-        lines = moved(rows, record.from_csv(Row, SIMULATED.read_text()))
+        lines = moved(rows, records.from_csv(Row, SIMULATED.read_text()))
         print("\n".join(lines) or f"{len(rows)} rows are as recorded")
         sys.exit(1 if lines else 0)
     elif options.csv:
-        print(record.to_csv(Row, rows), end="")
+        print(records.to_csv(Row, rows), end="")
     else:
         print(f"{summary(rows)}\n{against_simulator(rows)}", end="")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import log2
 from statistics import fmean, median
 
-from validation import record
+from validation.common import records
 from validation.l2.measure import FEW, FOLDER, GPUS, Few, Measured, OneSet, Row
 
 SIMULATED = FOLDER / "simulated.csv"
@@ -31,10 +31,10 @@ def moved(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
 
 def write(rows: Sequence[Row], alone: Sequence[OneSet], fewer: Sequence[Few], measured: Sequence[Measured]) -> None:
     """Renew the committed record."""
-    SIMULATED.write_text(record.to_csv(Row, rows))
-    ONE_SET.write_text(record.to_csv(OneSet, alone))
-    FEWER.write_text(record.to_csv(Few, fewer))
-    PREDICTED.write_text(record.to_csv(Measured, measured))
+    SIMULATED.write_text(records.to_csv(Row, rows))
+    ONE_SET.write_text(records.to_csv(OneSet, alone))
+    FEWER.write_text(records.to_csv(Few, fewer))
+    PREDICTED.write_text(records.to_csv(Measured, measured))
     RESULTS.write_text(results(rows, alone, fewer, measured))
 
 

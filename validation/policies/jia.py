@@ -1,10 +1,11 @@
-"""What Jia, Shaw and Martonosi (HPCA 2014) say of MRPB, on a part of c2050-base-s: a function for each statement."""
+"""Check the claims of Jia, Shaw and Martonosi (HPCA 2014) about MRPB on a part of c2050-base-s; one function each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from validation.policies.claims import Claim, Counters, mean, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import HARMS, HELPS, Counters, mean
 from validation.policies.measure import group
 
 JIA = "Jia et al., HPCA 2014"
@@ -12,12 +13,6 @@ MACHINE = "jia-part"
 IW, XW, CI = "intra_warp", "cross_warp", "insensitive"
 SHORT = "intra_warp_short"
 GROUPS = (CI, IW, XW)
-
-HELPS = 1.05
-"""What helps a group makes it at least this many times as fast, on average."""
-
-HARMS = 0.99
-"""What does no harm leaves at least this much of the speed."""
 
 DRAINS = ("fixed", "round-robin", "longest", "greedy-fixed", "greedy-round-robin", "greedy-longest")
 FINAL = "mrpb"
@@ -249,4 +244,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "traffic": answers,
     "MRPB and SWL": static_limit,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

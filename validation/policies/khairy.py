@@ -1,10 +1,11 @@
-"""What Khairy, Zahran and Wassal (GPGPU-8 2015) say, on gtx480-khairy: a function for each statement."""
+"""Check the claims of Khairy, Zahran and Wassal (GPGPU-8 2015) on gtx480-khairy; one function per claim."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from validation.policies.claims import Claim, Counters, harmonic, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import Counters, harmonic
 from validation.policies.measure import group
 
 KHAIRY = "Khairy et al., GPGPU-8 2015"
@@ -16,11 +17,11 @@ LIMITS = {"spmv": 1, "kmeans.row": 1, "iix": 2, "syrk": 2, "gesummv": 1}
 
 L1_ONLY = "streaming-bypass:caches=l1"
 
-HELPS = 1.1
-"""What helps makes a kernel at least this many times as fast."""
+HELPS_ONE = 1.1
+"""Least speedup of a single kernel that a policy helps."""
 
 CLOSE = 0.9
-"""What is close to another is at least this fast relative to it."""
+"""Least relative speed of a machine that comes close to another."""
 
 
 # ---- streaming
@@ -240,7 +241,7 @@ def together(counters: Counters) -> Claim:
         "SYRK and GESUMMV: neither DWT-CS alone nor PRIC alone improves them, both together do",
         f"times as fast: DWT-CS {values(group('both'), alone)}; PRIC {values(group('both'), pric)}; "
         f"both {values(group('both'), both)}",
-        max(*alone, *pric) < HELPS <= min(both),
+        max(*alone, *pric) < HELPS_ONE <= min(both),
     )
 
 
@@ -279,4 +280,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "both": together,
     "both, together": together_is_best,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

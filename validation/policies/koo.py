@@ -1,10 +1,11 @@
-"""What Koo, Oh, Ro and Annavaram (ISCA 2017) say of APCM, on a part of koo-fermi: a function for each statement."""
+"""Check the claims of Koo, Oh, Ro and Annavaram (ISCA 2017) about APCM on a part of koo-fermi; one function each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from validation.policies.claims import HARMS, HELPS, Claim, Counters, mean, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import HARMS, HELPS, Counters, mean
 from validation.policies.koo_patterns import CI, CM, CS, GROUPS, KOO, MACHINE
 from validation.policies.measure import group
 
@@ -146,4 +147,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "APCM on Kepler": lambda counters: kepler(counters, WANTING),
     "APCM on Kepler, short rows": lambda counters: kepler(counters, (SHORT,)),
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

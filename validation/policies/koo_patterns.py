@@ -1,11 +1,12 @@
-"""What Koo, Oh, Ro and Annavaram (ISCA 2017) say of how loads use lines again: a function for each statement."""
+"""Check the claims of Koo, Oh, Ro and Annavaram (ISCA 2017) about the reuse of lines by loads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import fmean
 
-from validation.policies.claims import Claim, Counters, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import Counters
 from validation.policies.measure import group
 from validation.policies.patterns import FEW, NEAR, Pattern
 
@@ -143,4 +144,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "similarity, CS and CI": sensitive_similarity,
     "distances": distances,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rdmodel.contests.combinations import combination
 from rdmodel.locality_analysis.classify import locality
 from rdmodel.locality_analysis.values import AccessCounts, Locality, ReuseDistances
-from validation import record
+from validation.common import records
 from validation.policies.measure import FOLDER, Case, cases, make_gpu, make_trace, run_options
 
 PATTERNS = FOLDER / "patterns.csv"
@@ -103,14 +103,14 @@ def _near(distances: ReuseDistances) -> int:
 
 def look_at_all(jobs: int) -> list[Pattern]:
     """Return all patterns in order, from several processes."""
-    return [one for found in record.run_all(look, list(cases("look")), jobs) for one in found]
+    return [one for found in records.run_all(look, list(cases("look")), jobs) for one in found]
 
 
 def to_csv(patterns: Iterable[Pattern]) -> str:
     """Return the patterns as CSV."""
-    return record.to_csv(Pattern, patterns)
+    return records.to_csv(Pattern, patterns)
 
 
 def from_csv(text: str) -> list[Pattern]:
     """Return the patterns that `to_csv` wrote."""
-    return record.from_csv(Pattern, text)
+    return records.from_csv(Pattern, text)

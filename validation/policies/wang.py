@@ -1,11 +1,12 @@
-"""What Wang, Liu, Wang and Yu (DATE 2015) say, on a part of wang-32k: a function for each statement."""
+"""Check the claims of Wang, Liu, Wang and Yu (DATE 2015) on a part of wang-32k; one function per claim."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import fmean
 
-from validation.policies.claims import Claim, Counters, mean, rank_correlation, values
+from validation.common.claims import MAX_SHARE_LEFT, Claim, values
+from validation.policies.claims import Counters, mean, rank_correlation
 from validation.policies.measure import group
 
 WANG = "Wang et al., DATE 2015"
@@ -14,9 +15,6 @@ STRIDED = "strided"
 
 TITLES = ("CONV", "BXOR", "pDisp", "FUP")
 INDICES = ("none", "index:bxor", "index:pdisp", "index:fup")
-
-GONE = 0.1
-"""What is left of something that is gone, at most."""
 
 
 def speed(counters: Counters) -> Claim:
@@ -59,7 +57,7 @@ def large_strides(counters: Counters) -> Claim:
         f"{WANG}, section IV.B.2, figure 7",
         "BXOR reduces the conflict misses of ATAX, BICG, MVT and GES; pDisp and FUP eliminate them",
         "percent left: " + "; ".join(f"{name} {values(kernels, left[name], '.1f')}" for name in left),
-        max(left["bxor"]) < 100 and max(*left["pdisp"], *left["fup"]) < 100 * GONE,
+        max(left["bxor"]) < 100 and max(*left["pdisp"], *left["fup"]) < 100 * MAX_SHARE_LEFT,
     )
 
 
@@ -148,4 +146,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "balance and speed": lambda counters: predicts(counters, "balance"),
     "concentration and speed": lambda counters: predicts(counters, "concentration"),
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

@@ -19,7 +19,7 @@ from rdmodel.model.predict import predict
 from rdmodel.results.simulation import MissLatencies
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
-from validation import record
+from validation.common import records
 from validation.simulator.scenarios import DIGITS, FOLDER, scenarios, settings, suite
 
 CAUSES = FOLDER / "causes.csv"
@@ -88,9 +88,9 @@ def _miss_rate(trace: Trace, gpu: GPU, lat_min: int, sigma: float) -> float:
 
 def to_csv(outcomes: Iterable[Outcome]) -> str:
     """Return the outcomes as CSV."""
-    return record.to_csv(Outcome, outcomes)
+    return records.to_csv(Outcome, outcomes)
 
 
 def from_csv(text: str) -> list[Outcome]:
     """Return the outcomes that `to_csv` wrote."""
-    return record.from_csv(Outcome, text)
+    return records.from_csv(Outcome, text)

@@ -1,10 +1,11 @@
-"""What Khairy, Zahran and Wassal (GPGPU-8 2015) say, on gtx480-khairy: a function for each statement."""
+"""Check the claims of Khairy, Zahran and Wassal (GPGPU-8 2015) on gtx480-khairy; one function per claim."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from validation.simulator.claims import GONE, Claim, Counters, contention, most_failed, values
+from validation.common.claims import MAX_SHARE_LEFT, Claim, values
+from validation.simulator.claims import Counters, contention, most_failed
 from validation.simulator.measure import SUITE, group
 from validation.simulator.scenarios import suite
 
@@ -57,7 +58,7 @@ def thrashing_without_conflicts(counters: Counters) -> Claim:
     """Section 3.2: thrashing "with no conflict contention"."""
     kernels = [*group("intra_warp"), *group("cross_warp")]
     found = counters.of(MACHINE, kernels, "padded")
-    rates = [one.fails for one in found]
+    rates = [one.failure_rates for one in found]
     return Claim(
         f"{KHAIRY}, section 3.2",
         "the same without conflicts: rows of an odd number of lines",
@@ -128,12 +129,13 @@ def pric(counters: Counters) -> Claim:
     kernels = [k for k in contended(counters, "conflict") if counters.get(MACHINE, k).most_failed == "line_alloc"]
     before, after = (counters.of(name, kernels) for name in (MACHINE, f"{MACHINE}-pric"))
     left = [100 * b.associativity / a.associativity for a, b in zip(before, after, strict=True)]
-    fails = [100 * b.fails["line_alloc"] / a.fails["line_alloc"] for a, b in zip(before, after, strict=True)]
+    rates = [[one.failure_rates["line_alloc"] for one in found] for found in (before, after)]
+    fails = [100 * b / a for a, b in zip(*rates, strict=True)]
     return Claim(
         f"{KHAIRY}, section 4.3",
         "PRIC alleviates associativity stalls and eliminates conflict misses",
         f"at most {max(fails):.0f} % of `line_alloc` failures per cycle are left, {max(left):.0f} % of conflict misses",
-        max(left) < 100 * GONE and max(fails) < 100 * GONE,
+        max(left) < 100 * MAX_SHARE_LEFT and max(fails) < 100 * MAX_SHARE_LEFT,
     )
 
 
@@ -149,4 +151,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "capacity helps": capacity_helps,
     "PRIC": pric,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

@@ -140,7 +140,7 @@ def results(rows: Sequence[Row]) -> str:
     """Return the whole record to read, in Markdown."""
     parts = [
         "# The model and the simulator\n",
-        "Written by `python -m validation.run --record`, with `reference.csv`, which has hits, pending hits and\n"
+        "Written by `python -m validation.simulator --record`, with `reference.csv`, which has hits, pending hits and\n"
         f"causes of misses as well. {len(suite())} kernels on every GPU of `scenarios.toml` (one folder up): L1\n"
         "miss rates in percent of the load transactions, and in brackets errors of the model in points; mean errors\n"
         "are means of absolute errors. What is compared is what `rdmodel.compare` runs. Latencies, in cycles, are\n"

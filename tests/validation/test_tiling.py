@@ -9,13 +9,13 @@ from math import isnan
 import pytest
 
 from tracegen.kernel_library.registry import spec_of
-from validation import record
-from validation.tiles import report
-from validation.tiles.__main__ import main
-from validation.tiles.measure import GPUS, STUDIES, Row, measure
-from validation.tiles.predict import Exact, Quick, Seconds, cases, still_estimated
-from validation.tiles.quality import NEAR, Quality, Ranked, missed, why_missed
-from validation.tiles.report import FILES, QUICK, RESULTS, keys, moved, page, read
+from validation.common import records
+from validation.tiling import report
+from validation.tiling.__main__ import main
+from validation.tiling.measure import GPUS, STUDIES, Row, measure
+from validation.tiling.predict import Exact, Quick, Seconds, cases, still_estimated
+from validation.tiling.quality import NEAR, Quality, Ranked, missed, why_missed
+from validation.tiling.report import FILES, QUICK, RESULTS, keys, moved, page, read
 
 ROWS = read(Row)
 RANKED = [read(kind) for kind in (Exact, Quick, Seconds)]
@@ -26,7 +26,7 @@ QUALITY = Quality(ROWS, *RANKED[:2])
 def test_the_record_has_every_tile_and_reads_back(kind):
     rows = read(kind)
     assert [row.key for row in rows] == keys(kind)
-    assert record.to_csv(kind, rows) == FILES[kind].read_text()
+    assert records.to_csv(kind, rows) == FILES[kind].read_text()
 
 
 def test_the_page_is_of_the_records():
@@ -113,7 +113,7 @@ def test_a_run_that_was_broken_off_is_gone_on_with(monkeypatch, tmp_path, capsys
     held = [row for row in ROWS if row.key in QUICK]
     report.write(Row, held[1:])
     done = []
-    monkeypatch.setattr("validation.tiles.__main__.measure", lambda task: (done.append(task), held[0])[1])
+    monkeypatch.setattr("validation.tiling.__main__.measure", lambda task: (done.append(task), held[0])[1])
     monkeypatch.setattr("sys.argv", ["program", "--resume", "--quick", "--only", "simulated", "--jobs", "1"])
     main()
     assert done == [held[0].key]

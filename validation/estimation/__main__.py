@@ -1,20 +1,20 @@
-"""``python -m validation.quick``: compare quick estimates with exact runs."""
+"""``python -m validation.estimation``: compare quick estimates with exact runs."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from validation import record
-from validation.quick.kernels import CASES
-from validation.quick.measure import GPUS, MEASURED, QUICK, Row, measured, moved
-from validation.quick.report import RESULTS, results, summary, write
-from validation.record import positive, run_all
+from validation.common import records
+from validation.common.records import positive, run_all
+from validation.estimation.kernels import CASES
+from validation.estimation.measure import GPUS, MEASURED, QUICK, Row, measured, moved
+from validation.estimation.report import RESULTS, results, summary, write
 
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m validation.quick", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m validation.estimation", description=__doc__)
     parser.add_argument("--kernels", nargs="+", metavar="KERNEL", choices=CASES, help="only these")
     parser.add_argument("--quick", action="store_true", help="only the kernels that the tests run again")
     parser.add_argument("--jobs", type=positive, default=2, help="processes (default 2)")
@@ -24,7 +24,7 @@ def main() -> None:
     output.add_argument("--recorded", action="store_true", help="write the page of the record again, without any run")
     options = parser.parse_args()
     if options.recorded:
-        RESULTS.write_text(results(record.from_csv(Row, MEASURED.read_text())))
+        RESULTS.write_text(results(records.from_csv(Row, MEASURED.read_text())))
         return
     if options.record and (options.kernels or options.quick):
         parser.error("--record is of everything; leave out --kernels and --quick")
@@ -34,7 +34,7 @@ def main() -> None:
     if options.record:
         write(rows)
     elif options.check:
-        lines = moved(rows, record.from_csv(Row, MEASURED.read_text()))
+        lines = moved(rows, records.from_csv(Row, MEASURED.read_text()))
         print("\n".join(lines) or f"{len(rows)} rows are as recorded")
         sys.exit(1 if lines else 0)
     else:

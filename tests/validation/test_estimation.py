@@ -7,13 +7,13 @@ from statistics import fmean
 
 import pytest
 
-from validation import record
-from validation.quick.__main__ import main
-from validation.quick.kernels import CASES
-from validation.quick.measure import GPUS, MEASURED, WANTED, WORKS, Row, moved
-from validation.quick.report import RESULTS, results
+from validation.common import records
+from validation.estimation.__main__ import main
+from validation.estimation.kernels import CASES
+from validation.estimation.measure import GPUS, MEASURED, WANTED, WORKS, Row, moved
+from validation.estimation.report import RESULTS, results
 
-ROWS = record.from_csv(Row, MEASURED.read_text())
+ROWS = records.from_csv(Row, MEASURED.read_text())
 
 
 def test_the_record_has_every_kernel_on_every_gpu_and_reads_back():
@@ -24,7 +24,7 @@ def test_the_record_has_every_kernel_on_every_gpu_and_reads_back():
         for work in WORKS
         for count in (WANTED if way == "l2" else WANTED[:3])
     }
-    assert record.to_csv(Row, ROWS) == MEASURED.read_text()
+    assert records.to_csv(Row, ROWS) == MEASURED.read_text()
     assert results(ROWS) == RESULTS.read_text()
 
 

@@ -13,7 +13,7 @@ import tracegen
 from rdmodel import Prediction, RankedTile, Ranking, presets
 from rdmodel.tiling.objectives import objective_named, told
 from rdmodel.tiling.values import tile_text
-from validation.tiles.measure import BY_NAME, FOLDER, GPUS, STUDIES, Sizes, Study, Task
+from validation.tiling.measure import BY_NAME, FOLDER, GPUS, STUDIES, Sizes, Study, Task
 
 EXACT = FOLDER / "predicted.csv"
 QUICK = FOLDER / "quick.csv"

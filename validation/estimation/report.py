@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, median
 
-from validation import record
-from validation.quick.measure import FOLDER, GPUS, MEASURED, WANTED, WORKS, Row
+from validation.common import records
+from validation.estimation.measure import FOLDER, GPUS, MEASURED, WANTED, WORKS, Row
 
 RESULTS = FOLDER / "RESULTS.md"
 
@@ -16,7 +16,7 @@ FAR = 0.4
 HEAD = """\
 # Quick estimates
 
-Written by `python -m validation.quick --record`.
+Written by `python -m validation.estimation --record`.
 
 `rdmodel.estimate` beside exact runs of all blocks on all SMs: the kernels of PolyBench/GPU at the sizes of the suite,
 and products, transposes and stencils with tiles and block shapes (`kernels.py`). Errors are relative to the exact
@@ -33,7 +33,7 @@ Estimates of 150,000 transactions that are off by more than 40 %, or whose inter
 
 def write(rows: Sequence[Row]) -> None:
     """Renew the committed record."""
-    MEASURED.write_text(record.to_csv(Row, rows))
+    MEASURED.write_text(records.to_csv(Row, rows))
     RESULTS.write_text(results(rows))
 
 

@@ -7,11 +7,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from validation.record import from_csv, to_csv
-from validation.tiles import predict
-from validation.tiles.measure import FOLDER, GPUS, STUDIES, Row, tasks
-from validation.tiles.predict import QUICK_OBJECTIVES, Case, Exact, Quick, Ranked, Seconds, cases
-from validation.tiles.quality import NEAR, Quality, tables
+from validation.common.records import from_csv, to_csv
+from validation.tiling import predict
+from validation.tiling.measure import FOLDER, GPUS, STUDIES, Row, tasks
+from validation.tiling.predict import QUICK_OBJECTIVES, Case, Exact, Quick, Ranked, Seconds, cases
+from validation.tiling.quality import NEAR, Quality, tables
 
 SIMULATED = FOLDER / "simulated.csv"
 RESULTS = FOLDER / "RESULTS.md"
@@ -147,7 +147,7 @@ def table(rows: Sequence[Row]) -> str:
 HEAD = f"""\
 # Tiles in the simulator, and ranked
 
-Written by `python -m validation.tiles --record`.
+Written by `python -m validation.tiling --record`.
 
 ## What the simulator finds
 

@@ -1,4 +1,4 @@
-"""``python -m validation.tiles``: simulate and rank the tiles of tiled kernels, and keep or check the record of it."""
+"""``python -m validation.tiling``: simulate and rank the tiles of tiled kernels, and keep or check the record of it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from validation.record import positive, run_all
-from validation.tiles.measure import BY_NAME, GPUS, Row, Task, measure, tasks
-from validation.tiles.predict import Case, Exact, cases, exact_again, rank
-from validation.tiles.predict import Quick as QuickRow
-from validation.tiles.quality import Quality, tables
-from validation.tiles.report import QUICK, keep, moved, ranked_already, read, table, write, write_page
+from validation.common.records import positive, run_all
+from validation.tiling.measure import BY_NAME, GPUS, Row, Task, measure, tasks
+from validation.tiling.predict import Case, Exact, cases, exact_again, rank
+from validation.tiling.predict import Quick as QuickRow
+from validation.tiling.quality import Quality, tables
+from validation.tiling.report import QUICK, keep, moved, ranked_already, read, table, write, write_page
 
 
 def parse() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m validation.tiles", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m validation.tiling", description=__doc__)
     parser.add_argument("--gpus", nargs="+", metavar="GPU", choices=GPUS, default=list(GPUS), help="only these")
     parser.add_argument("--kernels", nargs="+", metavar="KERNEL", choices=[*BY_NAME], default=[*BY_NAME])
     parser.add_argument("--quick", action="store_true", help="only the few tiles that the tests simulate again")

@@ -8,7 +8,7 @@ from time import process_time
 
 from rdmodel import Prediction, estimate, predict
 from rdmodel.common.estimate import Estimate
-from validation.quick.kernels import trace_of
+from validation.estimation.kernels import trace_of
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "results.csv"

@@ -10,8 +10,8 @@ from statistics import median
 
 from scipy.stats import kendalltau
 
-from validation.tiles.measure import Row
-from validation.tiles.predict import Case, Exact, Quick, cases
+from validation.tiling.measure import Row
+from validation.tiling.predict import Case, Exact, Quick, cases
 
 NEAR = 1.05
 """A tile is as good as the best one if it takes at most this factor of its time, or moves at most this of its bytes."""
