@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from rdmodel.errors import LONGEST, RdmodelError, TraceError
-from tests.support.paths import DATA
+from tests.support.paths import DATA, ROOT
 from tracegen.cuda import arrays
 from tracegen.formats import accelsim, nvbit, ppt, trc
 from validation.fuzzing import __main__ as command
@@ -99,6 +99,12 @@ def test_what_was_found_is_refused_in_one_line_now(tmp_path, folder):
         with pytest.raises(RdmodelError) as refused:
             target.read(tmp_path / "case" / target.file, way)
         told_well(refused.value)
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_the_watched_paths_of_a_reader_exist(target):
+    paths = [str(path) for package in ("rdmodel", "tracegen") for path in (ROOT / package).rglob("*.py")]
+    assert all(any(part in path for path in paths) for part in target.watched)
 
 
 def test_there_is_a_corpus_of_what_was_found():
