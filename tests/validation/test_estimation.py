@@ -10,7 +10,7 @@ import pytest
 from validation.common import records
 from validation.estimation.__main__ import main
 from validation.estimation.kernels import CASES
-from validation.estimation.measure import GPUS, MEASURED, WANTED, WORKS, Row, moved
+from validation.estimation.measure import COUNTS, GPUS, MEASURED, WORKS, Row, moved
 from validation.estimation.report import RESULTS, results
 
 ROWS = records.from_csv(Row, MEASURED.read_text())
@@ -22,7 +22,7 @@ def test_the_record_has_every_kernel_on_every_gpu_and_reads_back():
         (way, work, count)
         for way in ("l1", "l2")
         for work in WORKS
-        for count in (WANTED if way == "l2" else WANTED[:3])
+        for count in (COUNTS if way == "l2" else COUNTS[:3])
     }
     assert records.to_csv(Row, ROWS) == MEASURED.read_text()
     assert results(ROWS) == RESULTS.read_text()
@@ -46,7 +46,7 @@ def test_where_everything_is_run_nothing_is_off():
     assert all(row.error == 0 for row in ROWS if row.whole)
 
 
-@pytest.mark.parametrize("count", WANTED)
+@pytest.mark.parametrize("count", COUNTS)
 def test_most_intervals_hold_the_exact_count(count):
     some = [row.holds for row in ROWS if row.count == count and row.work == WORKS[1]]
     assert fmean(some) > 0.8

@@ -11,7 +11,20 @@ from validation.common import records
 from validation.hardware.rows import read_rows
 from validation.l2 import report
 from validation.l2.__main__ import main
-from validation.l2.measure import FEW, FOLDER, GPUS, QUICK, SUITE, Few, Measured, OneSet, Row, few, hit_rates, measured
+from validation.l2.measure import (
+    FOLDER,
+    GPUS,
+    QUICK,
+    SM_COUNTS,
+    SUITE,
+    Few,
+    Measured,
+    OneSet,
+    Row,
+    few,
+    hit_rates,
+    measured,
+)
 
 ROWS = records.from_csv(Row, report.SIMULATED.read_text())
 ONE_SET = records.from_csv(OneSet, report.ONE_SET.read_text())
@@ -22,7 +35,7 @@ MEASURED = records.from_csv(Measured, report.PREDICTED.read_text())
 def test_the_record_has_all_kernels_on_all_gpus_in_order():
     assert [(row.gpu, row.kernel) for row in ROWS] == [(gpu, kernel) for gpu in GPUS for kernel in SUITE]
     assert [row.kernel for row in MEASURED] == [*hit_rates()]
-    assert {row.sms for row in FEWER} == set(FEW)
+    assert {row.sms for row in FEWER} == set(SM_COUNTS)
     assert [(row.gpu, row.kernel) for row in ONE_SET] == [(row.gpu, row.kernel) for row in report.worst(ROWS)]
 
 

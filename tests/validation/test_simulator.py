@@ -11,7 +11,7 @@ from rdmodel.comparison.calibrate import calibrate
 from validation.simulator import __main__ as command
 from validation.simulator import behaviours, causes, measure
 from validation.simulator.measure import MEASURED, Run
-from validation.simulator.report import REFERENCE, RESULTS, far, from_csv, mean_error, moved, results, to_csv
+from validation.simulator.report import REFERENCE, RESULTS, from_csv, large_errors, mean_error, moved, results, to_csv
 from validation.simulator.scenarios import FOLDER, run, scenarios, settings, suite
 
 ROWS = from_csv(REFERENCE.read_text())
@@ -136,7 +136,7 @@ def test_each_gpu_is_within_the_mean_or_a_known_gap(gpu):
 
 
 def test_the_rows_that_are_far_off_are_those_with_a_cause():
-    assert sorted((row.gpu, row.kernel) for row in far(ROWS)) == sorted(key[1:] for key in explained())
+    assert sorted((row.gpu, row.kernel) for row in large_errors(ROWS)) == sorted(key[1:] for key in explained())
 
 
 def test_the_rows_with_a_cause_are_quoted_as_recorded():

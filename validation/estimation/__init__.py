@@ -1,1 +1,1 @@
-"""Whether quick estimates are near, and their intervals honest: against exact runs."""
+"""Compare quick estimates with exact runs: their errors, and how often their intervals hold the exact number."""

@@ -15,19 +15,19 @@ from validation.estimation.report import RESULTS, results, summary, write
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m validation.estimation", description=__doc__)
-    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", choices=CASES, help="only these")
+    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", choices=CASES, help="only these kernels")
     parser.add_argument("--quick", action="store_true", help="only the kernels that the tests run again")
-    parser.add_argument("--jobs", type=positive, default=2, help="processes (default 2)")
+    parser.add_argument("--jobs", type=positive, default=2, help="number of processes (default: 2)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--record", action="store_true", help="renew the committed record")
-    output.add_argument("--check", action="store_true", help="compare with the committed record; fail where it moved")
-    output.add_argument("--recorded", action="store_true", help="write the page of the record again, without any run")
+    output.add_argument("--check", action="store_true", help="compare with the committed record; fail if it differs")
+    output.add_argument("--recorded", action="store_true", help="write the page again from the committed record")
     options = parser.parse_args()
     if options.recorded:
         RESULTS.write_text(results(records.from_csv(Row, MEASURED.read_text())))
         return
     if options.record and (options.kernels or options.quick):
-        parser.error("--record is of everything; leave out --kernels and --quick")
+        parser.error("--record takes everything; leave out --kernels and --quick")
     kernels = options.kernels or (QUICK if options.quick else CASES)
     tasks = [(gpu, kernel) for gpu in GPUS for kernel in kernels]
     rows = [row for some in run_all(measured, tasks, options.jobs) for row in some]

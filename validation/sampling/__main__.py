@@ -1,4 +1,4 @@
-"""``python -m validation.sampling``: hold the estimates of samples against exact runs, on the suite."""
+"""``python -m validation.sampling``: compare the estimates of samples with exact runs, on the suite."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from validation.sampling.report import RESULTS, coverage, results
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m validation.sampling", description=__doc__)
-    parser.add_argument("--kernels", nargs="+", choices=POLYBENCH, default=list(POLYBENCH), metavar="KERNEL")
+    parser.add_argument(
+        "--kernels", nargs="+", choices=POLYBENCH, default=list(POLYBENCH), metavar="KERNEL", help="only these kernels"
+    )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--record", action="store_true", help="renew the committed record; needs all kernels")
-    output.add_argument("--check", action="store_true", help="compare with the committed record; fail where it moved")
-    output.add_argument("--recorded", action="store_true", help="write the page of the record again, without any run")
-    output.add_argument("--elsewhere", action="store_true", help="samples of blocks on other kernels and GPUs")
+    output.add_argument("--check", action="store_true", help="compare with the committed record; fail if it differs")
+    output.add_argument("--recorded", action="store_true", help="write the page again from the committed record")
+    output.add_argument("--elsewhere", action="store_true", help="sample blocks of other kernels on other GPUs")
     options = parser.parse_args()
     if options.record and options.kernels != list(POLYBENCH):
         parser.error("--record needs all kernels")
