@@ -28,6 +28,7 @@ def test_the_record_has_every_kernel_on_every_gpu_and_reads_back():
     assert results(ROWS) == RESULTS.read_text()
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_what_is_measured(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["program", "--check", "--jobs", "1", "--kernels", "atax.2", "transpose 32x8"])
     with pytest.raises(SystemExit) as stop:

@@ -43,6 +43,7 @@ def test_the_results_are_those_of_the_record():
     assert report.results(ROWS, ONE_SET, FEWER, MEASURED) == report.RESULTS.read_text()
 
 
+@pytest.mark.slow
 def test_the_kernels_that_are_run_again_count_what_was_recorded(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["validation.l2", "--quick", "--check", "--jobs", "1"])
     with pytest.raises(SystemExit) as stop:

@@ -40,6 +40,7 @@ def test_the_record_is_of_all_runs_in_order_and_reads_back():
     assert all(path.read_text() == text for path, text in pages(MEASUREMENTS, PATTERNS).items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", QUICK, ids=lambda case: f"{case.kernel} on {case.machine}")
 def test_the_simulator_counts_what_it_counted(case):
     names = [name for name in cases()[case] if name not in SWEEPS]

@@ -117,6 +117,7 @@ def test_what_cannot_be_is_refused(monkeypatch, capsys, arguments):
     assert arguments[0] in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_latency_of_the_changed_gpu_is_the_one_that_is_fitted_to_it():
     gpu = scenarios()["gtx480-khairy-48k"].gpu
     assert gpu.calibrated == calibrate(gpu).latency

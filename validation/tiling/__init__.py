@@ -1,1 +1,1 @@
-"""Tile sizes: what the simulator finds for each, to hold rankings against; ``python -m validation.tiling``."""
+"""Compare rankings of tiles with simulations of every tile; ``python -m validation.tiling``."""

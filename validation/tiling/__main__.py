@@ -1,4 +1,4 @@
-"""``python -m validation.tiling``: simulate and rank the tiles of tiled kernels, and keep or check the record of it."""
+"""``python -m validation.tiling``: simulate and rank the tiles of tiled kernels, and record or check the results."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from validation.tiling.measure import BY_NAME, GPUS, Row, Task, measure, tasks
 from validation.tiling.predict import Case, Exact, cases, exact_again, rank
 from validation.tiling.predict import Quick as QuickRow
 from validation.tiling.quality import Quality, tables
-from validation.tiling.report import QUICK, keep, moved, ranked_already, read, table, write, write_page
+from validation.tiling.report import QUICK_TASKS, moved, ranked_already, read, store, table, write, write_page
 
 
 def parse() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m validation.tiling", description=__doc__)
-    parser.add_argument("--gpus", nargs="+", metavar="GPU", choices=GPUS, default=list(GPUS), help="only these")
-    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", choices=[*BY_NAME], default=[*BY_NAME])
-    parser.add_argument("--quick", action="store_true", help="only the few tiles that the tests simulate again")
-    parser.add_argument("--only", choices=("simulated", "predicted"), help="only the simulator, or only rankings")
-    parser.add_argument("--jobs", type=positive, default=2, help="processes (default 2)")
+    parser.add_argument("--gpus", nargs="+", metavar="GPU", choices=GPUS, default=list(GPUS), help="only these GPUs")
+    parser.add_argument(
+        "--kernels", nargs="+", metavar="KERNEL", choices=[*BY_NAME], default=[*BY_NAME], help="only these kernels"
+    )
+    parser.add_argument("--quick", action="store_true", help="only the tiles that the tests simulate again")
+    parser.add_argument(
+        "--only", choices=("simulated", "predicted"), help="run only the simulator, or only the rankings"
+    )
+    parser.add_argument("--jobs", type=positive, default=2, help="number of processes (default: 2)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--record", action="store_true", help="renew the rows of the committed record")
-    output.add_argument("--resume", action="store_true", help="add the rows that the committed record has not got")
-    output.add_argument("--check", action="store_true", help="compare with the committed record; fail where it moved")
-    output.add_argument("--recorded", action="store_true", help="write the page of the record again, without any run")
+    output.add_argument("--resume", action="store_true", help="add the rows that are missing in the committed record")
+    output.add_argument("--check", action="store_true", help="compare with the committed record; fail if it differs")
+    output.add_argument("--recorded", action="store_true", help="write the page again from the committed record")
     return parser.parse_args()
 
 
 def record(wanted: Sequence[Task], jobs: int) -> None:
-    """Simulate, and write the record after every row: a run that is broken off is gone on with by ``--resume``."""
+    """Simulate, and write the record after every row, so that ``--resume`` can continue an interrupted run."""
     rows = {row.key: row for row in read(Row)}
     for row in run_all(measure, wanted, jobs):
         rows[row.key] = row
@@ -42,12 +46,12 @@ def record(wanted: Sequence[Task], jobs: int) -> None:
 def record_rankings(wanted: Sequence[Case], jobs: int) -> None:
     """Rank, and write the record after every case."""
     for ranked in run_all(rank, wanted, jobs):
-        keep(ranked)
+        store(ranked)
     write_page()
 
 
 def check(wanted: Sequence[Task], ranked: Sequence[Case], options: argparse.Namespace) -> list[str]:
-    """Return a line for each row that is not as recorded; the quick check leaves quick rankings out."""
+    """Return a line for each row that differs from the recorded one; ``--quick`` leaves quick rankings out."""
     lines = []
     if options.only != "predicted":
         lines += moved(list(run_all(measure, wanted, options.jobs)), read(Row))
@@ -62,14 +66,14 @@ def check(wanted: Sequence[Task], ranked: Sequence[Case], options: argparse.Name
 def main() -> None:
     """Run the command."""
     options = parse()
-    wanted = [task for task in tasks(options.gpus, options.kernels) if not options.quick or task in QUICK]
+    wanted = [task for task in tasks(options.gpus, options.kernels) if not options.quick or task in QUICK_TASKS]
     ranked = [] if options.quick and not options.check else cases(options.gpus, options.kernels)
     if options.recorded:
         write_page()
     elif options.record or options.resume:
         if options.resume:
-            held, done = {row.key for row in read(Row)}, ranked_already()
-            wanted = [task for task in wanted if task not in held]
+            simulated, done = {row.key for row in read(Row)}, ranked_already()
+            wanted = [task for task in wanted if task not in simulated]
             ranked = [case for case in ranked if case not in done]
         if options.only != "predicted":
             record(wanted, options.jobs)
@@ -84,7 +88,7 @@ def main() -> None:
 
 
 def show(wanted: Sequence[Task], ranked: Sequence[Case], options: argparse.Namespace) -> None:
-    """Print the tables of new runs; rankings beside the recorded rows of the simulator."""
+    """Print the tables of new runs, with rankings beside the recorded rows of the simulator."""
     if options.only != "predicted":
         print(table(list(run_all(measure, wanted, options.jobs))), end="")
     if options.only != "simulated" and ranked:
