@@ -18,7 +18,7 @@ from tracegen.cuda import arrays
 from tracegen.formats import accelsim, nvbit, ppt, trc
 from validation.fuzzing import __main__ as command
 from validation.fuzzing import report
-from validation.fuzzing.build import FOLDER, build, compiler
+from validation.fuzzing.build import FOLDER, MODULES, build, compiler
 from validation.fuzzing.laws import BrokenLaw, check_message
 from validation.fuzzing.mutation import Mutator
 from validation.fuzzing.readers import TARGETS
@@ -105,6 +105,11 @@ def test_what_was_found_is_refused_in_one_line_now(tmp_path, folder):
 def test_the_watched_paths_of_a_reader_exist(target):
     paths = [str(path) for package in ("rdmodel", "tracegen") for path in (ROOT / package).rglob("*.py")]
     assert all(any(part in path for path in paths) for part in target.watched)
+
+
+def test_the_instrumented_modules_are_all_compiled_modules_of_the_readers():
+    found = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in ROOT.glob("tracegen/formats/**/*.pyx")}
+    assert set(MODULES) == found
 
 
 def test_there_is_a_corpus_of_what_was_found():

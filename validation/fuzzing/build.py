@@ -22,9 +22,16 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
-MODULES = tuple(
-    f"tracegen.formats.{name}" for name in ("_trc", "_gather", "_nvbit", "_ppt", "_accelsim", "_accelsim_out")
+MODULES = (
+    "tracegen.formats._accelsim",
+    "tracegen.formats._accelsim_out",
+    "tracegen.formats._nvbit",
+    "tracegen.formats._ppt",
+    "tracegen.formats._trc",
+    "tracegen.formats.ordering._gather",
 )
+"""Compiled modules of the readers."""
+
 DIRECTIVES = ("language_level=3", "boundscheck=False", "wraparound=False", "cdivision=True", "initializedcheck=False")
 _FLAGS = ("-shared", "-fPIC", "-O1", "-g", "-fno-strict-aliasing", "-w", "-DCYTHON_WITHOUT_ASSERTIONS=1")
 _SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer")
