@@ -51,7 +51,7 @@ def test_the_simulator_counts_what_it_counted(case):
 
 @pytest.mark.parametrize("kernel", ["stencil3d", "srad.2"])
 def test_kernels_use_their_lines_as_they_did(kernel):
-    (found,) = patterns.look(Case("koo", "koo_insensitive", kernel))
+    (found,) = patterns.classify(Case("koo", "koo_insensitive", kernel))
     assert changed([found], PATTERNS) == []
     assert len(changed([dataclasses.replace(found, streaming=found.streaming + 1)], PATTERNS)) == 1
 

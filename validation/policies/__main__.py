@@ -34,7 +34,7 @@ def main() -> None:
     if options.recorded:
         counted, seen = recorded()
     else:
-        counted, seen = measure.measure_all(options.jobs), patterns.look_at_all(options.jobs)
+        counted, seen = measure.measure_all(options.jobs), patterns.classify_all(options.jobs)
     if options.record:
         measure.MEASURED.write_text(measure.to_csv(counted))
         patterns.PATTERNS.write_text(patterns.to_csv(seen))

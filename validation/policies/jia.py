@@ -26,12 +26,12 @@ def unlimited(signature: str = "warp", drain: str = "fixed") -> str:
 
 
 def means(counters: Counters, policies: str, groups: Iterable[str] = GROUPS) -> list[float]:
-    """Return how many times faster groups are under policies, on average over the kernels of each."""
+    """Return the mean speedup of each group under policies."""
     return [mean(counters.faster(MACHINE, of, policies)) for of in groups]
 
 
 def overall(counters: Counters, policies: str) -> float:
-    """Return how many times faster all twelve kernels are, on average."""
+    """Return the mean speedup of all twelve kernels."""
     return mean([times for of in GROUPS for times in counters.faster(MACHINE, of, policies)])
 
 
@@ -87,7 +87,7 @@ def longest(counters: Counters) -> Claim:
 
 
 def longest_limited(counters: Counters) -> Claim:
-    """Section 5.2: what queues of 8 leave of it."""
+    """Section 5.2: longest first with queues of 8."""
     free, limited = (
         mean(counters.faster(MACHINE, XW, one, over=other))
         for one, other in (

@@ -13,7 +13,7 @@ MACHINE = "khairy"
 PART = "khairy-part"
 
 LIMITS = {"spmv": 1, "kmeans.row": 1, "iix": 2, "syrk": 2, "gesummv": 1}
-"""Table 3, but for BFS: warps per scheduler that SWT and DWT-CS find."""
+"""Table 3 without BFS: warps per scheduler that SWT and DWT-CS find."""
 
 L1_ONLY = "streaming-bypass:caches=l1"
 
@@ -96,7 +96,7 @@ def detected(counters: Counters) -> Claim:
 
 
 def streaming_bypass(counters: Counters) -> Claim:
-    """Section 4.1: it does no harm and helps."""
+    """Section 4.1: speedups of streaming kernels."""
     faster = counters.faster(MACHINE, "streaming", "streaming-bypass")
     return Claim(
         f"{KHAIRY}, sections 4.1 and 5, figure 8",
@@ -178,7 +178,7 @@ def fully_associative(counters: Counters, every: bool) -> Claim:
 
 
 def limits(counters: Counters, policies: str, index: str = "") -> dict[str, int]:
-    """Return what a throttling policy found for the kernels of table 3; -1 where it found nothing."""
+    """Return the limits that a throttling policy found for the kernels of table 3; -1 without a limit."""
     thrashing = counters.of(MACHINE, "thrashing", policies)
     both = counters.of(PART, "both", policies + index)
     return {one.kernel: one.found for one in (*thrashing, *both)}
@@ -246,7 +246,7 @@ def together(counters: Counters) -> Claim:
 
 
 def together_is_best(counters: Counters) -> Claim:
-    """Section 5: what remains of it without the word alone."""
+    """Section 5: the claim about both policies, without the word "alone"."""
     names = ("dwt-cs", "index:pric", "dwt-cs+index:pric")
     alone, pric, both = (counters.faster(PART, "both", name) for name in names)
     more = [two / max(one, other) for one, other, two in zip(alone, pric, both, strict=True)]

@@ -20,12 +20,12 @@ WITHOUT = {OURS: "", OPEN: "; DWT-CS and PRIC without the bypassing of streams"}
 
 
 def faster(counters: Counters, of: str, over: str = "none", policies: str = OURS) -> dict[str, float]:
-    """Return how many times faster the kernels of a group are under policies, by kernel."""
+    """Return the speedups of the kernels of a group under policies, by kernel."""
     return dict(zip(group(of), counters.faster(PART if of == BOTH else MACHINE, of, policies, over), strict=True))
 
 
 def together(counters: Counters, over: str = "none", policies: str = OURS) -> dict[str, float]:
-    """Return how many times faster the kernels with contention are."""
+    """Return the speedups of all kernels with contention, by kernel."""
     return {kernel: times for of in CONTENDED for kernel, times in faster(counters, of, over, policies).items()}
 
 
@@ -64,7 +64,7 @@ def contended(counters: Counters) -> Claim:
 
 
 def unsteady(counters: Counters, policies: str) -> Claim:
-    """Section 5: where CCWS is better."""
+    """Section 5: kernels for which CCWS is better."""
     found = {
         "spmv": faster(counters, THRASHING, CCWS, policies)["spmv"],
         **faster(counters, LEVELS, CCWS, policies),
@@ -78,7 +78,7 @@ def unsteady(counters: Counters, policies: str) -> Claim:
 
 
 def steady(counters: Counters) -> Claim:
-    """Section 5: where DWT-PRIC is better."""
+    """Section 5: kernels for which DWT-PRIC is better."""
     found = {kernel: times for kernel, times in faster(counters, THRASHING, CCWS).items() if kernel != "spmv"}
     return Claim(
         f"{KHAIRY}, section 5, figure 9",

@@ -21,7 +21,7 @@ CASES = {
 
 
 def gains(counters: Counters, policies: str, groups: Iterable[str] = GROUPS, machine: str = MACHINE) -> list[float]:
-    """Return how many times faster the kernels of groups are under policies."""
+    """Return the speedups of the kernels of groups under policies."""
     return [times for of in groups for times in counters.faster(machine, of, policies)]
 
 
@@ -31,12 +31,12 @@ def names(groups: Iterable[str] = GROUPS) -> list[str]:
 
 
 def by_kernel(counters: Counters, policies: str, groups: Iterable[str] = GROUPS, machine: str = MACHINE) -> str:
-    """Return how many times faster kernels are, in words."""
+    """Return the speedups of kernels in words."""
     return values(names(groups), gains(counters, policies, groups, machine))
 
 
 def by_mode(counters: Counters, groups: Iterable[str], machine: str = MACHINE) -> dict[str, float]:
-    """Return how many times faster kernels are with each mode of APCM, on average."""
+    """Return the mean speedup of kernels with each mode of APCM."""
     modes = {"bypass": BYPASS, "protection": PROTECT, "both": BOTH}
     return {title: mean(gains(counters, name, groups, machine)) for title, name in modes.items()}
 
@@ -45,7 +45,7 @@ def by_mode(counters: Counters, groups: Iterable[str], machine: str = MACHINE) -
 
 
 def protection(counters: Counters, of: str = CS, machine: str = MACHINE) -> Claim:
-    """Figure 12: what helps CS."""
+    """Figure 12: protection and bypassing for CS."""
     found = by_mode(counters, [of], machine)
     return Claim(
         f"{KOO}, section 6.2, figure 12",
@@ -57,7 +57,7 @@ def protection(counters: Counters, of: str = CS, machine: str = MACHINE) -> Clai
 
 
 def bypassing(counters: Counters) -> Claim:
-    """Figure 12: what helps CM."""
+    """Figure 12: protection and bypassing for CM."""
     found = by_mode(counters, [CM])
     return Claim(
         f"{KOO}, section 6.2, figure 12",
@@ -79,7 +79,7 @@ def both(counters: Counters, machine: str = MACHINE) -> Claim:
 
 
 def gain(counters: Counters, of: str, percent: int, machine: str = MACHINE) -> Claim:
-    """Figure 12: what a group gains."""
+    """Figure 12: speedup of a group."""
     found = mean(gains(counters, BOTH, [of], machine))
     least = 1.0 if of == CI else HELPS
     return Claim(
@@ -114,7 +114,7 @@ def kepler(counters: Counters, groups: tuple[str, ...]) -> Claim:
 
 
 def miss_rate(counters: Counters, of: str, policies: str, percent: int) -> Claim:
-    """Figure 13: misses of what uses the L1."""
+    """Figure 13: miss rate of the loads that use the L1."""
     before, after = (counters.of(MACHINE, of, name) for name in ("none", policies))
     rates = [[one.misses / one.loads for one in found] for found in (before, after)]
     left = [sum(found) / len(found) for found in rates]

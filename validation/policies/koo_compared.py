@@ -14,7 +14,7 @@ DISTANCES = (8, 16, 32, 64)
 
 
 def swept(counters: Counters, policy: str, machine: str = MACHINE) -> list[float]:
-    """Return how many times faster CS and CM kernels are with the fastest numbers of a policy that were run."""
+    """Return the speedups of CS and CM kernels with the best of the simulated parameters of a policy."""
     runs = [one["policies"] for one in settings()["run"] if machine in one["machines"] and CM in one["groups"]]
     tried = [name for found in runs for name in found if name.startswith(f"{policy}:")]
     return [max(times) for times in zip(*(gains(counters, n, WANTING, machine) for n in tried), strict=True)]

@@ -42,7 +42,7 @@ def against(counters: Counters, other: str) -> Claim:
 
 
 def large_strides(counters: Counters) -> Claim:
-    """Section IV.B.2: what BXOR leaves and pDisp and FUP do not."""
+    """Section IV.B.2: conflict misses that are left with each function."""
     kernels = group(STRIDED)[:4]
     left = {
         name: [
@@ -89,7 +89,7 @@ def even(counters: Counters) -> Claim:
 
 
 def concentrations(counters: Counters) -> Claim:
-    """Figure 9: what is printed of it in section IV.B.4."""
+    """Figure 9: the numbers that section IV.B.4 prints."""
     plain, bxor, pdisp, fup = (
         [one.concentration for one in counters.patterns(MACHINE, STRIDED, name)] for name in INDICES
     )
@@ -112,7 +112,7 @@ def concentrations(counters: Counters) -> Claim:
 
 
 def predicts(counters: Counters, metric: str) -> Claim:
-    """Sections IV.B.3 and IV.B.4: what is it that the speed goes with."""
+    """Sections IV.B.3 and IV.B.4: correlation of a metric with the speed."""
     faster = [times for name in INDICES for times in counters.faster(MACHINE, STRIDED, name)]
     better = [
         getattr(before, metric) / getattr(after, metric)

@@ -25,7 +25,7 @@ def insensitive(counters: Counters) -> Claim:
 
 
 def intra_warp(counters: Counters, machine: str) -> Claim:
-    """Figure 4: what evicts what."""
+    """Figure 4: evictions by the owner of the line."""
     kernels = group("intra_warp")
     found = counters.of(machine, kernels)
     shares = [100 * one.intra_warp / one.evictions for one in found]

@@ -31,7 +31,7 @@ def named_conflict(counters: Counters, sizes: str) -> Claim:
 
 
 def conflict(counters: Counters) -> Claim:
-    """Section 3.2: conflicts, by our rule."""
+    """Section 3.2: conflicts, by the rule of `contention`."""
     found = counters.of(MACHINE, contended(counters, "conflict"))
     others = [one for one in found if one.most_failed != "line_alloc"]
     return Claim(
@@ -44,7 +44,7 @@ def conflict(counters: Counters) -> Claim:
 
 
 def thrashing(counters: Counters) -> Claim:
-    """Section 3.2: thrashing, by our rule, on the suite as it is."""
+    """Section 3.2: thrashing, by the rule of `contention`, on the sizes of the suite."""
     found = counters.of(MACHINE, contended(counters, "thrashing"))
     return Claim(
         f"{KHAIRY}, section 3.2",
@@ -98,7 +98,7 @@ def both(counters: Counters) -> Claim:
 
 
 def associativity_helps(counters: Counters) -> Claim:
-    """Section 3.2: what alleviates conflicts."""
+    """Section 3.2: the effect of associativity on conflicts."""
     kernels = contended(counters, "conflict")
     faster = counters.speedups(f"{MACHINE}-full", MACHINE, kernels)
     slower = [kernel for kernel, times in zip(kernels, faster, strict=True) if times < 1]
@@ -112,7 +112,7 @@ def associativity_helps(counters: Counters) -> Claim:
 
 
 def capacity_helps(counters: Counters) -> Claim:
-    """Section 3.2: what alleviates thrashing."""
+    """Section 3.2: the effect of capacity on thrashing."""
     kernels = contended(counters, "thrashing")
     pairs = zip(counters.of(f"{MACHINE}-vast", kernels), counters.of(f"{MACHINE}-full", kernels), strict=True)
     left = [100 * vast.mpki / full.mpki for vast, full in pairs]
