@@ -1,4 +1,4 @@
-"""Arguments of commands that run quickly, and readers of their output."""
+"""Provide arguments of commands that run quickly, and read the output of commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sections(text: str) -> dict[str, dict[str, list[str]]]:
 
 
 def timeless(value):
-    """Return JSON without the times in it."""
+    """Return a JSON value without its times."""
     if isinstance(value, dict):
         return {name: timeless(one) for name, one in value.items() if "seconds" not in name}
     return [timeless(one) for one in value] if isinstance(value, list) else value

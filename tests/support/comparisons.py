@@ -22,7 +22,7 @@ def stores(*lines: int) -> list:
 
 
 def hand_made(kernel: str, simulated: float, hardware: float, paper: float | None = None) -> rd.Comparison:
-    """Return a comparison with the given miss rates, of 1000 loads."""
+    """Return a comparison of 1000 loads with the given miss rates."""
     base = rd.compare(ATAX, latency=LATENCY)
 
     def misses(rate: float) -> rd.MissCounts:

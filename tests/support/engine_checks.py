@@ -47,7 +47,7 @@ def check(
     memory: int | None = None,
     policies: tuple[Policy, ...] = (),
 ) -> None:
-    """Run both machines; the compiled one is fed in random pieces, and its invariants are looked at on the way."""
+    """Run both machines and compare them; the compiled one gets random pieces, and its invariants are checked."""
     options = SimulationOptions(sms=sms, memory=memory, policies=policies).resolve(gpu)
     warps = max(map(len, blocks), default=1)
     want = step_by_step(blocks, gpu, options, slots, warps, log=True)
@@ -71,7 +71,7 @@ def latencies(counts: list[int]) -> dict[int, int]:
 
 
 def latencies_of(log: list[tuple[Any, ...]]) -> Counter[int]:
-    """Return how many cycles lie between misses and their fills, as the log tells."""
+    """Return the number of fills by the cycles between the miss and the fill, from the log."""
     missed: dict[tuple[int, int], int] = {}
     found: Counter[int] = Counter()
     for name, time, where, line, *outcome in log:
@@ -87,7 +87,7 @@ def chosen(counts: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 SHAPES = st.sampled_from([(1, 5, 5), (1, 8, 8), (2, 6, 8), (3, 9, 8)])
-"""Schedulers, block slots and warps of a block: 24 to 64 warps for each scheduler."""
+"""Schedulers, block slots and warps per block: 24 to 64 warps for each scheduler."""
 
 
 def instructions(trace: Trace, line: int, stores: bool) -> list[MachineBlock]:
@@ -107,7 +107,7 @@ def instructions(trace: Trace, line: int, stores: bool) -> list[MachineBlock]:
 
 
 def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation | None:
-    """Simulate a trace by both machines; None if it does not access memory."""
+    """Simulate a trace by both machines and compare them; return None if the trace does not access memory."""
     options = SimulationOptions(**given).resolve(gpu)
     blocks = instructions(trace, gpu.l1.line, options.stores)[: options.blocks]
     slots, warps = residency(trace.launch, gpu).blocks, trace.launch.block_warps
@@ -146,7 +146,7 @@ def total(counters: list[dict[str, int]], name: str) -> int:
 
 
 def whole(trace: Trace) -> Trace:
-    """Return a trace whose grid is exactly the blocks that it has, with gaps that a reference can walk through."""
+    """Return the trace with a grid of exactly its blocks, and with gaps that are short enough for the reference."""
     launch = dataclasses.replace(trace.launch, grid=(max(1, len(trace.blocks)), 1, 1), registers=0, shared_memory=0)
     if isinstance(trace, ProgramTrace):
         return ProgramTrace(launch, dict(enumerate(trace.programs.values())))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from rdmodel.gpu.config import GPU, CacheConfig, CoreConfig
 from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
-from rdmodel.policies import (
-    Linear,
-)
+from rdmodel.policies import Linear
 from rdmodel.reference.machine import MachineInstruction, simulate
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import Op
@@ -25,7 +23,7 @@ def barrier(gap=0):
 
 
 def machine(sets=2, ways=2, l1=(), core=(), crossbar=(), l2=(), dram=(), clock=700):
-    """Return a GPU with small numbers; the DRAM's timings are those of the defaults."""
+    """Return a GPU with small numbers; the timings of the DRAM have their defaults."""
     return GPU(
         name="test",
         sms=1,
@@ -60,12 +58,12 @@ def one_warp(*instructions, policies, gpu=None, memory=10):
 
 
 def chain(*lines, pc=0):
-    """Loads of one line each, each of which needs the one before."""
+    """Return loads of one line each; each load needs the load before it."""
     return [load_by(pc, line, needs=1) for line in lines]
 
 
 def load_by(pc, *lines, leaves=False, **options):
-    """Return the load with a program counter; `leaves`: its warp leaves the loop after it."""
+    """Return a load with a program counter; `leaves`: the warp leaves the loop after it."""
     return load(*lines, **options)._replace(pc=pc, loop_exit=leaves)
 
 

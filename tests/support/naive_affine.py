@@ -43,7 +43,7 @@ def number(text, values):
 
 
 class Naive:
-    """Runs one block of a kernel in JSON; expressions are evaluated by Python, whose syntax they share."""
+    """Interpreter of one block of a kernel in JSON; Python evaluates the expressions, which have its syntax."""
 
     def __init__(self, kernel: dict[str, Any], block: int, base: int = 1 << 28) -> None:
         self.values, size, grid = shape_of(kernel)

@@ -31,7 +31,7 @@ def lines_of_groups(row: Row, line: int) -> list[list[int]]:
 
 
 def remains(row: Row, rule: StoreRule) -> tuple[int, bool] | None:
-    """Return what an instruction is to the reader and whether it has lines, or None if it vanishes."""
+    """Return the operation of an instruction for the reader and whether it has lines, or None if it is dropped."""
     if row["op"] == Op.BARRIER:
         return (Op.BARRIER, False) if rule in MACHINE_RULES else None
     if row["space"] in (Space.CONSTANT, Space.TEXTURE):
@@ -49,7 +49,7 @@ def remains(row: Row, rule: StoreRule) -> tuple[int, bool] | None:
 
 
 def requests(rows: list[Row], line: int, rule: StoreRule) -> list[Request]:
-    """Return what is to be left of a warp's instructions under a store rule, with details."""
+    """Return the coalesced instructions of a warp under a store rule, with details."""
     left = []
     waited = 0
     for row in rows:
@@ -67,7 +67,7 @@ def requests(rows: list[Row], line: int, rule: StoreRule) -> list[Request]:
 
 
 def executed(written: list[tuple]) -> list[Row]:
-    """Return the rows that `traces` wrote out; it gives barriers no lanes, but their masks have some."""
+    """Return rows from those of `random_traces.write_out`, and give barriers the lanes of their masks."""
     names = ("pc", "op", "space", "size", "gap", "needs", "mask", "loop_exit", "lanes")
     rows = [dict(zip(names, values, strict=True)) for values in written]
     for row in rows:

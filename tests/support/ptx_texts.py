@@ -1,4 +1,4 @@
-"""PTX kernels as text."""
+"""Provide PTX kernels as text."""
 
 SAXPY = """
 .version 8.0

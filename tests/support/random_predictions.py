@@ -34,7 +34,7 @@ def expected(
     seed: int,
     requests: Requests | None = None,
 ) -> list:
-    """Run the reference on the same blocks, with the same random numbers; fill `requests` with what leaves each SM."""
+    """Run the reference on the same blocks and random numbers; fill `requests` with the requests of each SM."""
     programs = [[[reference.Instruction(*i) for i in warp] for warp in block] for block in blocks]
     slots = residency(trace.launch, gpu).blocks
     dealt = deal(trace.launch, options)
@@ -123,7 +123,7 @@ HARDWARE_FIELDS = {
 
 
 def possible(options: dict[str, Any]) -> dict[str, Any]:
-    """Several schedulers choose by another rule than chance."""
+    """Return options with one scheduler if it chooses at random: several schedulers cannot."""
     return {**options, "schedulers": 1} if options["sched"] == "random" else options
 
 

@@ -1,4 +1,4 @@
-"""The committed record of quick estimates: complete, still so, and honest."""
+"""The committed record of quick estimates: complete, reproduced, and with intervals that hold as often as stated."""
 
 from __future__ import annotations
 

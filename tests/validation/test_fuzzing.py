@@ -1,4 +1,4 @@
-"""The fuzzer itself: it finds what is planted, makes it small, and survives what it finds; and what it has found."""
+"""The fuzzer: it finds planted faults, minimizes inputs and survives crashes; earlier findings are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed comparison with a GTX 570: complete, consistent, and what the model still says."""
+"""The committed comparison with a GTX 570: complete, consistent, and reproduced by the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed comparison of the model's L2: complete, still so, and as good as the documentation says."""
+"""The committed comparison of the model's L2: complete, reproduced, and as good as the documentation states."""
 
 from __future__ import annotations
 

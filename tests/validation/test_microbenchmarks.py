@@ -1,4 +1,4 @@
-"""The micro-benchmarks of Nugteren et al. (HPCA 2014, section 5): timings alone tell what machine is simulated."""
+"""The micro-benchmarks of Nugteren et al. (HPCA 2014, section 5): timings alone identify the simulated machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed record of what papers say of cache-management policies: complete, explained, and still so."""
+"""The committed record of claims about cache-management policies: complete, explained, and reproduced."""
 
 from __future__ import annotations
 

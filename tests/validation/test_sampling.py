@@ -1,4 +1,4 @@
-"""The committed record of what estimates are worth: complete, still so, and honest where it should be."""
+"""The committed record of sampled estimates: complete, reproduced, and with intervals that hold as often as stated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed comparison of model and simulator, and the papers' behaviours: complete, explained, and still so."""
+"""The committed comparison of model and simulator, and the papers' behaviours: complete, explained, reproduced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed records of simulated and of ranked tiles: complete, still so, and worth a ranking."""
+"""The committed records of simulated and of ranked tiles: complete and reproduced, and the choice of a tile matters."""
 
 from __future__ import annotations
 
