@@ -10,7 +10,7 @@ import pytest
 from validation.common import records
 from validation.estimation.__main__ import main
 from validation.estimation.kernels import CASES
-from validation.estimation.measure import COUNTS, GPUS, MEASURED, WORKS, Row, moved
+from validation.estimation.measure import COUNTS, GPUS, MEASURED, WORKS, Row, differences
 from validation.estimation.report import RESULTS, results
 
 ROWS = records.from_csv(Row, MEASURED.read_text())
@@ -39,8 +39,8 @@ def test_what_was_recorded_is_what_is_measured(monkeypatch, capsys):
 
 def test_a_row_that_moved_is_named():
     first = dataclasses.replace(ROWS[0], value=ROWS[0].value + 1)
-    assert moved([first], ROWS)[0].startswith(f"{first.kernel} on {first.gpu}: ")
-    assert moved([dataclasses.replace(ROWS[0], time=9.0)], ROWS) == []
+    assert differences([first], ROWS)[0].startswith(f"{first.kernel} on {first.gpu}: ")
+    assert differences([dataclasses.replace(ROWS[0], time=9.0)], ROWS) == []
 
 
 def test_where_everything_is_run_nothing_is_off():

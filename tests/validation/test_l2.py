@@ -21,9 +21,9 @@ from validation.l2.measure import (
     Measured,
     OneSet,
     Row,
-    few,
+    compare_few_sms,
     hit_rates,
-    measured,
+    predict_measured,
 )
 
 ROWS = records.from_csv(Row, report.SIMULATED.read_text())
@@ -36,7 +36,7 @@ def test_the_record_has_all_kernels_on_all_gpus_in_order():
     assert [(row.gpu, row.kernel) for row in ROWS] == [(gpu, kernel) for gpu in GPUS for kernel in SUITE]
     assert [row.kernel for row in MEASURED] == [*hit_rates()]
     assert {row.sms for row in FEWER} == set(SM_COUNTS)
-    assert [(row.gpu, row.kernel) for row in ONE_SET] == [(row.gpu, row.kernel) for row in report.worst(ROWS)]
+    assert [(row.gpu, row.kernel) for row in ONE_SET] == [(row.gpu, row.kernel) for row in report.worst_rows(ROWS)]
 
 
 def test_the_results_are_those_of_the_record():
@@ -53,14 +53,14 @@ def test_the_kernels_that_are_run_again_count_what_was_recorded(monkeypatch, cap
 
 
 def test_a_row_that_moved_is_named():
-    assert report.moved(ROWS, ROWS) == []
-    (line,) = report.moved(ROWS[:1], ROWS[1:])
+    assert report.differences(ROWS, ROWS) == []
+    (line,) = report.differences(ROWS[:1], ROWS[1:])
     assert line.startswith(f"{ROWS[0].kernel} on {ROWS[0].gpu}: nothing -> ")
 
 
 def test_few_sms_and_a_measured_kernel_are_as_recorded():
-    assert few("3dconv") == [row for row in FEWER if row.kernel == "3dconv"]
-    assert measured("atax.2") in MEASURED
+    assert compare_few_sms("3dconv") == [row for row in FEWER if row.kernel == "3dconv"]
+    assert predict_measured("atax.2") in MEASURED
 
 
 def test_the_measured_rates_are_of_kernels_whose_launches_are_known_and_have_sources():

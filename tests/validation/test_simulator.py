@@ -11,7 +11,16 @@ from rdmodel.comparison.calibrate import calibrate
 from validation.simulator import __main__ as command
 from validation.simulator import behaviours, causes, measure
 from validation.simulator.measure import MEASURED, Run
-from validation.simulator.report import REFERENCE, RESULTS, from_csv, large_errors, mean_error, moved, results, to_csv
+from validation.simulator.report import (
+    REFERENCE,
+    RESULTS,
+    differences,
+    from_csv,
+    large_errors,
+    mean_error,
+    results,
+    to_csv,
+)
 from validation.simulator.scenarios import FOLDER, run, scenarios, settings, suite
 
 ROWS = from_csv(REFERENCE.read_text())
@@ -58,15 +67,17 @@ def test_the_record_reads_back_as_it_was_written():
 
 @pytest.mark.parametrize(("gpu", "kernel"), QUICK)
 def test_model_and_simulator_say_what_they_said(gpu, kernel):
-    assert not moved([run((gpu, kernel))], ROWS)
+    assert not differences([run((gpu, kernel))], ROWS)
 
 
 def test_a_rate_that_moved_is_named_with_both_values():
     row = rows_of("gtx470-16k")[0]
     other = dataclasses.replace(row, simulated={**row.simulated, "misses": 12.5})
-    assert moved([row], ROWS) == []
-    assert moved([other], ROWS) == [f"2dconv on gtx470-16k: simulated misses {row.simulated['misses']:.4f} -> 12.5000"]
-    assert moved([dataclasses.replace(row, kernel="none")], ROWS) == ["none on gtx470-16k: not recorded"]
+    assert differences([row], ROWS) == []
+    assert differences([other], ROWS) == [
+        f"2dconv on gtx470-16k: simulated misses {row.simulated['misses']:.4f} -> 12.5000"
+    ]
+    assert differences([dataclasses.replace(row, kernel="none")], ROWS) == ["none on gtx470-16k: not recorded"]
 
 
 def call(monkeypatch, *arguments):

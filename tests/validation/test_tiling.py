@@ -15,7 +15,7 @@ from validation.tiling.__main__ import main
 from validation.tiling.measure import GPUS, STUDIES, Row, measure
 from validation.tiling.predict import Exact, Quick, Seconds, cases, still_estimated
 from validation.tiling.quality import NEAR_FACTOR, Quality, Ranked, missed, why_missed
-from validation.tiling.report import FILES, QUICK_TASKS, RESULTS, keys, moved, page, read
+from validation.tiling.report import FILES, QUICK_TASKS, RESULTS, differences, keys, page, read
 
 ROWS = read(Row)
 RANKED = [read(kind) for kind in (Exact, Quick, Seconds)]
@@ -102,9 +102,9 @@ def test_the_cycles_of_a_row_are_its_longest_term():
 
 def test_a_row_that_moved_is_named():
     (row,) = (row for row in ROWS if row.key == QUICK_TASKS[0])
-    line = moved([dataclasses.replace(row, cycles=row.cycles + 1)], ROWS)
+    line = differences([dataclasses.replace(row, cycles=row.cycles + 1)], ROWS)
     assert line[0].startswith(f"{row} -> Row(gpu='{row.gpu}', kernel='{row.kernel}'")
-    assert moved([row], []) == [f"nothing -> {row}"]
+    assert differences([row], []) == [f"nothing -> {row}"]
 
 
 def test_a_run_that_was_broken_off_is_gone_on_with(monkeypatch, tmp_path, capsys):

@@ -8,7 +8,7 @@ import sys
 from validation.common import records
 from validation.common.records import positive, run_all
 from validation.estimation.kernels import CASES
-from validation.estimation.measure import GPUS, MEASURED, QUICK, Row, measured, moved
+from validation.estimation.measure import GPUS, MEASURED, QUICK, Row, differences, measure_kernel
 from validation.estimation.report import RESULTS, results, summary, write
 
 
@@ -30,11 +30,11 @@ def main() -> None:
         parser.error("--record takes everything; leave out --kernels and --quick")
     kernels = options.kernels or (QUICK if options.quick else CASES)
     tasks = [(gpu, kernel) for gpu in GPUS for kernel in kernels]
-    rows = [row for some in run_all(measured, tasks, options.jobs) for row in some]
+    rows = [row for some in run_all(measure_kernel, tasks, options.jobs) for row in some]
     if options.record:
         write(rows)
     elif options.check:
-        lines = moved(rows, records.from_csv(Row, MEASURED.read_text()))
+        lines = differences(rows, records.from_csv(Row, MEASURED.read_text()))
         print("\n".join(lines) or f"{len(rows)} rows are as recorded")
         sys.exit(1 if lines else 0)
     else:

@@ -55,7 +55,7 @@ class Row:
         return self.low == self.high
 
 
-def measured(task: tuple[str, str]) -> list[Row]:
+def measure_kernel(task: tuple[str, str]) -> list[Row]:
     """Return the rows of (GPU, kernel): one exact run, and estimates with each `work`, with and without the L2."""
     gpu, kernel = task
     exact = _counts(predict(trace_of(kernel), gpu, model_sms="all", threads=None, histogram=False, l2=True))
@@ -89,7 +89,7 @@ def _counts(found: Prediction) -> dict[str, float]:
     }
 
 
-def moved(now: list[Row], recorded: list[Row]) -> list[str]:
+def differences(now: list[Row], recorded: list[Row]) -> list[str]:
     """Return a line for every row that differs from the recorded one in more than time; runs are deterministic."""
     names = [field.name for field in fields(Row) if field.name != "time"]
 

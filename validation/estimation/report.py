@@ -43,7 +43,7 @@ def results(rows: Sequence[Row]) -> str:
     parts = [HEAD]
     for gpu in GPUS:
         parts += [f"## {gpu}\n", summary([row for row in rows if row.gpu == gpu])]
-    return "\n".join([*parts, WORST_HEAD, worst(rows)])
+    return "\n".join([*parts, WORST_HEAD, large_error_table(rows)])
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -66,7 +66,7 @@ def summary(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def worst(rows: Sequence[Row]) -> str:
+def large_error_table(rows: Sequence[Row]) -> str:
     """Return the rows with a large error, or with an exact count outside the interval."""
     lines = ["| GPU | kernel | SMs | count | exact | estimate | interval |", "|---|---|---|---|---:|---:|---:|"]
     lines += [

@@ -7,8 +7,18 @@ import sys
 
 from validation.common import records
 from validation.common.records import positive, run_all
-from validation.l2.measure import GPUS, QUICK, SUITE, Row, compared, few, hit_rates, measured, one_set
-from validation.l2.report import SIMULATED, against_simulator, moved, summary, worst, write
+from validation.l2.measure import (
+    GPUS,
+    QUICK,
+    SUITE,
+    Row,
+    compare_few_sms,
+    compare_l2s,
+    compare_one_set,
+    hit_rates,
+    predict_measured,
+)
+from validation.l2.report import SIMULATED, against_simulator, differences, summary, worst_rows, write
 
 
 def parse() -> argparse.Namespace:
@@ -37,13 +47,13 @@ def tasks(options: argparse.Namespace) -> list[tuple[str, str]]:
 def main() -> None:
     """Run the command."""
     options = parse()
-    rows = list(run_all(compared, tasks(options), options.jobs))
+    rows = list(run_all(compare_l2s, tasks(options), options.jobs))
     if options.record:
-        fewer = [row for some in run_all(few, [*SUITE], options.jobs) for row in some]
-        alone = list(run_all(one_set, [(row.gpu, row.kernel) for row in worst(rows)], options.jobs))
-        write(rows, alone, fewer, list(run_all(measured, [*hit_rates()], options.jobs)))
+        fewer = [row for some in run_all(compare_few_sms, [*SUITE], options.jobs) for row in some]
+        alone = list(run_all(compare_one_set, [(row.gpu, row.kernel) for row in worst_rows(rows)], options.jobs))
+        write(rows, alone, fewer, list(run_all(predict_measured, [*hit_rates()], options.jobs)))
     elif options.check:
-        lines = moved(rows, records.from_csv(Row, SIMULATED.read_text()))
+        lines = differences(rows, records.from_csv(Row, SIMULATED.read_text()))
         print("\n".join(lines) or f"{len(rows)} rows are as recorded")
         sys.exit(1 if lines else 0)
     elif options.csv:

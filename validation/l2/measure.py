@@ -129,7 +129,7 @@ def hit_rate(reads: float, misses: float) -> float:
     return 100 * (1 - misses / reads) if reads else 0.0
 
 
-def compared(task: tuple[str, str]) -> Row:
+def compare_l2s(task: tuple[str, str]) -> Row:
     """Run the simulator, and the model with two latencies, for (GPU, kernel)."""
     gpu, kernel = presets.gpu(task[0]), task[1]
     trace = tracegen.kernel(kernel, **SUITE[kernel])
@@ -164,7 +164,7 @@ def with_one_set(gpu: GPU) -> GPU:
     return gpu.replace(l2=l2, calibrated=gpu.calibrated)
 
 
-def one_set(task: tuple[str, str]) -> OneSet:
+def compare_one_set(task: tuple[str, str]) -> OneSet:
     """Run the simulator and the model, both with an L2 of one set, for (GPU, kernel)."""
     trace = tracegen.kernel(task[1], **SUITE[task[1]])
     found = compare(trace, with_one_set(presets.gpu(task[0])), definitions=["hardware"], l2=True)
@@ -180,7 +180,7 @@ def _l2(prediction: Prediction) -> L2Prediction:
     return prediction.l2
 
 
-def few(kernel: str) -> list[Few]:
+def compare_few_sms(kernel: str) -> list[Few]:
     """Model a few SMs of the first GPU, with the whole L2 and with their share of it, if more SMs have blocks."""
     gpu = presets.gpu(GPUS[0])
     trace = tracegen.kernel(kernel, **SUITE[kernel])
@@ -224,7 +224,7 @@ def _dram_per_block(prediction: Prediction) -> float:
     return _l2(prediction).dram_bytes / sum(sm.blocks for sm in prediction.per_sm)
 
 
-def measured(kernel: str) -> Measured:
+def predict_measured(kernel: str) -> Measured:
     """Predict a measured kernel: the launches of the L1 validation, each with an empty L2."""
     runs = hit_rates()[kernel]
     row = next(row for row in read_rows() if row.kernel == kernel)

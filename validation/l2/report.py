@@ -19,7 +19,7 @@ WORST_ROWS = 6
 """Number of rows with the largest errors, which the page explains."""
 
 
-def moved(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
+def differences(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
     """Return a line for every row that differs from the recorded one; runs are deterministic."""
     before = {(row.gpu, row.kernel): row for row in recorded}
     return [
@@ -45,9 +45,9 @@ def results(rows: Sequence[Row], alone: Sequence[OneSet], fewer: Sequence[Few], 
         parts += [f"## {gpu}\n", against_simulator([row for row in rows if row.gpu == gpu])]
     parts += [
         WORST_HEAD,
-        against_causes(worst(rows), alone),
+        against_causes(worst_rows(rows), alone),
         FEW_HEAD,
-        few(fewer),
+        few_table(fewer),
         MEASURED_HEAD,
         against_counters(measured),
     ]
@@ -141,7 +141,7 @@ def _ratio(part: float, whole: float) -> str:
     return f"{part / whole:.3f}" if whole else "-"
 
 
-def worst(rows: Sequence[Row]) -> list[Row]:
+def worst_rows(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with the largest errors of the hit rate, in descending order."""
     return sorted(rows, key=lambda row: -abs(row.error))[:WORST_ROWS]
 
@@ -156,7 +156,7 @@ def against_causes(rows: Sequence[Row], alone: Sequence[OneSet]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def few(rows: Sequence[Few]) -> str:
+def few_table(rows: Sequence[Few]) -> str:
     """Return one line per number of SMs."""
     lines = ["| SMs | kernels | whole: hit rate | DRAM bytes | share: hit rate | DRAM bytes |"]
     lines.append("|---:|---:|---:|---:|---:|---:|")

@@ -7,7 +7,7 @@ import sys
 
 from validation.common.records import positive
 from validation.policies import measure, patterns
-from validation.policies.report import changed, claims, moved, pages, to_markdown
+from validation.policies.report import claims, differences, pages, pattern_differences, to_markdown
 
 
 def parse() -> argparse.Namespace:
@@ -42,7 +42,7 @@ def main() -> None:
             path.write_text(text)
     elif options.check:
         runs, lines_used = recorded()
-        lines = moved(counted, runs) + changed(seen, lines_used)
+        lines = differences(counted, runs) + pattern_differences(seen, lines_used)
         print("\n".join(lines) or f"{len(counted)} runs and {len(seen)} patterns are as recorded")
         sys.exit(1 if lines else 0)
     else:

@@ -99,7 +99,7 @@ def pages(measurements: Iterable[Measurement], patterns: Iterable[Pattern]) -> d
     return texts
 
 
-def moved(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) -> list[str]:
+def differences(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) -> list[str]:
     """Return a line for every run whose counters differ from the recorded ones."""
     known = {(Case(one.machine, one.group, one.kernel), one.policies): one for one in recorded}
     lines = []
@@ -114,7 +114,7 @@ def moved(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) 
     return lines
 
 
-def changed(patterns: Iterable[Pattern], recorded: Sequence[Pattern]) -> list[str]:
+def pattern_differences(patterns: Iterable[Pattern], recorded: Sequence[Pattern]) -> list[str]:
     """Return a line for every kernel whose reuse of lines differs from the recorded one."""
     return [
         f"{one.kernel} on {one.machine} with {one.policies}: lines are used differently"

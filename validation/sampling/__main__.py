@@ -7,9 +7,9 @@ import sys
 
 from tracegen.kernel_library.suites import POLYBENCH
 from validation.sampling import elsewhere
-from validation.sampling.measure import MEASURED, Row, from_csv, measure, moved, to_csv
+from validation.sampling.measure import MEASURED, Row, differences, from_csv, measure, to_csv
 from validation.sampling.reasons import NOTES
-from validation.sampling.report import RESULTS, coverage, results
+from validation.sampling.report import RESULTS, coverage_table, results
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
         RESULTS.write_text(results(from_csv(MEASURED.read_text()), NOTES))
         return
     if options.elsewhere:
-        print("\n".join(coverage(list(elsewhere.measure()))))
+        print("\n".join(coverage_table(list(elsewhere.measure()))))
         return
     rows: list[Row] = []
     for kernel in options.kernels:
@@ -40,11 +40,11 @@ def main() -> None:
         MEASURED.write_text(to_csv(rows))
         RESULTS.write_text(results(from_csv(to_csv(rows)), NOTES))
     elif options.check:
-        lines = moved(rows, from_csv(MEASURED.read_text()))
+        lines = differences(rows, from_csv(MEASURED.read_text()))
         print("\n".join(lines) or f"{len(rows)} estimates are as recorded")
         sys.exit(1 if lines else 0)
     else:
-        print("\n".join(coverage(rows)))
+        print("\n".join(coverage_table(rows)))
 
 
 if __name__ == "__main__":

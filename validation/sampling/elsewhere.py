@@ -1,6 +1,6 @@
 """Sample blocks of kernels and GPUs that the record does not have, to choose the size of the error.
 
-Two numbers of `rdmodel.model.sample_blocks`, `DRIFT` and `UNSEEN`, are chosen and not measured in a run. They were
+Two constants of `rdmodel.model.sample_blocks` that size the error are chosen and not measured in a run. They were
 chosen here, so that the record (`validation.sampling.measure`), on another GPU and with other kernels, can test them.
 """
 

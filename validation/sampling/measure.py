@@ -207,7 +207,7 @@ def from_csv(text: str) -> list[Row]:
     ]
 
 
-def moved(rows: Iterable[Row], recorded: Iterable[Row]) -> list[str]:
+def differences(rows: Iterable[Row], recorded: Iterable[Row]) -> list[str]:
     """Return a line for each of `rows` that differs from its recorded row in more than time."""
     before = {(row.kernel, row.way): row for row in recorded}
     lines = []

@@ -52,7 +52,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(cells)} |" for cells in rows)]
 
 
-def coverage(rows: Sequence[Row]) -> list[str]:
+def coverage_table(rows: Sequence[Row]) -> list[str]:
     """Return the share of intervals that hold by way of sampling, over kernels and seeds."""
     lines = []
     for way in dict.fromkeys(row.way for row in rows):
@@ -78,21 +78,22 @@ def coverage(rows: Sequence[Row]) -> list[str]:
     return table(head, lines)
 
 
-def failures(rows: Iterable[Row]) -> list[str]:
+def low_coverage_table(rows: Iterable[Row]) -> list[str]:
     """Return the rows with a low coverage."""
     low = [row for row in rows if row.held < LOW_COVERAGE * row.samples]
     cells = [
-        (row.kernel, row.way, f"{row.held} of {row.samples}", f"{100 * row.exact:.2f}", interval(row)) for row in low
+        (row.kernel, row.way, f"{row.held} of {row.samples}", f"{100 * row.exact:.2f}", interval_text(row))
+        for row in low
     ]
     return table(("kernel", "way", "held", "exact", "seed 0: interval"), cells)
 
 
-def interval(row: Row) -> str:
+def interval_text(row: Row) -> str:
     """Return an interval in percent."""
     return f"{100 * row.low:.2f} to {100 * row.high:.2f}"
 
 
-def every(rows: Sequence[Row], ways: Sequence[str]) -> list[str]:
+def sample_table(rows: Sequence[Row], ways: Sequence[str]) -> list[str]:
     """Return a table of every kernel under some ways of sampling, with the sample of seed 0."""
     cells = [
         (
@@ -100,7 +101,7 @@ def every(rows: Sequence[Row], ways: Sequence[str]) -> list[str]:
             row.sampled,
             f"{100 * row.exact:.2f}",
             f"{100 * row.value:.2f}",
-            interval(row),
+            interval_text(row),
             "yes" if row.holds else "no",
             f"{row.held} of {row.samples}",
             f"{row.time:.2f}",
@@ -113,10 +114,10 @@ def every(rows: Sequence[Row], ways: Sequence[str]) -> list[str]:
 
 def results(rows: Sequence[Row], notes: str) -> str:
     """Return the whole page in Markdown; all rates are in percent."""
-    lines = [HEAD, "All rates, errors and widths are in percent.", "", *coverage(rows), ""]
-    lines += [f"## Where fewer than {100 * LOW_COVERAGE:g} % hold", "", notes, "", *failures(rows), ""]
-    lines += ["## SMs", "", *every(rows, ["sms"]), "", "## Blocks", "", *every(rows, ["blocks"]), ""]
+    lines = [HEAD, "All rates, errors and widths are in percent.", "", *coverage_table(rows), ""]
+    lines += [f"## Where fewer than {100 * LOW_COVERAGE:g} % hold", "", notes, "", *low_coverage_table(rows), ""]
+    lines += ["## SMs", "", *sample_table(rows, ["sms"]), "", "## Blocks", "", *sample_table(rows, ["blocks"]), ""]
     for rate in RATES:
         way = f"lines {rate:g}, 256 KB"
-        lines += [f"## Lines, {rate:g}, 256 KB", "", *every(rows, [way]), ""]
+        lines += [f"## Lines, {rate:g}, 256 KB", "", *sample_table(rows, [way]), ""]
     return "\n".join(lines)

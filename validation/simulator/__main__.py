@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from validation.common.records import positive, run_all
 from validation.simulator import behaviours, causes, measure
-from validation.simulator.report import REFERENCE, RESULTS, from_csv, moved, results, to_csv
+from validation.simulator.report import REFERENCE, RESULTS, differences, from_csv, results, to_csv
 from validation.simulator.scenarios import run, scenarios, suite
 
 
@@ -71,7 +71,7 @@ def compare_model(options: argparse.Namespace) -> None:
         REFERENCE.write_text(to_csv(rows))
         RESULTS.write_text(results(rows))
     elif options.check:
-        finish_check(moved(rows, from_csv(REFERENCE.read_text())), f"{len(rows)} rows are as recorded")
+        finish_check(differences(rows, from_csv(REFERENCE.read_text())), f"{len(rows)} rows are as recorded")
     else:
         print(to_csv(rows) if options.csv else results(rows), end="")
 

@@ -67,13 +67,13 @@ def large_errors(rows: Sequence[Row]) -> list[Row]:
     return sorted(large, key=lambda row: -abs(row.error("hardware")))
 
 
-def moved(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
+def differences(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
     """Return a line for every value that differs from the recorded one by more than the tolerance in points."""
     before = {(row.gpu, row.kernel): row for row in recorded}
-    return [line for row in now for line in _moved(row, before.get((row.gpu, row.kernel)))]
+    return [line for row in now for line in _row_differences(row, before.get((row.gpu, row.kernel)))]
 
 
-def _moved(now: Row, recorded: Row | None) -> list[str]:
+def _row_differences(now: Row, recorded: Row | None) -> list[str]:
     where = f"{now.kernel} on {now.gpu}"
     if recorded is None:
         return [f"{where}: not recorded"]

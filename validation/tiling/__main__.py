@@ -11,7 +11,7 @@ from validation.tiling.measure import BY_NAME, GPUS, Row, Task, measure, tasks
 from validation.tiling.predict import Case, Exact, cases, exact_again, rank
 from validation.tiling.predict import Quick as QuickRow
 from validation.tiling.quality import Quality, tables
-from validation.tiling.report import QUICK_TASKS, moved, ranked_already, read, store, table, write, write_page
+from validation.tiling.report import QUICK_TASKS, differences, ranked_already, read, store, table, write, write_page
 
 
 def parse() -> argparse.Namespace:
@@ -54,12 +54,12 @@ def check(wanted: Sequence[Task], ranked: Sequence[Case], options: argparse.Name
     """Return a line for each row that differs from the recorded one; ``--quick`` leaves quick rankings out."""
     lines = []
     if options.only != "predicted":
-        lines += moved(list(run_all(measure, wanted, options.jobs)), read(Row))
+        lines += differences(list(run_all(measure, wanted, options.jobs)), read(Row))
     if options.only != "simulated" and options.quick:
-        lines += moved(list(run_all(exact_again, wanted, options.jobs)), read(Exact))
+        lines += differences(list(run_all(exact_again, wanted, options.jobs)), read(Exact))
     elif options.only != "simulated":
         for exact, quick, _ in run_all(rank, ranked, options.jobs):
-            lines += moved(exact, read(Exact)) + moved(quick, read(QuickRow))
+            lines += differences(exact, read(Exact)) + differences(quick, read(QuickRow))
     return lines
 
 

@@ -100,7 +100,7 @@ def ranked_already() -> set[Case]:
     return {case for case in cases() if all(key in recorded for key in keys(Seconds) if key[:2] == case)}
 
 
-def moved(now: Sequence[K], recorded: Sequence[K]) -> list[str]:
+def differences(now: Sequence[K], recorded: Sequence[K]) -> list[str]:
     """Return a line for every row that differs from the recorded one; runs are deterministic."""
     before = {row.key: row for row in recorded}
     return [f"{before.get(row.key, 'nothing')} -> {row}" for row in now if before.get(row.key) != row]
