@@ -25,24 +25,38 @@ for package, names in {
 }.items():
     MODULES += [f"{package}.{name}" for name in names]
 
-compile_args = ["-O3", "-fno-strict-aliasing"]
+SHARED = "rdmodel._cython"
+"""Cython's own code for memoryviews, compiled once for all modules; its C source is generated."""
+
+# Debug symbols double the time to compile, and make the modules ten times as large.
+compile_args = ["-O3", "-g0", "-fno-strict-aliasing"]
 link_args = []
 if SANITIZE:
     compile_args = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
     link_args = ["-fsanitize=address,undefined"]
 
-extensions = [
-    Extension(
+
+def extension(name: str, source: str, more_args: tuple[str, ...] = ()) -> Extension:
+    """Return the extension module `name`, made from one source."""
+    return Extension(
         name,
-        [name.replace(".", "/") + ".pyx"],
-        extra_compile_args=compile_args,
+        [source],
+        extra_compile_args=[*compile_args, *more_args],
         extra_link_args=link_args,
         define_macros=[] if CHECKED else [("CYTHON_WITHOUT_ASSERTIONS", "1")],
     )
+
+
+# These two do nothing in a loop, and would take a fifth of the whole time to compile.
+RARELY_RUN = ("-O1",)
+
+extensions = [extension(SHARED, SHARED.replace(".", "/") + ".c", RARELY_RUN)]
+extensions += [
+    extension(name, name.replace(".", "/") + ".pyx", RARELY_RUN if name == "tracegen.ptx.isa._code" else ())
     for name in MODULES
 ]
 
-# Modules do not wait for each other, neither when they are translated nor when they are compiled.
+# Neither translation nor compilation of a module waits for another module.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 setup(
@@ -60,5 +74,6 @@ setup(
             "embedsignature": True,
         },
         force=CHECKED or SANITIZE,
+        shared_utility_qualified_name=SHARED,
     ),
 )

@@ -8,12 +8,13 @@ project = "rdmodel"
 copyright = "the rdmodel authors"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
+napoleon_google_docstring = False
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 
-# Docstrings write `name` for code, and their parameters are described in prose.
+# Docstrings write `name` for code.
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -22,16 +22,15 @@ from rdmodel.gpu.overrides import keys
 from rdmodel.model.options import Options
 from rdmodel.service.protocol import CODES
 from rdmodel.trace.storage import DTYPES
-from tests.support.doc_tables import checked_table, quoted
+from tests.support.doc_tables import DOCS, checked_table, quoted
 from tests.support.floors import FLOORS
 from tests.support.paths import ROOT
 from tracegen.formats import parquet
 
-DOCS = ROOT / "docs"
 
-
-def load_refresh() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("refresh", DOCS / "refresh.py")
+def script(name: str) -> ModuleType:
+    """Return a script of the documentation as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -39,7 +38,7 @@ def load_refresh() -> ModuleType:
     return module
 
 
-refresh = load_refresh()
+refresh = script("refresh")
 PAGES = refresh.pages()
 
 
@@ -177,6 +176,11 @@ def test_the_house_has_the_floors_that_are_tested():
     assert listed == {floor: set(modules.split()) for floor, modules in FLOORS.items()}
 
 
+def test_the_figure_of_the_house_is_drawn_from_its_table():
+    drawn = script("draw_house").draw((DOCS / "house.md").read_text())
+    assert drawn == (DOCS / "house.svg").read_text(), "python docs/draw_house.py"
+
+
 def test_the_reference_has_every_public_name():
     text = (DOCS / "api.md").read_text()
     documented = set(re.findall(r"^\.\. auto\w+:: ([\w.]+)$", text, re.M))
@@ -239,6 +243,7 @@ def test_the_two_commands_of_the_readme_are_what_continuous_integration_runs():
     assert first.rpartition("&& ")[2] in ci
 
 
+@pytest.mark.build
 def test_the_documentation_builds_without_warnings(tmp_path):
     pytest.importorskip("furo")
     pytest.importorskip("myst_parser")

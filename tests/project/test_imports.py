@@ -144,7 +144,7 @@ def test_imports_go_down_only(module):
     for name in (module, *GRAPH[module]):
         known = FLOOR_OF if room_of(name) != "tracegen" else TRACEGEN_FLOOR_OF
         room = room_of(name) if room_of(name) != "tracegen" else tracegen_room_of(name)
-        assert room in known, f"{room} has no floor: add it to tests/project/test_imports.py"
+        assert room in known, f"{room} has no floor: add it to tests/support/floors.py"
     refused = {name: why for name in GRAPH[module] if (why := refusal(module, name))}
     assert not refused
 

@@ -1,4 +1,4 @@
-"""What pip installs: the wheel is made from the source distribution, and works where nothing of the project is."""
+"""Pip installs a wheel made from the source distribution, and it works without the checkout."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+
+pytestmark = [pytest.mark.build, pytest.mark.xdist_group("packaging")]
 
 
 @pytest.fixture(scope="module")

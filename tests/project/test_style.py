@@ -10,6 +10,7 @@ import pytest
 from tests.support.paths import ROOT
 
 
+@pytest.mark.style
 @pytest.mark.parametrize("command", ["ruff check", "ruff format --check", "mypy"])
 def test_the_project_is_clean_under(command):
     argv = [sys.executable, "-m", *command.split()]

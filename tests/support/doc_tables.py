@@ -1,4 +1,4 @@
-"""Read the tables of the documentation that tests check."""
+"""Read the tables of the documentation that tests compare with the code."""
 
 from __future__ import annotations
 
@@ -17,4 +17,5 @@ def checked_table(page: str, name: str) -> list[list[str]]:
 
 
 def quoted(cell: str) -> list[str]:
+    """Return the texts in backticks of a cell."""
     return re.findall(r"`([^`]+)`", cell)

@@ -1,4 +1,4 @@
-"""List the rooms (folders) of both packages by floor: imports go down only."""
+"""Order the rooms by floor: a room imports rooms on lower floors only."""
 
 FLOORS = {
     0: "errors version",

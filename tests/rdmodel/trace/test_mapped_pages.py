@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rdmodel import trace
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Trace, coalescing, held
+from rdmodel.trace import columns as columns_module
 from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream, open_block
 from rdmodel.trace.mapped_pages import WINDOW, Pages
 from rdmodel.trace.splitting import PIECE, pieces
@@ -197,7 +197,7 @@ def test_a_system_that_cannot_give_back_pages_reads_on(folder, monkeypatch):
     ],
 )
 def test_a_check_in_pieces_finds_a_fault_wherever_it_is(monkeypatch, at_a_time, name, row, value, message):
-    monkeypatch.setattr(trace, "CHECKED_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(columns_module, "CHECKED_AT_A_TIME", at_a_time)
     with pytest.raises(TraceError) as error:
         changed(name, row, value).check()
     assert str(error.value) == message
@@ -208,7 +208,7 @@ def test_a_check_in_pieces_accepts_what_is_sound(lengths, at_a_time):
     row = {"op": 0, "space": 0, "size": 4, "gap": 0, "needs": 0, "loop_exit": 0, "mask": 3, "pc": 0}
     columns = Columns(**make_raw([[{**row, "addresses": [0, 4]}] * n for n in lengths]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace, "CHECKED_AT_A_TIME", at_a_time)
+        patch.setattr(columns_module, "CHECKED_AT_A_TIME", at_a_time)
         columns.check()
 
 

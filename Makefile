@@ -1,0 +1,59 @@
+# Development tasks. Each uses .venv, which `make setup` makes; PYTHON=python3.12 chooses another interpreter for it.
+
+PYTHON ?= python3
+BIN = .venv/bin
+PYTEST = $(BIN)/python -m pytest
+
+.DEFAULT_GOAL = help
+
+.PHONY: help setup test quick lint docs bench record sanitize checked clean
+
+help:  ## List the tasks
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+$(BIN)/rdmodel:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -e '.[test]' 'Cython>=3.1' 'setuptools>=77'
+
+setup: $(BIN)/rdmodel  ## Make .venv with the package in place, its tests and its compiler
+
+build: setup  ## Compile the modules that changed, in place
+	$(BIN)/python setup.py -q build_ext --inplace
+
+test: build  ## Run all tests, as continuous integration does
+	$(PYTEST)
+
+quick: build  ## Run the tests that need neither a build nor records, in under a minute
+	$(PYTEST) -m "not slow and not build and not style"
+
+lint: setup  ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
+
+docs: build  ## Renew the outputs in the pages, and build the site in docs/_build/html
+	$(BIN)/python docs/refresh.py
+	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
+
+bench: build  ## Measure speed, as ratios within one run
+	$(BIN)/python benchmarks/predict.py
+	$(BIN)/python benchmarks/simulate.py
+
+record: build  ## Compare new results with the recorded ones: golden values, model against simulator
+	$(BIN)/python -m validation.golden
+	$(BIN)/python -m validation.simulator --check
+
+checked: setup  ## Run all tests on modules with bounds checks and assertions
+	RDMODEL_CHECKED=1 $(BIN)/python setup.py -q build_ext --inplace --force
+	$(PYTEST) -m "not build and not style"
+	$(BIN)/python setup.py -q build_ext --inplace --force
+
+sanitize: setup  ## Run the tests of the compiled modules under AddressSanitizer and UBSan
+	RDMODEL_SANITIZE=1 $(BIN)/python setup.py -q build_ext --inplace --force
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	    UBSAN_OPTIONS=halt_on_error=1 $(PYTEST) -m "not build and not style and not slow"
+	$(BIN)/python setup.py -q build_ext --inplace --force
+
+clean:  ## Remove what a build leaves behind
+	rm -rf build dist *.egg-info docs/_build
+	find rdmodel tracegen -name '*.so' -delete -o -name '*.c' -delete
