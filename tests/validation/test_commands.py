@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
-MODULES = {".".join(path.relative_to(ROOT).parent.parts): path for path in ROOT.glob("validation/*/__main__.py")}
+COMMANDS = sorted(ROOT.glob("validation/*/__main__.py"))
+MODULES = {".".join(path.relative_to(ROOT).parent.parts): path for path in COMMANDS}
 MODULES["validation.hardware.other_gpus"] = ROOT / "validation" / "hardware" / "other_gpus.py"
 BENCHMARKS = sorted(path.name for path in ROOT.glob("benchmarks/*.py") if path.name != "children.py")
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("validation/**/*.md"), *ROOT.glob("benchmarks/*.md")]
