@@ -1,7 +1,8 @@
-"""Speed of the cache of answers, as a ratio to a dict in memory with the same questions and answers as JSON.
+"""Measure the speed of the answers file, as a ratio to a dict in memory with the same questions and answers as JSON.
 
-Both put and get in turn in one process, so that the ratio of their medians says something on a noisy machine. The last
-row is what a process pays once. ``python benchmarks/answers.py [--answers N] [--tiles T] [--repeat R] [--json]``
+Both put and get in turn in one process, so that the ratio of their medians is meaningful on a busy machine. The last
+row is a cost that each process has once. ``python benchmarks/answers.py [--answers N] [--tiles T] [--repeat R]
+[--json]``
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from typing import Any
 
 from rdmodel import Answers
 
-TARGET = 500.0
-"""The most microseconds that count as well below a millisecond."""
+TARGET_MICROSECONDS = 500.0
+"""Wanted time of one call, at most."""
 
-ONCE = "import time; from rdmodel import questions; t = time.perf_counter(); questions._code_digest(); "
+ONCE = "import time; from rdmodel.answers import key; t = time.perf_counter(); key._code_digest(); "
 ONCE += "print(time.perf_counter() - t)"
 
 
 class Plain:
-    """Answers in memory: what keys and JSON alone take."""
+    """Answers in a dict: the cost of keys and JSON alone."""
 
     def __init__(self) -> None:
         self._kept: dict[bytes, str] = {}
 
     def put(self, question: dict[str, Any], answer: dict[str, Any]) -> None:
-        """Keep the answer to a question."""
+        """Store the answer to a question."""
         self._kept[self._key(question)] = json.dumps(answer)
 
     def get(self, question: dict[str, Any]) -> dict[str, Any] | None:
@@ -47,13 +48,13 @@ class Plain:
 
 
 def question(number: int, tiles: int) -> dict[str, Any]:
-    """Return a question for a ranking of so many tiles."""
+    """Return a question about a ranking of `tiles` tiles."""
     shapes = [{"TI": 1 + at, "TJ": 32} for at in range(tiles)]
     return {"op": "rank", "kernel": "gemm", "params": {"NI": number}, "gpu": "gtx470-16k", "tiles": shapes}
 
 
 def answer(number: int, tiles: int) -> dict[str, Any]:
-    """Return an answer as long as that of a ranking."""
+    """Return an answer with the length of a ranking."""
     row = {"value": number / 3, "low": number / 4, "high": number / 2, "tied": False, "pruned": None, "misses": 4112.0}
     return {"tiles": [{**row, "rank": at, "tile": {"TI": 1 + at, "TJ": 32}} for at in range(tiles)]}
 
@@ -69,7 +70,7 @@ def microseconds(work: Callable[[int], Any], count: int) -> float:
 
 
 def measure(folder: Path, count: int, tiles: int) -> dict[str, tuple[float, float]]:
-    """Return what a call takes in memory and in the cache, by what is called."""
+    """Return the microseconds of a call on the dict and on the file, by the name of the call."""
     plain = Plain()
     with Answers(folder / "answers.sqlite") as cache:
         rows = {}
@@ -105,7 +106,7 @@ def main() -> None:
         print(json.dumps({"answer_bytes": length, "microseconds": rows, "digest_seconds": statistics.median(once)}))
         return
     print(f"{options.answers:,} answers of {length:,} bytes, medians of {options.repeat}; microseconds")
-    print(f"at most {TARGET:g} are wanted")
+    print(f"at most {TARGET_MICROSECONDS:g} are wanted")
     print(f"{'':16}{'memory':>9}{'cache':>9}{'ratio':>8}")
     for name, (memory, cache) in rows.items():
         print(f"{name:16}{memory:>9.0f}{cache:>9.0f}{cache / memory:>8.1f}")

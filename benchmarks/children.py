@@ -1,6 +1,7 @@
-"""Commands run in processes of their own, with the time and the memory that they took; no benchmark itself.
+"""Run commands in separate processes and measure their time and memory; a helper of benchmarks.
 
-Whoever uses it should import nothing large: a child's peak starts from that of its parent.
+A benchmark that uses this module should import nothing large, since the peak memory of a child starts from that of its
+parent.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 
 
 def measure(arguments: Sequence[str]) -> dict[str, float]:
-    """Return wall and CPU seconds and the peak resident set in MB of ``python ARGUMENTS``; exits if it fails."""
+    """Return wall and CPU seconds and the peak resident set in MB of ``python ARGUMENTS``; exit if it fails."""
     start = time.perf_counter()
     silence = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     child = os.posix_spawn(sys.executable, [sys.executable, *arguments], os.environ, file_actions=silence)

@@ -1,8 +1,8 @@
-"""`predict` in one thread and in one thread per core, as a ratio in one run.
+"""Measure `predict` in one thread and in one thread per core, as a ratio in one run.
 
-What the machine itself has to give is measured beside it: SHA-256 of the same bytes in as many threads as one after
-the other, which needs no lock and no memory. Where other work takes the cores, neither can be faster. That the results
-are the same is checked. ``python benchmarks/cores.py [--repeat R] [--json]``
+The speed-up that the machine allows is measured beside it: SHA-256 of the same bytes, computed in one thread per core
+and one after the other, which needs no lock and little memory. If other work occupies the cores, neither can gain. The
+benchmark checks that the results are equal. ``python benchmarks/cores.py [--repeat R] [--json]``
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Speed of generating and coalescing a trace, as a ratio to a plain Python loop over the same addresses.
+"""Measure the speed of generating and coalescing a trace, as a ratio to a plain Python loop over the same addresses.
 
-Per kernel at its default sizes: `Trace.block` and every stream of `open_block`, over blocks from the first on until
-about ``--instructions`` warp instructions are done. The plain loop works out the lines of each lane of the first
-``--sample`` instructions; both must find as many transactions there.
+Each kernel has its default sizes. The benchmark runs `Trace.block` and every stream of `open_block`, from the first
+block on, until about ``--instructions`` warp instructions are done. The plain loop computes the lines of each lane of
+the first ``--sample`` instructions. Both must find equal numbers of transactions there.
 ``python benchmarks/generation.py [--kernels KERNEL ...] [--repeat R] [--json]``
 """
 
@@ -27,7 +27,7 @@ LANES = range(WARP)
 
 
 def generate(trace: KernelTrace, least: int) -> tuple[int, int]:
-    """Generate and coalesce blocks until `least` warp instructions are done; return how many, and the blocks."""
+    """Generate and coalesce blocks until `least` warp instructions are done; return the instructions and the blocks."""
     chunk, done = Chunk(), 0
     for block in range(trace.launch.blocks):
         for stream in open_block(trace, block, LINE, StoreRule.AS_LOAD):
@@ -41,7 +41,7 @@ def generate(trace: KernelTrace, least: int) -> tuple[int, int]:
 
 
 def lanes(trace: KernelTrace, blocks: int) -> int:
-    """Return the accesses of single lanes in the first blocks."""
+    """Return the number of accesses of single lanes in the first blocks."""
     return sum(
         segment.trips * int(np.bitwise_count(segment.mask).sum())
         for block in range(blocks)
@@ -52,7 +52,7 @@ def lanes(trace: KernelTrace, blocks: int) -> int:
 def coalesce_plainly(program: Program, warps: int, limit: int) -> Iterator[tuple[int, int]]:
     """Yield the lanes and transactions of the first `limit` instructions of a block, lane by lane.
 
-    For accesses of at most 4 bytes that do not straddle lines: all that the benchmark kernels have.
+    The loop is right for accesses of at most 4 bytes that do not straddle lines, as in the benchmark kernels.
     """
     done = 0
     for warp in range(warps):

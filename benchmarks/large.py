@@ -1,7 +1,7 @@
-"""Other tools' traces of many gigabytes: ``rdmodel trace FILE -o OUT``, and ``rdmodel predict`` of what was written.
+"""Measure ``rdmodel trace FILE -o OUT`` and ``rdmodel predict OUT`` on other tools' traces of many gigabytes.
 
-A file of each format and size is generated, and removed after use; so is the converted trace, and what goes through
-temporary files while it is made takes about as much again as the trace. Both commands have to keep to ``--memory``.
+A file of each format and size is generated, converted, and removed after use, like the converted trace. Temporary files
+of the conversion take about as much space as the trace. Both commands have to stay within ``--memory``.
 ``python benchmarks/large.py [FORMAT ...] [--gigabytes G ...] [--memory SIZE] [--folder FOLDER] [--json]``
 """
 
@@ -21,11 +21,11 @@ from children import measure
 
 SIZES = (1.0, 10.0)
 PIECE = 1 << 22
-"""Accesses of a ``.trc`` that are written at a time."""
+"""Number of accesses of a ``.trc`` that are written at a time."""
 
 
 def write_nvbit(path: Path, size: float) -> None:
-    """Write full warps of blocks that take turns."""
+    """Write full warps of blocks in turn."""
     import readers
 
     readers.write_nvbit(path, int(size / 701))
@@ -80,10 +80,10 @@ def disk(path: Path) -> int:
 
 
 def measure_file(name: str, gigabytes: float, folder: Path, memory: str) -> dict[str, dict[str, float]]:
-    """Write a file, convert it, predict what came of it, remove both."""
+    """Write a file, convert it, predict the result, and remove both."""
     path, converted = folder / "recorded", folder / "converted"
     try:
-        # In a process of its own: a child's peak starts from that of its parent.
+        # A separate process writes the file, since the peak memory of a child starts from that of its parent.
         subprocess.run([sys.executable, __file__, name, "--gigabytes", str(gigabytes), "--write", path], check=True)
         limit = ("--memory", memory)
         rows = {"file": {"gb": disk(path) / 1e9}}
@@ -104,8 +104,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("formats", nargs="*", metavar="FORMAT", help=", ".join(WRITERS))
     parser.add_argument("--gigabytes", type=float, nargs="+", default=SIZES, metavar="G", help="sizes of the files")
-    parser.add_argument("--memory", default="512M", metavar="SIZE", help="what the commands may take (512M)")
-    parser.add_argument("--folder", type=Path, help="where files are written (the system's folder for such)")
+    parser.add_argument("--memory", default="512M", metavar="SIZE", help="memory limit of the commands (default: 512M)")
+    parser.add_argument("--folder", type=Path, help="folder for the files (default: the system's temporary folder)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -128,7 +128,7 @@ def main() -> None:
 
 
 def show(name: str, rows: dict[str, dict[str, float]]) -> None:
-    """Print what one file took; speeds are of the file, not of what it became."""
+    """Print the rows of one file; speeds refer to the size of the original file."""
     size = rows["file"]["gb"]
     for command in ("trace", "predict"):
         row = rows[command]

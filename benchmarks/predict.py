@@ -1,9 +1,9 @@
-"""Speed of `predict`, as a ratio to one plain hash-table pass over the same lines.
+"""Measure the speed of `predict`, as a ratio to one plain hash-table pass over the same lines.
 
-Per kernel at its default sizes and 8192 threads: both definitions, with and without the histogram of reuse
-distances. Times include generating and coalescing the trace. The plain pass (`unique_pass`) only notes where
-each line occurred last. All run in turn in one process, so that the ratio of their medians says something on a
-noisy machine. ``python benchmarks/predict.py [--kernels KERNEL ...] [--repeat R] [--json]``
+Each kernel has its default sizes and 8192 threads, and runs with both definitions, with and without the histogram of
+reuse distances. Times include generating and coalescing the trace. The plain pass (`unique_pass`) only stores the last
+occurrence of each line. All run in turn in one process, so that the ratio of their medians is meaningful on a busy
+machine. ``python benchmarks/predict.py [--kernels KERNEL ...] [--repeat R] [--json]``
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rdmodel._tree import unique_pass
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
 
-TARGET = 10.0
-"""Millions of transactions per second of `predict` on gemm that count as fast enough."""
+TARGET_MILLIONS_PER_SECOND = 10.0
+"""Wanted millions of transactions per second of `predict` on gemm."""
 
 GPU = "gtx470-16k"
 KERNELS = ("gemm", "atax.1", "atax.2", "syrk", "syr2k", "gesummv", "2dconv", "fdtd2d.3")
@@ -33,7 +33,7 @@ RUNS = [(definition, track) for definition in ("hardware", "paper") for track in
 
 
 def lines_of(trace: rd.Trace) -> NDArray[np.int64]:
-    """Return the lines that `predict` reads: block by block, the warps of a block taking turns."""
+    """Return the lines that `predict` reads, block by block, with the warps of a block in turn."""
     machine = rd.presets.gpu(GPU)
     chunk, parts = Chunk(), []
     for block in modelled_blocks(trace.launch, rd.Options().resolve(machine)):
@@ -61,7 +61,7 @@ def label(definition: str, track: bool) -> str:
 
 
 def measure(kernel: str, repeat: int) -> dict[str, float]:
-    """Return the transactions, and millions of them per second of each run (medians of `repeat`)."""
+    """Return the transactions, and millions of transactions per second of each run (medians of `repeat`)."""
     trace = tracegen.kernel(kernel)
     lines = lines_of(trace)
     times: dict[str, list[float]] = {"plain": []}
@@ -83,11 +83,11 @@ def main() -> None:
     options = parser.parse_args()
     rows = {kernel: measure(kernel, options.repeat) for kernel in options.kernels}
     if options.json:
-        print(json.dumps({"target": TARGET, "kernels": rows}, indent=2))
+        print(json.dumps({"target": TARGET_MILLIONS_PER_SECOND, "kernels": rows}, indent=2))
         return
     labels = [label(*run) for run in RUNS]
     print(f"medians of {options.repeat}; M transactions/s, in brackets times slower than the plain pass")
-    print(f"wanted: gemm at {TARGET:g} M/s or more by every definition")
+    print(f"wanted: gemm at {TARGET_MILLIONS_PER_SECOND:g} M/s or more by every definition")
     print(f"{'kernel':12}{'transactions':>13}{'plain':>8}" + "".join(f"{name:>21}" for name in labels))
     for kernel, row in rows.items():
         cells = (f"{row[name]:.2f} ({row['plain'] / row[name]:.1f}x)" for name in labels)

@@ -1,6 +1,6 @@
-"""`estimate` from trace to answer, against the exact prediction of the same grid, by processor time.
+"""Compare the processor time of `estimate`, from trace to result, with the exact prediction of the same grid.
 
-The exact prediction of a large kernel takes minutes; it is timed where it has at most ``--patience`` transactions.
+The exact prediction of a large kernel takes minutes. It is timed if it has at most ``--patience`` transactions.
 ``python benchmarks/quick.py [--repeat R] [--patience TRANSACTIONS] [--json]``
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 import rdmodel as rd
 import tracegen
 
-WANTED = 50.0
-"""Milliseconds, median, for a product of 1024 x 1024 matrices."""
+TARGET_MILLISECONDS = 50.0
+"""Wanted median time for a product of 1024 x 1024 matrices."""
 
 TILED = {
     "name": "gemm, 16 x 16 tiles",
@@ -53,14 +53,14 @@ CASES: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
 
 
 def milliseconds(run: Callable[[], object]) -> float:
-    """Return the processor time of one call."""
+    """Return the processor time of one call in milliseconds."""
     start = time.process_time()
     run()
     return 1000 * (time.process_time() - start)
 
 
 def measure(name: str, l2: bool, repeat: int, patience: float) -> dict[str, Any]:
-    """Return the median and the longest time of `estimate`, and how many times longer the exact prediction takes."""
+    """Return the median and the longest time of `estimate`, and the time of the exact prediction, in milliseconds."""
     kernel, sizes = CASES[name]
 
     def trace() -> rd.Trace:
@@ -91,7 +91,8 @@ def main() -> None:
     if options.json:
         print(json.dumps(rows, indent=2))
         return
-    print(f"ms of processor time, medians of {options.repeat}, each with a trace of its own; wanted: {WANTED:g}")
+    wanted = f"wanted: {TARGET_MILLISECONDS:g}"
+    print(f"ms of processor time, medians of {options.repeat}, each with a new trace; {wanted}")
     print(f"{'kernel':30}{'median':>8}{'longest':>9}{'exact':>9}{'ratio':>7}")
     for name, row in rows.items():
         exact = "" if row["exact"] is None else f"{row['exact']:9.0f}{row['exact'] / row['median']:7.1f}"

@@ -1,9 +1,9 @@
-"""Speed of reading other tools' traces, and as a ratio to readers that are plain Python loops over the same lines.
+"""Measure the speed of reading other tools' traces, also as a ratio to plain Python loops over the same lines.
 
-A file of each format is generated in a temporary folder and read from there. The plain loop reads a file with a
-tenth of the lines, and what both make of that is compared. They run in turn in one process. Speeds are per second of
-processor time, of which a reader uses one core, and per second on the clock, which other work on the machine slows
-down. ``python benchmarks/readers.py [FORMAT ...] [--lines N] [--repeat R] [--json]``
+A file of each format is generated in a temporary folder and read from there. The plain loop reads a file with a tenth
+of the lines, and the results of both readers for this file are compared. Both run in turn in one process. Speeds are
+per second of processor time (a reader uses one core) and per second of wall time, which other work on the machine
+lengthens. ``python benchmarks/readers.py [FORMAT ...] [--lines N] [--repeat R] [--json]``
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tracegen.formats.ordering import gathering
 
 BLOCKS = 256
 WARPS = 8
-WANTED = {"nvbit": 1000.0, "accelsim": 3000.0}
-"""Thousands of lines per second of processor time that are wanted of a reader."""
+TARGET_KILOLINES_PER_SECOND = {"nvbit": 1000.0, "accelsim": 3000.0}
+"""Wanted thousands of lines per second of processor time, by format."""
 
 Plain = dict[tuple[int, int], list[int]]
-"""The addresses of every warp (block, warp), in order."""
+"""Addresses of every warp (block, warp), in order."""
 
 
 class Kind(NamedTuple):
-    """How a file of a format with so many lines is made, and how a plain loop reads it."""
+    """A writer of files with a given number of lines, and a plain loop that reads them."""
 
     write: Callable[[Path, int], None]
     read: Callable[[Path], Plain]
@@ -51,7 +51,7 @@ OPCODES = ("LDG.E.SYS", "LDG.E.64.SYS", "STG.E.SYS")
 
 
 def write_nvbit(path: Path, lines: int, scattered: bool = False) -> None:
-    """Write full warps of resident blocks that take turns as on a GPU, 16 blocks at a time."""
+    """Write full warps of resident blocks in turn, as on a GPU, with 16 blocks at a time."""
     rng = random.Random(1)
     draw = _scattered if scattered else _addresses
     ends = [" ".join(f"0x{a:016x}" for a in draw(rng)) + " \n" for _ in range(2000)]
@@ -88,12 +88,12 @@ def write_ppt(path: Path, lines: int) -> None:
     )
     for block in range(16):
         with (path / f"kernel_1_block_{block}.mem").open("w") as file:
-            for _ in range(lines // 32):  # a record and what divides it from the next are two lines
+            for _ in range(lines // 32):  # a record and its separator are two lines
                 file.write(f"\n=====\n{rng.choice(OPCODES)} {rng.choice(ends)} ")
 
 
 def read_ppt(path: Path) -> Plain:
-    """Return the addresses of a folder of PPT-GPU, dealt to the warps by the rule of `tracegen.formats.ppt`."""
+    """Return the addresses of a folder of PPT-GPU, assigned to the warps by the rule of `tracegen.formats.ppt`."""
     warps: Plain = defaultdict(list)
     for block in range(16):
         turns: defaultdict[str, int] = defaultdict(int)
@@ -121,7 +121,7 @@ LOOP = (
 
 
 def write_accelsim(path: Path, lines: int) -> None:
-    """Write blocks of warps that go through a loop of eight instructions, two of them loads."""
+    """Write blocks of warps that execute a loop of eight instructions, two of them loads."""
     rng = random.Random(1)
     blocks = max(lines // (WARPS * TRIPS * len(LOOP)), 1)
     with path.open("w") as file:
@@ -183,7 +183,7 @@ def _places(rng: random.Random, lines: int) -> Iterator[tuple[int, int]]:
 
 
 def check(trace: Trace, expected: Plain) -> None:
-    """Stop if a trace does not have these addresses."""
+    """Exit if a trace does not have these addresses."""
     flat = [address for place in sorted(expected) for address in expected[place]]
     if trace.columns.addresses.tolist() != flat:
         raise SystemExit("the two readers disagree")
@@ -234,11 +234,11 @@ def main() -> None:
         for name in options.formats or KINDS:
             rows[name] = measure(name, Path(folder), options.lines, options.repeat)
     if options.json:
-        print(json.dumps({"lines": options.lines, "wanted": WANTED, "formats": rows}, indent=2))
+        print(json.dumps({"lines": options.lines, "wanted": TARGET_KILOLINES_PER_SECOND, "formats": rows}, indent=2))
         return
     memory = gathering.SORT_MEMORY_BYTES >> 20
     print(f"{options.lines:,} lines, medians of {options.repeat}; instructions sorted in {memory} MB")
-    wanted = ", ".join(f"{name} at least {speed:.0f}" for name, speed in WANTED.items())
+    wanted = ", ".join(f"{name} at least {speed:.0f}" for name, speed in TARGET_KILOLINES_PER_SECOND.items())
     print(f"wanted, by processor time: {wanted}")
     print(f"{'format':16}{'1000 lines/s':>14}{'MB/s':>8}{'on the clock':>14}{'plain':>8}{'ratio':>8}")
     for name, row in rows.items():

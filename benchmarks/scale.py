@@ -1,9 +1,9 @@
-"""Traces larger than memory: ``rdmodel mrc`` and ``rdmodel predict`` on 10^7 to 10^9 transactions, within ``--memory``.
+"""Measure ``rdmodel mrc`` and ``rdmodel predict`` on traces of 10^7 to 10^9 transactions, within ``--memory``.
 
-Each trace is written to a folder, about 8.7 bytes per transaction on disk, and removed after use. Half of all
-instructions stream through 2 million lines again and again, the others pick among 2 million lines as Zipf's law has
-it. Every lane of a warp asks for a line of its own, so that an instruction makes 32 transactions. A longer trace has
-more blocks and is otherwise the same.
+Each trace is written to a folder, at about 8.7 bytes per transaction, and removed after use. Half of all instructions
+stream through 2 million lines again and again; the others pick among 2 million lines by Zipf's law. Every lane of a
+warp requests another line, so that an instruction makes 32 transactions. A longer trace has more blocks and is
+otherwise the same.
 ``python benchmarks/scale.py [--transactions N ...] [--memory SIZE] [--folder FOLDER] [--json]``
 """
 
@@ -23,16 +23,16 @@ from children import measure
 
 SIZES = (10**7, 10**8, 10**9)
 COMMANDS = ("mrc", "predict")
-WANTED = 1.5
-"""How much longer a transaction may take in the longest trace than in the shortest."""
+MAX_SLOWDOWN = 1.5
+"""Wanted ratio, at most, of the time per transaction in the longest trace to that in the shortest."""
 
 WARPS, INSTRUCTIONS, LANES = 8, 64, 32
 BLOCK = WARPS * INSTRUCTIONS * LANES
 HALF = 1 << 21
-"""Lines that are streamed, and as many that are picked."""
+"""Number of streamed lines, and number of picked lines."""
 
 EXTENT = ("--sms", "1", "--threads", "all")
-"""All blocks on one SM."""
+"""Options that put all blocks on one SM."""
 
 
 def write(path: Path, transactions: int) -> None:
@@ -40,7 +40,7 @@ def write(path: Path, transactions: int) -> None:
     from rdmodel.trace import ArrayInfo, Launch, Program, Trace, storage
 
     class Mixture(Trace):
-        """A trace whose blocks are made when they are asked for."""
+        """A trace whose blocks are made on demand."""
 
         def __init__(self, blocks: int) -> None:
             arrays = (ArrayInfo("mixture", 0, 2 * HALF * 128),)
@@ -54,14 +54,14 @@ def write(path: Path, transactions: int) -> None:
 
 
 def segments(block: int) -> Iterator[object]:
-    """Yield the block's instructions in turn, one that streams and one that picks."""
+    """Yield the instructions of a block: one that streams and one that picks, in turn."""
     import numpy as np
 
     from rdmodel.trace import ALL_NEEDS, Op, Segment, Space
 
     n, lane = INSTRUCTIONS, np.arange(LANES)
     draw = np.random.default_rng(block).random((WARPS, n, LANES), dtype=np.float32)
-    # 2^u is distributed as in Zipf's law of exponent 1. A lane picks among lines of its own.
+    # 2^u is distributed by Zipf's law with exponent 1. Each lane picks among other lines.
     picked = HALF + LANES * (np.exp2(16 * draw).astype(np.int64) - 1) + lane
     first = (block * WARPS + np.arange(WARPS)[:, None]) * n + np.arange(n)
     streamed = (LANES * (first[:, :, None] // 2) + lane) % HALF
@@ -82,7 +82,7 @@ def segments(block: int) -> Iterator[object]:
 
 
 def run(command: str, path: Path, memory: str) -> dict[str, float]:
-    """Return what a command on a trace took."""
+    """Return time and memory of a command on a trace."""
     output = "--csv" if command == "mrc" else "--json"
     return measure(["-m", "rdmodel", command, str(path), *EXTENT, "--memory", memory, output])
 
@@ -91,7 +91,7 @@ def measure_length(transactions: int, folder: Path, memory: str) -> dict[str, di
     """Write a trace, run every command on it, remove it."""
     path = folder / f"mixture-{transactions}"
     try:
-        # In a process of its own: a child's peak starts from that of its parent.
+        # A separate process writes the trace, since the peak memory of a child starts from that of its parent.
         started = time.perf_counter()
         subprocess.run(
             [sys.executable, __file__, "--write", str(path), "--transactions", str(transactions)], check=True
@@ -107,8 +107,8 @@ def main() -> None:
     """Measure every length and print a table as it goes, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--transactions", type=int, nargs="+", default=SIZES, metavar="N", help="lengths of the traces")
-    parser.add_argument("--memory", default="2G", metavar="SIZE", help="what the commands may take (2G)")
-    parser.add_argument("--folder", type=Path, help="where traces are written (the system's folder for such)")
+    parser.add_argument("--memory", default="2G", metavar="SIZE", help="memory limit of the commands (default: 2G)")
+    parser.add_argument("--folder", type=Path, help="folder for the traces (default: the system's temporary folder)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -116,7 +116,7 @@ def main() -> None:
         write(options.write, *options.transactions)
         return
     if not options.json:
-        print(f"--memory {options.memory}; wanted: no more than {WANTED} times longer per transaction")
+        print(f"--memory {options.memory}; wanted: no more than {MAX_SLOWDOWN} times longer per transaction")
         print(f"{'transactions':>14}  {'command':8}{'s':>9}{'CPU s':>9}{'CPU ns each':>13}{'peak MB':>9}")
     rows = {}
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

@@ -1,10 +1,10 @@
-"""Latency, throughput and memory of `rdmodel serve`, over pipes.
+"""Measure latency, throughput and memory of `rdmodel serve`, over pipes.
 
-Four clients ask at once, each one query after the other: quick predictions of matrix kernels of 1024 x 1024, a cold
-pass in which no two questions are the same, and then cached ones. The clients have either a service each, and share
-the file with the answers, or one service together. Then one client sends cached queries without waiting for
-answers, and at last 100,000 queries go to one service, of which one in a hundred is new, with a look at its memory
-before and after. ``python benchmarks/serve.py [--clients C] [--queries Q] [--flood N] [--command ...] [--json]``
+Four clients send queries at once, each of them one query after the other. The queries are quick predictions of matrix
+kernels of 1024 x 1024: first a cold pass in which all questions differ, then cached questions. The clients either have
+one service each, and share the answers file, or share one service. Then one client sends cached queries without waiting
+for answers. At last, 100,000 queries go to one service, one in a hundred of them new, and its memory is measured before
+and after. ``python benchmarks/serve.py [--clients C] [--queries Q] [--flood N] [--command ...] [--json]``
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ SIZES = {
     "fdtd2d.3": ("NX", "NY"),
 }
 PASSES = 20
-"""How often each client asks its cached queries."""
+"""Number of times that each client sends its cached queries."""
 
 
 def query(number: int, n: int = 1024) -> dict[str, Any]:
-    """Return a query; those with different numbers are different questions."""
+    """Return a query; queries with different numbers are different questions."""
     kernel = KERNELS[number % len(KERNELS)]
     params = dict.fromkeys(SIZES[kernel], n)
     return {"op": "predict", "effort": "quick", "kernel": kernel, "params": params, "seed": number // len(KERNELS)}
 
 
 class Service:
-    """A service, and who waits for which of its answers."""
+    """A service, and the queues of its clients for answers."""
 
     def __init__(self, command: list[str], cache: str) -> None:
         argv = [*command, "--cache", cache]
@@ -66,7 +66,7 @@ class Service:
             self._mail[line[7 : line.index(b":", 7)].decode()].put(line)
 
     def post(self, client: str) -> tuple[Callable[[bytes], None], SimpleQueue[bytes]]:
-        """Return what a client sends with, and where its answers arrive."""
+        """Register a client; return its function for sending, and the queue of its answers."""
         self._mail[client] = SimpleQueue()
         return self.send, self._mail[client]
 
@@ -85,7 +85,7 @@ class Service:
 
 @contextmanager
 def service(command: list[str], cache: str) -> Iterator[Service]:
-    """Have a service that has begun to answer."""
+    """Start a service, wait until it answers, and stop it at the end."""
     one = Service(command, cache)
     try:
         send, mail = one.post("warm")
@@ -104,7 +104,7 @@ def line(client: str, number: int, request: dict[str, Any]) -> bytes:
 
 
 def answered(mail: SimpleQueue[bytes]) -> dict[str, Any]:
-    """Return the next result; stops the benchmark at an error."""
+    """Return the next result; exit at an error."""
     answer = json.loads(mail.get())
     if "error" in answer:
         raise SystemExit(f"error: {answer['error']['message']}")
@@ -113,7 +113,7 @@ def answered(mail: SimpleQueue[bytes]) -> dict[str, Any]:
 
 
 def ask_all(name: str, one: Service, numbers: list[int], cached: bool) -> list[float]:
-    """Return how long each of some queries took, asked one after the other, in seconds."""
+    """Send queries one after the other, and return the seconds of each."""
     send, mail = one.post(name)
     took = []
     for number in numbers:
@@ -128,7 +128,7 @@ def ask_all(name: str, one: Service, numbers: list[int], cached: bool) -> list[f
 
 
 def at_once(jobs: list[Callable[[], list[float]]]) -> tuple[list[float], float]:
-    """Return what all jobs return together, and the seconds that they took side by side."""
+    """Run jobs at the same time; return their results together, and the seconds."""
     found: list[list[float]] = []
     threads = [threading.Thread(target=lambda job=job: found.append(job())) for job in jobs]  # type: ignore[misc]
     started = time.perf_counter()
@@ -167,7 +167,7 @@ def flood(command: list[str], count: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, service(command, str(Path(folder) / "answers.sqlite")) as one:
         send, mail = one.post("flood")
         known = [query(number, 64) for number in range(len(KERNELS))]
-        # What a service needs once (allocators, answers that it holds) comes with the first queries.
+        # The first queries cause costs that a service has once: allocators, cached answers.
         _flood(send, mail, known, count // 20, len(known), every=10)
         before = one.rss()
         started = time.perf_counter()
@@ -214,7 +214,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--clients", type=int, default=4, metavar="C")
     parser.add_argument("--queries", type=int, default=48, metavar="Q", help="different queries of each client")
-    parser.add_argument("--flood", type=int, default=100_000, metavar="N", help="queries for the look at memory")
+    parser.add_argument("--flood", type=int, default=100_000, metavar="N", help="queries for the measurement of memory")
     parser.add_argument("--command", default=f"{sys.executable} -m rdmodel serve", help="the service")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -1,12 +1,11 @@
-"""Speed of `simulate`, as ratios to `predict` in the same run, and how time and memory grow with the trace.
+"""Measure the speed of `simulate`, as a ratio to `predict` in the same run, and the growth with the trace.
 
-The suite `polybench` (cut sizes) goes through the simulator and through `predict` with its defaults; both include
-generating and coalescing the trace. `--growth` simulates gemm with 1, 4 and 16 times the transactions, each in a
-process of its own, and reports time and peak memory per transaction. `--policies` takes cache-management policies in
-turn, as ratios to a run without any. `--against CHECKOUT` compares with another built checkout: children take turns,
-and CPU seconds of the fastest count.
-``python benchmarks/simulate.py [--kernels KERNEL ...] [--repeat R] [--json]
-        [--growth | --policies | --against CHECKOUT]``
+The suite `polybench`, with its small sizes, runs in the simulator and in `predict` with its defaults; both times
+include generating and coalescing the trace. `--growth` simulates gemm with 1, 4 and 16 times the transactions, each in
+a separate process, and reports time per transaction and peak memory. `--policies` simulates with cache-management
+policies in turn, as ratios to a run without any. `--against CHECKOUT` compares with another built checkout: processes
+of both take turns, and the CPU seconds of the fastest count. ``python benchmarks/simulate.py [--kernels KERNEL ...]
+[--repeat R] [--json] [--growth | --policies | --against CHECKOUT]``
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-TARGET = 1.0
-"""Millions of L1 transactions per second on gemm and atax.1 that count as fast enough."""
+TARGET_MILLIONS_PER_SECOND = 1.0
+"""Wanted millions of L1 transactions per second on gemm and atax.1."""
 
-RATIO = 5.0
-"""How many times faster `predict` should be over the suite."""
+TARGET_RATIO = 5.0
+"""Wanted speed of `predict` over the suite, as a multiple of that of `simulate`."""
 
 GPU = "gtx470-16k"
 NAMED = ("gemm", "atax.1")
@@ -56,7 +55,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def measure(kernel: str, sizes: Mapping[str, int], repeat: int) -> dict[str, float]:
-    """Return transactions, median seconds of both, millions of transactions simulated per second, and the ratio."""
+    """Return transactions, median seconds of both, simulated transactions in millions per second, and the ratio."""
     import rdmodel as rd
     import tracegen
 
@@ -88,7 +87,7 @@ print(result.transactions + result.stores, time.perf_counter() - start)
 
 
 def grow(factor: int) -> dict[str, float]:
-    """Return transactions, seconds and peak memory in MB of gemm, `factor` times larger, in a process of its own."""
+    """Return transactions, seconds and peak memory in MB of gemm, `factor` times larger, in a separate process."""
     arguments = [*map(str, GROWTH[factor].values()), GPU]
     with subprocess.Popen([sys.executable, "-c", CHILD, *arguments], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -109,7 +108,7 @@ print(cycles, time.process_time() - start)
 
 
 def timed(checkout: str, kernel: str) -> tuple[float, float]:
-    """Return cycles and CPU seconds of one simulation by the code of a checkout, in a process of its own."""
+    """Return cycles and CPU seconds of one simulation with the code of a checkout, in a separate process."""
     environment = {**os.environ, "PYTHONPATH": checkout}
     arguments = [sys.executable, "-c", TIMED, kernel, GPU]
     done = subprocess.run(arguments, env=environment, cwd=checkout, stdout=subprocess.PIPE, text=True, check=True)
@@ -150,7 +149,7 @@ def measure_policies(kernel: str, repeat: int) -> dict[str, dict[str, float]]:
 
     trace = tracegen.kernel(kernel, **POLYBENCH[kernel])
     rows: dict[str, dict[str, float]] = {}
-    rd.simulate(trace, GPU, blocks=1)  # what is done once only is not the first policy's
+    rd.simulate(trace, GPU, blocks=1)  # work that is done only once must not count for the first policy
     for policy in ("none", *POLICIES):
         took, cycles = [], 0.0
         for _ in range(repeat):
@@ -174,8 +173,8 @@ def print_policies(tables: Mapping[str, Mapping[str, Mapping[str, float]]], repe
 
 
 def print_suite(rows: Mapping[str, Mapping[str, float]], repeat: int) -> None:
-    """Print the table of kernels and what it comes to."""
-    print(f"medians of {repeat}, {GPU}; wanted: {' and '.join(NAMED)} at {TARGET:g} M/s or more")
+    """Print the table of kernels and its sums."""
+    print(f"medians of {repeat}, {GPU}; wanted: {' and '.join(NAMED)} at {TARGET_MILLIONS_PER_SECOND:g} M/s or more")
     print(f"{'kernel':14}{'transactions':>14}{'simulate s':>12}{'predict s':>12}{'M/s':>8}{'ratio':>8}")
     for kernel, row in rows.items():
         print(
@@ -184,7 +183,7 @@ def print_suite(rows: Mapping[str, Mapping[str, float]], repeat: int) -> None:
         )
     simulated, predicted = (sum(row[name] for row in rows.values()) for name in ("simulate_s", "predict_s"))
     print(f"suite: simulate {simulated:.1f} s, predict {predicted:.1f} s, {simulated / predicted:.1f} times faster")
-    print(f"wanted: {RATIO:g} times")
+    print(f"wanted: {TARGET_RATIO:g} times")
 
 
 def print_growth(grown: Mapping[int, Mapping[str, float]]) -> None:
@@ -197,7 +196,7 @@ def print_growth(grown: Mapping[int, Mapping[str, float]]) -> None:
 
 
 def print_result(what: str, measured: Any, repeat: int) -> None:
-    """Print tables of what was measured."""
+    """Print the tables of a mode."""
     if what == "growth":
         print_growth(measured)
     elif what == "policies":
@@ -209,22 +208,22 @@ def print_result(what: str, measured: Any, repeat: int) -> None:
 
 
 def measured_suite(kernels: Sequence[str], repeat: int) -> dict[str, Any]:
-    """Return what the suite gives, and what is wanted."""
+    """Return the measurements of the suite, and the targets."""
     from tracegen.kernel_library.suites import POLYBENCH
 
     rows = {name: measure(name, POLYBENCH[name], repeat) for name in kernels or POLYBENCH}
-    return {"target": TARGET, "ratio": RATIO, "kernels": rows}
+    return {"target": TARGET_MILLIONS_PER_SECOND, "ratio": TARGET_RATIO, "kernels": rows}
 
 
 def main() -> None:
     """Measure and print tables, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", help="only these of the suite (default: all)")
+    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", help="only these kernels of the suite (default: all)")
     parser.add_argument("--repeat", type=int, default=3)
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--growth", action="store_true", help="measure growth with the trace instead of the suite")
     modes.add_argument("--policies", action="store_true", help=f"measure policies, by default on {' '.join(COMPARED)}")
-    modes.add_argument("--against", metavar="CHECKOUT", help="compare with another checkout, by default on the same")
+    modes.add_argument("--against", metavar="CHECKOUT", help="compare with another checkout (same default)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
     what = next((mode for mode in ("growth", "policies", "against") if getattr(options, mode)), "suite")

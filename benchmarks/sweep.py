@@ -1,7 +1,8 @@
-"""`sweep` beside single calls of `predict`, one after the other, as a ratio in one run.
+"""Compare `sweep` with single calls of `predict`, as a ratio in one run.
 
-Every case is a grid over one kernel: the points per second of single calls, of a sweep in one process and in one per
-core, and of the same sweep again, when all answers are kept. That the results are the same is checked.
+Every case is a grid over one kernel. The benchmark measures the points per second of single calls, of a sweep in one
+process and in one process per core, and of the same sweep again, with all answers in the answers file. It checks that
+the results are equal.
 ``python benchmarks/sweep.py [--repeat R] [--json]``
 """
 
@@ -39,7 +40,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def single(trace: rd.Trace, grid: dict[str, Any]) -> list[rd.Prediction]:
-    """Return the predictions of all points, each of a call of its own."""
+    """Return the predictions of all points, each from a separate call."""
     return [
         rd.predict(trace, point.machine(), histogram=False, n_jobs=1, **point.options)
         for point in grid_points(read_axes("predict", "gtx470-16k", grid))
@@ -47,7 +48,7 @@ def single(trace: rd.Trace, grid: dict[str, Any]) -> list[rd.Prediction]:
 
 
 def measure(kernel: str, grid: dict[str, Any], repeat: int) -> dict[str, float]:
-    """Return the number of points, and how many there are per second in each way (medians)."""
+    """Return the number of points, and the points per second in each way (medians)."""
     trace = tracegen.kernel(kernel)
     wanted = single(trace, grid)
     times: dict[str, list[float]] = {name: [] for name in COLUMNS}

@@ -1,8 +1,8 @@
-"""Speed of reading ``.trc`` traces, as a ratio to a reader that is a plain Python loop over the same file.
+"""Measure the speed of reading ``.trc`` traces, as a ratio to a plain Python loop over the same file.
 
-Both turn the text into warp instructions, and the results are compared. They run in turn in one process, so
-that the ratio of their medians says something on a noisy machine. ``python benchmarks/trc.py [--accesses N]
-[--repeat R] [--json]``
+Both turn the text into warp instructions, and the results are compared. They run in turn in one process, so that the
+ratio of their medians is meaningful on a busy machine. ``python benchmarks/trc.py [--accesses N] [--repeat R]
+[--json]``
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from tracegen.formats._trc import render
 from tracegen.formats.trc import read_trc
 
-TARGET = 10.0
-"""The lowest ratio that counts as fast enough."""
+TARGET_RATIO = 10.0
+"""Wanted ratio, at least."""
 
 BLOCK = 256
 BLOCKS = 16
@@ -34,7 +34,7 @@ Instruction = tuple[int, int, int, list[int]]
 
 
 def lockstep(accesses: int) -> NDArray[np.int64]:
-    """Thread of every access where each block runs in lock step, as an emulator writes it."""
+    """Return the thread of every access for blocks that run in lock step, as an emulator writes them."""
     steps = -(-accesses // (BLOCKS * BLOCK))
     block, _, thread = np.indices((BLOCKS, steps, BLOCK))
     threads: NDArray[np.int64] = (block * BLOCK + thread).ravel()
@@ -42,7 +42,7 @@ def lockstep(accesses: int) -> NDArray[np.int64]:
 
 
 def scattered(accesses: int) -> NDArray[np.int64]:
-    """Thread of every access in no order at all: the hardest file to sort."""
+    """Return the thread of every access in random order: the hardest file to sort."""
     thread = lockstep(accesses)
     np.random.default_rng(1).shuffle(thread)
     return thread
@@ -74,7 +74,7 @@ def read_plainly(path: Path) -> dict[int, list[Instruction]]:
 
 
 def pair(lanes: dict[int, list[tuple[int, int, int]]]) -> list[Instruction]:
-    """Return the instructions of one warp whose lanes made these accesses."""
+    """Return the instructions of one warp from the accesses of its lanes."""
     queues: list[dict[int, list[tuple[int, int, int]]]] = [{}, {}]
     for lane in sorted(lanes):
         for direction in (0, 1):
@@ -132,10 +132,10 @@ def main() -> None:
             write(path, order(options.accesses))
             rows[name] = measure(path, options.repeat)
     if options.json:
-        print(json.dumps({"accesses": options.accesses, "target": TARGET, "orders": rows}, indent=2))
+        print(json.dumps({"accesses": options.accesses, "target": TARGET_RATIO, "orders": rows}, indent=2))
         return
     print(f"{options.accesses:,} accesses, medians of {options.repeat}; 1000 lines/s")
-    print(f"a ratio of at least {TARGET:g} is wanted")
+    print(f"a ratio of at least {TARGET_RATIO:g} is wanted")
     print(f"{'order':12}{'plain':>10}{'compiled':>10}{'ratio':>8}")
     for name, row in rows.items():
         print(f"{name:12}{row['plain']:>10.0f}{row['compiled']:>10.0f}{row['ratio']:>8.1f}")

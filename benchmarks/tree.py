@@ -1,9 +1,8 @@
-"""Speed of exact reuse distances, as a ratio to one plain hash-table pass over the same stream.
+"""Measure the speed of exact reuse distances, as a ratio to one plain hash-table pass over the same stream.
 
-The plain pass (`unique_pass`: one open-addressing table, nothing fetched ahead) notes where each line
-occurred last, which no exact method can do without. Both run in turn in one process, so that the ratio of
-their medians says something on a noisy machine. ``python benchmarks/tree.py [--accesses N] [--repeat R]
-[--json]``
+The plain pass (`unique_pass`: one open-addressing table without prefetching) stores the last occurrence of each line,
+which every exact method needs. Both run in turn in one process, so that the ratio of their medians is meaningful on a
+busy machine. ``python benchmarks/tree.py [--accesses N] [--repeat R] [--json]``
 """
 
 from __future__ import annotations
@@ -19,35 +18,35 @@ from numpy.typing import NDArray
 
 from rdmodel._tree import Distances, unique_pass
 
-TARGET = 3.0
-"""The highest ratio that counts as fast enough."""
+TARGET_RATIO = 3.0
+"""Wanted ratio, at most."""
 
 Lines = NDArray[np.int64]
 
 
 def zipf(n: int) -> Lines:
-    """Few hot lines and a long tail: a graph, a hash table."""
+    """Make few hot lines and a long tail, as in a graph or a hash table."""
     ranks = np.random.default_rng(1).zipf(1.2, n) % (1 << 20)
     return scatter(ranks.astype(np.int64))
 
 
 def cyclic(n: int) -> Lines:
-    """An array of 2^18 lines read over and over: every distance is the largest there is."""
+    """Read an array of 2^18 lines again and again: every distance is the largest possible."""
     return np.arange(n, dtype=np.int64) % (1 << 18)
 
 
 def loop(n: int) -> Lines:
-    """As `cyclic`, over 130,000 lines: the plain pass stays within the caches and is at its very best."""
+    """Read 130,000 lines as in `cyclic`: the plain pass stays within the caches and is as fast as possible."""
     return np.arange(n, dtype=np.int64) % 130_000
 
 
 def uniform(n: int) -> Lines:
-    """Lines drawn alike from 2^20."""
+    """Draw lines uniformly from 2^20."""
     return scatter(np.random.default_rng(2).integers(0, 1 << 20, n))
 
 
 def gemm(n: int, size: int = 512, warps: int = 48) -> Lines:
-    """C = A B by waves of `warps` warps in turn: per k, each reads one line of A (broadcast) and one of B."""
+    """Multiply matrices by waves of `warps` warps in turn: per k, each reads one line of A (broadcast) and one of B."""
     columns = size // 32
     wave, k, warp = np.ogrid[: -(-n // (2 * size * warps)), :size, :warps]
     row, column = np.divmod(wave * warps + warp, columns)
@@ -57,7 +56,7 @@ def gemm(n: int, size: int = 512, warps: int = 48) -> Lines:
 
 
 def scatter(lines: Lines) -> Lines:
-    """Spread `lines` over the address space, one to one: neighbours in rank are not neighbours in memory."""
+    """Map `lines` one to one to scattered addresses, so that neighbours in rank are not neighbours in memory."""
     return (lines * 0x2545F491) % (1 << 31)
 
 
@@ -96,9 +95,9 @@ def main() -> None:
     options = parser.parse_args()
     rows = {name: measure(stream(options.accesses), options.repeat) for name, stream in STREAMS.items()}
     if options.json:
-        print(json.dumps({"accesses": options.accesses, "target": TARGET, "streams": rows}, indent=2))
+        print(json.dumps({"accesses": options.accesses, "target": TARGET_RATIO, "streams": rows}, indent=2))
         return
-    print(f"{options.accesses:,} accesses, medians of {options.repeat}; M/s; wanted: ratio <= {TARGET:g}")
+    print(f"{options.accesses:,} accesses, medians of {options.repeat}; M/s; wanted: ratio <= {TARGET_RATIO:g}")
     print(f"{'stream':10}{'distinct':>10}{'plain':>9}{'tree':>9}{'ratio':>8}")
     for name, row in rows.items():
         print(f"{name:10}{row['distinct']:>10,}{row['plain']:>9.1f}{row['tree']:>9.1f}{row['ratio']:>8.2f}")

@@ -1,13 +1,13 @@
-"""The sessions in the documentation, run: what the pages print is what the program prints.
+"""Run the sessions in the documentation, and write their output and the generated parts into the pages.
 
-`python docs/refresh.py` writes every page anew and names those that changed; tests/project/test_docs.py fails where
-that would change anything. In a page,
+`python docs/refresh.py` renews README.md and all pages in docs/, or only the pages named on the command line, and
+prints the names of changed pages. tests/project/test_docs.py fails if that would change a page. In a page,
 
-* a fence ``python`` holds examples after ``>>>``, which share one namespace per page;
-* a fence ``console`` holds commands after ``$``, which run in one empty folder per page (Python too);
-* ``<!-- generated: NAME -->`` to ``<!-- end -->`` holds what the entry of `GENERATED` returns.
+* a fence ``python`` has examples after ``>>>``, which share one namespace per page;
+* a fence ``console`` has commands after ``$``, which run in one empty folder per page, as the examples do;
+* the text between ``<!-- generated: NAME -->`` and ``<!-- end -->`` is the result of the function `GENERATED[NAME]`.
 
-Other fences are not run. Times differ from run to run, and so are printed as ``...`` (`MASKS`).
+Other fences are not run. Times differ from run to run, and are therefore printed as ``...`` (`MASKS`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MASKS = (
     (re.compile(r"\b\d+\.\d+ s\b"), "... s"),
     (re.compile(r'("(?:trace_)?seconds": ?)[^,\s}]+'), r"\1..."),
 )
-"""What is replaced in the output of commands and examples: times."""
+"""Patterns of times in the output of commands and examples, and their replacements."""
 
 TRACEBACK = "Traceback (most recent call last):"
 DEFAULT = re.compile(r" \(default: (.*)\)$")
@@ -56,14 +56,14 @@ NEEDS_SHELL = re.compile(r"[|<>;&$*]")
 
 
 def pages() -> list[Path]:
-    """Return the files that may hold sessions."""
+    """Return the files that may have sessions."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def refresh(text: str) -> str:
-    """Return a page with every session run and every generated part made anew."""
+    """Run every session of a page, make every generated part, and return the new text."""
     text = REGION.sub(lambda m: m[1] + GENERATED[m[2]]() + m[3], text)
-    # A page may declare kernels; they are gone when it ends. Answers that the user has kept are not those of the page.
+    # A page may declare kernels, which must not reach the next page. Nor must the user's answers file reach any page.
     with (
         tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryDirectory() as cache,
@@ -81,7 +81,7 @@ def refresh(text: str) -> str:
 
 
 def mask(output: str) -> str:
-    """Return an output with the times in it replaced by dots."""
+    """Replace the times in an output by dots."""
     for pattern, replacement in MASKS:
         output = pattern.sub(replacement, output)
     return output if not output or output.endswith("\n") else output + "\n"
@@ -125,7 +125,7 @@ def _console(code: str) -> Iterator[str]:
 
 
 def _run(command: str) -> str:
-    """Return what a command prints, on stdout and stderr; those of rdmodel run here if they need no shell."""
+    """Return the output of a command, stdout and stderr; run commands of rdmodel in this process if possible."""
     if NEEDS_SHELL.search(command) or not command.startswith("rdmodel "):
         return _run_shell(command)
     output = io.StringIO()
@@ -159,7 +159,7 @@ def _commands() -> dict[str, Parser]:
 
 
 def _command(name: str) -> str:
-    """Return how a command is called, what it does, and a table of the options that it alone has."""
+    """Return the usage of a command, its description, and a table of its own options."""
     parser = _commands()[name]
     groups = [(group.title, group._group_actions) for group in parser._action_groups]
     own = [action for title, actions in groups for action in actions if title not in SHARED and action.dest != "help"]
@@ -171,7 +171,7 @@ def _command(name: str) -> str:
 
 
 def _group(title: str) -> str:
-    """Return the table of a group of options that several commands have."""
+    """Return the table of a group of options that several commands share."""
     groups = (group for parser in _commands().values() for group in parser._action_groups)
     return _table(next(group for group in groups if group.title == title)._group_actions)
 
@@ -212,7 +212,7 @@ def _word(action: Any) -> str:
 
 
 def _accuracy() -> str:
-    """Return what the committed records of the validation say, in two sentences."""
+    """Return the errors in the committed records of the validation, in two sentences."""
     count, hardware, paper = _errors("predicted.csv")
     _, compiled, _ = _errors("cuda.csv")
     return (
@@ -225,7 +225,7 @@ def _accuracy() -> str:
 
 
 def _errors(record: str) -> tuple[int, str, str]:
-    """Return the number of kernels and the mean errors of both definitions on SM 0, in a record of the validation."""
+    """Return the number of kernels and the mean errors of both definitions on SM 0 in a record of the validation."""
     with (ROOT / "validation/hardware" / record).open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["sms"] == "1"]
     errors = [
@@ -236,7 +236,7 @@ def _errors(record: str) -> tuple[int, str, str]:
 
 
 def _client() -> str:
-    """Return the example of a client of the service."""
+    """Return the example of a client for the service."""
     return f"```c\n{(ROOT / 'docs/examples/client.c').read_text(encoding='utf-8')}```\n"
 
 
@@ -246,20 +246,21 @@ GENERATED = {
     **{f"command {name}": partial(_command, name) for name in _commands()},
     **{f"options of {title}": partial(_group, title) for title in SHARED},
 }
-"""What makes the generated parts, by name."""
+"""Functions that make the generated parts, by name."""
 
 
-def write_all() -> None:
-    """Write every page anew, and name those that changed."""
-    for page in pages():
+def renew(files: list[Path]) -> None:
+    """Write pages with new output, and print the names of changed pages."""
+    for page in files:
         before = page.read_text(encoding="utf-8")
         after = refresh(before)
         if after.count(TRACEBACK) > before.count(TRACEBACK):
-            raise SystemExit(f"{page.relative_to(ROOT)}: an example has begun to fail; mend it, nothing was written")
+            name = page.relative_to(ROOT)
+            raise SystemExit(f"{name}: an example fails that did not fail before; the page was not written")
         if after != before:
             page.write_text(after, encoding="utf-8")
             print(page.relative_to(ROOT))
 
 
 if __name__ == "__main__":
-    write_all()
+    renew([Path(name).resolve() for name in sys.argv[1:]] or pages())

@@ -1,6 +1,6 @@
-"""What tests share: settings of hypothesis for people's machines, an empty cache, and the command line as a function.
+"""Configure the tests: hypothesis without deadlines, an empty answers file, and the command line as a function.
 
-On people's machines there are no deadlines, since no test asserts a time. Under CI hypothesis' own settings hold.
+No test asserts a time, so that deadlines would only report a slow machine. Under CI the settings of hypothesis hold.
 """
 
 import os
@@ -11,6 +11,8 @@ from hypothesis import settings
 
 from rdmodel.cli import main
 
+pytest.register_assert_rewrite("tests.support")  # its checks report values as those of test files do
+
 if not os.environ.get("CI"):
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")
@@ -18,7 +20,7 @@ if not os.environ.get("CI"):
 
 @pytest.fixture(autouse=True, scope="session")
 def no_answers_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let no test find, or leave, answers in the cache of whoever runs it."""
+    """Give the tests an empty cache directory, so that they neither read nor change the user's answers file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RDMODEL_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -26,7 +28,7 @@ def no_answers_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def run(capsys):
-    """Run a command: arguments in; exit status, standard output and standard error out."""
+    """Return a function that runs a command and returns its exit status, standard output and standard error."""
 
     def call(*argv: str) -> tuple[int, str, str]:
         try:

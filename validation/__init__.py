@@ -1,1 +1,1 @@
-"""What the project claims, checked: scenarios, committed reference data with their sources, and records."""
+"""Check the claims of the project: scenarios, reference data with their sources, and committed records."""

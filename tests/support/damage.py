@@ -1,4 +1,4 @@
-"""Damage to the text of a trace, such as truncation, bad transfers and bad tools do, for tests of readers."""
+"""Damage the text of a trace, as truncation, bad transfers and faulty tools do, for tests of readers."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""A page of HTML as its reader has it: headings, tables by caption, figures, links; checked while it is read."""
+"""Parse a page of HTML into headings, tables by caption, figures and links, and check its tags."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Page(HTMLParser):
-    """What a page holds; raises `AssertionError` for tags that are not closed in their order, or ids given twice."""
+    """The contents of a page; raises `AssertionError` for tags that are not closed in order, or for equal ids."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)

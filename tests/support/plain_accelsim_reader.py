@@ -1,4 +1,4 @@
-"""A second reader of Accel-Sim's traces, in plain Python: regular expressions, sets and dicts."""
+"""Read Accel-Sim traces with regular expressions, sets and dicts: the oracle of the compiled reader."""
 
 import re
 
@@ -27,7 +27,7 @@ def header_of(text):
 
 
 def read_plainly(text):
-    """Return {(block, warp): rows}, a row being (pc, op, space, size, gap, needs, mask, addresses)."""
+    """Return {(block, warp): rows}; a row is (pc, op, space, size, gap, needs, mask, addresses)."""
     header = header_of(text)
     grid = [int(n) for n in header["grid dim"].strip("()").split(",")]
     bases = [int(header.get(key, "0"), 16) for key in ("shmem base_addr", "local mem base_addr")]

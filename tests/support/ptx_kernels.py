@@ -1,4 +1,4 @@
-"""Small PTX kernels for tests: one instruction over columns of operands, or a whole text."""
+"""Run small PTX kernels: one instruction over columns of operands, or a whole text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random machines and programs for the simulators, and the compiled engine driven by hand, with its log."""
+"""Draw random machines and programs for the simulators, and drive the compiled engine step by step, with its log."""
 
 from dataclasses import dataclass, replace
 
@@ -30,7 +30,7 @@ KINDS = ("issue", "access", "fill", "slice", "dram", "begin", "end")
 
 
 def random_gpu(random, line=128, **parts):
-    """Return a small machine whose limits are all small enough to be hit; `parts` are changes by part: l1={...}."""
+    """Return a small machine with limits that programs reach; `parts` are changes by part: l1={...}."""
     ways, sets = int(random.integers(1, 5)), int(2 ** random.integers(0, 3))
     pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
     slices, l2_ways = int(random.integers(1, 4)), int(random.integers(1, 4))
@@ -157,11 +157,11 @@ OPS = (Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC, Op.BARRIER)
 
 @dataclass(frozen=True)
 class Mix:
-    """What random warps are made of.
+    """Distribution of random warps.
 
-    They have fewer than `most` instructions of at most `widest` transactions to lines of `pool` (None: few lines,
-    drawn anew). `barriers` come on top, the same number in every warp of a block. There are `pcs` program counters;
-    the share `exits` of instructions leaves a loop.
+    Warps have fewer than `most` instructions of at most `widest` transactions to lines of `pool` (None: a few random
+    lines), and `barriers` barriers in addition. There are `pcs` program counters; the share `exits` of instructions
+    leaves a loop.
     """
 
     most: int = 12
@@ -215,14 +215,14 @@ def random_instruction(random, pool, mix):
     )
 
 
-LONGEST = 200_000
+MAX_CYCLES = 200_000
 """More cycles than any program of a test takes."""
 
 
 class Driven:
-    """The compiled engine on given blocks, fed in pieces of random length.
+    """The compiled engine on given blocks, which it gets in pieces of random length.
 
-    It runs to the end, or until `stop`, asked with the machine every few cycles, says so.
+    It runs to the end, or until `stop(machine)`, which is called every few cycles, returns true.
     """
 
     def __init__(self, blocks, gpu, options, slots, block_warps, random=None, stop=None):
@@ -241,7 +241,7 @@ class Driven:
                 self.give(sm, subject)
             else:
                 assert self.machine.violations() == []
-                assert self.machine.now < LONGEST, "there is always something to do and nothing gets done"
+                assert self.machine.now < MAX_CYCLES, "there is always something to do and nothing gets done"
                 if stop is not None and stop(self.machine):
                     return
         assert self.machine.under_way() == []

@@ -1,4 +1,4 @@
-"""Random traces for the tests that store, cut and summarise them."""
+"""Draw random traces, for tests that store, cut and summarise traces."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -36,7 +36,7 @@ def launches(draw):
 
 @st.composite
 def column_traces(draw, most_rows=6):
-    """A trace of some blocks of its grid; warps may be empty."""
+    """Draw a trace of some blocks of its grid; warps may be empty."""
     launch = draw(launches())
     blocks = sorted(draw(st.sets(st.integers(0, launch.blocks - 1))))
     lengths = [draw(st.integers(0, most_rows)) for _ in range(len(blocks) * launch.block_warps)]
@@ -65,7 +65,7 @@ def column_traces(draw, most_rows=6):
 
 @st.composite
 def program_traces(draw):
-    """A trace whose blocks are programs with loops; a warp may sit an instruction out."""
+    """Draw a trace whose blocks are programs with loops; a warp may have no active lanes in an instruction."""
     launch = draw(launches())
     blocks = sorted(draw(st.sets(st.integers(0, launch.blocks - 1), min_size=1)))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

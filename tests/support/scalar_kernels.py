@@ -1,6 +1,6 @@
-"""Irregular kernels restated one thread at a time, in plain Python: what a thread accesses, and what it computes.
+"""Restate irregular kernels in plain Python, one thread at a time: their accesses and their results.
 
-Each restatement is a generator of (operation, array, index) that writes what the thread computes into `out`.
+Each restatement is a generator of (operation, array, index) that writes the results of the thread into `out`.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def color_2(v, out, graph, ROUND):
 
 
 def found_in(line, kind):
-    """Return what there is in a line, each with how many characters of the line come before it is known."""
+    """Return the items in a line, each with the number of characters before it is known."""
     if kind == "wc":
         return [(m.group().lower(), m.end()) for m in re.finditer(rb"[a-zA-Z]+", line)]
     found, end = [], 0

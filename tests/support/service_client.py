@@ -1,4 +1,4 @@
-"""What tests of the service share: a service behind pipes, and what its answers have to look like."""
+"""Run the service behind pipes, and check its answers against the schema."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ ROWS: dict[str, Any] = {
     "block": [64],
     "body": [{"if": "x < N", "do": [WALK, {"store": "y", "at": "x"}]}],
 }
-"""Every thread walks along a row of its own."""
+"""Kernel in which every thread walks along another row."""
 
 ENDLESS = {**ROWS, "body": [{"for": "i", "to": 1 << 14, "do": [WALK]}]}
-"""So much work that no test waits for its end."""
+"""Kernel with too much work for a test to wait for its end."""
 
 
 def validator(part: str) -> Draft202012Validator:
@@ -44,7 +44,7 @@ def environment() -> dict[str, str]:
 
 
 def serve(lines: bytes | str, *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Return what a service makes of an input, to its end."""
+    """Run a service on an input until it ends, and return the finished process."""
     data = lines.encode() if isinstance(lines, str) else lines
     return subprocess.run(
         [*COMMAND, *(options or ("--no-cache",))], input=data, capture_output=True, env=environment(), check=False
@@ -52,14 +52,14 @@ def serve(lines: bytes | str, *options: str) -> subprocess.CompletedProcess[byte
 
 
 def checked(line: bytes | str) -> Any:
-    """Return the value of a line of output, which has to be as the schema says."""
+    """Return the value of a line of output, after a check against the schema."""
     value = json.loads(line)
     OUTPUT.validate(value)
     return value
 
 
 class Client:
-    """A service that is asked while it runs."""
+    """A running service, to which tests send requests."""
 
     def __init__(self, *options: str) -> None:
         self.process = subprocess.Popen(
@@ -90,6 +90,6 @@ class Client:
         return self.receive()
 
     def end(self) -> tuple[int, list[Any], str]:
-        """End the input; return the exit status, what is answered until the end, and what stands on stderr."""
+        """End the input; return the exit status, the remaining answers, and stderr."""
         out, err = self.process.communicate()
         return self.process.returncode, [checked(line) for line in out.splitlines()], err.decode()

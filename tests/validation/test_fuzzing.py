@@ -1,4 +1,4 @@
-"""The fuzzer itself: it finds what is planted, makes it small, and survives what it finds; and what it has found."""
+"""The fuzzer: it finds planted faults, minimizes inputs and survives crashes; earlier findings are refused."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from random import Random
 import pytest
 
 from rdmodel.errors import MAX_MESSAGE_LENGTH, RdmodelError, TraceError
-from tests.support.paths import DATA
+from tests.support.paths import DATA, ROOT
 from tracegen.cuda import array_arguments
 from tracegen.formats import compressed
 from validation.fuzzing import __main__ as command
 from validation.fuzzing import report
-from validation.fuzzing.build import FOLDER, build, compiler
-from validation.fuzzing.laws import BrokenLaw, told_well
+from validation.fuzzing.build import FOLDER, MODULES, build, compiler
+from validation.fuzzing.laws import BrokenLaw, check_message
 from validation.fuzzing.mutation import Mutator
 from validation.fuzzing.readers import TARGETS
 from validation.fuzzing.target import Target, Way
-from validation.fuzzing.worker import Now, Options, Tally, Worker, judged, smaller
+from validation.fuzzing.worker import CurrentInput, Options, Tally, Worker, minimize, problem_of
 
 FOUND = DATA / "fuzzing"
 
@@ -46,7 +46,7 @@ def fuzz(tmp_path):
         scratch = tmp_path / f"{target.name}-{seed}"
         scratch.mkdir()
         options = Options(target.name, inputs, seed, str(scratch), str(tmp_path / "findings"))
-        worker = Worker(target, options, None, Now(scratch / "now", create=True))
+        worker = Worker(target, options, None, CurrentInput(scratch / "now", create=True))
         worker.run()
         return worker
 
@@ -95,7 +95,18 @@ def test_what_was_found_is_refused_in_one_line_now(tmp_path, folder):
     for way in target.ways:
         with pytest.raises(RdmodelError) as refused:
             target.read(tmp_path / "case" / target.file, way)
-        told_well(refused.value)
+        check_message(refused.value)
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_the_watched_paths_of_a_reader_exist(target):
+    paths = [str(path) for package in ("rdmodel", "tracegen") for path in (ROOT / package).rglob("*.py")]
+    assert all(any(part in path for path in paths) for part in target.watched)
+
+
+def test_the_instrumented_modules_are_all_compiled_modules_of_the_readers():
+    found = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in ROOT.glob("tracegen/formats/**/*.pyx")}
+    assert set(MODULES) == found
 
 
 def test_there_is_a_corpus_of_what_was_found():
@@ -139,7 +150,7 @@ def test_an_exception_that_is_not_ours_is_found_and_its_input_made_small(fuzz, t
 def test_messages_are_held_to_be_one_line_of_visible_characters(message, broken):
     error = TraceError("")
     error.args = (message,)
-    assert (judged(error) is not None) == broken
+    assert (problem_of(error) is not None) == broken
 
 
 def test_a_law_that_what_was_read_breaks_is_a_finding(fuzz):
@@ -157,7 +168,7 @@ def test_memory_that_an_input_takes_is_a_finding(fuzz, monkeypatch):
         ru_maxrss = 100 << 10
 
     monkeypatch.setattr("validation.fuzzing.worker.resource.getrusage", lambda who: Usage)
-    monkeypatch.setattr("validation.fuzzing.worker.WARM", 10)
+    monkeypatch.setattr("validation.fuzzing.worker.WARMUP_INPUTS", 10)
 
     def read(path, way):
         Usage.ru_maxrss += (80 << 10) * (b"seed 2" in path.read_bytes())
@@ -184,7 +195,7 @@ def test_the_same_seed_makes_the_same_inputs(fuzz, tmp_path):
 
 def test_a_case_is_made_smaller_as_long_as_it_does_the_same():
     case = {"a": b"0123456789" * 30 + b"needle" + b"x" * 500, "b": b"hay"}
-    assert smaller(case, lambda tried: b"needle" in tried.get("a", b"")) == {"a": b"needle"}
+    assert minimize(case, lambda tried: b"needle" in tried.get("a", b"")) == {"a": b"needle"}
 
 
 def test_changed_cases_keep_their_names_and_a_length():
@@ -202,8 +213,8 @@ def test_changed_cases_keep_their_names_and_a_length():
 DIES = """
     import os, signal, sys
     from pathlib import Path
-    from validation.fuzzing.worker import Now
-    now = Now(Path({scratch!r}) / "now")
+    from validation.fuzzing.worker import CurrentInput
+    now = CurrentInput(Path({scratch!r}) / "now")
     now.put({inputs}, {{"run.trc": b"bad"}}, 1)
     {end}
 """
@@ -225,8 +236,8 @@ def ending(monkeypatch, end, inputs=7):
 )
 def test_an_input_that_ends_the_worker_is_kept_and_others_follow(monkeypatch, tmp_path, end, problem):
     ending(monkeypatch, end)
-    monkeypatch.setattr(command, "PATIENCE", 1.0)
-    monkeypatch.setattr(command, "RESTARTS", 1)
+    monkeypatch.setattr(command, "HANG_SECONDS", 1.0)
+    monkeypatch.setattr(command, "MAX_RESTARTS", 1)
     tally = command.run(Options("trc", 10, 1, "", str(tmp_path)))
     assert (tally.inputs, tally.findings) == (7, {problem: 1})
     assert (tmp_path / "trc-end-1" / "run.trc").read_bytes() == b"bad"

@@ -1,4 +1,4 @@
-"""The committed comparison with a GTX 570: complete, consistent, and what the model still says."""
+"""The committed comparison with a GTX 570: complete, consistent, and reproduced by the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from rdmodel.trace import Op, Space
 from tracegen.cuda import nvrtc
 from validation.hardware import compiled, other_gpus
-from validation.hardware.launches import PASSES, launches
+from validation.hardware.launches import FIRST_DISTANCE, launches
 from validation.hardware.report import RECORDS, from_csv, to_csv, to_markdown
 from validation.hardware.rows import FOLDER, TOOLS, Row, read_rows
 from validation.hardware.study import DEFINITIONS, Settings, score
@@ -111,7 +111,7 @@ def test_the_tables_of_the_results_are_those_of_the_record(sms, source):
 def test_the_launches_of_a_row_have_its_block_and_grid(kernel, make):
     row = ROWS[kernel]
     traces = make(row)
-    assert len(traces) == (8 if kernel in PASSES else 2 if kernel == "3dconv" else 1)
+    assert len(traces) == (8 if kernel in FIRST_DISTANCE else 2 if kernel == "3dconv" else 1)
     for trace in traces:
         assert trace.launch.kernel == kernel
         assert trace.launch.block == (*row.block, 1, 1)[:3]
@@ -126,12 +126,12 @@ def loads_of_data(trace):
     return np.sort(columns.addresses[loads] - data.base)
 
 
-@pytest.mark.parametrize("kernel", PASSES)
+@pytest.mark.parametrize("kernel", FIRST_DISTANCE)
 @pytest.mark.parametrize("pad", [0, 1])
 def test_all_passes_together_load_what_the_whole_kernel_does(kernel, pad):
     row = Row(kernel, {"M": 40, "N": 5}, (32,), (2,), 0.0, {})
     (whole,) = launches(row, pad, passes=None)
-    passes = launches(row, pad, passes=40 - PASSES[kernel])
+    passes = launches(row, pad, passes=40 - FIRST_DISTANCE[kernel])
     assert_array_equal(loads_of_data(whole), np.sort(np.concatenate([*map(loads_of_data, passes)])))
 
 
@@ -144,7 +144,7 @@ def lines_of_warps(trace):
 
 
 @NEEDS_NVRTC
-@pytest.mark.parametrize("kernel", PASSES)
+@pytest.mark.parametrize("kernel", FIRST_DISTANCE)
 @pytest.mark.parametrize("pad", [0, 1])
 def test_compiled_passes_one_after_the_other_access_what_the_compiled_kernel_does(kernel, pad):
     row = Row(kernel, {"M": 40, "N": 150}, (32,), (2,), 0.0, {})  # a shorter loop over N would be unrolled as a whole
@@ -152,7 +152,7 @@ def test_compiled_passes_one_after_the_other_access_what_the_compiled_kernel_doe
     name = kernel.replace(".", "_")
     path = compiled.sources.source_path(kernel.partition(".")[0])
     whole = lines_of_warps(compiled.emulate(path, name, places, {**row.sizes, "PAD": pad}, {}))
-    passes = [lines_of_warps(trace) for trace in compiled.launches(row, pad, passes=40 - PASSES[kernel])]
+    passes = [lines_of_warps(trace) for trace in compiled.launches(row, pad, passes=40 - FIRST_DISTANCE[kernel])]
     for warp, accesses in enumerate(whole):
         diagonal = accesses[:1] if kernel == "corr.corr" and accesses else []  # symmat[j1][j1] = 1, before the passes
         assert accesses == diagonal + [access for one in passes for access in one[warp]]

@@ -1,4 +1,4 @@
-"""The micro-benchmarks of Nugteren et al. (HPCA 2014, section 5): timings alone tell what machine is simulated."""
+"""The micro-benchmarks of Nugteren et al. (HPCA 2014, section 5): timings alone identify the simulated machine."""
 
 from __future__ import annotations
 
@@ -46,18 +46,21 @@ def findings():
     return {name: find(name) for name in FAST}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAST)
 def test_timings_recover_the_machine(findings, name):
     found = findings[name]
     assert found.recovered == found.configured
 
 
+@pytest.mark.slow
 def test_the_fermi_hash_comes_out_as_the_paper_prints_it(findings):
     small, large = (findings[name].recovered[0] for name in (PAPER, "gtx470-48k"))
     assert (small.sets, small.ways, small.masks) == (32, 4, masks(FERMI))
     assert (large.sets, large.ways, large.masks) == (64, 6, masks([*FERMI, "12"]))
 
 
+@pytest.mark.slow
 def test_the_record_says_what_is_found(findings):
     recorded = set(RESULTS.read_text().splitlines())
     for table in (sizes(findings.values()), indices(findings.values()), figure_9()):
@@ -163,6 +166,7 @@ ALIKE = {
 """L1s of 16 KB that differ in one thing."""
 
 
+@pytest.mark.slow
 def test_every_difference_between_l1s_of_one_size_is_seen():
     found = {}
     for name, change in ALIKE.items():

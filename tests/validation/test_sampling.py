@@ -1,4 +1,4 @@
-"""The committed record of what estimates are worth: complete, still so, and honest where it should be."""
+"""The committed record of sampled estimates: complete, reproduced, and with intervals that hold as often as stated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tracegen.kernel_library.suites import POLYBENCH
 from validation.sampling import elsewhere
 from validation.sampling.__main__ import main
-from validation.sampling.measure import MACHINE, MEASURED, RATES, SIZES, from_csv, measure, moved, to_csv
+from validation.sampling.measure import MACHINE, MEASURED, RATES, SIZES, differences, from_csv, measure, to_csv
 from validation.sampling.reasons import NOTES
 from validation.sampling.report import RESULTS, group, results
 
@@ -34,8 +34,8 @@ def test_what_was_recorded_is_what_is_measured(monkeypatch, capsys):
 
 def test_a_row_that_moved_is_named():
     first = dataclasses.replace(ROWS[0], value=ROWS[0].value + 0.01)
-    assert moved([first], ROWS)[0].startswith(f"{first.kernel}, sms: ")
-    assert moved([dataclasses.replace(ROWS[0], time=9.0)], ROWS) == []
+    assert differences([first], ROWS)[0].startswith(f"{first.kernel}, sms: ")
+    assert differences([dataclasses.replace(ROWS[0], time=9.0)], ROWS) == []
 
 
 def test_nobody_knows_what_was_not_sampled():

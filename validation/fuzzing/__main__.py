@@ -1,4 +1,4 @@
-"""``python -m validation.fuzzing``: give the readers files that nobody would write."""
+"""``python -m validation.fuzzing``: fuzz the readers of files."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from validation.common.records import positive
 from validation.fuzzing.build import ROOT, build, preload
 from validation.fuzzing.readers import TARGETS
 from validation.fuzzing.report import RESULTS, RUNS, Run, from_csv, merged, results, table, to_csv
-from validation.fuzzing.worker import Now, Options, Tally, save
-from validation.record import positive
+from validation.fuzzing.worker import CurrentInput, Options, Tally, save
 
-PATIENCE = 20.0
-"""Seconds after which an input that has not ended counts as endless."""
+HANG_SECONDS = 20.0
+"""An input that takes longer counts as a hang."""
 
-RESTARTS = 5
-MEMORY = Path("/dev/shm")
+MAX_RESTARTS = 5
+"""Number of workers that are started in turn if inputs end them."""
+
+RAM_FOLDER = Path("/dev/shm")
+"""Folder in memory for the files of cases, if it exists."""
 
 
 def run(options: Options, *, preloaded: str = "") -> Tally:
-    """Run a worker to its end, and another one behind every input that one cannot survive."""
+    """Run a worker to its end, and start another one after each input that ends a worker."""
     total = Tally()
-    for restart in range(RESTARTS):
+    for restart in range(MAX_RESTARTS):
         left = options.inputs - total.inputs
         tally = _attempt(
             Options(**{**asdict(options), "inputs": left, "seed": options.seed + 1000 * restart}), preloaded
@@ -45,9 +48,9 @@ def run(options: Options, *, preloaded: str = "") -> Tally:
 
 
 def _attempt(options: Options, preloaded: str) -> Tally:
-    base = MEMORY if MEMORY.is_dir() else None
+    base = RAM_FOLDER if RAM_FOLDER.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="fuzzing-", dir=base) as scratch:
-        now = Now(Path(scratch) / "now", create=True)
+        now = CurrentInput(Path(scratch) / "now", create=True)
         options.scratch = scratch
         with subprocess.Popen(
             worker_command(options), stdout=subprocess.PIPE, env=_environment(preloaded), cwd=ROOT
@@ -61,8 +64,8 @@ def _attempt(options: Options, preloaded: str) -> Tally:
         if ended and process.returncode == 0:
             tally = json.loads(out)
             return Tally(**tally)
-        # An input that was never read is not one: the worker itself has failed.
-        problem = f"ended with status {process.returncode}" if ended else f"no end after {PATIENCE:g} s"
+        # Without an input, the worker itself has failed.
+        problem = f"ended with status {process.returncode}" if ended else f"no end after {HANG_SECONDS:g} s"
         if now.number == 0:
             raise SystemExit(f"the worker of {options.reader} {problem} before its first input")
         case, way = now.get()
@@ -72,12 +75,12 @@ def _attempt(options: Options, preloaded: str) -> Tally:
 
 
 def worker_command(options: Options) -> list[str]:
-    """Return what starts a worker."""
+    """Return the command that starts a worker."""
     return [sys.executable, "-m", "validation.fuzzing.worker", json.dumps(asdict(options))]
 
 
-def _watched(process: subprocess.Popen[bytes], now: Now) -> bool:
-    """Wait for the end of a worker; return false if it stays at one input."""
+def _watched(process: subprocess.Popen[bytes], now: CurrentInput) -> bool:
+    """Wait for the end of a worker; return false if it hangs at one input."""
     turn, since = -1, time.monotonic()
     while True:
         try:
@@ -87,7 +90,7 @@ def _watched(process: subprocess.Popen[bytes], now: Now) -> bool:
             pass
         if now.turn != turn:
             turn, since = now.turn, time.monotonic()
-        elif time.monotonic() - since > PATIENCE and turn > 0:
+        elif time.monotonic() - since > HANG_SECONDS and turn > 0:
             return False
 
 
@@ -102,13 +105,19 @@ def _environment(preloaded: str) -> dict[str, str]:
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m validation.fuzzing", description=__doc__)
-    parser.add_argument("--reader", nargs="+", choices=TARGETS, default=list(TARGETS), metavar="READER")
-    parser.add_argument("--inputs", type=positive, default=10_000, help="for each reader (default: 10,000)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UndefinedBehaviorSanitizer")
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "fuzzing", help="folder of instrumented modules")
+    parser.add_argument(
+        "--reader", nargs="+", choices=TARGETS, default=list(TARGETS), metavar="READER", help="only these readers"
+    )
+    parser.add_argument(
+        "--inputs", type=positive, default=10_000, help="number of inputs for each reader (default: 10,000)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of all inputs (default: 1)")
+    parser.add_argument("--sanitize", action="store_true", help="use AddressSanitizer and UndefinedBehaviorSanitizer")
+    parser.add_argument(
+        "--build", type=Path, default=ROOT / "build" / "fuzzing", help="folder for instrumented modules"
+    )
     parser.add_argument("--findings", type=Path, default=Path("findings"), help="folder for inputs that break a law")
-    parser.add_argument("--record", action="store_true", help="put the runs into the committed record")
+    parser.add_argument("--record", action="store_true", help="add the runs to the committed record")
     options = parser.parse_args()
     folder = options.build / ("sanitized" if options.sanitize else "plain")
     build(folder, sanitize=options.sanitize)

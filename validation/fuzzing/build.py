@@ -1,8 +1,8 @@
-"""The compiled parsers once more, in a folder of their own, so that they tell which edges of their code an input takes.
+"""Build the compiled parsers again, in a separate folder, with code that reports the edges that an input takes.
 
-gcc (or clang) calls a function at every basic block (``-fsanitize-coverage=trace-pc``); ``entry.c`` and ``feedback.c``
-make edges of the calls. With `sanitize`, AddressSanitizer and UndefinedBehaviorSanitizer watch the same modules; their
-library must be loaded first (`preload`).
+gcc (or clang) inserts a call at every basic block (``-fsanitize-coverage=trace-pc``); ``entry.c`` and ``feedback.c``
+turn the calls into edges. With `sanitize`, AddressSanitizer and UndefinedBehaviorSanitizer check the same modules;
+their libraries must be loaded first (`preload`).
 """
 
 from __future__ import annotations
@@ -22,21 +22,28 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
-MODULES = tuple(
-    f"tracegen.formats.{name}" for name in ("_trc", "_gather", "_nvbit", "_ppt", "_accelsim", "_accelsim_out")
+MODULES = (
+    "tracegen.formats._accelsim",
+    "tracegen.formats._accelsim_out",
+    "tracegen.formats._nvbit",
+    "tracegen.formats._ppt",
+    "tracegen.formats._trc",
+    "tracegen.formats.ordering._gather",
 )
+"""Compiled modules of the readers."""
+
 DIRECTIVES = ("language_level=3", "boundscheck=False", "wraparound=False", "cdivision=True", "initializedcheck=False")
 _FLAGS = ("-shared", "-fPIC", "-O1", "-g", "-fno-strict-aliasing", "-w", "-DCYTHON_WITHOUT_ASSERTIONS=1")
 _SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer")
 
 
 def compiler() -> str:
-    """Return the C compiler: ``CC``, or gcc."""
+    """Return the C compiler: ``CC``, or gcc without it."""
     return os.environ.get("CC", "gcc")
 
 
 def build(folder: Path, *, sanitize: bool = False, modules: Sequence[str] = MODULES) -> None:
-    """Build what is missing or older than its source; raise `CalledProcessError` if the compiler does."""
+    """Build modules that are missing or older than their source; raise `CalledProcessError` if the compiler fails."""
     folder.mkdir(parents=True, exist_ok=True)
     library = _library(folder)
     if _stale(library, [FOLDER / "feedback.c"]):
@@ -55,16 +62,16 @@ def build(folder: Path, *, sanitize: bool = False, modules: Sequence[str] = MODU
 
 
 def preload() -> str:
-    """Return what ``LD_PRELOAD`` must hold for modules that are built with `sanitize`."""
+    """Return the value of ``LD_PRELOAD`` for modules that are built with `sanitize`."""
     names = ("libasan.so", "libubsan.so")
     return " ".join(_run([compiler(), f"-print-file-name={name}"]).strip() for name in names)
 
 
 class Feedback:
-    """Which edges inputs take: use it as a context around each one, then ask `fresh`."""
+    """Coverage of inputs: use it as a context around each input, then ask `fresh`."""
 
     def __init__(self, folder: Path) -> None:
-        """Load the library, and have the instrumented modules imported from `folder` instead of the usual ones."""
+        """Load the library, and import the instrumented modules from `folder` in place of the usual ones."""
         self._library = ctypes.PyDLL(str(_library(folder)), ctypes.RTLD_GLOBAL)
         self._begin, self._end, self._take = (
             getattr(self._library, f"feedback_{name}") for name in ("begin", "end", "take")
@@ -74,7 +81,7 @@ class Feedback:
         sys.meta_path.insert(0, _Finder(folder))
 
     def watch(self, parts: Sequence[str]) -> None:
-        """Count lines of Python files, too, in whose paths one of `parts` is; forget what was reached so far."""
+        """Count lines of Python files with one of `parts` in their paths, too; forget the coverage so far."""
         self._watched = [ctypes.create_string_buffer(part.encode()) for part in parts]
         for part in self._watched:
             self._library.feedback_watch(part)
@@ -85,15 +92,15 @@ class Feedback:
         self._begin(int(self.lines))
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """End an input."""
         self._end()
 
     def fresh(self) -> int:
-        """Return how many edges, or counts of them, were never seen before; forget the input's counts."""
+        """Return the number of edges, or counts of edges, that are new; forget the counts of the input."""
         return int(self._take())
 
     def edges(self) -> tuple[int, int]:
-        """Return how many edges of compiled code and of Python lines have been seen."""
+        """Return the numbers of covered edges of compiled code and of Python lines."""
         return int(self._library.feedback_edges(0)), int(self._library.feedback_edges(1))
 
 

@@ -1,4 +1,4 @@
-"""What must hold of everything that a reader returns or raises."""
+"""Check the laws for everything that a reader returns or raises."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from rdmodel.errors import MAX_MESSAGE_LENGTH, RdmodelError
 from rdmodel.trace import Columns, Op, Trace, storage
 
 
-class BrokenLaw(Exception):  # noqa: N818 - it is not an error of the program but what is looked for
-    """Something that must hold of every input does not hold of this one."""
+class BrokenLaw(Exception):  # noqa: N818 - not an error of the program, but a finding of the fuzzer
+    """A law for every input that this input breaks."""
 
 
-def hold(law: bool, text: str) -> None:
-    """Raise `BrokenLaw` unless it holds."""
+def require(law: bool, text: str) -> None:
+    """Raise `BrokenLaw` with the text unless the law holds."""
     if not law:
         raise BrokenLaw(text)
 
 
-def told_well(error: RdmodelError) -> None:
-    """Hold an error's message to one line of moderate length that a terminal can show."""
+def check_message(error: RdmodelError) -> None:
+    """Check that the message of an error is one line of moderate length that a terminal can show."""
     message = str(error)
-    hold(len(message) > 0, "an empty message")
-    hold(len(message) <= MAX_MESSAGE_LENGTH, "a message that is too long")
-    hold(plain(message), "a message with line breaks or control characters")
+    require(len(message) > 0, "an empty message")
+    require(len(message) <= MAX_MESSAGE_LENGTH, "a message that is too long")
+    require(plain(message), "a message with line breaks or control characters")
 
 
 def plain(text: str) -> bool:
-    """Tell whether a text has no line breaks, control characters or lone surrogates."""
+    """Return whether a text has no line breaks, control characters or lone surrogates."""
     return text.isprintable() or all(unicodedata.category(c) not in ("Cc", "Cs", "Zl", "Zp") for c in text)
 
 
-def sound(trace: Trace) -> None:
-    """Hold a trace to its own rules: columns that agree, blocks of the grid, counts that add up."""
+def check_trace(trace: Trace) -> None:
+    """Check the rules of a trace: columns that agree, blocks of the grid, counts that add up."""
     columns = trace.columns
     Trace(trace.launch, columns, trace.blocks)
     lanes = np.bitwise_count(columns.mask[columns.op != Op.BARRIER])
-    hold(int(lanes.sum()) == len(columns.addresses), "not one address per active lane")
-    hold(len(columns) == int(columns.warp_start[-1]), "instructions of no warp")
+    require(int(lanes.sum()) == len(columns.addresses), "not one address per active lane")
+    require(len(columns) == int(columns.warp_start[-1]), "instructions of no warp")
     for name in (trace.launch.kernel, *(array.name for array in trace.launch.arrays)):
-        hold(plain(name), "a name with line breaks or control characters")
+        require(plain(name), "a name with line breaks or control characters")
 
 
-def same(one: Trace, other: Trace, what: str) -> None:
-    """Hold two traces to be equal."""
-    hold(one.launch == other.launch, f"{what}: another launch")
-    hold(_ids(one) == _ids(other), f"{what}: other blocks")
+def check_equal(one: Trace, other: Trace, what: str) -> None:
+    """Check that two traces are equal."""
+    require(one.launch == other.launch, f"{what}: another launch")
+    require(_ids(one) == _ids(other), f"{what}: other blocks")
     for column in fields(Columns):
         mine, theirs = getattr(one.columns, column.name), getattr(other.columns, column.name)
-        hold(mine.dtype == theirs.dtype and np.array_equal(mine, theirs), f"{what}: other {column.name}")
+        require(mine.dtype == theirs.dtype and np.array_equal(mine, theirs), f"{what}: other {column.name}")
 
 
-def kept(trace: Trace, folder: Path) -> None:
-    """Hold a trace to come back from the native form as it was."""
+def check_round_trip(trace: Trace, folder: Path) -> None:
+    """Check that a trace does not change when it is written in the native form and read back."""
     where = folder / "kept"
     shutil.rmtree(where, ignore_errors=True)
     storage.save(trace, where)
-    same(trace, storage.load(where), "written and read back")
+    check_equal(trace, storage.load(where), "written and read back")
 
 
 def _ids(trace: Trace) -> list[int]:

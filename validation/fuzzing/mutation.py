@@ -1,4 +1,4 @@
-"""Changes to the files of a case: bytes, words of the format, numbers, lines, and pieces of other cases."""
+"""Change the files of a case: bytes, words of the format, numbers, lines, and pieces of other cases."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 Case = dict[str, bytes]
-"""What a reader is given: files by name."""
+"""Contents of the files of one call of a reader, by name."""
 
 Shaper = Callable[[Case, Random], Case]
-"""Changes a case by what it knows of the format; may return it unchanged."""
+"""Function that changes a case within its format; may return it unchanged."""
 
-MOST_BYTES = 4000
-"""Files that grow beyond this are cut there."""
+MAX_FILE_BYTES = 4000
+"""Longer files are cut to this length."""
 
 _EXPONENTS = (7, 8, 10, 15, 16, 18, 31, 32, 52, 56, 58, 59, 62, 63, 64, 100)
 _POWERS = [1 << n for n in _EXPONENTS]
@@ -42,9 +42,11 @@ _NUMBER = re.compile(rb"0[xX][0-9a-fA-F]+|\d+")
 
 
 class Mutator:
-    """Makes new cases of old ones; `tokens` are words of the format."""
+    """Maker of new cases from old ones; `tokens` are words of the format."""
 
-    def __init__(self, rng: Random, tokens: Sequence[bytes], shapers: Sequence[Shaper], most: int = MOST_BYTES) -> None:
+    def __init__(
+        self, rng: Random, tokens: Sequence[bytes], shapers: Sequence[Shaper], most: int = MAX_FILE_BYTES
+    ) -> None:
         self._rng, self._tokens, self._shapers, self._most = rng, [*tokens, *_BYTES], list(shapers), most
 
     def changed(self, case: Case, other: Case) -> Case:
@@ -67,7 +69,7 @@ class Mutator:
     def _shaped(self, case: Case) -> Case:
         try:
             return self._rng.choice(self._shapers)(case, self._rng)
-        except Exception:  # what is damaged already may break whatever is used to shape it, in any way
+        except Exception:  # a damaged case may break its shaper in any way
             return case
 
     def token(self) -> bytes:
@@ -111,7 +113,7 @@ class Mutator:
         data[at : at + len(token)] = token
 
     def _word(self, data: bytearray, other: Case) -> None:
-        """Put a token in the place of a whole word."""
+        """Replace a whole word by a token."""
         if data:
             at = self._rng.randrange(len(data))
             first = max(data.rfind(b" ", 0, at), data.rfind(b"\n", 0, at)) + 1
@@ -119,7 +121,7 @@ class Mutator:
             data[first : min(ends, default=len(data))] = self.token()
 
     def _number(self, data: bytearray, other: Case) -> None:
-        """Change a number to one near it, or to a limit."""
+        """Change a number to a near one, or to a limit."""
         found = _NUMBER.search(data, self._rng.randint(0, len(data))) or _NUMBER.search(data)
         if found is None:
             return
@@ -149,7 +151,7 @@ class Mutator:
         data[:] = b"\n".join(lines)
 
     def _splice(self, data: bytearray, other: Case) -> None:
-        """Go on as another case does, by lines or by bytes."""
+        """Continue with a piece of another case, by lines or by bytes."""
         if not other:
             return
         theirs = other[self._rng.choice(list(other))]

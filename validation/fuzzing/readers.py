@@ -1,4 +1,4 @@
-"""Every reader that is fuzzed: those of traces and packed files, and those of what else a user hands over."""
+"""List every reader to fuzz: traces, packed files, and the other files that a user may give."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracegen.cuda.launchfile import read_launch_file
 from tracegen.formats import parquet
 from tracegen.ptx.syntax.parser import parse
 from validation.fuzzing import seeds, shaping, tables
-from validation.fuzzing.laws import hold, kept, plain, same
+from validation.fuzzing.laws import check_equal, check_round_trip, plain, require
 from validation.fuzzing.recorded import PACKED, TEXTS
 from validation.fuzzing.target import SMALL, Target, Way, nothing
 from validation.fuzzing.words import AFFINE, GPU, LAUNCH, NATIVE, NCU, PARQUET, PTX, words
@@ -24,17 +24,17 @@ from validation.fuzzing.words import AFFINE, GPU, LAUNCH, NATIVE, NCU, PARQUET, 
 # ---- Binary forms
 
 
-def _kept(found: Trace, way: Way, path: Path) -> None:
-    kept(found, path)
+def _check_round_trip(found: Trace, way: Way, path: Path) -> None:
+    check_round_trip(found, path)
 
 
-def _written_alike(found: Trace, way: Way, path: Path) -> None:
-    """Hold a trace to come back from Parquet and from the native form."""
-    kept(found, path.parent)
+def _check_round_trips(found: Trace, way: Way, path: Path) -> None:
+    """Check that a trace does not change when it is written in the native form or as Parquet, and read back."""
+    check_round_trip(found, path.parent)
     again = path.with_name("again.parquet")
     again.unlink(missing_ok=True)
     parquet.write_parquet(found, again)
-    same(found, parquet.read_parquet(again), "written and read back")
+    check_equal(found, parquet.read_parquet(again), "written and read back")
 
 
 BINARY = (
@@ -43,8 +43,8 @@ BINARY = (
         file=".",
         read=lambda path, way: storage.load(path),
         seeds=seeds.native,
-        deeply=_kept,
-        watched=("/rdmodel/storage.py", "/rdmodel/trace.py"),
+        deeply=_check_round_trip,
+        watched=("/rdmodel/trace/",),
         words=(*words(NATIVE), b"\x93NUMPY\1\0"),
         shapers=(shaping.column, shaping.column, shaping.json_file("meta.json"), shaping.missing),
         most=8000,
@@ -54,8 +54,8 @@ BINARY = (
         file="trace.parquet",
         read=lambda path, way: parquet.read_parquet(path, memory=way.memory),
         seeds=seeds.parquet,
-        deeply=_written_alike,
-        watched=("/tracegen/formats/", "/rdmodel/storage.py", "/rdmodel/trace.py"),
+        deeply=_check_round_trips,
+        watched=("/tracegen/formats/", "/rdmodel/trace/"),
         words=words(PARQUET),
         shapers=(tables.table,),
         ways=SMALL,
@@ -67,33 +67,33 @@ BINARY = (
 # ---- Reports
 
 
-def _measured(found: tuple[nsight.Measurement, ...]) -> None:
-    """Hold launches to have finite numbers, rates of 0 to 1, and a form that JSON takes."""
+def _check_launches(found: tuple[nsight.Measurement, ...]) -> None:
+    """Check that launches have finite numbers, rates of 0 to 1, and a JSON form."""
     for one in found:
-        hold(len(one.launches) == 1, "a launch of several")
-        hold(plain(one.kernel), "a kernel's name with line breaks or control characters")
-        hold(all(abs(value) < float("inf") for value in one.metrics.values()), "no finite number")
+        require(len(one.launches) == 1, "a launch of several")
+        require(plain(one.kernel), "a kernel's name with line breaks or control characters")
+        require(all(abs(value) < float("inf") for value in one.metrics.values()), "no finite number")
     for one in (*found, nsight.merge_launches(found)):
         try:
             rates = [rate for rate in (one.l1_loads, one.l1, one.l2) if rate is not None]
         except TraceError as error:
-            hold(plain(str(error)), "a message with line breaks or control characters")
+            require(plain(str(error)), "a message with line breaks or control characters")
             continue
-        hold(all(0 <= rate.hit_rate <= 1 for rate in rates), "a hit rate beyond 0 to 1")
+        require(all(0 <= rate.hit_rate <= 1 for rate in rates), "a hit rate beyond 0 to 1")
         json.dumps(one.to_dict(), allow_nan=False)
-        hold(isinstance(one.name, str), "no name")
+        require(isinstance(one.name, str), "no name")
 
 
 # ---- Programs
 
 
-def _affine_alike(found: Any, way: Way, path: Path) -> None:
+def _check_affine_round_trip(found: Any, way: Way, path: Path) -> None:
     again = load_affine(json.loads(json.dumps(to_json(found))))
-    hold(to_json(again) == to_json(found), "written and read back: another kernel")
+    require(to_json(again) == to_json(found), "written and read back: another kernel")
 
 
 def _launch(path: Path, way: Way) -> Any:
-    array_arguments.MAX_ARRAY_BYTES = 1 << 20  # a file may ask for as much memory as it likes below the limit
+    array_arguments.MAX_ARRAY_BYTES = 1 << 20  # a file may ask for any amount of memory below the limit
     return read_launch_file(path)
 
 
@@ -103,8 +103,8 @@ OTHERS = (
         file="report.csv",
         read=lambda path, way: nsight.read_ncu(path),
         seeds=seeds.ncu,
-        check=_measured,
-        watched=("/rdmodel/measurements.py",),
+        check=_check_launches,
+        watched=("/rdmodel/comparison/nsight.py",),
         words=words(NCU),
         most=8000,
     ),
@@ -114,7 +114,7 @@ OTHERS = (
         read=lambda path, way: load_affine(path),
         seeds=seeds.affine,
         check=nothing,
-        deeply=_affine_alike,
+        deeply=_check_affine_round_trip,
         watched=("/tracegen/affine/",),
         words=words(AFFINE),
         shapers=(shaping.json_file("kernel.json"),),
@@ -145,7 +145,7 @@ OTHERS = (
         read=lambda path, way: presets.load(path),
         seeds=seeds.gpu,
         check=nothing,
-        watched=("/rdmodel/config.py", "/rdmodel/presets/", "/rdmodel/options.py"),
+        watched=("/rdmodel/gpu/", "/rdmodel/presets/"),
         words=words(GPU),
         most=8000,
     ),

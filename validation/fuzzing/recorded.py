@@ -1,4 +1,4 @@
-"""The readers of other tools' traces, and of packed files, as targets."""
+"""Define the targets for traces of other tools, and for packed files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rdmodel.trace import Trace
 from tracegen.formats import accelsim, compressed, nvbit, ppt, trc
 from tracegen.formats.recorded_trace import RecordedTrace
 from validation.fuzzing import seeds, shaping
-from validation.fuzzing.laws import BrokenLaw, hold, kept, plain, same, sound
+from validation.fuzzing.laws import BrokenLaw, check_equal, check_round_trip, check_trace, plain, require
 from validation.fuzzing.mutation import Shaper
 from validation.fuzzing.target import NAMED, WAYS, Target, Way
 from validation.fuzzing.words import CONFIG, KERNELSLIST, NVBIT, OPCODES, PPT, TRACEG, TRC, words
@@ -48,10 +48,10 @@ def _trc(path: Path, way: Way) -> RecordedTrace:
     return trc.read_trc(path, lenient=way.lenient)
 
 
-def _alike(found: RecordedTrace, way: Way, path: Path, read: Read) -> None:
-    """Hold a recorded trace to what buffers and leniency must not change, and to come back when it is written."""
-    hold(way.lenient or not found.skipped.lines, "strict, but lines were skipped")
-    hold(all(plain(text) for text in found.skipped.examples), "an account of a skipped line that is not one line")
+def _check_buffers(found: RecordedTrace, way: Way, path: Path, read: Read) -> None:
+    """Check that buffers and leniency do not change a recorded trace, and that it can be written and read back."""
+    require(way.lenient or not found.skipped.lines, "strict, but lines were skipped")
+    require(all(plain(text) for text in found.skipped.examples), "the report of a skipped line is not one line")
     for lenient in (False, True):
         try:
             again = read(path, Way(lenient, way.kernel, 1 << 14, 1000))
@@ -60,14 +60,14 @@ def _alike(found: RecordedTrace, way: Way, path: Path, read: Read) -> None:
                 raise BrokenLaw(f"read, but with another buffer refused: {error}") from None
             continue
         filled = found.skipped.blocks != again.skipped.blocks
-        same(*((_active(found), _active(again)) if filled else (found, again)), "with another buffer")
+        check_equal(*((_active(found), _active(again)) if filled else (found, again)), "with another buffer")
         expected = found.skipped.lines if way.lenient else 0
-        hold(again.skipped.lines == expected, "another number of lines skipped")
-    kept(found, path if path.is_dir() else path.parent)
+        require(again.skipped.lines == expected, "another number of lines skipped")
+    check_round_trip(found, path if path.is_dir() else path.parent)
 
 
 def _active(trace: RecordedTrace) -> Trace:
-    """Return a trace without its blocks that access nothing: lenient readers add those that a file does not mention."""
+    """Return a trace without the blocks that access no memory, which lenient readers add."""
     lengths = np.diff(trace.columns.warp_start).reshape(-1, trace.launch.block_warps)
     some = lengths.any(axis=1)
     columns = replace(trace.columns, warp_start=np.concatenate([[0], np.cumsum(lengths[some])]))
@@ -79,7 +79,7 @@ def _target(name: str, file: str, read: Read, *texts: bytes, **more: Any) -> Tar
         name=name,
         file=file,
         read=read,
-        deeply=partial(_alike, read=read),
+        deeply=partial(_check_buffers, read=read),
         watched=WATCHED,
         words=words(*texts),
         **{"ways": WAYS, **more},
@@ -125,9 +125,10 @@ MAGICS = (b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", *_SKIPPABLE)
 
 
 def _unpack(path: Path, way: Way) -> tuple[bytes, RecordedTrace | str]:
-    """Return what is in a packed file, at most 16 MiB, and the trace, or why it is none.
+    """Return the contents of a packed file, at most 16 MiB, and its trace, or the message of the error.
 
-    The error itself would hold this frame, which holds it: its stream would live until the collector comes by.
+    The error itself is not returned: it refers to this frame, so that the stream would stay open until the next garbage
+    collection.
     """
     with compressed.open_stream(path) as stream:
         text = bytearray()
@@ -139,29 +140,29 @@ def _unpack(path: Path, way: Way) -> tuple[bytes, RecordedTrace | str]:
         return bytes(text), str(error)
 
 
-def _unpacked_soundly(found: tuple[bytes, Any]) -> None:
+def _check_unpacked(found: tuple[bytes, Any]) -> None:
     if isinstance(found[1], Trace):
-        sound(found[1])
+        check_trace(found[1])
 
 
-def _unpacked_alike(
+def _check_as_plainly_unpacked(
     found: tuple[bytes, Any], way: Way, path: Path, *, plainly: Callable[[bytes], bytes | None]
 ) -> None:
-    """Hold a file to be read as the standard library reads it, and its trace to be that of the text in it."""
+    """Check that a file is unpacked as by the standard library, and that its trace is that of the unpacked text."""
     text, trace = found
     data = path.read_bytes()
     expected = plainly(data) if data.startswith(MAGICS) else data
-    hold(len(text) >= _MOST_READ or text == expected, "read otherwise than by the standard library")
+    require(len(text) >= _MOST_READ or text == expected, "unpacked differently from the standard library")
     path.write_bytes(text)
     if text.startswith(MAGICS):
         return
     try:
         again = _trc(path, way)
     except TraceError as error:
-        hold(str(error) == trace, "unpacked, refused for another reason")
+        require(str(error) == trace, "unpacked, refused for another reason")
         return
-    hold(isinstance(trace, Trace), "refused when packed, read when not")
-    same(again, trace, "unpacked")
+    require(isinstance(trace, Trace), "refused when packed, but read when unpacked")
+    check_equal(again, trace, "unpacked")
 
 
 def _gunzip(data: bytes) -> bytes | None:
@@ -182,7 +183,7 @@ def _unzstd(data: bytes) -> bytes | None:
 
 
 def _streams(data: bytes, new: Callable[[], Any]) -> bytes | None:
-    """Return what streams hold that follow each other, zero bytes between them; None if one does not end."""
+    """Return the contents of consecutive streams with zero bytes between them; None if one does not end."""
     text = b""
     while data:
         decoder = new()
@@ -200,8 +201,8 @@ def _packed(name: str, plainly: Callable[[bytes], bytes | None], more: list[byte
         read=_unpack,
         seeds=seeds.packed(name),
         watched=WATCHED,
-        check=_unpacked_soundly,
-        deeply=partial(_unpacked_alike, plainly=plainly),
+        check=_check_unpacked,
+        deeply=partial(_check_as_plainly_unpacked, plainly=plainly),
         words=tuple(more),
         shapers=(shaping.repacked(words(TRC), (name,)),),
         ways=(Way(), Way(lenient=True, chunk=61), Way(chunk=1000)),

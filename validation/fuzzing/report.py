@@ -1,11 +1,11 @@
-"""The record of runs: a row for each reader, plain and sanitized."""
+"""Write the record of runs: one row for each reader, plain and sanitized."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from validation import record
+from validation.common import records
 from validation.fuzzing.build import FOLDER
 from validation.fuzzing.worker import Tally
 
@@ -15,33 +15,35 @@ RESULTS = FOLDER / "RESULTS.md"
 HEAD = """\
 # Fuzzing of the readers
 
-Written by `python -m validation.fuzzing --record`, with `runs.csv`; the laws that every input is held to are in the
-docstring of `validation/fuzzing/__init__.py`. An input is what a reader is given: a file, or a folder of files.
-"Edges" are those of compiled code and of lines of Python that inputs have reached; "kept" are the inputs that reached
-new ones. "Slowest" is the longest that reading an input took, "growth" what the memory of the process grew by after
-the first 2,000. The speed is of one process, with all laws, beside other work on the machine.
+Written by `python -m validation.fuzzing --record`, with `runs.csv`. The laws for every input are in the docstring of
+`validation/fuzzing/__init__.py`. An input is a file, or a folder of files, for one reader. "Edges" are the edges of
+compiled code and the lines of Python that inputs have reached; "kept" counts the inputs that reached new ones.
+"Slowest" is the longest processor time of one input, and "growth" the growth of the memory of the process after the
+first 2,000 inputs. The speed is that of one process that checks all laws, beside other work on the machine.
 
-Faults that were found are mended. `tests/data/fuzzing` has the inputs that must be refused, by reader; the tests of the
-readers have all.
+All faults that were found are fixed. `tests/data/fuzzing` has the inputs that must be refused, by reader; the tests of
+the readers have all inputs.
 
-* native: NumPy reads the header of a column as Python, and raised `TokenError`, `MemoryError` or warnings, took 0.4 s
-  for 9,000 minus signs, or quoted all of it; names of kernels and arrays with line breaks or half surrogate pairs.
-* kernelslist: names of files with control characters came out in messages as they were.
-* parquet: control characters in what pyarrow says. Now every message of rdmodel is one line, by construction. A few kB
-  that claim four million silent warps took 68 MiB; now a million are the most beside those of instructions.
+* native: NumPy parses the header of a column as Python. It raised `TokenError`, `MemoryError` or warnings, took 0.4 s
+  for 9,000 minus signs, or quoted the whole header. Names of kernels and arrays had line breaks or half surrogate
+  pairs.
+* kernelslist: names of files with control characters appeared unchanged in messages.
+* parquet: messages of pyarrow had control characters. Now every message of rdmodel is one line, by construction. Files
+  of a few kB that claim four million warps without instructions took 68 MiB. Now at most a million are allowed beside
+  the warps with instructions.
 * ppt-folder: `OverflowError` from a complex number of 400 digits in `app_config.py`.
 * ncu: `ValueError` from a grid of 5,000 digits; control characters in names of kernels.
-* affine: half surrogate pairs in messages; `"block": null` was taken.
-* launch: `ValueError` and `RecursionError` from numbers of 5,000 digits and lists within lists (gpu: likewise), a
-  warning for a fill beyond the type, messages as long as the file.
+* affine: half surrogate pairs in messages; `"block": null` was accepted.
+* launch: `ValueError` and `RecursionError` from numbers of 5,000 digits and from nested lists (gpu: likewise), a
+  warning for a fill value beyond the type, messages as long as the file.
 
-nvbit, accelsim, trc, ppt and the packed files: none.
+nvbit, accelsim, trc, ppt and the packed files: no faults.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of one reader; seconds, milliseconds and MiB."""
+    """A run of one reader. `rate` in inputs per second, `slowest` in milliseconds, `growth` in MiB."""
 
     reader: str
     sanitizers: str
@@ -58,7 +60,7 @@ class Run:
 
     @classmethod
     def of(cls, reader: str, seed: int, sanitized: bool, tally: Tally) -> Run:
-        """Return what is recorded of a run."""
+        """Return the row of a run."""
         return cls(
             reader=reader,
             sanitizers="yes" if sanitized else "no",
@@ -77,16 +79,16 @@ class Run:
 
 def to_csv(runs: Sequence[Run]) -> str:
     """Return runs as CSV."""
-    return record.to_csv(Run, runs)
+    return records.to_csv(Run, runs)
 
 
 def from_csv(text: str) -> list[Run]:
     """Return the runs that `to_csv` wrote."""
-    return record.from_csv(Run, text)
+    return records.from_csv(Run, text)
 
 
 def merged(old: Sequence[Run], new: Sequence[Run]) -> list[Run]:
-    """Return old runs with new ones in the place of those of the same reader and build."""
+    """Return old runs, with new runs in place of those of the same reader and build."""
     runs = {(run.sanitizers, run.reader): run for run in old} | {(run.sanitizers, run.reader): run for run in new}
     return list(runs.values())
 
@@ -103,7 +105,7 @@ def table(runs: Sequence[Run]) -> list[str]:
 
 
 def results(runs: Sequence[Run]) -> str:
-    """Return the record's page."""
+    """Return the whole page in Markdown."""
     lines = [HEAD]
     for title, kind in (("Plain", "no"), ("With AddressSanitizer and UndefinedBehaviorSanitizer", "yes")):
         own = [run for run in runs if run.sanitizers == kind]

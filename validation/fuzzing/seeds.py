@@ -1,4 +1,4 @@
-"""Where fuzzing starts: sound files of every format, small, and the bad ones that the tests keep."""
+"""Make the seeds of fuzzing: small valid files of every format, and the bad files of the tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from validation.fuzzing.mutation import Case
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
-LONGEST = 12_000
+MAX_SEED_BYTES = 12_000
 
 _OPCODES = (
     "LDG.E.SYS",
@@ -35,9 +35,9 @@ _OPCODES = (
 
 
 def _committed(pattern: str, name: str) -> list[Case]:
-    """Return the files of the tests' corpora as cases in which they are called `name`."""
+    """Return the files of the tests that match a pattern, each as a case with one file called `name`."""
     files = [path.read_bytes() for path in sorted(DATA.glob(pattern))]
-    return [{name: data} for data in files if len(data) <= LONGEST]
+    return [{name: data} for data in files if len(data) <= MAX_SEED_BYTES]
 
 
 def _gzip(data: bytes) -> bytes:
@@ -101,7 +101,7 @@ def ppt() -> list[Case]:
 
 
 def ppt_folder() -> list[Case]:
-    """Return runs of that tool, with its configuration."""
+    """Return folders of PPT-GPU's tracing tool, with its configuration."""
     record = b"LDG.E 0x1000 0x1004 \n=====\nSTG.E 0x2000 \n"
     two = PPT_CONFIG + PPT_CONFIG.replace("kernel_1", "kernel_2")
     return [
@@ -141,7 +141,7 @@ def _traceg(version: int, *, places: bool = False, tail: str = "") -> str:
 """
     body = "".join(f"{place}{line}{tail}\n" for line in lines)
     blocks = f"#BEGIN_TB\n\nthread block = 0,0,0\n\nwarp = 0\ninsts = {len(lines)}\n{body}\n#END_TB\n\n"
-    # The second block has its place in old files, too.
+    # In old files, each line has the place of its block.
     more = body.replace("0 0 0 0 ", "1 0 0 1 ") if places else body
     return head + blocks + f"#BEGIN_TB\n\nthread block = 1,0,0\n\nwarp = 1\ninsts = {len(lines)}\n{more}\n#END_TB\n"
 
@@ -155,7 +155,7 @@ def accelsim() -> list[Case]:
 
 
 def kernelslist() -> list[Case]:
-    """Return lists of Accel-Sim with the traces that they name."""
+    """Return kernel lists of Accel-Sim with their traces."""
     small = _traceg(4).encode()
     other = small.replace(b"scale", b"gemm").replace(b"-kernel id = 1", b"-kernel id = 2")
     commands = b"MemcpyHtoD,0x00007f0000001000,4096\n"
@@ -179,7 +179,7 @@ def trc() -> list[Case]:
 
 
 def packed(kind: str) -> Callable[[], list[Case]]:
-    """Return what returns such traces as files packed with gzip, xz or zstd."""
+    """Return a function that makes traces of the Ocelot tracer packed with gzip, xz or zstd."""
     pack = _PACKERS[kind]
 
     def cases() -> list[Case]:
@@ -260,7 +260,7 @@ def npy(array: Any) -> bytes:
 
 
 def affine() -> list[Case]:
-    """Return affine kernels: those that come with rdmodel, and one with everything in it."""
+    """Return affine kernels: some of tracegen's, and one with all statements."""
     whole = {
         "name": "all",
         "description": "d",
@@ -286,7 +286,7 @@ def affine() -> list[Case]:
 
 
 def ptx() -> list[Case]:
-    """Return the PTX of the tests that is small."""
+    """Return the small PTX files of the tests."""
     return _committed("ptx/*.ptx", "kernel.ptx")
 
 
@@ -318,4 +318,4 @@ def launch() -> list[Case]:
 def gpu() -> list[Case]:
     """Return descriptions of GPUs."""
     files = sorted((ROOT / "rdmodel" / "presets").glob("*.toml"))
-    return [{"gpu.toml": path.read_bytes()} for path in files if path.stat().st_size <= LONGEST]
+    return [{"gpu.toml": path.read_bytes()} for path in files if path.stat().st_size <= MAX_SEED_BYTES]

@@ -1,4 +1,4 @@
-"""Changes that keep the outer form of a binary file, so that what is within it is looked at, too."""
+"""Change binary files within their format, so that readers get past the outer form."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ANY: list[Any] = [
 
 
 def any_value(rng: Random) -> Any:
-    """Return a value of JSON that is likely to be out of place."""
+    """Return a JSON value that is probably invalid at any place."""
     return rng.choice(_ANY)
 
 
@@ -71,7 +71,7 @@ def change_json(value: Any, rng: Random) -> Any:
 
 
 def nested(value: Any, depth: int) -> Any:
-    """Return a value within so many lists."""
+    """Return a value within `depth` lists."""
     for _ in range(depth):
         value = [value]
     return value
@@ -176,7 +176,7 @@ def _packed(text: bytes, rng: Random, kind: str) -> bytes:
 
 
 def column(case: Case, rng: Random) -> Case:
-    """Change values, length, type or header of a ``.npy`` file; sometimes the length that is told as well."""
+    """Change values, length, type or header of a ``.npy`` file; sometimes the length in ``meta.json`` as well."""
     names = [name for name in case if name.endswith(".npy")]
     if not names:
         return case
@@ -229,7 +229,7 @@ _DESCRIPTIONS = [
 
 
 def _header(array: Any, rng: Random) -> bytes:
-    """Return a ``.npy`` file whose header says something else than its bytes."""
+    """Return a ``.npy`` file with a header that contradicts its data."""
     shape: Any = rng.choice(
         [array.shape, (len(array) + 1,), (1, len(array)), (), (-1,), (1 << 62,), (1 << 64,), (None,), 3]
     )
@@ -262,7 +262,7 @@ def _told(case: Case, name: str, rng: Random) -> Case:
 
 
 def missing(case: Case, rng: Random) -> Case:
-    """Leave a file out, or give it the content of another."""
+    """Remove a file, or give it the content of another."""
     if len(case) < 2:
         return case
     one, other = rng.sample(list(case), 2)
@@ -272,7 +272,7 @@ def missing(case: Case, rng: Random) -> Case:
 
 
 def renamed(names: tuple[str, ...]) -> Shaper:
-    """Return what gives a file another name, one of `names`."""
+    """Return a shaper that renames a file to one of `names`."""
 
     def shape(case: Case, rng: Random) -> Case:
         if not case:

@@ -1,4 +1,4 @@
-"""Parquet files written again: with other values, types, columns, order, metadata or layout."""
+"""Rewrite Parquet files with other values, types, columns, order, metadata or layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from validation.fuzzing.shaping import INTEGERS, change_json, dumped
 
 
 def table(case: Case, rng: Random) -> Case:
-    """Write a Parquet file again: with other values, types, columns, order, metadata or layout."""
+    """Rewrite a Parquet file with other values, types, columns, order, metadata or layout."""
     import pyarrow
     from pyarrow import parquet
 
@@ -44,7 +44,7 @@ def _layout(rng: Random) -> dict[str, Any]:
 
 
 def _metadata(arrow: Any, held: Any, rng: Random) -> Any:
-    """Change what the file says of the launch and its blocks."""
+    """Change the metadata about the launch and its blocks."""
     metadata = dict(held.schema.metadata or {})
     if not metadata:
         return held
@@ -61,7 +61,7 @@ def _metadata(arrow: Any, held: Any, rng: Random) -> Any:
 
 
 def _cells(arrow: Any, held: Any, rng: Random) -> Any:
-    """Change a value, one of a list included."""
+    """Change a value, or a value in a list."""
     at = rng.randrange(held.num_columns)
     values = held.column(at).to_pylist()
     if not values:
@@ -75,7 +75,7 @@ def _cells(arrow: Any, held: Any, rng: Random) -> Any:
 
 
 def _kind(arrow: Any, held: Any, rng: Random) -> Any:
-    """Change the type of a column, or whether it may lack values."""
+    """Change the type of a column, or whether it may have missing values."""
     at = rng.randrange(held.num_columns)
     field = held.schema.field(at)
     kinds = [arrow.int32(), arrow.int64(), arrow.uint8(), arrow.string(), arrow.float64(), arrow.bool_(), field.type]

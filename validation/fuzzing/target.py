@@ -1,4 +1,4 @@
-"""What a reader is to the fuzzer: its seeds, its words, the ways in which it is asked, and what must hold of it."""
+"""Describe a reader for the fuzzer: its seeds, its words, its options, and the laws for its results."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from validation.fuzzing.laws import sound
-from validation.fuzzing.mutation import MOST_BYTES, Case, Shaper
+from validation.fuzzing.laws import check_trace
+from validation.fuzzing.mutation import MAX_FILE_BYTES, Case, Shaper
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a reader is asked: leniently or not, for which launch, with how much memory and which buffer."""
+    """Options of one call of a reader: leniency, launch, memory in bytes and buffer size in bytes."""
 
     lenient: bool = False
     kernel: str | None = None
@@ -28,15 +28,15 @@ SMALL = (Way(), Way(memory=0))
 
 
 def nothing(*_: Any) -> None:
-    """Hold nothing more."""
+    """Check no further law."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A reader; ``read(path, way)`` is given ``folder / file``.
+    """A reader; ``read(path, way)`` gets the path ``folder / file``.
 
-    `check` holds what was read to the laws, and ``deeply(found, way, path)`` does what takes longer; it may change the
-    files. Lines of Python count in files whose paths have one of `watched` in them. Files have at most `most` bytes.
+    `check` checks the laws for a result, and ``deeply(found, way, path)`` checks those that take longer; it may change
+    the files. Lines of Python files count if their paths contain one of `watched`. Files have at most `most` bytes.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Target:
     read: Callable[[Path, Way], Any]
     seeds: Callable[[], list[Case]]
     watched: tuple[str, ...]
-    check: Callable[[Any], None] = sound
+    check: Callable[[Any], None] = check_trace
     deeply: Callable[[Any, Way, Path], None] = nothing
     words: tuple[bytes, ...] = ()
     shapers: tuple[Shaper, ...] = ()
     ways: tuple[Way, ...] = ONCE
-    most: int = MOST_BYTES
+    most: int = MAX_FILE_BYTES

@@ -1,4 +1,4 @@
-"""Words of the formats, which random bytes would hardly ever make."""
+"""List the words of the formats, which random bytes would hardly ever form."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ GPU = b"""
 
 
 def words(*texts: bytes) -> tuple[bytes, ...]:
-    """Return the words in texts; a tilde stands for a blank in one."""
+    """Return the words in texts; a tilde in a word stands for a blank."""
     return tuple(word.replace(b"~", b" ") for text in texts for word in text.split())

@@ -1,7 +1,7 @@
-"""The process that reads inputs: ``python -m validation.fuzzing.worker OPTIONS``, OPTIONS being JSON.
+"""Read inputs in a separate process: ``python -m validation.fuzzing.worker OPTIONS``, with OPTIONS as JSON.
 
-It tells the process that started it which input it is at through a file that both have mapped into memory, and
-prints one line of JSON at its end.
+A file that both processes map into memory shows the current input to the process that started the worker. At its end,
+the worker prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -28,27 +28,33 @@ from validation.fuzzing.mutation import Case, Mutator
 if TYPE_CHECKING:
     from validation.fuzzing.target import Target
 
-MOST_SECONDS = 1.0
-MOST_GROWTH = 64 << 20
-WARM = 2000
-"""Inputs before the memory of the process is taken down."""
+MAX_SECONDS = 1.0
+"""Largest processor time of one input."""
+
+MAX_GROWTH = 64 << 20
+"""Largest growth of the memory of the process in bytes."""
+
+WARMUP_INPUTS = 2000
+"""Number of inputs before the memory of the process is measured for the first time."""
 
 ADDRESS_SPACE = 3 << 30
-"""Bytes of address space beyond those at the start: xz may ask for a window of 256 MiB, zstd for 128."""
+"""Bytes of address space in addition to those at the start: xz may ask for a window of 256 MiB, zstd for 128."""
 
-DEEP = 32
-"""Of how many inputs that are read one is held to the laws that take longer, beside those that find new edges."""
+DEEP_CHECK_PERIOD = 32
+"""One of so many inputs, and each input with new edges, is checked against the laws that take longer."""
 
-LINES = 4
-"""Of how many inputs the lines of Python are counted: that doubles the time of one; seeds are among them."""
+LINE_COUNT_PERIOD = 4
+"""Lines of Python are counted for one of so many inputs, since this doubles the time, and for all seeds."""
 
-MAPPED = 1 << 20
+MAPPED_BYTES = 1 << 20
+"""Size in bytes of the file that shows the current input."""
+
 _HEAD = 24
 
 
 @dataclass(slots=True)
 class Options:
-    """What a worker is told; `build` is the folder of instrumented modules (None: no feedback)."""
+    """Options of a worker; `build` is the folder of instrumented modules (None: no feedback)."""
 
     reader: str
     inputs: int
@@ -61,7 +67,7 @@ class Options:
 
 @dataclass(slots=True)
 class Tally:
-    """What a worker has seen; seconds do not count the start, megabytes are what the process grew by."""
+    """Counts of a worker; `seconds` are without the start, `growth` is the growth of the process in MiB."""
 
     inputs: int = 0
     read: int = 0
@@ -75,19 +81,19 @@ class Tally:
     findings: dict[str, int] = field(default_factory=dict)
 
 
-class Now:
-    """The input that a worker is at, where the process that started it can see it."""
+class CurrentInput:
+    """The current input of a worker, visible to the process that started it."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if create:
-            path.write_bytes(bytes(MAPPED))
+            path.write_bytes(bytes(MAPPED_BYTES))
         with path.open("r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), MAPPED)
+            self._memory = mmap.mmap(file.fileno(), MAPPED_BYTES)
         self._turn = 0
 
     def put(self, number: int, case: Case, way: int) -> None:
-        """Say that a case is to be read, as input `number` or to make that one smaller."""
-        data = pickle.dumps((case, way))[: MAPPED - _HEAD]
+        """Announce a case that is read next, as input `number` or to minimize that input."""
+        data = pickle.dumps((case, way))[: MAPPED_BYTES - _HEAD]
         self._turn += 1
         self._memory[:_HEAD] = b"".join(n.to_bytes(8, "little") for n in (number, len(data), self._turn))
         self._memory[_HEAD : _HEAD + len(data)] = data
@@ -99,7 +105,7 @@ class Now:
 
     @property
     def turn(self) -> int:
-        """How many cases were put."""
+        """Number of announced cases."""
         return int.from_bytes(self._memory[16:_HEAD], "little")
 
     def get(self) -> tuple[Case, int]:
@@ -109,7 +115,7 @@ class Now:
 
 
 class Folder:
-    """The files of a case, on disk; what is there already is not written again."""
+    """The files of a case on disk; files that are there already are not written again."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "case"
@@ -117,7 +123,7 @@ class Folder:
         self._held: Case = {}
 
     def put(self, case: Case) -> None:
-        """Make the folder hold the files of a case, and no other."""
+        """Write the files of a case, and remove all others."""
         for name in self._held.keys() - case.keys():
             (self.path / name).unlink(missing_ok=True)
         for name, data in case.items():
@@ -128,14 +134,14 @@ class Folder:
         self._held = case
 
     def forget(self) -> None:
-        """Write every file the next time: somebody has changed them."""
+        """Write every file the next time, since a check has changed them."""
         self._held = dict.fromkeys(self._held, b"\0changed\0")
 
 
 class Worker:
-    """Makes inputs, reads them, and keeps those that reach something new."""
+    """Maker and reader of inputs; keeps the inputs that reach something new."""
 
-    def __init__(self, target: Target, options: Options, feedback: Feedback | None, now: Now) -> None:
+    def __init__(self, target: Target, options: Options, feedback: Feedback | None, now: CurrentInput) -> None:
         self._target, self._options, self._feedback, self._now = target, options, feedback, now
         self._rng = random.Random(f"{options.reader} {options.seed}")
         self._mutator = Mutator(self._rng, target.words, target.shapers, target.most)
@@ -147,7 +153,7 @@ class Worker:
         self.tally = Tally()
 
     def run(self) -> None:
-        """Read as many inputs as were asked for, the seeds first."""
+        """Read the requested number of inputs, the seeds first."""
         seeds = self._target.seeds()
         for case in seeds[: self._options.inputs]:
             self._input(case, 0)
@@ -162,7 +168,7 @@ class Worker:
             self.tally.edges, self.tally.lines = self._feedback.edges()
 
     def _chosen(self) -> Case:
-        """Return a case to change: the smaller of two, any or of the latest, of all or of those that were read."""
+        """Choose a case to change: the smaller of two, from all or the latest, of the corpus or of the valid cases."""
         corpus = self._sound if self._sound and self._rng.random() < 0.6 else self._corpus
         first = 0 if self._rng.random() < 0.5 else len(corpus) * 7 // 8
         two = (corpus[self._rng.randrange(first, len(corpus))] for _ in range(2))
@@ -177,34 +183,34 @@ class Worker:
         if fresh:
             self._corpus.append(case)
             self._sound += [case] if tally.read > read else []
-        if seconds > MOST_SECONDS:
-            problem = problem or f"takes more than {MOST_SECONDS:g} s"
+        if seconds > MAX_SECONDS:
+            problem = problem or f"takes more than {MAX_SECONDS:g} s"
         tally.slowest = max(tally.slowest, seconds)
         if problem := problem or self._grown():
             self._found(problem, case, way)
 
     def _judged(self, case: Case, way: int) -> tuple[str | None, int, float]:
-        """Return what is wrong with what an input does, how much of it is new, and how long reading takes."""
+        """Return the problem of an input, the number of new edges, and the processor time of reading."""
         target, asked = self._target, self._target.ways[way]
         self._now.put(self.tally.inputs, case, way)
         self._folder.put(case)
         path = self._folder.path / target.file
         if self._feedback:
-            self._feedback.lines = not self._corpus or self.tally.inputs % LINES == 0
+            self._feedback.lines = not self._corpus or self.tally.inputs % LINE_COUNT_PERIOD == 0
         begin = time.process_time()
         found: Any = None
         problem = None
         try:
             with self._around:
                 found = target.read(path, asked)
-        except Exception as error:  # whatever it is, it is looked at
-            problem = judged(error)
+        except Exception as error:  # every exception is problem_of
+            problem = problem_of(error)
             self.tally.refused += problem is None
-        seconds = time.process_time() - begin  # the machine may have other work
+        seconds = time.process_time() - begin  # wall time would count other work of the machine
         fresh = self._feedback.fresh() if self._feedback else 0
         if found is not None:
             self.tally.read += 1
-            problem = self._checked(found, way, path, deep=fresh > 0 or self.tally.inputs % DEEP == 0)
+            problem = self._checked(found, way, path, deep=fresh > 0 or self.tally.inputs % DEEP_CHECK_PERIOD == 0)
         return problem, fresh, seconds
 
     def _checked(self, found: Any, way: int, path: Path, *, deep: bool) -> str | None:
@@ -214,21 +220,21 @@ class Worker:
                 self._folder.forget()
                 self._target.deeply(found, self._target.ways[way], path)
         except Exception as error:  # as above
-            return f"after reading: {sign(error)}"
+            return f"after reading: {signature(error)}"
         return None
 
     def _grown(self) -> str | None:
-        """Tell whether the process needs much more memory than it did when all was warm."""
-        if self._options.sanitized or self.tally.inputs < WARM:
+        """Return a problem if the process needs much more memory than after the warm-up."""
+        if self._options.sanitized or self.tally.inputs < WARMUP_INPUTS:
             return None
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         if not self._base:
             self._base = peak
         grown, self.tally.growth = peak - self._base, max(self.tally.growth, (peak - self._base) / (1 << 20))
-        if grown <= MOST_GROWTH:
+        if grown <= MAX_GROWTH:
             return None
-        self._base = 0  # whatever is done about the finding is not to count
-        return f"memory grows by more than {MOST_GROWTH >> 20} MiB"
+        self._base = 0  # memory for handling the finding must not count
+        return f"memory grows by more than {MAX_GROWTH >> 20} MiB"
 
     # ---- Findings
 
@@ -237,28 +243,28 @@ class Worker:
         seen[problem] = seen.get(problem, 0) + 1
         if seen[problem] > 1 or len(seen) > 40:
             return
-        small = smaller(case, lambda tried: self._judged(tried, way)[0] == problem)
+        small = minimize(case, lambda tried: self._judged(tried, way)[0] == problem)
         save(
             Path(self._options.findings), f"{self._options.reader}-{len(seen)}", problem, small, self._target.ways[way]
         )
 
 
-def judged(error: Exception) -> str | None:
-    """Return what is wrong with an exception; None for one of ours that is told well."""
+def problem_of(error: Exception) -> str | None:
+    """Return the problem of an exception; None for an error of rdmodel with a good message."""
     from rdmodel.errors import RdmodelError
-    from validation.fuzzing.laws import BrokenLaw, told_well
+    from validation.fuzzing.laws import BrokenLaw, check_message
 
     if not isinstance(error, RdmodelError):
-        return sign(error)
+        return signature(error)
     try:
-        told_well(error)
+        check_message(error)
     except BrokenLaw as broken:
-        return f"{sign(error)}: {broken}"
+        return f"{signature(error)}: {broken}"
     return None
 
 
-def sign(error: Exception) -> str:
-    """Return what an exception is and where in the project it comes from, the same for all of one cause."""
+def signature(error: Exception) -> str:
+    """Return the type of an exception and its place in the project, equal for all exceptions of one cause."""
     from validation.fuzzing.laws import BrokenLaw
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(str(ROOT))]
@@ -268,8 +274,8 @@ def sign(error: Exception) -> str:
     return f"{type(error).__name__} in {where}" + (f": {text[:80]}" if text else "")
 
 
-def smaller(case: Case, still: Callable[[Case], bool], tries: int = 1500) -> Case:
-    """Return a case with as much left out as can be, such that `still` holds; halves first, then quarters, ..."""
+def minimize(case: Case, still: Callable[[Case], bool], tries: int = 1500) -> Case:
+    """Remove as much of a case as possible while `still` holds: halves first, then quarters, ..."""
     for name in sorted(case, key=lambda name: -len(case[name])):
         without = {other: data for other, data in case.items() if other != name}
         if without and still(without):
@@ -290,7 +296,7 @@ def smaller(case: Case, still: Callable[[Case], bool], tries: int = 1500) -> Cas
 
 
 def save(folder: Path, name: str, problem: str, case: Case, way: object) -> None:
-    """Write a finding: its files, and what it is."""
+    """Write a finding: its files, and a file that names the problem."""
     where = folder / name
     for file, data in case.items():
         (where / file).parent.mkdir(parents=True, exist_ok=True)
@@ -321,7 +327,7 @@ def main() -> None:
         _limit_memory()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("error")
-    worker = Worker(target, options, feedback, Now(Path(options.scratch) / "now"))
+    worker = Worker(target, options, feedback, CurrentInput(Path(options.scratch) / "now"))
     worker.run()
     print(json.dumps(asdict(worker.tally)))
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 
-from validation.golden.results import ENGINES, RECORD, Digest, kernels, run
-from validation.record import from_csv, positive, run_all, to_csv
+from validation.common.records import from_csv, positive, run_all, to_csv
+from validation.golden.results import ENGINES, RECORD, Digest, differences, kernels, run
 
 
 def parse() -> argparse.Namespace:
@@ -15,23 +14,12 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m validation.golden", description=__doc__)
     parser.add_argument("--kernels", nargs="+", metavar="KERNEL", choices=[*kernels()], help="only these kernels")
     parser.add_argument("--engines", nargs="+", metavar="ENGINE", choices=ENGINES, help="only these engines")
-    parser.add_argument("--jobs", type=positive, default=2, help="processes (default 2)")
+    parser.add_argument("--jobs", type=positive, default=2, help="number of processes (default: 2)")
     parser.add_argument("--record", action="store_true", help="renew the committed record")
     options = parser.parse_args()
     if options.record and (options.kernels or options.engines):
-        parser.error("--record is of all kernels and engines; leave out --kernels and --engines")
+        parser.error("--record takes all kernels and engines; leave out --kernels and --engines")
     return options
-
-
-def changed(results: Sequence[Digest], recorded: Sequence[Digest]) -> list[str]:
-    """Return a line for each result that is not the recorded one."""
-    before = {(one.kernel, one.engine): one for one in recorded}
-    return [
-        f"{one.kernel}, {one.engine}: {one.misses} misses of {one.loads} loads, recorded are "
-        + (f"{old.misses} of {old.loads}" if (old := before.get((one.kernel, one.engine))) else "none")
-        for one in results
-        if before.get((one.kernel, one.engine)) != one
-    ]
 
 
 def main() -> None:
@@ -42,7 +30,7 @@ def main() -> None:
     if options.record:
         RECORD.write_text(to_csv(Digest, results))
         return
-    lines = changed(results, from_csv(Digest, RECORD.read_text()))
+    lines = differences(results, from_csv(Digest, RECORD.read_text()))
     print("\n".join(lines) or f"{len(results)} results are bit-identical to the recorded ones")
     sys.exit(1 if lines else 0)
 

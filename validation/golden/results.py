@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,19 @@ RECORD = FOLDER / "digests.csv"
 
 GPU = "gtx470-16k"
 SUITE = "polybench"
-"""The 30 kernels of PolyBench/GPU, cut to sizes that the simulator gets through in seconds."""
+"""The 30 kernels of PolyBench/GPU, at sizes that take the simulator seconds."""
 
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "hardware": {},
     "paper": {"definition": "paper"},
     "l2": {"l2": True, "model_sms": "all"},
 }
-"""The two definitions of the model, and all SMs with the L2 that they share."""
+"""Options of `predict` by engine: both definitions, and all SMs with their shared L2."""
 
 ENGINES = (*MODEL_OPTIONS, "simulator")
 
 NOT_COUNTERS = ("seconds", "trace_seconds", "config")
+"""Fields of results that the digest leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,13 @@ class Digest:
 
 
 def kernels() -> Mapping[str, Mapping[str, Any]]:
-    """Return the kernels in order, with their sizes."""
+    """Return the sizes of the kernels by name, in the order of the record."""
     sizes: Mapping[str, Mapping[str, Any]] = SUITES[SUITE]
     return sizes
 
 
 def run(task: tuple[str, str]) -> Digest:
-    """Return the digest of (kernel, engine)."""
+    """Run the kernel of (kernel, engine) and return its digest."""
     kernel, engine = task
     trace = tracegen.kernel(kernel, **kernels()[kernel])
     result: Any
@@ -61,18 +62,33 @@ def run(task: tuple[str, str]) -> Digest:
     else:
         result = rd.predict(trace, gpu=GPU, seed=0, **MODEL_OPTIONS[engine])
         loads = result.transactions
-    return Digest(kernel, engine, int(loads), int(result.misses.total), hashlib.sha256(text(result)).hexdigest())
+    digest = hashlib.sha256(counter_bytes(result)).hexdigest()
+    return Digest(kernel, engine, int(loads), int(result.misses.total), digest)
 
 
-def text(value: Any) -> bytes:
-    """Return a value as bytes that differ whenever a counter does: fields by name, floats to the last bit."""
+def counter_bytes(value: Any) -> bytes:
+    """Return bytes that differ whenever a counter of `value` does: fields by name, floats to the last bit."""
     if is_dataclass(value):
         counters = [field.name for field in fields(value) if field.name not in NOT_COUNTERS]
-        return b"{" + b",".join(name.encode() + b":" + text(getattr(value, name)) for name in counters) + b"}"
+        return b"{" + b",".join(name.encode() + b":" + counter_bytes(getattr(value, name)) for name in counters) + b"}"
     if isinstance(value, Mapping):
-        return b"{" + b",".join(text(key) + b":" + text(value[key]) for key in sorted(value)) + b"}"
+        return b"{" + b",".join(counter_bytes(key) + b":" + counter_bytes(value[key]) for key in sorted(value)) + b"}"
     if isinstance(value, tuple | list):
-        return b"[" + b",".join(map(text, value)) + b"]"
+        return b"[" + b",".join(map(counter_bytes, value)) + b"]"
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}".encode() + value.tobytes()
     return repr(value).encode()
+
+
+def differences(results: Sequence[Digest], recorded: Sequence[Digest]) -> list[str]:
+    """Return a line for each result that differs from the recorded one or has none."""
+    before = {(digest.kernel, digest.engine): digest for digest in recorded}
+    lines = []
+    for digest in results:
+        old = before.get((digest.kernel, digest.engine))
+        if digest != old:
+            was = "none" if old is None else f"{old.misses} of {old.loads}"
+            lines.append(
+                f"{digest.kernel}, {digest.engine}: {digest.misses} misses of {digest.loads} loads, recorded: {was}"
+            )
+    return lines

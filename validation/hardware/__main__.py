@@ -1,4 +1,4 @@
-"""``python -m validation.hardware``: predict the measured rows and print how far off the model is."""
+"""``python -m validation.hardware``: predict the measured rows and print the errors of the model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import get_args
 
+from validation.common.records import positive
 from validation.hardware.report import heading, to_csv, to_json, to_markdown, write_record
 from validation.hardware.rows import Row, read_rows
 from validation.hardware.study import DEFINITIONS, Score, Settings, Source, score
 
 
 def passes(text: str) -> int | None:
-    """Return a number of passes; None for "all"."""
+    """Parse a number of passes; "all" is None. A type of argparse."""
     if text == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
@@ -22,43 +23,43 @@ def passes(text: str) -> int | None:
     return int(text)
 
 
-def seeds(text: str) -> int:
-    """Return a number of seeds."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be a number of at least 1")
-    return int(text)
-
-
 def parse() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m validation.hardware", description=__doc__)
-    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", help="only these rows")
+    parser.add_argument("--kernels", nargs="+", metavar="KERNEL", help="only the rows of these kernels")
     parser.add_argument(
         "--source",
         choices=get_args(Source),
         default="python",
-        help="accesses of the kernels in Python (default), or of the compiled CUDA sources (needs NVRTC)",
+        help="trace the kernels in Python (default) or the compiled CUDA sources (needs NVRTC)",
     )
     parser.add_argument("--sms", choices=("1", "all"), default="1", help="SM 0 (default), or all 15 (2 minutes)")
-    parser.add_argument("--seeds", type=seeds, default=3, help="seeds of 'hardware' (default 3)")
+    parser.add_argument("--seeds", type=positive, default=3, help="number of seeds of 'hardware' (default: 3)")
     parser.add_argument(
-        "--pad", type=int, choices=(0, 1), default=1, help="layout of corr, covar and fdtd2d (1: as measured)"
+        "--pad",
+        type=int,
+        choices=(0, 1),
+        default=1,
+        help="borders of arrays in corr, covar and fdtd2d (default: 1, as measured)",
     )
     parser.add_argument(
-        "--passes", type=passes, default=8, help="passes that stand for corr.corr and covar.covar (8), or 'all'"
+        "--passes",
+        type=passes,
+        default=8,
+        help="passes that represent corr.corr and covar.covar (default: 8), or 'all'",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--csv", action="store_true", help="print CSV")
     output.add_argument("--json", action="store_true", help="print JSON")
-    output.add_argument("--record", action="store_true", help="renew the committed record: --sms 1 and all")
+    output.add_argument("--record", action="store_true", help="renew the committed record, with --sms 1 and --sms all")
     options = parser.parse_args()
     if options.record and options.kernels:
-        parser.error("--record is of all rows; leave out --kernels")
+        parser.error("--record takes all rows; leave out --kernels")
     return options
 
 
 def choose(kernels: Sequence[str] | None) -> list[Row]:
-    """Return the rows of some kernels, or all; exits with a message for one that was not measured."""
+    """Return the rows of some kernels (None: all); exit with a message if a kernel was not measured."""
     rows = read_rows()
     known = {row.kernel for row in rows}
     for kernel in kernels or ():
@@ -68,7 +69,7 @@ def choose(kernels: Sequence[str] | None) -> list[Row]:
 
 
 def run(rows: Sequence[Row], settings: Settings) -> list[Score]:
-    """Return the scores of all rows and definitions, naming each row as it begins where stderr is a terminal."""
+    """Return the scores of all rows and definitions; name each row on stderr if that is a terminal."""
     scores = []
     for row in rows:
         if sys.stderr.isatty():

@@ -1,7 +1,7 @@
-"""The launches of a measured row from compiled CUDA sources: what the compiler makes of the kernels, emulated.
+"""Trace the launches of a measured row from compiled CUDA sources, by emulating the PTX.
 
 Grid, block and the layout of arrays in memory are those of the kernels in Python, so that the two differ in the code
-alone. PTX has no machine registers: how many a thread needs is unknown, and limits nothing.
+alone. PTX has virtual registers only. The registers of a thread are therefore unknown, and limit nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from validation.hardware.rows import FOLDER, Row
 PASS = FOLDER / "correlate_pass.cu"
 
 NAMES = {"2dconv": "conv2d_1", "3dconv": "conv3d_1"}
-"""Kernels whose names are none in C++; the others have ``_`` for the dot."""
+"""CUDA names of kernels that begin with a digit; the others have ``_`` in place of the dot."""
 
 
 def launches(row: Row, pad: Pad = 1, passes: int | None = 8) -> list[Trace]:
     """Return the traces of a row's launches, from compiled code; `pad` and `passes` as in `plans`.
 
-    Raises `ConfigError` where there is no compiler.
+    Raise `ConfigError` if there is no compiler.
     """
     return [trace(plan) for plan in python.plans(row, pad, passes)]
 
@@ -53,7 +53,7 @@ def trace(plan: Plan) -> Trace:
 def emulate(
     path: Path, kernel: str, like: Launch, defines: Mapping[str, int], arguments: Mapping[str, int]
 ) -> EmulatedTrace:
-    """Return the trace of a kernel in a file, with grid, block and arrays of a launch, the arrays at the same place."""
+    """Return the trace of a kernel in a file, with the grid, block and array addresses of the launch `like`."""
     machine = LoadedModule(_module(path, tuple(defines.items())), base=BASE)
     buffers = {array.name: machine.allocate(array.bytes, array.name) for array in like.arrays}
     assert [buffer.base for buffer in buffers.values()] == [array.base for array in like.arrays]
@@ -70,7 +70,7 @@ def _module(path: Path, defines: tuple[tuple[str, int], ...]) -> Module:
 
 @cache
 def compiler() -> str:
-    """Return what the compiler calls itself in PTX, such as ``release 13.0, V13.0.88``, and its target."""
+    """Return version and target of the compiler as PTX names them, such as ``release 13.0, V13.0.88, sm_75``."""
     ptx = cuda.compile('extern "C" __global__ void nothing() {}')
     found = re.search(r"release [\d.]+, V[\d.]+", ptx), re.search(r"^\.target (\w+)", ptx, re.M)
     return ", ".join(match[match.lastindex or 0] if match else "unknown" for match in found)

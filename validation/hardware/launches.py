@@ -1,9 +1,9 @@
-"""From a measured row to the launches that stand for it, as kernels in Python.
+"""Choose the launches that represent a measured row, and trace them from kernels in Python.
 
-The code that was measured is PolyBench/GPU 1.0 as haozhigh/model_gpu_cache has it (``src/benchmarks/polybench_gpu``):
-correlation and covariance count from 1 in arrays of M+1 columns, and ex of fdtd2d has a row pitch of NY+1. Rows of
-such arrays do not begin on a line, so that a warp touches two lines where it would touch one. ``PAD=1`` of
-`tracegen.kernel` and of the CUDA sources is that layout.
+The measured code is PolyBench/GPU 1.0 in the version of haozhigh/model_gpu_cache (``src/benchmarks/polybench_gpu``).
+There, correlation and covariance count from 1 in arrays of M+1 columns, and ex of fdtd2d has a row pitch of NY+1. Rows
+of such arrays do not begin on a line, so that a warp touches two lines instead of one. ``PAD=1`` of `tracegen.kernel`
+and of the CUDA sources is that layout.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from validation.hardware.rows import Row
 Pad = Literal[0, 1]
 
 PADDED = ("corr", "covar", "fdtd2d")
-"""Benchmarks whose layout in the measured code has borders."""
+"""Benchmarks whose arrays have borders in the measured code."""
 
-PASSES = {"corr.corr": 1, "covar.covar": 0}
-"""Kernels that pass over pairs of columns j1, j2, and the first distance j2 - j1."""
+FIRST_DISTANCE = {"corr.corr": 1, "covar.covar": 0}
+"""First distance j2 - j1 of the kernels that pass over pairs of columns j1, j2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One launch of a row: `sizes` are macros of the source, `arguments` what the kernel takes besides arrays."""
+    """One launch of a row: `sizes` are macros of the source, `arguments` the scalar parameters of the kernel."""
 
     row: Row
     sizes: Mapping[str, int]
@@ -36,15 +36,15 @@ class Plan:
 
 
 def plans(row: Row, pad: Pad = 1, passes: int | None = 8) -> list[Plan]:
-    """Return launches whose transactions, taken together, stand for the row.
+    """Return the launches whose transactions, taken together, represent the row.
 
-    One launch, except: of the launches of 3dconv the first and the last; of the M (corr.corr: M-1) passes of
-    corr.corr and covar.covar, each a launch of its own, as many as `passes`, in the middle of equal shares (None: the
-    whole kernel, about 10^8 transactions on one SM). `pad` is for those of `PADDED`.
+    Most rows have one launch. 3dconv has the first and the last of its launches. Of the M (corr.corr: M-1) passes of
+    corr.corr and covar.covar, `passes` are chosen in the middle of equal shares, each as a separate launch (None: the
+    whole kernel, about 10^8 transactions on one SM). `pad` applies to the benchmarks in `PADDED`.
     """
     padded = row.kernel.partition(".")[0] in PADDED
     sizes = {**row.sizes, "PAD": pad} if padded else row.sizes
-    if row.kernel in PASSES and passes is not None:
+    if row.kernel in FIRST_DISTANCE and passes is not None:
         return [Plan(row, sizes, {"distance": distance}) for distance in _distances(row, passes)]
     if row.kernel == "3dconv":
         return [Plan(row, sizes, {"i": i}) for i in (1, sizes["NI"] - 2)]
@@ -66,7 +66,7 @@ def trace(plan: Plan) -> Trace:
 
 
 def _distances(row: Row, passes: int) -> list[int]:
-    first = PASSES[row.kernel]
+    first = FIRST_DISTANCE[row.kernel]
     total = row.sizes["M"] - first
     return [first + total * (2 * i + 1) // (2 * passes) for i in range(passes)]
 
@@ -86,7 +86,7 @@ def _pass_trace(plan: Plan) -> Trace:
 
 
 def correlate_pass(k: Block, data: Array, symmat: Array, distance: int, pad: int) -> None:
-    """One pass: multiply the column of each thread with the one `distance` further on."""
+    """Multiply the column of each thread with the column `distance` further on: one pass."""
     rows, columns = data.shape
     j1 = k.x + pad
     j2 = j1 + distance

@@ -1,8 +1,8 @@
-"""``python -m validation.hardware.other_gpus``: rows of a Tesla K40c, with nothing chosen on them.
+"""``python -m validation.hardware.other_gpus``: predict rows of a Tesla K40c, on which no parameter was chosen.
 
-Kernels are those of ``k40c.cu``, compiled and emulated; the GPU is the preset ``k40c-16k``, on SM 0 with statically
-dealt blocks. ``other_gpus.csv`` also has rows of GPUs without a preset (RTX 3050 Ti: no model of its sectors) and of a
-kernel whose accesses its description leaves open (subSeqMax); they are kept there and not predicted.
+The kernels are those of ``k40c.cu``, compiled and emulated. The GPU is the preset ``k40c-16k``, on SM 0 with statically
+dealt blocks. ``other_gpus.csv`` also has rows that are not predicted: those of a GPU without a preset (RTX 3050 Ti,
+whose sectors the model lacks) and of a kernel whose description does not determine its accesses (subSeqMax).
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ SOURCE = FOLDER / "k40c.cu"
 GPU = "k40c-16k"
 
 LEFT_OUT = ("subSeqMax",)
+"""Kernels that are not predicted."""
 
-LARGEST = 17_000_000
-"""Transactions on one of the 15 SMs up to which a row is predicted: the whole takes two minutes."""
+MAX_TRANSACTIONS_PER_SM = 17_000_000
+"""Rows with more transactions on one of the 15 SMs are not predicted. The others take two minutes together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A launch on another GPU: its size, shape, measured miss rate in percent, and the transactions counted."""
+    """A launch on another GPU: size, shape, measured miss rate in percent, and counted transactions."""
 
     kernel: str
     n: int
@@ -57,7 +58,7 @@ def read_rows() -> list[Measured]:
         )
         for r in own
     ]
-    return [row for row in rows if row.transactions <= 15 * LARGEST]
+    return [row for row in rows if row.transactions <= 15 * MAX_TRANSACTIONS_PER_SM]
 
 
 def _shape(text: str) -> tuple[int, int, int]:
@@ -66,7 +67,7 @@ def _shape(text: str) -> tuple[int, int, int]:
 
 
 def trace(row: Measured) -> Trace:
-    """Return the trace of a row, from compiled code; raises `ConfigError` where there is no compiler."""
+    """Return the trace of a row from compiled code; raise `ConfigError` if there is no compiler."""
     elements = row.n**2 if row.kernel.startswith("matMul") else row.n
     arrays = tuple(ArrayInfo(name, BASE + at * 4 * elements, 4 * elements) for at, name in enumerate("abc"))
     launch = Launch(kernel=row.kernel, grid=row.grid, block=row.block, arrays=arrays)
@@ -74,7 +75,7 @@ def trace(row: Measured) -> Trace:
 
 
 def predict(row: Measured) -> list[float]:
-    """Return the predicted miss rate in percent by every definition."""
+    """Return the predicted miss rate in percent under each definition."""
     made = trace(row)
     return [round(miss_rate([made], GPU, definition, Settings()), 4) for definition in DEFINITIONS]
 
@@ -87,7 +88,7 @@ def to_csv(rows: Sequence[Measured], predicted: Sequence[Sequence[float]]) -> st
 
 
 def to_markdown(rows: Sequence[Measured], predicted: Sequence[Sequence[float]]) -> str:
-    """Return a table in Markdown: rates in percent, errors in points in brackets, a kernel's mean errors after it."""
+    """Return a table in Markdown: rates in percent, errors in points in brackets, mean errors after each kernel."""
     lines = [f"| kernel | n | measured | {' | '.join(DEFINITIONS)} |", "|---|" + "---:|" * (2 + len(DEFINITIONS))]
     for kernel in dict.fromkeys(row.kernel for row in rows):
         own = [(row, rates) for row, rates in zip(rows, predicted, strict=True) if row.kernel == kernel]
@@ -113,9 +114,9 @@ def main() -> None:
     RECORD.write_text(to_csv(rows, predicted))
     RESULTS.write_text(
         "# Tesla K40c: measured and predicted L1 miss rates\n\n"
-        "Written by `python -m validation.hardware.other_gpus --record`. Rates in percent, errors in points in\n"
-        f"brackets. GPU `{GPU}`, SM 0 of 15, blocks dealt statically; hardware: mean of 3 seeds from 0, paper: seed\n"
-        f"0. Nothing was chosen on these rows. Compiler: {compiler()}.\n\n{table}"
+        "Written by `python -m validation.hardware.other_gpus --record`. Rates are in percent, errors in percentage\n"
+        f"points in brackets. GPU `{GPU}`, SM 0 of 15, blocks dealt statically; hardware: mean of 3 seeds from 0,\n"
+        f"paper: seed 0. No parameter was chosen on these rows. Compiler: {compiler()}.\n\n{table}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The comparison as a table, CSV or JSON, and the committed record."""
+"""Write the comparison as a table, CSV or JSON, and renew the committed record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from validation.hardware.study import DEFINITIONS, Score, Settings, Source, mean
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The committed record of one source: every score as `csv`, and as tables to read (`results`)."""
+    """Files of the committed record of one source: all scores (`csv`) and a page of tables (`results`)."""
 
     csv: Path
     results: Path
@@ -89,26 +89,26 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def heading(settings: Settings) -> str:
-    """Return what was run, in a line."""
+    """Return the settings of a run in one line."""
     sms = "SM 0 of 15, blocks dealt statically" if settings.sms == 1 else "all 15 SMs"
     return f"{sms}; hardware: mean of {settings.seeds} seeds from 0, paper: seed 0; PAD={settings.pad}"
 
 
 def write_record(source: Source, rows: Sequence[Row], runs: Sequence[tuple[Settings, Sequence[Score]]]) -> None:
-    """Write the committed record of several runs on one source: every score as CSV, and the tables to read."""
+    """Write the committed record of several runs on one source: all scores as CSV, and the page of tables."""
     RECORDS[source].csv.write_text(to_csv([score for _, scores in runs for score in scores]))
     options, subject, origin = "", "", ""
     if source == "cuda":
         options, subject = " --source cuda", ", from compiled CUDA sources"
         origin = (
-            f"Accesses are those of the CUDA sources in `tracegen/cuda/sources`, compiled to PTX and emulated.\n"
-            f"Compiler: {compiler()}. Others may order loads differently.\n"
+            f"The traces are from the CUDA sources in `tracegen/cuda/sources`, compiled to PTX and emulated.\n"
+            f"Compiler: {compiler()}. Another compiler may order loads differently.\n"
         )
     parts = [
         f"# GTX 570: measured and predicted L1 miss rates{subject}\n",
-        f"Written by `python -m validation.hardware{options} --record`. Rates in percent, errors in points in "
-        "brackets, mean errors\nare means of absolute errors; the second mean is over the rows that other tools "
-        "report as well. `DEVIATIONS.md`\n(one folder up) says what to make of them.\n",
+        f"Written by `python -m validation.hardware{options} --record`. Rates are in percent, errors in percentage\n"
+        "points in brackets. Mean errors are means of absolute errors; the second mean is over the rows that other\n"
+        "tools report as well. `DEVIATIONS.md` (one folder up) explains the errors.\n",
         *([origin] if origin else []),
     ]
     for settings, scores in runs:

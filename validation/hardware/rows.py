@@ -1,4 +1,4 @@
-"""The measured rows, as ``gtx570.csv`` has them."""
+"""Read the measured rows of ``gtx570.csv``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 
 TOOLS = ("model_gpu_cache", "gpgpu_sim", "nugteren_code")
-"""Other tools whose predictions were recorded: a later re-implementation, a simulator, the paper's code re-run."""
+"""Other tools with recorded predictions: a later re-implementation, a simulator, and the paper's code, run again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A launch that was measured. Rates in percent; `others` holds what other tools predicted, where known."""
+    """A measured launch. Rates in percent; `others` has the known predictions of other tools by name."""
 
     kernel: str
     sizes: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""Predictions for the measured rows, and how far off they are."""
+"""Predict the measured rows, and compute the errors of the predictions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Sms = Literal[1, "all"]
 """SM 0 with its statically dealt blocks, or all SMs (`hardware`: under one dispatcher)."""
 
 Source = Literal["python", "cuda"]
-"""Where accesses come from: the kernels in Python, or what a compiler makes of the CUDA sources."""
+"""Source of the traces: the kernels in Python, or the compiled CUDA sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How every row is predicted. `seeds` are those of `hardware`; `paper` hardly moves and gets one."""
+    """Settings of all predictions. `hardware` gets `seeds` seeds; `paper`, which hardly varies, gets one."""
 
     source: Source = "python"
     sms: Sms = 1
@@ -37,7 +37,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A row under one definition. Rates in percent, `error` in points; `tools`: whether other tools have it."""
+    """A row under one definition. Rates in percent, `error` in points; `tools`: other tools report the row."""
 
     kernel: str
     definition: str
@@ -49,12 +49,12 @@ class Score:
 
     @property
     def error(self) -> float:
-        """Points by which the prediction is too high."""
+        """Signed error of the prediction in percentage points."""
         return self.predicted - self.measured
 
 
 def score(row: Row, definition: str, settings: Settings) -> Score:
-    """Return the prediction for a row: the whole grid, misses and transactions summed over its launches."""
+    """Predict a row: the whole grid, with misses and transactions summed over its launches."""
     launches = compiled.launches if settings.source == "cuda" else python.launches
     predicted = miss_rate(launches(row, settings.pad, settings.passes), GPU, definition, settings)
     seeds = _seeds(definition, settings)
@@ -62,7 +62,7 @@ def score(row: Row, definition: str, settings: Settings) -> Score:
 
 
 def miss_rate(traces: Iterable[Trace], gpu: str, definition: str, settings: Settings) -> float:
-    """Return the predicted miss rate in percent: misses and transactions of whole grids, summed over the traces."""
+    """Return the predicted miss rate in percent, with misses and transactions of whole grids summed over the traces."""
     predictions = [
         rd.predict(
             trace,

@@ -1,1 +1,1 @@
-"""The model's L2 beside the simulator's, and beside the hit rates that a GPU counted."""
+"""Compare the model's L2 with the simulator's, and with the hit rates that a GPU counted."""

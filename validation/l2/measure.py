@@ -1,4 +1,4 @@
-"""Runs of the model and the simulator that count in the L2, and what a GPU counted there."""
+"""Run the model and the simulator with their L2s, and read the hit rates that a GPU counted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rdmodel.trace import Trace
 from tracegen.kernel_library.suites import SUITES
 from validation.hardware.launches import launches
 from validation.hardware.rows import read_rows
-from validation.simulator.causes import matched
+from validation.simulator.causes import fit_half_normal
 
 FOLDER = Path(__file__).parent
 GPUS = ("gtx470-16k", "gtx480-khairy")
@@ -28,18 +28,19 @@ SUITE: Mapping[str, Mapping[str, Any]] = SUITES["polybench"]
 QUICK = ("2dconv", "3dconv", "atax.2", "corr.reduce", "fdtd2d.2")
 """Kernels that the tests run again."""
 
-FEW = (1, 2, 4, 7)
-"""Numbers of SMs that stand for all."""
+SM_COUNTS = (1, 2, 4, 7)
+"""Numbers of SMs that are modelled in place of all."""
 
 DIGITS = 4
+"""Decimal places of recorded rates and factors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kernel on one GPU, all SMs: lines read and written as simulated, and by the model.
+    """One kernel on all SMs of one GPU: lines read and written in the simulation and in the model.
 
-    `latency_` counts are those of the model with latencies like those that the kernel meets in the simulation, not
-    those of the GPU.
+    Fields with `latency_` are those of the model with latencies like those that the kernel meets in the simulation,
+    in place of the GPU's.
     """
 
     gpu: str
@@ -63,31 +64,31 @@ class Row:
 
     @property
     def hits(self) -> float:
-        """The predicted hit rate."""
+        """The predicted hit rate of reads in percent."""
         return hit_rate(self.reads, self.misses)
 
     @property
     def error(self) -> float:
-        """Points by which the predicted hit rate is too high."""
+        """Signed error of the predicted hit rate in percentage points."""
         return self.hits - self.simulated_hits
 
     @property
     def error_of_misses(self) -> float:
-        """The error that is left if the L1s ask for as many lines as in the simulation: that of the misses alone."""
+        """The error with as many reads as in the simulation: the error that comes from the misses of the L2 alone."""
         return hit_rate(self.simulated_reads, self.misses) - self.simulated_hits
 
     @property
     def error_with_latency(self) -> float:
-        """The error with the latencies that the kernel meets."""
+        """The error with the latencies that the kernel meets in the simulation."""
         return hit_rate(self.latency_reads, self.latency_misses) - self.simulated_hits
 
 
 @dataclass(frozen=True, slots=True)
 class Few:
-    """A few of the SMs in place of all: hit rates in percent, and DRAM traffic per block, relative to that of all SMs.
+    """A few SMs in place of all: hit rates in percent, and DRAM traffic per block relative to that with all SMs.
 
-    `whole`: these SMs have the L2 to themselves, as `predict` defines it; `share`: it has as many fewer sets as there
-    are fewer SMs.
+    `whole`: these SMs have the L2 to themselves, as `predict` defines it; `share`: the sets of the L2 are reduced in
+    proportion to the SMs.
     """
 
     kernel: str
@@ -101,7 +102,7 @@ class Few:
 
 @dataclass(frozen=True, slots=True)
 class OneSet:
-    """Hit rates of reads, in percent, simulated and by the model, if the L2 is one set: no index function matters."""
+    """Hit rates of reads in percent, simulated and predicted, with an L2 of one set: no index function matters."""
 
     gpu: str
     kernel: str
@@ -111,9 +112,9 @@ class OneSet:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The hit rate of reads from L1s, in percent: the mean of the measured runs, and by the model with all SMs.
+    """The hit rate of reads from L1s in percent: the mean of the measured runs, and the prediction with all SMs.
 
-    `one_set` is what the model says if the L2 is a single set.
+    `one_set` is the prediction with an L2 that is a single set.
     """
 
     kernel: str
@@ -128,14 +129,14 @@ def hit_rate(reads: float, misses: float) -> float:
     return 100 * (1 - misses / reads) if reads else 0.0
 
 
-def compared(task: tuple[str, str]) -> Row:
-    """Run (GPU, kernel) through the simulator, and through the model with two latencies."""
+def compare_l2s(task: tuple[str, str]) -> Row:
+    """Run the simulator, and the model with two latencies, for (GPU, kernel)."""
     gpu, kernel = presets.gpu(task[0]), task[1]
     trace = tracegen.kernel(kernel, **SUITE[kernel])
     found = compare(trace, gpu, definitions=["hardware"], l2=True)
     simulated, dram = found.simulation.l2, found.simulation.dram
     assert simulated is not None and dram is not None
-    lat_min, sigma = matched(found.simulation.miss_latencies)
+    lat_min, sigma = fit_half_normal(found.simulation.miss_latencies)
     met = LatencyConfig(lat_min=lat_min, sigma=sigma, hit_latency=gpu.core.hit_latency)
     own = compare(trace, gpu, definitions=["hardware"], l2=True, latency=met)
     usual, fitted = _l2(found.prediction("hardware")), _l2(own.prediction("hardware"))
@@ -157,14 +158,14 @@ def compared(task: tuple[str, str]) -> Row:
 
 
 def with_one_set(gpu: GPU) -> GPU:
-    """Return the GPU with an L2 of as many lines, in a single set, and with the latencies that it had."""
+    """Return the GPU with an L2 of as many lines in a single set, and with unchanged latencies."""
     lines = gpu.l2.slices * gpu.l2.size // gpu.l1.line
     l2 = dataclasses.replace(gpu.l2, slices=1, size=lines * gpu.l1.line, ways=lines)
     return gpu.replace(l2=l2, calibrated=gpu.calibrated)
 
 
-def one_set(task: tuple[str, str]) -> OneSet:
-    """Run (GPU, kernel) through the simulator and the model, both with an L2 of one set."""
+def compare_one_set(task: tuple[str, str]) -> OneSet:
+    """Run the simulator and the model, both with an L2 of one set, for (GPU, kernel)."""
     trace = tracegen.kernel(task[1], **SUITE[task[1]])
     found = compare(trace, with_one_set(presets.gpu(task[0])), definitions=["hardware"], l2=True)
     simulated = found.simulation.l2
@@ -179,14 +180,14 @@ def _l2(prediction: Prediction) -> L2Prediction:
     return prediction.l2
 
 
-def few(kernel: str) -> list[Few]:
-    """Model a few SMs of the first GPU, where more have blocks, with the whole L2 and with their share of it."""
+def compare_few_sms(kernel: str) -> list[Few]:
+    """Model a few SMs of the first GPU, with the whole L2 and with their share of it, if more SMs have blocks."""
     gpu = presets.gpu(GPUS[0])
     trace = tracegen.kernel(kernel, **SUITE[kernel])
     busy = min(gpu.sms, trace.launch.blocks)
     everything = _modelled(trace, gpu, "all")
     rows = []
-    for sms in FEW:
+    for sms in SM_COUNTS:
         if sms < busy:
             whole, share = _modelled(trace, gpu, sms), _modelled(trace, _with_share(gpu, sms / busy), sms)
             rows.append(
@@ -205,14 +206,14 @@ def few(kernel: str) -> list[Few]:
 
 def _modelled(trace: Trace, gpu: GPU, sms: int | str) -> Prediction:
     latency = latency_for(gpu)
-    told: dict[str, Any] = {"lat_min": latency.lat_min, "sigma": latency.sigma, "hit_latency": latency.hit_latency}
-    return predict(trace, gpu, model_sms=sms, threads=None, histogram=False, l2=True, **told)
+    options: dict[str, Any] = {"lat_min": latency.lat_min, "sigma": latency.sigma, "hit_latency": latency.hit_latency}
+    return predict(trace, gpu, model_sms=sms, threads=None, histogram=False, l2=True, **options)
 
 
 def _with_share(gpu: GPU, share: float) -> GPU:
     sets = max(1, round(gpu.l2.sets(gpu.l1.line) * share))
     l2 = dataclasses.replace(gpu.l2, size=sets * gpu.l2.ways * gpu.l1.line)
-    return gpu.replace(l2=l2, calibrated=gpu.calibrated)  # the rest of the machine is still there
+    return gpu.replace(l2=l2, calibrated=gpu.calibrated)  # the latencies are those of the whole machine
 
 
 def _hits(prediction: Prediction) -> float:
@@ -223,8 +224,8 @@ def _dram_per_block(prediction: Prediction) -> float:
     return _l2(prediction).dram_bytes / sum(sm.blocks for sm in prediction.per_sm)
 
 
-def measured(kernel: str) -> Measured:
-    """Predict a measured kernel: its launches as those of L1 miss rates are, every one with an empty L2."""
+def predict_measured(kernel: str) -> Measured:
+    """Predict a measured kernel: the launches of the L1 validation, each with an empty L2."""
     runs = hit_rates()[kernel]
     row = next(row for row in read_rows() if row.kernel == kernel)
     gpu = presets.gpu(MEASURED_GPU)
@@ -244,7 +245,7 @@ def _hits_of_all(launches: Sequence[L2Prediction]) -> float:
 
 
 def hit_rates() -> dict[str, list[float]]:
-    """Return the measured hit rates of ``gtx570.csv``: one or two runs of each kernel."""
+    """Return the measured hit rates in percent of ``gtx570.csv`` by kernel: one or two runs of each."""
     with (FOLDER / "gtx570.csv").open(newline="") as file:
         return {
             line["kernel"]: [float(line[run]) for run in ("hit_rate_run1", "hit_rate_run2") if line[run]]

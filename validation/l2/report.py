@@ -1,4 +1,4 @@
-"""The L2 comparison as tables, and the committed record of it."""
+"""Write the comparison of the L2s as tables, and renew the committed record."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import log2
 from statistics import fmean, median
 
-from validation import record
-from validation.l2.measure import FEW, FOLDER, GPUS, Few, Measured, OneSet, Row
+from validation.common import records
+from validation.l2.measure import FOLDER, GPUS, SM_COUNTS, Few, Measured, OneSet, Row
 
 SIMULATED = FOLDER / "simulated.csv"
 ONE_SET = FOLDER / "one_set.csv"
@@ -15,12 +15,12 @@ FEWER = FOLDER / "few.csv"
 PREDICTED = FOLDER / "predicted.csv"
 RESULTS = FOLDER / "RESULTS.md"
 
-WORST = 6
-"""Rows that are explained."""
+WORST_ROWS = 6
+"""Number of rows with the largest errors, which the page explains."""
 
 
-def moved(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
-    """Return a line for every row that is not what was recorded; runs are deterministic."""
+def differences(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
+    """Return a line for every row that differs from the recorded one; runs are deterministic."""
     before = {(row.gpu, row.kernel): row for row in recorded}
     return [
         f"{row.kernel} on {row.gpu}: {before.get((row.gpu, row.kernel), 'nothing')} -> {row}"
@@ -31,10 +31,10 @@ def moved(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
 
 def write(rows: Sequence[Row], alone: Sequence[OneSet], fewer: Sequence[Few], measured: Sequence[Measured]) -> None:
     """Renew the committed record."""
-    SIMULATED.write_text(record.to_csv(Row, rows))
-    ONE_SET.write_text(record.to_csv(OneSet, alone))
-    FEWER.write_text(record.to_csv(Few, fewer))
-    PREDICTED.write_text(record.to_csv(Measured, measured))
+    SIMULATED.write_text(records.to_csv(Row, rows))
+    ONE_SET.write_text(records.to_csv(OneSet, alone))
+    FEWER.write_text(records.to_csv(Few, fewer))
+    PREDICTED.write_text(records.to_csv(Measured, measured))
     RESULTS.write_text(results(rows, alone, fewer, measured))
 
 
@@ -45,9 +45,9 @@ def results(rows: Sequence[Row], alone: Sequence[OneSet], fewer: Sequence[Few], 
         parts += [f"## {gpu}\n", against_simulator([row for row in rows if row.gpu == gpu])]
     parts += [
         WORST_HEAD,
-        against_causes(worst(rows), alone),
+        against_causes(worst_rows(rows), alone),
         FEW_HEAD,
-        few(fewer),
+        few_table(fewer),
         MEASURED_HEAD,
         against_counters(measured),
     ]
@@ -59,42 +59,46 @@ HEAD = """\
 
 Written by `python -m validation.l2 --record`.
 
-PolyBench/GPU at the sizes of the suite, all SMs and blocks, as `rdmodel.compare` runs them. Hit rates are of reads, in
-percent, pending hits included; reads, misses, writes and DRAM bytes are the model's divided by the simulator's.
+The kernels of PolyBench/GPU at the sizes of the suite, on all SMs and with all blocks, as `rdmodel.compare` runs them.
+Hit rates are those of reads, in percent, and include pending hits. Reads, misses, writes and DRAM bytes are the
+model's divided by the simulator's.
 """
 
 WORST_HEAD = f"""\
-## The {WORST} worst hit rates, and why
+## The {WORST_ROWS} largest errors of hit rates, and their causes
 
-`error` is in points. `of misses` is what is left of it if the L1s of the model asked for as many lines as the simulated
-ones: the rest of the error is the L1's. `own latency` is the error with latencies that have the mean and standard
-deviation of those that the kernel meets in the simulation, in place of those of the GPU. `one set` is the error if the
-L2 is a single set on both sides: where that takes it away, the lines in use share few sets of the L2, so that more of
-them come round than have room, and details of the order decide which stay.
+`error` is in percentage points. `of misses` is the error that would be left if the L1s of the model requested as many
+lines as the simulated ones; the difference comes from the L1s. `own latency` is the error with latencies that have the
+mean and standard deviation of those that the kernel meets in the simulation, in place of the GPU's. `one set` is the
+error if the L2 is a single set on both sides. Where this error is small, the lines in use share few sets of the L2:
+more lines are reused than these sets hold, and details of the order decide which lines stay.
 """
 
 FEW_HEAD = f"""\
 ## Fewer SMs
 
-{", ".join(map(str, FEW))} SMs of {GPUS[0]} in place of all, over the kernels that have blocks for more. Mean absolute
-error of the hit rate in points, and the mean factor by which DRAM bytes per block are off. `whole`: these SMs have the
-L2 to themselves, which is how it is defined; `share`: sets in proportion to the SMs.
+{", ".join(map(str, SM_COUNTS))} SMs of {GPUS[0]} in place of all, over the kernels with blocks for more SMs. The
+columns are the mean absolute error of the hit rate in percentage points, and the mean factor by which DRAM bytes per
+block differ. `whole`: these SMs have the L2 to themselves, as the model defines it; `share`: an L2 with sets in
+proportion to the SMs.
 """
 
 MEASURED_HEAD = """\
 ## Measured
 
 Hit rates of reads from L1s (`l2_l1_read_hit_rate`) on a GeForce GTX 570, from one or two runs of a profiler
-(`gtx570.csv` has them with their sources), and by the model with all SMs. Nothing was adjusted to them. The model
-begins with an empty L2; that of the GPU holds what was copied or computed before. `one set` is the model with an L2
-that is a single set: where only that is near, the GPU spreads lines over its sets by another function than their number
-modulo the sets, which maps the rows of a matrix to few of them.
+(`gtx570.csv` has them with their sources), and from the model with all SMs. No parameter was adjusted to them. The
+model begins with an empty L2. The L2 of the GPU holds data that were copied or computed before. `one set` is the model
+with an L2 that is a single set. Where only this column is near the measured one, the GPU uses another index function
+than the line number modulo the sets, which maps the rows of a matrix to few sets.
 """
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return one line per GPU: mean absolute errors, and the mean factor by which DRAM bytes are off."""
-    lines = ["| GPU | kernels | error of the hit rate | of misses | own latency | factor of DRAM bytes | worst |"]
+    """Return one line per GPU: mean absolute errors, and the mean factor by which DRAM bytes differ."""
+    lines = [
+        "| GPU | kernels | error of the hit rate | of misses | own latency | factor of DRAM bytes | largest factor |"
+    ]
     lines.append("|---|---:|---:|---:|---:|---:|---|")
     for gpu in GPUS:
         own = [row for row in rows if row.gpu == gpu]
@@ -111,7 +115,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def _factor(ratios: Sequence[float]) -> float:
-    """Return the mean factor, at least 1, by which ratios are off."""
+    """Return the geometric mean of the factors, each at least 1, by which ratios differ from 1."""
     return float(2 ** fmean(abs(log2(ratio)) for ratio in ratios))
 
 
@@ -137,13 +141,13 @@ def _ratio(part: float, whole: float) -> str:
     return f"{part / whole:.3f}" if whole else "-"
 
 
-def worst(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows whose hit rates are furthest off, the worst first."""
-    return sorted(rows, key=lambda row: -abs(row.error))[:WORST]
+def worst_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with the largest errors of the hit rate, in descending order."""
+    return sorted(rows, key=lambda row: -abs(row.error))[:WORST_ROWS]
 
 
 def against_causes(rows: Sequence[Row], alone: Sequence[OneSet]) -> str:
-    """Return the rows that are furthest off, and what takes their errors away."""
+    """Return the rows with the largest errors, beside their errors with one cause removed."""
     found = {(one.gpu, one.kernel): one.hits - one.simulated_hits for one in alone}
     lines = ["| kernel | GPU | error | of misses | own latency | one set |", "|---|---|---:|---:|---:|---:|"]
     for row in rows:
@@ -152,11 +156,11 @@ def against_causes(rows: Sequence[Row], alone: Sequence[OneSet]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def few(rows: Sequence[Few]) -> str:
+def few_table(rows: Sequence[Few]) -> str:
     """Return one line per number of SMs."""
     lines = ["| SMs | kernels | whole: hit rate | DRAM bytes | share: hit rate | DRAM bytes |"]
     lines.append("|---:|---:|---:|---:|---:|---:|")
-    for sms in FEW:
+    for sms in SM_COUNTS:
         own = [row for row in rows if row.sms == sms]
         if own:
             cells = [
@@ -170,7 +174,7 @@ def few(rows: Sequence[Few]) -> str:
 
 
 def against_counters(rows: Sequence[Measured]) -> str:
-    """Return the measured rows beside the model's."""
+    """Return the table of measured and predicted hit rates."""
     lines = ["| kernel | runs | measured | model | one set |", "|---|---:|---:|---:|---:|"]
     for row in rows:
         cells = [f"{value:.2f} ({value - row.measured:+.2f})" for value in (row.predicted, row.one_set)]

@@ -1,6 +1,6 @@
-"""The micro-benchmarks of Nugteren et al. (HPCA 2014, section 5), run on the simulated machine.
+"""Recover simulated machines from timings, by the micro-benchmarks of Nugteren et al. (HPCA 2014, section 5).
 
-They recover a machine from timings alone: of a launch they see its cycles, of the configuration nothing.
-``python -m validation.microbenchmarks`` from a checkout prints what they find next to what is configured;
-``--record`` renews the committed record.
+The micro-benchmarks see the cycles of a launch and nothing of the configuration. ``python -m
+validation.microbenchmarks`` from a checkout prints the recovered numbers beside the configured ones; ``--record``
+renews the committed record.
 """

@@ -1,4 +1,4 @@
-"""``python -m validation.microbenchmarks``: recover machines from timings and print them next to what is configured."""
+"""``python -m validation.microbenchmarks``: recover machines from timings, and compare with their configurations."""
 
 from __future__ import annotations
 

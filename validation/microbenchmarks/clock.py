@@ -1,4 +1,4 @@
-"""The only thing that a micro-benchmark knows of a machine: how many cycles a launch of loads takes."""
+"""Time launches of loads on a hidden machine: the only access of a micro-benchmark to the machine."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rdmodel.gpu.config import GPU
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Space, Trace
 
 Addresses = Sequence[int]
-"""Byte addresses that one thread of a warp loads from, in order."""
+"""Byte addresses that one thread of a warp loads, in order."""
 
 
 class Clock:
-    """Times launches on a machine that it hides; `launches` counts them.
+    """A stopwatch for launches on a hidden machine; `launches` counts them.
 
-    One block on one SM, caches cold at its beginning: a launch has no history.
+    Each launch is one block on one SM and begins with empty caches.
     """
 
     def __init__(self, gpu: str | GPU, **options: Any) -> None:
@@ -26,11 +26,11 @@ class Clock:
         self.launches = 0
 
     def chain(self, addresses: Addresses) -> int:
-        """Return the cycles of one warp whose loads each wait for the one before."""
+        """Return the cycles of one warp in which each load waits for the load before it."""
         return self._time([addresses], ALL_NEEDS)
 
     def together(self, warps: Sequence[Addresses]) -> int:
-        """Return the cycles of some warps whose loads wait for nothing."""
+        """Return the cycles of some warps whose loads do not wait for each other."""
         return self._time(warps, 0)
 
     def _time(self, warps: Sequence[Addresses], needs: int) -> int:
@@ -39,7 +39,7 @@ class Clock:
 
 
 def loads(warps: Sequence[Addresses], needs: int) -> Trace:
-    """Return a launch of one block, in which the first thread of every warp loads from its addresses."""
+    """Return a launch of one block in which the first thread of every warp loads its addresses."""
     lengths = [len(addresses) for addresses in warps]
     n = sum(lengths)
     columns = Columns(

@@ -1,4 +1,4 @@
-"""Linear algebra over GF(2): vectors are whole numbers, one bit per coordinate."""
+"""Compute reduced bases over GF(2); vectors are whole numbers, one bit per coordinate."""
 
 from __future__ import annotations
 

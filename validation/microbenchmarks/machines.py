@@ -1,4 +1,4 @@
-"""The machines that are recovered, and what their configurations say: nothing here is known to the micro-benchmarks."""
+"""List the machines to recover, and the expected results from their configurations."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def changed(preset: str, **l1: Any) -> GPU:
 
 
 def configured(gpu: GPU) -> tuple[L1, Mshrs]:
-    """Return what the micro-benchmarks should say of a machine."""
+    """Return the results that the micro-benchmarks should find for a machine."""
     l1, code = gpu.l1, gpu.l1.index_code()
-    looked_at = (1 << TOP_BIT + 1 - l1.line_bits) - 1
+    visible = (1 << TOP_BIT + 1 - l1.line_bits) - 1
     linear = code.kind == KIND_LINEAR and not code.modulus
     sets = code.modulus if code.kind == KIND_MODULO else code.sets
-    masks = reduced(mask & looked_at for mask in code.masks) if linear else None
+    masks = reduced(mask & visible for mask in code.masks) if linear else None
     return (
         L1(l1.line, sets * l1.ways, l1.ways, gpu.core.hit_latency, masks),
         Mshrs(l1.mshrs, l1.mshr_per_warp, l1.mshr_merge),

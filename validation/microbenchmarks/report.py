@@ -1,4 +1,4 @@
-"""What the micro-benchmarks find next to what is configured, as tables, and the committed record."""
+"""Write the recovered numbers beside the configured ones as tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Finding:
 
 
 def find(name: str) -> Finding:
-    """Recover one of the machines."""
+    """Recover the machine of the given name."""
     gpu = machines()[name]
     clock = Clock(gpu)
     l1 = set_index.recover(clock)
@@ -40,20 +40,20 @@ def report(findings: Sequence[Finding]) -> str:
     """Return all tables in Markdown."""
     return "\n".join(
         [
-            "# Machines, recovered from cycles\n",
+            "# Machines recovered from timings\n",
             "Written by `python -m validation.microbenchmarks --record`. The micro-benchmarks of Nugteren et al.\n"
-            "(HPCA 2014, section 5) run on the simulated machine and see nothing of it but the cycles of launches.\n"
-            "Each machine has two rows: what they find (with the number of launches), and what is configured.\n",
+            "(HPCA 2014, section 5) run on simulated machines. They see the cycles of launches, and no configuration.\n"
+            "Each machine has two rows: the recovered numbers, with the number of launches, and the configured ones.\n",
             sizes(findings),
             "## Set index\n",
-            f"Bits of the byte address, up to bit {set_index.TOP_BIT}, that are xored, up to the names of the sets:\n"
-            "the reduced basis of the parities that are equal within a set.\n",
+            f"Bits of the byte address, up to bit {set_index.TOP_BIT}, that are xored: the reduced basis of the\n"
+            "parities that are equal within a set. It determines the index function up to the numbering of the sets.\n",
             indices(findings),
             f"## Figure 7: two loops of strided loads ({PAPER})\n",
             "Miss rates in percent, all from timings.\n",
             figure_7(),
             f"## Figure 9: cycles of independent loads ({PAPER_MSHRS})\n",
-            "By warps and loads per warp; last, how many loads per warp are made at once.\n",
+            "Rows are numbers of warps, columns loads per warp. Last column: loads per warp in flight together.\n",
             figure_9(),
         ]
     )
@@ -88,7 +88,7 @@ def indices(findings: Iterable[Finding]) -> str:
 
 
 def _xors(l1: L1) -> str:
-    """Return an index function by the address bits that it xors."""
+    """Return an index function as the address bits that it xors."""
     if l1.masks is None:
         return "not linear over GF(2)"
     first = l1.line.bit_length() - 1

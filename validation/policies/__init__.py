@@ -1,1 +1,1 @@
-"""The papers' statements on cache-management policies, held against the simulated machine."""
+"""Check the claims of papers about cache-management policies in the simulator."""

@@ -1,10 +1,11 @@
-"""What Jia, Shaw and Martonosi (HPCA 2014) say of MRPB, on a part of c2050-base-s: a function for each statement."""
+"""Check the claims of Jia, Shaw and Martonosi (HPCA 2014) about MRPB on a part of c2050-base-s; one function each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from validation.policies.claims import Claim, Counters, mean, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import HARMS, HELPS, Counters, mean
 from validation.policies.measure import group
 
 JIA = "Jia et al., HPCA 2014"
@@ -12,12 +13,6 @@ MACHINE = "jia-part"
 IW, XW, CI = "intra_warp", "cross_warp", "insensitive"
 SHORT = "intra_warp_short"
 GROUPS = (CI, IW, XW)
-
-HELPS = 1.05
-"""What helps a group makes it at least this many times as fast, on average."""
-
-HARMS = 0.99
-"""What does no harm leaves at least this much of the speed."""
 
 DRAINS = ("fixed", "round-robin", "longest", "greedy-fixed", "greedy-round-robin", "greedy-longest")
 FINAL = "mrpb"
@@ -31,12 +26,12 @@ def unlimited(signature: str = "warp", drain: str = "fixed") -> str:
 
 
 def means(counters: Counters, policies: str, groups: Iterable[str] = GROUPS) -> list[float]:
-    """Return how many times faster groups are under policies, on average over the kernels of each."""
+    """Return the mean speedup of each group under policies."""
     return [mean(counters.faster(MACHINE, of, policies)) for of in groups]
 
 
 def overall(counters: Counters, policies: str) -> float:
-    """Return how many times faster all twelve kernels are, on average."""
+    """Return the mean speedup of all twelve kernels."""
     return mean([times for of in GROUPS for times in counters.faster(MACHINE, of, policies)])
 
 
@@ -92,7 +87,7 @@ def longest(counters: Counters) -> Claim:
 
 
 def longest_limited(counters: Counters) -> Claim:
-    """Section 5.2: what queues of 8 leave of it."""
+    """Section 5.2: longest first with queues of 8."""
     free, limited = (
         mean(counters.faster(MACHINE, XW, one, over=other))
         for one, other in (
@@ -249,4 +244,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "traffic": answers,
     "MRPB and SWL": static_limit,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

@@ -1,10 +1,11 @@
-"""What Khairy, Zahran and Wassal (GPGPU-8 2015) say, on gtx480-khairy: a function for each statement."""
+"""Check the claims of Khairy, Zahran and Wassal (GPGPU-8 2015) on gtx480-khairy; one function per claim."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from validation.policies.claims import Claim, Counters, harmonic, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import Counters, harmonic
 from validation.policies.measure import group
 
 KHAIRY = "Khairy et al., GPGPU-8 2015"
@@ -12,15 +13,15 @@ MACHINE = "khairy"
 PART = "khairy-part"
 
 LIMITS = {"spmv": 1, "kmeans.row": 1, "iix": 2, "syrk": 2, "gesummv": 1}
-"""Table 3, but for BFS: warps per scheduler that SWT and DWT-CS find."""
+"""Table 3 without BFS: warps per scheduler that SWT and DWT-CS find."""
 
 L1_ONLY = "streaming-bypass:caches=l1"
 
-HELPS = 1.1
-"""What helps makes a kernel at least this many times as fast."""
+HELPS_ONE = 1.1
+"""Least speedup of a single kernel that a policy helps."""
 
 CLOSE = 0.9
-"""What is close to another is at least this fast relative to it."""
+"""Least relative speed of a machine that comes close to another."""
 
 
 # ---- streaming
@@ -95,7 +96,7 @@ def detected(counters: Counters) -> Claim:
 
 
 def streaming_bypass(counters: Counters) -> Claim:
-    """Section 4.1: it does no harm and helps."""
+    """Section 4.1: speedups of streaming kernels."""
     faster = counters.faster(MACHINE, "streaming", "streaming-bypass")
     return Claim(
         f"{KHAIRY}, sections 4.1 and 5, figure 8",
@@ -177,7 +178,7 @@ def fully_associative(counters: Counters, every: bool) -> Claim:
 
 
 def limits(counters: Counters, policies: str, index: str = "") -> dict[str, int]:
-    """Return what a throttling policy found for the kernels of table 3; -1 where it found nothing."""
+    """Return the limits that a throttling policy found for the kernels of table 3; -1 without a limit."""
     thrashing = counters.of(MACHINE, "thrashing", policies)
     both = counters.of(PART, "both", policies + index)
     return {one.kernel: one.found for one in (*thrashing, *both)}
@@ -240,12 +241,12 @@ def together(counters: Counters) -> Claim:
         "SYRK and GESUMMV: neither DWT-CS alone nor PRIC alone improves them, both together do",
         f"times as fast: DWT-CS {values(group('both'), alone)}; PRIC {values(group('both'), pric)}; "
         f"both {values(group('both'), both)}",
-        max(*alone, *pric) < HELPS <= min(both),
+        max(*alone, *pric) < HELPS_ONE <= min(both),
     )
 
 
 def together_is_best(counters: Counters) -> Claim:
-    """Section 5: what remains of it without the word alone."""
+    """Section 5: the claim about both policies, without the word "alone"."""
     names = ("dwt-cs", "index:pric", "dwt-cs+index:pric")
     alone, pric, both = (counters.faster(PART, "both", name) for name in names)
     more = [two / max(one, other) for one, other, two in zip(alone, pric, both, strict=True)]
@@ -279,4 +280,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "both": together,
     "both, together": together_is_best,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

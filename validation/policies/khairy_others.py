@@ -1,11 +1,12 @@
-"""What Khairy, Zahran and Wassal (GPGPU-8 2015) say of DWT-PRIC beside CCWS and MRPB: a function for each claim."""
+"""Check the claims of Khairy, Zahran and Wassal (GPGPU-8 2015) about DWT-PRIC beside CCWS and MRPB."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import fmean
 
-from validation.policies.claims import Claim, Counters, harmonic, mean, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import Counters, harmonic, mean
 from validation.policies.khairy import KHAIRY, MACHINE, PART
 from validation.policies.measure import group
 
@@ -19,12 +20,12 @@ WITHOUT = {OURS: "", OPEN: "; DWT-CS and PRIC without the bypassing of streams"}
 
 
 def faster(counters: Counters, of: str, over: str = "none", policies: str = OURS) -> dict[str, float]:
-    """Return how many times faster the kernels of a group are under policies, by kernel."""
+    """Return the speedups of the kernels of a group under policies, by kernel."""
     return dict(zip(group(of), counters.faster(PART if of == BOTH else MACHINE, of, policies, over), strict=True))
 
 
 def together(counters: Counters, over: str = "none", policies: str = OURS) -> dict[str, float]:
-    """Return how many times faster the kernels with contention are."""
+    """Return the speedups of all kernels with contention, by kernel."""
     return {kernel: times for of in CONTENDED for kernel, times in faster(counters, of, over, policies).items()}
 
 
@@ -63,7 +64,7 @@ def contended(counters: Counters) -> Claim:
 
 
 def unsteady(counters: Counters, policies: str) -> Claim:
-    """Section 5: where CCWS is better."""
+    """Section 5: kernels for which CCWS is better."""
     found = {
         "spmv": faster(counters, THRASHING, CCWS, policies)["spmv"],
         **faster(counters, LEVELS, CCWS, policies),
@@ -77,7 +78,7 @@ def unsteady(counters: Counters, policies: str) -> Claim:
 
 
 def steady(counters: Counters) -> Claim:
-    """Section 5: where DWT-PRIC is better."""
+    """Section 5: kernels for which DWT-PRIC is better."""
     found = {kernel: times for kernel, times in faster(counters, THRASHING, CCWS).items() if kernel != "spmv"}
     return Claim(
         f"{KHAIRY}, section 5, figure 9",
@@ -115,13 +116,13 @@ def misses(counters: Counters) -> Claim:
     )
 
 
-def fails(counters: Counters) -> Claim:
+def reservation_failures(counters: Counters) -> Claim:
     """Figure 11: reservation fails."""
     left = {}
     for of in CONTENDED:
         for before, after in zip(*(counters.of(PART if of == BOTH else MACHINE, of, n) for n in ("none", OURS)),
                                  strict=True):  # fmt: skip
-            left[before.kernel] = (after.fails / after.cycles) / (before.fails / before.cycles)
+            left[before.kernel] = (after.total_failures / after.cycles) / (before.total_failures / before.cycles)
     return Claim(
         f"{KHAIRY}, section 5, figure 11",
         "DWT-PRIC reduces L1 reservation fails per cycle, by 20 % on average: by more than 0",
@@ -147,6 +148,6 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "DWT-PRIC and MRPB, thrashing": lambda counters: against(counters, MRPB, THRASHING, "1.25"),
     "DWT-PRIC and MRPB, both": lambda counters: against(counters, MRPB, BOTH, "4"),
     "DWT-PRIC, misses": misses,
-    "DWT-PRIC, reservation fails": fails,
+    "DWT-PRIC, reservation fails": reservation_failures,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

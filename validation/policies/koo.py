@@ -1,10 +1,11 @@
-"""What Koo, Oh, Ro and Annavaram (ISCA 2017) say of APCM, on a part of koo-fermi: a function for each statement."""
+"""Check the claims of Koo, Oh, Ro and Annavaram (ISCA 2017) about APCM on a part of koo-fermi; one function each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from validation.policies.claims import HARMS, HELPS, Claim, Counters, mean, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import HARMS, HELPS, Counters, mean
 from validation.policies.koo_patterns import CI, CM, CS, GROUPS, KOO, MACHINE
 from validation.policies.measure import group
 
@@ -20,7 +21,7 @@ CASES = {
 
 
 def gains(counters: Counters, policies: str, groups: Iterable[str] = GROUPS, machine: str = MACHINE) -> list[float]:
-    """Return how many times faster the kernels of groups are under policies."""
+    """Return the speedups of the kernels of groups under policies."""
     return [times for of in groups for times in counters.faster(machine, of, policies)]
 
 
@@ -30,12 +31,12 @@ def names(groups: Iterable[str] = GROUPS) -> list[str]:
 
 
 def by_kernel(counters: Counters, policies: str, groups: Iterable[str] = GROUPS, machine: str = MACHINE) -> str:
-    """Return how many times faster kernels are, in words."""
+    """Return the speedups of kernels in words."""
     return values(names(groups), gains(counters, policies, groups, machine))
 
 
 def by_mode(counters: Counters, groups: Iterable[str], machine: str = MACHINE) -> dict[str, float]:
-    """Return how many times faster kernels are with each mode of APCM, on average."""
+    """Return the mean speedup of kernels with each mode of APCM."""
     modes = {"bypass": BYPASS, "protection": PROTECT, "both": BOTH}
     return {title: mean(gains(counters, name, groups, machine)) for title, name in modes.items()}
 
@@ -44,7 +45,7 @@ def by_mode(counters: Counters, groups: Iterable[str], machine: str = MACHINE) -
 
 
 def protection(counters: Counters, of: str = CS, machine: str = MACHINE) -> Claim:
-    """Figure 12: what helps CS."""
+    """Figure 12: protection and bypassing for CS."""
     found = by_mode(counters, [of], machine)
     return Claim(
         f"{KOO}, section 6.2, figure 12",
@@ -56,7 +57,7 @@ def protection(counters: Counters, of: str = CS, machine: str = MACHINE) -> Clai
 
 
 def bypassing(counters: Counters) -> Claim:
-    """Figure 12: what helps CM."""
+    """Figure 12: protection and bypassing for CM."""
     found = by_mode(counters, [CM])
     return Claim(
         f"{KOO}, section 6.2, figure 12",
@@ -78,7 +79,7 @@ def both(counters: Counters, machine: str = MACHINE) -> Claim:
 
 
 def gain(counters: Counters, of: str, percent: int, machine: str = MACHINE) -> Claim:
-    """Figure 12: what a group gains."""
+    """Figure 12: speedup of a group."""
     found = mean(gains(counters, BOTH, [of], machine))
     least = 1.0 if of == CI else HELPS
     return Claim(
@@ -113,7 +114,7 @@ def kepler(counters: Counters, groups: tuple[str, ...]) -> Claim:
 
 
 def miss_rate(counters: Counters, of: str, policies: str, percent: int) -> Claim:
-    """Figure 13: misses of what uses the L1."""
+    """Figure 13: miss rate of the loads that use the L1."""
     before, after = (counters.of(MACHINE, of, name) for name in ("none", policies))
     rates = [[one.misses / one.loads for one in found] for found in (before, after)]
     left = [sum(found) / len(found) for found in rates]
@@ -146,4 +147,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "APCM on Kepler": lambda counters: kepler(counters, WANTING),
     "APCM on Kepler, short rows": lambda counters: kepler(counters, (SHORT,)),
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

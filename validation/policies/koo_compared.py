@@ -1,10 +1,11 @@
-"""What Koo, Oh, Ro and Annavaram (ISCA 2017) say of APCM beside other policies and numbers: a function for each."""
+"""Check the claims of Koo, Oh, Ro and Annavaram (ISCA 2017) that compare APCM with other policies and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from validation.policies.claims import HELPS, Claim, Counters, mean, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import HELPS, Counters, mean
 from validation.policies.koo import BOTH, BYPASS, CASES, ENDLESS, SHORT, WANTING, by_kernel, gains, names
 from validation.policies.koo_patterns import CM, CS, KOO, MACHINE
 from validation.policies.measure import Measurement, group, settings
@@ -13,7 +14,7 @@ DISTANCES = (8, 16, 32, 64)
 
 
 def swept(counters: Counters, policy: str, machine: str = MACHINE) -> list[float]:
-    """Return how many times faster CS and CM kernels are with the fastest numbers of a policy that were run."""
+    """Return the speedups of CS and CM kernels with the best of the simulated parameters of a policy."""
     runs = [one["policies"] for one in settings()["run"] if machine in one["machines"] and CM in one["groups"]]
     tried = [name for found in runs for name in found if name.startswith(f"{policy}:")]
     return [max(times) for times in zip(*(gains(counters, n, WANTING, machine) for n in tried), strict=True)]
@@ -195,4 +196,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "LAT and CAIT, growth": lambda counters: depth(counters, grows=True),
     "LAT and CAIT, saturation": lambda counters: depth(counters, grows=False),
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

@@ -1,13 +1,14 @@
-"""What Koo, Oh, Ro and Annavaram (ISCA 2017) say of how loads use lines again: a function for each statement."""
+"""Check the claims of Koo, Oh, Ro and Annavaram (ISCA 2017) about the reuse of lines by loads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import fmean
 
-from validation.policies.claims import Claim, Counters, values
+from validation.common.claims import Claim, values
+from validation.policies.claims import Counters
 from validation.policies.measure import group
-from validation.policies.patterns import FEW, NEAR, Pattern
+from validation.policies.patterns import FEW_ACCESSES, NEAR_LINES, Pattern
 
 KOO = "Koo et al., ISCA 2017"
 MACHINE = "koo"
@@ -20,7 +21,7 @@ WHO = {
 }
 
 SENSITIVE, INSENSITIVE = 1.5, 1.1
-"""Section 3: how many times as fast 128 KB make a kernel, if it is sensitive, and at most if it is not."""
+"""Section 3: least speedup with 128 KB of a sensitive kernel, and largest speedup of an insensitive one."""
 
 
 def shares(pattern: Pattern) -> str:
@@ -30,7 +31,7 @@ def shares(pattern: Pattern) -> str:
 
 
 def classes(counters: Counters) -> Claim:
-    """Section 3: what makes a kernel sensitive."""
+    """Section 3: sensitivity of the groups to the size of the L1."""
     faster: dict[str, list[float]] = {}
     for of in GROUPS:
         small, large = (counters.of(machine, of) for machine in ("koo-32k", "koo-128k"))
@@ -47,7 +48,7 @@ def classes(counters: Counters) -> Claim:
 
 
 def types(counters: Counters, of: str) -> Claim:
-    """Figure 3: the types that a group has."""
+    """Figure 3: types of the lines of a group."""
     found = counters.patterns(MACHINE, of)
     says, holds = {
         CS: ("have mostly intra-warp lines", all(2 * one.intra_warp > one.lines for one in found)),
@@ -74,14 +75,14 @@ def few_uses(counters: Counters) -> Claim:
     few = {one.kernel: 100 * one.few_stays / one.stays for one in found}
     return Claim(
         f"{KOO}, section 3.2, figure 4",
-        f"in 16 KB, most lines are accessed only a few times before they are evicted (here: {FEW} at most)",
+        f"in 16 KB, most lines are accessed only a few times before they are evicted (here: {FEW_ACCESSES} at most)",
         "percent of stays: " + values(few, few.values(), ".0f"),
         min(few.values()) > 50,
     )
 
 
 def many_uses(counters: Counters) -> Claim:
-    """Figure 4: the L1 that forgets nothing."""
+    """Figure 4: the infinite L1."""
     found = counters.patterns(MACHINE, CS)
     small, endless = (
         {one.kernel: 100 * number for one, number in zip(found, numbers, strict=True)}
@@ -126,8 +127,8 @@ def distances(counters: Counters) -> Claim:
     return Claim(
         f"{KOO}, section 4.1, figure 6",
         "inter-warp lines are used again soon (SGM; here gemm), intra-warp lines late (BFS)",
-        f"within the {NEAR} lines of 16 KB: {inter:.0%} of the uses of gemm's inter-warp lines, {intra:.0%} of those "
-        "of bfs.1's intra-warp lines",
+        f"within the {NEAR_LINES} lines of 16 KB: {inter:.0%} of the uses of gemm's inter-warp lines, {intra:.0%} of "
+        "those of bfs.1's intra-warp lines",
         inter > 0.9 and intra < inter - 0.1,
     )
 
@@ -143,4 +144,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "similarity, CS and CI": sensitive_similarity,
     "distances": distances,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

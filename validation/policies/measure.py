@@ -1,4 +1,4 @@
-"""Runs of the simulator under policies, and the record of their counters."""
+"""Simulate kernels under policies, and record the counters of the runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from rdmodel.policies.combinations import Combination, combination
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
-from validation import record
+from validation.common import records
+from validation.common.measurement import SimulatedCounters
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "results.csv"
@@ -26,12 +27,12 @@ NONE = "none"
 """The combination without policies."""
 
 OPTIONS = ("sms", "sched", "memory")
-"""What a machine of the file may say besides its preset and what it overrides: options of `simulate`."""
+"""Options of `simulate` that a machine in ``scenarios.toml`` may have beside its preset and overrides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kernel of a group on a machine; both as the file of scenarios has them."""
+    """One kernel of a group on one machine of ``scenarios.toml``."""
 
     machine: str
     group: str
@@ -39,8 +40,8 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """What the simulator counted in a run; `found` is what a policy found, -1 where none found anything."""
+class Measurement(SimulatedCounters):
+    """Counters of one simulated run; `found` is the limit that a policy found, or -1 without such a policy."""
 
     machine: str
     group: str
@@ -60,35 +61,20 @@ class Measurement:
     answers: int
     found: int
 
-    @property
-    def misses(self) -> int:
-        """All misses."""
-        return self.compulsory + self.capacity + self.associativity
-
-    @property
-    def mpki(self) -> float:
-        """Misses per 1000 thread instructions."""
-        return 1000 * self.misses / self.instructions
-
-    @property
-    def fails(self) -> int:
-        """All reservation failures."""
-        return self.line_alloc + self.mshr_entry + self.mshr_merge + self.miss_queue
-
 
 @cache
 def settings() -> dict[str, Any]:
-    """Return the file of scenarios, as it is."""
+    """Return the contents of ``scenarios.toml``."""
     return tomllib.loads((FOLDER / "scenarios.toml").read_text())
 
 
 def group(name: str) -> tuple[str, ...]:
-    """Return the kernels of a group of the file."""
+    """Return the kernels of a group of ``scenarios.toml``."""
     return tuple(settings()["groups"][name])
 
 
 def cases(of: str = "run") -> dict[Case, list[str]]:
-    """Return what is run: the policies of every case, each once, in the order of the file."""
+    """Return the policies of every case, each once, in the order of ``scenarios.toml``."""
     found: dict[Case, list[str]] = {}
     for one in settings()[of]:
         for case in (Case(m, g, k) for m in one["machines"] for g in one["groups"] for k in group(g)):
@@ -102,7 +88,7 @@ def make_trace(case: Case) -> Trace:
     sizes = dict(settings()["groups"][case.group][case.kernel])
     sizes.pop("blocks", None)
     trace = tracegen.kernel(case.kernel, **sizes)
-    # Every run asks for the same blocks, and to make them can take longer than the run.
+    # Every run reads the same blocks. Making them can take longer than the run.
     trace.block = cache(trace.block)  # type: ignore[method-assign]
     return trace
 
@@ -117,14 +103,14 @@ def make_gpu(case: Case, policies: Combination) -> GPU:
 
 
 def run_options(case: Case) -> dict[str, Any]:
-    """Return the options of `simulate` that a case's machine and kernel have."""
+    """Return the options of `simulate` for the machine and the kernel of a case."""
     machine = settings()["machines"][case.machine]
     blocks = settings()["groups"][case.group][case.kernel].get("blocks")
     return {"blocks": blocks, **{name: machine[name] for name in OPTIONS if name in machine}}
 
 
 def measure(case: Case, names: Sequence[str] | None = None) -> list[Measurement]:
-    """Simulate a case under combinations of policies; None for those of the file."""
+    """Simulate a case under combinations of policies; None takes those of ``scenarios.toml``."""
     trace = make_trace(case)
     found = []
     for name in cases()[case] if names is None else names:
@@ -159,14 +145,14 @@ def _measurement(case: Case, name: str, run: Simulation) -> Measurement:
 
 def measure_all(jobs: int) -> list[Measurement]:
     """Return all measurements in order, from several processes."""
-    return [one for found in record.run_all(measure, list(cases()), jobs) for one in found]
+    return [one for found in records.run_all(measure, list(cases()), jobs) for one in found]
 
 
 def to_csv(measurements: Iterable[Measurement]) -> str:
     """Return the measurements as CSV."""
-    return record.to_csv(Measurement, measurements)
+    return records.to_csv(Measurement, measurements)
 
 
 def from_csv(text: str) -> list[Measurement]:
     """Return the measurements that `to_csv` wrote."""
-    return record.from_csv(Measurement, text)
+    return records.from_csv(Measurement, text)

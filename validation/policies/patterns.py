@@ -1,4 +1,4 @@
-"""Who uses the lines of kernels again, without policies: what the papers' explanations rest on, and its record."""
+"""Classify how kernels reuse lines without policies, as the papers' explanations do, and record the counts."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from dataclasses import dataclass
 from rdmodel.locality_analysis.classify import locality
 from rdmodel.locality_analysis.values import AccessCounts, Locality, ReuseDistances
 from rdmodel.policies.combinations import combination
-from validation import record
+from validation.common import records
 from validation.policies.measure import FOLDER, Case, cases, make_gpu, make_trace, run_options
 
 PATTERNS = FOLDER / "patterns.csv"
 
-FEW = 2
-"""Accesses that are few."""
+FEW_ACCESSES = 2
+"""A line has few accesses if it has at most so many."""
 
-NEAR = 128
-"""Lines of 16 KB: an access at a shorter reuse distance hits in so large a fully associative L1."""
+NEAR_LINES = 128
+"""Number of lines in 16 KB. An access at a shorter reuse distance hits in a fully associative L1 of this size."""
 
 DIGITS = 6
-"""Digits after the point of what is no count."""
+"""Decimal places of recorded numbers that are not counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What `rdmodel.locality` says of a kernel on a machine, with an index function of the L1 or the machine's own.
+    """Locality of a kernel on a machine, by `rdmodel.locality`; `policies` names the index function of the L1.
 
-    Lines in an L1 that forgets nothing, by type; `dominant` of them have the dominant type of their load. Of `lines`
-    and of `stays` of lines in the simulated L1, some with `FEW` accesses at most. Uses of inter-warp and intra-warp
-    lines, some `NEAR`. `concentration` is that of the loads, weighted by their transactions.
+    `streaming` to `inter_intra_warp` count the lines of each type in an infinite L1; `dominant` of them have the
+    dominant type of their load. `few_lines` of the lines, and `few_stays` of the `stays` of lines in the simulated L1,
+    have at most `FEW_ACCESSES` accesses. `inter_near` of the `inter_uses` of inter-warp lines, and `intra_near` of the
+    `intra_uses` of intra-warp lines, have a reuse distance of less than `NEAR_LINES`. `concentration` is the mean over
+    the loads, weighted by their transactions.
     """
 
     machine: str
@@ -54,7 +56,7 @@ class Pattern:
 
     @property
     def lines(self) -> int:
-        """All lines."""
+        """Lines of all types."""
         return self.streaming + self.inter_warp + self.intra_warp + self.inter_intra_warp
 
     @property
@@ -63,8 +65,8 @@ class Pattern:
         return self.dominant / self.lines
 
 
-def look(case: Case) -> list[Pattern]:
-    """Look at a case with the index functions of the file."""
+def classify(case: Case) -> list[Pattern]:
+    """Classify the lines of a case with each index function of ``scenarios.toml``."""
     trace = make_trace(case)
     gpus = ((name, make_gpu(case, combination(name))) for name in cases("look")[case])
     return [_pattern(case, name, locality(trace, gpu, **run_options(case))) for name, gpu in gpus]
@@ -94,23 +96,23 @@ def _pattern(case: Case, name: str, found: Locality) -> Pattern:
 
 
 def _few(counts: AccessCounts) -> int:
-    return int(counts.lines[counts.counts <= FEW].sum())
+    return int(counts.lines[counts.counts <= FEW_ACCESSES].sum())
 
 
 def _near(distances: ReuseDistances) -> int:
-    return sum(distances.buckets[: NEAR.bit_length()])
+    return sum(distances.buckets[: NEAR_LINES.bit_length()])
 
 
-def look_at_all(jobs: int) -> list[Pattern]:
+def classify_all(jobs: int) -> list[Pattern]:
     """Return all patterns in order, from several processes."""
-    return [one for found in record.run_all(look, list(cases("look")), jobs) for one in found]
+    return [one for found in records.run_all(classify, list(cases("look")), jobs) for one in found]
 
 
 def to_csv(patterns: Iterable[Pattern]) -> str:
     """Return the patterns as CSV."""
-    return record.to_csv(Pattern, patterns)
+    return records.to_csv(Pattern, patterns)
 
 
 def from_csv(text: str) -> list[Pattern]:
     """Return the patterns that `to_csv` wrote."""
-    return record.from_csv(Pattern, text)
+    return records.from_csv(Pattern, text)

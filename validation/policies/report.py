@@ -1,40 +1,62 @@
-"""The papers' statements as tables, with why some do not hold: the committed record."""
+"""Tabulate the papers' claims, with reasons for those that do not hold, and write the committed pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from validation.common.claims import Claim, verdict_table
 from validation.policies import jia, khairy, khairy_others, koo, koo_compared, koo_patterns, wang
-from validation.policies.claims import Claim, Counters
-from validation.policies.measure import FOLDER, NONE, Case, Measurement, settings
+from validation.policies.claims import Counters
+from validation.policies.measure import FOLDER, Case, Measurement, settings
 from validation.policies.patterns import Pattern
 
 RESULTS = FOLDER / "RESULTS.md"
+"""The page with the verdicts of all claims. Each paper has a page beside it with the measured numbers."""
 
-CLAIMS = {
-    **khairy.CLAIMS,
-    **khairy_others.CLAIMS,
-    **wang.CLAIMS,
-    **jia.CLAIMS,
-    **koo_patterns.CLAIMS,
-    **koo.CLAIMS,
-    **koo_compared.CLAIMS,
-}
-"""Every claim by its name."""
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper, the file name of its page, and the functions of its claims by name."""
+
+    title: str
+    page: str
+    claims: Mapping[str, Callable[[Counters], Claim]]
+
+
+PAPERS = (
+    Paper(khairy.KHAIRY, "RESULTS-khairy.md", {**khairy.CLAIMS, **khairy_others.CLAIMS}),
+    Paper(wang.WANG, "RESULTS-wang.md", wang.CLAIMS),
+    Paper(jia.JIA, "RESULTS-jia.md", jia.CLAIMS),
+    Paper(koo_patterns.KOO, "RESULTS-koo.md", {**koo_patterns.CLAIMS, **koo.CLAIMS, **koo_compared.CLAIMS}),
+)
+
+CLAIMS = {name: make for paper in PAPERS for name, make in paper.claims.items()}
+"""The function of each claim by the name of the claim."""
 
 HEAD = """\
-# What the papers say of cache-management policies, on the simulator
+# The papers' claims about cache-management policies, in the simulator
 
-Written by `python -m validation.policies --record`, with `results.csv`, which has the counters of all
-runs, and `patterns.csv`, which says how kernels use their lines again. Machines, kernels and policies are in
-`scenarios.toml`. The papers ran whole applications with their arithmetic; here it is kernels of them, cut in
-size, with memory instructions only. So compare what is larger, not how large. Times as fast are relative to the
-same machine without policies.
+Written by `python -m validation.policies --record`. `results.csv` has the counters of all runs, and `patterns.csv` how
+kernels reuse their lines. Machines, kernels and policies are in `scenarios.toml`. The papers ran whole applications
+with their arithmetic. These runs are single kernels of them, with smaller sizes and with memory instructions only.
+Compare therefore which number is larger, not by how much.
+
+The page of each paper has the place of each statement in the paper, the measured numbers, and the reason for each
+statement that does not hold.
+"""
+
+PAPER_HEAD = """\
+# {title}: claims about cache-management policies, in the simulator
+
+Written by `python -m validation.policies --record`; [all verdicts](RESULTS.md). "Times as fast" compares the cycles of
+a run with those of the same kernel on the same machine without policies (`none` in `results.csv`).
 """
 
 
 def why() -> Mapping[str, str]:
-    """Return why claims do not hold, by their names."""
+    """Return the reasons for claims that do not hold, by the names of the claims."""
     reasons: Mapping[str, str] = settings()["why"]
     return reasons
 
@@ -47,55 +69,42 @@ def claims(measurements: Iterable[Measurement], patterns: Iterable[Pattern]) -> 
 
 def to_markdown(found: Mapping[str, Claim]) -> str:
     """Return the claims as a table; those that do not hold are explained below it."""
-    lines = ["| paper | it says | measured | holds |", "|---|---|---|---|"]
-    notes: list[str] = []
-    for name, claim in found.items():
-        answer = "yes"
-        if not claim.holds:
-            notes.append(f"{len(notes) + 1}. **{name}**: {why()[name]}")
-            answer = f"no ({len(notes)})"
-        lines.append(f"| {claim.where} | {claim.says} | {claim.measured} | {answer} |")
-    kept = sum(claim.holds for claim in found.values())
-    return "\n".join([*lines, "", f"{kept} of {len(found)} hold. What does not, and why:\n", *notes, ""])
+    lines, notes = verdict_table(found, why())
+    holding = sum(claim.holds for claim in found.values())
+    reasons = ["Claims that do not hold, and why:\n", *notes, ""] if notes else []
+    return "\n".join([*lines, "", f"{holding} of {len(found)} hold.\n", *reasons])
 
 
-def runs(measurements: Iterable[Measurement]) -> str:
-    """Return every run with its speed and counters."""
-    lines = [
-        "| machine | kernel | policies | times as fast | misses | capacity | conflict | bypassed | found |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    base: dict[Case, int] = {}
-    for one in measurements:
-        case = Case(one.machine, one.group, one.kernel)
-        if one.policies == NONE:
-            base[case] = one.cycles
-        counts = (one.misses, one.capacity, one.associativity, one.bypassed)
-        numbers = [f"{base[case] / one.cycles:.3f}", *(f"{count:,}" for count in counts)]
-        found = "" if one.found < 0 else str(one.found)
-        lines.append("| " + " | ".join([one.machine, one.kernel, f"`{one.policies}`", *numbers, found]) + " |")
+def verdicts(found: Mapping[str, Claim]) -> str:
+    """Return the number of claims that hold for each paper, and the verdict of every claim by name."""
+    lines = ["| paper | claims | hold |", "|---|---:|---:|"]
+    for paper in PAPERS:
+        holding = sum(found[name].holds for name in paper.claims)
+        lines.append(f"| [{paper.title}]({paper.page}) | {len(paper.claims)} | {holding} |")
+    lines.append(f"| all | {len(found)} | {sum(claim.holds for claim in found.values())} |")
+    for paper in PAPERS:
+        lines += [f"\n## {paper.title}\n", "| claim | statement | holds |", "|---|---|---|"]
+        for name in paper.claims:
+            lines.append(f"| {name} | {found[name].says} | {'yes' if found[name].holds else 'no'} |")
     return "\n".join(lines) + "\n"
 
 
-def results(measurements: Sequence[Measurement], patterns: Iterable[Pattern]) -> str:
-    """Return the whole record to read, in Markdown."""
-    return "\n".join(
-        [
-            HEAD,
-            to_markdown(claims(measurements, patterns)),
-            "## All runs\n",
-            "Conflict: misses for want of associativity. Found: the limit of `swl:best`, `apcm-swl` or `dwt-cs`.\n",
-            runs(measurements),
-        ]
-    )
+def pages(measurements: Iterable[Measurement], patterns: Iterable[Pattern]) -> dict[Path, str]:
+    """Return the text of every page by its file: the verdicts, and a page for each paper."""
+    found = claims(measurements, patterns)
+    texts = {RESULTS: f"{HEAD}\n{verdicts(found)}"}
+    for paper in PAPERS:
+        table = to_markdown({name: found[name] for name in paper.claims})
+        texts[FOLDER / paper.page] = f"{PAPER_HEAD.format(title=paper.title)}\n{table}"
+    return texts
 
 
-def moved(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) -> list[str]:
-    """Return a line for every run that is not recorded as it is now."""
-    known = {(one.machine, one.group, one.kernel, one.policies): one for one in recorded}
+def differences(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) -> list[str]:
+    """Return a line for every run whose counters differ from the recorded ones."""
+    known = {(Case(one.machine, one.group, one.kernel), one.policies): one for one in recorded}
     lines = []
     for one in measurements:
-        key = (one.machine, one.group, one.kernel, one.policies)
+        key = (Case(one.machine, one.group, one.kernel), one.policies)
         name = f"{one.kernel} on {one.machine} under {one.policies}"
         if key not in known:
             lines.append(f"{name}: not recorded")
@@ -105,8 +114,8 @@ def moved(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) 
     return lines
 
 
-def changed(patterns: Iterable[Pattern], recorded: Sequence[Pattern]) -> list[str]:
-    """Return a line for every kernel whose lines are not used again as is recorded."""
+def pattern_differences(patterns: Iterable[Pattern], recorded: Sequence[Pattern]) -> list[str]:
+    """Return a line for every kernel whose reuse of lines differs from the recorded one."""
     return [
         f"{one.kernel} on {one.machine} with {one.policies}: lines are used differently"
         for one in patterns

@@ -1,11 +1,12 @@
-"""What Wang, Liu, Wang and Yu (DATE 2015) say, on a part of wang-32k: a function for each statement."""
+"""Check the claims of Wang, Liu, Wang and Yu (DATE 2015) on a part of wang-32k; one function per claim."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import fmean
 
-from validation.policies.claims import Claim, Counters, mean, rank_correlation, values
+from validation.common.claims import MAX_SHARE_LEFT, Claim, values
+from validation.policies.claims import Counters, mean, rank_correlation
 from validation.policies.measure import group
 
 WANG = "Wang et al., DATE 2015"
@@ -14,9 +15,6 @@ STRIDED = "strided"
 
 TITLES = ("CONV", "BXOR", "pDisp", "FUP")
 INDICES = ("none", "index:bxor", "index:pdisp", "index:fup")
-
-GONE = 0.1
-"""What is left of something that is gone, at most."""
 
 
 def speed(counters: Counters) -> Claim:
@@ -44,7 +42,7 @@ def against(counters: Counters, other: str) -> Claim:
 
 
 def large_strides(counters: Counters) -> Claim:
-    """Section IV.B.2: what BXOR leaves and pDisp and FUP do not."""
+    """Section IV.B.2: conflict misses that are left with each function."""
     kernels = group(STRIDED)[:4]
     left = {
         name: [
@@ -59,7 +57,7 @@ def large_strides(counters: Counters) -> Claim:
         f"{WANG}, section IV.B.2, figure 7",
         "BXOR reduces the conflict misses of ATAX, BICG, MVT and GES; pDisp and FUP eliminate them",
         "percent left: " + "; ".join(f"{name} {values(kernels, left[name], '.1f')}" for name in left),
-        max(left["bxor"]) < 100 and max(*left["pdisp"], *left["fup"]) < 100 * GONE,
+        max(left["bxor"]) < 100 and max(*left["pdisp"], *left["fup"]) < 100 * MAX_SHARE_LEFT,
     )
 
 
@@ -91,7 +89,7 @@ def even(counters: Counters) -> Claim:
 
 
 def concentrations(counters: Counters) -> Claim:
-    """Figure 9: what is printed of it in section IV.B.4."""
+    """Figure 9: the numbers that section IV.B.4 prints."""
     plain, bxor, pdisp, fup = (
         [one.concentration for one in counters.patterns(MACHINE, STRIDED, name)] for name in INDICES
     )
@@ -114,7 +112,7 @@ def concentrations(counters: Counters) -> Claim:
 
 
 def predicts(counters: Counters, metric: str) -> Claim:
-    """Sections IV.B.3 and IV.B.4: what is it that the speed goes with."""
+    """Sections IV.B.3 and IV.B.4: correlation of a metric with the speed."""
     faster = [times for name in INDICES for times in counters.faster(MACHINE, STRIDED, name)]
     better = [
         getattr(before, metric) / getattr(after, metric)
@@ -148,4 +146,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "balance and speed": lambda counters: predicts(counters, "balance"),
     "concentration and speed": lambda counters: predicts(counters, "concentration"),
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

@@ -1,1 +1,1 @@
-"""Whether the estimates of samples are honest: against exact runs, on the suite."""
+"""Compare the estimates of samples with exact runs on the suite: how often intervals hold the exact number."""

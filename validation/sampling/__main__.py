@@ -1,4 +1,4 @@
-"""``python -m validation.sampling``: hold the estimates of samples against exact runs, on the suite."""
+"""``python -m validation.sampling``: compare the estimates of samples with exact runs, on the suite."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import sys
 
 from tracegen.kernel_library.suites import POLYBENCH
 from validation.sampling import elsewhere
-from validation.sampling.measure import MEASURED, Row, from_csv, measure, moved, to_csv
+from validation.sampling.measure import MEASURED, Row, differences, from_csv, measure, to_csv
 from validation.sampling.reasons import NOTES
-from validation.sampling.report import RESULTS, coverage, results
+from validation.sampling.report import RESULTS, coverage_table, results
 
 
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m validation.sampling", description=__doc__)
-    parser.add_argument("--kernels", nargs="+", choices=POLYBENCH, default=list(POLYBENCH), metavar="KERNEL")
+    parser.add_argument(
+        "--kernels", nargs="+", choices=POLYBENCH, default=list(POLYBENCH), metavar="KERNEL", help="only these kernels"
+    )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--record", action="store_true", help="renew the committed record; needs all kernels")
-    output.add_argument("--check", action="store_true", help="compare with the committed record; fail where it moved")
-    output.add_argument("--recorded", action="store_true", help="write the page of the record again, without any run")
-    output.add_argument("--elsewhere", action="store_true", help="samples of blocks on other kernels and GPUs")
+    output.add_argument("--check", action="store_true", help="compare with the committed record; fail if it differs")
+    output.add_argument("--recorded", action="store_true", help="write the page again from the committed record")
+    output.add_argument("--elsewhere", action="store_true", help="sample blocks of other kernels on other GPUs")
     options = parser.parse_args()
     if options.record and options.kernels != list(POLYBENCH):
         parser.error("--record needs all kernels")
@@ -28,7 +30,7 @@ def main() -> None:
         RESULTS.write_text(results(from_csv(MEASURED.read_text()), NOTES))
         return
     if options.elsewhere:
-        print("\n".join(coverage(list(elsewhere.measure()))))
+        print("\n".join(coverage_table(list(elsewhere.measure()))))
         return
     rows: list[Row] = []
     for kernel in options.kernels:
@@ -38,11 +40,11 @@ def main() -> None:
         MEASURED.write_text(to_csv(rows))
         RESULTS.write_text(results(from_csv(to_csv(rows)), NOTES))
     elif options.check:
-        lines = moved(rows, from_csv(MEASURED.read_text()))
+        lines = differences(rows, from_csv(MEASURED.read_text()))
         print("\n".join(lines) or f"{len(rows)} estimates are as recorded")
         sys.exit(1 if lines else 0)
     else:
-        print("\n".join(coverage(rows)))
+        print("\n".join(coverage_table(rows)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Samples of blocks on kernels and GPUs other than those of the record: what the size of their error was chosen with.
+"""Sample blocks of kernels and GPUs that the record does not have, to choose the size of the error.
 
-Two numbers of `rdmodel.model.sample_blocks`, `DRIFT_WEIGHT` and `SHARED_ERROR`, are chosen and not measured in a run.
-They were chosen here, so that the record (`validation.sampling.measure`), on another GPU and with other kernels, can
-judge them.
+Two constants of `rdmodel.model.sample_blocks` that size the error are chosen and not measured in a run. They were
+chosen here, so that the record (`validation.sampling.measure`), on another GPU and with other kernels, can test them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ SEEDS = 4
 
 
 def product(height: int, width: int, depth: int, block: tuple[int, int], turned: str = "") -> Trace:
-    """Return a product of matrices, one element per thread; "a" and "b" in `turned` are stored as their transposes."""
+    """Return a product of matrices, one element per thread; matrices named in `turned` are stored transposed."""
 
     def kernel(k: Block, a: Array, b: Array, c: Array, height: int, width: int, depth: int) -> None:
         i, j = k.y, k.x
@@ -48,7 +47,7 @@ def product(height: int, width: int, depth: int, block: tuple[int, int], turned:
 
 
 def named(name: str, **sizes: Any) -> Callable[[], Trace]:
-    """Return what makes a kernel that comes with rdmodel."""
+    """Return a function that makes a kernel of tracegen."""
     return lambda: tracegen.kernel(name, **sizes)
 
 
@@ -80,7 +79,7 @@ TRACES: dict[str, Callable[[], Trace]] = {
 
 
 def measure() -> Iterator[Row]:
-    """Yield a row per kernel and GPU; its way is the GPU."""
+    """Yield one row per kernel and GPU; its `way` is the GPU."""
     for gpu in GPUS:
         for name, make in TRACES.items():
             yield blocks(name, gpu, make(), gpu, SEEDS)

@@ -1,4 +1,4 @@
-"""Estimates of samples next to exact runs, kernel by kernel: rates, intervals, and how often they hold the truth."""
+"""Run samples and exact runs of kernels: rates, intervals, and how often intervals hold the exact rate."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RATES = (0.1, 0.01)
 SIZES = {"16 KB": 128, "64 KB": 512, "256 KB": 2048, "1 MB": 8192}
 
 CHOICES = 200
-"""Samples of SMs that one exact run is asked about."""
+"""Number of samples of SMs that are compared with one exact run."""
 
 BLOCK_SEEDS = 8
 LINE_SEEDS = 12
@@ -41,9 +41,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One kernel sampled in one way: the sample of seed 0 and its exact value, and how many of all samples held theirs.
+    """One kernel sampled in one way: the sample of seed 0, its exact value, and the number of samples that hold theirs.
 
-    `time` is the processor time of the sampled run by that of the exact one.
+    `time` is the processor time of the sampled run divided by that of the exact one.
     """
 
     kernel: str
@@ -76,7 +76,7 @@ class Row:
 
     @property
     def whole(self) -> bool:
-        """Whether the sample was all there is."""
+        """Whether the sample was the whole launch."""
         return self.standard_error == 0.0 and self.value == self.exact
 
 
@@ -117,7 +117,7 @@ def _predict(trace: Trace, gpu: str = MACHINE, **options: Any) -> Prediction:
 
 
 def _sms(kernel: str, trace: Trace) -> Row:
-    """Compare a sample of SMs with all; what an SM counts does not depend on the sample that it is in."""
+    """Compare a sample of SMs with all SMs; the counts of an SM do not depend on the sample."""
     sms = presets.gpu(MACHINE).sms
     exact, long = _timed(lambda: _predict(trace, model_sms=sms))
     found, short = _timed(lambda: _predict(trace, sample_sms=SMS))
@@ -138,7 +138,7 @@ def _sms(kernel: str, trace: Trace) -> Row:
 
 
 def blocks(kernel: str, way: str, trace: Trace, gpu: str = MACHINE, seeds: int = BLOCK_SEEDS) -> Row:
-    """Compare stretches of the grid with all of it, on one SM; each seed has an exact run of its own."""
+    """Compare stretches of the grid with the whole grid, on one SM; each seed has a separate exact run."""
     exact, long = _timed(lambda: _predict(trace, gpu, sms=1))
     found, short = _timed(lambda: _predict(trace, gpu, sms=1, sample_blocks=SHARE))
     one = found.estimates["miss_rate"]
@@ -151,7 +151,7 @@ def blocks(kernel: str, way: str, trace: Trace, gpu: str = MACHINE, seeds: int =
 
 
 def _lines(kernel: str, trace: Trace) -> Iterator[Row]:
-    """Compare miss ratios of a sample of the lines with those of all, the grid on one SM, its warps taking turns."""
+    """Compare miss ratios of a sample of the lines with those of all lines, with the grid on one SM, warps in turn."""
     gpu = _without_limits(presets.gpu(MACHINE))
     turns: Mapping[str, Any] = {"lat_min": 0, "sigma": 0.0, "hit_latency": 0, "divergence": False}
     whole, long = _timed(
@@ -174,7 +174,7 @@ def _lines(kernel: str, trace: Trace) -> Iterator[Row]:
 
 
 def _without_limits(gpu: GPU) -> GPU:
-    """Return a GPU whose L1 changes nothing about the order in which warps take turns."""
+    """Return a GPU whose L1 never stalls a warp, so that the warps take turns."""
     l1 = dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear(), mshrs=None, mshr_per_warp=None, mshr_merge=None)
     return gpu.replace(l1=l1)
 
@@ -182,10 +182,11 @@ def _without_limits(gpu: GPU) -> GPU:
 # ---- the record
 
 DIGITS = 6
+"""Significant digits of recorded numbers."""
 
 
 def to_csv(rows: Iterable[Row]) -> str:
-    """Return the rows as text."""
+    """Return the rows as CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([f.name for f in fields(Row)])
@@ -199,15 +200,15 @@ def _text(value: Any) -> str:
 
 
 def from_csv(text: str) -> list[Row]:
-    """Return the rows of a record."""
+    """Return the rows that `to_csv` wrote."""
     types = {f.name: {"str": str, "int": int, "float": float}[str(f.type)] for f in fields(Row)}
     return [
         Row(**{name: types[name](cell) for name, cell in line.items()}) for line in csv.DictReader(io.StringIO(text))
     ]
 
 
-def moved(rows: Iterable[Row], recorded: Iterable[Row]) -> list[str]:
-    """Return what differs from the record, times left aside; only rows that were measured are looked at."""
+def differences(rows: Iterable[Row], recorded: Iterable[Row]) -> list[str]:
+    """Return a line for each of `rows` that differs from its recorded row in more than time."""
     before = {(row.kernel, row.way): row for row in recorded}
     lines = []
     for row in from_csv(to_csv(rows)):

@@ -1,4 +1,4 @@
-"""The record as tables: how often intervals hold the exact value, where they do not, and what a sample costs."""
+"""Write the record as tables: how often intervals hold the exact value, where they miss it, and the time of samples."""
 
 from __future__ import annotations
 
@@ -20,30 +20,29 @@ from validation.sampling.measure import (
 
 RESULTS = FOLDER / "RESULTS.md"
 
-LOW = 0.9
-"""A coverage below this is listed by itself."""
+LOW_COVERAGE = 0.9
+"""Rows with a smaller share of intervals that hold are listed one by one."""
 
 HEAD = f"""\
-# Are the estimates of samples honest?
+# Coverage of the intervals of samples
 
-Written by `python -m validation.sampling --record`, with `results.csv`. The 30 kernels of the suite
-polybench at its sizes, on {MACHINE}, definition `hardware`. An interval is meant to hold the exact
-value in 95 % of all samples.
+Written by `python -m validation.sampling --record`, with `results.csv`. The runs are the 30 kernels of the suite
+`polybench` at its sizes, on {MACHINE}, with the definition `hardware`. Intervals are designed to hold the exact value
+in 95 % of all samples.
 
-* **sms**: miss rate of {SMS} of the SMs, against all of them; {CHOICES} samples, chosen by as many seeds.
-* **blocks**: miss rate with `sample_blocks={SHARE:g}`, the grid on one SM; {BLOCK_SEEDS} seeds, each with an
-  exact run of its own.
-* **lines**: miss ratio of a fully associative cache with `--sample` {" and ".join(f"{rate:g}" for rate in RATES)},
-  the grid on one SM, warps taking turns; {LINE_SEEDS} seeds, at {", ".join(SIZES)}.
+* **sms**: miss rate of {SMS} of the SMs, compared with that of all SMs; {CHOICES} samples, one per seed.
+* **blocks**: miss rate with `sample_blocks={SHARE:g}`, with the grid on one SM; {BLOCK_SEEDS} seeds, each with a
+  separate exact run.
+* **lines**: miss ratio of a fully associative cache with `--sample` {" and ".join(f"{rate:g}" for rate in RATES)}, with
+  the grid on one SM and warps that take turns; {LINE_SEEDS} seeds, at {", ".join(SIZES)}.
 
-The time is the processor time of one sampled run by that of the exact run.
-Kernels that have too few blocks or SMs are not sampled but run as a whole; they are counted apart,
-since their intervals cannot fail.
+The time is the processor time of one sampled run divided by that of the exact run. Kernels with too few blocks or SMs
+are run as a whole. They are counted apart, since their intervals cannot miss.
 """
 
 
 def group(row: Row) -> str:
-    """Return the way of sampling, without the size of a cache."""
+    """Return the way of sampling without the cache size."""
     return row.way.partition(",")[0]
 
 
@@ -53,8 +52,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(cells)} |" for cells in rows)]
 
 
-def coverage(rows: Sequence[Row]) -> list[str]:
-    """Return how often the intervals of each way held, over kernels and seeds."""
+def coverage_table(rows: Sequence[Row]) -> list[str]:
+    """Return the share of intervals that hold by way of sampling, over kernels and seeds."""
     lines = []
     for way in dict.fromkeys(row.way for row in rows):
         own = [row for row in rows if row.way == way]
@@ -79,29 +78,30 @@ def coverage(rows: Sequence[Row]) -> list[str]:
     return table(head, lines)
 
 
-def failures(rows: Iterable[Row]) -> list[str]:
-    """Return where the measured coverage is low."""
-    low = [row for row in rows if row.held < LOW * row.samples]
+def low_coverage_table(rows: Iterable[Row]) -> list[str]:
+    """Return the rows with a low coverage."""
+    low = [row for row in rows if row.held < LOW_COVERAGE * row.samples]
     cells = [
-        (row.kernel, row.way, f"{row.held} of {row.samples}", f"{100 * row.exact:.2f}", interval(row)) for row in low
+        (row.kernel, row.way, f"{row.held} of {row.samples}", f"{100 * row.exact:.2f}", interval_text(row))
+        for row in low
     ]
     return table(("kernel", "way", "held", "exact", "seed 0: interval"), cells)
 
 
-def interval(row: Row) -> str:
+def interval_text(row: Row) -> str:
     """Return an interval in percent."""
     return f"{100 * row.low:.2f} to {100 * row.high:.2f}"
 
 
-def every(rows: Sequence[Row], ways: Sequence[str]) -> list[str]:
-    """Return every kernel under some ways of sampling, with the sample of seed 0."""
+def sample_table(rows: Sequence[Row], ways: Sequence[str]) -> list[str]:
+    """Return a table of every kernel under some ways of sampling, with the sample of seed 0."""
     cells = [
         (
             row.kernel,
             row.sampled,
             f"{100 * row.exact:.2f}",
             f"{100 * row.value:.2f}",
-            interval(row),
+            interval_text(row),
             "yes" if row.holds else "no",
             f"{row.held} of {row.samples}",
             f"{row.time:.2f}",
@@ -113,11 +113,11 @@ def every(rows: Sequence[Row], ways: Sequence[str]) -> list[str]:
 
 
 def results(rows: Sequence[Row], notes: str) -> str:
-    """Return the record's page; all rates are in percent."""
-    lines = [HEAD, "All rates, errors and widths are in percent.", "", *coverage(rows), ""]
-    lines += [f"## Where fewer than {100 * LOW:g} % hold", "", notes, "", *failures(rows), ""]
-    lines += ["## SMs", "", *every(rows, ["sms"]), "", "## Blocks", "", *every(rows, ["blocks"]), ""]
+    """Return the whole page in Markdown; all rates are in percent."""
+    lines = [HEAD, "All rates, errors and widths are in percent.", "", *coverage_table(rows), ""]
+    lines += [f"## Where fewer than {100 * LOW_COVERAGE:g} % hold", "", notes, "", *low_coverage_table(rows), ""]
+    lines += ["## SMs", "", *sample_table(rows, ["sms"]), "", "## Blocks", "", *sample_table(rows, ["blocks"]), ""]
     for rate in RATES:
         way = f"lines {rate:g}, 256 KB"
-        lines += [f"## Lines, {rate:g}, 256 KB", "", *every(rows, [way]), ""]
+        lines += [f"## Lines, {rate:g}, 256 KB", "", *sample_table(rows, [way]), ""]
     return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""The model next to the simulator, and the papers' behaviours on the simulator: how they are run and recorded."""
+"""Compare the model with the simulator, and the simulator with the behaviours that papers describe."""

@@ -1,7 +1,7 @@
-"""Experiments that show why the model differs from the simulator: one thing is taken away, and the error goes with it.
+"""Explain large errors of the model: remove one feature of the machine and see whether the error goes with it.
 
-Each experiment of ``scenarios.toml`` changes the machine or what is simulated, and gives the model latencies that have
-the mean and the standard deviation of those that the kernel then meets.
+Each experiment of ``scenarios.toml`` changes the machine or the simulation. The model then gets latencies with the mean
+and the standard deviation of those that the kernel meets in the simulation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rdmodel.model.predict import predict
 from rdmodel.results.simulation import MissLatencies
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
-from validation import record
+from validation.common import records
 from validation.simulator.scenarios import DIGITS, FOLDER, scenarios, settings, suite
 
 CAUSES = FOLDER / "causes.csv"
@@ -27,7 +27,7 @@ CAUSES = FOLDER / "causes.csv"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Miss rates in percent of an experiment; the model was told that a miss takes `lat_min` + |N(0, `sigma`)|."""
+    """Miss rates of an experiment in percent. In the model a miss takes `lat_min` + |N(0, `sigma`)| steps."""
 
     cause: str
     gpu: str
@@ -39,7 +39,7 @@ class Outcome:
 
 
 def experiments() -> list[tuple[str, str, str]]:
-    """Return (cause, scenario, kernel) of every experiment of the file."""
+    """Return (cause, scenario, kernel) of every experiment of ``scenarios.toml``."""
     return [
         (one["cause"], gpu, kernel)
         for one in settings()["experiment"]
@@ -49,20 +49,20 @@ def experiments() -> list[tuple[str, str, str]]:
 
 
 def run(task: tuple[str, str, str]) -> Outcome:
-    """Run an experiment."""
+    """Run the experiment (cause, scenario, kernel)."""
     cause, name, kernel = task
     one = next(each for each in settings()["experiment"] if each["cause"] == cause)
     gpu = override(scenarios()[name].gpu, one.get("overrides", {}))
     trace = tracegen.kernel(kernel, **suite()[kernel])
     options: Mapping[str, Any] = one.get("simulate", {})
     simulation = simulate(trace, gpu, **options)
-    lat_min, sigma = matched(simulation.miss_latencies)
+    lat_min, sigma = fit_half_normal(simulation.miss_latencies)
     hardware = _miss_rate(trace, gpu, lat_min, sigma)
     return Outcome(cause, name, kernel, lat_min, sigma, round(100 * simulation.miss_rate, DIGITS), hardware)
 
 
-def matched(latencies: MissLatencies) -> tuple[int, float]:
-    """Return `lat_min` and `sigma` of the half-normal distribution with the same mean and standard deviation."""
+def fit_half_normal(latencies: MissLatencies) -> tuple[int, float]:
+    """Return `lat_min` and `sigma` of the half-normal latency with the same mean and standard deviation."""
     mean = latencies.mean
     variance = float(latencies.counts @ (latencies.cycles - mean) ** 2) / int(latencies.counts.sum())
     sigma = sqrt(variance / (1 - 2 / pi))
@@ -70,7 +70,7 @@ def matched(latencies: MissLatencies) -> tuple[int, float]:
 
 
 def _miss_rate(trace: Trace, gpu: GPU, lat_min: int, sigma: float) -> float:
-    """Return the miss rate by `hardware`, in percent, with the options of `rdmodel.compare`."""
+    """Return the miss rate of `hardware` in percent, with the options of `rdmodel.compare`."""
     prediction = predict(
         trace,
         gpu,
@@ -88,9 +88,9 @@ def _miss_rate(trace: Trace, gpu: GPU, lat_min: int, sigma: float) -> float:
 
 def to_csv(outcomes: Iterable[Outcome]) -> str:
     """Return the outcomes as CSV."""
-    return record.to_csv(Outcome, outcomes)
+    return records.to_csv(Outcome, outcomes)
 
 
 def from_csv(text: str) -> list[Outcome]:
     """Return the outcomes that `to_csv` wrote."""
-    return record.from_csv(Outcome, text)
+    return records.from_csv(Outcome, text)

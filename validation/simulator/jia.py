@@ -1,10 +1,11 @@
-"""What Jia, Shaw and Martonosi (HPCA 2014) say, on c2050-base-s and c2050-base-l: a function for each statement."""
+"""Check the claims of Jia, Shaw and Martonosi (HPCA 2014) on c2050-base-s and c2050-base-l; one function per claim."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from validation.simulator.claims import GONE, Claim, Counters, values
+from validation.common.claims import MAX_SHARE_LEFT, Claim, values
+from validation.simulator.claims import Counters
 from validation.simulator.measure import group
 
 JIA = "Jia et al., HPCA 2014"
@@ -24,7 +25,7 @@ def insensitive(counters: Counters) -> Claim:
 
 
 def intra_warp(counters: Counters, machine: str) -> Claim:
-    """Figure 4: what evicts what."""
+    """Figure 4: evictions by the owner of the line."""
     kernels = group("intra_warp")
     found = counters.of(machine, kernels)
     shares = [100 * one.intra_warp / one.evictions for one in found]
@@ -55,7 +56,7 @@ def within_the_block(counters: Counters) -> Claim:
     return Claim(
         f"{JIA}, section 2.4, figure 4",
         "what cross-warp contention these have is within a block, as an SM has one at a time",
-        "percent of evictions across blocks: " + values(group("intra_warp"), shares),
+        "percent of evictions across blocks: " + values(group("intra_warp"), shares, ".1f"),
         max(shares) < 5,
     )
 
@@ -80,8 +81,8 @@ def full_associativity(counters: Counters, machine: str) -> Claim:
     return Claim(
         f"{JIA}, section 2.4, figure 5",
         f"full associativity eliminates the intra-warp contention of atax, bicg, gesummv and mvt ({machine})",
-        "percent of intra-warp evictions that are left: " + values(kernels, left),
-        max(left) < 100 * GONE,
+        "percent of intra-warp evictions that are left: " + values(kernels, left, ".1f"),
+        max(left) < 100 * MAX_SHARE_LEFT,
     )
 
 
@@ -92,7 +93,7 @@ def full_associativity_is_faster(counters: Counters) -> Claim:
     return Claim(
         f"{JIA}, section 2.4, figure 5",
         "these four gain substantially in IPC when the cache becomes fully associative (Base-S)",
-        "times faster: " + values(kernels, faster),
+        "times faster: " + values(kernels, faster, ".1f"),
         min(faster) > 1.25,
     )
 
@@ -104,7 +105,7 @@ def most_for_large(counters: Counters) -> Claim:
     return Claim(
         f"{JIA}, section 2.4, figure 5",
         "that is particularly true for Base-L",
-        f"times faster on Base-L: {values(kernels, large)}; on Base-S: {values(kernels, small)}",
+        f"times faster on Base-L: {values(kernels, large, '.1f')}; on Base-S: {values(kernels, small, '.1f')}",
         all(one > other for one, other in zip(large, small, strict=True)),
     )
 
@@ -116,7 +117,7 @@ def most_for_large_long(counters: Counters) -> Claim:
     return Claim(
         f"{JIA}, section 2.4, figure 5",
         "the same with one block at most on an SM, and rows of 2048 elements",
-        f"times faster on Base-L: {values(kernels, large)}; on Base-S: {values(kernels, small)}",
+        f"times faster on Base-L: {values(kernels, large, '.1f')}; on Base-S: {values(kernels, small, '.1f')}",
         all(one > other for one, other in zip(large, small, strict=True)),
     )
 
@@ -138,13 +139,13 @@ def padding_leaves_mshrs(counters: Counters) -> Claim:
     """Section 2.3: padding."""
     kernels = group("intra_warp")
     found = counters.of("c2050-base-s", kernels, "padded")
-    conflicts = max(one.fails["line_alloc"] for one in found)
-    others = min(one.fails["mshr_entry"] + one.fails["miss_queue"] for one in found)
+    conflicts = max(one.failure_rates["line_alloc"] for one in found)
+    others = min(one.failure_rates["mshr_entry"] + one.failure_rates["miss_queue"] for one in found)
     return Claim(
         f"{JIA}, section 2.3",
         "with padded rows set conflicts no longer occur, but MSHRs and miss queues limit what is processed",
         f"failures per 1000 cycles: for a way at most {conflicts:.0f}, for an MSHR or the queue at least {others:.0f}",
-        conflicts < GONE * others,
+        conflicts < MAX_SHARE_LEFT * others,
     )
 
 
@@ -163,4 +164,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "capacity for cross-warp": capacity_for_cross_warp,
     "padding": padding_leaves_mshrs,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

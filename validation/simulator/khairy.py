@@ -1,10 +1,11 @@
-"""What Khairy, Zahran and Wassal (GPGPU-8 2015) say, on gtx480-khairy: a function for each statement."""
+"""Check the claims of Khairy, Zahran and Wassal (GPGPU-8 2015) on gtx480-khairy; one function per claim."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from validation.simulator.claims import GONE, Claim, Counters, contention, most_failed, values
+from validation.common.claims import MAX_SHARE_LEFT, Claim, values
+from validation.simulator.claims import Counters, contention, most_failed
 from validation.simulator.measure import SUITE, group
 from validation.simulator.scenarios import suite
 
@@ -30,7 +31,7 @@ def named_conflict(counters: Counters, sizes: str) -> Claim:
 
 
 def conflict(counters: Counters) -> Claim:
-    """Section 3.2: conflicts, by our rule."""
+    """Section 3.2: conflicts, by the rule of `contention`."""
     found = counters.of(MACHINE, contended(counters, "conflict"))
     others = [one for one in found if one.most_failed != "line_alloc"]
     return Claim(
@@ -43,7 +44,7 @@ def conflict(counters: Counters) -> Claim:
 
 
 def thrashing(counters: Counters) -> Claim:
-    """Section 3.2: thrashing, by our rule, on the suite as it is."""
+    """Section 3.2: thrashing, by the rule of `contention`, on the sizes of the suite."""
     found = counters.of(MACHINE, contended(counters, "thrashing"))
     return Claim(
         f"{KHAIRY}, section 3.2",
@@ -57,7 +58,7 @@ def thrashing_without_conflicts(counters: Counters) -> Claim:
     """Section 3.2: thrashing "with no conflict contention"."""
     kernels = [*group("intra_warp"), *group("cross_warp")]
     found = counters.of(MACHINE, kernels, "padded")
-    rates = [one.fails for one in found]
+    rates = [one.failure_rates for one in found]
     return Claim(
         f"{KHAIRY}, section 3.2",
         "the same without conflicts: rows of an odd number of lines",
@@ -97,7 +98,7 @@ def both(counters: Counters) -> Claim:
 
 
 def associativity_helps(counters: Counters) -> Claim:
-    """Section 3.2: what alleviates conflicts."""
+    """Section 3.2: the effect of associativity on conflicts."""
     kernels = contended(counters, "conflict")
     faster = counters.speedups(f"{MACHINE}-full", MACHINE, kernels)
     slower = [kernel for kernel, times in zip(kernels, faster, strict=True) if times < 1]
@@ -111,7 +112,7 @@ def associativity_helps(counters: Counters) -> Claim:
 
 
 def capacity_helps(counters: Counters) -> Claim:
-    """Section 3.2: what alleviates thrashing."""
+    """Section 3.2: the effect of capacity on thrashing."""
     kernels = contended(counters, "thrashing")
     pairs = zip(counters.of(f"{MACHINE}-vast", kernels), counters.of(f"{MACHINE}-full", kernels), strict=True)
     left = [100 * vast.mpki / full.mpki for vast, full in pairs]
@@ -128,12 +129,13 @@ def pric(counters: Counters) -> Claim:
     kernels = [k for k in contended(counters, "conflict") if counters.get(MACHINE, k).most_failed == "line_alloc"]
     before, after = (counters.of(name, kernels) for name in (MACHINE, f"{MACHINE}-pric"))
     left = [100 * b.associativity / a.associativity for a, b in zip(before, after, strict=True)]
-    fails = [100 * b.fails["line_alloc"] / a.fails["line_alloc"] for a, b in zip(before, after, strict=True)]
+    rates = [[one.failure_rates["line_alloc"] for one in found] for found in (before, after)]
+    fails = [100 * b / a for a, b in zip(*rates, strict=True)]
     return Claim(
         f"{KHAIRY}, section 4.3",
         "PRIC alleviates associativity stalls and eliminates conflict misses",
         f"at most {max(fails):.0f} % of `line_alloc` failures per cycle are left, {max(left):.0f} % of conflict misses",
-        max(left) < 100 * GONE and max(fails) < 100 * GONE,
+        max(left) < 100 * MAX_SHARE_LEFT and max(fails) < 100 * MAX_SHARE_LEFT,
     )
 
 
@@ -149,4 +151,4 @@ CLAIMS: dict[str, Callable[[Counters], Claim]] = {
     "capacity helps": capacity_helps,
     "PRIC": pric,
 }
-"""Every claim by a name to refer to it."""
+"""The function of each claim by the name of the claim."""

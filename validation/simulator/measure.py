@@ -1,4 +1,4 @@
-"""Runs of the simulator that the papers' behaviours are looked for in, and the record of their counters."""
+"""Simulate the runs in which the papers' behaviours are sought, and record their counters."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import Any
 
 import tracegen
 from rdmodel.simulator.simulate import simulate
-from validation import record
+from validation.common import records
+from validation.common.measurement import FAILURE_TYPES, SimulatedCounters
 from validation.simulator.scenarios import FOLDER, make_gpu, settings, suite
 
 MEASURED = FOLDER / "behaviours.csv"
 
 SUITE = "suite"
-"""The name of the sizes that the suite has."""
-
-FAILS = ("line_alloc", "mshr_entry", "mshr_merge", "miss_queue")
+"""Name of the sizes that the suite gives its kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A kernel on a machine of the file, with the sizes of the suite or others that the file names."""
+    """One kernel on one machine of ``scenarios.toml``, with the sizes of the suite or other named sizes."""
 
     machine: str
     kernel: str
@@ -29,8 +28,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """What the simulator counted in a run."""
+class Measurement(SimulatedCounters):
+    """Counters of one simulated run."""
 
     machine: str
     kernel: str
@@ -51,30 +50,20 @@ class Measurement:
     sms: int
 
     @property
-    def misses(self) -> int:
-        """All misses."""
-        return self.compulsory + self.capacity + self.associativity
-
-    @property
-    def mpki(self) -> float:
-        """Misses per 1000 thread instructions."""
-        return 1000 * self.misses / self.instructions
-
-    @property
     def evictions(self) -> int:
         """Evictions of valid lines."""
         return self.intra_warp + self.cross_warp_intra_block + self.cross_block
 
     @property
-    def fails(self) -> dict[str, float]:
+    def failure_rates(self) -> dict[str, float]:
         """Reservation failures per 1000 cycles of an SM, by type."""
-        return {name: 1000 * int(getattr(self, name)) / (self.cycles * self.sms) for name in FAILS}
+        return {name: 1000 * count / (self.cycles * self.sms) for name, count in self.failures.items()}
 
     @property
     def most_failed(self) -> str:
-        """What failed most often; empty if nothing did."""
-        most = max(FAILS, key=lambda name: int(getattr(self, name)))
-        return most if getattr(self, most) else ""
+        """The most frequent type of reservation failure; empty if there was none."""
+        most = max(FAILURE_TYPES, key=self.failures.__getitem__)
+        return most if self.failures[most] else ""
 
     def share(self, count: int) -> float:
         """Return a count in percent of the loads."""
@@ -82,12 +71,12 @@ class Measurement:
 
 
 def group(name: str) -> tuple[str, ...]:
-    """Return the kernels of a group of the file."""
+    """Return the kernels of a group of ``scenarios.toml``."""
     return tuple(settings()["behaviours"]["groups"][name])
 
 
 def runs() -> list[Run]:
-    """Return all runs, each once, in the order of the file."""
+    """Return all runs, each once, in the order of ``scenarios.toml``."""
     found = [
         Run(machine, kernel, one.get("sizes", SUITE))
         for one in settings()["behaviours"]["run"]
@@ -98,7 +87,7 @@ def runs() -> list[Run]:
 
 
 def measure(run: Run) -> Measurement:
-    """Simulate a run."""
+    """Simulate one run and return its counters."""
     behaviours = settings()["behaviours"]
     machine = behaviours["machines"][run.machine]
     sizes: Mapping[str, Any] = (suite() if run.sizes == SUITE else behaviours["sizes"][run.sizes])[run.kernel]
@@ -114,9 +103,9 @@ def measure(run: Run) -> Measurement:
 
 def to_csv(measurements: Iterable[Measurement]) -> str:
     """Return the measurements as CSV."""
-    return record.to_csv(Measurement, measurements)
+    return records.to_csv(Measurement, measurements)
 
 
 def from_csv(text: str) -> list[Measurement]:
     """Return the measurements that `to_csv` wrote."""
-    return record.from_csv(Measurement, text)
+    return records.from_csv(Measurement, text)

@@ -1,4 +1,4 @@
-"""The comparison as CSV and as tables, and the committed record of it."""
+"""Write the comparison of model and simulator as CSV and tables, and compare it with the committed record."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from validation.simulator.scenarios import DIGITS, FOLDER, Row, Scenario, scenar
 REFERENCE = FOLDER / "reference.csv"
 RESULTS = FOLDER / "RESULTS.md"
 
-WORST = 5
-"""Kernels that the summary of a GPU names."""
+WORST_KERNELS = 5
+"""Number of kernels with the largest errors that the table of a GPU names."""
 
 
 def columns() -> list[str]:
-    """Return the heads of the CSV."""
+    """Return the names of the columns of the CSV."""
     rates = [f"{who}_{name}" for who in ("simulated", *DEFINITIONS) for name in SHARES]
     return ["gpu", "kernel", "loads", "cycles", *rates, *(f"{definition}_error" for definition in DEFINITIONS)]
 
@@ -61,19 +61,19 @@ def mean_error(rows: Sequence[Row], definition: Definition) -> float:
     return fmean(abs(row.error(definition)) for row in rows)
 
 
-def far(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows in which `hardware` is so far off that the cause has to be known, the worst first."""
-    found = [row for row in rows if abs(row.error("hardware")) > settings()["far"]]
-    return sorted(found, key=lambda row: -abs(row.error("hardware")))
+def large_errors(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows whose error under `hardware` needs a known cause, the largest error first."""
+    large = [row for row in rows if abs(row.error("hardware")) > settings()["far"]]
+    return sorted(large, key=lambda row: -abs(row.error("hardware")))
 
 
-def moved(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
-    """Return a line for every row that is not what was recorded, within the tolerance in points."""
+def differences(now: Sequence[Row], recorded: Sequence[Row]) -> list[str]:
+    """Return a line for every value that differs from the recorded one by more than the tolerance in points."""
     before = {(row.gpu, row.kernel): row for row in recorded}
-    return [line for row in now for line in _moved(row, before.get((row.gpu, row.kernel)))]
+    return [line for row in now for line in _row_differences(row, before.get((row.gpu, row.kernel)))]
 
 
-def _moved(now: Row, recorded: Row | None) -> list[str]:
+def _row_differences(now: Row, recorded: Row | None) -> list[str]:
     where = f"{now.kernel} on {now.gpu}"
     if recorded is None:
         return [f"{where}: not recorded"]
@@ -90,7 +90,7 @@ def _moved(now: Row, recorded: Row | None) -> list[str]:
 
 
 def to_markdown(rows: Sequence[Row]) -> str:
-    """Return the table of one GPU, and its summary."""
+    """Return the table of one GPU, with mean error, correlation and largest errors below."""
     lines = ["| kernel | loads | simulated | hardware | paper |", "|---|---:|---:|---:|---:|"]
     for row in rows:
         cells = [f"{row.predicted[d]['misses']:.2f} ({row.error(d):+.2f})" for d in DEFINITIONS]
@@ -112,15 +112,15 @@ def _correlation(rows: Sequence[Row], definition: Definition) -> str:
 
 def _worst(rows: Sequence[Row], definition: Definition) -> str:
     ordered = sorted(rows, key=lambda row: -abs(row.error(definition)))
-    return ", ".join(f"{row.kernel} {row.error(definition):+.1f}" for row in ordered[:WORST])
+    return ", ".join(f"{row.kernel} {row.error(definition):+.1f}" for row in ordered[:WORST_KERNELS])
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return the table of GPUs: mean errors, and how many rows are far off."""
-    lines = ["| GPU | latency | hardware | paper | rows far off |", "|---|---:|---:|---:|---:|"]
+    """Return the table of GPUs: latencies, mean errors and the number of rows with a large error."""
+    lines = ["| GPU | latency | hardware | paper | large errors |", "|---|---:|---:|---:|---:|"]
     for scenario, own in by_scenario(rows):
         means = " | ".join(f"{mean_error(own, d):.2f}" for d in DEFINITIONS)
-        lines.append(f"| {scenario.name} | {_latency(scenario)} | {means} | {len(far(own))} |")
+        lines.append(f"| {scenario.name} | {_latency(scenario)} | {means} | {len(large_errors(own))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -130,24 +130,26 @@ def _latency(scenario: Scenario) -> str:
 
 
 def by_scenario(rows: Sequence[Row]) -> Iterator[tuple[Scenario, list[Row]]]:
-    """Yield every scenario that has rows, with them."""
+    """Yield every scenario with its rows; skip scenarios without any."""
     for name, scenario in scenarios().items():
         if own := [row for row in rows if row.gpu == name]:
             yield scenario, own
 
 
+HEAD = """\
+# The model and the simulator
+
+Written by `python -m validation.simulator --record`, with `reference.csv`, which also has hits, pending hits and causes
+of misses. {kernels} kernels on every GPU of `scenarios.toml` (one folder up): L1 miss rates in percent of the load
+transactions, and in brackets errors of the model in percentage points. Mean errors are means of absolute errors. The
+runs are those of `rdmodel.compare`. Latencies, in cycles, are fitted to the simulated machine: shortest + sigma.
+`DEVIATIONS.md` (one folder up) has the cause of every error of `hardware` beyond {far:g} points.
+"""
+
+
 def results(rows: Sequence[Row]) -> str:
-    """Return the whole record to read, in Markdown."""
-    parts = [
-        "# The model and the simulator\n",
-        "Written by `python -m validation.run --record`, with `reference.csv`, which has hits, pending hits and\n"
-        f"causes of misses as well. {len(suite())} kernels on every GPU of `scenarios.toml` (one folder up): L1\n"
-        "miss rates in percent of the load transactions, and in brackets errors of the model in points; mean errors\n"
-        "are means of absolute errors. What is compared is what `rdmodel.compare` runs. Latencies, in cycles, are\n"
-        "fitted to the simulated machine: shortest + sigma. `DEVIATIONS.md` (one folder up) has the cause of every\n"
-        f"error of `hardware` beyond {settings()['far']:g} points.\n",
-        summary(rows),
-    ]
+    """Return the whole page in Markdown."""
+    parts = [HEAD.format(kernels=len(suite()), far=settings()["far"]), summary(rows)]
     for scenario, own in by_scenario(rows):
         parts += [f"## {scenario.name}\n", to_markdown(own)]
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""The scenarios of ``scenarios.toml``, and how one kernel of one is run."""
+"""Read ``scenarios.toml``, and run one kernel of one scenario in the simulator and the model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FOLDER = Path(__file__).parent
 SCENARIOS = FOLDER.parent / "scenarios.toml"
 
 DIGITS = 4
-"""Digits behind the point of a recorded rate in percent."""
+"""Decimal places of a recorded rate in percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A GPU of ``scenarios.toml``: whether the mean error has a bound on it, and which kernels the tests run again."""
+    """A GPU of ``scenarios.toml``. `goal`: its mean error has a bound; `quick`: kernels that the tests run again."""
 
     name: str
     gpu: GPU
@@ -47,18 +47,18 @@ class Row:
     predicted: Mapping[Definition, Mapping[str, float]]
 
     def error(self, definition: Definition) -> float:
-        """Return the error of the miss rate in points, signed."""
+        """Return the signed error of the predicted miss rate in percentage points."""
         return self.predicted[definition]["misses"] - self.simulated["misses"]
 
 
 @cache
 def settings() -> dict[str, Any]:
-    """Return the file of scenarios, as it is."""
+    """Return the contents of ``scenarios.toml``."""
     return tomllib.loads(SCENARIOS.read_text())
 
 
 def make_gpu(preset: str, overrides: Mapping[str, Any], name: str) -> GPU:
-    """Return a preset with some fields changed, under a name of its own."""
+    """Return a preset with some fields changed, under another name."""
     return override(presets.gpu(preset), {**overrides, "name": name})
 
 
@@ -76,7 +76,7 @@ def scenarios() -> dict[str, Scenario]:
 
 
 def suite() -> Mapping[str, Mapping[str, Any]]:
-    """Return the kernels that are run, in order, with their sizes."""
+    """Return the sizes of the kernels by name, in the order of the record."""
     kernels: Mapping[str, Mapping[str, Any]] = SUITES[settings()["suite"]]
     return kernels
 

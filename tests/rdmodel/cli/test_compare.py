@@ -22,8 +22,8 @@ from rdmodel.comparison.compare import DEFINITIONS
 from rdmodel.errors import SimulationError
 from rdmodel.gpu.config import LatencyConfig
 from rdmodel.trace import ALL_NEEDS, Op
-from tests.rdmodel.cli.test_simulate import SIZES, SMALL, without_times
-from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
+from tests.support.builders import make_gpu, make_trace
+from tests.support.commands import SIZES, SMALL, timeless, without_times
 from tracegen.kernel_library.suites import SUITES
 
 NAMES = ["atax.1", "bicg.1"]
@@ -31,13 +31,6 @@ NAMES = ["atax.1", "bicg.1"]
 
 def compared(*names: str, **options: object) -> list[rd.Comparison]:
     return [rd.compare(tracegen.kernel(name, **SIZES), **options) for name in names]
-
-
-def timeless(value):
-    """Return JSON without the times in it."""
-    if isinstance(value, dict):
-        return {name: timeless(one) for name, one in value.items() if "seconds" not in name}
-    return [timeless(one) for one in value] if isinstance(value, list) else value
 
 
 # ---- forms of output

@@ -19,9 +19,8 @@ from rdmodel.contests import contest as contest_module
 from rdmodel.errors import SimulationError
 from rdmodel.policies import INDEX_FUNCTIONS, PD, POLICIES, parse_policy
 from rdmodel.policies.combinations import COMBINATIONS
-from tests.rdmodel.cli.test_compare import timeless
-from tests.rdmodel.cli.test_cuda import SAXPY
-from tests.rdmodel.cli.test_simulate import SIZES, SMALL, sections, without_times
+from tests.support.commands import SIZES, SMALL, sections, timeless, without_times
+from tests.support.ptx_texts import SAXPY
 from tracegen.kernel_library.suites import SUITES
 
 NAMES = ["atax.1", "bicg.1"]

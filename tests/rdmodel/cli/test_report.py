@@ -15,9 +15,10 @@ import pytest
 import rdmodel as rd
 from rdmodel.reports import build as build_module
 from rdmodel.reports.report import Report
-from tests.rdmodel.cli.test_cuda import ARGUMENTS, SAXPY, SHAPE
+from tests.support.commands import ARGUMENTS, SHAPE
 from tests.support.html_page import Page
-from tests.tracegen.formats.test_nvbit import header, record
+from tests.support.nvbit_texts import header, record
+from tests.support.ptx_texts import SAXPY
 
 SMALL = ["--param", "NX=256", "--param", "NY=64", "--block", "32", "--sms", "4"]
 

@@ -16,15 +16,9 @@ import rdmodel as rd
 import tracegen
 from rdmodel.cli import progress_line, simulate_command
 from rdmodel.errors import SimulationError
-from tests.rdmodel.cli.test_cuda import ARGUMENTS, SAXPY, SHAPE
-from tests.rdmodel.model.test_cores_against_reference import make_trace
-
-SMALL = ["--param", "NX=64", "--param", "NY=64", "--block", "32"]
-SIZES = {"NX": 64, "NY": 64, "block": (32, 1, 1)}
-
-
-def without_times(plain: dict) -> dict:
-    return {name: value for name, value in plain.items() if "seconds" not in name}
+from tests.support.builders import make_trace
+from tests.support.commands import ARGUMENTS, SHAPE, SIZES, SMALL, sections, without_times
+from tests.support.ptx_texts import SAXPY
 
 
 def simulated(*names: str, **options: object) -> list[rd.Simulation]:
@@ -55,15 +49,6 @@ def test_several_kernels_give_a_list_and_csv_a_row_each(run):
         assert without_times(row) == without_times(wanted)
     _, out, _ = run("simulate", *names, *SMALL)
     assert re.findall(r"^(\S+) NX=64 NY=64 on", out, re.M) == names
-
-
-def sections(text: str) -> dict[str, dict[str, list[str]]]:
-    """Return the sections of a report by their heads, each a dict from a label to its numbers."""
-    found = {}
-    for part in text.split("\n\n")[1:]:
-        rows = [re.split(r"\s{2,}", line.strip()) for line in part.splitlines()]
-        found[rows[0][0]] = {label: numbers for label, *numbers in rows}
-    return found
 
 
 def test_the_text_has_every_count_with_its_share(run):

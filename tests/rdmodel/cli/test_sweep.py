@@ -22,7 +22,7 @@ from rdmodel.cli.progress_line import bar_progress
 from rdmodel.cli.text_sweep import MAX_REASONS
 from rdmodel.gpu.overrides import override
 from rdmodel.sweeps import sweep as sweep_module
-from tests.rdmodel.cli.test_simulate import SIZES, SMALL
+from tests.support.commands import SIZES, SMALL
 
 LINEAR = override(rd.presets.gpu("gtx470-16k"), {"l1.index": "linear"})
 VARY = ["--index", "linear", "--vary", "ways=1,2,3", "--vary", "l1_size=8K,16K", "--jobs", "1"]

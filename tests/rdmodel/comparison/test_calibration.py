@@ -14,7 +14,7 @@ import rdmodel as rd
 from rdmodel.comparison.calibrate import LOADS_PER_WARP, PATTERNS, WARPS_PER_BLOCK
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import LatencyConfig
-from tests.rdmodel.model.test_cores_against_reference import make_gpu
+from tests.support.builders import make_gpu
 
 SMALL = make_gpu()
 

@@ -16,43 +16,8 @@ from rdmodel.comparison.values import SHARES
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.gpu.config import LatencyConfig
 from rdmodel.model.machine_options import NEAREST_SCHED
-from rdmodel.trace import ALL_NEEDS, Op
-from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
-
-ATAX = tracegen.kernel("atax.1", NX=64, NY=64, block=(32, 1, 1))
-LATENCY = LatencyConfig(lat_min=90, sigma=3.5, hit_latency=7)
-
-
-def loads(*lines: int) -> list:
-    return [(Op.LOAD, ALL_NEEDS, 0, [line]) for line in lines]
-
-
-def stores(*lines: int) -> list:
-    return [(Op.STORE, 0, 0, [line]) for line in lines]
-
-
-def hand_made(kernel: str, simulated: float, hardware: float, paper: float | None = None) -> rd.Comparison:
-    """Return a comparison with the given miss rates, of 1000 loads."""
-    base = rd.compare(ATAX, latency=LATENCY)
-
-    def misses(rate: float) -> rd.MissCounts:
-        return rd.MissCounts(0, round(1000 * rate), 0)
-
-    rates = {"hardware": hardware} | ({} if paper is None else {"paper": paper})
-    predictions = {
-        definition: replace(
-            base.predictions[definition],
-            transactions=1000,
-            hits=1000 - round(1000 * rate),
-            latency_misses=0,
-            misses=misses(rate),
-        )
-        for definition, rate in rates.items()
-    }
-    simulation = replace(
-        base.simulation, kernel=kernel, hits=1000 - round(1000 * simulated), pending_hits=0, misses=misses(simulated)
-    )
-    return rd.Comparison(simulation=simulation, predictions=predictions, latency=LATENCY)
+from tests.support.builders import make_gpu, make_trace
+from tests.support.comparisons import ATAX, LATENCY, hand_made, loads, stores
 
 
 def perfect(simulation: rd.Simulation, prediction: rd.Prediction) -> rd.Prediction:

@@ -26,9 +26,10 @@ from rdmodel.errors import ConfigError, LaunchError, SimulationError, TraceError
 from rdmodel.plots import charts
 from rdmodel.policies import MRPB, PD, POLICIES, SWL, BypassAll, Fermi, PMod, Pric, StreamingBypass
 from rdmodel.policies.combinations import BASELINE, COMBINATIONS, combinations
-from tests.rdmodel.comparison.test_comparison import loads
-from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
+from tests.support.builders import make_gpu, make_trace
+from tests.support.comparisons import loads
 from tests.support.paths import ROOT
+from tests.support.ptx_texts import GATHER
 from tracegen import cuda
 from tracegen.formats import compressed, trc
 from tracegen.formats.trc import write_trc
@@ -91,30 +92,8 @@ def test_the_result_is_the_same_for_any_number_of_processes():
         assert [list(runs) for runs in result.simulations] == [list(runs) for runs in results[0].simulations]
 
 
-PTX = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 x)
-{
-    .reg .b32 %r<4>;
-    .reg .b64 %a<4>;
-    mov.u32 %r1, %tid.x;
-    ld.param.u64 %a1, [x];
-    mul.wide.u32 %a2, %r1, 4;
-    add.s64 %a2, %a1, %a2;
-    ld.global.u32 %r2, [%a2];
-    and.b32 %r2, %r2, 31;
-    mul.wide.u32 %a3, %r2, 128;
-    add.s64 %a3, %a1, %a3;
-    ld.global.u32 %r3, [%a3];
-    st.global.u32 [%a2], %r1;
-    ret;
-}
-"""
-
-
 def test_a_program_is_emulated_once_and_does_the_same_in_every_run(tmp_path):
-    (tmp_path / "k.ptx").write_text(PTX)
+    (tmp_path / "k.ptx").write_text(GATHER)
     results = []
     for jobs in (1, 2):
         trace = cuda.trace(tmp_path / "k.ptx", "k", (2, 1, 1), (64, 1, 1), {"x": "int[1024]:random"})

@@ -14,8 +14,7 @@ import tracegen
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.trace import Columns, Launch
-from tests.rdmodel.model.test_cores_against_reference import make_trace
-from tests.rdmodel.model.test_predict import load
+from tests.support.builders import load, make_trace
 from tests.support.random_traces import ProgramTrace, column_traces
 from tracegen.affine.shortening import ShortenedNest
 

@@ -11,7 +11,7 @@ from rdmodel.errors import TraceError
 from rdmodel.execution import memory_need
 from rdmodel.execution.memory_need import LineCounter, count_lines, transactions_within
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
-from tests.rdmodel.model.test_cores_against_reference import make_trace
+from tests.support.builders import make_trace
 from tests.support.random_traces import column_traces, program_traces
 
 

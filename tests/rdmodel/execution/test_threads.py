@@ -20,8 +20,7 @@ from rdmodel import predict
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.trace import Columns, Trace
 from rdmodel.trace.expansion import expand
-from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
-from tests.rdmodel.model.test_predict import BUSY, busy_program, load, store
+from tests.support.builders import BUSY, busy_program, load, make_gpu, make_trace, store
 from tests.support.ptx_kernels import module_of
 from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
 

@@ -14,6 +14,7 @@ from rdmodel.model.dealing import cap_blocks, deal, modelled_blocks
 from rdmodel.model.options import Options
 from rdmodel.policies import Linear
 from rdmodel.trace import WARP, Launch
+from tests.support.plain_dealing import deal_one_by_one
 
 L1 = CacheConfig(size=4096, ways=4, index=Linear())
 FERMI = GPU(name="fermi", sms=14, max_threads=1536, max_blocks=8, max_warps=48, l1=L1)
@@ -128,20 +129,6 @@ def test_unknown_registers_and_shared_memory_limit_nothing():
 
 def resolved(**options: object) -> Options:
     return Options(**options).resolve(FERMI)
-
-
-def deal_one_by_one(launch: Launch, options: Options) -> list[list[int]]:
-    """Go through the grid x fastest, then y, then z, and hand each block to the next SM in turn."""
-    x, y, z = launch.grid
-    blocks = [i + x * (j + y * k) for k in range(z) for j in range(y) for i in range(x)]
-    kept = blocks if options.blocks is None else blocks[: options.blocks]
-    per_sm: list[list[int]] = [[] for _ in range(options.sms)]
-    for turn, block in enumerate(kept):
-        mine = per_sm[turn % options.sms]
-        room = options.threads is None or (len(mine) + 1) * launch.block_threads <= options.threads
-        if room:
-            mine.append(block)
-    return per_sm if options.model_sms == "all" else per_sm[: options.model_sms]
 
 
 GRIDS = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 3))

@@ -13,32 +13,11 @@ from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
 from rdmodel.policies import Linear, Pric
-from rdmodel.trace import ALL_NEEDS, Launch, Op, Trace
-from tests.rdmodel.model.test_cores_against_reference import Instructions, make_gpu, make_trace
+from rdmodel.trace import Launch, Trace
+from tests.support.builders import BUSY, SMALL, busy_program, load, make_trace, store
 
 BOTH = pytest.mark.parametrize("definition", ["hardware", "paper"])
 COUNTS = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
-
-
-def load(*lines: int) -> tuple[int, int, int, tuple[int, ...]]:
-    return int(Op.LOAD), ALL_NEEDS, 0, lines
-
-
-def store(*lines: int) -> tuple[int, int, int, tuple[int, ...]]:
-    return int(Op.STORE), ALL_NEEDS, 0, lines
-
-
-def busy_program(blocks: int = 8, warps: int = 2) -> list[list[Instructions]]:
-    """Return loads of scattered lines, more of them than the small GPU holds."""
-    rng = np.random.default_rng(0)
-    return [
-        [[load(*rng.choice(40, 3, replace=False).tolist()) for _ in range(12)] for _ in range(warps)]
-        for _ in range(blocks)
-    ]
-
-
-BUSY = make_trace(busy_program(), warps=2)
-SMALL = make_gpu()
 
 
 # ---- options

@@ -18,17 +18,9 @@ from rdmodel.policies import Linear
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import ALL_NEEDS, WARP, Op
 from rdmodel.trace.coalescing import Chunk
-from tests.rdmodel.gpu.test_occupancy_and_dealing import deal_one_by_one
-from tests.rdmodel.model.test_cores_against_reference import (
-    HARDWARE,
-    LINE,
-    PAPER,
-    Instructions,
-    machines,
-    make_gpu,
-    make_trace,
-    programs,
-)
+from tests.support.builders import LINE, Instructions, make_gpu, make_trace
+from tests.support.plain_dealing import deal_one_by_one
+from tests.support.random_predictions import HARDWARE, PAPER, machines, programs
 
 OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), HARDWARE)
 DEFINITIONS = st.sampled_from(["hardware", "paper"])

@@ -34,8 +34,7 @@ from rdmodel.model.sample_blocks import (
 )
 from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
 from rdmodel.results.prediction import MissCounts, SmCounts
-from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
-from tests.rdmodel.model.test_predict import BUSY, load
+from tests.support.builders import BUSY, load, make_gpu, make_trace
 
 SMALL = make_gpu()
 BOTH = pytest.mark.parametrize("definition", ["hardware", "paper"])

@@ -20,18 +20,8 @@ from rdmodel.model._l2 import SharedCache
 from rdmodel.model.options import Options
 from rdmodel.policies import Linear
 from rdmodel.trace import ALL_NEEDS, Op
-from tests.rdmodel.model.test_cores_against_reference import (
-    HARDWARE,
-    LINE,
-    PAPER,
-    Instructions,
-    Requests,
-    expected,
-    machines,
-    make_gpu,
-    make_trace,
-    programs,
-)
+from tests.support.builders import LINE, Instructions, make_gpu, make_trace
+from tests.support.random_predictions import HARDWARE, PAPER, Requests, expected, machines, programs
 
 OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), HARDWARE)
 COUNTS = ("reads", "hits", "writes", "write_hits", "write_backs", "dirty")

@@ -12,7 +12,7 @@ import pytest
 
 from rdmodel.errors import ConfigError, RdmodelError
 from rdmodel.plots import charts
-from tests.rdmodel.comparison.test_comparison import hand_made
+from tests.support.comparisons import hand_made
 
 matplotlib = pytest.importorskip("matplotlib")
 

@@ -10,7 +10,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel.policies import POLICIES
 from rdmodel.reference.machine.choice import THROTTLES
-from tests.rdmodel.simulator.test_engine_against_reference import check
+from tests.support.engine_checks import check
 from tests.support.paths import ROOT
 from tests.support.random_machines import Mix, random_blocks, random_gpu
 

@@ -6,8 +6,7 @@ import pytest
 
 from rdmodel.policies import ABYP
 from rdmodel.reference.machine.record import BYPASSED, HIT, MISS, PENDING, WRITE
-from tests.rdmodel.reference.test_machine import counted, machine, store
-from tests.rdmodel.reference.test_policies import accessed, chain, load_by, one_warp, outcomes
+from tests.support.machine_programs import accessed, chain, counted, load_by, machine, one_warp, outcomes, store
 
 ONE_WAY = machine(sets=1, ways=1)
 

@@ -12,8 +12,18 @@ import pytest
 
 from rdmodel.policies import APCM, MRPB
 from rdmodel.reference.machine.record import BYPASSED, HIT, MISS, PENDING, WRITE
-from tests.rdmodel.reference.test_machine import counted, load, machine, store
-from tests.rdmodel.reference.test_policies import accessed, chain, load_by, one_warp, outcomes, simulated
+from tests.support.machine_programs import (
+    accessed,
+    chain,
+    counted,
+    load,
+    load_by,
+    machine,
+    one_warp,
+    outcomes,
+    simulated,
+    store,
+)
 
 USED_BY_ANOTHER = [*chain(0, pc=1), *chain(0, pc=2)]
 """Load 1 is intra-warp, load 2 its last one."""

@@ -13,8 +13,7 @@ from rdmodel.policies import CCWS, BypassAll
 from rdmodel.reference.machine.ccws import Scores
 from rdmodel.reference.machine.instruction import Owner
 from rdmodel.reference.machine.warps import Warp
-from tests.rdmodel.reference.test_machine import barrier, load, machine, store
-from tests.rdmodel.reference.test_policies import chain, issued, simulated
+from tests.support.machine_programs import barrier, chain, issued, load, machine, simulated, store
 
 ALWAYS = {"throttle": 1000}
 """Whoever loses a line is the only one that loads for a long time."""

@@ -14,47 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.errors import SimulationError
-from rdmodel.gpu.config import GPU, CacheConfig, CoreConfig
-from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
+from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
 from rdmodel.policies import Linear
 from rdmodel.reference import Instruction, hardware, run
 from rdmodel.reference.machine import MachineInstruction, clocks, simulate
 from rdmodel.reference.machine import run as machine_run
+from rdmodel.reference.machine.record import HIT, MISS, PENDING, WRITE, WRITE_HIT, WRITE_MISS
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import ALL_NEEDS, Op
-
-HIT, PENDING, MISS, WRITE = range(4)
-WRITE_HIT, WRITE_MISS = 3, 4
-
-
-def load(*lines, needs=0, gap=0, lanes=32, local=False):
-    return MachineInstruction(Op.LOAD, local, needs, gap, lanes, lines)
-
-
-def store(*lines, needs=0, gap=0, local=False):
-    return MachineInstruction(Op.STORE, local, needs, gap, 32, lines)
-
-
-def barrier(gap=0):
-    return MachineInstruction(Op.BARRIER, False, 0, gap, 32, ())
-
-
-def machine(sets=2, ways=2, l1=(), core=(), crossbar=(), l2=(), dram=(), clock=700):
-    """Return a GPU with small numbers; the DRAM's timings are those of the defaults."""
-    return GPU(
-        name="test",
-        sms=1,
-        max_threads=1024,
-        max_blocks=8,
-        max_warps=32,
-        clock=clock,
-        l1=CacheConfig(size=128 * sets * ways, ways=ways, index=Linear(), **dict(l1)),
-        core=CoreConfig(**{"schedulers": 1, "hit_latency": 3, **dict(core)}),
-        crossbar=CrossbarConfig(**{"clock": 700, **dict(crossbar)}),
-        l2=L2Config(**{"slices": 1, "size": 8192, "ways": 4, "latency": 0, **dict(l2)}),
-        dram=DramConfig(**{"clock": 700, "latency": 0, **dict(dram)}),
-    )
+from tests.support.machine_programs import barrier, counted, load, logged, machine, store
 
 
 def simulated(blocks, gpu=None, *, slots=1, sms=1, sched=None, memory=10):
@@ -65,14 +34,6 @@ def simulated(blocks, gpu=None, *, slots=1, sms=1, sched=None, memory=10):
 
 def one_warp(*instructions, gpu=None, memory=10):
     return simulated([[list(instructions)]], gpu, memory=memory)
-
-
-def logged(outcome, name):
-    return [entry[1:] for entry in outcome.log if entry[0] == name]
-
-
-def counted(outcome, *names, sm=0):
-    return tuple(outcome.sms[sm][name] for name in names)
 
 
 # Time of one load.

@@ -27,47 +27,23 @@ from rdmodel.policies import (
     StreamingBypass,
 )
 from rdmodel.reference.machine import run as machine_run
-from rdmodel.reference.machine import simulate
 from rdmodel.reference.machine.record import BYPASSED, HIT, MISS, PENDING, WRITE
-from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import Op
-from tests.rdmodel.reference.test_machine import barrier, counted, load, logged, machine, store
+from tests.support.machine_programs import (
+    accessed,
+    barrier,
+    chain,
+    counted,
+    issued,
+    load,
+    logged,
+    machine,
+    one_warp,
+    outcomes,
+    simulated,
+    store,
+)
 from tests.support.random_machines import random_blocks, random_gpu, random_policies
-
-
-def simulated(blocks, *policies, gpu=None, slots=1, sms=1, sched=None, memory=10):
-    gpu = gpu or machine()
-    options = SimulationOptions(sms=sms, sched=sched, memory=memory, policies=policies).resolve(gpu)
-    return simulate(blocks, gpu, options, slots, max(map(len, blocks), default=1), log=True)
-
-
-def one_warp(*instructions, policies, gpu=None, memory=10):
-    return simulated([[list(instructions)]], *policies, gpu=gpu, memory=memory)
-
-
-def chain(*lines, pc=0):
-    """Loads of one line each, each of which needs the one before."""
-    return [load_by(pc, line, needs=1) for line in lines]
-
-
-def load_by(pc, *lines, leaves=False, **options):
-    """Return the load with a program counter; `leaves`: its warp leaves the loop after it."""
-    return load(*lines, **options)._replace(pc=pc, loop_exit=leaves)
-
-
-def issued(outcome, sm=0):
-    """Return (cycle, warp slot) of memory instructions."""
-    return [(t, slot) for t, where, slot, kind in logged(outcome, "issue") if where == sm and kind == 1]
-
-
-def accessed(outcome):
-    """Return (cycle, line, outcome) of SM 0."""
-    return [(t, line, what) for t, where, line, what in logged(outcome, "access") if where == 0]
-
-
-def outcomes(outcome):
-    return [what for *_, what in accessed(outcome)]
-
 
 # Throttling: swl.
 

@@ -20,7 +20,7 @@ from rdmodel.reports import figures
 from rdmodel.reports.build import usual_what_ifs
 from rdmodel.reports.findings import findings
 from rdmodel.trace import ALL_NEEDS, ArrayInfo, Op
-from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
+from tests.support.builders import make_gpu, make_trace
 from tests.support.html_page import SVG, Page
 
 SIZES = {"NX": 512, "NY": 64, "block": (64, 1, 1)}

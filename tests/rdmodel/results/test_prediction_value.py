@@ -13,7 +13,7 @@ from rdmodel.errors import RdmodelError
 from rdmodel.gpu.config import gpu_from_dict
 from rdmodel.model.options import Options
 from rdmodel.policies import Pric
-from tests.rdmodel.model.test_predict import BUSY, SMALL
+from tests.support.builders import BUSY, SMALL
 
 HEAD = [
     *("kernel", "gpu", "definition", "seed", "sms_modelled"),

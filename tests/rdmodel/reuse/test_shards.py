@@ -16,8 +16,7 @@ from rdmodel.model.options import Options
 from rdmodel.model.round_robin import kernel_histogram
 from rdmodel.reuse.sampled import SampledCurve, SampledHistogram
 from rdmodel.reuse.shards import HASH_VALUES
-from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
-from tests.rdmodel.model.test_predict import BUSY, load, store
+from tests.support.builders import BUSY, load, make_gpu, make_trace, store
 
 PARTS = 16
 WORD = (1 << 64) - 1

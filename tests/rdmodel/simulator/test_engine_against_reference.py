@@ -6,90 +6,30 @@ the public door. Hypothesis draws the structure and a seed; NumPy makes the mach
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter
-from itertools import zip_longest
-from typing import Any
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegen
-from rdmodel import presets, simulate
-from rdmodel.errors import TraceError
-from rdmodel.gpu.config import GPU
-from rdmodel.gpu.occupancy import compute_occupancy
-from rdmodel.policies import DWTCS, BXor, Fermi, Fup, Linear, Masks, PDisp, PMod, Policy, Pric
-from rdmodel.reference.machine import MachineBlock, MachineInstruction
-from rdmodel.reference.machine import simulate as step_by_step
-from rdmodel.reference.machine.record import CHANNEL_COUNTERS, MISS, SLICE_COUNTERS, SM_COUNTERS
-from rdmodel.results.simulation import Simulation
-from rdmodel.simulator.options import SimulationOptions
-from rdmodel.trace import Columns, Op, Trace
-from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, StoreRule
-from tests.rdmodel.trace.test_coalescing import executed, requests
-from tests.support.random_machines import Driven, Mix, random_blocks, random_gpu
-from tests.support.random_traces import ProgramTrace, column_traces, program_traces, write_out
+from rdmodel import presets
+from rdmodel.policies import BXor, Fermi, Fup, Linear, Masks, PDisp, PMod, Pric
+from rdmodel.trace import Op
+from tests.support.engine_checks import (
+    MEMORIES,
+    MOSTLY_LOADS,
+    PLENTY,
+    SEEDS,
+    SHAPES,
+    check,
+    check_trace,
+    examples,
+    whole,
+)
+from tests.support.random_machines import Mix, random_blocks, random_gpu
+from tests.support.random_traces import column_traces, program_traces
 
-SEEDS = st.integers(0, 2**32 - 1)
-MEMORIES = st.sampled_from([None, None, 0, 1, 7, 60])
 LOADS = (Op.LOAD,)
-MOSTLY_LOADS = (Op.LOAD, Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE)
-PLENTY = {"mshrs": None, "mshr_merge": None, "mshr_per_warp": None, "miss_queue": 64}
-
-
-def examples(count: int) -> settings:
-    return settings(max_examples=count, deadline=None)
-
-
-def check(
-    random: np.random.Generator,
-    gpu: GPU,
-    blocks: list[MachineBlock],
-    slots: int,
-    sms: int = 1,
-    memory: int | None = None,
-    policies: tuple[Policy, ...] = (),
-) -> None:
-    """Run both machines; the compiled one is fed in random pieces, and its invariants are looked at on the way."""
-    options = SimulationOptions(sms=sms, memory=memory, policies=policies).resolve(gpu)
-    warps = max(map(len, blocks), default=1)
-    want = step_by_step(blocks, gpu, options, slots, warps, log=True)
-    got = Driven(blocks, gpu, options, slots, warps, random=random)
-    for place, (mine, right) in enumerate(zip_longest(got.log(), want.log)):
-        assert mine == right, f"entry {place} of the log"
-    assert got.cycles == want.cycles
-    for i, counts in enumerate(want.sms):
-        assert chosen(got.sm_counters(i), SM_COUNTERS) == counts, f"SM {i}"
-    for i, counts in enumerate(want.slices):
-        assert chosen(got.slice_counters(i), SLICE_COUNTERS) == counts, f"slice {i}"
-        assert chosen(got.channel_counters(i), CHANNEL_COUNTERS) == want.channels[i], f"channel {i}"
-    assert len(want.slices) == got.slices
-    assert latencies(got.machine.miss_latencies()) == latencies_of(want.log)
-    if any(isinstance(policy, DWTCS) for policy in policies):
-        assert got.machine.limit == (-1 if want.limits is None else want.limits)
-
-
-def latencies(counts: list[int]) -> dict[int, int]:
-    return {cycles: count for cycles, count in enumerate(counts) if count}
-
-
-def latencies_of(log: list[tuple[Any, ...]]) -> Counter[int]:
-    """Return how many cycles lie between misses and their fills, as the log tells."""
-    missed: dict[tuple[int, int], int] = {}
-    found: Counter[int] = Counter()
-    for name, time, where, line, *outcome in log:
-        if name == "access" and outcome == [MISS]:
-            missed[where, line] = time
-        elif name == "fill":
-            found[time - missed.pop((where, line))] += 1
-    return found
-
-
-def chosen(counts: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: counts[name] for name in names}
 
 
 # ---- random machines
@@ -113,10 +53,6 @@ def test_barriers_that_all_warps_pass_open_alike(allocate, seed, slots, barriers
     gpu = random_gpu(random, l1={"allocate": allocate})
     mix = Mix(most=6, ops=MOSTLY_LOADS, barriers=barriers)
     check(random, gpu, random_blocks(random, 4, 5, mix), slots, memory=memory)
-
-
-SHAPES = st.sampled_from([(1, 5, 5), (1, 8, 8), (2, 6, 8), (3, 9, 8)])
-"""Schedulers, block slots and warps of a block: 24 to 64 warps for each scheduler."""
 
 
 @pytest.mark.parametrize("sched", ["lrr", "gto", "two-level", "old"])
@@ -218,73 +154,6 @@ def test_without_limits_on_what_is_in_flight_they_run_alike(allocate, seed, sms,
 
 
 # ---- real traces, through the public door
-
-
-def instructions(trace: Trace, line: int, stores: bool) -> list[MachineBlock]:
-    """Coalesce a trace by plain loops over every byte of every lane."""
-    rule = StoreRule.MACHINE if stores else StoreRule.MACHINE_LOADS
-    written = write_out(trace)
-    return [
-        [
-            [
-                MachineInstruction(op, bool(flags & LOCAL), needs, gap, lanes, lines, pc, bool(flags & LOOP_EXIT))
-                for op, needs, gap, lines, pc, lanes, flags in requests(executed(written[block, warp]), line, rule)
-            ]
-            for warp in range(trace.launch.block_warps)
-        ]
-        for block in range(trace.launch.blocks)
-    ]
-
-
-def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation | None:
-    """Simulate a trace by both machines; None if it does not access memory."""
-    options = SimulationOptions(**given).resolve(gpu)
-    blocks = instructions(trace, gpu.l1.line, options.stores)[: options.blocks]
-    slots, warps = compute_occupancy(trace.launch, gpu).blocks, trace.launch.block_warps
-    want = step_by_step(blocks, gpu, options, slots, warps)
-    if not sum(counts["transactions"] for counts in want.sms):
-        with pytest.raises(TraceError, match="access no memory"):
-            simulate(trace, gpu, **given)
-        return None
-    got = simulate(trace, gpu, **given)
-    assert got.cycles == want.cycles
-    assert [summary(sm) for sm in got.per_sm] == [chosen(counts, SHOWN) for counts in want.sms]
-    assert got.to_dict()["contention"] == {name: total(want.sms, name) for name in got.contention.to_dict()}
-    assert got.traffic.read_messages == got.traffic.response_messages == total(want.sms, "read_messages")
-    assert got.traffic.write_messages == total(want.sms, "write_messages")
-    if options.memory is None:
-        fails = {f"fail_{name}": count for name, count in got.l2.stalls.items()}
-        plain = {**dataclasses.asdict(got.l2), **fails}
-        assert chosen(plain, SLICE_COUNTERS) == {name: total(want.slices, name) for name in SLICE_COUNTERS}
-        assert chosen(got.dram.to_dict(), CHANNEL_COUNTERS) == {n: total(want.channels, n) for n in CHANNEL_COUNTERS}
-    return got
-
-
-SHOWN = tuple(name for name in SM_COUNTERS if not name.endswith("_messages"))
-
-
-def summary(sm: Any) -> dict[str, Any]:
-    """Return the counters of one SM's result under the reference's names."""
-    plain = sm.to_dict()
-    fails = {f"fail_{name}": count for name, count in plain["reservation_fails"].items()}
-    named = {**plain, **plain["misses"], **plain["contention"], **fails, "thread_instructions": sm.instructions}
-    return chosen(named, SHOWN)
-
-
-def total(counters: list[dict[str, int]], name: str) -> int:
-    return sum(counts[name] for counts in counters)
-
-
-def whole(trace: Trace) -> Trace:
-    """Return a trace whose grid is exactly the blocks that it has, with gaps that a reference can walk through."""
-    launch = dataclasses.replace(trace.launch, grid=(max(1, len(trace.blocks)), 1, 1), registers=0, shared_memory=0)
-    if isinstance(trace, ProgramTrace):
-        return ProgramTrace(launch, dict(enumerate(trace.programs.values())))
-    if not trace.blocks:
-        launch = dataclasses.replace(launch, block=(32, 1, 1))
-        return ProgramTrace(launch, {0: []})
-    columns: Columns = dataclasses.replace(trace.columns, gap=trace.columns.gap % 5)
-    return Trace(launch, columns)
 
 
 @examples(60)

@@ -11,19 +11,8 @@ from __future__ import annotations
 import pytest
 
 from rdmodel.policies import StreamingBypass
-from rdmodel.reference.machine.record import HIT, SLICE_BYPASSED
-from tests.rdmodel.reference.test_machine import (
-    MISS,
-    PENDING,
-    WRITE_HIT,
-    WRITE_MISS,
-    counted,
-    load,
-    logged,
-    machine,
-    store,
-)
-from tests.rdmodel.reference.test_policies import chain, simulated
+from rdmodel.reference.machine.record import HIT, MISS, PENDING, SLICE_BYPASSED, WRITE_HIT, WRITE_MISS
+from tests.support.machine_programs import chain, counted, load, logged, machine, simulated, store
 
 STREAM = [(10, 0, MISS), (73, 1, MISS), (112, 2, MISS)]
 

@@ -20,9 +20,9 @@ from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.simulator.simulate import max_scheduler_warps
 from rdmodel.trace import Op, Trace
-from tests.rdmodel.model.test_cores_against_reference import LINE, make_trace
-from tests.rdmodel.simulator.test_scenarios import load, local, machine, store
+from tests.support.builders import LINE, make_trace
 from tests.support.random_machines import Driven, Mix, random_blocks, random_gpu, random_policies
+from tests.support.scenarios import load, local, machine, store
 
 SEEDS = st.integers(0, 2**32 - 1)
 checked = settings(max_examples=25, deadline=None)

@@ -30,17 +30,8 @@ from rdmodel.policies import (
 )
 from rdmodel.reference.machine import MachineBlock
 from rdmodel.trace import Op
-from tests.rdmodel.simulator.test_engine_against_reference import (
-    MEMORIES,
-    MOSTLY_LOADS,
-    PLENTY,
-    SEEDS,
-    SHAPES,
-    check_trace,
-    examples,
-    whole,
-)
-from tests.rdmodel.simulator.test_engine_against_reference import check as check_machines
+from tests.support.engine_checks import MEMORIES, MOSTLY_LOADS, PLENTY, SEEDS, SHAPES, check_trace, examples, whole
+from tests.support.engine_checks import check as check_machines
 from tests.support.random_machines import Mix, random_blocks, random_gpu, random_policies
 from tests.support.random_traces import column_traces, program_traces
 

@@ -18,45 +18,25 @@ import tracegen
 from rdmodel import predict, presets, simulate
 from rdmodel.errors import ConfigError, SimulationError
 from rdmodel.gpu.config import GPU, CacheConfig, CoreConfig
-from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
+from rdmodel.gpu.memory import CrossbarConfig, L2Config
 from rdmodel.policies import Linear
 from rdmodel.reference.machine.record import HIT, MISS, PENDING
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator import simulate as simulate_module
 from rdmodel.simulator._engine import Machine
 from rdmodel.simulator.options import SimulationOptions
-from rdmodel.trace import ALL_NEEDS, Op, Space, Trace
+from rdmodel.trace import ALL_NEEDS, Op, Trace
 from rdmodel.trace.coalescing import StoreRule
-from tests.rdmodel.model.test_cores_against_reference import INSTRUCTION, LINE, make_gpu, make_trace
-from tests.rdmodel.trace.test_coalescing import executed, requests
+from tests.support.builders import LINE, make_gpu, make_trace
+from tests.support.plain_coalescing import executed, requests
 from tests.support.random_machines import Driven, Mix, random_blocks, random_gpu
+from tests.support.random_predictions import INSTRUCTION
 from tests.support.random_traces import write_out
+from tests.support.scenarios import load, local, machine, store
 from tracegen.kernel_library.suites import POLYBENCH
 
 checked = settings(max_examples=40, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def load(*lines, needs=0, gap=0):
-    return int(Op.LOAD), needs, gap, lines
-
-
-def store(*lines, needs=0):
-    return int(Op.STORE), needs, 0, lines
-
-
-def local(trace: Trace) -> Trace:
-    """Return a trace whose accesses all go to local memory."""
-    space = np.full(len(trace.columns), Space.LOCAL)
-    return Trace(trace.launch, dataclasses.replace(trace.columns, space=space))
-
-
-def machine(sms=1, l1=(), **parts: Any) -> GPU:
-    """Return a GPU with an L1 of one set of four ways, one resident block, one scheduler and one slice."""
-    gpu = make_gpu(**{"size": 4 * LINE, "ways": 4, "mshrs": None, **dict(l1)})
-    core = CoreConfig(**{"schedulers": 1, **parts.pop("core", {})})
-    l2 = L2Config(**{"slices": 1, **parts.pop("l2", {})})
-    return gpu.replace(sms=sms, max_blocks=1, core=core, l2=l2, dram=DramConfig(**parts.pop("dram", {})), **parts)
 
 
 def one_warp(*instructions, gpu: GPU | None = None, **options: Any) -> Simulation:

@@ -18,7 +18,7 @@ from rdmodel.simulator import sectors as module
 from rdmodel.simulator.sectors import SectorCounter, SectorCounts
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Space, Trace
 from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, open_block
-from tests.rdmodel.model.test_cores_against_reference import LINE, make_gpu
+from tests.support.builders import LINE, make_gpu
 from tests.support.random_traces import active, column_traces, program_traces, write_out
 
 SMALL = {"latency": rd.LatencyConfig(lat_min=100, sigma=10.0, hit_latency=5), "definitions": ["hardware"]}

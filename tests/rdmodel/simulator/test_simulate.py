@@ -30,8 +30,7 @@ from rdmodel.results.simulation import (
 from rdmodel.simulator import machine as machine_module
 from rdmodel.simulator import simulate as simulate_module
 from rdmodel.simulator.options import SimulationOptions
-from tests.rdmodel.model.test_cores_against_reference import make_gpu, make_trace
-from tests.rdmodel.model.test_predict import busy_program, load, store
+from tests.support.builders import busy_program, load, make_gpu, make_trace, store
 
 GPU = make_gpu().replace(l2=L2Config(slices=2, size=16 * 128, ways=2, mshrs=2))
 """Two SMs whose caches, the L2's too, are smaller than what `BUSY` uses."""

@@ -24,8 +24,8 @@ from rdmodel.gpu.overrides import override
 from rdmodel.sweeps import points
 from rdmodel.sweeps import sweep as sweep_module
 from rdmodel.trace import ALL_NEEDS, Op
-from tests.rdmodel.contests.test_contest import PTX
-from tests.rdmodel.model.test_cores_against_reference import make_trace
+from tests.support.builders import make_trace
+from tests.support.ptx_texts import GATHER
 from tracegen import cuda
 from tracegen.formats import compressed, trc
 from tracegen.formats.trc import write_trc
@@ -210,7 +210,7 @@ def test_columns_that_are_mapped_from_files_are_run_by_other_processes_too(tmp_p
 
 
 def test_a_program_is_emulated_once_and_does_the_same_at_every_point(tmp_path, at_once):
-    (tmp_path / "k.ptx").write_text(PTX)
+    (tmp_path / "k.ptx").write_text(GATHER)
     found = []
     for jobs in (1, 2):
         trace = cuda.trace(tmp_path / "k.ptx", "k", (2, 1, 1), (64, 1, 1), {"x": "int[1024]:random"})
@@ -497,7 +497,7 @@ def test_a_point_whose_blocks_cannot_be_read_has_no_answer_and_its_reason_each_t
 
 
 def test_a_program_that_fails_has_the_reason_at_every_point():
-    ptx = PTX.replace("mul.wide.u32 %a3, %r2, 128;", "mul.wide.u32 %a3, %r2, 1280;")
+    ptx = GATHER.replace("mul.wide.u32 %a3, %r2, 128;", "mul.wide.u32 %a3, %r2, 1280;")
     trace = cuda.trace(ptx, "k", (2, 1, 1), (64, 1, 1), {"x": "int[1024]:random"})
     with pytest.raises(TraceError, match=r"none of 2 points can be run: k: PTX line 16: .* past the end of x"):
         rd.sweep([trace], seed=[0, 1], n_jobs=1)

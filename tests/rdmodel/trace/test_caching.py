@@ -15,7 +15,7 @@ import tracegen
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, Columns, Op, Trace
 from rdmodel.trace.caching import CachedTrace, MaterialisedTrace, fingerprint
-from tests.rdmodel.model.test_cores_against_reference import make_trace
+from tests.support.builders import make_trace
 from tests.support.random_traces import ProgramTrace, column_traces
 
 ATAX = tracegen.kernel("atax.1", NX=96, NY=64, block=(32, 1, 1))

@@ -21,8 +21,8 @@ from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream, open_block
 from rdmodel.trace.mapped_pages import WINDOW_BYTES, Pages
 from rdmodel.trace.splitting import ADDRESSES_PER_PIECE, split_block
 from rdmodel.trace.storage import load, save
-from tests.rdmodel.trace.test_trace import changed, launch, make_raw
 from tests.support.random_traces import column_traces, write_out
+from tests.support.raw_columns import changed, launch, make_raw
 
 relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 

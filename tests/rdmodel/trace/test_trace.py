@@ -19,8 +19,8 @@ from rdmodel.trace import (
     check_blocks,
     slice_warps,
 )
+from tests.support.raw_columns import LOAD, changed, launch, make_raw, three_warps
 
-LOAD = {"op": Op.LOAD, "mask": 0b11, "addresses": [0, 4]}
 DTYPES = {
     "warp_start": "int64",
     "pc": "int32",
@@ -34,43 +34,6 @@ DTYPES = {
     "address_start": "int64",
     "addresses": "int64",
 }
-
-
-def make_raw(warps: list[list[dict]]) -> dict[str, object]:
-    """Return columns as plain integer arrays: three fields by instruction, the rest at their defaults."""
-    rows = [row for warp in warps for row in warp]
-    lanes = [row["addresses"] for row in rows]
-    n = len(rows)
-    return {
-        "warp_start": np.cumsum([0, *map(len, warps)]),
-        "pc": np.arange(n),
-        "op": np.array([row["op"] for row in rows], int),
-        "space": np.zeros(n, int),
-        "size": np.full(n, 4),
-        "gap": np.zeros(n, int),
-        "needs": np.zeros(n, np.uint64),
-        "loop_exit": np.zeros(n, bool),
-        "mask": np.array([row["mask"] for row in rows], int),
-        "address_start": np.cumsum([0, *map(len, lanes)]),
-        "addresses": np.array([address for row in lanes for address in row], int),
-    }
-
-
-def three_warps() -> dict[str, object]:
-    """Return two loads, an empty warp, and a load, a barrier and a load."""
-    barrier = {"op": Op.BARRIER, "mask": 0xFFFFFFFF, "addresses": []}
-    return make_raw([[LOAD, LOAD], [], [LOAD, barrier, LOAD]])
-
-
-def changed(name: str, row: int, value: object, dtype: object = None) -> Columns:
-    raw = three_warps()
-    column = np.array(raw[name], dtype)
-    column[row] = value
-    return Columns(**{**raw, name: column})
-
-
-def launch(blocks: int = 1, warps: int = 3) -> Launch:
-    return Launch(kernel="k", grid=(blocks, 1, 1), block=(32 * warps, 1, 1))
 
 
 # ---- what columns are
@@ -290,11 +253,11 @@ def test_a_segment_of_other_lanes_is_the_same_but_for_what_is_given():
     }
     other = {name: column + 1 for name, column in lanes.items()}
     segment = Segment(trips=5, **columns, **lanes)
-    for changed in ({"base"}, {"base", "needs"}, {"base", "mask"}, set(lanes)):
-        found = segment.with_lanes(**{name: other[name] for name in changed})
+    for replaced in ({"base"}, {"base", "needs"}, {"base", "mask"}, set(lanes)):
+        found = segment.with_lanes(**{name: other[name] for name in replaced})
         assert found.trips == 5
         assert all(getattr(found, name) is column for name, column in columns.items())
-        assert all(getattr(found, name) is (other if name in changed else lanes)[name] for name in lanes)
+        assert all(getattr(found, name) is (other if name in replaced else lanes)[name] for name in lanes)
 
 
 def test_a_trace_is_stored_unless_it_makes_its_blocks():
@@ -302,9 +265,9 @@ def test_a_trace_is_stored_unless_it_makes_its_blocks():
         def block(self, block: int) -> Columns:
             return super().block(block)
 
-    launch, columns = Launch(kernel="k", grid=(1, 1, 1), block=(96, 1, 1)), Columns(**three_warps())
-    assert Trace(launch, columns).stored
-    assert not OnDemand(launch, columns).stored
+    shape, columns = Launch(kernel="k", grid=(1, 1, 1), block=(96, 1, 1)), Columns(**three_warps())
+    assert Trace(shape, columns).stored
+    assert not OnDemand(shape, columns).stored
 
 
 def test_a_plain_trace_knows_no_parameters_and_shortens_nothing():

@@ -17,7 +17,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.trace import EVERY_ITERATION, Op
-from tests.tracegen.affine.test_affine import assert_as_naive, columns
+from tests.support.naive_affine import assert_as_naive, columns
 from tracegen.affine import AffineKernel, Load, Loop, load_affine, to_json
 from tracegen.affine.nest import NestAccess, walk
 from tracegen.kernel_library.registry import spec_of

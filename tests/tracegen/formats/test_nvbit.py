@@ -14,6 +14,7 @@ from rdmodel.cli import main
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Op, Space
 from tests.support.damage import damaged
+from tests.support.nvbit_texts import header, record
 from tests.support.paths import DATA as TEST_DATA
 from tracegen import formats
 from tracegen.formats import compressed
@@ -22,21 +23,6 @@ from tracegen.formats.sass_opcodes import access_of
 
 DATA = TEST_DATA / "formats"
 relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
-CONTEXT = "CTX 0x000055d0c0de0000"
-
-
-def header(number=0, name="scale(float*, int)", grid=(4, 2, 1), block=(64, 1, 1), nregs=16, shmem=0, pc="pc "):
-    shape = " - ".join(f"{what} size {x},{y},{z}" for what, (x, y, z) in (("grid", grid), ("block", block)))
-    return (
-        f"MEMTRACE: {CONTEXT} - LAUNCH - Kernel {pc}0x00007f1234567800 - Kernel name {name} - grid launch id {number} "
-        f"- {shape} - nregs {nregs} - shmem {shmem} - cuda stream id 0\n"
-    )
-
-
-def record(addresses, cta=(0, 0, 0), warp=0, opcode="LDG.E.SYS", launch=0):
-    text = " ".join(f"0x{address:016x}" for address in addresses)
-    x, y, z = cta
-    return f"MEMTRACE: {CONTEXT} - grid_launch_id {launch} - CTA {x},{y},{z} - warp {warp} - {opcode} - {text} \n"
 
 
 def lanes(first=4096, step=4, count=32):

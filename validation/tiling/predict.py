@@ -1,4 +1,4 @@
-"""Rankings of the tiles that the simulator ran: everything of each run by the model, and quick ones."""
+"""Rank the simulated tiles with the model, from complete runs and quickly."""
 
 from __future__ import annotations
 
@@ -13,20 +13,16 @@ import tracegen
 from rdmodel import Prediction, RankedTile, Ranking, presets
 from rdmodel.tiling.objectives import complete_options, objective_named
 from rdmodel.tiling.values import tile_text
-from validation.tiles.measure import BY_NAME, FOLDER, GPUS, STUDIES, Sizes, Study, Task
-
-EXACT = FOLDER / "predicted.csv"
-QUICK = FOLDER / "quick.csv"
-SECONDS = FOLDER / "seconds.csv"
+from validation.tiling.measure import BY_NAME, GPUS, STUDIES, Sizes, Study, Task
 
 QUICK_OBJECTIVES = ("dram_bytes", "time")
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """What the model counts for one tile if everything is run: fields as of `Row`, and the terms of the roofline.
+    """Counts of the model for one tile from a complete run: fields as in `Row`, and the terms of the roofline.
 
-    `cycles` is the largest of the terms `sm` to `dram`; `steps` is what `sm` would be if the L2 held everything.
+    `cycles` is the largest of the terms `sm` to `dram`; `steps` is the value of `sm` if the L2 held everything.
     """
 
     gpu: str
@@ -45,20 +41,20 @@ class Exact:
 
     @property
     def key(self) -> Task:
-        """What the row is of."""
+        """GPU, kernel and tile of the row."""
         return self.gpu, self.kernel, self.tile
 
     @property
     def near_cycles(self) -> int:
-        """What `cycles` would be if no miss took longer for having to go to DRAM."""
+        """The value of `cycles` if misses that go to DRAM took no longer than others."""
         return max(self.steps, self.l1, self.crossbar, self.l2, self.dram)
 
 
 @dataclass(frozen=True, slots=True)
 class Quick:
-    """One tile in a quick ranking by `objective`: its rank, what it was estimated to be, and from how much `work`.
+    """One tile in a quick ranking by `objective`: its rank, the estimated value, and the `work` of the estimate.
 
-    `pruned` is 1 for a tile that was given up before the last round, else 0.
+    `pruned` is 1 for a tile that was dropped before the last round, else 0.
     """
 
     gpu: str
@@ -74,13 +70,13 @@ class Quick:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What the row is of."""
+        """GPU, kernel, objective and tile of the row."""
         return self.gpu, self.kernel, self.objective, self.tile
 
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """The processor time of one ranking, of all tiles of a kernel; it differs from run to run."""
+    """The processor time of one ranking of all tiles of a kernel in seconds; it differs from run to run."""
 
     gpu: str
     kernel: str
@@ -90,7 +86,7 @@ class Seconds:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What the row is of."""
+        """GPU, kernel, objective and effort of the row."""
         return self.gpu, self.kernel, self.objective, self.effort
 
 
@@ -101,12 +97,12 @@ Ranked = tuple[list[Exact], list[Quick], list[Seconds]]
 
 
 def cases(gpus: Sequence[str] = GPUS, kernels: Sequence[str] = tuple(BY_NAME)) -> list[Case]:
-    """Return the GPUs with the kernels whose tiles are ranked, in the order of the record."""
+    """Return the selected (GPU, kernel) pairs in the order of the record."""
     return [(gpu, one.kernel) for gpu, one in product(GPUS, STUDIES) if gpu in gpus and one.kernel in kernels]
 
 
 def rank(case: Case) -> Ranked:
-    """Rank all tiles of a kernel: once with everything run, and quickly by each objective."""
+    """Rank all tiles of a kernel: once from complete runs, and quickly by each objective."""
     gpu, kernel = case
     ranking, seconds = _ranking(case, "time", "exact")
     exact = [exact_row(gpu, kernel, tile_text(one.tile), one.prediction) for one in ranking.tiles]
@@ -120,7 +116,7 @@ def rank(case: Case) -> Ranked:
 
 
 def _ranking(case: Case, objective: str, effort: Any) -> tuple[Ranking, float]:
-    """Return a ranking, and the processor time that it took."""
+    """Return a ranking and its processor time in seconds."""
     gpu, kernel = case
     study = BY_NAME[kernel]
 
@@ -137,7 +133,7 @@ def _parameters(study: Study, tile: Sizes) -> dict[str, Any]:
 
 
 def exact_row(gpu: str, kernel: str, tile: str, found: Prediction) -> Exact:
-    """Return the row of a prediction of everything."""
+    """Return the row of a complete prediction."""
     assert found.l2 is not None
     line = rd.roofline(found, presets.gpu(gpu))
     return Exact(
@@ -154,7 +150,7 @@ def exact_row(gpu: str, kernel: str, tile: str, found: Prediction) -> Exact:
 
 
 def quick_row(gpu: str, kernel: str, objective: str, one: RankedTile) -> Quick:
-    """Return the row of a tile of a quick ranking."""
+    """Return the row of one tile of a quick ranking."""
     return Quick(
         gpu=gpu,
         kernel=kernel,
@@ -170,7 +166,7 @@ def quick_row(gpu: str, kernel: str, objective: str, one: RankedTile) -> Quick:
 
 
 def estimated(task: Task, work: int | None) -> Prediction:
-    """Estimate one tile as a ranking does, from so much work (None: everything)."""
+    """Estimate one tile as a ranking does, from `work` transactions (None: a complete run)."""
     gpu, kernel, tile = task
     study = BY_NAME[kernel]
     sizes = next(found for found in study.all_tiles() if tile_text(found) == tile)
@@ -180,12 +176,12 @@ def estimated(task: Task, work: int | None) -> Prediction:
 
 
 def exact_again(task: Task) -> Exact:
-    """Run everything of one tile, alone."""
+    """Predict one tile alone, from a complete run."""
     return exact_row(*task, estimated(task, None))
 
 
 def still_estimated(row: Quick) -> bool:
-    """Tell whether one tile, alone and from the recorded work, is estimated to be what was recorded."""
+    """Return whether the estimate of one tile, alone and from the recorded work, equals the recorded one."""
     found = estimated((row.gpu, row.kernel, row.tile), row.work)
     value = objective_named(row.objective).value(found, presets.gpu(row.gpu))
     return (round(value.value), round(value.low), round(value.high)) == (row.value, row.low, row.high)

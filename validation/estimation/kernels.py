@@ -1,4 +1,4 @@
-"""Kernels with tiles, and block shapes, beside those of PolyBench: loop nests as data."""
+"""List the kernels to estimate: PolyBench, and loop nests with several tiles and block shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracegen.kernel_library.suites import POLYBENCH
 
 
 def _product(second: str, at: list[str], arrays: dict[str, list[str]]) -> dict[str, Any]:
-    """Return a product in tiles: TI x TJ elements of c per block, TK of the inner dimension at a time."""
+    """Return a tiled matrix product: TI x TJ elements of c per block, TK of the inner dimension at a time."""
     return {
         "name": f"product.{second}",
         "parameters": {"NI": 512, "NJ": 512, "NK": 512, "TI": 16, "TJ": 16, "TK": 16},
@@ -139,7 +139,7 @@ CASES = (*POLYBENCH, *TILED)
 
 
 def trace_of(case: str) -> Trace:
-    """Return the trace of one of them; those of PolyBench have the sizes of the suite."""
+    """Return the trace of the kernel `case`; kernels of PolyBench have the sizes of the suite."""
     if case in POLYBENCH:
         sizes: Mapping[str, Any] = POLYBENCH[case]
         return tracegen.affine_kernel(case, **sizes)

@@ -1,48 +1,49 @@
-"""The comparison as tables, and the committed record of it."""
+"""Write the comparison as tables, and renew the committed record."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, median
 
-from validation import record
-from validation.quick.measure import FOLDER, GPUS, MEASURED, WANTED, WORKS, Row
+from validation.common import records
+from validation.estimation.measure import COUNTS, FOLDER, GPUS, MEASURED, WORKS, Row
 
 RESULTS = FOLDER / "RESULTS.md"
 
-FAR = 0.4
-"""The error of estimates that are listed one by one."""
+LARGE_ERROR = 0.4
+"""Estimates with a larger relative error are listed one by one."""
 
 HEAD = """\
 # Quick estimates
 
-Written by `python -m validation.quick --record`.
+Written by `python -m validation.estimation --record`.
 
-`rdmodel.estimate` beside exact runs of all blocks on all SMs: the kernels of PolyBench/GPU at the sizes of the suite,
-and products, transposes and stencils with tiles and block shapes (`kernels.py`). Errors are relative to the exact
-count, in percent, over the kernels of which not everything was run; `held` is the share of intervals that hold the
-exact count, `time` the median of an estimate's processor time in ms. "single" estimates are those without L2.
+The page compares `rdmodel.estimate` with exact runs of all blocks on all SMs. The kernels are those of PolyBench/GPU at
+the sizes of the suite, and products, transposes and stencils with several tiles and block shapes (`kernels.py`). Errors
+are relative to the exact count, in percent, over the estimates that did not run everything. `held` is the share of
+intervals that hold the exact count; `time` is the median processor time of an estimate in ms. Estimates without L2 are
+marked "single".
 """
 
 WORST_HEAD = """\
-## The worst
+## Large errors
 
-Estimates of 150,000 transactions that are off by more than 40 %, or whose interval does not hold the exact count.
+Estimates from 150,000 transactions with an error of more than 40 %, or with an interval that misses the exact count.
 """
 
 
 def write(rows: Sequence[Row]) -> None:
     """Renew the committed record."""
-    MEASURED.write_text(record.to_csv(Row, rows))
+    MEASURED.write_text(records.to_csv(Row, rows))
     RESULTS.write_text(results(rows))
 
 
 def results(rows: Sequence[Row]) -> str:
-    """Return all tables."""
+    """Return the whole page in Markdown."""
     parts = [HEAD]
     for gpu in GPUS:
         parts += [f"## {gpu}\n", summary([row for row in rows if row.gpu == gpu])]
-    return "\n".join([*parts, WORST_HEAD, worst(rows)])
+    return "\n".join([*parts, WORST_HEAD, large_error_table(rows)])
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -53,7 +54,7 @@ def summary(rows: Sequence[Row]) -> str:
     ]
     for way, words in (("l2", "all, L2"), ("l1", "single")):
         for work in WORKS:
-            for count in WANTED:
+            for count in COUNTS:
                 some = [row for row in rows if (row.way, row.work, row.count) == (way, work, count) and not row.whole]
                 if some:
                     off = [100 * abs(row.error) for row in some]
@@ -65,13 +66,13 @@ def summary(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def worst(rows: Sequence[Row]) -> str:
-    """Return the rows that are far off or outside their interval."""
+def large_error_table(rows: Sequence[Row]) -> str:
+    """Return the rows with a large error, or with an exact count outside the interval."""
     lines = ["| GPU | kernel | SMs | count | exact | estimate | interval |", "|---|---|---|---|---:|---:|---:|"]
     lines += [
         f"| {row.gpu} | {row.kernel} | {'all, L2' if row.way == 'l2' else 'single'} | {row.count} "
         f"| {row.exact:.4g} | {row.value:.4g} | {row.low:.4g} to {row.high:.4g} |"
         for row in rows
-        if row.work == WORKS[1] and (abs(row.error) > FAR or not row.holds)
+        if row.work == WORKS[1] and (abs(row.error) > LARGE_ERROR or not row.holds)
     ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Quick estimates beside exact runs, kernel by kernel."""
+"""Estimate kernels and predict them exactly, and store both counts."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from time import process_time
 
 from rdmodel import Prediction, estimate, predict
 from rdmodel.common.intervals import Estimate
-from validation.quick.kernels import trace_of
+from validation.estimation.kernels import trace_of
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "results.csv"
 
 GPUS = ("gtx470-16k", "gtx480-khairy")
 WORKS = (50_000, 150_000, 600_000)
-WANTED = ("transactions", "misses", "steps", "l2_bytes", "dram_bytes")
+"""Values of `work`, in transactions."""
+COUNTS = ("transactions", "misses", "steps", "l2_bytes", "dram_bytes")
 QUICK = ("atax.2", "gemm", "transpose 32x8", "stencil2d 32x4x4")
 """Kernels that the tests run again."""
 
 DIGITS = 8
+"""Significant digits of recorded counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A count of a kernel, exact and estimated; `way` is "l2" or "l1". The time is processor time, in milliseconds."""
+    """A count of a kernel, exact and estimated. `way`: "l2" or "l1"; `time`: processor time in milliseconds."""
 
     gpu: str
     kernel: str
@@ -39,7 +41,7 @@ class Row:
 
     @property
     def error(self) -> float:
-        """How far the estimate is off, relative to the exact count."""
+        """Error of the estimate relative to the exact count."""
         return self.value / self.exact - 1 if self.exact else float(self.value != 0)
 
     @property
@@ -49,12 +51,12 @@ class Row:
 
     @property
     def whole(self) -> bool:
-        """Whether everything was run."""
+        """Whether the estimate ran everything, and so is exact."""
         return self.low == self.high
 
 
-def measured(task: tuple[str, str]) -> list[Row]:
-    """Return the rows of (GPU, kernel): one exact run, and estimates of each work with the L2 and without."""
+def measure_kernel(task: tuple[str, str]) -> list[Row]:
+    """Return the rows of (GPU, kernel): one exact run, and estimates with each `work`, with and without the L2."""
     gpu, kernel = task
     exact = _counts(predict(trace_of(kernel), gpu, model_sms="all", threads=None, histogram=False, l2=True))
     rows = []
@@ -64,7 +66,7 @@ def measured(task: tuple[str, str]) -> list[Row]:
             started = process_time()
             found = estimate(trace, gpu, l2=way == "l2", work=work)
             time = 1000 * (process_time() - started)
-            for count in WANTED:
+            for count in COUNTS:
                 if count in found.estimates:
                     one = found.estimates[count]
                     true, value, low, high = map(_rounded, (exact[count], one.value, one.low, one.high))
@@ -87,8 +89,8 @@ def _counts(found: Prediction) -> dict[str, float]:
     }
 
 
-def moved(now: list[Row], recorded: list[Row]) -> list[str]:
-    """Return a line for every row that is not as recorded, times left aside; runs are deterministic."""
+def differences(now: list[Row], recorded: list[Row]) -> list[str]:
+    """Return a line for every row that differs from the recorded one in more than time; runs are deterministic."""
     names = [field.name for field in fields(Row) if field.name != "time"]
 
     def plain(row: Row) -> tuple[object, ...]:

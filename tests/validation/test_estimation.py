@@ -1,4 +1,4 @@
-"""The committed record of quick estimates: complete, still so, and honest."""
+"""The committed record of quick estimates: complete, reproduced, and with intervals that hold as often as stated."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from statistics import fmean
 
 import pytest
 
-from validation import record
-from validation.quick.__main__ import main
-from validation.quick.kernels import CASES
-from validation.quick.measure import GPUS, MEASURED, WANTED, WORKS, Row, moved
-from validation.quick.report import RESULTS, results
+from validation.common import records
+from validation.estimation.__main__ import main
+from validation.estimation.kernels import CASES
+from validation.estimation.measure import COUNTS, GPUS, MEASURED, WORKS, Row, differences
+from validation.estimation.report import RESULTS, results
 
-ROWS = record.from_csv(Row, MEASURED.read_text())
+ROWS = records.from_csv(Row, MEASURED.read_text())
 
 
 def test_the_record_has_every_kernel_on_every_gpu_and_reads_back():
@@ -22,12 +22,13 @@ def test_the_record_has_every_kernel_on_every_gpu_and_reads_back():
         (way, work, count)
         for way in ("l1", "l2")
         for work in WORKS
-        for count in (WANTED if way == "l2" else WANTED[:3])
+        for count in (COUNTS if way == "l2" else COUNTS[:3])
     }
-    assert record.to_csv(Row, ROWS) == MEASURED.read_text()
+    assert records.to_csv(Row, ROWS) == MEASURED.read_text()
     assert results(ROWS) == RESULTS.read_text()
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_what_is_measured(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["program", "--check", "--jobs", "1", "--kernels", "atax.2", "transpose 32x8"])
     with pytest.raises(SystemExit) as stop:
@@ -38,15 +39,15 @@ def test_what_was_recorded_is_what_is_measured(monkeypatch, capsys):
 
 def test_a_row_that_moved_is_named():
     first = dataclasses.replace(ROWS[0], value=ROWS[0].value + 1)
-    assert moved([first], ROWS)[0].startswith(f"{first.kernel} on {first.gpu}: ")
-    assert moved([dataclasses.replace(ROWS[0], time=9.0)], ROWS) == []
+    assert differences([first], ROWS)[0].startswith(f"{first.kernel} on {first.gpu}: ")
+    assert differences([dataclasses.replace(ROWS[0], time=9.0)], ROWS) == []
 
 
 def test_where_everything_is_run_nothing_is_off():
     assert all(row.error == 0 for row in ROWS if row.whole)
 
 
-@pytest.mark.parametrize("count", WANTED)
+@pytest.mark.parametrize("count", COUNTS)
 def test_most_intervals_hold_the_exact_count(count):
     some = [row.holds for row in ROWS if row.count == count and row.work == WORKS[1]]
     assert fmean(some) > 0.8

@@ -1,4 +1,4 @@
-"""Tiled kernels in the simulator, tile by tile: the truth that a ranking of tiles is held against."""
+"""Simulate tiled kernels, tile by tile; rankings are compared with the results."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ STUDIES = (
     Study("2dconv.tiled", {"NI": 992, "NJ": 1056}, _PLANE),
     Study("3dconv.tiled", {"NI": 96, "NJ": 96, "NK": 96}, {"TI": (2, 4, 8, 16), "TJ": (8, 16, 32), "TK": (32, 64)}),
 )
-"""Sizes at which a run takes seconds, and arrays that no L1 holds.
+"""Kernels at sizes for which a run takes seconds and no L1 holds an array.
 
-Together they are larger than the L2 as well, but for syrk and syr2k on the second GPU. No row has a power of two of
-lines: such rows fall into few sets of a linear L1, whatever the tile.
+The arrays of a kernel together exceed the L2 as well, except for syrk and syr2k on the second GPU. No row is a power of
+two of lines long: such rows use few sets of a linear L1, whatever the tile.
 """
 
 BY_NAME = {study.kernel: study for study in STUDIES}
@@ -56,11 +56,11 @@ BY_NAME = {study.kernel: study for study in STUDIES}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One tile of a kernel on a GPU, simulated whole.
+    """One simulated tile of a kernel on a GPU.
 
     `tile` is text such as ``TI=8 TJ=32``. `instructions` are those of warps, `transactions` those of loads, and
-    `l1_misses` the ones among them that asked the L2 for their line; `l2_bytes` are the lines that the L2 reads and
-    writes for all SMs, as `L2Prediction.bytes` counts them.
+    `l1_misses` the transactions that requested their line from the L2. `l2_bytes` are the bytes of the lines that the
+    L2 reads and writes for all SMs, as `L2Prediction.bytes` counts them.
     """
 
     gpu: str
@@ -76,7 +76,7 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What the row is of."""
+        """GPU, kernel and tile of the row."""
         return self.gpu, self.kernel, self.tile
 
     @property
@@ -90,7 +90,7 @@ Task = tuple[str, str, str]
 
 
 def tasks(gpus: Sequence[str] = GPUS, kernels: Sequence[str] = tuple(BY_NAME)) -> list[Task]:
-    """Return all that there is to simulate, in the order of the record."""
+    """Return the selected tiles in the order of the record."""
     return [
         (gpu, study.kernel, tile_text(tile))
         for gpu in GPUS

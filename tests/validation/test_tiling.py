@@ -1,4 +1,4 @@
-"""The committed records of simulated and of ranked tiles: complete, still so, and worth a ranking."""
+"""The committed records of simulated and of ranked tiles: complete and reproduced, and the choice of a tile matters."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from math import isnan
 import pytest
 
 from tracegen.kernel_library.registry import spec_of
-from validation import record
-from validation.tiles import report
-from validation.tiles.__main__ import main
-from validation.tiles.measure import GPUS, STUDIES, Row, measure
-from validation.tiles.predict import Exact, Quick, Seconds, cases, still_estimated
-from validation.tiles.quality import NEAR, Quality, Ranked, missed, why_missed
-from validation.tiles.report import FILES, QUICK, RESULTS, keys, moved, page, read
+from validation.common import records
+from validation.tiling import report
+from validation.tiling.__main__ import main
+from validation.tiling.measure import GPUS, STUDIES, Row, measure
+from validation.tiling.predict import Exact, Quick, Seconds, cases, still_estimated
+from validation.tiling.quality import NEAR_FACTOR, Quality, Ranked, missed, why_missed
+from validation.tiling.report import FILES, QUICK_TASKS, RESULTS, differences, keys, page, read
 
 ROWS = read(Row)
 RANKED = [read(kind) for kind in (Exact, Quick, Seconds)]
@@ -26,7 +26,7 @@ QUALITY = Quality(ROWS, *RANKED[:2])
 def test_the_record_has_every_tile_and_reads_back(kind):
     rows = read(kind)
     assert [row.key for row in rows] == keys(kind)
-    assert record.to_csv(kind, rows) == FILES[kind].read_text()
+    assert records.to_csv(kind, rows) == FILES[kind].read_text()
 
 
 def test_the_page_is_of_the_records():
@@ -40,6 +40,7 @@ def test_every_kernel_has_24_tiles_or_more_on_two_gpus():
         assert {*study.sizes, *study.tiles} <= spec_of(study.kernel).sizes.keys()
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_what_is_simulated_and_predicted(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["program", "--check", "--quick", "--gpus", GPUS[0], "--jobs", "1"])
     with pytest.raises(SystemExit) as stop:
@@ -100,20 +101,20 @@ def test_the_cycles_of_a_row_are_its_longest_term():
 
 
 def test_a_row_that_moved_is_named():
-    (row,) = (row for row in ROWS if row.key == QUICK[0])
-    line = moved([dataclasses.replace(row, cycles=row.cycles + 1)], ROWS)
+    (row,) = (row for row in ROWS if row.key == QUICK_TASKS[0])
+    line = differences([dataclasses.replace(row, cycles=row.cycles + 1)], ROWS)
     assert line[0].startswith(f"{row} -> Row(gpu='{row.gpu}', kernel='{row.kernel}'")
-    assert moved([row], []) == [f"nothing -> {row}"]
+    assert differences([row], []) == [f"nothing -> {row}"]
 
 
 def test_a_run_that_was_broken_off_is_gone_on_with(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(report, "RESULTS", tmp_path / "RESULTS.md")
     for kind in FILES:
         monkeypatch.setitem(report.FILES, kind, tmp_path / FILES[kind].name)
-    held = [row for row in ROWS if row.key in QUICK]
+    held = [row for row in ROWS if row.key in QUICK_TASKS]
     report.write(Row, held[1:])
     done = []
-    monkeypatch.setattr("validation.tiles.__main__.measure", lambda task: (done.append(task), held[0])[1])
+    monkeypatch.setattr("validation.tiling.__main__.measure", lambda task: (done.append(task), held[0])[1])
     monkeypatch.setattr("sys.argv", ["program", "--resume", "--quick", "--only", "simulated", "--jobs", "1"])
     main()
     assert done == [held[0].key]
@@ -125,12 +126,12 @@ def test_rankings_take_the_place_of_those_that_are_recorded(monkeypatch, tmp_pat
     for kind in FILES:
         monkeypatch.setitem(report.FILES, kind, tmp_path / FILES[kind].name)
     rows = [[row for row in read_at if row.key[:2] == QUALITY.cases[0]] for read_at in RANKED]
-    report.keep(rows)
+    report.store(rows)
     assert [report.read(kind) for kind in (Exact, Quick, Seconds)] == rows
     assert report.ranked_already() == {QUALITY.cases[0]}
     changed = [[dataclasses.replace(of[0], gpu=of[0].gpu)] for of in rows]
     changed[0] = [dataclasses.replace(rows[0][0], cycles=1)]
-    report.keep(changed)
+    report.store(changed)
     assert report.read(Exact) == [*changed[0], *rows[0][1:]]
     assert report.read(Quick) == rows[1]
 
@@ -146,7 +147,7 @@ def test_the_choice_of_a_tile_matters(field):
     # A ranking could hardly be wrong where most tiles are as good as the best.
     for gpu, study in product(GPUS, STUDIES):
         found = [getattr(row, field) for row in ROWS if (row.gpu, row.kernel) == (gpu, study.kernel)]
-        assert sum(value <= NEAR * min(found) for value in found) <= len(found) / 3
+        assert sum(value <= NEAR_FACTOR * min(found) for value in found) <= len(found) / 3
 
 
 def test_tiles_as_wide_as_a_warp_issue_the_same_number_of_instructions():
@@ -157,6 +158,6 @@ def test_tiles_as_wide_as_a_warp_issue_the_same_number_of_instructions():
 
 
 def test_a_row_is_of_the_tile_that_it_names():
-    row = measure(QUICK[-1])
+    row = measure(QUICK_TASKS[-1])
     assert row in ROWS
     assert row.sizes == {"TI": 2, "TJ": 8, "TK": 32}

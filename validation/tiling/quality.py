@@ -1,4 +1,4 @@
-"""How good the recorded rankings are: what is predicted beside what the simulator found."""
+"""Measure the quality of rankings of tiles: predicted beside simulated values."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from statistics import median
 
 from scipy.stats import kendalltau
 
-from validation.tiles.measure import Row
-from validation.tiles.predict import Case, Exact, Quick, cases
+from validation.tiling.measure import Row
+from validation.tiling.predict import Case, Exact, Quick, cases
 
-NEAR = 1.05
-"""A tile is as good as the best one if it takes at most this factor of its time, or moves at most this of its bytes."""
+NEAR_FACTOR = 1.05
+"""A tile is as good as the best one if its time, or its bytes, are at most this factor of the best one's."""
 
-FIRST = 4
-"""Places in which the best tile may be for a tuner that runs that many."""
+FIRST_PLACES = 4
+"""Number of tiles that a tuner would run: the best tile should be among the first so many."""
 
 OBJECTIVES = {"DRAM bytes": ("dram_bytes", "dram_bytes"), "cycles": ("cycles", "time")}
-"""What tiles are ranked by: the field of a row, and the objective of `rank_tiles`."""
+"""Objectives by name: the field of a row, and the objective of `rank_tiles`."""
 
 EFFORTS = ("exact", "quick")
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """Tiles of one case in predicted order: `predicted` and `simulated` values, the latter all that is to be had."""
+    """Tiles of one case in predicted order, with their `predicted` and `simulated` values."""
 
     tiles: Sequence[str]
     predicted: Sequence[float]
@@ -35,32 +35,32 @@ class Ranked:
 
     @cached_property
     def above(self) -> float:
-        """How many times the least simulated value the tile has that is predicted to be the best."""
+        """Simulated value of the tile in the first place, divided by the lowest simulated value."""
         return self.simulated[0] / min(self.simulated)
 
     @property
     def near(self) -> bool:
-        """Whether that is as good as the best."""
-        return self.above <= NEAR
+        """Whether the tile in the first place is as good as the best one."""
+        return self.above <= NEAR_FACTOR
 
     @property
     def among_first(self) -> bool:
-        """Whether the best tile, or one that is equal to it, is among the first few."""
-        return min(self.simulated) in self.simulated[:FIRST]
+        """Whether the best tile, or one with an equal value, is among the first places."""
+        return min(self.simulated) in self.simulated[:FIRST_PLACES]
 
     @property
     def tau(self) -> float:
-        """Kendall's tau-b of predicted and simulated values; not a number where all are equal."""
+        """Kendall's tau-b of predicted and simulated values; NaN if all values are equal."""
         return float(kendalltau(self.predicted, self.simulated).statistic)
 
     @property
     def ratios(self) -> list[float]:
-        """Predicted by simulated values, in ascending order."""
+        """Predicted divided by simulated values, in ascending order."""
         return sorted(one / other for one, other in zip(self.predicted, self.simulated, strict=True))
 
 
 class Quality:
-    """All recorded rankings."""
+    """All recorded rankings beside the simulated tiles."""
 
     def __init__(self, simulated: Sequence[Row], exact: Sequence[Exact], quick: Sequence[Quick]) -> None:
         self._simulated = {row.key: row for row in simulated}
@@ -79,15 +79,15 @@ class Quality:
         return self._ranked(case, field, {row.tile: row.value for row in rows}, in_order=True)
 
     def without_dram(self, case: Case) -> Ranked:
-        """Return the exact ranking by cycles as it would be if no miss took longer for having to go to DRAM."""
+        """Return the exact ranking by cycles as if misses that go to DRAM took no longer than others."""
         return self._ranked(case, "cycles", self.exact_values(case, "near_cycles"))
 
     def exact_values(self, case: Case, field: str) -> dict[str, float]:
-        """Return what the model counts of each tile with everything run."""
+        """Return a count of the model for each tile, from complete runs."""
         return {key[2]: getattr(row, field) for key, row in self._exact.items() if key[:2] == case}
 
     def misses(self, case: Case) -> Ranked:
-        """Return the ranking by L1 misses, everything run."""
+        """Return the ranking by L1 misses, from complete runs."""
         return self._ranked(case, "l1_misses", self.exact_values(case, "l1_misses"))
 
     def tau_of_quick_and_exact(self, case: Case, by: str) -> float:
@@ -102,12 +102,12 @@ class Quality:
         return Ranked(tiles, [values[tile] for tile in tiles], found)
 
     def near(self, by: str, effort: str) -> int:
-        """Return in how many cases the tile that is predicted to be the best is as good as the best."""
+        """Return the number of cases in which the tile in the first place is as good as the best one."""
         return sum(self.ranked(case, by, effort).near for case in self.cases)
 
 
 def tables(quality: Quality, seconds: Mapping[tuple[str, str, str, str], float]) -> str:
-    """Return the part of the page that is about rankings; `seconds` are processor times by the key of `Seconds`."""
+    """Return the part of the page about rankings; `seconds` are processor times by the key of `Seconds`."""
     parts = [HEAD, _shares(quality), MISSED, _missed(quality)]
     for by in OBJECTIVES:
         parts += [f"### By {by}\n", _by(quality, by, seconds)]
@@ -116,7 +116,8 @@ def tables(quality: Quality, seconds: Mapping[tuple[str, str, str, str], float])
 
 def _shares(quality: Quality) -> str:
     lines = [
-        f"| | by | within {NEAR - 1:.0%} | share | best among the first {FIRST} | median tau | least tau |",
+        f"| | by | within {NEAR_FACTOR - 1:.0%} | share | best among the first {FIRST_PLACES} "
+        "| median tau | least tau |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for effort in EFFORTS:
@@ -136,7 +137,7 @@ def _share(name: str, by: str, found: Sequence[Ranked]) -> str:
 
 
 def _missed(quality: Quality) -> str:
-    """Return the cases that are not within what is wanted, and why."""
+    """Return a table of the rankings that miss the goal, with reasons."""
     known = why_missed()
     lines = ["| GPU | kernel | by | predicted | above the best | why |", "|---|---|---|---|---:|---|"]
     for effort, by, case in missed(quality):
@@ -147,7 +148,7 @@ def _missed(quality: Quality) -> str:
 
 
 def missed(quality: Quality) -> list[tuple[str, str, Case]]:
-    """Return effort, objective and case of every ranking whose first tile is not as good as the best."""
+    """Return effort, objective and case of every ranking whose first tile is not as good as the best one."""
     return [
         (effort, by, case)
         for by in OBJECTIVES
@@ -189,57 +190,57 @@ def _two(value: float) -> str:
 
 
 def why_missed() -> Mapping[tuple[str, str, str, str], str]:
-    """Return the reasons for misses, by effort, objective, GPU and kernel."""
+    """Return the reasons for missed goals, by effort, objective, GPU and kernel."""
     return {
         (effort, by, gpu, kernel): why for (efforts, by, gpu, kernel), why in WHY.items() for effort in efforts.split()
     }
 
 
 CLOSE = (
-    "for the model six tiles with 16 columns are within 3 % of each other; in the simulator the slowest of them takes "
-    "19 % longer than the fastest, with misses that the model has within 13 %. No term of the roofline is near: "
-    "what differs is how the warps of an SM wait, in the model's time of an SM"
+    "in the model, six tiles with 16 columns are within 3 % of each other; in the simulator the slowest of them takes "
+    "19 % longer than the fastest, with misses that the model predicts within 13 %. No other term of the roofline is "
+    "near: the waiting of the warps differs, in the model's time of an SM"
 )
 BURSTS = (
     "tiles with TI of 4 and 8 take up to 3.5 times as long as predicted. With TI=8 TJ=32 all 32 MSHRs of an SM are in "
     "use for half of the time, and a miss takes 604 cycles on average, not 132 as on an idle machine: requests come in "
     "bursts. With 256 MSHRs, or a crossbar eight times as wide, it takes 22 % less in the simulator; faster slices and "
-    "more MSHRs of the L2 (its limit on merging is never reached) save little. A roofline takes traffic to be even"
+    "more MSHRs of the L2 (its limit on merging is never reached) save little. A roofline assumes even traffic"
 )
 
 WHY: Mapping[tuple[str, str, str, str], str] = {
     ("exact quick", "cycles", "gtx470-16k", "syrk.tiled"): CLOSE,
     ("quick", "cycles", "gtx470-16k", "syr2k.tiled"): (
-        "with everything run the best tile is 2 % ahead of the next; from the work of the second round it seems to be "
-        "10 % behind, well within its interval, and as six others seem to be better it is given up"
+        "in complete runs the best tile is 2 % ahead of the next; from the work of the second round its estimate is "
+        "10 % behind, well within its interval, and as the estimates of six others are better, it is dropped"
     ),
     ("exact quick", "cycles", "gtx480-khairy", "2mm.tiled.1"): (
         "the model's time of an SM is 5 and 7 % above the simulator's for the two best tiles, and 9 % below it for the "
-        "third one, which it puts first"
+        "third one, which the model ranks first"
     ),
     ("exact quick", "cycles", "gtx480-khairy", "transpose.tiled"): BURSTS,
 }
-"""By one or two efforts, objective, GPU and kernel."""
+"""Reasons for missed goals, by efforts (one or two), objective, GPU and kernel."""
 
 HEAD = f"""\
 ## Rankings
 
-`rank_tiles` of the same tiles: `exact`, with everything run by the model, and `quick`, by successive halving for the
-best one. `above` is how far the tile that is predicted to be the best is above the best of all in the simulator; wanted
-are at most {NEAR - 1:.0%} in 90 % of the cases. `rank of the best` is where the ranking has the best tile of the
-simulator; `tau` is Kendall's tau-b of predicted and simulated values of all tiles, and `tau, exact` that of quick
-and exact values; - where all values are equal. The values of tiles that a quick ranking gave up are from less work
-than those of the others. `seconds` are of one processor for all tiles together. Rows are in `predicted.csv` and
-`quick.csv`, and `seconds.csv` has the processor time of each ranking.
+`rank_tiles` ranks the same tiles: `exact`, from complete runs of the model, and `quick`, by successive halving for the
+best tile. `above` is the relative amount by which the tile in the first place exceeds the best tile in the simulator;
+the goal is at most {NEAR_FACTOR - 1:.0%} in 90 % of the cases. `rank of the best` is the place of the simulator's best
+tile in the ranking. `tau` is Kendall's tau-b of predicted and simulated values of all tiles, and `tau, exact` that of
+quick and exact values; - if all values are equal. In a quick ranking, the values of tiles that were dropped early are
+from less work than those of the others. `seconds` are processor time for all tiles together. Rows are in
+`predicted.csv` and `quick.csv`, and `seconds.csv` has the processor time of each ranking.
 
-The last line of the first table is what the ranking by cycles would be without the longer wait for lines from DRAM in
-the roofline's first term.
+The last line of the first table is the ranking by cycles without the longer wait for lines from DRAM in the roofline's
+first term.
 """
 
-MISSED = f"Not within {NEAR - 1:.0%}:\n"
+MISSED = f"Rankings whose first tile is more than {NEAR_FACTOR - 1:.0%} above the best:\n"
 
 RATIOS = """\
-### Predicted by simulated values
+### Ratios of predicted to simulated values
 
-Median, least and most of the tiles of each case, with everything run.
+Median, least and largest ratio over the tiles of each case, from complete runs.
 """

@@ -1,4 +1,4 @@
-"""The committed records of simulated and of ranked tiles, and their page."""
+"""Store the records of simulated and of ranked tiles, and write their page."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from validation.record import from_csv, to_csv
-from validation.tiles import predict
-from validation.tiles.measure import FOLDER, GPUS, STUDIES, Row, tasks
-from validation.tiles.predict import QUICK_OBJECTIVES, Case, Exact, Quick, Ranked, Seconds, cases
-from validation.tiles.quality import NEAR, Quality, tables
+from validation.common.records import from_csv, to_csv
+from validation.tiling.measure import FOLDER, GPUS, STUDIES, Row, tasks
+from validation.tiling.predict import QUICK_OBJECTIVES, Case, Exact, Quick, Ranked, Seconds, cases
+from validation.tiling.quality import NEAR_FACTOR, Quality, tables
 
 SIMULATED = FOLDER / "simulated.csv"
 RESULTS = FOLDER / "RESULTS.md"
 FILES: Mapping[type[Any], Path] = {
     Row: SIMULATED,
-    Exact: predict.EXACT,
-    Quick: predict.QUICK,
-    Seconds: predict.SECONDS,
+    Exact: FOLDER / "predicted.csv",
+    Quick: FOLDER / "quick.csv",
+    Seconds: FOLDER / "seconds.csv",
 }
 """The file of each kind of row."""
 
-QUICK = tuple(
+QUICK_TASKS = tuple(
     task
     for task in tasks()
     if task[1:]
@@ -32,7 +31,7 @@ QUICK = tuple(
 """Tiles that the tests simulate and predict again."""
 
 OBJECTIVES = {"cycles": "cycles", "DRAM bytes": "dram_bytes", "L2 bytes": "l2_bytes", "L1 misses": "l1_misses"}
-"""What tiles are compared by: names and fields of a row."""
+"""Numbers by which tiles are compared: their names, and the fields of a row."""
 
 
 class _Keyed(Protocol):
@@ -44,13 +43,13 @@ K = TypeVar("K", bound=_Keyed)
 
 
 def read(kind: type[K]) -> list[K]:
-    """Return the recorded rows of a kind; none if there is no record yet."""
+    """Return the recorded rows of a kind; an empty list without a record."""
     path = FILES[kind]
     return from_csv(kind, path.read_text()) if path.exists() else []
 
 
 def write(kind: type[K], rows: Iterable[K]) -> None:
-    """Write the record of a kind, in the order of `keys`; a file that is not whole never takes its place."""
+    """Write the record of a kind in the order of `keys`; an incomplete file never replaces it."""
     order = {key: at for at, key in enumerate(keys(kind))}
     known = sorted((row for row in rows if row.key in order), key=lambda row: order[row.key])
     part = FILES[kind].with_suffix(".part")
@@ -59,7 +58,7 @@ def write(kind: type[K], rows: Iterable[K]) -> None:
 
 
 def keys(kind: type[Any]) -> Sequence[tuple[str, ...]]:
-    """Return what a complete record of a kind is of, in its order."""
+    """Return the keys of all rows of a complete record of a kind, in its order."""
     if kind is Row or kind is Exact:
         return tasks()
     if kind is Quick:
@@ -75,7 +74,7 @@ def write_page() -> None:
 
 
 def page() -> str:
-    """Return the page of all that is recorded."""
+    """Return the whole page in Markdown, from the records."""
     parts = [results(read(Row))]
     if exact := read(Exact):
         seconds = {row.key: row.seconds for row in read(Seconds)}
@@ -83,8 +82,8 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def keep(ranked: Ranked) -> None:
-    """Put the rows of some rankings in the place of those that the records have of the same."""
+def store(ranked: Ranked) -> None:
+    """Replace the recorded rows of some rankings."""
     exact, quick, seconds = ranked
     _renew(Exact, exact)
     _renew(Quick, quick)
@@ -96,19 +95,19 @@ def _renew(kind: type[K], rows: Sequence[K]) -> None:
 
 
 def ranked_already() -> set[Case]:
-    """Return the cases of which all rankings are recorded."""
-    held = {row.key for row in read(Seconds)}
-    return {case for case in cases() if all(key in held for key in keys(Seconds) if key[:2] == case)}
+    """Return the cases with complete recorded rankings."""
+    recorded = {row.key for row in read(Seconds)}
+    return {case for case in cases() if all(key in recorded for key in keys(Seconds) if key[:2] == case)}
 
 
-def moved(now: Sequence[K], recorded: Sequence[K]) -> list[str]:
-    """Return a line for every row that is not what was recorded; runs are deterministic."""
+def differences(now: Sequence[K], recorded: Sequence[K]) -> list[str]:
+    """Return a line for every row that differs from the recorded one; runs are deterministic."""
     before = {row.key: row for row in recorded}
     return [f"{before.get(row.key, 'nothing')} -> {row}" for row in now if before.get(row.key) != row]
 
 
 def results(rows: Sequence[Row]) -> str:
-    """Return the simulator's part of the page: per GPU and kernel, the best tile and how much the choice matters."""
+    """Return the simulator's part of the page: per GPU and kernel, the best tile and the cost of other choices."""
     parts = [HEAD, sizes()]
     for gpu in GPUS:
         parts += [f"### {gpu}\n", table([row for row in rows if row.gpu == gpu])]
@@ -126,7 +125,7 @@ def sizes() -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return a line per GPU, kernel and objective: the best tile, how many are as good, and how bad others are."""
+    """Return a line per GPU, kernel and objective: the best tile, the tiles as good, and the factors of others."""
     lines = [
         "| kernel | by | best tile | value | as good | median | worst |",
         "|---|---|---|---:|---:|---:|---:|",
@@ -136,7 +135,7 @@ def table(rows: Sequence[Row]) -> str:
             mine = [row for row in rows if (row.gpu, row.kernel) == study]
             found = sorted(((getattr(row, field), row.tile) for row in mine), key=itemgetter(0))
             best, tile = found[0]
-            near = sum(value <= NEAR * best for value, _ in found)
+            near = sum(value <= NEAR_FACTOR * best for value, _ in found)
             middle, worst = found[len(found) // 2][0] / best, found[-1][0] / best
             lines.append(
                 f"| {study[1]} | {name} | {tile} | {best:,} | {near} of {len(found)} | {middle:.2f} | {worst:.2f} |"
@@ -145,15 +144,16 @@ def table(rows: Sequence[Row]) -> str:
 
 
 HEAD = f"""\
-# Tiles in the simulator, and ranked
+# Tiles: simulations and rankings
 
-Written by `python -m validation.tiles --record`.
+Written by `python -m validation.tiling --record`.
 
-## What the simulator finds
+## Simulated tiles
 
-Every tile of every kernel, all blocks on all SMs, in the simulator: the truth that rankings are held against. `best
-tile` has the lowest value of all, the first of those that share it; `as good` are tiles within {NEAR - 1:.0%} of it;
-`median` and `worst` are factors by which the median and the worst tile are above it. Rows are in `simulated.csv`.
+Every tile of every kernel is simulated with all blocks on all SMs; rankings are compared with these results. `best
+tile` has the lowest value, and is the first of tiles with equal values. `as good` are tiles within
+{NEAR_FACTOR - 1:.0%} of it. `median` and `worst` are the factors by which the median and the worst tile exceed it. Rows
+are in `simulated.csv`.
 
-Tiles with one point per thread make the same trace whatever TK is: they tie.
+For tiles with one point per thread, the trace does not depend on TK: such tiles tie.
 """

@@ -1,0 +1,1 @@
+"""Share claims, counters of runs, and records between the validations."""

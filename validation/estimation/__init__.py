@@ -1,0 +1,1 @@
+"""Compare quick estimates with exact runs: their errors, and how often their intervals hold the exact number."""

@@ -1,1 +1,0 @@
-"""Whether quick estimates are near, and their intervals honest: against exact runs."""

@@ -1,1 +1,0 @@
-"""Tile sizes: what the simulator finds for each, to hold rankings against; ``python -m validation.tiles``."""
