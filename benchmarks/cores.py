@@ -18,7 +18,7 @@ from typing import Any
 
 import rdmodel as rd
 import tracegen
-from rdmodel.execution.threads import cores
+from rdmodel.execution.threads import available_cores
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("gemm", {"model_sms": 4}),
@@ -39,13 +39,13 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def one_by_one() -> None:
-    for _ in range(cores()):
+    for _ in range(available_cores()):
         hashlib.sha256(BYTES).digest()
 
 
 def side_by_side() -> None:
-    with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(lambda _: hashlib.sha256(BYTES).digest(), range(cores())))
+    with ThreadPoolExecutor(available_cores()) as pool:
+        list(pool.map(lambda _: hashlib.sha256(BYTES).digest(), range(available_cores())))
 
 
 def measure(kernel: str, options: dict[str, Any], repeat: int) -> dict[str, float]:
@@ -76,7 +76,7 @@ def main() -> None:
     if options.json:
         print(json.dumps([{"kernel": kernel, "options": given, **row} for kernel, given, row in rows], indent=2))
         return
-    print(f"medians of {options.repeat}; {cores()} cores")
+    print(f"medians of {options.repeat}; {available_cores()} cores")
     print(f"{'kernel':12}{'runs':20}{'one thread':>12}{'all cores':>12}{'sha256':>12}")
     for kernel, given, row in rows:
         what = ", ".join(f"{name}={value}" for name, value in given.items())

@@ -19,7 +19,7 @@ from typing import Any
 
 import rdmodel as rd
 import tracegen
-from rdmodel.execution.threads import cores
+from rdmodel.execution.threads import available_cores
 from rdmodel.sweeps.grid import grid_points, read_axes
 
 GRID = {"index": "linear", "ways": [2, 4, 8], "l1_size": ["16K", "32K", "64K"], "sched": ["random", "gto"]}
@@ -75,7 +75,7 @@ def main() -> None:
     if options.json:
         print(json.dumps([{"kernel": kernel, **row} for kernel, row in rows], indent=2))
         return
-    print(f"medians of {options.repeat}; {cores()} cores; points/s, and times as many as by single calls")
+    print(f"medians of {options.repeat}; {available_cores()} cores; points/s, and times as many as by single calls")
     print(f"{'kernel':10}{'points':>8}" + "".join(f"{name:>20}" for name in COLUMNS))
     for kernel, row in rows:
         one = row["single calls"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pytest
 
 from rdmodel import L2Prediction, MissCounts, Prediction, SmCounts, predict
-from rdmodel.estimation.extrapolation import Run, counts_of, prolonged, with_counts
+from rdmodel.estimation.extrapolation import ExcerptRun, collect_counts, extrapolate_counts, replace_counts
 from rdmodel.model.averages import average, combine_counters
 from rdmodel.model.sample_blocks import subtract_counts
 from rdmodel.results.prediction import list_counters, mean_l2
-from tests.rdmodel.model.test_predict import BUSY, SMALL
+from tests.support.builders import BUSY, SMALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +74,8 @@ def test_a_counter_that_is_added_is_averaged_over_seeds():
 @pytest.mark.usefixtures("with_row_hits")
 def test_a_counter_that_is_added_is_extrapolated():
     one = prediction(2.0)
-    counts, _ = prolonged(Run(counts_of(one, 0.0), 1.0), None, 8.0)
-    assert with_counts(one, counts, SMALL).row_hits == 16.0
+    counts, _ = extrapolate_counts(ExcerptRun(collect_counts(one, 0.0), 1.0), None, 8.0)
+    assert replace_counts(one, counts, SMALL).row_hits == 16.0
 
 
 def test_means_of_the_l2_are_means_of_its_counters():
