@@ -138,7 +138,8 @@ def summary(sm: Any) -> dict[str, Any]:
     plain = sm.to_dict()
     fails = {f"fail_{name}": count for name, count in plain["reservation_fails"].items()}
     named = {**plain, **plain["misses"], **plain["contention"], **fails, "thread_instructions": sm.instructions}
-    return chosen(named, SHOWN)
+    # The reference counts all transactions that are served together, stores included.
+    return chosen({**named, "writes": sm.stores, "transactions": sm.transactions + sm.stores}, SHOWN)
 
 
 def total(counters: list[dict[str, int]], name: str) -> int:

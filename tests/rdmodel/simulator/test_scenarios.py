@@ -377,7 +377,7 @@ import signal, sys
 from rdmodel.simulator import simulate as simulate_module
 from rdmodel.cli import main
 
-run = simulate_module._Run.run
+run = simulate_module._MachineRun.run
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
 
@@ -385,7 +385,7 @@ def interrupted(self):
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     run(self)
 
-simulate_module._Run.run = interrupted
+simulate_module._MachineRun.run = interrupted
 sys.exit(main(["simulate", "gemm"]))
 """
 
