@@ -1,8 +1,8 @@
 # All threads of one block run together: the threads whose next step has the smallest index execute it, whichever warps
 # they are in. Callees lie before their callers and loops go back, so diverged threads meet again at the first step that
 # all of them reach, without a stack. A step works on packed rows of operands: the registers themselves where the active
-# lanes are contiguous, gathered copies where they are not. The interpreter is one final class in one file, although it
-# is longer than others, so that the C compiler can inline the methods of its inner loop into each other.
+# lanes are contiguous, gathered copies where they are not. The interpreter is one final class in one file of
+# more than 500 lines, so that the C compiler can inline the methods of its inner loop into each other.
 """Interpret lowered PTX for one block of threads: registers, memory accesses and barriers."""
 
 cimport cython
