@@ -52,7 +52,7 @@ def impatient(monkeypatch):
 
 def in_process(code: str, *argv: object) -> subprocess.Popen[str]:
     """Start a Python process that knows `question` and `answer`."""
-    head = "import sys; from tests.rdmodel.answers.test_answers import *\n"
+    head = "import sys; from tests.rdmodel.answers.test_store import *\n"
     return subprocess.Popen(
         [sys.executable, "-c", head + textwrap.dedent(code), *map(str, argv)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
