@@ -7,7 +7,7 @@ import pytest
 
 from rdmodel.cli.main import main
 from rdmodel.errors import TraceError
-from tests.tracegen.formats import test_accelsim, test_nvbit, test_ppt
+from tests.tracegen.formats import test_accelsim_mistakes, test_nvbit, test_ppt
 from tracegen import formats
 
 
@@ -42,7 +42,7 @@ def accelsim_list(folder):
     """Write a list with a copy, a comment, two kernels, one of them packed, and one of them named twice."""
     for number, name in ((1, "copy"), (2, "sum")):
         shape = {"name": name, "grid": f"({number},3,1)", "more": f"-kernel id = {number}\n"}
-        text = test_accelsim.one_warp("0000 ffffffff 1 R1 LDG.E.SYS 1 R2 4 1 0x1000 4 0", **shape)
+        text = test_accelsim_mistakes.one_warp("0000 ffffffff 1 R1 LDG.E.SYS 1 R2 4 1 0x1000 4 0", **shape)
         (folder / f"kernel-{number}.traceg").write_text(text)
     packed = folder / "kernel-2.traceg"
     (folder / "kernel-2.traceg.xz").write_bytes(lzma.compress(packed.read_bytes()))
