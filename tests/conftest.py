@@ -18,6 +18,16 @@ if not os.environ.get("CI"):
     settings.load_profile("unhurried")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that are listed as slow."""
+    from tests.support.durations import listed_tests  # after its assertions were registered
+
+    slow = listed_tests()
+    for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_answers_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Give the tests an empty cache directory, so that they neither read nor change the user's answers file."""

@@ -27,10 +27,13 @@ MAX_INSTRUCTIONS = 10**9
 """Default of ``--max-instructions``."""
 
 DEFINITIONS = ("hardware", "paper")
-"""Definitions of the model; the first one is the default."""
+"""Definitions of the model; the first one is the default.
+
+Repeated from `rdmodel.comparison.compare`, because that module loads NumPy, which the help must not do.
+"""
 
 SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
-"""The names of `tracegen.kernel_library.suites`, repeated here because that module loads NumPy, as help must not."""
+"""The names of `tracegen.kernel_library.suites`, repeated here for the same reason."""
 
 READ = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt")
 """The names of `tracegen.formats.FORMATS`, repeated here for the same reason."""

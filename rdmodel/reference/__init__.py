@@ -20,7 +20,8 @@ from rdmodel.reference.model.hardware import hardware
 from rdmodel.reference.model.l2 import SharedL2Counts, shared_l2
 from rdmodel.reference.model.paper import paper
 from rdmodel.reference.model.record import Counts, Effect, L2Request, Log, Try
-from rdmodel.reference.model.stack import INFINITE, ReuseStack
+from rdmodel.reference.model.stack import ReuseStack
+from rdmodel.reuse.histogram import INFINITE
 
 __all__ = [
     "INFINITE",

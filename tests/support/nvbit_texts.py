@@ -15,3 +15,8 @@ def record(addresses, cta=(0, 0, 0), warp=0, opcode="LDG.E.SYS", launch=0):
     text = " ".join(f"0x{address:016x}" for address in addresses)
     x, y, z = cta
     return f"MEMTRACE: {CONTEXT} - grid_launch_id {launch} - CTA {x},{y},{z} - warp {warp} - {opcode} - {text} \n"
+
+
+def lanes(first=4096, step=4, count=32):
+    """Return one address per lane; 0 stands for an inactive lane."""
+    return [first + step * lane if lane < count else 0 for lane in range(32)]

@@ -119,7 +119,7 @@ def test_the_launches_of_a_row_have_its_block_and_grid(kernel, make):
 
 
 def loads_of_data(trace):
-    """Where in `data` the lanes of a trace load, in bytes, sorted."""
+    """Return the sorted offsets in `data`, in bytes, that the lanes of a trace load from."""
     (data,) = (array for array in trace.launch.arrays if array.name == "data")
     columns = trace.columns
     loads = np.repeat(columns.op == Op.LOAD, np.diff(columns.address_start))
@@ -136,7 +136,7 @@ def test_all_passes_together_load_what_the_whole_kernel_does(kernel, pad):
 
 
 def lines_of_warps(trace):
-    """What every warp loads and stores, in order, as 128-byte lines of the array that is accessed."""
+    """Return the loads and stores of every warp in order: the operation and the 128-byte lines that it accesses."""
     c = trace.columns
     accesses = zip(c.op.tolist(), np.split(c.addresses // 128, c.address_start[1:-1]), strict=True)
     rows = [(op, *np.unique(lines).tolist()) for op, lines in accesses]

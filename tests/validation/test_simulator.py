@@ -31,7 +31,7 @@ DEVIATIONS = FOLDER.parent / "DEVIATIONS.md"
 QUICK = [(name, kernel) for name, scenario in scenarios().items() for kernel in scenario.quick]
 
 LEFT = 0.2
-"""What an experiment may leave of the error that it explains."""
+"""Largest share of an error that the experiment explaining it may leave."""
 
 QUICK_CAUSE = ("draws", "gtx480-khairy", "gramschmidt.3")
 

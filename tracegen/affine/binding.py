@@ -49,7 +49,8 @@ from tracegen.affine.statements import (
     within,
 )
 from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos
-from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, shape
+from tracegen.limits import MAX_BLOCK_THREADS
+from tracegen.simt.kernel_trace import shape
 
 MAX_ITERATIONS = 1 << 32
 """Iterations of a loop nest for one thread; more could not be modelled in a day."""

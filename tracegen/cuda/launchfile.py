@@ -36,7 +36,8 @@ from typing import Any
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from tracegen.cuda.arguments import ArgumentValue, KernelParameter, find_parameter, parse_argument, parse_arguments
 from tracegen.cuda.source import read_source_text
-from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, shape
+from tracegen.limits import MAX_BLOCK_THREADS
+from tracegen.simt.kernel_trace import shape
 
 _LAUNCH_FIELDS = ("kernel", "grid", "block", "shared")
 """Fields of a launch, which may also stand at the top as defaults; `args` has different meanings there."""

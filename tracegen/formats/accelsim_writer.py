@@ -22,7 +22,7 @@ from rdmodel.trace.splitting import split_block
 from tracegen.formats._accelsim_out import Renderer
 from tracegen.formats.accelsim import KERNELS_LIST_NAME, KERNELS_LIST_SUFFIX
 from tracegen.formats.atomic_write import refuse_existing, replacing
-from tracegen.formats.limits import MAX_BLOCK_THREADS
+from tracegen.limits import MAX_BLOCK_THREADS
 
 LISTED_TRACE_NAME = "kernel-1.traceg"
 """Name of the trace file that a written list names."""

@@ -33,11 +33,11 @@ from tracegen.formats._nvbit import parse
 from tracegen.formats.compressed import line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import fill_grid
 from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, Listed
-from tracegen.formats.limits import MAX_BLOCK_THREADS
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.parsed_instructions import InstructionBuffer
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.sass_opcodes import OpcodeTable
+from tracegen.limits import MAX_BLOCK_THREADS
 
 SM_WARP_SLOTS = 64
 """Warp slots of an SM: upper bound (exclusive) of the warp numbers in records."""

@@ -38,11 +38,11 @@ from tracegen.formats._ppt import parse
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import can_fill, insert_empty_blocks
 from tracegen.formats.launches import LaunchChoice, Listed
-from tracegen.formats.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.parsed_instructions import InstructionBuffer
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, Skipped, quote
 from tracegen.formats.sass_opcodes import OpcodeTable
+from tracegen.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 
 CONFIG_NAME = "app_config.py"
 TRACES_FOLDER_NAME = "memory_traces"

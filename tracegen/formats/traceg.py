@@ -34,9 +34,9 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch, Op
 from tracegen.formats._accelsim import Event, Reader
 from tracegen.formats.compressed import first_bytes, kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import insert_empty_blocks
-from tracegen.formats.limits import MAX_BLOCK_THREADS
 from tracegen.formats.ordering.gathering import Gathering
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
+from tracegen.limits import MAX_BLOCK_THREADS
 
 MAX_TRACEG_LINE_BYTES = 1 << 15
 

@@ -28,12 +28,12 @@ from tracegen.formats._trc import Grouper, parse, render
 from tracegen.formats.atomic_write import refuse_existing, replacing
 from tracegen.formats.compressed import kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import fill_grid
-from tracegen.formats.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.ordering.rows import ROW_TYPE
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.thread_accesses import AccessSorter
+from tracegen.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 
 TRC_MAGIC = b"blocksize:"
 

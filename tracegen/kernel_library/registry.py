@@ -17,7 +17,8 @@ from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.data import Input, resolve_parameters
 from tracegen.kernel_library.suites import TILED
 from tracegen.kernel_library.tiled import TiledSpec, tiled_spec
-from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, KernelFunction, KernelTrace, shape
+from tracegen.limits import MAX_BLOCK_THREADS
+from tracegen.simt.kernel_trace import KernelFunction, KernelTrace, shape
 
 REGISTRY: dict[str, KernelSpec] = {}
 """Declared kernels by name, without the loop nests of `TILED`."""

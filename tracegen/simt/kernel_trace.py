@@ -29,13 +29,11 @@ from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.trace import Launch, Program, check_blocks, missing_block
 from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos
 from tracegen.generated import GeneratedTrace
+from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.batching import BlockRunner
 from tracegen.simt.block import Block
 
 __all__ = ["Array", "Block", "Buffer", "KernelTrace", "shape", "trace"]
-
-MAX_BLOCK_THREADS = 1024
-"""Most threads of a block."""
 
 KernelFunction = Callable[..., None]
 """A function of a `Block`, arrays and sizes."""

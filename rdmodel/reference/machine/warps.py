@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 
 from rdmodel.gpu.config import CoreSched
 from rdmodel.reference.machine.instruction import MachineInstruction, Owner
+from rdmodel.reference.needs import needs_load
 from rdmodel.trace import Op
-
-NEEDS_BITS = 64
-"""Bits of an instruction's `needs`; an instruction needs every load that lies further back."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,11 +70,7 @@ class Warp:
         return room and (may_load or instruction.op != Op.LOAD) and self._needs_complete(instruction)
 
     def _needs_complete(self, instruction: MachineInstruction) -> bool:
-        for load in self.loads:
-            back = self.memory_instructions - load
-            if back > NEEDS_BITS or instruction.needs >> (back - 1) & 1:
-                return False
-        return True
+        return not any(needs_load(instruction.needs, self.memory_instructions - load) for load in self.loads)
 
 
 class Scheduler:

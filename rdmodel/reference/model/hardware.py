@@ -14,10 +14,9 @@ from rdmodel.model.options import Options
 from rdmodel.reference.model.blocks import SM, Block, Instruction, ResidentBlock, Slots
 from rdmodel.reference.model.l1 import L1
 from rdmodel.reference.model.record import L2Request, Log, Moment
+from rdmodel.reference.needs import needs_load
 from rdmodel.trace import Op
 
-NEEDS_BITS = 64
-"""Bits of an instruction's `needs`; an instruction needs every load that lies further back."""
 NO_STORES = range(0)
 """Value of `skipped` in a warp that has passed no stores."""
 
@@ -283,4 +282,4 @@ class _Hardware:
 def needed_loads(warp: _HardwareWarp, at: int) -> list[int]:
     """Return the issued loads that instruction `at` needs: bit i of `needs` stands for the (i+1)-th load before it."""
     needs = warp.program[at].needs
-    return [load for load in warp.arrivals if at - load > NEEDS_BITS or needs >> (at - load - 1) & 1]
+    return [load for load in warp.arrivals if needs_load(needs, at - load)]

@@ -12,9 +12,7 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from rdmodel.gpu.config import CacheConfig
-
-INFINITE = -1
-"""Reuse distance of a line that is not on the stack."""
+from rdmodel.reuse.histogram import INFINITE
 
 Cause = Literal["compulsory", "capacity", "associativity"]
 """Cause of a miss."""

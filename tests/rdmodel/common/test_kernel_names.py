@@ -1,4 +1,4 @@
-"""What the source calls a kernel, from what tools write: demangled names, and mangled ones."""
+"""Names of kernels in the source, from the demangled and mangled names that tools write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run will need: distinct lines are bounded or estimated, and bounds of bytes hold and are monotone."""
+"""Memory need of a run: distinct lines are bounded or estimated, and bounds of bytes hold and are monotone."""
 
 from __future__ import annotations
 

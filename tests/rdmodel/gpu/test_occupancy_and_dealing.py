@@ -1,4 +1,4 @@
-"""Which blocks an SM gets and how many are resident, against block-by-block oracles."""
+"""Dealing of blocks to SMs and occupancy of an SM, against block-by-block oracles."""
 
 from __future__ import annotations
 

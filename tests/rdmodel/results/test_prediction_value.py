@@ -1,4 +1,4 @@
-"""What a prediction says of itself: JSON, rows, one line, and a configuration to run it again."""
+"""Forms of a prediction: JSON, rows, one line, and a configuration to run it again."""
 
 from __future__ import annotations
 

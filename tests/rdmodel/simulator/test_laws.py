@@ -18,7 +18,7 @@ LINE, READ = 128, 8
 """Bytes of a line and of a read request; a message with data has both."""
 
 CLOSE = 0.01
-"""How near to the configured rate a stream has to come."""
+"""Largest allowed relative difference between the rate of a stream and the configured rate."""
 
 SMALL = CacheConfig(size=16 << 10, ways=128, index=Linear(), mshrs=None, miss_queue=64)
 LARGE = replace(SMALL, size=4 << 20, ways=8)

@@ -1,4 +1,4 @@
-"""What cache-management policies do to a simulation, by scenario, as users of `simulate` see it."""
+"""Effects of cache-management policies on a simulation, by scenario, as users of `simulate` see them."""
 
 from __future__ import annotations
 

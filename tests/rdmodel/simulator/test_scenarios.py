@@ -1,4 +1,4 @@
-"""What the simulated machine does, by scenario: named behaviours, invariants, and what happens when one is broken."""
+"""Behaviour of the simulated machine, by scenario; its invariants, and the error when one of them is broken."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ NOTHING = {
     "l2.mshrs": "slice 0: a request waits for mshr_entry",
     "dram.queue": "slice 0: a request waits for dram_queue",
 }
-"""What a load waits for where there is nothing of a resource."""
+"""Part of the error message when a load waits, by the resource that the machine lacks."""
 
 
 @pytest.mark.parametrize("field", NOTHING)

@@ -1,4 +1,4 @@
-"""What tiles are ranked by: the roofline's terms, from numbers that can be worked out by hand."""
+"""Roofline terms that rank tiles, from numbers that can be worked out by hand."""
 
 from __future__ import annotations
 

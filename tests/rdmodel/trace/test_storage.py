@@ -14,30 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import Columns, Launch, Trace, storage
+from rdmodel.trace import Launch, storage
 from rdmodel.trace.storage import DTYPES, load, read_source, save
 from tests.support.random_traces import FIELDS, ProgramTrace, column_traces, program_traces, segment, write_out
+from tests.support.small_traces import small
 
 relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
-
-
-def small(value=0, blocks=3):
-    """Return a trace of one-thread blocks that load one byte at address `value`."""
-    n = blocks
-    columns = Columns(
-        warp_start=np.arange(n + 1),
-        pc=np.zeros(n),
-        op=np.zeros(n),
-        space=np.zeros(n),
-        size=np.ones(n),
-        gap=np.zeros(n),
-        needs=np.zeros(n, np.uint64),
-        loop_exit=np.zeros(n),
-        mask=np.ones(n),
-        address_start=np.arange(n + 1),
-        addresses=np.full(n, value),
-    )
-    return Trace(Launch(kernel="small", grid=(blocks, 1, 1), block=(1, 1, 1)), columns)
 
 
 @pytest.fixture
@@ -186,7 +168,7 @@ def test_a_killed_process_leaves_the_old_trace_or_none(tmp_path, existing, colum
     script = f"""
         import os
         import sys
-        from tests.rdmodel.trace.test_storage import small
+        from tests.support.small_traces import small
         from rdmodel.trace import storage
 
         write = storage._ColumnFile.append

@@ -167,7 +167,7 @@ def kernels(draw, depth=3):
 
 
 MOST_ROWS = 3000
-"""What the naive interpreter is asked for at most."""
+"""Bound on the iterations and on the instructions of a random kernel; larger kernels are not compared."""
 
 
 def iterations(kernel):

@@ -1,4 +1,4 @@
-"""What cannot be an affine kernel is refused in one line that names the part, and soon."""
+"""Test the refusal of invalid affine kernels: one line that names the part, without delay."""
 
 from __future__ import annotations
 

@@ -275,8 +275,8 @@ SAME_ORDER = {"2dconv", "3dconv", "corr.mean", "corr.reduce", "covar.mean", "cov
     "syr2k",
     "syrk",
 }
-"""Where the compiler keeps the order of the source. Elsewhere it loads the operands of an expression in another order:
-that of ``tmp[i] += A[i * NY + j] * x[j]`` is x, A. Between two stores, the same is loaded."""
+"""Kernels whose loads the compiler keeps in the order of the source. In the others it loads the operands of an
+expression in another order: x, A for ``tmp[i] += A[i * NY + j] * x[j]``. Between two stores, the loads are the same."""
 
 
 def between_stores(warp):

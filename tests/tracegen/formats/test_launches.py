@@ -7,7 +7,8 @@ import pytest
 
 from rdmodel.cli.main import main
 from rdmodel.errors import TraceError
-from tests.tracegen.formats import test_accelsim, test_nvbit, test_ppt
+from tests.support import nvbit_texts, ppt_texts
+from tests.support.accelsim_traces import one_warp
 from tracegen import formats
 
 
@@ -15,8 +16,8 @@ def nvbit_log(*launches):
     """Return the text of a log with a load of each launch (number, name, grid, block) between what a program says."""
     lines = ["the program begins\n"]
     for number, name, grid, block in launches:
-        lines.append(test_nvbit.header(number, name, grid, block))
-        lines.append(test_nvbit.record(test_nvbit.lanes(), launch=number))
+        lines.append(nvbit_texts.header(number, name, grid, block))
+        lines.append(nvbit_texts.record(nvbit_texts.lanes(), launch=number))
     return "".join(lines)
 
 
@@ -42,7 +43,7 @@ def accelsim_list(folder):
     """Write a list with a copy, a comment, two kernels, one of them packed, and one of them named twice."""
     for number, name in ((1, "copy"), (2, "sum")):
         shape = {"name": name, "grid": f"({number},3,1)", "more": f"-kernel id = {number}\n"}
-        text = test_accelsim.one_warp("0000 ffffffff 1 R1 LDG.E.SYS 1 R2 4 1 0x1000 4 0", **shape)
+        text = one_warp("0000 ffffffff 1 R1 LDG.E.SYS 1 R2 4 1 0x1000 4 0", **shape)
         (folder / f"kernel-{number}.traceg").write_text(text)
     packed = folder / "kernel-2.traceg"
     (folder / "kernel-2.traceg.xz").write_bytes(lzma.compress(packed.read_bytes()))
@@ -82,9 +83,9 @@ def test_a_list_names_each_kernel_once(tmp_path):
 
 
 def test_a_folder_of_blocks_lists_its_launches(tmp_path):
-    (tmp_path / "app_config.py").write_text(test_ppt.config(kernel_1=("copy", 2, 32), kernel_7=("sum", 1, 64)))
+    (tmp_path / "app_config.py").write_text(ppt_texts.config(kernel_1=("copy", 2, 32), kernel_7=("sum", 1, 64)))
     for number, block in ((1, 0), (1, 1), (7, 0)):
-        (tmp_path / f"kernel_{number}_block_{block}.mem").write_text(test_ppt.record())
+        (tmp_path / f"kernel_{number}_block_{block}.mem").write_text(ppt_texts.record())
     found = formats.launches(tmp_path)
     assert shapes(found) == [(1, "copy", (2, 1, 1), (32, 1, 1)), (7, "sum", (1, 1, 1), (64, 1, 1))]
     for one in found:

@@ -14,7 +14,7 @@ from rdmodel.cli import main
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Op, Space
 from tests.support.damage import damaged
-from tests.support.nvbit_texts import header, record
+from tests.support.nvbit_texts import header, lanes, record
 from tests.support.paths import DATA as TEST_DATA
 from tracegen import formats
 from tracegen.formats import compressed
@@ -23,10 +23,6 @@ from tracegen.formats.sass_opcodes import access_of
 
 DATA = TEST_DATA / "formats"
 relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
-
-
-def lanes(first=4096, step=4, count=32):
-    return [first + step * lane if lane < count else 0 for lane in range(32)]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
 from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Trace, check_blocks, missing_block
 from rdmodel.trace.expansion import concatenate
 from tracegen.arrays import BASE
+from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._emulator import Emulator, Status
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
@@ -24,7 +25,7 @@ from tracegen.ptx.lowering.lowering import lower_kernel, variable_bytes
 from tracegen.ptx.lowering.program import PTX_TYPES, Constant, LoweredKernel, ParameterPart, encode_steps
 from tracegen.ptx.lowering.slicing import depends_on_data, slice_steps, tainted_slots
 from tracegen.ptx.syntax.ast import Module
-from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, shape
+from tracegen.simt.kernel_trace import shape
 
 __all__ = ["DeviceBuffer", "EmulatedLaunch", "EmulatedTrace", "LoadedModule"]
 

@@ -1,4 +1,4 @@
-"""Limits of launches that several trace formats share."""
+"""Name the limits that CUDA sets on launches."""
 
 MAX_BLOCK_THREADS = 1024
 """Threads that CUDA allows in a block."""

@@ -1,0 +1,88 @@
+"""Restrictions for Kernel Tuner, checked with Kernel Tuner where it is installed."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from rdmodel.errors import ConfigError
+from rdmodel.integrations import kernel_tuner
+from tests.support.rankings import SIX, SIZES, ranking
+
+
+def test_restrictions_take_a_configuration_in_every_form():
+    keep = kernel_tuner.restrictions(SIX, {"vector": [1, 2], "TJ": [32, 64], "TI": [8, 16, 32]}, top=2)
+    good = {(32, 32), (16, 64), (16, 32)}
+    for ti, tj, vector in itertools.product(SIZES["TI"], SIZES["TJ"], [1, 2]):
+        config = {"vector": vector, "TJ": tj, "TI": ti}
+        wanted = (ti, tj) in good
+        assert keep(config) is keep(**config) is keep(vector, tj, ti) is wanted
+
+
+def test_tiles_that_were_not_ranked_are_not_kept():
+    assert kernel_tuner.restrictions(SIX, {"TI": [8, 4], "TJ": [32]})(4, 32) is False
+
+
+def test_one_parameter_is_enough():
+    keep = kernel_tuner.restrictions(ranking(({"T": 8}, 1.0), ({"T": 9}, 2.0)), {"T": [8, 9]}, top=1)
+    assert [keep(8), keep(9), keep({"T": 8}), keep(T=9)] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("tune_params", "named"),
+    [
+        ({"TI": [8], "Tj": [32]}, "tune_params: unknown size of a tile 'TJ'; did you mean 'Tj'"),
+        ({"TI": [1], "TJ": [32]}, "none of the 6 tiles that are kept"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(tune_params, named):
+    with pytest.raises(ConfigError, match=named):
+        kernel_tuner.restrictions(SIX, tune_params)
+
+
+def test_tiles_of_different_sizes_are_refused():
+    with pytest.raises(ConfigError, match="tiles: TJ: the first has TI"):
+        kernel_tuner.restrictions(ranking(({"TI": 1}, 1.0), ({"TJ": 1}, 2.0)), {"TI": [1], "TJ": [1]})
+
+
+def searchspace(tune_params, restrictions, max_threads=1024, **options):
+    """Return the configurations of Kernel Tuner's search space, and the space."""
+    pytest.importorskip("kernel_tuner")
+    from kernel_tuner.searchspace import Searchspace
+
+    space = Searchspace(tune_params, restrictions, max_threads, **options)
+    return {tuple(config) for config in space.list}, space
+
+
+@pytest.mark.parametrize("framework", ["PythonConstraint", "bruteforce"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_kernel_tuner_searches_the_tiles_that_are_kept(framework, listed):
+    tune_params = {"vector": [1, 2], "TJ": [32, 64], "TI": [8, 16, 32]}
+    keep = kernel_tuner.restrictions(SIX, tune_params, within=0.05)
+    found, _ = searchspace(tune_params, [keep] if listed or framework == "bruteforce" else keep, framework=framework)
+    assert found == {(vector, tj, ti) for vector in (1, 2) for ti, tj in ((32, 32), (16, 64), (16, 32))}
+
+
+def test_kernel_tuner_takes_them_beside_other_restrictions_and_checks_configurations_by_them():
+    pytest.importorskip("kernel_tuner")
+    from kernel_tuner.util import check_restrictions
+
+    tune_params = {"block_size_x": [32, 64], "block_size_y": [8, 16, 32]}
+    blocks = ranking(*[({"block": [x, y]}, float(x * y)) for y in (8, 16, 32) for x in (32, 64)])
+    keep = kernel_tuner.restrictions(blocks, tune_params)
+    found, space = searchspace(tune_params, [keep, "block_size_y >= 16"], max_threads=1024)
+    assert found == {(32, 16), (64, 16), (32, 32)}
+    assert check_restrictions(space._modified_restrictions, {"block_size_x": 64, "block_size_y": 16}, False)
+    assert not check_restrictions(space._modified_restrictions, {"block_size_x": 64, "block_size_y": 8}, False)
+    assert check_restrictions(keep, {"block_size_x": 64, "block_size_y": 8}, False)
+
+
+def test_kernel_tuner_takes_them_as_a_function_of_a_dict():
+    keep = kernel_tuner.restrictions(SIX, SIZES, top=1)
+
+    def one(config):
+        return keep(config)
+
+    found, _ = searchspace(SIZES, one)
+    assert found == {(32, 32)}

@@ -1,0 +1,22 @@
+"""Write trace files for tests of readers, and relax Hypothesis for tests that write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+"""Settings of tests that write every example to the same temporary folder."""
+
+
+def file_writer(folder: Path, default_name: str) -> Callable[..., Path]:
+    """Return a function that writes text or bytes to a file of `folder` and returns its path."""
+
+    def write(text: str | bytes, name: str = default_name) -> Path:
+        path = folder / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
