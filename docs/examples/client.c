@@ -1,9 +1,9 @@
-/* Ask `rdmodel serve` which block is kindest to the caches, from C11 and POSIX alone.
+/* Ask `rdmodel serve` for the block shape with the fewest L1 misses, with C11 and POSIX only.
  *
  *     cc -std=c11 -Wall -Wextra -o client client.c
  *     ./client rdmodel serve
  *
- * The arguments are the command of the service. Exits with 0, or 1 and a line on stderr.
+ * The arguments are the command of the service. The exit status is 0, or 1 with a message on stderr.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The sums of the rows of a matrix: every thread walks along a row of its own. */
+/* The kernel sums the rows of a matrix; each thread reads one row. */
 static const char REQUEST[] =
     "{\"id\": 1, \"op\": \"rank\", \"objective\": \"misses\", \"gpu\": \"gtx470-16k\","
     " \"tiles\": {\"block\": [[64, 1], [128, 1], [256, 1]]},"
@@ -31,9 +31,9 @@ struct service {
     pid_t pid;
     int in;        /* requests go here */
     int out;       /* answers come from here */
-    char *held;    /* what was read but not returned yet */
-    size_t length; /* so many bytes of it */
-    size_t room;
+    char *held;    /* bytes that were read and not returned yet */
+    size_t length; /* number of these bytes */
+    size_t room;   /* size of the buffer in bytes */
 };
 
 static void fail(const char *what)
@@ -61,7 +61,7 @@ static struct service start(char **command)
         execvp(command[0], command);
         fail(command[0]);
     }
-    /* The service sees the end of its input only when nobody else holds the pipe open. */
+    /* The service sees the end of its input only when no other process has the pipe open. */
     close(requests[0]);
     close(answers[1]);
     service.in = requests[1];
@@ -69,7 +69,7 @@ static struct service start(char **command)
     return service;
 }
 
-/* A pipe may take less than it is given. */
+/* Write the whole text: one write to a pipe may take only a part of it. */
 static void send_text(struct service *service, const char *text)
 {
     size_t left = strlen(text);
@@ -84,8 +84,8 @@ static void send_text(struct service *service, const char *text)
     }
 }
 
-/* Return the next line without its end, to be freed, or NULL at the end of the answers. One read may return a part of
- * a line, or several: what is behind the line is held for the next call. */
+/* Return the next line without its end, or NULL at the end of the answers; the caller frees it. One read may return a
+ * part of a line or several lines: bytes after the line are stored for the next call. */
 static char *receive_line(struct service *service)
 {
     for (size_t seen = 0;;) {
@@ -119,8 +119,8 @@ static char *receive_line(struct service *service)
     }
 }
 
-/* Return the value of the first member of that name, which lies within the text, or NULL. Good enough for names that
- * no text in the answer has; a compiler has a JSON parser. */
+/* Return a pointer to the value of the first member with this name, or NULL. This suffices for names that do not occur
+ * in the texts of the answer; a compiler would use a JSON parser. */
 static const char *member(const char *text, const char *name)
 {
     size_t length = strlen(name);
