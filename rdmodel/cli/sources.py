@@ -139,7 +139,7 @@ def _check_name(source: str) -> None:
     """Raise `ConfigError` unless `source` names a kernel."""
     known = [*REGISTRY, *TILED]
     if source not in known and not suggestion(source, known):
-        raise ConfigError(f"{source}: no such file, nor a kernel that comes with rdmodel (rdmodel kernels lists them)")
+        raise ConfigError(f"{source}: is neither a file nor a kernel of rdmodel (rdmodel kernels lists them)")
     spec_of(source)
 
 
@@ -230,4 +230,7 @@ def _report_skipped(trace: Trace) -> None:
     if skipped.lines:
         print(f"rdmodel: bad lines skipped: {skipped.lines:,}", file=sys.stderr)
     if skipped.blocks:
-        print(f"rdmodel: blocks without records, taken to access nothing: {skipped.blocks:,}", file=sys.stderr)
+        print(
+            f"rdmodel: blocks without records (assumed to access no memory): {skipped.blocks:,}",
+            file=sys.stderr,
+        )

@@ -197,7 +197,7 @@ def read_ncu(path: str | os.PathLike[str]) -> tuple[Measurement, ...]:
             refusal = f"; Nsight Compute says: {','.join(cells)[:200]!r}"
     if table is None:
         raise TraceError(
-            f"{name}: is no CSV report of Nsight Compute (ncu --csv): "
+            f"{name}: is not a CSV report of Nsight Compute (ncu --csv): "
             f"no line has the columns ID and Kernel Name{refusal}"
         )
     if not launches:

@@ -54,7 +54,7 @@ class Comparison:
     def prediction(self, definition: Definition = "hardware") -> Prediction:
         """Return the prediction of one definition."""
         if definition not in self.predictions:
-            raise ConfigError(f"definition={definition!r}: was not compared; {', '.join(self.predictions)} was")
+            raise ConfigError(f"definition={definition!r}: was not compared; must be {' or '.join(self.predictions)}")
         return self.predictions[definition]
 
     def predicted(self, definition: Definition = "hardware") -> dict[str, float]:

@@ -87,7 +87,7 @@ def locality(
 def locality_of(accesses: Accesses, result: Simulation, trace: Trace, l1: CacheConfig) -> Locality:
     """Return the locality of a simulation of `trace`, from all its accesses; raise `TraceError` without loads."""
     if not result.loads:
-        raise TraceError(f"the simulated blocks of {result.kernel} load nothing")
+        raise TraceError(f"the simulated blocks of {result.kernel} hold no loads")
     blocks = result.config["options"]["blocks"]
     concentrations = concentration_by_load(_limit_blocks(trace, blocks), l1.index, l1.sets, l1.line)
     return summarise_accesses(accesses, result, l1, concentrations)

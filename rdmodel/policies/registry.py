@@ -117,7 +117,7 @@ def _make_policy(cls: type[Policy], options: dict[str, Any]) -> Policy:
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
     for option in options:
         if not known:
-            raise ConfigError(f"policy {cls.name!r}: has no options, so no {option!r}")
+            raise ConfigError(f"policy {cls.name!r}: has no options; leave out {option!r}")
         if option not in known:
             raise ConfigError(unknown(f"option of policy {cls.name!r}:", option, known))
     for option, f in known.items():

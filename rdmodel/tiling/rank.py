@@ -138,7 +138,7 @@ def all_tiles(tiles: Iterable[Tile] | Mapping[str, Iterable[Any]]) -> list[Tile]
     else:
         listed = list(itertools.islice(tiles, MAX_RANKED_TILES + 1))
     if not listed or (isinstance(tiles, Mapping) and not tiles):
-        raise ConfigError("tiles: there are none")
+        raise ConfigError("tiles: must hold at least one tile")
     if len(listed) > MAX_RANKED_TILES:
         raise ConfigError(f"tiles: more than {MAX_RANKED_TILES}, the limit of a ranking")
     return listed

@@ -175,7 +175,7 @@ class _Parser:
             signs.append(sign)
             sides.append(self.sum())
         if not signs:
-            raise _ExpressionError("is no condition: it compares nothing with <, <=, >, >= or ==")
+            raise _ExpressionError("is not a condition: must compare two expressions with <, <=, >, >= or ==")
         return ExpressionNode("compare", tuple(sides), name=" ".join(signs))
 
     def sum(self) -> ExpressionNode:
@@ -213,7 +213,7 @@ class _Parser:
             return self._extreme(token)
         if token and (token[0].isalpha() or token[0] == "_"):
             if self.token == "(":
-                raise _ExpressionError(f"{token}() is no function: there are min() and max()")
+                raise _ExpressionError(f"{token}() is not a function; the functions are min() and max()")
             return ExpressionNode("name", name=token)
         raise _ExpressionError(f"{token!r} stands where a number or a name should" if token else "ends too early")
 

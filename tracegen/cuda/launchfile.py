@@ -92,10 +92,7 @@ def read_launch_file(path: str | Path) -> LaunchFile:
     text = read_source_text(path)
     try:
         table = tomllib.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # numbers of thousands of digits and deeply nested lists raise them, too
+    except (ValueError, RecursionError) as error:  # also raised by numbers of thousands of digits and by deep nesting
         raise ConfigError(f"{path}: {error}") from None
     try:
         return _launch_file(path, table)

@@ -88,4 +88,6 @@ class RecordedTrace(Trace):
         except TraceError as error:
             if self.mentions_all:
                 raise
-            raise TraceError(f"{error}; --lenient takes blocks without records to access nothing") from None
+            raise TraceError(
+                f"{error}; --lenient treats blocks without records as blocks that access no memory"
+            ) from None

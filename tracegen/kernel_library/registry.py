@@ -90,7 +90,7 @@ class KernelSpec:
         threads = usual if block is None else shape("block", block, limit=MAX_BLOCK_THREADS)
         if self.fixed and threads != usual:
             raise LaunchError(
-                f"{self.name}: block={threads}: must be {usual}, the only block that the kernel works with"
+                f"{self.name}: block={threads}: must be {usual}, the only block shape that this kernel supports"
             )
         launch = Launch(
             kernel=self.name,

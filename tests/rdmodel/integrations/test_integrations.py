@@ -104,10 +104,10 @@ def test_a_block_shape_is_taken_apart_and_names_are_replaced():
     [
         (8, None, "tile 8: must be a mapping"),
         ({"TI": 8}, {"TJ": "x"}, "names: unknown size 'TJ'"),
-        ({"TI": 8}, {"TI": ("x", "y")}, "cannot be called"),
-        ({"block": [8, 8]}, {"block": "x"}, "cannot be called"),
-        ({"block": [8, 8]}, {"block": ("x",)}, "cannot be called"),
-        ({"shape": [8, 8]}, None, "cannot be called"),
+        ({"TI": 8}, {"TI": ("x", "y")}, "cannot be renamed"),
+        ({"block": [8, 8]}, {"block": "x"}, "cannot be renamed"),
+        ({"block": [8, 8]}, {"block": ("x",)}, "cannot be renamed"),
+        ({"shape": [8, 8]}, None, "cannot be renamed"),
     ],
 )
 def test_names_that_do_not_fit_are_refused(tile, names, named):
@@ -158,7 +158,7 @@ def test_parameters_that_do_not_fit_are_refused(tune_params, named):
 
 
 def test_tiles_of_different_sizes_are_refused():
-    with pytest.raises(ConfigError, match="tiles: TJ: the first has TI"):
+    with pytest.raises(ConfigError, match="tiles: one has TJ, the first TI: must be equal"):
         kernel_tuner.restrictions(ranking(({"TI": 1}, 1.0), ({"TJ": 1}, 2.0)), {"TI": [1], "TJ": [1]})
 
 

@@ -207,7 +207,7 @@ class TestHistogram:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            (([0, 1], [1], 0), r"counts: must be as many as distances \(2\), not 1"),
+            (([0, 1], [1], 0), r"counts: 1 values: must be 2, one for each distance"),
             (([1, 0], [1, 1], 0), "distances: must be ascending"),
             (([1, 1], [1, 1], 0), "distances: must be ascending"),
             (([-1], [1], 0), "distances=-1: must be 0"),
