@@ -171,7 +171,7 @@ def add_simulator(parser: Parser) -> None:
         "--ideal-memory",
         type=whole_number,
         metavar="N",
-        help="replace crossbar, L2 and DRAM by an ideal memory that answers every miss after N cycles",
+        help="replace crossbar, L2 and DRAM by an ideal memory that responds to every miss after N cycles",
     )
     add_option(
         group, "--no-stores", action="store_true", help="issue stores in their places, but send no requests for them"
@@ -223,5 +223,5 @@ def add_check(group: argparse._ArgumentGroup) -> None:
         group,
         "--check",
         action="store_true",
-        help="verify the invariants of the simulated machine in every cycle (about 30 times slower)",
+        help="verify the invariants of the simulated machine while it runs (slower)",
     )

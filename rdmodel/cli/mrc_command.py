@@ -33,7 +33,7 @@ def run_mrc(arguments: argparse.Namespace) -> None:
     if arguments.sizes is not None:
         sizes = [_size_in_lines(size, gpu.l1.line) for size in arguments.sizes.split(",")]
     if arguments.sample is not None and arguments.memory is not None:
-        # Load SciPy before memory is limited: it would loop for ever if it could not allocate all that it wants.
+        # Load SciPy before memory is limited: it would loop for ever if an allocation failed.
         student_quantile(1)
     with limit_memory("mrc", arguments.memory) as budget:
         if arguments.sample is not None:

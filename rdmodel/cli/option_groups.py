@@ -30,7 +30,7 @@ DEFINITIONS = ("hardware", "paper")
 """Definitions of the model; the first one is the default."""
 
 SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
-"""The names of `tracegen.kernel_library.suites`, repeated here because that module loads NumPy, as help must not."""
+"""The names of `tracegen.kernel_library.suites`, repeated here because that module loads NumPy, which is slow."""
 
 READABLE_FORMATS = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt")
 """The names of `tracegen.formats.FORMATS`, repeated here for the same reason."""

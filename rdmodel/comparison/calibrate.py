@@ -92,7 +92,7 @@ def calibrate(
     Raises
     ------
     ConfigError
-        If `measured` is empty or holds a value that is no latency, or `seed` is not a whole number of at least 0.
+        If `measured` is empty or holds a value that is not a latency, or `seed` is not a whole number of at least 0.
     """
     machine = presets.gpu(gpu)
     check_int("seed", seed, 0)
@@ -186,6 +186,7 @@ def _make_pattern(gpu: GPU, name: str, addresses: AddressFunction) -> Trace:
 
 
 _LANE = np.arange(WARP)[None, None, :]
+"""Numbers of the lanes, of shape (1, 1, 32)."""
 
 
 def _stream(gpu: GPU, seed: int) -> Trace:

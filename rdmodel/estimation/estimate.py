@@ -58,8 +58,9 @@ def estimate(
     l2 : bool
         Whether requests go on to the L2 that the SMs share.
     work : float or None
-        Number of transactions to run, about. Opening one warp of a block counts as 100 transactions, since it takes as
-        long. With None, or if the whole grid takes no more than `work`, everything is run and the result is exact.
+        Approximate number of transactions to run. Opening one warp of a block counts as 100 transactions, since it
+        takes the same time. With None, or if the whole grid takes no more than `work`, everything is run and the
+        result is exact.
     seed : int
         Seed of the model's random numbers.
     progress : callable, optional

@@ -21,6 +21,7 @@ from rdmodel.integrations import candidates
 from rdmodel.trace import Trace
 
 Arguments = Mapping[str, Any]
+"""The keywords of one call of a performance model."""
 
 
 def perf_model(
@@ -36,7 +37,7 @@ def perf_model(
     The value is in milliseconds for the objective ``"time"``, otherwise in the unit of the objective. It is infinite if
     the launch cannot run on the GPU (`LaunchError`). The model, and so Triton's tuning, raises all other errors: a
     keyword that `kernel` needs and Triton does not pass, a trace that cannot be made, an unknown option. They would
-    occur for all configurations, and an arbitrary choice among these would look like an answer.
+    occur for all configurations, and an arbitrary choice among these would look like a result.
 
     Parameters
     ----------

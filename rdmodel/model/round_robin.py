@@ -79,7 +79,7 @@ class _RoundRobinSm:
         return False
 
     def give_block(self, block: int) -> None:
-        """Answer the request for a block."""
+        """Serve the request for a block."""
         slot = self._warps.subject
         streams = open_block(self._trace, block, self._line, StoreRule.DROP)
         for warp, stream in enumerate(streams, slot * len(streams)):

@@ -42,7 +42,7 @@ POLICIES: dict[str, type[Policy]] = {
 """All policies by name, in the order of listings."""
 
 VALUE_WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": math.inf}
-"""Option values that have a word of their own."""
+"""Option values that are written as words."""
 
 
 def parse_policy(text: str) -> Policy:

@@ -80,7 +80,7 @@ class Histogram(Mapping[int, int]):
 
     `distances` (int64, ascending, at least 0) and `counts` (int64, at least 1) are read-only and equally long;
     `infinite` is the number of first accesses to a line. A histogram is equal to any mapping with the same items.
-    Raises `ConfigError` for columns that are no histogram.
+    Raises `ConfigError` for columns that do not form a histogram.
 
     >>> histogram = Histogram([0, 1, 2], [1, 2, 1], infinite=3)
     >>> histogram[1], histogram[-1], histogram.total
@@ -92,7 +92,7 @@ class Histogram(Mapping[int, int]):
     infinite: int
 
     def __post_init__(self) -> None:
-        """Make the columns read-only; raise `ConfigError` if they are no histogram."""
+        """Make the columns read-only; raise `ConfigError` if they do not form a histogram."""
         distances = integer_column("distances", self.distances)
         counts = integer_column("counts", self.counts)
         if len(distances) != len(counts):
@@ -158,7 +158,7 @@ class Histogram(Mapping[int, int]):
         misses, which is the number of distinct lines for the histogram of one stream. O(distances + sizes log
         distances).
 
-        Raises `ConfigError` for sizes that are no integers of at least 0, `TraceError` for an empty histogram.
+        Raises `ConfigError` for sizes that are not integers of at least 0, `TraceError` for an empty histogram.
         """
         if self.total == 0:
             raise TraceError("histogram: is empty; a miss ratio needs at least one access")

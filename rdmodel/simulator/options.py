@@ -32,7 +32,7 @@ class SimulationOptions:
     sched : {"lrr", "gto", "two-level", "old"} or None
         Warp scheduler; None: ``core.sched`` of the GPU.
     memory : int or None
-        None: crossbar, L2 and DRAM are simulated. N: an ideal memory answers every miss N cycles later.
+        None: crossbar, L2 and DRAM are simulated. N: an ideal memory responds to every miss N cycles later.
     stores : bool
         False: stores keep their place in program order but make no requests.
     policies : tuple of Policy

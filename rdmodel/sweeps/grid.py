@@ -27,7 +27,7 @@ L1_NAMES = ("ways", "line", "index", "mshrs", "mshr_merge", "mshr_per_warp")
 """Fields of the L1 that have a short name in a grid. Every field of a GPU has its key, ``l1.size`` or ``l1_size``."""
 
 UNSOURCED_L1_NAMES = ("index", "mshrs", "mshr_merge", "mshr_per_warp")
-"""Those of them that are options of `predict`, too: results do not list them among the sources of the GPU."""
+"""The `L1_NAMES` that are also options of `predict`; results do not list them among the sources of the GPU."""
 
 PREDICT_ARGUMENTS = {
     "seed": int,
@@ -75,16 +75,16 @@ class Axis:
     silent: bool
 
     @property
-    def shown(self) -> tuple[Any, ...]:
+    def plain_values(self) -> tuple[Any, ...]:
         """The values in plain types: GPUs and index functions by their names."""
         return tuple(map(_shown, self.values))
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of every varied axis (`shown`) and their meaning: the `base` GPU, its changed `fields`, and options."""
+    """One value of every varied axis (`values`) and its meaning: the `base` GPU, its changed `fields`, and options."""
 
-    shown: Mapping[str, Any]
+    values: Mapping[str, Any]
     base: GPU
     fields: Mapping[str, Any]
     options: Mapping[str, Any]
@@ -123,7 +123,7 @@ def grid_points(axes: Iterable[Axis]) -> Iterator[Point]:
     for chosen in itertools.product(*(range(len(axis.values)) for axis in axes)):
         pairs = [(axis, axis.values[at]) for axis, at in zip(axes, chosen, strict=True)]
         yield Point(
-            shown={axis.name: _shown(value) for axis, value in pairs if axis.varied},
+            values={axis.name: _shown(value) for axis, value in pairs if axis.varied},
             base=next(value for axis, value in pairs if axis.kind == "gpu"),
             fields={axis.key: value for axis, value in pairs if axis.kind == "field"},
             options={axis.key: value for axis, value in pairs if axis.kind == "option"},

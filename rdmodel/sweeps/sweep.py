@@ -109,8 +109,8 @@ def sweep(
         work.require_runnable()
     return Sweep(
         engine=engine,
-        axes={axis.name: axis.shown for axis in axes if axis.varied},
-        fixed={axis.name: axis.shown[0] for axis in axes if not axis.varied},
+        axes={axis.name: axis.plain_values for axis in axes if axis.varied},
+        fixed={axis.name: axis.plain_values[0] for axis in axes if not axis.varied},
         rows=tuple(task.row() for task in work.tasks),
         kept=work.kept,
         trouble=None if cache is None else cache.trouble,
@@ -155,7 +155,7 @@ class _Task:
         return SweepRow(
             trace=self.subject.number,
             kernel=self.subject.trace.launch.kernel,
-            point=self.point.shown,
+            point=self.point.values,
             result=self.result,
             reason=None if self.error is None else str(self.error),
         )
@@ -203,7 +203,7 @@ class _SweepRun:
             raise type(first)(f"none of {len(self.tasks)} points can be run: {first}")
 
     def look_up(self) -> None:
-        """Look up results in the file of answers."""
+        """Look up results in the answers file."""
         if self._answers is None:
             return
         for task in self._release_caches(self._open_tasks()):
@@ -321,7 +321,7 @@ class _SweepRun:
             finished.throw(error)
 
     def _finish(self, task: _Task, result: Result | RdmodelError) -> None:
-        """Record a result or an error, and store a result in the file of answers."""
+        """Record a result or an error, and store a result in the answers file."""
         assert task.machine is not None
         if isinstance(result, RdmodelError):
             task.error = result

@@ -28,13 +28,14 @@ MAX_NUMBER = (1 << 63) - 1
 """The largest number in an expression, and the largest value of a parameter or a constant part of an expression."""
 
 MAX_EXPRESSION_CHARACTERS = 1000
-"""Characters in an expression."""
+"""Maximum number of characters of an expression."""
 
 MAX_EXPRESSION_DEPTH = 40
-"""Depth of parentheses, signs and calls within each other."""
+"""Maximum depth of nested parentheses, signs and calls."""
 
 COMPARISON_SIGNS = ("<=", ">=", "==", "<", ">")
 EXTREME_FUNCTIONS = ("min", "max")
+"""Signs of comparisons, the longer ones first, and functions of expressions."""
 
 _EXPRESSION_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(<=|>=|==|//|[-+*%(),<>]))", re.ASCII)
 _MAX_QUOTED_EXPRESSION = 60

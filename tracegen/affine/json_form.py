@@ -28,7 +28,7 @@ from tracegen.affine.statements import (
 )
 
 MAX_KERNEL_FILE_BYTES = 1 << 22
-"""Bytes of a kernel file."""
+"""Maximum size of a kernel file in bytes."""
 
 _REQUIRED_FIELDS = ("name", "arrays", "block", "body")
 _OPTIONAL_FIELDS = ("description", "parameters", "requires", "grid", "threads", "shared_memory", "registers")

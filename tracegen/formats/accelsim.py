@@ -19,6 +19,7 @@ from tracegen.formats.traceg import MAX_HEADER_BYTES, MAX_TRACEG_LINE_BYTES, Tra
 
 KERNELS_LIST_NAME = "kernelslist.g"
 KERNELS_LIST_SUFFIX = ".g"
+"""Name of the list of kernels in a folder, and suffix of such lists."""
 
 _TRACE_START = re.compile(rb"(?:\s|#[^\n]*\n)*-(?:kernel|grid|block|shmem|nregs|binary|cuda|local|nvbit|accelsim) ")
 _LIST_START = re.compile(

@@ -12,7 +12,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Launch
 
 MAX_LISTED_LAUNCHES = 5
-"""Launches that an error message lists."""
+"""Maximum number of launches that an error message lists."""
 
 _MAX_LISTED_NAME_CHARACTERS = 60
 

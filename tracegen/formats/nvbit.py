@@ -84,7 +84,7 @@ _LAUNCH_BOUNDS = (
 """Smallest and largest values of the numbers in the announcement of a launch, in their order."""
 
 _LAUNCH_EVENT, _NEW_OPCODE_EVENT, _OTHER_LAUNCH_EVENT = 1, 2, 3
-"""Events of `tracegen.formats._nvbit.parse` that are no mistakes."""
+"""Events of `tracegen.formats._nvbit.parse` that are not mistakes."""
 
 _MEMTRACE_PROBLEMS = {
     10: "expected 'CTX .. - grid_launch_id N - CTA x,y,z - warp W - OPCODE - addresses' or a LAUNCH",
@@ -98,6 +98,7 @@ _MEMTRACE_PROBLEMS = {
 
 _ADDRESS_PROBLEMS = (13, 14)
 _ADDRESS = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
+"""Events about addresses, and an address."""
 
 
 def is_nvbit(head: bytes) -> bool:

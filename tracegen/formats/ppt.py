@@ -46,6 +46,7 @@ from tracegen.formats.sass_opcodes import OpcodeTable
 
 CONFIG_NAME = "app_config.py"
 TRACES_FOLDER_NAME = "memory_traces"
+"""Names of the description of the launches, and of the folder with the traces."""
 
 _MAX_MEM_LINE_BYTES = 1 << 12
 _MAX_CONFIG_BYTES = 1 << 24

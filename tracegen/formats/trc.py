@@ -36,6 +36,7 @@ from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.thread_accesses import AccessSorter
 
 TRC_MAGIC = b"blocksize:"
+"""First bytes of a file."""
 
 _MAX_FIRST_LINE_BYTES = 256
 _MAX_TRC_LINE_BYTES = 256

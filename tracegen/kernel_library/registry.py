@@ -100,7 +100,7 @@ class KernelSpec:
         )
         declared = _call(self.benchmark.arrays, sizes)
         arrays = allocate(declared, base=BASE if base is None else base, threads=launch.threads)
-        params = {**resolved.sizes, **resolved.shown}
+        params = {**resolved.sizes, **resolved.labels}
         return KernelTrace(self.function, launch, arrays, params, blocks=blocks, ahead=True)
 
     def result(self, **params: Any) -> dict[str, NDArray[Any]]:

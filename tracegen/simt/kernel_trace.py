@@ -35,7 +35,7 @@ from tracegen.simt.block import Block
 __all__ = ["Array", "Block", "Buffer", "KernelTrace", "shape", "trace"]
 
 MAX_BLOCK_THREADS = 1024
-"""Most threads of a block."""
+"""Maximum number of threads of a block."""
 
 KernelFunction = Callable[..., None]
 """A function of a `Block`, arrays and sizes."""

@@ -42,7 +42,7 @@ def value(name: str, given: Any, engine: str = "predict") -> Any:
 )
 def test_the_points_are_the_product_of_the_values_with_the_last_name_fastest(ways, sched, seeds):
     found = [
-        point.shown for point in grid_points(read_axes("predict", BASE, {"ways": ways, "sched": sched, "seed": seeds}))
+        point.values for point in grid_points(read_axes("predict", BASE, {"ways": ways, "sched": sched, "seed": seeds}))
     ]
     wanted = [dict(zip(("ways", "sched", "seed"), one, strict=True)) for one in itertools.product(ways, sched, seeds)]
     assert found == wanted
@@ -134,9 +134,9 @@ def test_values_are_taken_as_they_are():
 
 def test_gpus_and_index_functions_are_shown_by_their_names():
     found = axes(gpu=["gtx470-16k", BASE.replace(name="mine")], index=[Linear(), "pmod", Fup()])
-    assert found["gpu"].shown == ("gtx470-16k", "mine")
-    assert found["index"].shown[:2] == ("linear", "pmod")
-    assert found["index"].shown[2] == "fup:feature_bits=28"
+    assert found["gpu"].plain_values == ("gtx470-16k", "mine")
+    assert found["index"].plain_values[:2] == ("linear", "pmod")
+    assert found["index"].plain_values[2] == "fup:feature_bits=28"
 
 
 def test_one_value_is_fixed_and_a_list_of_one_is_varied():

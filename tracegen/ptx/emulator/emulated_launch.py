@@ -29,6 +29,7 @@ from tracegen.simt.kernel_trace import MAX_BLOCK_THREADS, shape
 __all__ = ["DeviceBuffer", "EmulatedLaunch", "EmulatedTrace", "LoadedModule"]
 
 Argument = DeviceBuffer | int | float | np.generic | bytes
+"""An argument of a kernel: a buffer, a number, or bytes that are used unchanged."""
 
 _MAX_PARAMETER_BYTES = 32764
 """Largest size of the parameters of a kernel, in bytes."""

@@ -18,10 +18,10 @@ WARP_SIZE = 32
 """Value of ``WARP_SZ``."""
 
 _MAX_PARENTHESES = 32
-"""Nested parentheses in an expression."""
+"""Maximum depth of nested parentheses in an expression."""
 
 _MAX_DIGITS = 80
-"""Digits of an integer literal: 64 in binary, and some leading zeros."""
+"""Maximum number of digits of an integer literal: 64 in binary, and some leading zeros."""
 
 _SINGLE_LITERAL = re.compile(r"0[fF]([0-9a-fA-F]{8})")
 _DOUBLE_LITERAL = re.compile(r"0[dD]([0-9a-fA-F]{16})")

@@ -15,19 +15,19 @@ STATE_SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 """State spaces of PTX, without the dot."""
 
 MAX_VARIABLE_BYTES = 1 << 40
-"""Bytes of one variable."""
+"""Maximum size of one variable in bytes."""
 
 MAX_INITIAL_BYTES = 1 << 28
-"""Bytes of all initial values of a module."""
+"""Maximum size of all initial values of a module in bytes."""
 
 MIN_REGISTER_LIMIT = 1 << 17
-"""Registers that every text may declare; longer texts may declare one more per character."""
+"""Number of registers that every text may declare; longer texts may declare one more per character."""
 
 _MAX_DIMENSIONS = 8
-"""Dimensions of an array."""
+"""Maximum number of dimensions of an array."""
 
 _MAX_ALIGNMENT_BYTES = 1 << 20
-"""Largest alignment of a variable."""
+"""Largest alignment of a variable in bytes."""
 
 TYPE_BYTES = {
     **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (8, 16, 32, 64)},

@@ -13,7 +13,7 @@ from typing import NoReturn
 from rdmodel.errors import TraceError
 
 _MAX_QUOTED_CHARACTERS = 40
-"""Characters of a token that an error message quotes."""
+"""Maximum number of characters of a token that an error message quotes."""
 
 _SKIPPED = r"(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/|\.section\s++[\w.$]++\s*+\{[^{}]*+\})*+"
 _PTX_WORD = r"(?:[A-Za-z_$]|%(?=[\w$]))[\w$]*+(?:\.\w++(?:::\w++)*+)*+"
