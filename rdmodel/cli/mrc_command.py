@@ -19,7 +19,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import parse_size
 from rdmodel.model.options import Options
 from rdmodel.model.predict import predict
-from rdmodel.model.round_robin import ROUND_ROBIN_OPTIONS, kernel_histogram, round_robin_machine
+from rdmodel.model.round_robin import ROUND_ROBIN_OPTIONS, kernel_histogram, round_robin_setup
 from rdmodel.policies import Linear
 from rdmodel.results.describe import describe
 from rdmodel.reuse.histogram import INFINITE, Histogram
@@ -49,7 +49,7 @@ def _print_curve(arguments: argparse.Namespace, gpu: GPU, sizes: list[int] | Non
     options = extent_options(arguments) | {"seed": arguments.seed, "n_jobs": thread_count(arguments)}
     line = gpu.l1.line
     if order == "round-robin":
-        gpu, turns = round_robin_machine(gpu)
+        gpu, turns = round_robin_setup(gpu)
         options |= turns
     else:
         gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear()))

@@ -60,7 +60,7 @@ def perf_model(
     ConfigError
         If an argument is invalid.
     """
-    machine = presets.gpu(gpu)
+    target = presets.gpu(gpu)
     make = _from_function(kernel) if callable(kernel) else _from_affine(kernel, names or {})
     if callable(kernel) and names is not None:
         raise ConfigError("names: cannot be combined with a function, which takes its arguments by their own names")
@@ -68,15 +68,15 @@ def perf_model(
     def predicted(**arguments: Any) -> float:
         try:
             trace = make(arguments)
-            compute_occupancy(trace.launch, machine)
+            compute_occupancy(trace.launch, target)
         except LaunchError:
             return math.inf
         tile = trace.launch.kernel
-        ranking = candidates.rank(lambda _: trace, [tile], gpu=machine, objective=objective, n_jobs=1, **options)
+        ranking = candidates.rank(lambda _: trace, [tile], gpu=target, objective=objective, n_jobs=1, **options)
         if not ranking.tiles:
             raise RdmodelError(f"perf_model: {ranking.infeasible[0].reason}")
         value = float(ranking.tiles[0].value)
-        return value / (1000 * machine.clock) if objective == "time" else value
+        return value / (1000 * target.clock) if objective == "time" else value
 
     return predicted
 

@@ -77,11 +77,11 @@ def locality(
     TraceError
         If `trace` is not a `Trace`, or its simulated blocks hold no loads.
     """
-    machine, resolved = configure(find_gpu(gpu), options)
+    gpu, resolved = configure(find_gpu(gpu), options)
     assert resolved.sms is not None
     accesses = Accesses(resolved.sms)
-    result = simulate(trace, machine, seed=seed, check=check, progress=progress, observe=accesses.feed, **options)
-    return locality_of(accesses, result, trace, machine.l1)
+    result = simulate(trace, gpu, seed=seed, check=check, progress=progress, observe=accesses.feed, **options)
+    return locality_of(accesses, result, trace, gpu.l1)
 
 
 def locality_of(accesses: Accesses, result: Simulation, trace: Trace, l1: CacheConfig) -> Locality:

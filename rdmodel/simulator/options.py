@@ -73,7 +73,7 @@ class SimulationOptions:
 
 
 def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOptions]:
-    """Return the machine and the resolved options for the keywords of `simulate`.
+    """Return the GPU and the resolved options for the keywords of `simulate`.
 
     An index function among the policies replaces that of the GPU's L1. Raises `ConfigError` for an unknown option, with
     the near misses.

@@ -123,12 +123,12 @@ def simulate(
     check_int("seed", seed, 0)
     check_flag("check", check)
     check_flag("sectors", sectors)
-    machine, resolved = configure(presets.gpu(gpu), options)
+    gpu, resolved = configure(presets.gpu(gpu), options)
     if sectors:
-        check_sectors(machine)
+        check_sectors(gpu)
     request = _Request(
         trace=trace,
-        gpu=machine,
+        gpu=gpu,
         options=resolved,
         seed=seed,
         check=check,

@@ -90,7 +90,7 @@ class Point:
     options: Mapping[str, Any]
     silent: frozenset[str]
 
-    def machine(self) -> GPU:
+    def build_gpu(self) -> GPU:
         """Return the GPU with all fields changed at once; raises `ConfigError` if it cannot exist."""
         if not self.fields:
             return self.base
