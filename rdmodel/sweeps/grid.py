@@ -77,7 +77,7 @@ class Axis:
     @property
     def plain_values(self) -> tuple[Any, ...]:
         """The values in plain types: GPUs and index functions by their names."""
-        return tuple(map(_shown, self.values))
+        return tuple(map(_plain_value, self.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def grid_points(axes: Iterable[Axis]) -> Iterator[Point]:
     for chosen in itertools.product(*(range(len(axis.values)) for axis in axes)):
         pairs = [(axis, axis.values[at]) for axis, at in zip(axes, chosen, strict=True)]
         yield Point(
-            values={axis.name: _shown(value) for axis, value in pairs if axis.varied},
+            values={axis.name: _plain_value(value) for axis, value in pairs if axis.varied},
             base=next(value for axis, value in pairs if axis.kind == "gpu"),
             fields={axis.key: value for axis, value in pairs if axis.kind == "field"},
             options={axis.key: value for axis, value in pairs if axis.kind == "option"},
@@ -140,9 +140,9 @@ def _axis(engine: str, name: str, value: Any) -> Axis:
     values = tuple(_read_value(name, hint, entry) for entry in (value if varied else (value,)))
     if not values:
         raise ConfigError(f"{name}: has no values")
-    shown = [_shown(value) for value in values]
-    for at, value in enumerate(shown):
-        if value in shown[:at]:
+    plain = [_plain_value(value) for value in values]
+    for at, value in enumerate(plain):
+        if value in plain[:at]:
             raise ConfigError(f"{name}: {value!r} is given twice")
     return Axis(name, kind, key, values, varied, silent=engine != "simulate" and name in UNSOURCED_L1_NAMES)
 
@@ -264,7 +264,7 @@ def _index(name: str, value: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Return a value in plain types: GPUs and index functions by their names."""
     if isinstance(value, GPU):
         return value.name

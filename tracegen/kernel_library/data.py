@@ -67,9 +67,9 @@ def resolve_parameters(
             if name not in given:
                 data[name] = declared.generate(**{size: sizes[size] for size in declared.sizes})
                 continue
-            what = given[name]
-            data[name] = declared.read(what)
-            labels[name] = os.path.basename(what) if isinstance(what, str | os.PathLike) else str(data[name])
+            value = given[name]
+            data[name] = declared.read(value)
+            labels[name] = os.path.basename(value) if isinstance(value, str | os.PathLike) else str(data[name])
         except ConfigError as error:
             raise ConfigError(f"{kernel}: {name}: {error}") from None
     return ResolvedParameters({name: value for name, value in sizes.items() if name not in described}, data, labels)

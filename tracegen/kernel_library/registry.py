@@ -296,9 +296,9 @@ def _extent(extent: Extent, sizes: Mapping[str, Any]) -> int:
     return int(sizes[extent] if isinstance(extent, str) else _evaluate(extent, sizes))
 
 
-def _evaluate(what: Any, sizes: Mapping[str, Any]) -> Any:
-    """Return `what`, or its value for `sizes` if it is a function."""
-    return _call(what, sizes) if callable(what) else what
+def _evaluate(value: Any, sizes: Mapping[str, Any]) -> Any:
+    """Return `value`, or its result for `sizes` if it is a function."""
+    return _call(value, sizes) if callable(value) else value
 
 
 def _accepted(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def test_one_parameter_is_enough():
     ("tune_params", "named"),
     [
         ({"TI": [8], "Tj": [32]}, "tune_params: unknown size of a tile 'TJ'; did you mean 'Tj'"),
-        ({"TI": [1], "TJ": [32]}, "none of the 6 tiles that are kept"),
+        ({"TI": [1], "TJ": [32]}, "cannot form any of the 6 selected tiles"),
     ],
 )
 def test_parameters_that_do_not_fit_are_refused(tune_params, named):

@@ -127,7 +127,7 @@ def test_any_text_is_an_expression_or_refused(text):
 
 @pytest.mark.parametrize("text", ["i", "i + 1", "min(i)"])
 def test_a_condition_compares(text):
-    with pytest.raises(TraceError, match="compares nothing"):
+    with pytest.raises(TraceError, match="must compare two expressions"):
         evaluate_condition(text, SCOPE)
 
 

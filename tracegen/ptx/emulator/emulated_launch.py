@@ -305,8 +305,8 @@ class EmulatedLaunch:
         thread = self._thread(block, self._emulator.thread)
         if status == Status.OUTSIDE:
             address = self._emulator.address
-            what = f"{instruction} of {step.count * step.width // 8} bytes at {self._where_is(step.space, address)}"
-            return self._located(step, f"{what}, {thread}")
+            access = f"{instruction} of {step.count * step.width // 8} bytes at {self._where_is(step.space, address)}"
+            return self._located(step, f"{access}, {thread}")
         if status == Status.TOO_LONG:
             message = f"block {block} executed more than max_instructions={self._limit} warp instructions"
             return self._located(step, f"{message}; it is at {instruction}")

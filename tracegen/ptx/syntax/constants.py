@@ -79,10 +79,10 @@ def take_integer(cursor: Cursor) -> int:
     return _take_binary(cursor, 1, 0)
 
 
-def take_count(cursor: Cursor, what: str) -> int:
-    """Parse one non-negative integer literal; `what` names it in errors."""
+def take_count(cursor: Cursor, noun: str) -> int:
+    """Parse one non-negative integer literal; `noun` names it in errors."""
     if not cursor.token[:1].isdigit():
-        cursor.fail(what)
+        cursor.fail(noun)
     return _take_literal(cursor)
 
 

@@ -89,16 +89,16 @@ class DeclarationParser:
                 break
         self._cursor.expect(";", f"after a variable in .{form.space}")
 
-    def take_parameters(self, what: str) -> Iterator[Variable]:
-        """Parse ``(.param .type a, ...)``, one parameter at a time; `what` names the list in errors."""
+    def take_parameters(self, noun: str) -> Iterator[Variable]:
+        """Parse ``(.param .type a, ...)``, one parameter at a time; `noun` names the list in errors."""
         cursor = self._cursor
-        cursor.expect("(", f"before the {what}")
+        cursor.expect("(", f"before the {noun}")
         while not cursor.accept(")"):
             if cursor.token not in (".param", ".reg"):
-                cursor.fail(f"'.param' or '.reg' in the {what}")
+                cursor.fail(f"'.param' or '.reg' in the {noun}")
             yield self._take_variable(self._take_form(extern=False))
             if cursor.token != ")":
-                cursor.expect(",", f"or ')' in the {what}")
+                cursor.expect(",", f"or ')' in the {noun}")
 
     def take_registers(self) -> Iterator[tuple[str, str]]:
         """Parse ``.reg .type %a, %r<10>;``; yield name and type of each register, ranges expanded."""

@@ -90,11 +90,11 @@ class Cursor:
             self.fail(f"{token!r} {where}")
         self.at += 1
 
-    def take_name(self, what: str) -> str:
-        """Return a name without components and advance; `what` names it in errors."""
+    def take_name(self, noun: str) -> str:
+        """Return a name without components and advance; `noun` names it in errors."""
         token = self.tokens[self.at]
         if not is_word(token) or "." in token:
-            self.fail(what)
+            self.fail(noun)
         self.at += 1
         return token
 
