@@ -19,10 +19,10 @@ def format_summary(result: Summary) -> str:
         ("grid, block", f"{shape_text(result.grid)}, {shape_text(result.block)} threads"),
         ("blocks held", f"{result.blocks_held:,} of {result.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in result.instructions.items() if n),
-        ("lane accesses", f"{result.lane_accesses:,} ({result.active_lanes:.1f} active lanes an instruction)"),
+        ("lane accesses", f"{result.lane_accesses:,} ({result.active_lanes:.1f} active lanes per instruction)"),
         ("bytes requested", f"{result.bytes_requested:,}"),
         ("footprint", f"{result.lines:,} lines of {result.line} bytes = {result.footprint:,} bytes"),
-        ("load transactions", f"{result.load_transactions:,} ({result.transactions_per_load:.2f} a load)"),
+        ("load transactions", f"{result.load_transactions:,} ({result.transactions_per_load:.2f} per load)"),
     ]
     parts = [f"{result.kernel}, a trace of warp instructions", format_table((f"  {name}", text) for name, text in rows)]
     if result.arrays:

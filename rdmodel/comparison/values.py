@@ -161,9 +161,26 @@ class Agreement:
 
 
 def agreement(comparisons: Iterable[Comparison], definition: Definition = "hardware", worst: int = 5) -> Agreement:
-    """Summarise the errors of one definition over several kernels, and list the `worst` kernels.
+    """Summarise the errors of one definition over several kernels.
 
-    Raises `ConfigError` if there are no comparisons, or if the definition was not compared.
+    Parameters
+    ----------
+    comparisons : iterable of Comparison
+        One comparison for each kernel.
+    definition : str
+        Definition of the model, "hardware" or "paper".
+    worst : int
+        Number of kernels with the largest errors to list.
+
+    Returns
+    -------
+    Agreement
+        Mean absolute error, correlation and the worst kernels.
+
+    Raises
+    ------
+    ConfigError
+        If there are no comparisons, or if the definition was not compared.
     """
     check_int("worst", worst, 0)
     kernels = list(comparisons)

@@ -140,7 +140,7 @@ def contest(
     seed, check
         As in `simulate`.
     progress : callable, optional
-        Called after each run with the finished runs and all runs.
+        Called after each run with the number of finished runs and the number of runs in all.
     so_far : callable, optional
         Called after each run with a `Contest` of the finished runs.
     **options

@@ -76,7 +76,7 @@ def report(
     n_jobs
         Number of threads. -1 means one per core.
     progress
-        Called with the finished and the total number of steps of all runs of a kernel.
+        Called with the number of finished steps and the number of steps in all, over all runs of a kernel.
     options
         Further options of `predict`. With several definitions, an option that only one of them has goes to that one.
 

@@ -176,13 +176,14 @@ def read(
     lenient : bool
         Leave out bad lines of other tools' files; ``RecordedTrace.skipped`` accounts for them.
     kernel : str, optional
-        The launch if there are several: its number, or a pattern of its name (``*gemm*``).
+        Number of the launch, or pattern of its name (``*gemm*``), if the file holds several.
     block : tuple of int, optional
         Shape of a block (x, y, z), for formats that do not contain it.
 
     Returns
     -------
     Trace
+        The trace; a `RecordedTrace` if another tool wrote the file.
 
     Raises
     ------

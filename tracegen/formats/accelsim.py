@@ -67,6 +67,7 @@ def read_accelsim(
     Returns
     -------
     RecordedTrace
+        The trace, with an account of the lines left out.
 
     Raises
     ------

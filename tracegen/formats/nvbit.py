@@ -126,6 +126,7 @@ def read_nvbit(
     Returns
     -------
     RecordedTrace
+        The trace, with an account of the lines left out.
 
     Raises
     ------

@@ -113,6 +113,7 @@ def read_ppt(
     Returns
     -------
     RecordedTrace
+        The trace, with an account of the lines left out.
 
     Raises
     ------

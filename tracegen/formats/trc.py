@@ -84,6 +84,7 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int
     Returns
     -------
     RecordedTrace
+        The trace, with an account of the lines left out.
 
     Raises
     ------

@@ -183,7 +183,7 @@ def test_the_text_has_both_units_the_l2_and_what_was_counted(run):
     assert ["L1", "by", "32-byte", "sector", "19.71", "%", "19.69", "%", "-0.02", "19.69", "%", "-0.02"] in rows
     assert ["L1", "by", "128-byte", "line", "19.71", "%", "49.80", "%", "+30.10", "49.80", "%", "+30.10"] in rows
     assert any(row[:4] == ["L2", "48.99", "%", "0.00"] for row in rows)
-    assert "sectors that loads ask for: 10,240 measured, 10,240 simulated" in out
+    assert "sectors requested by loads: 10,240 measured, 10,240 simulated" in out
 
 
 def test_several_kernels_have_a_pattern_each_and_a_line_each(run):

@@ -91,7 +91,7 @@ class LoadedModule:
         shared
             Bytes of dynamic shared memory.
         max_instructions
-            A block that executes more warp instructions is an error.
+            Maximum number of warp instructions that a block may execute.
         values
             Whether all values are computed. Otherwise only the values that addresses and branches depend on are
             computed, and memory changes only where they depend on it.
