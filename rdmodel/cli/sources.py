@@ -16,7 +16,7 @@ from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from tracegen import formats
-from tracegen.formats import Listed
+from tracegen.formats import LaunchEntry
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
 from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.registry import REGISTRY, spec_of
@@ -102,7 +102,7 @@ def cut_to_modelled(trace: Trace, gpu: GPU, extent: Mapping[str, Any]) -> Trace:
     return cut
 
 
-def open_launches(source: str, options: SourceOptions) -> tuple[str, tuple[Listed, ...]]:
+def open_launches(source: str, options: SourceOptions) -> tuple[str, tuple[LaunchEntry, ...]]:
     """Return the format of a trace file of another tool, and the launches in it."""
     if not Path(source).exists():
         raise TraceError(f"{source}: no such file; --launches lists the launches of a file")

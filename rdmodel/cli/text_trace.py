@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rdmodel.cli.text_tables import format_table
 from rdmodel.common.text import shape_text, size_text
 from rdmodel.trace.summary import Summary
-from tracegen.formats import Listed
+from tracegen.formats import LaunchEntry
 
 MAX_NAME_CHARACTERS = 60
 """Length to which a kernel name in a table is cut; names of C++ kernels may be pages long."""
@@ -35,7 +35,7 @@ def format_summary(result: Summary) -> str:
     return "\n\n".join(parts)
 
 
-def format_launches(source: str, form: str, listed: Sequence[Listed]) -> str:
+def format_launches(source: str, form: str, listed: Sequence[LaunchEntry]) -> str:
     """Return the launches in a file of the format `form` as a table."""
     rows = [("  id", "kernel", "grid", "block", "threads")]
     rows += [

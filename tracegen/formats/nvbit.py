@@ -32,7 +32,7 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._nvbit import parse
 from tracegen.formats.compressed import line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import fill_grid
-from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, Listed
+from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
 from tracegen.formats.limits import MAX_BLOCK_THREADS
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.parsed_instructions import InstructionBuffer
@@ -139,7 +139,7 @@ def read_nvbit(
     return reader.finish()
 
 
-def list_nvbit(path: str | os.PathLike[str]) -> Iterator[Listed]:
+def list_nvbit(path: str | os.PathLike[str]) -> Iterator[LaunchEntry]:
     """Yield the launches that a file of ``mem_trace`` announces, in the order of the file, without parsing records.
 
     Raises `TraceError` with file and line for a malformed announcement, and for a repeated launch number.
@@ -152,7 +152,7 @@ def list_nvbit(path: str | os.PathLike[str]) -> Iterator[Listed]:
                 line += text.count(b"\n", done, match.start())
                 done = match.start()
                 announced = _parse_launch(match[0])
-                if isinstance(announced, Listed) and announced.number in numbers:
+                if isinstance(announced, LaunchEntry) and announced.number in numbers:
                     announced = f"launch {announced.number} was announced before"
                 if isinstance(announced, str):
                     raise TraceError(f"{name}:{line}: {announced}, found {quote(match[0])}")
@@ -168,9 +168,9 @@ class _MemtraceReader:
         self._name, self._lenient, self._memory = name, lenient, memory
         self._log = SkipLog(lenient)
         self._choice = LaunchChoice(name, kernel)
-        self._announced: list[Listed] = []  # the first few, the chosen one included
+        self._announced: list[LaunchEntry] = []  # the first few, the chosen one included
         self._numbers = _LaunchNumbers()
-        self._chosen: Listed | None = None
+        self._chosen: LaunchEntry | None = None
         self._shift: int | None = None  # announced launch number minus the one in its records; None: unknown
         self._opcodes = OpcodeTable()
         self._instructions = InstructionBuffer()
@@ -250,7 +250,7 @@ class _MemtraceReader:
         self._add_launch(announced)
         return None
 
-    def _add_launch(self, announced: Listed) -> None:
+    def _add_launch(self, announced: LaunchEntry) -> None:
         if len(self._announced) <= MAX_LISTED_LAUNCHES:
             self._announced.append(announced)
         self._numbers.add(announced.number)
@@ -272,7 +272,7 @@ class _MemtraceReader:
         return f"launch {number} has not been announced"
 
 
-def _parse_launch(line: bytes) -> Listed | str:
+def _parse_launch(line: bytes) -> LaunchEntry | str:
     """Return the launch that a line announces, or a message if the line is malformed."""
     match = _LAUNCH_LINE.fullmatch(line)
     if match is None:
@@ -291,7 +291,7 @@ def _parse_launch(line: bytes) -> Listed | str:
         registers=shape[6],
         shared_memory=shape[7],
     )
-    return Listed(number, launch)
+    return LaunchEntry(number, launch)
 
 
 def _describe_addresses(line: bytes) -> str:
