@@ -24,7 +24,7 @@ from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Trace
 
 WARPS_PER_BLOCK = 8
-"""Warps per block of the patterns; fewer where a block of the GPU cannot have so many."""
+"""Warps per block of the patterns; fewer if that exceeds the limit of the GPU."""
 
 LOADS_PER_WARP = 64
 """Loads of each warp of the patterns."""

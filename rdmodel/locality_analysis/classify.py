@@ -106,7 +106,7 @@ def _limit_blocks(trace: Trace, blocks: int | None) -> Trace:
 def summarise_accesses(
     accesses: Accesses, result: Simulation, l1: CacheConfig, concentrations: Mapping[int, float]
 ) -> Locality:
-    """Return the locality of a simulation from all its `accesses`, of which there is at least one."""
+    """Return the locality of a simulation from all its `accesses`; there must be at least one."""
     loads = accesses.load_counts()
     lines = _LineTotals(accesses, result.sms, len(loads), l1)
     (first, *unbounded), (_, *bounded) = accesses.class_counts().tolist()

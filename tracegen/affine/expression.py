@@ -79,7 +79,7 @@ def evaluate_constant(expression: Expression, scope: Mapping[str, Affine]) -> in
 
 
 def evaluate_condition(text: str, scope: Mapping[str, Affine]) -> tuple[Affine, ...]:
-    """Return a condition, a chain of comparisons, as affine forms all of which must be at least 0."""
+    """Return a condition, a chain of comparisons, as affine forms that must all be at least 0."""
     root = parse_condition(text)
     try:
         sides = [_require_affine(_evaluate(side, scope)) for side in root.operands]

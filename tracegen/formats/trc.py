@@ -213,7 +213,7 @@ class _TrcLosses:
         self._last = (block, int(warp[-1]), int(mask[-1]))
 
     def close_block(self, block: int) -> None:
-        """Finish a block of which all pieces have been counted."""
+        """Finish a block after all its pieces have been counted."""
         self.empty_blocks += self._last[0] != block
 
     def sentences(self) -> tuple[str, ...]:
