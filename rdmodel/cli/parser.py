@@ -18,8 +18,7 @@ class HelpFormatter(argparse.HelpFormatter):
         """Add an action; argparse before Python 3.13 ignores the indentation of subcommands."""
         super().add_argument(action)
         for subaction in self._iter_indented_subactions(action):
-            width = self._current_indent + len(self._format_action_invocation(subaction))
-            self._action_max_length = max(self._action_max_length, width)
+            self._action_max_length = max(self._action_max_length, self._current_indent + len(subaction.dest))
 
 
 class Parser(argparse.ArgumentParser):
