@@ -42,7 +42,7 @@ def seconds(run: Callable[[], object]) -> float:
 def single(trace: rd.Trace, grid: dict[str, Any]) -> list[rd.Prediction]:
     """Return the predictions of all points, each from a separate call."""
     return [
-        rd.predict(trace, point.machine(), histogram=False, n_jobs=1, **point.options)
+        rd.predict(trace, point.build_gpu(), histogram=False, n_jobs=1, **point.options)
         for point in grid_points(read_axes("predict", "gtx470-16k", grid))
     ]
 

@@ -28,6 +28,7 @@ from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
+from textwrap import fill
 from typing import Any
 from unittest.mock import patch
 
@@ -51,6 +52,9 @@ MASKS = (
 TRACEBACK = "Traceback (most recent call last):"
 DEFAULT = re.compile(r" \(default: (.*)\)$")
 """The default at the end of the help text of an option."""
+
+_NO_BREAK = "\0"
+"""Stands for a space inside a link while lines are wrapped."""
 
 NEEDS_SHELL = re.compile(r"[|<>;&$*]")
 
@@ -164,10 +168,14 @@ def _command(name: str) -> str:
     groups = [(group.title, group._group_actions) for group in parser._action_groups]
     own = [action for title, actions in groups for action in actions if title not in SHARED and action.dest != "help"]
     words = "".join(" " + _word(action) for action in own if not action.option_strings)
-    also = [f"[{title}](#{title.replace(' ', '-').lower()})" for title, _ in groups if title in SHARED]
+    shared = [title for title, _ in groups if title in SHARED]
+    also = [f"[{title.replace(' ', _NO_BREAK)}](#{title.replace(' ', '-').lower()})" for title in shared]
     table = _table([action for action in own if action.option_strings])
     text = f"`rdmodel {name} [OPTIONS]{words}`\n\n{parser.description}\n\n{table}"
-    return text + (f"\nAlso: the options of {', '.join(also)}.\n" if also else "")
+    if not also:
+        return text
+    others = fill(f"Also: the options of {', '.join(also)}.", width=140, break_on_hyphens=False)
+    return f"{text}\n{others.replace(_NO_BREAK, ' ')}\n"
 
 
 def _group(title: str) -> str:

@@ -71,7 +71,11 @@ _HOMES = {
     "rdmodel.trace.storage": ("load", "save"),
     "rdmodel.version": ("__version__",),
 }
+"""Module of each public name."""
+
 _MODULES = ("policies", "presets")
+"""Public modules."""
+
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = sorted([*_HOME, *_MODULES])

@@ -1,4 +1,4 @@
-"""`python -m rdmodel` is `rdmodel`."""
+"""Run the command line as ``python -m rdmodel``."""
 
 import sys
 

@@ -241,7 +241,7 @@ cdef int check_timeline(const Timeline* t) except -1:
         require(popcount(t.bits[word]) == popcount_by_hand(t.bits[word], 0), "both ways to count ones agree")
         closed += popcount(t.bits[word]) if word < t.fresh >> 6 else 0
         left[word + 1] = closed
-    require(closed + fresh == t.now - t.live, "what is no line is a hole")
+    require(closed + fresh == t.now - t.live, "every position without a line is a hole")
     require(t.now - t.fresh >= 64 or t.newer == 0, "no hole in the future")
     require(t.fresh == max((t.now >> 6) - 1, 0) << 6, "two words are open")
     require(t.held_word < t.fresh >> 6 and (t.held_word >= 0 or t.held == 0), "the held word is closed")

@@ -64,8 +64,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return "; did you mean " + " or ".join(repr(c) for c in close) + "?" if close else ""
 
 
-def unknown(what: str, name: object, known: Iterable[str]) -> str:
-    """Return the message for an unknown `name` of kind `what`: similar names if there are any, otherwise all names."""
+def unknown(noun: str, name: object, known: Iterable[str]) -> str:
+    """Return the message for an unknown `name` of kind `noun`: similar names if there are any, otherwise all names."""
     names = list(known)
     hint = suggestion(str(name), names)
-    return f"unknown {what} {str(name)!r}" + (hint or "; known: " + ", ".join(names))
+    return f"unknown {noun} {str(name)!r}" + (hint or "; known: " + ", ".join(names))

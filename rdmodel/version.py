@@ -1,3 +1,3 @@
-"""The version, readable without importing anything else."""
+"""Define the version, which can be read without importing anything else."""
 
 __version__ = "0.1.0"

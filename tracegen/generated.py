@@ -33,13 +33,13 @@ class GeneratedTrace(Trace):
     def cut(self, blocks: Sequence[int]) -> Self:
         """Return the same trace with only some blocks of the grid; raise `TraceError` as `Trace` does."""
         other = copy(self)
-        for cached in ("columns", "_held", "_length"):
+        for cached in ("columns", "_block_ids", "_length"):
             other.__dict__.pop(cached, None)
         other.blocks = check_blocks(self.launch, blocks)
         return other
 
     @cached_property
-    def _held(self) -> Container[int]:
+    def _block_ids(self) -> Container[int]:
         assert self.blocks is not None
         return self.blocks if isinstance(self.blocks, range) else frozenset(int(block) for block in self.blocks)
 

@@ -56,7 +56,7 @@ def canonical(question: Mapping[str, Any]) -> str:
     try:
         return json.dumps(_plain(question, "question"), sort_keys=True, separators=(",", ":"))
     except RecursionError:
-        raise ConfigError("question: is nested too deep, or holds itself") from None
+        raise ConfigError("question: is nested too deeply, or contains itself") from None
     except ValueError as error:  # a whole number of thousands of digits
         raise ConfigError(f"question: {error}") from None
 

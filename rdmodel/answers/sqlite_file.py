@@ -22,7 +22,7 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 """The first bytes of every SQLite file."""
 
 APPLICATION_ID = 0x72644D41
-"""The SQLite application id of a file of answers."""
+"""The SQLite application id of an answers file."""
 
 SCHEMA_VERSION = 1
 """The newest version of the tables that this rdmodel reads."""
@@ -62,11 +62,11 @@ TRANSIENT_ERROR_CODES = frozenset(
 
 
 class RefusedError(Exception):
-    """Raised if the file cannot be used or is not a file of answers; it is left alone."""
+    """Raised if the file cannot be used or is not an answers file; the file does not change."""
 
 
 class DamagedError(Exception):
-    """Raised if the content of a file of answers is not what was written."""
+    """Raised if the content of an answers file differs from what was written."""
 
 
 FILE_ERRORS = (sqlite3.Error, DamagedError, OverflowError, UnicodeError, MemoryError)
@@ -111,7 +111,7 @@ def file_identity(path: str) -> tuple[int, int] | None:
 def is_answers_file(path: str) -> bool:
     """Return whether a path may be used: there is no file, an empty one, or one with two of three marks.
 
-    Two of three, so that a file of answers is recognised although one mark is damaged, and no other file is mistaken
+    Two of three, so that an answers file is recognised although one mark is damaged, and no other file is mistaken
     for one. Raises `OSError`, `RefusedError` for a folder, a device and the like, or `DamagedError`.
     """
     try:

@@ -42,16 +42,20 @@ RETRY_SECONDS = 2.0
 # One lock for all caches of a process. Reading a file without SQLite (`is_answers_file`) drops the locks that the
 # process has on it, so no other thread may be in a transaction then; nor may one be when the process forks.
 _LOCK = threading.RLock()
+
 _OPEN: WeakSet[Answers] = WeakSet()
+"""All open caches of this process."""
+
 _INHERITED: list[sqlite3.Connection] = []
+"""Connections of the parent process, which must not be closed here."""
 
 
 class Answers:
     """A cache of answers to questions, on disk; safe to share between threads and processes, forked ones included.
 
     Problems with the file raise no errors. A damaged file is replaced by a new one. If the file is locked, cannot be
-    written, is not a file of answers, or the disk is full, no answers are found or stored. `trouble` describes the last
-    problem. A file that is not a file of answers is never written; in the default place it is renamed to
+    written, is not an answers file, or the disk is full, no answers are found or stored. `trouble` describes the last
+    problem. A file that is not an answers file is never written; in the default place it is renamed to
     ``answers.sqlite.damaged``.
 
     Parameters

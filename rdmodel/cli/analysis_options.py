@@ -7,7 +7,7 @@ import argparse
 from rdmodel.cli.engine_options import DEFINITION_OPTIONS, add_check, add_schedule
 from rdmodel.cli.option_groups import (
     DEFINITIONS,
-    PER_CORE,
+    ONE_PER_CORE,
     add_cache,
     add_jobs,
     add_l2,
@@ -136,22 +136,22 @@ def add_tiles(parser: Parser) -> None:
         type=assignment,
         default=[],
         metavar="NAME=VALUE,VALUE,...",
-        help="values of a tile size, such as TI=8,16,32 or block=32x8,16x16 (repeatable; "
-        "every combination of values is a tile)",
+        help="values of a tile size, such as TI=8,16,32 or block=32x8,16x16; every combination of values is a tile "
+        "(repeatable)",
     )
     add_sizes(group, "size of the kernel, such as NI=1024 (repeatable)")
     add_option(
         group,
         "--objective",
         default="dram_bytes",
-        help="number to rank tiles by, least first",
+        help="number by which tiles are ranked, least first",
         **choice("objective", TILE_OBJECTIVES),
     )
     add_option(
         group,
         "--effort",
         default="quick",
-        help="estimate every tile, the best ones most precisely (quick), or run every tile completely (exact)",
+        help="quick: estimate every tile, the best ones most precisely; exact: run every tile completely",
         **choice("effort", ("quick", "exact")),
     )
     add_option(
@@ -160,7 +160,7 @@ def add_tiles(parser: Parser) -> None:
         type=whole_number,
         default=5,
         metavar="N",
-        help="number of best tiles to tell apart and print",
+        help="number of best tiles to distinguish and print",
     )
     add_seed(group)
     add_jobs(group, "threads")
@@ -179,7 +179,7 @@ def add_sweep(parser: Parser) -> None:
         default=[],
         metavar="NAME=VALUE,VALUE,...",
         help="values of a field of the GPU, such as ways=1,2,4 or l1_size=16K,48K, or of an option of the engine, such "
-        "as sched=random,gto (repeatable; every combination of values is a point)",
+        "as sched=random,gto; every combination of values is a point (repeatable)",
     )
     add_option(
         group,
@@ -204,14 +204,14 @@ def add_service(parser: Parser) -> None:
         default=-1,
         metavar="N",
         help="number of requests to compute at a time",
-        default_text=PER_CORE,
+        default_text=ONE_PER_CORE,
     )
     add_option(
         parser,
         "--timeout",
         type=finite_number,
         default=300.0,
-        metavar="S",
+        metavar="SECONDS",
         help="time limit of a request in seconds; a request may set a shorter one",
     )
     add_option(
@@ -220,14 +220,14 @@ def add_service(parser: Parser) -> None:
         type=whole_number,
         default=1024,
         metavar="N",
-        help="maximum number of requests under way; reading pauses there",
+        help="maximum number of requests under way; no more are read until one has been answered",
     )
     add_option(
         parser,
         "--busy",
         action="store_true",
-        help="refuse requests while the queue is full, instead of pausing",
+        help="refuse requests while the queue is full, instead of reading no more",
     )
     add_cache(parser)
     add_option(parser, "--schema", action="store_true", help="print the JSON Schema of requests and answers, and exit")
-    add_option(parser, "--debug", action="store_true", help="print a traceback of internal errors on stderr")
+    add_option(parser, "--debug", action="store_true", help="print tracebacks of internal errors on stderr")

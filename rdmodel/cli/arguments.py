@@ -31,10 +31,10 @@ from rdmodel.cli.parser import Parser, finite_number
 from rdmodel.errors import suggestion, unknown
 from rdmodel.version import __version__
 
-WRITTEN = ("native", "parquet", "trc", "accelsim")
+WRITABLE_FORMATS = ("native", "parquet", "trc", "accelsim")
 """Formats in which ``rdmodel trace`` writes traces."""
 
-SOURCE_HELP = "name of a kernel, a trace, or a .cu, .ptx, .toml or .json file"
+SOURCE_HELP = "name of a kernel, or a trace, .cu, .ptx, .toml or .json file"
 """Help text of every source argument."""
 
 
@@ -46,7 +46,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments, rest = parser.parse_known_args(argv)
     if rest:
         command = commands[arguments.command]
-        hint = suggestion(rest[0].split("=")[0], command.options()) if rest[0].startswith("-") else ""
+        hint = suggestion(rest[0].split("=")[0], command.option_names()) if rest[0].startswith("-") else ""
         command.error(f"unknown argument {rest[0]!r}{hint}")
     return arguments
 
@@ -77,8 +77,8 @@ def _add_sources(parser: Parser, help: str = SOURCE_HELP, nargs: str = "+") -> N
     add_option(parser, "sources", nargs=nargs, metavar="KERNEL_OR_FILE", help=help)
 
 
-def _add_source_name(parser: Parser, metavar: str = "KERNEL_OR_FILE", help: str = SOURCE_HELP) -> None:
-    add_option(parser, "source", metavar=metavar, help=help)
+def _add_source_name(parser: Parser, help: str = SOURCE_HELP) -> None:
+    add_option(parser, "source", metavar="KERNEL_OR_FILE", help=help)
 
 
 def _predict(parser: Parser) -> None:
@@ -94,7 +94,7 @@ def _predict(parser: Parser) -> None:
 
 def _simulate(parser: Parser) -> None:
     _locality(parser)
-    add_memory(parser, hint="; an ideal memory of so many cycles is --ideal-memory")
+    add_memory(parser, hint="; --ideal-memory takes a number of cycles")
 
 
 def _locality(parser: Parser) -> None:
@@ -109,7 +109,11 @@ def _locality(parser: Parser) -> None:
 
 
 def _policies(parser: Parser) -> None:
-    _add_sources(parser, f"{SOURCE_HELP}, or with --suite a kernel of the suite; with neither, list the policies", "*")
+    _add_sources(
+        parser,
+        f"{SOURCE_HELP}; with --suite: name of a kernel of the suite; without both: list the policies",
+        "*",
+    )
     add_source(parser)
     add_machine(parser)
     add_grid(parser)
@@ -120,7 +124,7 @@ def _policies(parser: Parser) -> None:
 
 
 def _compare(parser: Parser) -> None:
-    _add_sources(parser, f"{SOURCE_HELP}, or with --suite a kernel of the suite", "*")
+    _add_sources(parser, f"{SOURCE_HELP}; with --suite: name of a kernel of the suite", "*")
     add_source(parser)
     add_machine(parser)
     add_grid(parser)
@@ -149,13 +153,13 @@ def _trace(parser: Parser) -> None:
         "--format",
         help="format of the trace to write",
         default_text="by the suffix of OUT",
-        **choice("format", WRITTEN),
+        **choice("format", WRITABLE_FORMATS),
     )
     add_option(
         parser,
         "--all",
         action="store_true",
-        help="write all blocks, as simulate needs them, and not only those that predict would model",
+        help="write all blocks, which simulate needs, and not only those that predict would model",
     )
     add_option(parser, "--overwrite", action="store_true", help="replace an existing trace")
     add_source(parser)
@@ -165,7 +169,7 @@ def _trace(parser: Parser) -> None:
 
 
 def _info(parser: Parser) -> None:
-    _add_source_name(parser, metavar="FILE_OR_KERNEL")
+    _add_source_name(parser)
     add_option(
         parser,
         "--launches",
@@ -192,8 +196,8 @@ def _mrc(parser: Parser) -> None:
         parser,
         "--order",
         default="round-robin",
-        help="order of the accesses: warps in turns without latencies (round-robin), or the schedule of a definition "
-        "of the model",
+        help="order of the accesses; round-robin: warps in turn, without latencies; hardware, paper: the schedule of "
+        "that definition",
         **choice("order", ("round-robin", "hardware", "paper")),
     )
     add_seed(parser)
@@ -259,7 +263,7 @@ def _serve(parser: Parser) -> None:
 COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "predict": (_predict, "Predict the L1 miss rate of kernels or traces, and classify the misses by cause."),
     "simulate": (_simulate, "Simulate kernels or traces on a machine of SMs with L1s, crossbar, L2 and DRAM."),
-    "compare": (_compare, "Compare the model with the simulator, and show the errors by kind of access."),
+    "compare": (_compare, "Compare the model with the simulator, and list the errors of the model by kind of access."),
     "policies": (_policies, "Compare cache-management policies in the simulator, or list them."),
     "calibrate": (_calibrate, "Fit the latencies of the model to the simulated machine, or to measured latencies."),
     "locality": (
@@ -268,12 +272,12 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     ),
     "trace": (_trace, "Write the trace of a kernel, or convert a trace to another format."),
     "info": (_info, "Summarise a trace: launch, instructions, footprint and coalescing."),
-    "mrc": (_mrc, "Show the reuse-distance histogram and the miss-ratio curve."),
-    "report": (_report, "Write an HTML page about the cache behaviour of kernels or traces: misses, causes, remedies."),
+    "mrc": (_mrc, "Compute the reuse-distance histogram and the miss-ratio curve of a kernel."),
+    "report": (_report, "Write an HTML page about the cache behaviour of kernels: misses, their causes and remedies."),
     "tiles": (_tiles, "Rank tile sizes or block shapes of a kernel by predicted cache traffic, misses or time."),
-    "sweep": (_sweep, "Run kernels on every combination of some GPUs and options; resume an interrupted sweep."),
-    "serve": (_serve, "Answer JSON requests, one per line on stdin, with one line each on stdout."),
+    "sweep": (_sweep, "Run kernels under all combinations of the given GPUs and options; resume an interrupted sweep."),
+    "serve": (_serve, "Answer JSON requests from stdin, one per line, with one line each on stdout."),
     "kernels": (_kernels, "List the kernels that come with rdmodel."),
-    "gpus": (_gpus, "List the GPUs, or print all fields of one GPU in a form that --gpu reads."),
+    "gpus": (_gpus, "List the preset GPUs, or print all fields of one GPU as TOML that --gpu reads."),
 }
 """Function that adds the options of each command, and the description of the command."""

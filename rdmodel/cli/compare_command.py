@@ -29,7 +29,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
         return
     for option, given in (("--ncu-kernel", arguments.ncu_kernels), ("--ncu-launch", arguments.ncu_launches)):
         if given:
-            raise ConfigError(f"{option}: needs a report to pick from; name it with --ncu FILE")
+            raise ConfigError(f"{option}: needs a report of Nsight Compute; name it with --ncu FILE")
     if arguments.plot is not None:
         charts.check_path(arguments.plot)
     gpu = selected_gpu(arguments)

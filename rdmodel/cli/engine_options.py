@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdmodel.cli.option_groups import (
+    DEFAULT_OF_GPU,
     DEFINITIONS,
-    THE_GPU,
     add_jobs,
     add_l2,
     add_option,
@@ -23,26 +23,27 @@ DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
         "type": miss_latency,
         "metavar": "MIN:SIGMA",
         "help": "miss latency in steps: MIN plus a half-normal draw with standard deviation SIGMA",
-        "default_text": THE_GPU,
+        "default_text": DEFAULT_OF_GPU,
     },
     "--hit-latency": {
         "type": whole_number,
         "metavar": "N",
         "help": "hit latency in steps",
-        "default_text": THE_GPU,
+        "default_text": DEFAULT_OF_GPU,
     },
     "--cta": {
         **choice("cta", ("replace", "waves")),
         "default": "replace",
-        "help": "start a block whenever one ends (replace) or when all resident blocks have ended (waves)",
+        "help": "when blocks start; replace: one whenever a resident block ends; waves: all together, when all "
+        "resident ones have ended",
     },
     "--stores": {
         "nargs": "?",
         "const": "allocate",
         **choice("stores", ("free", "step", "evict", "allocate")),
         "default": "free",
-        "help": "effect of stores: none (free), take one step (step), evict their lines (evict) or act as loads "
-        "(allocate; also the meaning of --stores without a value)",
+        "help": "effect of stores; free: none; step: take one step; evict: evict their lines; allocate, or no value: "
+        "act as loads",
     },
     "--no-divergence": {
         "dest": "divergence",
@@ -52,7 +53,7 @@ DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
     "--effects": {
         **choice("effects", ("after", "before")),
         "default": "after",
-        "help": "paper only: apply the effects that are due in a step after or before its accesses",
+        "help": "paper only: apply the effects that are due in a step after its accesses or before them",
     },
     "--no-clip": {
         "dest": "clip",
@@ -73,12 +74,13 @@ DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
     "--stall": {
         **choice("stall", ("park", "head")),
         "default": "park",
-        "help": "hardware only: a stall sets its warp aside (park) or stops the SM (head)",
+        "help": "hardware only: effect of a stall; park: set its warp aside; head: stop the SM",
     },
     "--full-set": {
         **choice("full-set", ("stall", "bypass")),
         "default": "stall",
-        "help": "hardware only: a miss stalls or bypasses the L1 while all ways of its set are in flight",
+        "help": "hardware only: effect of a miss while all ways of its set are in flight; stall: wait; "
+        "bypass: bypass the L1",
     },
     "--step": {
         **choice("step", ("transaction", "instruction")),
@@ -169,7 +171,7 @@ def add_simulator(parser: Parser) -> None:
         "--ideal-memory",
         type=whole_number,
         metavar="N",
-        help="replace crossbar, L2 and DRAM by an ideal memory that answers every miss after N cycles",
+        help="replace crossbar, L2 and DRAM by an ideal memory that responds to every miss after N cycles",
     )
     add_option(
         group, "--no-stores", action="store_true", help="issue stores in their places, but send no requests for them"
@@ -192,8 +194,8 @@ def add_policies(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME[:OPTION=VALUE,...][+...]",
-        help="cache management, such as swl:warps=4, dwt-cs+pric or dwt-pric (repeatable, one policy of each kind); "
-        "rdmodel policies --list names all",
+        help="cache-management policies, such as swl:warps=4, dwt-cs+pric or dwt-pric; rdmodel policies --list lists "
+        "all (repeatable, one policy of each kind)",
     )
 
 
@@ -203,14 +205,14 @@ def add_schedule(group: argparse._ArgumentGroup) -> None:
         group,
         "--sched",
         help="warp scheduler of the simulated machine",
-        default_text=THE_GPU,
+        default_text=DEFAULT_OF_GPU,
         **choice("sched", ("lrr", "gto", "two-level", "old")),
     )
     add_option(
         group,
         "--allocate",
         help="reserve the way of a line at its miss or at its fill",
-        default_text=THE_GPU,
+        default_text=DEFAULT_OF_GPU,
         **choice("allocate", ("miss", "fill")),
     )
 
@@ -221,5 +223,5 @@ def add_check(group: argparse._ArgumentGroup) -> None:
         group,
         "--check",
         action="store_true",
-        help="verify the invariants of the simulated machine in every cycle (about 30 times slower)",
+        help="verify the invariants of the simulated machine while it runs (slower)",
     )

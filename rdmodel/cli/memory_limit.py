@@ -1,7 +1,7 @@
-"""Enforce ``--memory SIZE``: refuse runs that may exceed the limit, and hold all others to it.
+"""Enforce ``--memory SIZE``: refuse runs that may exceed the limit, and enforce it on all others.
 
-The limit is on the peak memory of the process. A run is refused before it starts if a bound on its need exceeds what is
-left; on Linux, the system then refuses allocations beyond the limit.
+The limit is on the peak memory of the process. A run is refused before it starts if a bound on its need exceeds the
+memory that remains; on Linux, the system then refuses allocations beyond the limit.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ SMALL_FILE_BYTES = 16 << 20
 """Largest size of a file for which `SMALL_FILE_NEED` holds, if it is not packed."""
 
 SMALL_FILE_NEED = 48 << 20
-"""Upper bound of the memory that takes reading a small file."""
+"""Upper bound of the memory, in bytes, that reading a small file takes."""
 
 ASSUMED_PEAK_BYTES = 64 << 20
 """Memory of the process where the system does not report it."""
 
 NATIVE_ADVICE = "rdmodel trace FILE --all -o FOLDER"
-"""Command that makes a native trace, whose reading takes little memory."""
+"""Command that makes a native trace, which takes little memory to read."""
 
 ADVICE = {
     "predict": "model fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms)",
@@ -82,7 +82,7 @@ class Budget:
         need = min(need, SMALL_FILE_NEED) if _is_small(source) else need
         if need > self.room:
             given, required = memory_text(self.given or 0), memory_text(self._required(need))
-            advice = f"give that much, or make a native trace of it before ({NATIVE_ADVICE})"
+            advice = f"give that much, or convert it to a native trace first ({NATIVE_ADVICE})"
             raise ConfigError(f"memory={given}: reading {source} may need {required}; {advice}")
 
     def admit_prediction(

@@ -19,7 +19,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import parse_size
 from rdmodel.model.options import Options
 from rdmodel.model.predict import predict
-from rdmodel.model.round_robin import ROUND_ROBIN_OPTIONS, kernel_histogram, round_robin_machine
+from rdmodel.model.round_robin import ROUND_ROBIN_OPTIONS, kernel_histogram, round_robin_setup
 from rdmodel.policies import Linear
 from rdmodel.results.describe import describe
 from rdmodel.reuse.histogram import INFINITE, Histogram
@@ -33,7 +33,7 @@ def run_mrc(arguments: argparse.Namespace) -> None:
     if arguments.sizes is not None:
         sizes = [_size_in_lines(size, gpu.l1.line) for size in arguments.sizes.split(",")]
     if arguments.sample is not None and arguments.memory is not None:
-        # Load SciPy before memory is limited: it would loop for ever if it could not allocate all that it wants.
+        # Load SciPy before memory is limited: it would loop for ever if an allocation failed.
         student_quantile(1)
     with limit_memory("mrc", arguments.memory) as budget:
         if arguments.sample is not None:
@@ -49,7 +49,7 @@ def _print_curve(arguments: argparse.Namespace, gpu: GPU, sizes: list[int] | Non
     options = extent_options(arguments) | {"seed": arguments.seed, "n_jobs": thread_count(arguments)}
     line = gpu.l1.line
     if order == "round-robin":
-        gpu, turns = round_robin_machine(gpu)
+        gpu, turns = round_robin_setup(gpu)
         options |= turns
     else:
         gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, ways=gpu.l1.lines, index=Linear()))

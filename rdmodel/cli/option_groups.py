@@ -35,20 +35,19 @@ Repeated from `rdmodel.comparison.compare`, because that module loads NumPy, whi
 SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
 """The names of `tracegen.kernel_library.suites`, repeated here for the same reason."""
 
-READ = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt")
+READABLE_FORMATS = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt")
 """The names of `tracegen.formats.FORMATS`, repeated here for the same reason."""
 
-
-THE_GPU = "that of the GPU"
-PER_CORE = "-1, one per core"
-"""Default values in words."""
+DEFAULT_OF_GPU = "that of the GPU"
+ONE_PER_CORE = "-1, one per core"
+"""Texts of defaults in help texts."""
 
 Group = argparse.ArgumentParser | argparse._ArgumentGroup | argparse._MutuallyExclusiveGroup
 """Parser or group to which options are added."""
 
 
 def add_option(group: Group, *names: str, help: str, default_text: str | None = None, **settings: Any) -> None:
-    """Add an option whose help ends in its default: `default_text`, or else the value of ``default`` if it has one."""
+    """Add an option, and end its help text with its default: `default_text`, or else the value of ``default``."""
     default = settings.get("default")
     has_default = default not in (None, []) and not isinstance(default, bool)
     if default_text is None and has_default:
@@ -58,10 +57,10 @@ def add_option(group: Group, *names: str, help: str, default_text: str | None = 
     group.add_argument(*names, help=help, **settings)
 
 
-def choice(what: str, choices: Iterable[str], **settings: Any) -> dict[str, Any]:
-    """Return the settings of an option whose value is one of `choices`; messages call it `what`."""
+def choice(noun: str, choices: Iterable[str], **settings: Any) -> dict[str, Any]:
+    """Return the settings of an option with a value among `choices`; error messages call the value `noun`."""
     names = list(choices)
-    return {"type": one_of(what, names), "metavar": "|".join(names), **settings}
+    return {"type": one_of(noun, names), "metavar": "|".join(names), **settings}
 
 
 # ---- the kernel and the GPU
@@ -75,17 +74,17 @@ def add_source(parser: Parser) -> None:
     add_option(
         group,
         "--input-format",
-        type=one_of("input format", READ),
+        type=one_of("input format", READABLE_FORMATS),
         metavar="FORMAT",
-        help=f"format of the trace file: {', '.join(READ)}",
+        help=f"format of the trace file: {', '.join(READABLE_FORMATS)}",
         default_text="recognised by content, then by file name",
     )
     add_option(
         group,
         "--lenient",
         action="store_true",
-        help="skip malformed lines and treat blocks without records as blocks that access no memory; "
-        "report the number of both",
+        help="skip malformed lines, treat blocks without records as blocks that access no memory, and report the "
+        "number of both",
     )
     add_program(parser)
 
@@ -181,29 +180,29 @@ def add_machine(parser: Parser) -> None:
         type=l1_geometry,
         metavar="SIZE:WAYS:LINE",
         help="geometry of the L1, such as 48K:6:128",
-        default_text=THE_GPU,
+        default_text=DEFAULT_OF_GPU,
     )
     add_option(
         group,
         "--index",
         metavar="NAME",
         help="index function of the L1, such as linear, fermi or pric",
-        default_text=THE_GPU,
+        default_text=DEFAULT_OF_GPU,
     )
-    add_option(group, "--mshr", metavar="N", help="number of MSHRs per SM, or inf", default_text=THE_GPU)
+    add_option(group, "--mshr", metavar="N", help="number of MSHRs per SM, or inf", default_text=DEFAULT_OF_GPU)
     add_option(
         group,
         "--mshr-per-warp",
         metavar="N",
         help="number of MSHRs that one warp may hold, or inf",
-        default_text=THE_GPU,
+        default_text=DEFAULT_OF_GPU,
     )
     add_option(
         group,
         "--mshr-merge",
         metavar="N",
         help="number of transactions that may share an MSHR, or inf",
-        default_text=THE_GPU,
+        default_text=DEFAULT_OF_GPU,
     )
 
 
@@ -233,7 +232,7 @@ def add_extent(parser: Parser) -> None:
         type=whole_number,
         metavar="N",
         help="number of SMs over which blocks are dealt",
-        default_text=THE_GPU,
+        default_text=DEFAULT_OF_GPU,
     )
     add_option(
         group,
@@ -263,7 +262,7 @@ def add_grid(parser: Parser) -> None:
         type=whole_number,
         metavar="N",
         help="number of SMs of the simulated machine",
-        default_text=THE_GPU,
+        default_text=DEFAULT_OF_GPU,
     )
     add_blocks(group)
 
@@ -306,7 +305,7 @@ def add_l2(group: argparse._ArgumentGroup) -> None:
 
 
 def add_jobs(group: argparse._ArgumentGroup, unit: str, default: int | None = -1) -> None:
-    """Add ``--jobs``; None as the default lets a command see whether the option was given."""
+    """Add ``--jobs``, a number of `unit`; with the default None, a command can tell whether the option was given."""
     add_option(
         group,
         "--jobs",
@@ -314,7 +313,7 @@ def add_jobs(group: argparse._ArgumentGroup, unit: str, default: int | None = -1
         default=default,
         metavar="N",
         help=f"number of {unit}",
-        default_text=PER_CORE,
+        default_text=ONE_PER_CORE,
     )
 
 
@@ -329,7 +328,7 @@ def add_suite(group: argparse._ArgumentGroup) -> None:
 
 
 def add_plot(group: argparse._ArgumentGroup, help: str) -> None:
-    """Add ``--plot`` with the start of its help text."""
+    """Add ``--plot``; `help` begins its help text."""
     add_option(group, "--plot", metavar="FILE", help=f"{help} in FILE, which ends in .svg, .png or .pdf")
 
 

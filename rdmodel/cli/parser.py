@@ -11,11 +11,21 @@ from typing import Any, NoReturn
 from rdmodel.errors import unknown
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """A help formatter that measures the names of commands with their indentation, so that their texts line up."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Add an action; argparse before Python 3.13 ignores the indentation of subcommands."""
+        super().add_argument(action)
+        for subaction in self._iter_indented_subactions(action):
+            self._action_max_length = max(self._action_max_length, self._current_indent + len(subaction.dest))
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that reports a mistake in one line and suggests similar names."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{"formatter_class": HelpFormatter, **kwargs})
         # argparse would take "-5:3" for an option; it is a value that is out of range.
         self._negative_number_matcher = re.compile(r"^-\d.*$")
 
@@ -24,18 +34,18 @@ class Parser(argparse.ArgumentParser):
         print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
-    def options(self) -> list[str]:
+    def option_names(self) -> list[str]:
         """Return the long names of all options."""
         return [option for option in self._option_string_actions if option.startswith("--")]
 
 
-def one_of(what: str, choices: Iterable[str]) -> Callable[[str], str]:
-    """Return an argparse type that accepts `choices` and suggests similar ones for any other text."""
+def one_of(noun: str, choices: Iterable[str]) -> Callable[[str], str]:
+    """Return an argparse type that accepts `choices`; its error calls the value `noun` and suggests similar ones."""
     allowed = list(choices)
 
     def check(text: str) -> str:
         if text not in allowed:
-            raise argparse.ArgumentTypeError(unknown(what, text, allowed))
+            raise argparse.ArgumentTypeError(unknown(noun, text, allowed))
         return text
 
     return check
@@ -69,7 +79,7 @@ def size_with_unit(hint: str = "") -> Callable[[str], int]:
         match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT])", text)
         if not match:
             also = hint if text.isdecimal() else ""
-            raise argparse.ArgumentTypeError(f"{text!r} is not a size with its unit: 512M, 2G{also}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a size with a unit, such as 512M or 2G{also}")
         return int(float(match[1]) * (1 << 10 * (1 + "KMGT".index(match[2]))))
 
     return check
@@ -96,7 +106,7 @@ def dimensions(text: str) -> tuple[int, int, int]:
     """Read ``X``, ``X,Y`` or ``X,Y,Z``."""
     parts = text.split(",")
     if not 1 <= len(parts) <= 3 or not all(p.isdecimal() for p in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not X,Y,Z")
+        raise argparse.ArgumentTypeError(f"{text!r} is not X,Y,Z, such as 16,16,1")
     x, y, z = map(int, (*parts, "1", "1")[:3])
     return x, y, z
 
@@ -111,5 +121,5 @@ def l1_geometry(text: str) -> tuple[str, ...]:
     """Read ``SIZE:WAYS`` or ``SIZE:WAYS:LINE``."""
     parts = tuple(text.split(":"))
     if len(parts) not in (2, 3) or not all(parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not SIZE:WAYS:LINE (48K:6:128)")
+        raise argparse.ArgumentTypeError(f"{text!r} is not SIZE:WAYS:LINE, such as 48K:6:128")
     return parts

@@ -57,7 +57,7 @@ def _contest(arguments: argparse.Namespace) -> None:
     """Run a contest; print the finished runs even if the rest fails."""
     if arguments.plot is not None:
         charts.check_path(arguments.plot)
-    wanted = _wanted(arguments.combinations)
+    wanted = _combinations(arguments.combinations)
     gpu = selected_gpu(arguments)
     finished: list[Contest] = []
 
@@ -73,7 +73,7 @@ def _contest(arguments: argparse.Namespace) -> None:
             _print(arguments, finished[0])
 
 
-def _wanted(texts: Sequence[str] | None) -> list[Combination]:
+def _combinations(texts: Sequence[str] | None) -> list[Combination]:
     """Return the combinations in `texts`; by default, all that need no options."""
     if texts is not None:
         return [entry for text in texts for entry in combinations(text)]

@@ -11,10 +11,10 @@ BAR_WIDTH = 24
 """Width of a progress bar in characters."""
 
 FIRST_DRAW_SECONDS = 0.5
-"""Time before the line is first drawn: short runs stay silent."""
+"""Seconds before the line is first drawn: short runs stay silent."""
 
 REDRAW_SECONDS = 0.2
-"""Least time between two drawings of the line."""
+"""Minimum number of seconds between two drawings of the line."""
 
 
 class ProgressLine:

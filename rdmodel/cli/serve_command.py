@@ -23,7 +23,7 @@ def run_serve(arguments: argparse.Namespace) -> None:
     check_jobs(arguments.jobs)
     check_int("queue", arguments.queue, 1, 1 << 20)
     if not 0 < arguments.timeout <= 1e6:
-        raise ConfigError(f"timeout={arguments.timeout:g}: must be seconds, more than 0 and at most 1e6")
+        raise ConfigError(f"timeout={arguments.timeout:g}: must be more than 0 and at most 1e6 seconds")
     store = None if arguments.no_cache else Answers(arguments.cache)
     with limit_memory("serve", arguments.memory):
         service = Service(

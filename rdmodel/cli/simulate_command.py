@@ -43,7 +43,7 @@ def _run_launches(
 ) -> list[R]:
     """Call `run` for every launch and return the results.
 
-    A policy that chose a value for a kernel keeps it for later launches of that kernel from the same source;
+    A value that a policy chose for a kernel also holds for later launches of that kernel from the same source;
     `simulation_of` returns the simulation in a result.
     """
     gpu = selected_gpu(arguments)

@@ -16,7 +16,7 @@ from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from tracegen import formats
-from tracegen.formats import Listed
+from tracegen.formats import LaunchEntry
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
 from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.registry import REGISTRY, spec_of
@@ -102,7 +102,7 @@ def cut_to_modelled(trace: Trace, gpu: GPU, extent: Mapping[str, Any]) -> Trace:
     return cut
 
 
-def open_launches(source: str, options: SourceOptions) -> tuple[str, tuple[Listed, ...]]:
+def open_launches(source: str, options: SourceOptions) -> tuple[str, tuple[LaunchEntry, ...]]:
     """Return the format of a trace file of another tool, and the launches in it."""
     if not Path(source).exists():
         raise TraceError(f"{source}: no such file; --launches lists the launches of a file")
@@ -139,7 +139,7 @@ def _check_name(source: str) -> None:
     """Raise `ConfigError` unless `source` names a kernel."""
     known = [*REGISTRY, *TILED]
     if source not in known and not suggestion(source, known):
-        raise ConfigError(f"{source}: no such file, nor a kernel that comes with rdmodel (rdmodel kernels lists them)")
+        raise ConfigError(f"{source}: is neither a file nor a kernel of rdmodel (rdmodel kernels lists them)")
     spec_of(source)
 
 
@@ -230,4 +230,7 @@ def _report_skipped(trace: Trace) -> None:
     if skipped.lines:
         print(f"rdmodel: bad lines skipped: {skipped.lines:,}", file=sys.stderr)
     if skipped.blocks:
-        print(f"rdmodel: blocks without records, taken to access nothing: {skipped.blocks:,}", file=sys.stderr)
+        print(
+            f"rdmodel: blocks without records (assumed to access no memory): {skipped.blocks:,}",
+            file=sys.stderr,
+        )

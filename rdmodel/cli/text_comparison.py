@@ -76,12 +76,12 @@ def format_calibration(result: Calibration) -> str:
 # ---- parts
 
 
-def format_heading(result: Comparison, what: str = "simulated and predicted") -> str:
-    """Return kernel, GPU, modelled part of the grid, and the latencies of the model; `what` says what is compared."""
+def format_heading(result: Comparison, compared: str = "simulated and predicted") -> str:
+    """Return kernel, GPU, names of the `compared` rates, modelled part of the grid, and the latencies of the model."""
     simulation = result.simulation
     blocks = format_blocks(sum(sm.blocks for sm in simulation.per_sm), simulation.config)
     return (
-        f"{format_kernel(result.kernel, simulation.config)} on {simulation.gpu}, {what}\n"
+        f"{format_kernel(result.kernel, simulation.config)} on {simulation.gpu}, {compared}\n"
         f"{format_machine(result)}: {blocks}, seed {simulation.seed}\n{format_latencies(result)}"
     )
 

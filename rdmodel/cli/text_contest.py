@@ -1,4 +1,4 @@
-"""Print a contest of policies, and lists of all policies, as text."""
+"""Format a contest of policies, and lists of all policies, as text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from rdmodel.results.simulation import Simulation
 DESCRIPTION_AND_SOURCE = re.compile(r"^(.*) \((.*)\)\.$")
 """The first line of a policy's docstring: a description, and a source in brackets."""
 
-NO_POLICIES = "no policies: what the others are relative to"
+NO_POLICIES = "no policies: the baseline of the other combinations"
+"""Description of the combination ``none``."""
 
 Row = tuple[str, str, str, str, str, str]
+"""A row of the table of a contest: combination, relative IPC, IPC, miss rate, bypassed loads, and limits."""
 
 
 def format_contest(result: Contest) -> str:

@@ -12,7 +12,7 @@ from rdmodel.gpu.config import GPU
 
 def format_kernels(specs: Iterable[Any]) -> str:
     """Return the list of kernels with sizes and blocks."""
-    rows = [("kernel", "sizes", "block", "what it does")]
+    rows = [("kernel", "sizes", "block", "description")]
     for spec in specs:
         files = (f"[{name}=FILE]" for name in spec.inputs)
         sizes = " ".join([*(f"{name}={value}" for name, value in spec.sizes.items()), *files])

@@ -41,7 +41,7 @@ def _format_heading(result: Locality, index: IndexFunction | None) -> str:
     run, options = result.simulation, result.simulation.config["options"]
     blocks = format_blocks(sum(sm.blocks for sm in run.per_sm), run.config)
     return (
-        f"{format_kernel(run.kernel, run.config)} on {run.gpu}, locality of its loads as simulated\n"
+        f"{format_kernel(run.kernel, run.config)} on {run.gpu}, locality of its simulated loads\n"
         f"{format_sms(run.sms)}: {blocks}, scheduler {options['sched']}{format_policies(run, index)}"
     )
 
@@ -125,6 +125,6 @@ def _format_summary(result: Locality) -> str:
     return (
         f"access pattern similarity {result.similarity:.2f}, balance over the sets {result.balance:.2f}, "
         f"L1 miss rate {100 * run.miss_rate:.2f} %\n"
-        f"an L1 that forgets nothing would serve {percent(reused_on_sm, result.accesses)} of the load transactions, "
+        f"an L1 without evictions would serve {percent(reused_on_sm, result.accesses)} of the load transactions, "
         f"this one serves {percent(result.bounded.total, result.accesses)}"
     )

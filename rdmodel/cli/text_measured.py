@@ -71,7 +71,7 @@ def _format_unit(result: MeasuredComparison, unit: str) -> str:
 def _format_source(result: MeasuredComparison) -> str:
     launches = result.measurement.launches
     launch = f"launch {launches[0]}" if len(launches) == 1 else f"{len(launches)} launches"
-    operations = "global loads" if result.loads_only else "all operations, stores too"
+    operations = "global loads" if result.loads_only else "all operations, stores included"
     lines = [f"measured: {result.measurement.kernel}, {launch}", f"  L1, {operations}: {', '.join(result.l1.metrics)}"]
     if result.measurement.l2 is not None:
         lines.append(f"  L2: {', '.join(result.measurement.l2.metrics)}")
@@ -83,7 +83,7 @@ def _format_sectors(result: MeasuredComparison) -> str:
     measured = result.sectors_of_a_launch
     if measured is None or sectors is None:
         return ""
-    return f"  sectors that loads ask for: {count(round(measured))} measured, {count(sectors.sectors)} simulated\n\n"
+    return f"  sectors requested by loads: {count(round(measured))} measured, {count(sectors.sectors)} simulated\n\n"
 
 
 def _format_legend(result: MeasuredComparison) -> str:

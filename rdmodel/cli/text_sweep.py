@@ -98,7 +98,7 @@ def _estimated_columns(result: Prediction) -> dict[str, str]:
 
 def _format_times(result: Sweep) -> str:
     computed = len(result.rows) - len(result.infeasible) - result.kept
-    kept = f", {result.kept:,} kept from before" if result.kept else ""
+    kept = f", {result.kept:,} taken from the answers file" if result.kept else ""
     return f"{computed:,} {'point' if computed == 1 else 'points'} run{kept}, {result.seconds:.2f} s"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rdmodel.cli.text_tables import format_table
 from rdmodel.common.text import shape_text, size_text
 from rdmodel.trace.summary import Summary
-from tracegen.formats import Listed
+from tracegen.formats import LaunchEntry
 
 MAX_NAME_CHARACTERS = 60
 """Length to which a kernel name in a table is cut; names of C++ kernels may be pages long."""
@@ -19,10 +19,10 @@ def format_summary(result: Summary) -> str:
         ("grid, block", f"{shape_text(result.grid)}, {shape_text(result.block)} threads"),
         ("blocks held", f"{result.blocks_held:,} of {result.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in result.instructions.items() if n),
-        ("lane accesses", f"{result.lane_accesses:,} ({result.active_lanes:.1f} active lanes an instruction)"),
+        ("lane accesses", f"{result.lane_accesses:,} ({result.active_lanes:.1f} active lanes per instruction)"),
         ("bytes requested", f"{result.bytes_requested:,}"),
         ("footprint", f"{result.lines:,} lines of {result.line} bytes = {result.footprint:,} bytes"),
-        ("load transactions", f"{result.load_transactions:,} ({result.transactions_per_load:.2f} a load)"),
+        ("load transactions", f"{result.load_transactions:,} ({result.transactions_per_load:.2f} per load)"),
     ]
     parts = [f"{result.kernel}, a trace of warp instructions", format_table((f"  {name}", text) for name, text in rows)]
     if result.arrays:
@@ -35,7 +35,7 @@ def format_summary(result: Summary) -> str:
     return "\n\n".join(parts)
 
 
-def format_launches(source: str, form: str, listed: Sequence[Listed]) -> str:
+def format_launches(source: str, form: str, listed: Sequence[LaunchEntry]) -> str:
     """Return the launches in a file of the format `form` as a table."""
     rows = [("  id", "kernel", "grid", "block", "threads")]
     rows += [

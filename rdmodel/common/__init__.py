@@ -1,1 +1,1 @@
-"""Provide the helpers of all rooms: argument checks, number formatting, kernel names, progress, estimates."""
+"""Provide helpers for all packages: argument checks, number formatting, kernel names, progress, estimates."""

@@ -24,7 +24,7 @@ from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Trace
 
 WARPS_PER_BLOCK = 8
-"""Warps per block of the patterns; fewer where a block of the GPU cannot have so many."""
+"""Warps per block of the patterns; fewer if that exceeds the limit of the GPU."""
 
 LOADS_PER_WARP = 64
 """Loads of each warp of the patterns."""
@@ -92,22 +92,22 @@ def calibrate(
     Raises
     ------
     ConfigError
-        If `measured` is empty or holds a value that is no latency, or `seed` is not a whole number of at least 0.
+        If `measured` is empty or holds a value that is not a latency, or `seed` is not a whole number of at least 0.
     """
-    machine = presets.gpu(gpu)
+    gpu = presets.gpu(gpu)
     check_int("seed", seed, 0)
     if measured is not None:
         samples = {"measured": _tally_samples(measured)}
     else:
         samples = {
-            name: simulate(make(machine, seed), machine, progress=stage(progress, i, len(PATTERNS))).miss_latencies
+            name: simulate(make(gpu, seed), gpu, progress=stage(progress, i, len(PATTERNS))).miss_latencies
             for i, (name, make) in enumerate(PATTERNS.items())
         }
     cycles, weights = _pool_samples(list(samples.values()))
     lat_min, sigma = fit_half_normal(cycles, weights)
     return Calibration(
-        gpu=machine.name,
-        latency=LatencyConfig(lat_min=lat_min, sigma=sigma, hit_latency=machine.core.hit_latency),
+        gpu=gpu.name,
+        latency=LatencyConfig(lat_min=lat_min, sigma=sigma, hit_latency=gpu.core.hit_latency),
         misses=sum(int(sample.counts.sum()) for sample in samples.values()),
         error=_kolmogorov_smirnov(cycles, weights, lat_min, sigma),
         patterns={name: sample.to_dict() for name, sample in samples.items()},
@@ -186,6 +186,7 @@ def _make_pattern(gpu: GPU, name: str, addresses: AddressFunction) -> Trace:
 
 
 _LANE = np.arange(WARP)[None, None, :]
+"""Numbers of the lanes, of shape (1, 1, 32)."""
 
 
 def _stream(gpu: GPU, seed: int) -> Trace:

@@ -1,4 +1,4 @@
-"""Compare the model with the simulator on the same trace and the same machine: the function `compare`."""
+"""Compare the model with the simulator on the same trace and the same GPU: the function `compare`."""
 
 from __future__ import annotations
 
@@ -103,33 +103,33 @@ def compare(
     TraceError
         If `trace` is not a `Trace`, or holds no loads.
     """
-    machine = presets.gpu(gpu)
+    gpu = presets.gpu(gpu)
     check_int("seed", seed, 0)
     check_int("seeds", seeds, 1)
     check_flag("check", check)
     check_flag("sectors", sectors)
     if sectors:
-        check_sectors(machine)
+        check_sectors(gpu)
     if sectors and observe is not None:
         raise ConfigError("observe cannot be combined with sectors: sectors=True observes the accesses itself")
     SimulationOptions(sms=sms, blocks=blocks, sched=sched)
     chosen_definitions = check_definitions(definitions)
     given = _check_options(options)
     by_definition = _options_by_definition(given, chosen_definitions)
-    chosen_latency = _choose_latency(machine, sms, latency, given)
+    chosen_latency = _choose_latency(gpu, sms, latency, given)
     extent = {"sms": sms, "blocks": blocks, "model_sms": "all", "threads": None}
     arguments = {
-        name: {**extent, **_machine_options(name, machine, sched, chosen_latency), **by_definition[name]}
+        name: {**extent, **_machine_options(name, gpu, sched, chosen_latency), **by_definition[name]}
         for name in chosen_definitions
     }
     for definition in chosen_definitions:
-        Options(definition=definition, **arguments[definition]).resolve(machine)
+        Options(definition=definition, **arguments[definition]).resolve(gpu)
     parts = [stage(progress, i, len(chosen_definitions) + 1) for i in range(len(chosen_definitions) + 1)]
     # The model runs first: it takes less time, and it refuses traces that cannot be compared (no loads).
     predictions = {
         definition: predict(
             trace,
-            machine,
+            gpu,
             definition=definition,
             seed=seed,
             seeds=seeds,
@@ -142,7 +142,7 @@ def compare(
     counter = SectorCounter() if sectors else None
     simulation = simulate(
         trace,
-        machine,
+        gpu,
         seed=seed,
         sms=sms,
         blocks=blocks,
@@ -164,10 +164,10 @@ def latency_for(
     They are the GPU's `calibrated`. If it has none, or for another number of SMs, whose load on the memory differs,
     they are fitted by `calibrate`, which takes seconds.
     """
-    machine = presets.gpu(gpu)
-    if machine.calibrated is not None and sms in (None, machine.sms):
-        return machine.calibrated
-    return calibrate(machine if sms is None else machine.replace(sms=sms), progress=progress).latency
+    gpu = presets.gpu(gpu)
+    if gpu.calibrated is not None and sms in (None, gpu.sms):
+        return gpu.calibrated
+    return calibrate(gpu if sms is None else gpu.replace(sms=sms), progress=progress).latency
 
 
 # ---- options of the model

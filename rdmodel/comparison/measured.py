@@ -218,7 +218,7 @@ def select_measurement(
         chosen = [measurement for measurement in matching if _has_same_size(measurement, launch)]
     if not chosen and ids:
         raise ConfigError(
-            f"ncu_launch={','.join(ids)}: is no launch of {first.name} in the Nsight Compute report, "
+            f"ncu_launch={','.join(ids)}: is not a launch of {first.name} in the Nsight Compute report, "
             f"which has {_launch_ids(matching)}"
         )
     if not chosen:

@@ -2,7 +2,7 @@
 
 There are two forms. The long one (``ncu --csv``) has a row per launch and metric, with the columns ``Metric Name``,
 ``Metric Unit`` and ``Metric Value``. The wide one (``ncu --csv --page raw``) has a row per launch, a column per metric,
-and the units in the row below the header. Columns are match by name. Lines that the program or Nsight Compute print
+and the units in the row below the header. Columns are matched by name. Lines that the program or Nsight Compute print
 between the rows are skipped. Numbers may have thousands separators.
 
 The counters count sectors of 32 bytes, not lines.
@@ -25,7 +25,7 @@ from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 SECTOR_METRIC = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
 """Stem of the metrics that count sectors of global operations at the L1; the operation follows."""
 OPERATION_SUFFIXES = ("ld", "st", "red", "atom")
-"""Operations that the L1 counters tell apart."""
+"""Operations that the L1 counters distinguish."""
 L2_READ_METRICS = ("lts__t_sectors_srcunit_tex_op_read", "lts__t_sectors_op_read")
 """Stems of the metrics that count sectors read from the L2: by the L1s only, and by all."""
 
@@ -197,7 +197,7 @@ def read_ncu(path: str | os.PathLike[str]) -> tuple[Measurement, ...]:
             refusal = f"; Nsight Compute says: {','.join(cells)[:200]!r}"
     if table is None:
         raise TraceError(
-            f"{name}: is no CSV report of Nsight Compute (ncu --csv): "
+            f"{name}: is not a CSV report of Nsight Compute (ncu --csv): "
             f"no line has the columns ID and Kernel Name{refusal}"
         )
     if not launches:

@@ -54,7 +54,7 @@ class Comparison:
     def prediction(self, definition: Definition = "hardware") -> Prediction:
         """Return the prediction of one definition."""
         if definition not in self.predictions:
-            raise ConfigError(f"definition={definition!r}: was not compared; {', '.join(self.predictions)} was")
+            raise ConfigError(f"definition={definition!r}: was not compared; must be {' or '.join(self.predictions)}")
         return self.predictions[definition]
 
     def predicted(self, definition: Definition = "hardware") -> dict[str, float]:
@@ -161,9 +161,26 @@ class Agreement:
 
 
 def agreement(comparisons: Iterable[Comparison], definition: Definition = "hardware", worst: int = 5) -> Agreement:
-    """Summarise the errors of one definition over several kernels, and list the `worst` kernels.
+    """Summarise the errors of one definition over several kernels.
 
-    Raises `ConfigError` if there are no comparisons, or if the definition was not compared.
+    Parameters
+    ----------
+    comparisons : iterable of Comparison
+        One comparison for each kernel.
+    definition : str
+        Definition of the model, "hardware" or "paper".
+    worst : int
+        Number of kernels with the largest errors to list.
+
+    Returns
+    -------
+    Agreement
+        Mean absolute error, correlation and the worst kernels.
+
+    Raises
+    ------
+    ConfigError
+        If there are no comparisons, or if the definition was not compared.
     """
     check_int("worst", worst, 0)
     kernels = list(comparisons)

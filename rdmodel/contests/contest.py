@@ -140,7 +140,7 @@ def contest(
     seed, check
         As in `simulate`.
     progress : callable, optional
-        Called after each run with the finished runs and all runs.
+        Called after each run with the number of finished runs and the number of runs in all.
     so_far : callable, optional
         Called after each run with a `Contest` of the finished runs.
     **options
@@ -156,20 +156,20 @@ def contest(
     ConfigError, LaunchError, TraceError, SimulationError
         As in `simulate`; `ConfigError` also for policies that cannot be combined.
     """
-    machine = presets.gpu(gpu)
-    kernels = _kernels(traces, machine)
+    gpu = presets.gpu(gpu)
+    kernels = _kernels(traces, gpu)
     check_int("seed", seed, 0)
     check_flag("check", check)
     if n_jobs != -1:
         check_int("n_jobs", n_jobs, 1)
     entries = _with_baseline(policies)
-    machines = {entry.name: _machine_of(entry, machine, options) for entry in entries}
+    gpus = {entry.name: _gpu_of(entry, gpu, options) for entry in entries}
     order = [(kernel, entry) for kernel in range(len(kernels)) for entry in sorted(entries, key=_run_order)]
     runs = [
         (
             kernel,
             entry.name,
-            (kernels[kernel], machines[entry.name], seed, check, {**options, "policies": entry.policies}),
+            (kernels[kernel], gpus[entry.name], seed, check, {**options, "policies": entry.policies}),
         )
         for kernel, entry in order
     ]
@@ -179,7 +179,7 @@ def contest(
     try:
         for done, (kernel, name, simulation) in enumerate(finished, 1):
             simulations[kernel][name] = simulation
-            result = Contest(combinations=entries, simulations=_in_order(simulations, machines))
+            result = Contest(combinations=entries, simulations=_in_order(simulations, gpus))
             if progress is not None:
                 progress(done, len(runs))
             if so_far is not None:
@@ -204,7 +204,7 @@ def _with_baseline(wanted: Iterable[CombinationLike]) -> tuple[Combination, ...]
     return tuple(by_name.values())
 
 
-def _machine_of(entry: Combination, gpu: GPU, options: Mapping[str, Any]) -> GPU:
+def _gpu_of(entry: Combination, gpu: GPU, options: Mapping[str, Any]) -> GPU:
     """Return the GPU with the index function of a combination; raise `ConfigError` unless both can be combined."""
     return configure(gpu, {**options, "policies": entry})[0]
 

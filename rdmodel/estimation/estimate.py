@@ -58,8 +58,9 @@ def estimate(
     l2 : bool
         Whether requests go on to the L2 that the SMs share.
     work : float or None
-        Number of transactions to run, about. Opening one warp of a block counts as 100 transactions, since it takes as
-        long. With None, or if the whole grid takes no more than `work`, everything is run and the result is exact.
+        Approximate number of transactions to run. Opening one warp of a block counts as 100 transactions, since it
+        takes the same time. With None, or if the whole grid takes no more than `work`, everything is run and the
+        result is exact.
     seed : int
         Seed of the model's random numbers.
     progress : callable, optional
@@ -91,22 +92,22 @@ def estimate(
     if work is not None:
         _check_work(work)
     check_flag("l2", l2)
-    machine = presets.gpu(gpu)
+    gpu = presets.gpu(gpu)
     limits = {name: options.pop(name, None) for name in ("blocks", "sms")}
     for name, value in limits.items():
         if value is not None:
             check_int(name, value, 1)
     blocks = min(limits["blocks"] or trace.launch.blocks, trace.launch.blocks)
     _check_blocks(trace, blocks)
-    plan = plan_estimate(trace, machine, blocks, limits["sms"] or machine.sms, work, l2=l2)
-    runs = _PlannedRuns(trace, machine, plan, {**options, "l2": l2, "histogram": False, "seed": seed}, progress)
+    plan = plan_estimate(trace, gpu, blocks, limits["sms"] or gpu.sms, work, l2=l2)
+    runs = _PlannedRuns(trace, gpu, plan, {**options, "l2": l2, "histogram": False, "seed": seed}, progress)
     errors: dict[str, float] = {}
     if plan.whole:
         first, run = runs.run_whole()
         result, instructions = first, run.counts["instructions"]
     else:
         first, counts, errors = runs.run_windows()
-        result, instructions = replace_counts(first, counts, machine), counts["instructions"]
+        result, instructions = replace_counts(first, counts, gpu), counts["instructions"]
     config = {**first.config, "trace": describe_trace(trace), "work": work, "sampled": plan.sampled}
     config["options"] = {**config["options"], "sms": plan.sms, "blocks": limits["blocks"]}
     estimates = make_estimates(result, errors, plan.sampled)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rdmodel.trace import Columns, Program, Segment, Trace
 
 MIN_ITERATIONS = 2
-"""Iterations that a cut loop keeps at least: its first iteration may differ from the others."""
+"""Minimum number of iterations of a cut loop: its first iteration may differ from the others."""
 
 MIN_INNER_ITERATIONS = 8
 """Iterations that an inner loop must keep to be cut as well, where its outer loops have been cut already."""
@@ -48,10 +48,9 @@ class Excerpt(Trace):
     """The blocks `ids` of a trace, numbered from 0, each with about `share` of its iterations.
 
     ``starts[i]`` is the share of its iterations that block i skips before those that it keeps (None: 0 for all).
-    `shares` adds up the shares that the blocks read so far have kept, `instructions` their warp instructions, gaps
-    included. Cutting a block takes as long as making it, unless the trace has a method ``shortened(share)`` that does
-    not return None. That method returns two functions: one makes a block with fewer iterations of its outer loops, from
-    the block's number and start; the other is a `KeptShare`.
+    `shares` is the sum of the kept shares of all blocks that were read, `instructions` that of their warp
+    instructions, gaps included. Cutting a block takes as long as making it, unless `Trace.shortened` returns functions
+    that make a block with fewer iterations of its outer loops.
     """
 
     def __init__(

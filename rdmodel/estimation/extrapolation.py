@@ -123,7 +123,8 @@ def _scale_window(
 def _time_factor(plan: EstimationPlan, window: Window, counts: CountsByName) -> float:
     """Return the time that an SM takes for all its blocks, divided by the time of the window.
 
-    The last blocks of an SM have it for themselves. As far as the SM is busy they are faster for it, otherwise not.
+    The last blocks share the SM with fewer others. This shortens the time in which the SM issues transactions, but not
+    the time in which it waits.
     """
     side_by_side = -(-len(window.ids) // window.sms)
     per_sm = -(-plan.blocks // plan.sms)

@@ -13,7 +13,7 @@ from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream
 
 TRANSACTIONS_PER_OPENED_WARP = 100
-"""Cost of making and opening one warp of a block, in transactions that take as long."""
+"""Cost of making and opening one warp of a block: the number of transactions that take the same time."""
 
 PROBED_BLOCKS = 3
 """Blocks whose cost is measured before the plan is made: the first, the last, and those between."""
@@ -35,7 +35,7 @@ A line of 128 bytes is used by 32 consecutive floats.
 """
 
 MAX_WORK_RATIO = 2.0
-"""Multiple of the allowed work that may be spent where less would tell little."""
+"""Multiple of the allowed work that may be spent if less work would give too little information."""
 
 MAX_WINDOWS = 3
 """Places of the grid at which single SMs are run."""
@@ -165,7 +165,7 @@ def _probe(trace: Trace, gpu: GPU, blocks: int, share: float, l2: bool) -> tuple
             lines += chunk.used
             rows += chunk.n
         costs.append(lines / max(rows, 1) * part.accesses / part.share + overhead)
-        # The cut kept 2 iterations, its minimum, where it kept a much larger share than it was to keep.
+        # A much larger share than requested means that a loop was cut to `MIN_ITERATIONS`, which is 2.
         if part.share > 1.5 * share:
             finest = max(finest, part.share * MIN_SAMPLED_ITERATIONS / 2)
     return costs, finest

@@ -37,12 +37,12 @@ def available_cores() -> int:
 
 
 def run_in_order(
-    work: Sequence[Callable[[], R]], n_jobs: int, stop: Event, look: Callable[[], None]
+    work: Sequence[Callable[[], R]], n_jobs: int, stop: Event, poll: Callable[[], None]
 ) -> Generator[R, None, None]:
     """Yield the result of each task in `work`, in order, from at most `n_jobs` threads at a time (-1: all cores).
 
     A single task, or any number with ``n_jobs=1``, runs in this thread. An error is raised in place of its task's
-    result, after the results before it, and no later task is started. While threads work, this one calls `look`
+    result, after the results before it, and no later task is started. While threads work, this one calls `poll`
     repeatedly. Closing the generator sets `stop` and waits for the threads: tasks should check it and raise
     `Cancelled`.
     """
@@ -54,7 +54,7 @@ def run_in_order(
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="rdmodel")
     failed = Event()
     try:
-        yield from _ordered(work, lambda task: _submit(pool, task, failed), look)
+        yield from _ordered(work, lambda task: _submit(pool, task, failed), poll)
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
@@ -75,26 +75,26 @@ def _submit(pool: ThreadPoolExecutor, task: Callable[[], R], failed: Event) -> F
 
 
 def _ordered(
-    work: Sequence[Callable[[], R]], submit: Callable[[Callable[[], R]], Future[R]], look: Callable[[], None]
+    work: Sequence[Callable[[], R]], submit: Callable[[Callable[[], R]], Future[R]], poll: Callable[[], None]
 ) -> Generator[R, None, None]:
     single_until = monotonic() + SINGLE_THREAD_SECONDS
     submitted: list[Future[R]] = []
     for at in range(len(work)):
         while len(submitted) <= at or (monotonic() >= single_until and len(submitted) < len(work)):
             submitted.append(submit(work[len(submitted)]))
-        while not _is_done(submitted[at], look):
+        while not _is_done(submitted[at], poll):
             while monotonic() >= single_until and len(submitted) < len(work):
                 submitted.append(submit(work[len(submitted)]))
         yield submitted[at].result()
 
 
-def _is_done(future: Future[R], look: Callable[[], None]) -> bool:
+def _is_done(future: Future[R], poll: Callable[[], None]) -> bool:
     """Wait briefly for a result; return whether there is one. This thread stays interruptible."""
     try:
         future.exception(timeout=POLL_SECONDS)
     except TimeoutError:
         if not future.done():
-            look()
+            poll()
             return False
-    look()
+    poll()
     return True

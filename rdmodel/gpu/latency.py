@@ -10,7 +10,7 @@ READ_BYTES = 8
 """Bytes of a read request in the crossbar (docs/machine.md, S5)."""
 
 HEADER_BYTES = 8
-"""Bytes before the line in a crossbar message that carries one: a write, or the answer to a read."""
+"""Bytes before the line in a crossbar message that carries one: a write, or the response to a read."""
 
 
 def unloaded_latency(gpu: GPU) -> int:

@@ -85,6 +85,6 @@ def flatten_tile(tile: Any, names: Names | None = None) -> dict[str, Any]:
         shape = isinstance(size, list | tuple)
         renamed = names.get(name, BLOCK_SIZE_NAMES[: len(size)] if shape and name == BLOCK_SHAPE_NAME else name)
         if shape == isinstance(renamed, str) or (shape and len(size) != len(renamed)):
-            raise ConfigError(f"names: {name}={size!r}: cannot be called {renamed!r}")
+            raise ConfigError(f"names: {name}={size!r}: cannot be renamed to {renamed!r}")
         flattened |= dict(zip(renamed, size, strict=True)) if shape else {str(renamed): size}
     return flattened

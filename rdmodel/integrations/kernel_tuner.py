@@ -54,14 +54,14 @@ def restrictions(
     sizes = tuple(chosen[0])
     for tile in chosen:
         if tuple(tile) != sizes:
-            raise ConfigError(f"tiles: {', '.join(tile)}: the first has {', '.join(sizes)}")
+            raise ConfigError(f"tiles: one has {', '.join(tile)}, the first {', '.join(sizes)}: must be equal")
     for name in sizes:
         if name not in order:
             raise ConfigError(f"tune_params: {unknown('size of a tile', name, order)}")
     good = {tuple(tile.values()) for tile in chosen}
     choices = [set(tune_params[name]) for name in sizes]
     if not any(all(size in choice for size, choice in zip(tile, choices, strict=True)) for tile in good):
-        raise ConfigError(f"tune_params: none of the {len(good)} tiles that are kept can be made of these values")
+        raise ConfigError(f"tune_params: these values cannot form any of the {len(good)} selected tiles")
 
     # Not a lambda: Kernel Tuner parses the source of functions that contain one.
     def keep(*values: Any, **named: Any) -> bool:

@@ -21,6 +21,7 @@ from rdmodel.integrations import candidates
 from rdmodel.trace import Trace
 
 Arguments = Mapping[str, Any]
+"""The keywords of one call of a performance model."""
 
 
 def perf_model(
@@ -36,7 +37,7 @@ def perf_model(
     The value is in milliseconds for the objective ``"time"``, otherwise in the unit of the objective. It is infinite if
     the launch cannot run on the GPU (`LaunchError`). The model, and so Triton's tuning, raises all other errors: a
     keyword that `kernel` needs and Triton does not pass, a trace that cannot be made, an unknown option. They would
-    occur for all configurations, and an arbitrary choice among these would look like an answer.
+    occur for all configurations, and an arbitrary choice among these would look like a result.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def perf_model(
     ConfigError
         If an argument is invalid.
     """
-    machine = presets.gpu(gpu)
+    target = presets.gpu(gpu)
     make = _from_function(kernel) if callable(kernel) else _from_affine(kernel, names or {})
     if callable(kernel) and names is not None:
         raise ConfigError("names: cannot be combined with a function, which takes its arguments by their own names")
@@ -67,15 +68,15 @@ def perf_model(
     def predicted(**arguments: Any) -> float:
         try:
             trace = make(arguments)
-            compute_occupancy(trace.launch, machine)
+            compute_occupancy(trace.launch, target)
         except LaunchError:
             return math.inf
         tile = trace.launch.kernel
-        ranking = candidates.rank(lambda _: trace, [tile], gpu=machine, objective=objective, n_jobs=1, **options)
+        ranking = candidates.rank(lambda _: trace, [tile], gpu=target, objective=objective, n_jobs=1, **options)
         if not ranking.tiles:
             raise RdmodelError(f"perf_model: {ranking.infeasible[0].reason}")
         value = float(ranking.tiles[0].value)
-        return value / (1000 * machine.clock) if objective == "time" else value
+        return value / (1000 * target.clock) if objective == "time" else value
 
     return predicted
 

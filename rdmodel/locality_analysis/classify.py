@@ -77,17 +77,17 @@ def locality(
     TraceError
         If `trace` is not a `Trace`, or its simulated blocks hold no loads.
     """
-    machine, resolved = configure(find_gpu(gpu), options)
+    gpu, resolved = configure(find_gpu(gpu), options)
     assert resolved.sms is not None
     accesses = Accesses(resolved.sms)
-    result = simulate(trace, machine, seed=seed, check=check, progress=progress, observe=accesses.feed, **options)
-    return locality_of(accesses, result, trace, machine.l1)
+    result = simulate(trace, gpu, seed=seed, check=check, progress=progress, observe=accesses.feed, **options)
+    return locality_of(accesses, result, trace, gpu.l1)
 
 
 def locality_of(accesses: Accesses, result: Simulation, trace: Trace, l1: CacheConfig) -> Locality:
     """Return the locality of a simulation of `trace`, from all its accesses; raise `TraceError` without loads."""
     if not result.loads:
-        raise TraceError(f"the simulated blocks of {result.kernel} load nothing")
+        raise TraceError(f"the simulated blocks of {result.kernel} hold no loads")
     blocks = result.config["options"]["blocks"]
     concentrations = concentration_by_load(_limit_blocks(trace, blocks), l1.index, l1.sets, l1.line)
     return summarise_accesses(accesses, result, l1, concentrations)
@@ -106,7 +106,7 @@ def _limit_blocks(trace: Trace, blocks: int | None) -> Trace:
 def summarise_accesses(
     accesses: Accesses, result: Simulation, l1: CacheConfig, concentrations: Mapping[int, float]
 ) -> Locality:
-    """Return the locality of a simulation from all its `accesses`, of which there is at least one."""
+    """Return the locality of a simulation from all its `accesses`; there must be at least one."""
     loads = accesses.load_counts()
     lines = _LineTotals(accesses, result.sms, len(loads), l1)
     (first, *unbounded), (_, *bounded) = accesses.class_counts().tolist()

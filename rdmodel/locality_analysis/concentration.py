@@ -19,11 +19,29 @@ def intra_warp_concentration(
 ) -> float:
     """Return the transactions of a load divided by the sets that they touch, averaged over the loads (equation 1).
 
-    Each row of `loads` holds the line numbers (byte address // `line`) of one warp's load after coalescing. `loads` is
-    an array of shape (loads, transactions), or a sequence of 1-D arrays if their lengths differ. Loads without
-    transactions do not count. 1 is ideal; a load of k transactions has k if all of them fall in one set. Takes O(n log
-    n) for n transactions. Raises `TraceError` if a load is not 1-D or there is no transaction, `ConfigError` if `index`
-    is not defined for the geometry.
+    Takes time O(n log n) for n transactions.
+
+    Parameters
+    ----------
+    loads : array_like
+        Line numbers (byte address // `line`) of each warp's load after coalescing: an array of shape (loads,
+        transactions), or a sequence of 1-D arrays if their lengths differ. Loads without transactions do not count.
+    index : IndexFunction
+        The index function of the cache.
+    sets, line : int
+        Number of sets of the cache, and bytes of a line.
+
+    Returns
+    -------
+    float
+        The mean concentration. 1 is ideal; a load of k transactions has k if all of them fall in one set.
+
+    Raises
+    ------
+    TraceError
+        If a load is not 1-D, or if there is no transaction.
+    ConfigError
+        If `index` is not defined for `sets` sets of `line` bytes.
     """
     rows = [np.asarray(load, dtype=np.int64) for load in loads]
     if any(row.ndim != 1 for row in rows):
@@ -37,8 +55,26 @@ def intra_warp_concentration(
 def concentration_by_load(trace: Trace, index: IndexFunction, sets: int, line: int = 128) -> dict[int, float]:
     """Return the mean intra-warp concentration of every load of a trace, by its pc, ascending.
 
-    Reads all blocks that the trace holds, in pieces and so in bounded memory. Raises `ConfigError` if `index` is not
-    defined for `sets` sets of `line` bytes.
+    Reads all blocks that the trace holds, in pieces and so in bounded memory.
+
+    Parameters
+    ----------
+    trace : Trace
+        The kernel launch.
+    index : IndexFunction
+        The index function of the cache.
+    sets, line : int
+        Number of sets of the cache, and bytes of a line.
+
+    Returns
+    -------
+    dict of int to float
+        Mean concentration (`intra_warp_concentration`) by program counter.
+
+    Raises
+    ------
+    ConfigError
+        If `index` is not defined for `sets` sets of `line` bytes.
     """
     assert trace.blocks is not None
     totals: dict[int, float] = {}

@@ -210,7 +210,7 @@ cdef class Core:
         return 0
 
     cdef inline void _fetch(self, int64_t id) noexcept nogil:
-        # Prefetch what the next transaction reads.
+        # Prefetch the data that the next transaction reads.
         prefetch(&self.line[id])
         if self.track:
             prefetch(&self.position[id])

@@ -1,5 +1,5 @@
 # _core.pxd declares the fields of a core. A core runs until it needs a warp's instructions, random numbers or a block;
-# then `run` returns the request, the caller answers it, and calls `run` again. rdmodel.model.predict validates all
+# then `run` returns the request, the caller serves it, and calls `run` again. rdmodel.model.predict validates all
 # arguments, and rdmodel.model.sm drives the cores.
 """Implement the parts that both definitions of the model share: `Core`, one object per SM."""
 
@@ -123,7 +123,7 @@ cdef class Core:
         calendar_free(&self.waiting)
         table_free(&self.table)
 
-    # ---- answers to requests
+    # ---- service of requests
 
     def put_latencies(self, int64_t[::1] draws):
         """Replace the latency draws; `draws` must begin with the unused ones of the last batch."""

@@ -1,4 +1,4 @@
-"""Make the compiled core of a machine and options, and choose how its trace treats stores."""
+"""Make the compiled core for a GPU and options, and choose how its trace treats stores."""
 
 from __future__ import annotations
 

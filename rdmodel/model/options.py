@@ -64,9 +64,9 @@ class Options:
     stall : "park" or "head"
         `hardware`: whether a stall sets aside the warp or stops the whole SM.
     full_set : "stall" or "bypass"
-        `hardware`: what a miss does if all ways of its set are in flight.
+        `hardware`: effect of a miss while all ways of its set are in flight.
     step : "transaction" or "instruction"
-        `hardware`: what one step issues.
+        `hardware`: unit that one step issues.
     stagger : int
         `hardware`: steps between the starts of the blocks of the initial fill.
     gap : bool

@@ -94,8 +94,8 @@ def predict(
     """
     check_trace(trace)
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
-    machine = _with_l1_options(presets.gpu(gpu), options)
-    resolved = _make_options(options).resolve(machine)
+    gpu = _with_l1_options(presets.gpu(gpu), options)
+    resolved = _make_options(options).resolve(gpu)
     check_int("seed", seed, 0, most=None)
     check_int("seeds", seeds, 1, most=None)
     if breakdown not in (None, "paper"):
@@ -105,7 +105,7 @@ def predict(
         check_sampling(sample_sms, sample_blocks)
         _check_can_sample(resolved, sample_sms, seeds=seeds, ablation=ablation, breakdown=breakdown)
     study = Study(trace, seed, seeds, n_jobs, progress)
-    case = Case(machine, resolved, histogram)
+    case = Case(gpu, resolved, histogram)
     if sample_sms is not None:
         return study.sample_sms(case, sample_sms)
     if sample_blocks is not None:

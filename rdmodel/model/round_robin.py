@@ -21,8 +21,8 @@ ROUND_ROBIN_OPTIONS: dict[str, Any] = {"lat_min": 0, "sigma": 0.0, "hit_latency"
 """Options of the `paper` definition with which warps take turns, one instruction each, and never wait."""
 
 
-def round_robin_machine(gpu: GPU) -> tuple[GPU, dict[str, Any]]:
-    """Return the machine and the options with which `predict` measures the reuse distances of warps that take turns.
+def round_robin_setup(gpu: GPU) -> tuple[GPU, dict[str, Any]]:
+    """Return the GPU and the options with which `predict` measures the reuse distances of warps that take turns.
 
     The cache is fully associative, and there is neither a latency nor a limit on MSHRs. So the order of accesses
     depends on the launch alone.
@@ -79,7 +79,7 @@ class _RoundRobinSm:
         return False
 
     def give_block(self, block: int) -> None:
-        """Answer the request for a block."""
+        """Serve the request for a block."""
         slot = self._warps.subject
         streams = open_block(self._trace, block, self._line, StoreRule.DROP)
         for warp, stream in enumerate(streams, slot * len(streams)):

@@ -37,10 +37,10 @@ class ModelledSm(Protocol):
     blocks_started: int
 
     def serve(self, wanted: int) -> None:
-        """Answer a request of the core for instructions or random numbers."""
+        """Serve a request of the core for instructions or random numbers."""
 
     def give_block(self, block: int | None) -> None:
-        """Answer the core's request for a block; None: there are no more."""
+        """Serve the core's request for a block; None: there are no more."""
 
 
 def run_side_by_side(sms: Sequence[ModelledSm], supplies: Sequence[Iterator[int]], cap: int, l2: SharedL2) -> None:

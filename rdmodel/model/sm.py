@@ -91,7 +91,7 @@ class Sm:
         return False
 
     def serve(self, wanted: int) -> None:
-        """Answer a request of the core for instructions or random numbers."""
+        """Serve a request of the core for instructions or random numbers."""
         if wanted == WANT_CHUNK:
             self._feed(self.core.subject)
             return
@@ -105,7 +105,7 @@ class Sm:
             self.core.put_choices(self._draws.choices(self._batch))
 
     def give_block(self, block: int | None) -> None:
-        """Answer the core's request for a block; None: there are no more."""
+        """Serve the core's request for a block; None: there are no more."""
         slot = self.core.subject
         if block is None:
             self.core.decline_block(slot)

@@ -26,7 +26,7 @@ from rdmodel.trace import Trace
 
 
 class Case(NamedTuple):
-    """A machine and resolved options; `track`: measure reuse distances."""
+    """A GPU and resolved options; `track`: measure reuse distances."""
 
     gpu: GPU
     options: Options
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """All runs of one call: one trace and its seeds, with several machines and options."""
+    """All runs of one call: one trace and its seeds, with several GPUs and options."""
 
     trace: Trace
     seed: int

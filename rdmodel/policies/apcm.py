@@ -17,7 +17,7 @@ class APCM(Policy):
 
     Accesses to the lines of each SM's first warp are counted in `tags` direct-mapped tags, up to `most`. Loads whose
     lines nobody uses again bypass. Lines that only their own warp uses again are protected until that warp is done with
-    them. Each SM tells at most `loads` loads apart. `mode` selects ``"bypass"``, ``"protect"`` or ``"both"``.
+    them. Each SM distinguishes at most `loads` loads. `mode` selects ``"bypass"``, ``"protect"`` or ``"both"``.
     """
 
     mode: Management = "both"

@@ -14,6 +14,7 @@ Settings = Mapping[str, int | float | bool | str]
 """Settings of the compiled machine by name; -1 stands for unlimited."""
 
 BEST = "best"
+"""Value of an option for which `simulate` finds the best static limit."""
 
 MAX_TABLE_ENTRIES = 1 << 12
 """Limit of the entries in a policy's table of loads or of tags."""
@@ -56,7 +57,7 @@ def check_limit(name: str, limit: Any, least: int) -> None:
 
 
 def check_table(name: str, entries: Any) -> None:
-    """Raise `ConfigError` unless a table of so many entries is neither empty nor huge."""
+    """Raise `ConfigError` unless `entries` is a whole number from 1 to `MAX_TABLE_ENTRIES`."""
     check_int(name, entries, 1)
     if entries > MAX_TABLE_ENTRIES:
         raise ConfigError(f"{name}={entries}: must be at most {MAX_TABLE_ENTRIES}")

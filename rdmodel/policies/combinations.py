@@ -23,6 +23,7 @@ COMBINATIONS: Mapping[str, str] = {
 """Combinations that have a name, with the texts that they stand for."""
 
 INDEX_PREFIX = "index"
+"""Prefix of an index function in a text: ``index:pric``."""
 
 PLUS = re.compile(r"\+(?![0-9.])")
 """The sign that joins policies: any plus sign except that of a number."""

@@ -243,7 +243,7 @@ def index_function(name: str, **parameters: Any) -> IndexFunction:
     known = {f.name: f for f in fields(make)}  # type: ignore[arg-type]
     for parameter in parameters:
         if not known:
-            raise ConfigError(f"index={name!r}: has no parameters, so no {parameter!r}")
+            raise ConfigError(f"index={name!r}: has no parameters; leave out {parameter!r}")
         if parameter not in known:
             raise ConfigError(unknown(f"parameter of index={name!r}:", parameter, known))
     for parameter, f in known.items():
@@ -301,5 +301,5 @@ def _line_bits(line_size: int) -> int:
 
 def _set_bits(name: str, sets: int) -> int:
     if sets < 1 or sets & (sets - 1):
-        raise ConfigError(f"index={name!r}: needs a power of two of sets, not {sets}")
+        raise ConfigError(f"index={name!r}: the number of sets must be a power of two, not {sets}")
     return sets.bit_length() - 1

@@ -13,6 +13,7 @@ from rdmodel.policies.bypass_on_stall import Stalls
 Signature = Literal["warp", "block", "warp-in-block"]
 Drain = Literal["fixed", "round-robin", "longest", "greedy-fixed", "greedy-round-robin", "greedy-longest"]
 GREEDY = "greedy-"
+"""Prefix of the orders that stay with one queue until it is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ POLICIES: dict[str, type[Policy]] = {
 """All policies by name, in the order of listings."""
 
 VALUE_WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": math.inf}
-"""Option values that have a word of their own."""
+"""Option values that are written as words."""
 
 
 def parse_policy(text: str) -> Policy:
@@ -117,7 +117,7 @@ def _make_policy(cls: type[Policy], options: dict[str, Any]) -> Policy:
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
     for option in options:
         if not known:
-            raise ConfigError(f"policy {cls.name!r}: has no options, so no {option!r}")
+            raise ConfigError(f"policy {cls.name!r}: has no options; leave out {option!r}")
         if option not in known:
             raise ConfigError(unknown(f"option of policy {cls.name!r}:", option, known))
     for option, f in known.items():

@@ -18,7 +18,7 @@ from rdmodel.locality_analysis.classify import locality_of
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import FOREIGN_OPTIONS, Definition, Options
 from rdmodel.model.predict import predict
-from rdmodel.model.round_robin import round_robin_machine
+from rdmodel.model.round_robin import round_robin_setup
 from rdmodel.policies import Linear
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
@@ -76,7 +76,7 @@ def report(
     n_jobs
         Number of threads. -1 means one per core.
     progress
-        Called with the finished and the total number of steps of all runs of a kernel.
+        Called with the number of finished steps and the number of steps in all, over all runs of a kernel.
     options
         Further options of `predict`. With several definitions, an option that only one of them has goes to that one.
 
@@ -94,13 +94,13 @@ def report(
     RdmodelError
         Any other error of `predict`, `compare` or `locality`.
     """
-    machine = presets.gpu(gpu)
+    gpu = presets.gpu(gpu)
     for name, value in (("l2", l2), ("ablation", ablation), ("simulate", simulate), ("all_blocks", all_blocks)):
         check_flag(name, value)
     plan = _Plan(
-        machine=machine,
+        gpu=gpu,
         definitions=check_definitions(definitions),
-        what_ifs=usual_what_ifs(machine) if what_ifs is None else _check_what_ifs(what_ifs),
+        what_ifs=usual_what_ifs(gpu) if what_ifs is None else _check_what_ifs(what_ifs),
         common={"seed": seed, "seeds": seeds, "l2": l2, "n_jobs": n_jobs, "histogram": False},
         ablation=ablation,
         simulate=simulate,
@@ -110,7 +110,7 @@ def report(
     kernels = tuple(plan.run(trace, progress) for trace in ([traces] if isinstance(traces, Trace) else traces))
     if not kernels:
         raise ConfigError("traces: there is nothing to report on; give at least one trace")
-    return Report(gpu=machine, kernels=kernels)
+    return Report(gpu=gpu, kernels=kernels)
 
 
 def usual_what_ifs(gpu: GPU) -> dict[str, GPU]:
@@ -134,7 +134,7 @@ def usual_what_ifs(gpu: GPU) -> dict[str, GPU]:
 class _Plan:
     """The runs of a report, which are the same for every kernel."""
 
-    machine: GPU
+    gpu: GPU
     definitions: tuple[Definition, ...]
     what_ifs: Mapping[str, GPU]
     common: Mapping[str, Any]
@@ -150,19 +150,19 @@ class _Plan:
         stages = (stage(progress, number, runs) for number in range(runs))
         results: dict[str, Any] = {"predictions": self._predictions(trace, stages)}
         results["what_ifs"] = self._what_ifs(trace, stages)
-        turning, turns = round_robin_machine(self.machine)
+        turning, turns = round_robin_setup(self.gpu)
         turns |= {"seed": self.common["seed"], "n_jobs": self.common["n_jobs"], **self._chosen(MODEL_EXTENT)}
         results["reuse"] = predict(trace, turning, progress=next(stages), **turns)
         if self.simulate:
             results |= self._simulation(trace, next(stages))
-        summary = summarise(trace, self.machine.l1.line, self._blocks(trace))
+        summary = summarise(trace, self.gpu.l1.line, self._blocks(trace))
         return KernelReport(source=trace.launch.kernel, summary=summary, **results)
 
     def _predictions(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[Definition, Any]:
         return {
             definition: predict(
                 trace,
-                self.machine,
+                self.gpu,
                 ablation=self.ablation,
                 progress=next(stages),
                 **self.common,
@@ -174,23 +174,23 @@ class _Plan:
     def _what_ifs(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[str, Any]:
         options = self._options_of(self.definitions[0])
         return {
-            name: predict(trace, machine, progress=next(stages), **self.common, **options)
-            for name, machine in self.what_ifs.items()
+            name: predict(trace, gpu, progress=next(stages), **self.common, **options)
+            for name, gpu in self.what_ifs.items()
         }
 
     def _simulation(self, trace: Trace, progress: Progress | None) -> dict[str, Any]:
         """Return the comparison and the locality of one simulation."""
-        accesses = Accesses(self._chosen(SIMULATION_EXTENT).get("sms") or self.machine.sms)
+        accesses = Accesses(self._chosen(SIMULATION_EXTENT).get("sms") or self.gpu.sms)
         comparison = compare(
             trace,
-            self.machine,
+            self.gpu,
             definitions=self.definitions,
             seed=self.common["seed"],
             observe=accesses.feed,
             progress=progress,
             **self._chosen(SIMULATION_EXTENT),
         )
-        locality = locality_of(accesses, comparison.simulation, trace, self.machine.l1)
+        locality = locality_of(accesses, comparison.simulation, trace, self.gpu.l1)
         return {"comparison": comparison, "locality": locality}
 
     def _blocks(self, trace: Trace) -> Sequence[int] | None:
@@ -199,7 +199,7 @@ class _Plan:
             return None
         assert trace.blocks is not None
         stored = trace.blocks if isinstance(trace.blocks, range) else frozenset(trace.blocks)
-        modelled = modelled_blocks(trace.launch, Options(**self._chosen(MODEL_EXTENT)).resolve(self.machine))
+        modelled = modelled_blocks(trace.launch, Options(**self._chosen(MODEL_EXTENT)).resolve(self.gpu))
         return [block for block in modelled if block in stored]
 
     def _options_of(self, definition: Definition) -> dict[str, Any]:
@@ -220,4 +220,4 @@ class _Plan:
 def _check_what_ifs(what_ifs: Mapping[str, GPU]) -> dict[str, GPU]:
     if not isinstance(what_ifs, Mapping):
         raise ConfigError(f"what_ifs={what_ifs!r}: must be a mapping from names to GPUs")
-    return {str(name): presets.gpu(machine) for name, machine in what_ifs.items()}
+    return {str(name): presets.gpu(gpu) for name, gpu in what_ifs.items()}

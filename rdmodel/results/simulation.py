@@ -97,7 +97,7 @@ class DramCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Messages over the crossbar and their bytes: requests of loads, stores and write-backs, and answers."""
+    """Messages over the crossbar and their bytes: requests of loads, stores and write-backs, and responses."""
 
     read_messages: int
     write_messages: int

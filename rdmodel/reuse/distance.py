@@ -130,7 +130,7 @@ def histogram(lines: ArrayLike, *, sample: float | None = None, seed: int = 0) -
     ConfigError
         If `sample` or `seed` is out of range.
     TraceError
-        If `lines` is no stream of lines, or if no line is in the sample.
+        If `lines` is not a stream of lines, or if no line is in the sample.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def miss_ratio_curve(
     ConfigError
         If a size, `sample` or `seed` is out of range, or if `sample` is given with a histogram.
     TraceError
-        If `lines` is no stream of lines, or empty: an empty stream has no miss ratio.
+        If `lines` is not a stream of lines, or is empty: an empty stream has no miss ratio.
 
     Examples
     --------

@@ -38,7 +38,7 @@ class MissRatioCurve:
         except (TypeError, ValueError):
             raise ConfigError("miss_ratios: must be numbers") from None
         if ratios.shape != sizes.shape:
-            raise ConfigError(f"miss_ratios: shape {ratios.shape}, expected {sizes.shape} as sizes")
+            raise ConfigError(f"miss_ratios: shape {ratios.shape}: must be {sizes.shape}, the shape of sizes")
         wrong = ~((ratios >= 0) & (ratios <= 1))
         if wrong.any():
             raise ConfigError(f"miss_ratios={ratios[wrong][0]}: must be 0 to 1")
@@ -80,7 +80,7 @@ class Histogram(Mapping[int, int]):
 
     `distances` (int64, ascending, at least 0) and `counts` (int64, at least 1) are read-only and equally long;
     `infinite` is the number of first accesses to a line. A histogram is equal to any mapping with the same items.
-    Raises `ConfigError` for columns that are no histogram.
+    Raises `ConfigError` for columns that do not form a histogram.
 
     >>> histogram = Histogram([0, 1, 2], [1, 2, 1], infinite=3)
     >>> histogram[1], histogram[-1], histogram.total
@@ -92,13 +92,13 @@ class Histogram(Mapping[int, int]):
     infinite: int
 
     def __post_init__(self) -> None:
-        """Make the columns read-only; raise `ConfigError` if they are no histogram."""
+        """Make the columns read-only; raise `ConfigError` if they do not form a histogram."""
         distances = integer_column("distances", self.distances)
         counts = integer_column("counts", self.counts)
         if len(distances) != len(counts):
-            raise ConfigError(f"counts: must be as many as distances ({len(distances)}), not {len(counts)}")
+            raise ConfigError(f"counts: {len(counts)} values: must be {len(distances)}, one for each distance")
         if (distances[1:] <= distances[:-1]).any():
-            raise ConfigError("distances: must be ascending and different")
+            raise ConfigError("distances: must be strictly ascending")
         if (counts == 0).any():
             raise ConfigError("counts=0: leave out distances that never occurred")
         infinite = int(integer_column("infinite", [self.infinite])[0])
@@ -158,10 +158,10 @@ class Histogram(Mapping[int, int]):
         misses, which is the number of distinct lines for the histogram of one stream. O(distances + sizes log
         distances).
 
-        Raises `ConfigError` for sizes that are no integers of at least 0, `TraceError` for an empty histogram.
+        Raises `ConfigError` for sizes that are not integers of at least 0, `TraceError` for an empty histogram.
         """
         if self.total == 0:
-            raise TraceError("histogram: empty, a miss ratio needs at least one access")
+            raise TraceError("histogram: is empty; a miss ratio needs at least one access")
         wanted = self._default_sizes() if sizes is None else integer_column("sizes", sizes)
         hits = np.concatenate(([0], np.cumsum(self.counts)))
         missed = self.total - hits[np.searchsorted(self.distances, wanted, side="left")]

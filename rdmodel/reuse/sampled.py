@@ -32,7 +32,7 @@ class SampledCurve(MissRatioCurve):
         for name in ("standard_errors", "lows", "highs"):
             column = make_read_only(np.array(getattr(self, name), dtype=np.float64))
             if column.shape != self.sizes.shape:
-                raise ConfigError(f"{name}: shape {column.shape}, expected {self.sizes.shape} as sizes")
+                raise ConfigError(f"{name}: shape {column.shape}: must be {self.sizes.shape}, the shape of sizes")
             object.__setattr__(self, name, column)
 
     def estimate(self, size: int) -> Estimate:
@@ -78,9 +78,9 @@ class SampledHistogram:
     def __post_init__(self) -> None:
         """Make the columns read-only; raise `TraceError` for an empty stream or sample."""
         if self.total == 0:
-            raise TraceError("histogram: empty, a miss ratio needs at least one access")
+            raise TraceError("histogram: is empty; a miss ratio needs at least one access")
         if self.lines == 0:
-            raise TraceError(f"sample={self.rate:g}: no line is in the sample; take a larger one")
+            raise TraceError(f"sample={self.rate:g}: no line is in the sample; choose a larger sample")
         for name in ("counts", "infinite"):
             object.__setattr__(self, name, make_read_only(np.array(getattr(self, name), dtype=np.int64)))
 

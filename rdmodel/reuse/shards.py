@@ -30,7 +30,7 @@ def make_shards(rate: float, seed: int) -> Shards:
 
 
 def sampled_histogram(samples: Sequence[Shards], rate: float) -> SampledHistogram:
-    """Return one histogram of the distances of several streams, each of which was sampled separately."""
+    """Return one histogram of the distances of several streams that were sampled separately."""
     counts_of = [shards.counts() for shards in samples]
     counts = np.zeros((max(len(finite) for finite, _ in counts_of), len(counts_of[0][1])), np.int64)
     for finite, _ in counts_of:

@@ -133,7 +133,7 @@ def _check_size(gpu: GPU, options: Mapping[str, Any]) -> None:
     sms = options.get("sms")
     sms = gpu.sms if not isinstance(sms, int) else max(gpu.sms, sms)
     if sms > MAX_REQUEST_SMS:
-        raise Refusal("too_large", f"sms={sms}: the service models machines of at most {MAX_REQUEST_SMS} SMs")
+        raise Refusal("too_large", f"sms={sms}: the service models at most {MAX_REQUEST_SMS} SMs")
     seeds = options.get("seeds", 1)
     if isinstance(seeds, int) and seeds > MAX_REQUEST_SEEDS:
         raise Refusal("too_large", f"seeds={seeds}: the service runs at most {MAX_REQUEST_SEEDS}")

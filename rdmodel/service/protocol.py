@@ -117,6 +117,7 @@ class Decoder:
 
 
 _TOO_DEEP = f"arrays and objects are nested deeper than {MAX_NESTING}"
+"""Message of the refusal of a value that is nested too deeply."""
 
 
 def _deeper_than(depth: int, value: Any) -> bool:
@@ -144,6 +145,7 @@ def json_text(value: Any) -> str:
 
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+"""Encoder of all answers."""
 
 
 def result_text(result: Any) -> str:

@@ -82,8 +82,8 @@ def _quote(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _wrong_type(value: Any, what: str) -> Refusal:
-    return Refusal("invalid_request", f"{_quote(value)}: must be {what}")
+def _wrong_type(value: Any, allowed: str) -> Refusal:
+    return Refusal("invalid_request", f"{_quote(value)}: must be {allowed}")
 
 
 def _accept(value: Any) -> None:

@@ -44,7 +44,7 @@ class AnswerStore(Protocol):
         """Store the answer to a question."""
 
 
-class _Left(Cancelled):
+class _Abandoned(Cancelled):
     """Raised to end a computation that no request waits for."""
 
 
@@ -72,7 +72,7 @@ class _Computation:
     def check(self, _done: int, _total: int) -> None:
         """Abandon the computation if no request waits for it any more: a progress callback."""
         if not self.waiting:
-            raise _Left
+            raise _Abandoned
 
 
 class RequestScheduler:
@@ -292,7 +292,7 @@ class RequestScheduler:
         try:
             answer = self._compute(computation.request, computation.check, threads)
             return result_text({**answer, "cached": False}), answer
-        except _Left:
+        except _Abandoned:
             return "", None
         except Exception as error:
             return failure_text(error, self._debug), None

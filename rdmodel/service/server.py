@@ -33,10 +33,10 @@ PIPE_READ_BYTES = 1 << 16
 """Number of bytes read at a time."""
 
 EXIT_SECONDS_AFTER_SIGNAL = 2.0
-"""Time after a signal until the process ends, whatever it waits for."""
+"""Seconds from a signal to the end of the process, whatever it waits for."""
 
 THREAD_SWITCH_SECONDS = 0.0005
-"""Time after which a computing thread yields to another thread, such as the one that reads."""
+"""Seconds after which a computing thread yields to another thread, such as the reading one."""
 
 
 class Service:

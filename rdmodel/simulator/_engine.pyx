@@ -3,7 +3,7 @@
 # the cycle in which it can next do something (`wake`), and is skipped until then.
 #
 # The engine asks for instructions of a warp and for blocks between two cycles only, so it interrupts no phase.
-"""The compiled event-driven simulator: `Machine`."""
+"""Simulate from event to event: `Machine`, the compiled simulator."""
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

@@ -1,5 +1,5 @@
 # See _inspection.pxd for the subject.
-"""Checks and reports of the compiled simulator's state: `Inspection`, on top of `Scheduling`."""
+"""Check and report the state of the compiled simulator: `Inspection`, on top of `Scheduling`."""
 
 from libc.stdint cimport int64_t, uint64_t
 

@@ -1,6 +1,6 @@
 # See _loadstore.pxd for the subject. More than 500 lines: accesses and admission policies call each other for every
 # transaction, and calls between compiled modules are not inlined.
-"""Load/store units and L1s of the compiled simulator: `LoadStore`, on top of `Network`."""
+"""Simulate load/store units and L1s: `LoadStore`, on top of `Network`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc

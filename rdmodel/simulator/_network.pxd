@@ -36,7 +36,7 @@ cdef class Network:
     # Configuration: see rdmodel.gpu.memory.
     cdef int64_t ideal                # latency of an ideal memory; -1: none
     cdef Clock x_clock, l_clock, d_clock
-    cdef int64_t x_latency, read_flits, write_flits, answer_flits
+    cdef int64_t x_latency, read_flits, write_flits, response_flits
     cdef int64_t l_queue, l_latency, d_latency
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost

@@ -1,6 +1,6 @@
 # See _network.pxd for the subject. A message books the ports that it leaves and enters when it is sent, so the crossbar
 # needs no events.
-"""The memory side of the compiled simulator: `Network`, the base of `rdmodel.simulator._engine.Machine`."""
+"""Simulate the memory behind the SMs: `Network`, the base of `rdmodel.simulator._engine.Machine`."""
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc
@@ -38,7 +38,7 @@ cdef class Network:
         self.d_clock = Clock(dram["clock"], clock)
         self.x_latency = crossbar["latency"]
         self.read_flits = -(-REQUEST_BYTES // crossbar["width"])
-        self.write_flits = self.answer_flits = -(-(REQUEST_BYTES + line) // crossbar["width"])
+        self.write_flits = self.response_flits = -(-(REQUEST_BYTES + line) // crossbar["width"])
         self.l_queue = l2["queue"]
         self.l_latency = l2["latency"]
         self.d_latency = dram["latency"]
@@ -99,7 +99,7 @@ cdef class Network:
         return C_GO
 
     cdef int _send_ideal(self, Sm* sm, int64_t t) noexcept nogil:
-        """Answer every miss after the ideal memory's latency."""
+        """Respond to every miss after the ideal memory's latency."""
         cdef Item item
         while sm.misses.size > 0:
             item = ring_pop(&sm.misses)
@@ -167,7 +167,7 @@ cdef class Network:
 
     cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t t) noexcept nogil:
         cdef Sm* m = &self.sm[sm]
-        cdef int64_t time = self._travel(&s.response_port, &m.response_port, self.answer_flits, t)
+        cdef int64_t time = self._travel(&s.response_port, &m.response_port, self.response_flits, t)
         m.wake[0] = min(m.wake[0], time)
         return C_MEMORY if ring_push(&m.responses, Item(time, line, id, 0)) < 0 else C_GO
 

@@ -1,5 +1,5 @@
 # See _reorder.pxd for the subject.
-"""MRPB's buffer in the compiled simulator: `Reordering`, on top of `LoadStore`."""
+"""Simulate the buffer of MRPB: `Reordering`, on top of `LoadStore`."""
 
 from libc.stdint cimport int64_t, uint32_t
 

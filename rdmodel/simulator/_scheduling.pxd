@@ -11,7 +11,7 @@ cdef class Scheduling(Reordering):
     cdef int throttle
     cdef int64_t tokens
     cdef public int64_t limit         # active warps per scheduler that sampling has found; -1 = none
-    cdef int64_t known_limit          # that an earlier launch has found; -1 = none
+    cdef int64_t known_limit          # the same from an earlier launch; -1 = none
     # Sampling (dwt-cs).
     cdef Period sampling_period
     cdef int sampling

@@ -1,5 +1,5 @@
 # See _scheduling.pxd for the subject.
-"""Warp schedulers and throttling of the compiled simulator: `Scheduling`, on top of `Reordering`."""
+"""Simulate warp schedulers and throttling: `Scheduling`, on top of `Reordering`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc

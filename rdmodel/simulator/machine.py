@@ -29,8 +29,8 @@ def make_machine(gpu: GPU, options: SimulationOptions, slots: int, block_warps: 
     """
     if -(-slots * block_warps // gpu.core.schedulers) > MAX_WARPS_PER_SCHEDULER:
         raise ConfigError(
-            f"core.schedulers={gpu.core.schedulers}: {slots * block_warps} resident warps are more than "
-            f"{MAX_WARPS_PER_SCHEDULER} for each"
+            f"core.schedulers={gpu.core.schedulers}: {slots * block_warps} resident warps exceed the limit of "
+            f"{MAX_WARPS_PER_SCHEDULER} per scheduler"
         )
     l1, l2 = _field_numbers(gpu.l1, "index", "allocate"), _field_numbers(gpu.l2)
     return Machine(

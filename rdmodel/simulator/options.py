@@ -32,7 +32,7 @@ class SimulationOptions:
     sched : {"lrr", "gto", "two-level", "old"} or None
         Warp scheduler; None: ``core.sched`` of the GPU.
     memory : int or None
-        None: crossbar, L2 and DRAM are simulated. N: an ideal memory answers every miss N cycles later.
+        None: crossbar, L2 and DRAM are simulated. N: an ideal memory responds to every miss N cycles later.
     stores : bool
         False: stores keep their place in program order but make no requests.
     policies : tuple of Policy
@@ -73,7 +73,7 @@ class SimulationOptions:
 
 
 def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOptions]:
-    """Return the machine and the resolved options for the keywords of `simulate`.
+    """Return the GPU and the resolved options for the keywords of `simulate`.
 
     An index function among the policies replaces that of the GPU's L1. Raises `ConfigError` for an unknown option, with
     the near misses.

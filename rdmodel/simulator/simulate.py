@@ -39,7 +39,7 @@ from rdmodel.trace.check import check_trace
 from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, WarpStream, open_block
 
 CYCLES_PER_PAUSE = 1 << 14
-"""Eventful cycles between two looks at signals and progress: a few milliseconds, at most a second."""
+"""Eventful cycles between two checks for signals and reports of progress: a few milliseconds, at most a second."""
 
 CYCLES_PER_CHECK = 64
 """Eventful cycles between two checks of the invariants, with ``check=True``."""
@@ -91,9 +91,9 @@ def simulate(
     seed : int
         Recorded in the result, and without effect: the machine draws no random numbers.
     check : bool
-        Verify the invariants of the machine every 64 cycles in which something happens (far slower).
+        Verify the invariants of the machine every 64 cycles in which something happens (slower).
     progress : callable, optional
-        Called now and then with the blocks that have begun and all blocks.
+        Called with the number of blocks begun and the number of blocks in all.
     observe : callable, optional
         Called with arrays of load transactions; see `rdmodel.simulator.simulate.Observer`.
     sectors : bool
@@ -123,12 +123,12 @@ def simulate(
     check_int("seed", seed, 0)
     check_flag("check", check)
     check_flag("sectors", sectors)
-    machine, resolved = configure(presets.gpu(gpu), options)
+    gpu, resolved = configure(presets.gpu(gpu), options)
     if sectors:
-        check_sectors(machine)
+        check_sectors(gpu)
     request = _Request(
         trace=trace,
-        gpu=machine,
+        gpu=gpu,
         options=resolved,
         seed=seed,
         check=check,
@@ -225,7 +225,7 @@ def check_sectors(gpu: GPU) -> None:
 
 
 def max_scheduler_warps(trace: Trace, gpu: GPU, options: SimulationOptions) -> int:
-    """Return the most warps that a scheduler ever has, which is the highest useful limit; `options` are resolved."""
+    """Return the largest number of warps of a scheduler: the highest useful limit; `options` must be resolved."""
     assert options.sms is not None
     blocks = trace.launch.blocks if options.blocks is None else min(options.blocks, trace.launch.blocks)
     slots = min(compute_occupancy(trace.launch, gpu).blocks, -(-blocks // options.sms))
@@ -233,7 +233,7 @@ def max_scheduler_warps(trace: Trace, gpu: GPU, options: SimulationOptions) -> i
 
 
 class _MachineRun:
-    """One run of the compiled machine, which is given blocks and instructions as it asks for them."""
+    """One run of the compiled machine, which requests blocks and instructions and receives them."""
 
     def __init__(self, request: _Request) -> None:
         self._request = request

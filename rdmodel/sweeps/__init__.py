@@ -1,1 +1,1 @@
-"""Run kernels under all points of a grid of machines and options, in several processes, resumably."""
+"""Run kernels under all points of a grid of GPUs and options, in several processes, resumably."""

@@ -27,7 +27,7 @@ L1_NAMES = ("ways", "line", "index", "mshrs", "mshr_merge", "mshr_per_warp")
 """Fields of the L1 that have a short name in a grid. Every field of a GPU has its key, ``l1.size`` or ``l1_size``."""
 
 UNSOURCED_L1_NAMES = ("index", "mshrs", "mshr_merge", "mshr_per_warp")
-"""Those of them that are options of `predict`, too: results do not list them among the sources of the GPU."""
+"""The `L1_NAMES` that are also options of `predict`; results do not list them among the sources of the GPU."""
 
 PREDICT_ARGUMENTS = {
     "seed": int,
@@ -75,22 +75,22 @@ class Axis:
     silent: bool
 
     @property
-    def shown(self) -> tuple[Any, ...]:
+    def plain_values(self) -> tuple[Any, ...]:
         """The values in plain types: GPUs and index functions by their names."""
-        return tuple(map(_shown, self.values))
+        return tuple(map(_plain_value, self.values))
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of every varied axis (`shown`) and their meaning: the `base` GPU, its changed `fields`, and options."""
+    """One value of every varied axis (`values`) and its meaning: the `base` GPU, its changed `fields`, and options."""
 
-    shown: Mapping[str, Any]
+    values: Mapping[str, Any]
     base: GPU
     fields: Mapping[str, Any]
     options: Mapping[str, Any]
     silent: frozenset[str]
 
-    def machine(self) -> GPU:
+    def build_gpu(self) -> GPU:
         """Return the GPU with all fields changed at once; raises `ConfigError` if it cannot exist."""
         if not self.fields:
             return self.base
@@ -123,7 +123,7 @@ def grid_points(axes: Iterable[Axis]) -> Iterator[Point]:
     for chosen in itertools.product(*(range(len(axis.values)) for axis in axes)):
         pairs = [(axis, axis.values[at]) for axis, at in zip(axes, chosen, strict=True)]
         yield Point(
-            shown={axis.name: _shown(value) for axis, value in pairs if axis.varied},
+            values={axis.name: _plain_value(value) for axis, value in pairs if axis.varied},
             base=next(value for axis, value in pairs if axis.kind == "gpu"),
             fields={axis.key: value for axis, value in pairs if axis.kind == "field"},
             options={axis.key: value for axis, value in pairs if axis.kind == "option"},
@@ -140,9 +140,9 @@ def _axis(engine: str, name: str, value: Any) -> Axis:
     values = tuple(_read_value(name, hint, entry) for entry in (value if varied else (value,)))
     if not values:
         raise ConfigError(f"{name}: has no values")
-    shown = [_shown(value) for value in values]
-    for at, value in enumerate(shown):
-        if value in shown[:at]:
+    plain = [_plain_value(value) for value in values]
+    for at, value in enumerate(plain):
+        if value in plain[:at]:
             raise ConfigError(f"{name}: {value!r} is given twice")
     return Axis(name, kind, key, values, varied, silent=engine != "simulate" and name in UNSOURCED_L1_NAMES)
 
@@ -264,7 +264,7 @@ def _index(name: str, value: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Return a value in plain types: GPUs and index functions by their names."""
     if isinstance(value, GPU):
         return value.name

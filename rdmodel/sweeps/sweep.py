@@ -109,8 +109,8 @@ def sweep(
         work.require_runnable()
     return Sweep(
         engine=engine,
-        axes={axis.name: axis.shown for axis in axes if axis.varied},
-        fixed={axis.name: axis.shown[0] for axis in axes if not axis.varied},
+        axes={axis.name: axis.plain_values for axis in axes if axis.varied},
+        fixed={axis.name: axis.plain_values[0] for axis in axes if not axis.varied},
         rows=tuple(task.row() for task in work.tasks),
         kept=work.kept,
         trouble=None if cache is None else cache.trouble,
@@ -146,7 +146,7 @@ class _Task:
 
     subject: _SweptTrace
     point: Point
-    machine: GPU | None = None
+    gpu: GPU | None = None
     result: Result | None = None
     error: RdmodelError | None = None
 
@@ -155,7 +155,7 @@ class _Task:
         return SweepRow(
             trace=self.subject.number,
             kernel=self.subject.trace.launch.kernel,
-            point=self.point.shown,
+            point=self.point.values,
             result=self.result,
             reason=None if self.error is None else str(self.error),
         )
@@ -173,13 +173,13 @@ class _SweepRun:
 
     def plan(self, traces: Trace | Iterable[Trace], grid: Sequence[Point]) -> None:
         """Create a task for every point and trace; tasks that cannot be run get their error."""
-        machines = _machines(grid)
+        gpus = _build_gpus(grid)
         for number, trace in enumerate([traces] if isinstance(traces, Trace) else _iterated(traces)):
             check_trace(trace, "traces")
             subject = _SweptTrace(number, trace, materialise=must_materialise(trace))
             tasks = [
-                _Task(subject, point, machine) if isinstance(machine, GPU) else _Task(subject, point, error=machine)
-                for point, machine in zip(grid, machines, strict=True)
+                _Task(subject, point, gpu) if isinstance(gpu, GPU) else _Task(subject, point, error=gpu)
+                for point, gpu in zip(grid, gpus, strict=True)
             ]
             for task in tasks:
                 self._report(0, len(tasks))
@@ -203,15 +203,15 @@ class _SweepRun:
             raise type(first)(f"none of {len(self.tasks)} points can be run: {first}")
 
     def look_up(self) -> None:
-        """Look up results in the file of answers."""
+        """Look up results in the answers file."""
         if self._answers is None:
             return
         for task in self._release_caches(self._open_tasks()):
-            assert task.machine is not None
+            assert task.gpu is not None
             question = self._question(task)
             record = None if question is None else self._answers.get(question)
             if record is not None:
-                task.result = result_from_record(self._engine, record, self._plain(task.machine), task.subject.trace)
+                task.result = result_from_record(self._engine, record, self._plain(task.gpu), task.subject.trace)
                 self.kept += task.result is not None
             self._report(self.kept, len(self.tasks))
 
@@ -245,9 +245,9 @@ class _SweepRun:
             yield task
 
     def _check(self, task: _Task) -> None:
-        assert task.machine is not None
+        assert task.gpu is not None
         try:
-            blocks = check_point(self._engine, task.subject.trace, task.machine, task.point.options)
+            blocks = check_point(self._engine, task.subject.trace, task.gpu, task.point.options)
         except RdmodelError as error:
             task.error = error
         else:
@@ -256,10 +256,10 @@ class _SweepRun:
 
     def _question(self, task: _Task) -> dict[str, Any] | None:
         """Return the question of a task, which determines its result; None if its blocks cannot be read."""
-        assert task.machine is not None
+        assert task.gpu is not None
         trace = task.subject.trace
         try:
-            blocks = task.subject.fingerprint(needed_blocks(self._engine, trace, task.machine, task.point.options))
+            blocks = task.subject.fingerprint(needed_blocks(self._engine, trace, task.gpu, task.point.options))
         except RdmodelError:
             return None
         return {
@@ -267,7 +267,7 @@ class _SweepRun:
             "engine": self._engine,
             "launch": {name: value for name, value in describe_trace(trace).items() if name != "params"},
             "blocks": blocks,
-            "gpu": {name: value for name, value in self._plain(task.machine).items() if name != "sources"},
+            "gpu": {name: value for name, value in self._plain(task.gpu).items() if name != "sources"},
             "options": non_default_options(task.point.options),
         }
 
@@ -294,9 +294,9 @@ class _SweepRun:
                 raise Cancelled
 
         for task in self._release_caches(tuple(left)):
-            assert task.machine is not None
+            assert task.gpu is not None
             try:
-                result = try_point(self._engine, task.subject.trace, task.machine, task.point.options, check_time)
+                result = try_point(self._engine, task.subject.trace, task.gpu, task.point.options, check_time)
             except Cancelled:
                 return
             left.popleft()
@@ -308,7 +308,7 @@ class _SweepRun:
         token = uuid4().hex
         traces = {task.subject.number: pack_trace(task.subject.trace) for task in left}
         runs = [
-            (at, f"{token}:{number}", traces[number], self._engine, task.machine, task.point.options)
+            (at, f"{token}:{number}", traces[number], self._engine, task.gpu, task.point.options)
             for at, task in enumerate(left)
             for number in [task.subject.number]
         ]
@@ -321,8 +321,8 @@ class _SweepRun:
             finished.throw(error)
 
     def _finish(self, task: _Task, result: Result | RdmodelError) -> None:
-        """Record a result or an error, and store a result in the file of answers."""
-        assert task.machine is not None
+        """Record a result or an error, and store a result in the answers file."""
+        assert task.gpu is not None
         if isinstance(result, RdmodelError):
             task.error = result
         else:
@@ -330,7 +330,7 @@ class _SweepRun:
             question = None if self._answers is None else self._question(task)
             if self._answers is not None and question is not None:
                 with suppress(ConfigError):  # an infinite bound, which JSON cannot represent
-                    self._answers.put(question, result_to_record(result, self._plain(task.machine)))
+                    self._answers.put(question, result_to_record(result, self._plain(task.gpu)))
         self._done += 1
         self._report(self._done, len(self.tasks))
 
@@ -345,16 +345,16 @@ def _iterated(traces: Any) -> Iterator[Any]:
     return iter(traces)
 
 
-def _machines(grid: Sequence[Point]) -> list[GPU | RdmodelError]:
+def _build_gpus(grid: Sequence[Point]) -> list[GPU | RdmodelError]:
     """Return the GPU of each point, or the error that prevents it; points with the same fields share one GPU."""
-    machines: dict[Any, GPU | RdmodelError] = {}
+    gpus: dict[Any, GPU | RdmodelError] = {}
     per_point = []
     for point in grid:
         key = (id(point.base), *point.fields.values())
-        if key not in machines:
+        if key not in gpus:
             try:
-                machines[key] = point.machine()
+                gpus[key] = point.build_gpu()
             except ConfigError as error:
-                machines[key] = error
-        per_point.append(machines[key])
+                gpus[key] = error
+        per_point.append(gpus[key])
     return per_point

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Result = Prediction | Simulation
+"""The result of an engine at one point."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class Sweep:
 
     `rows` are in order of kernels, then of points; the values of the last name change fastest. `engine` is "predict",
     "estimate" or "simulate". `axes` has the values of each name that was given a list, `fixed` the names with a single
-    value. `kept` is the number of results that were found in the file of answers, `trouble` the last problem with that
+    value. `kept` is the number of results that were found in the answers file, `trouble` the last problem with that
     file, or None, and `seconds` the duration of the sweep.
     """
 

@@ -205,10 +205,10 @@ def _finite(name: str, value: Any) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ConfigError(f"objective {name}: returned {_shown(value)}: must be a finite number")
+        raise ConfigError(f"objective {name}: returned {_printable(value)}: must be a finite number")
     return number
 
 
-def _shown(value: Any) -> str:
+def _printable(value: Any) -> str:
     # Python does not print whole numbers of thousands of digits.
     return "a number beyond 10^308" if isinstance(value, int) and not isinstance(value, bool) else f"{value!r:.60}"

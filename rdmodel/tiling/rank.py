@@ -82,7 +82,7 @@ def rank_tiles(
         another type, an objective that is not a finite number. Exceptions of `make_trace` and `objective` are passed
         on, except for an `RdmodelError` of `make_trace`, which makes its tile infeasible.
     """
-    machine = presets.gpu(gpu)
+    gpu = presets.gpu(gpu)
     aim = objective_named(objective)
     check_choice("effort", effort, Effort)
     check_int("top", top, 1)
@@ -97,7 +97,7 @@ def rank_tiles(
     aim = replace(aim, l2=aim.l2 or with_l2)
     started = perf_counter()
     candidates = [Candidate(at, tile) for at, tile in enumerate(all_tiles(tiles))]
-    halving = SuccessiveHalving(machine, aim, complete_options(machine, options), seed, n_jobs, progress)
+    halving = SuccessiveHalving(gpu, aim, complete_options(gpu, options), seed, n_jobs, progress)
     runnable = halving.prepare(candidates, make_trace)
     if effort == "exact":
         halving.run(runnable, None)
@@ -107,7 +107,7 @@ def rank_tiles(
     kernels = (candidate.trace.launch.kernel for candidate in runnable if candidate.trace is not None)
     return Ranking(
         kernel=next(kernels, ""),
-        gpu=machine.name,
+        gpu=gpu.name,
         objective=aim.name,
         effort=effort,
         seed=seed,
@@ -138,7 +138,7 @@ def all_tiles(tiles: Iterable[Tile] | Mapping[str, Iterable[Any]]) -> list[Tile]
     else:
         listed = list(itertools.islice(tiles, MAX_RANKED_TILES + 1))
     if not listed or (isinstance(tiles, Mapping) and not tiles):
-        raise ConfigError("tiles: there are none")
+        raise ConfigError("tiles: must hold at least one tile")
     if len(listed) > MAX_RANKED_TILES:
         raise ConfigError(f"tiles: more than {MAX_RANKED_TILES}, the limit of a ranking")
     return listed

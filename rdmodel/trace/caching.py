@@ -17,6 +17,7 @@ CACHED_BYTES = 64 << 20
 kept: a cache of the most recent ones would never hold the block that is read next."""
 
 Block = Columns | Program
+"""The instructions of one block in either form."""
 
 
 class CachedTrace(Trace):

@@ -13,6 +13,7 @@ from rdmodel.trace.launch import WARP
 
 _ROW_COLUMNS = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
 _LANES = np.arange(WARP, dtype=np.uint32)
+"""Columns with one value per instruction, and the numbers of the lanes."""
 
 
 def expand(program: Program, warps: int) -> Columns:

@@ -182,7 +182,7 @@ def _refuse_foreign(target: Path, overwrite: bool) -> None:
         return
     ours = {META, *(f"{name}.npy" for name in DTYPES)}
     if not is_trace(target) or not {entry.name for entry in target.iterdir()} <= ours:
-        raise TraceError(f"{target}: exists and is not just a trace folder; it is never overwritten")
+        raise TraceError(f"{target}: exists and is not a trace folder, or holds other files; it is never overwritten")
     if not overwrite:
         raise TraceError(f"{target}: exists already; overwrite=True (--overwrite) replaces it")
 

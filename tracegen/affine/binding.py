@@ -53,18 +53,19 @@ from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import shape
 
 MAX_ITERATIONS = 1 << 32
-"""Iterations of a loop nest for one thread; more could not be modelled in a day."""
+"""Maximum number of iterations of a loop nest for one thread; more could not be modelled in a day."""
 
 MAX_UNROLLED_ITERATIONS = 1 << 18
-"""Iterations of the loops around an innermost loop, which are written out."""
+"""Maximum number of iterations of the loops around an innermost loop, which are written out."""
 
 MAX_FORM_VALUE = 1 << 62
 """Limit of every index, bound and condition over all threads, so that sums fit in 64 bits."""
 
 MAX_GRID_SHAPE = ((1 << 31) - 1, 65535, 65535)
-"""Blocks that CUDA allows in x, y and z."""
+"""Maximum number of blocks in x, y and z, as in CUDA."""
 
 Scope = Mapping[str, Affine]
+"""Affine forms by the names that stand for them in expressions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

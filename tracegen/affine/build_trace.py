@@ -37,6 +37,7 @@ def affine_kernel(
     Returns
     -------
     AffineTrace
+        A trace that generates each block on demand.
 
     Raises
     ------

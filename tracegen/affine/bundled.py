@@ -6,6 +6,7 @@ from functools import cache
 from importlib.resources import files
 
 FOLDER = files("tracegen") / "kernel_library" / "affine"
+"""The folder with the JSON files."""
 
 
 @cache

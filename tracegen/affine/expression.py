@@ -28,13 +28,14 @@ MAX_NUMBER = (1 << 63) - 1
 """The largest number in an expression, and the largest value of a parameter or a constant part of an expression."""
 
 MAX_EXPRESSION_CHARACTERS = 1000
-"""Characters in an expression."""
+"""Maximum number of characters of an expression."""
 
 MAX_EXPRESSION_DEPTH = 40
-"""Depth of parentheses, signs and calls within each other."""
+"""Maximum depth of nested parentheses, signs and calls."""
 
 COMPARISON_SIGNS = ("<=", ">=", "==", "<", ">")
 EXTREME_FUNCTIONS = ("min", "max")
+"""Signs of comparisons, the longer ones first, and functions of expressions."""
 
 _EXPRESSION_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(<=|>=|==|//|[-+*%(),<>]))", re.ASCII)
 _MAX_QUOTED_EXPRESSION = 60
@@ -78,7 +79,7 @@ def evaluate_constant(expression: Expression, scope: Mapping[str, Affine]) -> in
 
 
 def evaluate_condition(text: str, scope: Mapping[str, Affine]) -> tuple[Affine, ...]:
-    """Return a condition, a chain of comparisons, as affine forms all of which must be at least 0."""
+    """Return a condition, a chain of comparisons, as affine forms that must all be at least 0."""
     root = parse_condition(text)
     try:
         sides = [_require_affine(_evaluate(side, scope)) for side in root.operands]
@@ -175,7 +176,7 @@ class _Parser:
             signs.append(sign)
             sides.append(self.sum())
         if not signs:
-            raise _ExpressionError("is no condition: it compares nothing with <, <=, >, >= or ==")
+            raise _ExpressionError("is not a condition: must compare two expressions with <, <=, >, >= or ==")
         return ExpressionNode("compare", tuple(sides), name=" ".join(signs))
 
     def sum(self) -> ExpressionNode:
@@ -213,7 +214,7 @@ class _Parser:
             return self._extreme(token)
         if token and (token[0].isalpha() or token[0] == "_"):
             if self.token == "(":
-                raise _ExpressionError(f"{token}() is no function: there are min() and max()")
+                raise _ExpressionError(f"{token}() is not a function; the functions are min() and max()")
             return ExpressionNode("name", name=token)
         raise _ExpressionError(f"{token!r} stands where a number or a name should" if token else "ends too early")
 

@@ -28,7 +28,7 @@ from tracegen.affine.statements import (
 )
 
 MAX_KERNEL_FILE_BYTES = 1 << 22
-"""Bytes of a kernel file."""
+"""Maximum size of a kernel file in bytes."""
 
 _REQUIRED_FIELDS = ("name", "arrays", "block", "body")
 _OPTIONAL_FIELDS = ("description", "parameters", "requires", "grid", "threads", "shared_memory", "registers")
@@ -105,7 +105,7 @@ def to_json(kernel: AffineKernel) -> dict[str, Any]:
 def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_KERNEL_FILE_BYTES:
-            raise TraceError(f"{path.stat().st_size} bytes, at most {MAX_KERNEL_FILE_BYTES} are read_bundled")
+            raise TraceError(f"{path.stat().st_size} bytes, at most {MAX_KERNEL_FILE_BYTES} are read")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise TraceError("no such file") from None
@@ -121,7 +121,7 @@ def _parse_json(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise TraceError(f"line {error.lineno}, column {error.colno}: not JSON ({error.msg})") from None
     except RecursionError:
-        raise TraceError("not a kernel: the JSON is nested too deep") from None
+        raise TraceError("not a kernel: the JSON is nested too deeply") from None
 
 
 def _unique_fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _unique_fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(text: str) -> Any:
-    raise TraceError(f"{text}: is no number")
+    raise TraceError(f"{text}: is not a number")
 
 
 def _parse_integer(text: str) -> int:
@@ -178,7 +178,7 @@ def _statement(value: Any, where: str, depth: int) -> Statement:
     kind = next((kind for kind in kinds if isinstance(value, Mapping) and kind in value), None)
     if kind is None:
         known = ", ".join((*(f'{{"{kind}": ...}}' for kind in kinds), *(f'"{word}"' for word in _WORD_STATEMENTS)))
-        raise TraceError(f"{where}: {value!r:.60}: is no statement: there are {known}")
+        raise TraceError(f"{where}: {value!r:.60}: is not a statement; must have one of {known}")
     return kinds[kind](value, where, depth)
 
 

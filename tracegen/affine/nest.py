@@ -18,6 +18,7 @@ from tracegen.arrays import Array
 
 BLOCK_DIMENSIONS = (0, 1, 2)
 THREAD_DIMENSIONS = (3, 4, 5)
+"""Numbers of the dimensions of block and thread ids, x first."""
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +99,7 @@ class SignTest:
 
 
 NestNode = NestAccess | NestBarrier | NestWait | NestGap | NestGuard | NestLoop
+"""A node of a loop nest."""
 
 
 def walk(body: Sequence[NestNode]) -> Iterator[NestNode]:

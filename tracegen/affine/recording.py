@@ -18,10 +18,10 @@ from tracegen.simt.recorder import shared_columns
 from tracegen.simt.scoreboard import Mask
 
 MAX_SEGMENT_GAP = (1 << 31) - 1
-"""Largest gap that a trace can hold."""
+"""Largest gap of an instruction in a trace."""
 
 _MAX_STRAIGHT_INSTRUCTIONS = 256
-"""Instructions of straight-line code in one segment at most."""
+"""Maximum number of instructions of straight-line code in one segment."""
 
 
 @dataclass(slots=True, eq=False)

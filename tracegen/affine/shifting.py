@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from rdmodel.trace import EVERY_ITERATION, Segment
 
 SHIFTED_COPIES = 64
-"""Copies that are made at a time: their addresses share memory."""
+"""Number of copies that are made at a time: their addresses share memory."""
 
 MAX_UNROLLED_INSTRUCTIONS = 1024
-"""Instructions of an unrolled body with inner loops."""
+"""Maximum number of instructions of an unrolled body with inner loops."""
 
 
 def shift_program(program: Sequence[Segment], offsets: NDArray[np.int64]) -> list[Segment]:

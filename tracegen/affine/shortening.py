@@ -13,10 +13,10 @@ from tracegen.affine.affine_form import Affine, Extreme
 from tracegen.affine.nest import Nest, NestGuard, NestLoop, NestNode
 
 MIN_ITERATIONS = 2
-"""Iterations that a shortened loop keeps at least."""
+"""Minimum number of iterations of a shortened loop."""
 
 MIN_CUT_ITERATIONS = 4
-"""Iterations of a loop that is worth shortening."""
+"""Number of iterations from which on a loop is worth shortening."""
 
 
 class ShortenedNest(Nest):

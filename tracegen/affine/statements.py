@@ -30,6 +30,7 @@ ELEMENT_BYTES = {
 """Bytes of an element by the name of its NumPy type."""
 
 SPACE_NAMES = tuple(space.name.lower() for space in Space)
+"""Names of the memory spaces of arrays."""
 
 BLOCK_ID_NAMES = ("block_x", "block_y", "block_z")
 THREAD_ID_NAMES = ("thread_x", "thread_y", "thread_z")
@@ -53,13 +54,13 @@ RESERVED_NAMES = frozenset(
 """Names with a meaning in expressions or for `tracegen.affine_kernel`; no parameter or loop variable may have them."""
 
 MAX_STATEMENTS = 4096
-"""Statements of a kernel."""
+"""Maximum number of statements of a kernel."""
 
 MAX_STATEMENT_DEPTH = 24
-"""Depth of statements within each other."""
+"""Maximum depth of nested statements."""
 
 MAX_GAP_INSTRUCTIONS = 1 << 20
-"""Instructions of one `Gap` statement."""
+"""Maximum number of instructions of one `Gap` statement."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
 
@@ -182,6 +183,7 @@ class Loop:
 
 
 Statement = Load | Store | Atomic | Barrier | Wait | Gap | Guard | Loop
+"""A statement of a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,7 @@ def _checked_arrays(arrays: Any) -> dict[str, AffineArray]:
 
 
 def _check_body(body: tuple[Statement, ...]) -> None:
-    """Raise `TraceError` for a part that is no statement, and for too many or too deep statements."""
+    """Raise `TraceError` for a part that is not a statement, and for too many or too deep statements."""
     remaining, stack = MAX_STATEMENTS, [(body, "body", 1)]
     while stack:
         statements, where, depth = stack.pop()

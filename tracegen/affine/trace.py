@@ -45,7 +45,7 @@ class AffineTrace(GeneratedTrace):
 
     def block(self, block: int) -> Program:
         """Return the `Program` of one block; raise `TraceError` if the trace does not hold it."""
-        if block not in self._held:
+        if block not in self._block_ids:
             raise missing_block(self, block)
         return self._generator.block(int(block))
 

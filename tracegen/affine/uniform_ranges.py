@@ -15,6 +15,7 @@ IterationRange = tuple[float, float]
 """First iteration, and the one after the last; either may be infinite."""
 
 INFINITY = float("inf")
+"""End of a range of iterations without an end."""
 
 
 def cut_iterations(loop: NestLoop, first: int, end: int, at: Sequence[Any], box: Box) -> list[tuple[int, int, bool]]:

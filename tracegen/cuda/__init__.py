@@ -66,7 +66,7 @@ def trace(
     base
         Address of the first array; the others follow in order (None: 2^28).
     max_instructions
-        A block that executes more warp instructions is an error.
+        Maximum number of warp instructions that a block may execute.
 
     Returns
     -------
@@ -117,7 +117,12 @@ def launches(
     base
         Address of the first array (None: 2^28).
     max_instructions
-        A block that executes more warp instructions is an error.
+        Maximum number of warp instructions that a block may execute.
+
+    Yields
+    ------
+    EmulatedTrace
+        The trace of one launch, which executes each block on demand.
 
     Raises
     ------

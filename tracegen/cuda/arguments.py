@@ -29,6 +29,7 @@ from rdmodel.errors import ConfigError, unknown
 from tracegen.cuda import array_arguments
 
 ArgumentValue = int | float | bytes | NDArray[Any]
+"""The value of an argument: a number, the bytes of a structure, or an array for a pointer."""
 
 _ARRAY_ARGUMENT = re.compile(r"(?P<type>[a-z]\w*)\[(?P<size>[^\]]*)\](?::(?P<fill>.*))?")
 _FILE_ARGUMENT = re.compile(r"(?P<type>[a-z]\w*)?@(?P<path>.*?)(?::(?P<part>[a-z]+))?")

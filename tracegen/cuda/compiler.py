@@ -94,6 +94,11 @@ def compile(
     compiler
         ``nvrtc``, ``nvcc`` or ``auto``: NVRTC if it is installed, else nvcc.
 
+    Returns
+    -------
+    str
+        The PTX.
+
     Raises
     ------
     CompileError

@@ -93,10 +93,7 @@ def read_launch_file(path: str | Path) -> LaunchFile:
     text = read_source_text(path)
     try:
         table = tomllib.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # numbers of thousands of digits and deeply nested lists raise them, too
+    except (ValueError, RecursionError) as error:  # also raised by numbers of thousands of digits and by deep nesting
         raise ConfigError(f"{path}: {error}") from None
     try:
         return _launch_file(path, table)
@@ -153,19 +150,19 @@ def _planned_launch(
     )
 
 
-def _check_fields(table: Mapping[str, Any], names: tuple[str, ...], what: str) -> None:
+def _check_fields(table: Mapping[str, Any], names: tuple[str, ...], noun: str) -> None:
     for name in table:
         if name not in names:
-            raise ConfigError(unknown(what, name, names))
+            raise ConfigError(unknown(noun, name, names))
 
 
 def _take_field(
-    table: Mapping[str, Any], name: str, kind: type, what: str, *, default: Any = None, required: bool = False
+    table: Mapping[str, Any], name: str, kind: type, allowed: str, *, default: Any = None, required: bool = False
 ) -> Any:
     if name not in table:
         if required:
-            raise ConfigError(f"{name}: is missing; must be {what}")
+            raise ConfigError(f"{name}: is missing; must be {allowed}")
         return default
     if not isinstance(table[name], kind) or isinstance(table[name], bool):
-        raise ConfigError(f"{name}={table[name]!r}: must be {what}")
+        raise ConfigError(f"{name}={table[name]!r}: must be {allowed}")
     return table[name]

@@ -75,11 +75,11 @@ class Nvrtc:
         assert name.value is not None
         return name.value.decode()
 
-    def _text(self, program: ctypes.c_void_p, what: str) -> str:
+    def _text(self, program: ctypes.c_void_p, item: str) -> str:
         size = ctypes.c_size_t()
-        self._call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
+        self._call(f"nvrtcGet{item}Size", program, ctypes.byref(size))
         buffer = ctypes.create_string_buffer(max(size.value, 1))
-        self._call(f"nvrtcGet{what}", program, buffer)
+        self._call(f"nvrtcGet{item}", program, buffer)
         return buffer.value.decode("utf-8", "replace")
 
     def _message(self, status: int) -> str:

@@ -14,6 +14,7 @@ _KEYWORDS = """
     class enum union typename __grid_constant__ size_t
 """
 _NO_NAMES = words(list(tokenise(_KEYWORDS)))
+"""Words that are not the name of a parameter at the end of its declaration."""
 
 
 @dataclass(frozen=True, slots=True)

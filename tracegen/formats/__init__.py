@@ -14,14 +14,14 @@ from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Trace, storage
 from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, parquet_columns, ppt, trc
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, first_bytes, uncompressed_name
-from tracegen.formats.launches import LaunchChoice, Listed
+from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.recorded_trace import Reading, RecordedTrace, Skipped
 
 __all__ = [
     "FORMATS",
     "Format",
-    "Listed",
+    "LaunchEntry",
     "Reading",
     "RecordedTrace",
     "Skipped",
@@ -68,7 +68,7 @@ class Format:
     folder: Callable[[Path], bool] = lambda path: False
     takes: frozenset[str] = frozenset()
     memory: int = SORT_MEMORY_BYTES + (24 << 20)
-    launches: Callable[[Path, Reading], Iterator[Listed]] | None = None
+    launches: Callable[[Path, Reading], Iterator[LaunchEntry]] | None = None
     write: Callable[[Trace, Path, bool], tuple[str, ...]] | None = None
 
 
@@ -176,13 +176,14 @@ def read(
     lenient : bool
         Leave out bad lines of other tools' files; ``RecordedTrace.skipped`` accounts for them.
     kernel : str, optional
-        The launch if there are several: its number, or a pattern of its name (``*gemm*``).
+        Number of the launch, or pattern of its name (``*gemm*``), if the file holds several.
     block : tuple of int, optional
         Shape of a block (x, y, z), for formats that do not contain it.
 
     Returns
     -------
     Trace
+        The trace; a `RecordedTrace` if another tool wrote the file.
 
     Raises
     ------
@@ -202,7 +203,7 @@ def launches(
     format: str | None = None,
     kernel: str | None = None,
     block: tuple[int, int, int] | None = None,
-) -> tuple[Listed, ...]:
+) -> tuple[LaunchEntry, ...]:
     """List the launches in a file or folder of another tool without reading their accesses.
 
     Parameters
@@ -218,7 +219,7 @@ def launches(
 
     Returns
     -------
-    tuple of Listed
+    tuple of LaunchEntry
         The launches in the order of the file.
 
     Raises

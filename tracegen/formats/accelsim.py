@@ -12,13 +12,14 @@ from pathlib import Path
 
 from rdmodel.errors import TraceError
 from tracegen.formats.compressed import first_bytes, open_stream, whole_lines
-from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, Listed
+from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.traceg import MAX_HEADER_BYTES, MAX_TRACEG_LINE_BYTES, TracegFile, TracegHeader, read_header
 
 KERNELS_LIST_NAME = "kernelslist.g"
 KERNELS_LIST_SUFFIX = ".g"
+"""Name of the list of kernels in a folder, and suffix of such lists."""
 
 _TRACE_START = re.compile(rb"(?:\s|#[^\n]*\n)*-(?:kernel|grid|block|shmem|nregs|binary|cuda|local|nvbit|accelsim) ")
 _LIST_START = re.compile(
@@ -66,6 +67,7 @@ def read_accelsim(
     Returns
     -------
     RecordedTrace
+        The trace, with an account of the lines left out.
 
     Raises
     ------
@@ -84,14 +86,14 @@ def read_accelsim(
     return TracegFile(os.fspath(file), log, memory).read()
 
 
-def list_accelsim(path: str | os.PathLike[str]) -> Iterator[Listed]:
+def list_accelsim(path: str | os.PathLike[str]) -> Iterator[LaunchEntry]:
     """Yield the launches in a ``kernelslist.g`` or its folder, or that of a ``.traceg``, by the headers of the files.
 
     A file that the list names twice is one launch. Raises `TraceError` with file and line for malformed input.
     """
     file = _list_or_trace(path)
     if not _is_list_file(file):
-        yield _listed(file, read_header(file))
+        yield _launch_entry(file, read_header(file))
         return
     seen: set[Path] = set()
     for line, command in _list_lines(file):
@@ -99,7 +101,7 @@ def list_accelsim(path: str | os.PathLike[str]) -> Iterator[Listed]:
             continue
         try:
             kernel_file = _named_file(file, command)
-            listed = None if kernel_file in seen else _listed(kernel_file, read_header(kernel_file))
+            listed = None if kernel_file in seen else _launch_entry(kernel_file, read_header(kernel_file))
         except TraceError as error:
             raise TraceError(f"{file}:{line}: {error}") from None
         seen.add(kernel_file)
@@ -115,10 +117,10 @@ def _is_list_file(file: Path) -> bool:
     return file.suffix == KERNELS_LIST_SUFFIX or is_kernels_list(first_bytes(file, MAX_HEADER_BYTES))
 
 
-def _listed(file: Path, header: TracegHeader) -> Listed:
+def _launch_entry(file: Path, header: TracegHeader) -> LaunchEntry:
     if (key := header.missing()) is not None:
         raise TraceError(f"{file}: no valid line '-{key} = (x,y,z)' before the first block")
-    return Listed(header.number, header.launch())
+    return LaunchEntry(header.number, header.launch())
 
 
 def _choose_file(path: Path, log: SkipLog, choice: LaunchChoice) -> Path:

@@ -28,7 +28,7 @@ LISTED_TRACE_NAME = "kernel-1.traceg"
 """Name of the trace file that a written list names."""
 
 MAX_WRITTEN_GAP = 1_000_000
-"""Instructions that are written before one memory instruction at most: each of them is a line."""
+"""Maximum number of instructions that are written before one memory instruction: each of them is a line."""
 
 _PIECE_ADDRESSES = 1 << 17
 """Addresses in a piece of a block that is written at a time."""
@@ -39,6 +39,7 @@ _OUTPUT_BYTES = 1 << 20
 _COUNT_DIGITS = 19
 _MAX_KERNEL_NAME_CHARACTERS = 4096
 _ACCESS_BYTES = (1, 2, 4, 8, 16)
+"""Room for a number that is filled in later, in digits; limit on names; widths of accesses that the format has."""
 
 
 def write_accelsim(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> tuple[str, ...]:

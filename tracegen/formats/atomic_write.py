@@ -15,7 +15,7 @@ def refuse_existing(target: Path, *, overwrite: bool) -> None:
     if not target.exists():
         return
     if not target.is_file():
-        raise TraceError(f"{target}: exists already and is no file; it is never overwritten")
+        raise TraceError(f"{target}: exists already and is not a file; it is never overwritten")
     if not overwrite:
         raise TraceError(f"{target}: exists already; overwrite=True (--overwrite) replaces it")
 

@@ -12,7 +12,7 @@ from rdmodel.trace import Columns, Launch
 from tracegen.formats.recorded_trace import Skipped
 
 _MIN_ALLOWED_WARPS = 1 << 20
-"""Warps that a file may claim however few instructions it holds."""
+"""Number of warps that a file may claim even if it holds hardly any instructions."""
 
 
 def max_warps(instructions: int) -> int:
@@ -21,7 +21,7 @@ def max_warps(instructions: int) -> int:
 
 
 def can_fill(launch: Launch, instructions: int) -> bool:
-    """Tell whether `fill_grid` may fill up the grid of a launch of which a file holds `instructions`."""
+    """Tell whether `fill_grid` may fill up the grid of a launch; the file holds `instructions` instructions of it."""
     return launch.blocks * launch.block_warps <= max_warps(instructions)
 
 

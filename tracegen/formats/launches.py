@@ -12,20 +12,20 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Launch
 
 MAX_LISTED_LAUNCHES = 5
-"""Launches that an error message lists."""
+"""Maximum number of launches that an error message lists."""
 
 _MAX_LISTED_NAME_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class LaunchEntry:
     """A launch that a file contains, and its number there."""
 
     number: int
     launch: Launch
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the number and the fields of the launch as plain values."""
         plain = asdict(self.launch)
         del plain["arrays"]
         return {"number": self.number, **plain}

@@ -32,7 +32,7 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._nvbit import parse
 from tracegen.formats.compressed import line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import fill_grid
-from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, Listed
+from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.parsed_instructions import InstructionBuffer
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
@@ -84,7 +84,7 @@ _LAUNCH_BOUNDS = (
 """Smallest and largest values of the numbers in the announcement of a launch, in their order."""
 
 _LAUNCH_EVENT, _NEW_OPCODE_EVENT, _OTHER_LAUNCH_EVENT = 1, 2, 3
-"""Events of `tracegen.formats._nvbit.parse` that are no mistakes."""
+"""Events of `tracegen.formats._nvbit.parse` that are not mistakes."""
 
 _MEMTRACE_PROBLEMS = {
     10: "expected 'CTX .. - grid_launch_id N - CTA x,y,z - warp W - OPCODE - addresses' or a LAUNCH",
@@ -98,6 +98,7 @@ _MEMTRACE_PROBLEMS = {
 
 _ADDRESS_PROBLEMS = (13, 14)
 _ADDRESS = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
+"""Events about addresses, and an address."""
 
 
 def is_nvbit(head: bytes) -> bool:
@@ -125,6 +126,7 @@ def read_nvbit(
     Returns
     -------
     RecordedTrace
+        The trace, with an account of the lines left out.
 
     Raises
     ------
@@ -137,7 +139,7 @@ def read_nvbit(
     return reader.finish()
 
 
-def list_nvbit(path: str | os.PathLike[str]) -> Iterator[Listed]:
+def list_nvbit(path: str | os.PathLike[str]) -> Iterator[LaunchEntry]:
     """Yield the launches that a file of ``mem_trace`` announces, in the order of the file, without parsing records.
 
     Raises `TraceError` with file and line for a malformed announcement, and for a repeated launch number.
@@ -150,7 +152,7 @@ def list_nvbit(path: str | os.PathLike[str]) -> Iterator[Listed]:
                 line += text.count(b"\n", done, match.start())
                 done = match.start()
                 announced = _parse_launch(match[0])
-                if isinstance(announced, Listed) and announced.number in numbers:
+                if isinstance(announced, LaunchEntry) and announced.number in numbers:
                     announced = f"launch {announced.number} was announced before"
                 if isinstance(announced, str):
                     raise TraceError(f"{name}:{line}: {announced}, found {quote(match[0])}")
@@ -166,9 +168,9 @@ class _MemtraceReader:
         self._name, self._lenient, self._memory = name, lenient, memory
         self._log = SkipLog(lenient)
         self._choice = LaunchChoice(name, kernel)
-        self._announced: list[Listed] = []  # the first few, the chosen one included
+        self._announced: list[LaunchEntry] = []  # the first few, the chosen one included
         self._numbers = _LaunchNumbers()
-        self._chosen: Listed | None = None
+        self._chosen: LaunchEntry | None = None
         self._shift: int | None = None  # announced launch number minus the one in its records; None: unknown
         self._opcodes = OpcodeTable()
         self._instructions = InstructionBuffer()
@@ -248,7 +250,7 @@ class _MemtraceReader:
         self._add_launch(announced)
         return None
 
-    def _add_launch(self, announced: Listed) -> None:
+    def _add_launch(self, announced: LaunchEntry) -> None:
         if len(self._announced) <= MAX_LISTED_LAUNCHES:
             self._announced.append(announced)
         self._numbers.add(announced.number)
@@ -270,7 +272,7 @@ class _MemtraceReader:
         return f"launch {number} has not been announced"
 
 
-def _parse_launch(line: bytes) -> Listed | str:
+def _parse_launch(line: bytes) -> LaunchEntry | str:
     """Return the launch that a line announces, or a message if the line is malformed."""
     match = _LAUNCH_LINE.fullmatch(line)
     if match is None:
@@ -289,7 +291,7 @@ def _parse_launch(line: bytes) -> Listed | str:
         registers=shape[6],
         shared_memory=shape[7],
     )
-    return Listed(number, launch)
+    return LaunchEntry(number, launch)
 
 
 def _describe_addresses(line: bytes) -> str:

@@ -41,6 +41,7 @@ from tracegen.formats.parquet_columns import (
 PARQUET_MAGIC = b"PAR1"
 PARQUET_FORMAT_NAME = "rdmodel-trace"
 PARQUET_FORMAT_VERSION = 1
+"""First bytes of a Parquet file, and the name and the newest version of the format in its metadata."""
 
 ROW_GROUP_ADDRESSES = 1 << 20
 """Addresses after which a row group is closed; memory holds at most twice as many."""

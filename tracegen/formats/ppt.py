@@ -37,7 +37,7 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._ppt import parse
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import can_fill, insert_empty_blocks
-from tracegen.formats.launches import LaunchChoice, Listed
+from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.parsed_instructions import InstructionBuffer
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, Skipped, quote
@@ -46,6 +46,7 @@ from tracegen.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 
 CONFIG_NAME = "app_config.py"
 TRACES_FOLDER_NAME = "memory_traces"
+"""Names of the description of the launches, and of the folder with the traces."""
 
 _MAX_MEM_LINE_BYTES = 1 << 12
 _MAX_CONFIG_BYTES = 1 << 24
@@ -112,6 +113,7 @@ def read_ppt(
     Returns
     -------
     RecordedTrace
+        The trace, with an account of the lines left out.
 
     Raises
     ------
@@ -132,13 +134,13 @@ def read_ppt(
     return reader.finish(f"{where}: kernel {number}")
 
 
-def list_ppt(path: str | os.PathLike[str], *, block: tuple[int, int, int] | None = None) -> Iterator[Listed]:
+def list_ppt(path: str | os.PathLike[str], *, block: tuple[int, int, int] | None = None) -> Iterator[LaunchEntry]:
     """Yield the launches that have ``.mem`` files in a folder; `block` as in `read_ppt`."""
     where = Path(path)
     configs = _read_launch_configs(where)
     for number, files in groupby(_list_files(where), key=lambda file: file[0]):
         config = configs.get(number, _LaunchConfig(f"kernel_{number}"))
-        yield Listed(number, _launch(where, config, block, [n for _, n, _ in files]))
+        yield LaunchEntry(number, _launch(where, config, block, [n for _, n, _ in files]))
 
 
 # ---- Files and launches

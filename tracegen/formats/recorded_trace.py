@@ -9,7 +9,7 @@ from rdmodel.trace import Trace
 from rdmodel.trace.storage import find_pages
 
 MAX_SKIPPED_EXAMPLES = 5
-"""Skipped lines whose problem is kept as an example."""
+"""Maximum number of skipped lines that are quoted as examples."""
 
 _MAX_QUOTED_CHARACTERS = 60
 
@@ -40,7 +40,7 @@ class Skipped:
 
 
 class SkipLog:
-    """Decides what becomes of bad input: an error or, if `lenient`, an entry of `skipped`."""
+    """Handles bad input: raises an error or, if `lenient`, adds an entry to `skipped`."""
 
     def __init__(self, lenient: bool) -> None:
         self.skipped = Skipped()
@@ -88,4 +88,6 @@ class RecordedTrace(Trace):
         except TraceError as error:
             if self.mentions_all:
                 raise
-            raise TraceError(f"{error}; --lenient takes blocks without records to access nothing") from None
+            raise TraceError(
+                f"{error}; --lenient treats blocks without records as blocks that access no memory"
+            ) from None

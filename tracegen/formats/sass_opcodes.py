@@ -46,9 +46,11 @@ _WIDTH_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "BF16": 2}
 _WIDTH_BYTES |= {"64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16}
 _DEFAULT_WIDTH_BYTES = 4
 _UNSUPPORTED_WIDTH = "256"
+"""Opcodes without a row in a trace; bytes per lane by suffix, and without one; the suffix of a refused width."""
 
 _MAX_OPCODES = 4096
 _MAX_OPCODE_BYTES = 64
+"""Maximum number of opcodes of a reader, and their maximum length in bytes."""
 
 
 @lru_cache(maxsize=4096)

@@ -27,6 +27,7 @@ The kind is the number of bytes, plus `STORE_FLAG` for a store.
 
 KIND_BITS = 8
 STORE_FLAG = 0x80
+"""Number of bits of the kind of an access, and the bit of the kind that marks a store."""
 
 Accesses = NDArray[np.int64]
 """Accesses as pairs of numbers: shape (n, 2)."""

@@ -39,12 +39,13 @@ from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.limits import MAX_BLOCK_THREADS
 
 MAX_TRACEG_LINE_BYTES = 1 << 15
+"""Maximum length of a line in bytes."""
 
 MAX_HEADER_BYTES = 1 << 16
-"""Bytes in which the header must end, if only the header is read."""
+"""Number of bytes at the start of a file in which the header must end, if only the header is read."""
 
 _BUFFERED_INSTRUCTIONS = 1 << 15
-"""Instructions that the compiled reader holds before they are passed on."""
+"""Number of instructions that the compiled reader buffers before it passes them on."""
 
 _MAX_WARP_KEY = (1 << 63) - 1
 """Largest number by which `Gathering` can identify a warp of the grid."""

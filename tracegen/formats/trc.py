@@ -36,6 +36,7 @@ from tracegen.formats.thread_accesses import AccessSorter
 from tracegen.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 
 TRC_MAGIC = b"blocksize:"
+"""First bytes of a file."""
 
 _MAX_FIRST_LINE_BYTES = 256
 _MAX_TRC_LINE_BYTES = 256
@@ -83,6 +84,7 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int
     Returns
     -------
     RecordedTrace
+        The trace, with an account of the lines left out.
 
     Raises
     ------
@@ -211,7 +213,7 @@ class _TrcLosses:
         self._last = (block, int(warp[-1]), int(mask[-1]))
 
     def close_block(self, block: int) -> None:
-        """Finish a block of which all pieces have been counted."""
+        """Finish a block after all its pieces have been counted."""
         self.empty_blocks += self._last[0] != block
 
     def sentences(self) -> tuple[str, ...]:

@@ -30,11 +30,11 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedParameters:
-    """Parameters of a kernel: `sizes`, input `data` by name, and short texts for passed data (`shown`)."""
+    """Parameters of a kernel: `sizes`, input `data` by name, and short descriptions of passed data (`labels`)."""
 
     sizes: dict[str, int]
     data: dict[str, Any]
-    shown: dict[str, str]
+    labels: dict[str, str]
 
     @property
     def known(self) -> dict[str, Any]:
@@ -61,15 +61,15 @@ def resolve_parameters(
                 f"{kernel}: {size}: cannot be combined with {described[size]}: it describes generated data"
             )
     sizes = resolve(kernel, {name: value for name, value in params.items() if name not in given})
-    data, shown = {}, {}
+    data, labels = {}, {}
     for name, declared in inputs.items():
         try:
             if name not in given:
                 data[name] = declared.generate(**{size: sizes[size] for size in declared.sizes})
                 continue
-            what = given[name]
-            data[name] = declared.read(what)
-            shown[name] = os.path.basename(what) if isinstance(what, str | os.PathLike) else str(data[name])
+            value = given[name]
+            data[name] = declared.read(value)
+            labels[name] = os.path.basename(value) if isinstance(value, str | os.PathLike) else str(data[name])
         except ConfigError as error:
             raise ConfigError(f"{kernel}: {name}: {error}") from None
-    return ResolvedParameters({name: value for name, value in sizes.items() if name not in described}, data, shown)
+    return ResolvedParameters({name: value for name, value in sizes.items() if name not in described}, data, labels)

@@ -194,9 +194,9 @@ def _matrix_market(path: str, read: Callable[[str], Any]) -> Any:
     except MemoryError:
         raise ConfigError(f"{path}: a matrix of the declared size does not fit in memory") from None
     except (ValueError, OverflowError, TypeError, EOFError, zlib.error) as error:
-        found = re.fullmatch(r"Line (\d+): (.*)", str(error))
-        line, what = (f":{found[1]}", found[2]) if found else ("", str(error))
-        raise ConfigError(f"{path}{line}: not a Matrix Market file ({what.rstrip('.')})") from None
+        match = re.fullmatch(r"Line (\d+): (.*)", str(error))
+        line, reason = (f":{match[1]}", match[2]) if match else ("", str(error))
+        raise ConfigError(f"{path}{line}: not a Matrix Market file ({reason.rstrip('.')})") from None
 
 
 def _from_scipy(given: Any, module: Any) -> Sparse:

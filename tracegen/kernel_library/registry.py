@@ -91,7 +91,7 @@ class KernelSpec:
         threads = usual if block is None else shape("block", block, limit=MAX_BLOCK_THREADS)
         if self.fixed and threads != usual:
             raise LaunchError(
-                f"{self.name}: block={threads}: must be {usual}, the only block that the kernel works with"
+                f"{self.name}: block={threads}: must be {usual}, the only block shape that this kernel supports"
             )
         launch = Launch(
             kernel=self.name,
@@ -101,7 +101,7 @@ class KernelSpec:
         )
         declared = _call(self.benchmark.arrays, sizes)
         arrays = allocate(declared, base=BASE if base is None else base, threads=launch.threads)
-        params = {**resolved.sizes, **resolved.shown}
+        params = {**resolved.sizes, **resolved.labels}
         return KernelTrace(self.function, launch, arrays, params, blocks=blocks, ahead=True)
 
     def result(self, **params: Any) -> dict[str, NDArray[Any]]:
@@ -297,9 +297,9 @@ def _extent(extent: Extent, sizes: Mapping[str, Any]) -> int:
     return int(sizes[extent] if isinstance(extent, str) else _evaluate(extent, sizes))
 
 
-def _evaluate(what: Any, sizes: Mapping[str, Any]) -> Any:
-    """Return `what`, or its value for `sizes` if it is a function."""
-    return _call(what, sizes) if callable(what) else what
+def _evaluate(value: Any, sizes: Mapping[str, Any]) -> Any:
+    """Return `value`, or its result for `sizes` if it is a function."""
+    return _call(value, sizes) if callable(value) else value
 
 
 def _accepted(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:

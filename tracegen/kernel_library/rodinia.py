@@ -26,6 +26,8 @@ def alignment_arrays(N: int) -> dict[str, Buffer]:
 
 
 NW_SIZES: dict[str, Size] = {"N": Multiple(2048, of="BLOCK_SIZE"), "BLOCK_SIZE": 16}
+"""Sizes of Needleman-Wunsch that both of its kernels share."""
+
 nw_upper = Benchmark(
     "nw", {**NW_SIZES, "DIAGONAL": Position(0, below=lambda N, BLOCK_SIZE: N // BLOCK_SIZE)}, alignment_arrays
 )

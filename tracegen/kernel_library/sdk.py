@@ -94,6 +94,8 @@ FWT_SIZES: dict[str, Size] = {
     "LOG2N": Position(23, below=40, least=2),
     "ELEMENTARY_LOG2SIZE": Position(11, below=13, least=3),
 }
+"""Sizes of the Walsh transform that both of its kernels share."""
+
 fwt = Benchmark("fwt", FWT_SIZES, lambda LOG2N: {"data": 1 << LOG2N})
 fwt_global = Benchmark("fwt", {**FWT_SIZES, "STAGE": Position(0, below=global_passes)}, fwt.arrays)
 

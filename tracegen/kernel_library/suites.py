@@ -109,6 +109,7 @@ TILED: Mapping[str, Mapping[str, int]] = {
 """Kernels with tile sizes as parameters, at reduced sizes with default tiles."""
 
 _NAIVE: Mapping[str, Mapping[str, int]] = {**POLYBENCH, **CLASSIC, **IRREGULAR}
+"""All kernels but the tiled ones."""
 
 ALL: Mapping[str, Mapping[str, int]] = {**_NAIVE, **TILED}
 """All kernels of rdmodel."""

@@ -1,4 +1,4 @@
-"""Provide the kernels whose tile sizes are parameters, which are loop nests in JSON."""
+"""Provide the kernels with tile sizes as parameters, which are loop nests in JSON."""
 
 from __future__ import annotations
 

@@ -131,8 +131,8 @@ def btree_1(
     for _ in range(height(N, ORDER)):
         for t in slots(k, ORDER):
             at = replace_loaded(k.load(current, query), node)
-            key, asked = k.load(nodes, at, base + t), k.load(keys, query)
-            with k.where(branch_on(k, key <= asked)), k.where(branch_on(k, k.load(nodes, at, base + t + 1) > asked)):
+            key, target = k.load(nodes, at, base + t), k.load(keys, query)
+            with k.where(branch_on(k, key <= target)), k.where(branch_on(k, k.load(nodes, at, base + t + 1) > target)):
                 k.load(nodes, replace_loaded(k.load(offset, query), node), INDICES_OFFSET + t)
                 k.store(offset, query)
         k.barrier()

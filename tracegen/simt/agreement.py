@@ -1,4 +1,4 @@
-"""Check that the blocks of a batch, which run as one, agree on values that decide about their control flow.
+"""Check that the blocks of a batch, which run as one, agree on the values that decide their control flow.
 
 A value of a batch has the shape (blocks, threads) if it differs between threads, and (blocks, 1) if it differs only
 between blocks. A value of a single block has the shape (threads,), or is a number.

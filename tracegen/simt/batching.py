@@ -17,7 +17,7 @@ from tracegen.simt.block import Block, Geometry
 from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
 
 MAX_BATCH_THREADS = 1 << 14
-"""Most threads of a batch: larger batches are not faster."""
+"""Maximum number of threads of a batch: larger batches are not faster."""
 
 MAX_FAILED_BATCHES = 3
 """Diverging batches in a row after which every block runs on its own."""

@@ -286,9 +286,9 @@ class Block:
     def _check(self, op: Op, place: Place, mask: Mask, t: int = 0) -> None:
         wrong = place.outside(mask.lanes, t)
         if wrong is not None:
-            lane, what = wrong
+            lane, problem = wrong
             thread = tuple(int(axis.base[lane]) for axis in (self.x, self.y, self.z))
-            raise TraceError(f"{self.launch.kernel}: thread {thread}: {op.name.lower()} of {what}")
+            raise TraceError(f"{self.launch.kernel}: thread {thread}: {op.name.lower()} of {problem}")
 
     def _pc(self, frame: FrameType) -> int:
         """Return a number for the call site: its offset in the kernel or, through helpers, a hash of the call path."""

@@ -149,13 +149,13 @@ class KernelTrace(GeneratedTrace):
 
     def block(self, block: int) -> Program:
         """Run one block and return its `Program`; raises `TraceError` for a block outside the trace."""
-        if block not in self._held:
+        if block not in self._block_ids:
             raise missing_block(self, block)
         return self._runner.block(int(block))
 
     @cached_property
     def _runner(self) -> BlockRunner:
-        return BlockRunner(self._function, self._arguments, self.launch, self._held, ahead=self._ahead)
+        return BlockRunner(self._function, self._arguments, self.launch, self._block_ids, ahead=self._ahead)
 
 
 def shape(name: str, value: int | Sequence[int], *, limit: int | None = None) -> tuple[int, int, int]:

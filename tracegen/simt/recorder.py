@@ -14,10 +14,10 @@ from tracegen.simt.agreement import DivergenceError, common_value
 from tracegen.simt.scoreboard import MemoryInstruction, Scoreboard
 
 _MAX_STRAIGHT_INSTRUCTIONS = 1024
-"""Most instructions of a segment of straight-line code, so that memory does not contain long code twice."""
+"""Maximum number of instructions of a segment of straight-line code, so that memory does not hold long code twice."""
 
 MAX_BATCH_INSTRUCTIONS = 1 << 15
-"""Most warp instructions of a batch: 8 MB of addresses."""
+"""Maximum number of warp instructions of a batch: 8 MB of addresses."""
 
 
 class BlockRecorder:

@@ -41,10 +41,10 @@ ADDRESS_SPACE = 3 << 30
 """Bytes of address space in addition to those at the start: xz may ask for a window of 256 MiB, zstd for 128."""
 
 DEEP_CHECK_PERIOD = 32
-"""One of so many inputs, and each input with new edges, is checked against the laws that take longer."""
+"""Inputs per check of the laws that take longer; each input with new edges is checked as well."""
 
 LINE_COUNT_PERIOD = 4
-"""Lines of Python are counted for one of so many inputs, since this doubles the time, and for all seeds."""
+"""Inputs per count of executed lines of Python, which doubles the time; the lines of all seeds are counted."""
 
 MAPPED_BYTES = 1 << 20
 """Size in bytes of the file that shows the current input."""

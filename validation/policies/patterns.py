@@ -14,7 +14,7 @@ from validation.policies.measure import FOLDER, Case, cases, make_gpu, make_trac
 PATTERNS = FOLDER / "patterns.csv"
 
 FEW_ACCESSES = 2
-"""A line has few accesses if it has at most so many."""
+"""Maximum number of accesses of a line that counts as having few."""
 
 NEAR_LINES = 128
 """Number of lines in 16 KB. An access at a shorter reuse distance hits in a fully associative L1 of this size."""

@@ -17,7 +17,7 @@ NEAR_FACTOR = 1.05
 """A tile is as good as the best one if its time, or its bytes, are at most this factor of the best one's."""
 
 FIRST_PLACES = 4
-"""Number of tiles that a tuner would run: the best tile should be among the first so many."""
+"""Number of tiles that a tuner would run: the best tile should be among the first of this number."""
 
 OBJECTIVES = {"DRAM bytes": ("dram_bytes", "dram_bytes"), "cycles": ("cycles", "time")}
 """Objectives by name: the field of a row, and the objective of `rank_tiles`."""

@@ -12,13 +12,13 @@ from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
 from rdmodel.reference.machine.l2 import L2_OUTCOMES, Arrival, Slice
-from rdmodel.reference.machine.messages import HEADER, Answer, Message, Reader
+from rdmodel.reference.machine.messages import HEADER, Message, Reader, Response
 from rdmodel.reference.machine.record import Counters, EventLog
 from rdmodel.reference.machine.sm import SM
 
 
 class MemorySystem(Protocol):
-    """Memory of the reference machine: takes the messages of the SMs and answers their reads."""
+    """Memory of the reference machine: takes the messages of the SMs and responds to their reads."""
 
     @property
     def idle(self) -> bool:
@@ -41,7 +41,7 @@ class MemorySystem(Protocol):
 
 
 class IdealMemory:
-    """A memory that answers every read `latency` cycles after it was sent, however many there are."""
+    """A memory that responds to every read `latency` cycles after it was sent, however many there are."""
 
     idle = True
 
@@ -53,7 +53,7 @@ class IdealMemory:
         while sm.l1.miss_queue:
             message = pop_message(sm)
             if not message.write:
-                sm.responses.append(Answer(now + self._latency, message.line, message.bypass))
+                sm.responses.append(Response(now + self._latency, message.line, message.bypass))
 
     def step(self, now: int) -> None:
         """Do nothing."""
@@ -110,7 +110,7 @@ class Partitions:
             channel.step(now)
 
     def _return(self, number: int, now: int) -> None:
-        """P1: make the lines that came from DRAM valid, and answer their readers."""
+        """P1: make the lines that came from DRAM valid, and respond to their readers."""
         returns = self._channels[number].returns
         while returns and returns[0].time <= now:
             _, line, bypassing = returns.popleft()
@@ -141,7 +141,7 @@ class Partitions:
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
         size = HEADER + self._line
         arrival = self._crossbar.carry(self._crossbar.responses, number, reader.sm, size, now)
-        self._sms[reader.sm].responses.append(Answer(arrival, line, reader.bypass))
+        self._sms[reader.sm].responses.append(Response(arrival, line, reader.bypass))
 
     def check_drained(self) -> None:
         """Assert that every partition is empty, and that the slices got all messages that the SMs sent."""

@@ -42,13 +42,13 @@ class Message(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Receiver of an answer: an SM, and there the L1 (None) or the transaction `bypass`."""
+    """Receiver of a response: an SM, and there the L1 (None) or the transaction `bypass`."""
 
     sm: int
     bypass: Transaction | None
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A line that reaches the SM in cycle `time`, for the L1 (None) or for the transaction `bypass`."""
 
     time: int

@@ -91,7 +91,7 @@ class Machine:
             if self._log.events != events:
                 last_change, events = now, self._log.events
             elif now - last_change >= MAX_IDLE_CYCLES:
-                raise SimulationError(f"nothing has events since cycle {last_change}")
+                raise SimulationError(f"no component has had an event since cycle {last_change}")
             now += 1
         self._check()
         cycles = max(sm.last_end for sm in self._sms) + 1

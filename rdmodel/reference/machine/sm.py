@@ -11,7 +11,7 @@ from rdmodel.reference.machine.choice import make_admission
 from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction, Owner
 from rdmodel.reference.machine.l1 import L1, L1_OUTCOMES, L1Failure, L1Outcome, is_served
 from rdmodel.reference.machine.ldst import LoadStoreUnit, QueuedInstruction
-from rdmodel.reference.machine.messages import Answer, Transaction
+from rdmodel.reference.machine.messages import Response, Transaction
 from rdmodel.reference.machine.mrpb import PrioritizationBuffer
 from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COUNTERS, EventLog, zero_counters
 from rdmodel.reference.machine.throttling import Permit, Throttle
@@ -51,7 +51,7 @@ class SM:
         self.counts = zero_counters(SM_COUNTERS)
         self.l1 = L1(gpu.l1, self.counts)
         self.admission = make_admission(self.l1, options.policies, allocate_on_miss=gpu.l1.allocate == "miss")
-        self.responses: deque[Answer] = deque()
+        self.responses: deque[Response] = deque()
         reordering = policy_of_kind(options.policies, "reordering")
         if isinstance(reordering, MRPB):
             self.ldst: LoadStoreUnit = PrioritizationBuffer(self._attempt, reordering, slots, block_warps)
@@ -83,7 +83,7 @@ class SM:
         self._issue(now)
 
     def _fill(self, now: int) -> None:
-        """S1: take the answers that have arrived."""
+        """S1: take the responses that have arrived."""
         while self.responses and self.responses[0].time <= now:
             _, line, bypass = self.responses.popleft()
             if bypass is not None:

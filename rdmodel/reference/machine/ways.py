@@ -73,7 +73,7 @@ class Ways:
         way.last_use = self.uses
 
     def place(self, way: Way, line: int, state: State, bringer: Owner = NOBODY, *, dirty: bool = False) -> None:
-        """Give `way` to `line` as the most recently used; what it held is gone."""
+        """Give `way` to `line` as the most recently used; drop the line that it held."""
         way.line, way.state, way.dirty, way.bringer, way.ghost = line, state, dirty, bringer, False
         way.load, way.reuses = None, 0
         self.touch(way)

@@ -52,7 +52,7 @@ class ResidentBlock:
 
 
 class Slots:
-    """The slots of one SM, each of which runs one block at a time; a slot that is refused a block stays empty."""
+    """The slots of one SM. Each runs one block at a time; a slot whose request is refused stays empty."""
 
     def __init__(self, count: int, options: Options) -> None:
         self._waves = options.cta == "waves"

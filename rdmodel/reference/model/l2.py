@@ -1,4 +1,4 @@
-"""Restate the L2 that the modelled SMs share: no time of its own, LRU replacement (docs/model.md section 12)."""
+"""Restate the L2 that the modelled SMs share: without latency, LRU replacement (docs/model.md section 12)."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_what_is_not_json_is_refused_with_its_place(path, value, named):
 def test_a_question_that_holds_itself_is_refused():
     endless: dict[str, object] = {}
     endless["x"] = endless
-    with pytest.raises(ConfigError, match="holds itself"):
+    with pytest.raises(ConfigError, match="contains itself"):
         canonical(endless)
 
 

@@ -226,7 +226,7 @@ BAD = {
     "predict atax.1 --set l1.sise=48K": "did you mean 'l1.size'",
     "predict atax.1 --set l1.size": "is not name=value",
     "predict atax.1 --l1 48000:4": "size=48000: is not a multiple of line x ways",
-    "predict atax.1 --l1 24K:4 --index linear": "needs a power of two of sets, not 48",
+    "predict atax.1 --l1 24K:4 --index linear": "the number of sets must be a power of two, not 48",
     "predict atax.1 --l1 16K:0": "ways=0: must be at least 1",
     "predict atax.1 --l1 16K": "is not SIZE:WAYS:LINE",
     "predict atax.1 --latency -5:3": "lat_min=-5: must be at least 0",

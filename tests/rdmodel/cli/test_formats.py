@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rdmodel.cli.option_groups import READ
+from rdmodel.cli.option_groups import READABLE_FORMATS
 from tracegen import formats
 
 TRC = "blocksize: 32 1 1\n0 0 4096 4\n"
@@ -18,7 +18,7 @@ RECORD = f"MEMTRACE: CTX 0x1 - grid_launch_id 0 - CTA 0,0,0 - warp 0 - LDG.E - 0
 
 
 def test_the_names_are_those_of_all_formats():
-    assert set(READ) == set(formats.FORMATS)
+    assert set(READABLE_FORMATS) == set(formats.FORMATS)
 
 
 def test_a_log_whose_first_record_comes_late_is_read_as_what_one_says_it_is(tmp_path, run):
@@ -47,7 +47,7 @@ def test_an_ending_that_stands_for_something_else_does_not_matter(tmp_path, run)
     assert run("info", str(path), "--input-format", "trc")[0] == 0
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", READABLE_FORMATS)
 def test_a_wrong_format_is_one_line_about_the_file(tmp_path, run, name):
     path = tmp_path / "junk"
     path.write_text("junk\n")
@@ -79,7 +79,7 @@ def test_a_mistyped_format_is_told_from_the_real_ones(tmp_path, run):
 def test_a_file_that_is_not_there_is_said_not_to_be_there(run, source, more):
     status, _, err = run("info", source, *more)
     assert (status, err.count("\n")) == (2, 1)
-    assert f"{source}: no such file, nor a kernel that comes with rdmodel" in err
+    assert f"{source}: is neither a file nor a kernel of rdmodel" in err
 
 
 def test_a_mistyped_kernel_is_told_from_the_real_ones_whatever_its_options(run):
@@ -103,7 +103,7 @@ def test_compressed_files_are_not_written(tmp_path, run, name):
 def test_what_is_no_file_is_never_replaced(tmp_path, run):
     (tmp_path / "a.trc").mkdir()
     status, _, err = run("trace", "vectoradd", "--param", "N=256", "-o", str(tmp_path / "a.trc"), "--overwrite")
-    assert (status, "exists already and is no file; it is never overwritten" in err) == (2, True)
+    assert (status, "exists already and is not a file; it is never overwritten" in err) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["folder", "a.trc", "a.traceg", "a.g", "a.parquet"])

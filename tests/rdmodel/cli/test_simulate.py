@@ -215,8 +215,8 @@ BAD = {
     "simulate atax.1 --ideal-memory -1": "memory=-1: must be at least 0",
     "simulate atax.1 --ideal-memory ideal": "'ideal' is not a whole number",
     "simulate atax.1 --ideal-memory nan": "'nan' is not a whole number",
-    "simulate atax.1 --memory 400": "'400' is not a size with its unit: 512M, 2G; an ideal memory of so many cycles is "
-    "--ideal-memory",
+    "simulate atax.1 --memory 400": "'400' is not a size with a unit, such as 512M or 2G; "
+    "--ideal-memory takes a number of cycles",
     "simulate atax.1 --sms 0": "sms=0: must be at least 1",
     "simulate atax.1 --blocks -2": "blocks=-2: must be at least 1",
     "simulate atax.1 --seed -1": "seed=-1: must be at least 0",
@@ -230,7 +230,7 @@ BAD = {
     "simulate atax.1 --set max_threads=128": "a block cannot be resident: it needs 256 threads",
     "simulate atax.1 --block 2000": "2000 threads",
     "simulate atax.1 --set core.schedulers=1 --set max_warps=80 --set max_threads=2560 --set max_blocks=10 "
-    "--set registers=131072": "core.schedulers=1: 80 resident warps are more than 64 for each",
+    "--set registers=131072": "core.schedulers=1: 80 resident warps exceed the limit of 64 per scheduler",
 }
 
 

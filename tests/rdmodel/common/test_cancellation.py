@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rdmodel.common.cancellation import Cancelled
-from rdmodel.service.scheduler import _Left
+from rdmodel.service.scheduler import _Abandoned
 from rdmodel.sweeps.points import BlockRequested
 
 
-@pytest.mark.parametrize("kind", [BlockRequested, _Left])
+@pytest.mark.parametrize("kind", [BlockRequested, _Abandoned])
 def test_ended_work_is_not_an_error(kind):
     assert issubclass(kind, Cancelled)
     assert not issubclass(kind, Exception)

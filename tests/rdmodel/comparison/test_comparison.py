@@ -146,7 +146,7 @@ def test_seeds_are_averaged_on_the_models_side():
 def test_one_definition_alone_can_be_compared():
     result = rd.compare(ATAX, definitions=["paper", "paper"], effects="before")
     assert list(result.predictions) == ["paper"]
-    with pytest.raises(ConfigError, match="definition='hardware': was not compared; paper was"):
+    with pytest.raises(ConfigError, match="definition='hardware': was not compared; must be paper"):
         result.error()
 
 

@@ -148,7 +148,7 @@ def test_launches_of_the_same_size_are_taken_together():
         ),
         (
             {"launch": launch("atax_kernel2"), "ids": ["9"]},
-            "ncu_launch=9: is no launch of atax_kernel2 in the Nsight Compute report, which has 1, 2, 3$",
+            "ncu_launch=9: is not a launch of atax_kernel2 in the Nsight Compute report, which has 1, 2, 3$",
         ),
     ],
 )
@@ -183,7 +183,7 @@ def test_the_text_has_both_units_the_l2_and_what_was_counted(run):
     assert ["L1", "by", "32-byte", "sector", "19.71", "%", "19.69", "%", "-0.02", "19.69", "%", "-0.02"] in rows
     assert ["L1", "by", "128-byte", "line", "19.71", "%", "49.80", "%", "+30.10", "49.80", "%", "+30.10"] in rows
     assert any(row[:4] == ["L2", "48.99", "%", "0.00"] for row in rows)
-    assert "sectors that loads ask for: 10,240 measured, 10,240 simulated" in out
+    assert "sectors requested by loads: 10,240 measured, 10,240 simulated" in out
 
 
 def test_several_kernels_have_a_pattern_each_and_a_line_each(run):
@@ -211,8 +211,8 @@ def test_a_trace_is_matched_by_its_kernels_name(run, tmp_path):
         (["--ncu", "no.csv"], "no.csv: cannot be read: No such file or directory"),
         ([*NCU], "atax.2: is not in the Nsight Compute report, which holds void atax_kernel1"),
         ([*NCU, "--ncu-kernel", "a", "--ncu-kernel", "b"], "--ncu-kernel: 2 patterns for 1 kernels; give one for each"),
-        (["--ncu-kernel", "a"], "--ncu-kernel: needs a report to pick from; name it with --ncu FILE"),
-        (["--ncu-launch", "1"], "--ncu-launch: needs a report to pick from; name it with --ncu FILE"),
+        (["--ncu-kernel", "a"], "--ncu-kernel: needs a report of Nsight Compute; name it with --ncu FILE"),
+        (["--ncu-launch", "1"], "--ncu-launch: needs a report of Nsight Compute; name it with --ncu FILE"),
         ([*NCU, "--plot", "x.svg"], "--plot cannot be combined with --ncu: it draws predicted against simulated rates"),
         (
             [*NCU, "--ncu-kernel", "*2", "--l1", "4K:4:16", "--index", "linear"],

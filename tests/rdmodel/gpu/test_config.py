@@ -49,7 +49,7 @@ def test_a_cache_derives_its_geometry(size, ways, line, sets, lines, line_bits):
         ({"mshr_per_warp": 1.5}, "mshr_per_warp=1.5: must be a whole number"),
         (
             {"size": 33 * 512, "index": policies.Linear()},
-            "index='linear': needs a power of two of sets, not 33",
+            "index='linear': the number of sets must be a power of two, not 33",
         ),
         ({"size": 64 * 512 * 2}, "32 or 64 sets of 128-byte lines, not 128 of 128"),
         ({"index": policies.Pric(32)}, "polynomial=32: is reducible over GF(2)"),

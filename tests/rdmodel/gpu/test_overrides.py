@@ -176,7 +176,7 @@ def test_no_assignment_changes_nothing():
         ({"l1.mshrs": "unlimited"}, "l1.mshrs='unlimited': must be a number"),
         ({"l1.index": "prick"}, "unknown index function 'prick'; did you mean 'pric'"),
         ({"l1.index": 5}, "l1.index=5: must be an index function or the name of one"),
-        ({"l1.index.polynomial": "41"}, "index='fermi': has no parameters, so no 'polynomial'"),
+        ({"l1.index.polynomial": "41"}, "index='fermi': has no parameters; leave out 'polynomial'"),
         ({"l1.index": "pric", "l1.index.polynomial": "40"}, "polynomial=40: is reducible"),
         ({"l1.index": "masks", "l1.index.masks": "1,x"}, "l1.index.masks='x': must be a number"),
     ],

@@ -61,10 +61,10 @@ def test_a_block_shape_is_taken_apart_and_names_are_replaced():
     [
         (8, None, "tile 8: must be a mapping"),
         ({"TI": 8}, {"TJ": "x"}, "names: unknown size 'TJ'"),
-        ({"TI": 8}, {"TI": ("x", "y")}, "cannot be called"),
-        ({"block": [8, 8]}, {"block": "x"}, "cannot be called"),
-        ({"block": [8, 8]}, {"block": ("x",)}, "cannot be called"),
-        ({"shape": [8, 8]}, None, "cannot be called"),
+        ({"TI": 8}, {"TI": ("x", "y")}, "cannot be renamed"),
+        ({"block": [8, 8]}, {"block": "x"}, "cannot be renamed"),
+        ({"block": [8, 8]}, {"block": ("x",)}, "cannot be renamed"),
+        ({"shape": [8, 8]}, None, "cannot be renamed"),
     ],
 )
 def test_names_that_do_not_fit_are_refused(tile, names, named):

@@ -33,7 +33,7 @@ def test_one_parameter_is_enough():
     ("tune_params", "named"),
     [
         ({"TI": [8], "Tj": [32]}, "tune_params: unknown size of a tile 'TJ'; did you mean 'Tj'"),
-        ({"TI": [1], "TJ": [32]}, "none of the 6 tiles that are kept"),
+        ({"TI": [1], "TJ": [32]}, "cannot form any of the 6 selected tiles"),
     ],
 )
 def test_parameters_that_do_not_fit_are_refused(tune_params, named):
@@ -42,7 +42,7 @@ def test_parameters_that_do_not_fit_are_refused(tune_params, named):
 
 
 def test_tiles_of_different_sizes_are_refused():
-    with pytest.raises(ConfigError, match="tiles: TJ: the first has TI"):
+    with pytest.raises(ConfigError, match="tiles: one has TJ, the first TI: must be equal"):
         kernel_tuner.restrictions(ranking(({"TI": 1}, 1.0), ({"TJ": 1}, 2.0)), {"TI": [1], "TJ": [1]})
 
 

@@ -444,7 +444,7 @@ def test_the_result_is_frozen_and_plain():
 
 def test_a_kernel_that_only_stores_is_refused():
     trace = tracegen.trace(lambda k, A: k.store(A, k.x), grid=1, block=32, arrays={"A": 32})
-    with pytest.raises(rd.TraceError, match=r"the simulated blocks of .* load nothing"):
+    with pytest.raises(rd.TraceError, match=r"the simulated blocks of .* hold no loads"):
         rd.locality(trace)
 
 

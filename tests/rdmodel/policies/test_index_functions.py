@@ -230,7 +230,9 @@ def test_masks_stay_within_the_line_bits_when_there_are_very_many_sets(index):
 )
 @pytest.mark.parametrize("sets", [0, 3, 33, 96])
 def test_linear_maps_refuse_a_number_of_sets_that_is_no_power_of_two(index, sets):
-    with pytest.raises(ConfigError, match=f"index='{index.name}': needs a power of two of sets, not {sets}"):
+    with pytest.raises(
+        ConfigError, match=f"index='{index.name}': the number of sets must be a power of two, not {sets}"
+    ):
         index.compile(sets, 128)
 
 
@@ -283,7 +285,7 @@ def test_index_functions_are_values():
     [
         ("fermy", {}, "unknown index function 'fermy'; did you mean 'fermi'"),
         ("pric", {"polynom": 37}, "unknown parameter of index='pric': 'polynom'; did you mean 'polynomial'"),
-        ("linear", {"p": 9}, "index='linear': has no parameters, so no 'p'"),
+        ("linear", {"p": 9}, "index='linear': has no parameters; leave out 'p'"),
         ("masks", {}, "index='masks': parameter 'masks' is missing"),
         ("masks", {"masks": 5}, "masks=5: must be a sequence of whole numbers"),
         ("masks", {"masks": "12"}, "masks='12': must be a sequence of whole numbers"),

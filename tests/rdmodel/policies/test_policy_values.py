@@ -204,7 +204,7 @@ def test_text_becomes_a_policy(text, policy):
         ("swl", "policy 'swl': option 'warps' is missing"),
         ("pcal:tokens=0,extra=0", "policy 'pcal': tokens=0, extra=0: some warp must be allowed to load"),
         ("swl:warp=4", "unknown option of policy 'swl': 'warp'; did you mean 'warps'?"),
-        ("bypass-all:on=all", "policy 'bypass-all': has no options, so no 'on'"),
+        ("bypass-all:on=all", "policy 'bypass-all': has no options; leave out 'on'"),
         ("swl:4", "policy 'swl': '4' must be option=value"),
         ("swl:", "policy 'swl': '' must be option=value"),
         ("swl:warps=", "policy 'swl': 'warps=' must be option=value"),

@@ -207,9 +207,9 @@ class TestHistogram:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            (([0, 1], [1], 0), r"counts: must be as many as distances \(2\), not 1"),
-            (([1, 0], [1, 1], 0), "distances: must be ascending"),
-            (([1, 1], [1, 1], 0), "distances: must be ascending"),
+            (([0, 1], [1], 0), r"counts: 1 values: must be 2, one for each distance"),
+            (([1, 0], [1, 1], 0), "distances: must be strictly ascending"),
+            (([1, 1], [1, 1], 0), "distances: must be strictly ascending"),
             (([-1], [1], 0), "distances=-1: must be 0"),
             (([0], [0], 0), "counts=0: leave out"),
             (([0], [-2], 0), "counts=-2: must be 0"),
@@ -298,7 +298,7 @@ class TestMissRatioCurve:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            (([1, 2], [0.5]), r"miss_ratios: shape \(1,\), expected \(2,\)"),
+            (([1, 2], [0.5]), r"miss_ratios: shape \(1,\): must be \(2,\), the shape of sizes"),
             (([1], [1.5]), "miss_ratios=1.5: must be 0 to 1"),
             (([1], [float("nan")]), "miss_ratios=nan"),
             (([1], ["much"]), "miss_ratios: must be numbers"),

@@ -69,7 +69,7 @@ STREAMS = st.lists(st.integers(-40, 40), min_size=1, max_size=200)
 def test_the_compiled_sample_is_the_naive_one(lines, rate, seed):
     counts, distinct = naive_shards(lines, rate, seed)
     if distinct == 0:
-        with pytest.raises(TraceError, match=rf"^sample={rate:g}: no line is in the sample; take a larger one$"):
+        with pytest.raises(TraceError, match=rf"^sample={rate:g}: no line is in the sample; choose a larger sample$"):
             rd.histogram(lines, sample=rate, seed=seed)
         return
     found = rd.histogram(lines, sample=rate, seed=seed)

@@ -96,7 +96,9 @@ def test_a_block_that_cannot_be_resident_is_refused():
 def test_a_scheduler_has_at_most_64_warps():
     one = GPU.replace(max_warps=80, max_threads=2560, max_blocks=10, core=CoreConfig(schedulers=1))
     trace = make_trace([[[load(i)] for i in range(8)] for _ in range(10)], warps=8)
-    with pytest.raises(ConfigError, match=r"core\.schedulers=1: 80 resident warps are more than 64 for each"):
+    with pytest.raises(
+        ConfigError, match=r"core\.schedulers=1: 80 resident warps exceed the limit of 64 per scheduler"
+    ):
         simulate(trace, one)
     assert simulate(trace, one, blocks=8).loads == 64
     assert simulate(trace, one.replace(core=CoreConfig(schedulers=2))).loads == 80

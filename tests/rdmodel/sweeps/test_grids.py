@@ -42,7 +42,7 @@ def value(name: str, given: Any, engine: str = "predict") -> Any:
 )
 def test_the_points_are_the_product_of_the_values_with_the_last_name_fastest(ways, sched, seeds):
     found = [
-        point.shown for point in grid_points(read_axes("predict", BASE, {"ways": ways, "sched": sched, "seed": seeds}))
+        point.values for point in grid_points(read_axes("predict", BASE, {"ways": ways, "sched": sched, "seed": seeds}))
     ]
     wanted = [dict(zip(("ways", "sched", "seed"), one, strict=True)) for one in itertools.product(ways, sched, seeds)]
     assert found == wanted
@@ -66,8 +66,8 @@ def test_a_field_is_changed_as_override_does_it(key):
     wanted = override(BASE, {key: chosen})
     for name in (key, key.replace(".", "_")):
         (point,) = grid_points(read_axes("simulate", BASE, {name: chosen}))
-        assert point.machine() == wanted
-        assert point.machine().sources == wanted.sources
+        assert point.build_gpu() == wanted
+        assert point.build_gpu().sources == wanted.sources
 
 
 def test_short_names_are_fields_of_the_l1():
@@ -75,20 +75,20 @@ def test_short_names_are_fields_of_the_l1():
     assert set(chosen) == set(L1_NAMES)
     for engine in CALL_ARGUMENTS:
         (point,) = grid_points(read_axes(engine, BASE, chosen))
-        assert point.machine() == override(BASE, {f"l1.{name}": one for name, one in chosen.items()})
+        assert point.build_gpu() == override(BASE, {f"l1.{name}": one for name, one in chosen.items()})
         assert point.options == {}
 
 
 def test_a_gpu_says_of_options_of_predict_what_it_says_in_a_result_of_predict():
     (point,) = grid_points(read_axes("predict", BASE, {"mshrs": 8, "index": "linear", "ways": 2}))
-    sources = point.machine().sources
+    sources = point.build_gpu().sources
     assert sources["l1.mshrs"] == BASE.sources["l1.mshrs"]
     assert sources["l1.ways"] != BASE.sources["l1.ways"]
 
 
 def test_all_fields_change_at_once_so_that_only_the_outcome_has_to_be_able_to_exist():
     (point,) = grid_points(read_axes("predict", BASE, {"index": "pmod", "ways": 3, "l1_size": "48K"}))
-    assert (point.machine().l1.sets, point.machine().l1.index.name) == (128, "pmod")
+    assert (point.build_gpu().l1.sets, point.build_gpu().l1.index.name) == (128, "pmod")
 
 
 # ---- values
@@ -134,9 +134,9 @@ def test_values_are_taken_as_they_are():
 
 def test_gpus_and_index_functions_are_shown_by_their_names():
     found = axes(gpu=["gtx470-16k", BASE.replace(name="mine")], index=[Linear(), "pmod", Fup()])
-    assert found["gpu"].shown == ("gtx470-16k", "mine")
-    assert found["index"].shown[:2] == ("linear", "pmod")
-    assert found["index"].shown[2] == "fup:feature_bits=28"
+    assert found["gpu"].plain_values == ("gtx470-16k", "mine")
+    assert found["index"].plain_values[:2] == ("linear", "pmod")
+    assert found["index"].plain_values[2] == "fup:feature_bits=28"
 
 
 def test_one_value_is_fixed_and_a_list_of_one_is_varied():

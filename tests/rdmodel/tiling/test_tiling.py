@@ -420,7 +420,7 @@ SIZE = st.integers() | st.text(max_size=2)
 @given(st.dictionaries(st.text(max_size=3), st.lists(SIZE, min_size=1, max_size=4), max_size=4))
 def test_sizes_by_name_stand_for_all_combinations(sizes):
     if not sizes:
-        with pytest.raises(ConfigError, match="there are none"):
+        with pytest.raises(ConfigError, match="must hold at least one tile"):
             rank.all_tiles(sizes)
         return
     wanted = [{}]
@@ -434,9 +434,9 @@ def test_sizes_by_name_stand_for_all_combinations(sizes):
 @pytest.mark.parametrize(
     ("tiles", "named"),
     [
-        ([], "there are none"),
-        ({}, "there are none"),
-        (iter(()), "there are none"),
+        ([], "must hold at least one tile"),
+        ({}, "must hold at least one tile"),
+        (iter(()), "must hold at least one tile"),
         ("TI", "tiles='TI': must be tiles, or sizes by name"),
         (8, "tiles=8: must be tiles"),
         (None, "tiles=None: must be tiles"),

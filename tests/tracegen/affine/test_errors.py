@@ -86,7 +86,7 @@ def test_conditions_are_forms_that_are_at_least_0():
         ("0x10", "'x10' is unexpected"),
         ("i & 3", "'&' is not allowed in an expression"),
         ("__import__('os')", """"'" is not allowed in an expression"""),
-        ("exit(1)", "exit() is no function: there are min() and max()"),
+        ("exit(1)", "exit() is not a function; the functions are min() and max()"),
         ("A[i]", "'[' is not allowed in an expression"),
         ("i < 3", "'<' is unexpected"),
         ("\u0663", "'\u0663' is not allowed in an expression"),
@@ -127,7 +127,7 @@ def test_any_text_is_an_expression_or_refused(text):
 
 @pytest.mark.parametrize("text", ["i", "i + 1", "min(i)"])
 def test_a_condition_compares(text):
-    with pytest.raises(TraceError, match="compares nothing"):
+    with pytest.raises(TraceError, match="must compare two expressions"):
         evaluate_condition(text, SCOPE)
 
 
@@ -188,12 +188,12 @@ WRONG = [
     (kernel({"if": ["x = 3"], "do": []}), "body[0]: if: 'x = 3': '=' is not allowed in an expression"),
     (kernel({"if": ["x*y < 3"], "do": []}), "body[0]: if 0: 'x*y < 3': is not affine"),
     (kernel({"if": ["x < 3"]}), "body[0]: if: field 'do' is missing"),
-    (kernel({"lod": "v", "at": [0]}), "body[0]: {'lod': 'v', 'at': [0]}: is no statement"),
+    (kernel({"lod": "v", "at": [0]}), "body[0]: {'lod': 'v', 'at': [0]}: is not a statement"),
     (kernel({"load": "v"}), "body[0]: load: field 'at' is missing"),
     (kernel({"load": "v", "at": [0], "of": 3}), "body[0]: unknown field of load 'of'"),
     (kernel({"gap": -1}), "body[0]: gap -1: must be a whole number from 0 to 2^20"),
-    (kernel("sync"), "body[0]: 'sync': is no statement"),
-    (kernel(None), "body[0]: None: is no statement"),
+    (kernel("sync"), "body[0]: 'sync': is not a statement"),
+    (kernel(None), "body[0]: None: is not a statement"),
     (kernel(DEEP), "statements are nested deeper than 24"),
     (kernel(*[{"gap": 1}] * 5000), "body: has more than 4096 statements"),
     (kernel(body={}), "body: must be a list of statements, not {}"),
@@ -257,7 +257,7 @@ def test_launches_that_cannot_be_are_refused(value, error, message):
         (b"[" * 100_000, "the JSON is nested too deep"),
         (b'{"a": ' * 100_000, "the JSON is nested too deep"),
         (b'{"name": 1' + b"0" * 10_000 + b"}", "numbers are at most 2^63 - 1"),
-        (b'{"name": NaN}', "NaN: is no number"),
+        (b'{"name": NaN}', "NaN: is not a number"),
         (b'{"name": "a", "name": "b"}', "'name': is given twice"),
         (b" " * (5 << 20), "5242880 bytes, at most 4194304 are read"),
         (b"3", "kernel: must be an object, not 3"),

@@ -400,11 +400,11 @@ def without_pc(trace):
 def test_a_block_that_no_line_mentions_is_missing_unless_read_leniently(written, capsys):
     path = str(written(header() + record(lanes(), cta=(1, 0, 0))))
     assert main(["simulate", path]) == 2
-    message = "block 0 is not in the trace of {}: it holds 1 of {} blocks; --lenient takes blocks without records"
+    message = "block 0 is not in the trace of {}: it holds 1 of {} blocks; --lenient treats blocks without records"
     launch = read_nvbit(path).launch
     assert message.format(launch.kernel, launch.blocks) in capsys.readouterr().err
     assert main(["simulate", path, "--lenient"]) == 0
-    assert f"taken to access nothing: {launch.blocks - 1}\n" in capsys.readouterr().err
+    assert f"blocks without records (assumed to access no memory): {launch.blocks - 1}\n" in capsys.readouterr().err
     trace = read_nvbit(path, lenient=True)
     assert (list(trace.blocks), trace.skipped.lines) == (list(range(launch.blocks)), 0)
     assert [block for block in trace.blocks if len(trace.block(block))] == [1]

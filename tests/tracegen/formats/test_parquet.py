@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracegen
-from rdmodel.cli.arguments import WRITTEN
+from rdmodel.cli.arguments import WRITABLE_FORMATS
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch, Trace
 from tests.support.paths import ROOT
@@ -176,7 +176,7 @@ def test_the_command_writes_and_reads_it(tmp_path, run):
 
 
 def test_the_formats_that_the_command_offers_can_be_written():
-    assert all(formats.FORMATS[name].write is not None for name in WRITTEN)
+    assert all(formats.FORMATS[name].write is not None for name in WRITABLE_FORMATS)
 
 
 # ---- writing
@@ -244,7 +244,7 @@ def test_what_exists_is_replaced_only_if_that_is_wanted(tmp_path):
         write_parquet(small_trace(), path)
     write_parquet(many_rows(), path, overwrite=True)
     assert read_parquet(path).launch.kernel == "many"
-    with pytest.raises(TraceError, match="exists already and is no file"):
+    with pytest.raises(TraceError, match="exists already and is not a file"):
         write_parquet(small_trace(), tmp_path, overwrite=True)
     with pytest.raises(TraceError, match="cannot be written: No such file"):
         write_parquet(small_trace(), tmp_path / "no" / "t.parquet")

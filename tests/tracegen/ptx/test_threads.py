@@ -423,7 +423,7 @@ def test_an_unknown_opcode_is_no_obstacle_where_nothing_depends_on_it():
     [
         ([1.0], LaunchError, "saxpy: 1 arguments, but it has 4 parameters"),
         ([1 << 40, 1.0, 0, 0], LaunchError, "saxpy: argument 0 (1099511627776) does not fit .u32"),
-        ([1.5, 1.0, 0, 0], LaunchError, "it is no whole number"),
+        ([1.5, 1.0, 0, 0], LaunchError, "it is not a whole number"),
         ([1, b"123", 0, 0], LaunchError, "it has 3 bytes"),
         ([1, "a", 0, 0], LaunchError, "argument 1"),
         ([1, 1e300, 0, 0], LaunchError, "argument 1"),

@@ -27,7 +27,7 @@ _ALIASES: dict[str, str] = {
 
 @cache
 def _empty_headers() -> frozenset[str]:
-    """Return the headers of which device code needs no declaration."""
+    """Return the headers without a declaration that device code needs."""
     return frozenset((resources.files(__name__) / "empty.txt").read_text(encoding="utf-8").split())
 
 

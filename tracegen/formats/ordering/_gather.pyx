@@ -44,7 +44,7 @@ cdef inline bint narrow(const int64_t* values, int64_t count, int64_t* words) no
 
 
 def pack(const int64_t[::1] addresses, const int64_t[::1] lanes, int64_t[::1] words, uint8_t[::1] packed):
-    """Pack addresses, of which ``lanes[i]`` belong to instruction i, to `words`; return the number of words used.
+    """Pack the addresses of instructions, ``lanes[i]`` of instruction i, to `words`; return the number of words used.
 
     ``packed[i]`` becomes `REGULAR`, `NARROW` or 0 for plain addresses. Addresses must not be negative. `words` needs
     room for as many words as there are addresses.

@@ -30,6 +30,7 @@ from tracegen.simt.kernel_trace import shape
 __all__ = ["DeviceBuffer", "EmulatedLaunch", "EmulatedTrace", "LoadedModule"]
 
 Argument = DeviceBuffer | int | float | np.generic | bytes
+"""An argument of a kernel: a buffer, a number, or bytes that are used unchanged."""
 
 _MAX_PARAMETER_BYTES = 32764
 """Largest size of the parameters of a kernel, in bytes."""
@@ -91,7 +92,7 @@ class LoadedModule:
         shared
             Bytes of dynamic shared memory.
         max_instructions
-            A block that executes more warp instructions is an error.
+            Maximum number of warp instructions that a block may execute.
         values
             Whether all values are computed. Otherwise only the values that addresses and branches depend on are
             computed, and memory changes only where they depend on it.
@@ -169,7 +170,7 @@ def _pack_argument(value: Argument, size: int, type_name: str | None) -> bytes:
     if PTX_TYPES[type_name].kind == "FLOAT":
         return struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], float(value))
     if float(value) != int(value):
-        raise ValueError("it is no whole number")
+        raise ValueError("it is not a whole number")
     return _pack_integer(int(value), size)
 
 
@@ -305,8 +306,8 @@ class EmulatedLaunch:
         thread = self._thread(block, self._emulator.thread)
         if status == Status.OUTSIDE:
             address = self._emulator.address
-            what = f"{instruction} of {step.count * step.width // 8} bytes at {self._where_is(step.space, address)}"
-            return self._located(step, f"{what}, {thread}")
+            access = f"{instruction} of {step.count * step.width // 8} bytes at {self._where_is(step.space, address)}"
+            return self._located(step, f"{access}, {thread}")
         if status == Status.TOO_LONG:
             message = f"block {block} executed more than max_instructions={self._limit} warp instructions"
             return self._located(step, f"{message}; it is at {instruction}")

@@ -16,7 +16,7 @@ NO_SLOT = -1
 """Number of a slot that is absent."""
 
 _DESTINATION_SLOTS, _SOURCE_SLOTS = 4, 6
-"""Slots of one step, at most."""
+"""Maximum number of slots of one step."""
 
 CODE_DTYPE = np.dtype(
     [

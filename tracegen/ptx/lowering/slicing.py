@@ -8,7 +8,7 @@ from tracegen.ptx.lowering.program import NO_SLOT, Step
 
 _MEMORY_OPS = ("LOAD", "STORE", "ATOM")
 _CONTROL_OPS = ("BRX", "RET", "BAR")
-"""Control operations whose sources decide about the steps that follow."""
+"""Control operations with sources that decide which steps follow."""
 
 _RECORDED_SPACES = frozenset({"GLOBAL", "LOCAL", "CONST"})
 

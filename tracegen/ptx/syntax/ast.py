@@ -69,6 +69,7 @@ class Pair:
 
 
 Operand = Register | Integer | Float | Name | Address | Vector | Not | Pair
+"""An operand of an instruction."""
 
 
 @dataclass(frozen=True, slots=True)

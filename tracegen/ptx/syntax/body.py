@@ -237,7 +237,7 @@ class BodyParser:
         items: list[Operand | None] = []
         while not cursor.accept(closing):
             if cursor.token == "{":
-                cursor.fail("an operand that is no vector")
+                cursor.fail("an operand that is not a vector")
             items.append(_unless_sink(self._take_operand()))
             if cursor.token != closing:
                 cursor.expect(",", f"or {closing!r} after an operand")

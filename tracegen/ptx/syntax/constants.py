@@ -18,10 +18,10 @@ WARP_SIZE = 32
 """Value of ``WARP_SZ``."""
 
 _MAX_PARENTHESES = 32
-"""Nested parentheses in an expression."""
+"""Maximum depth of nested parentheses in an expression."""
 
 _MAX_DIGITS = 80
-"""Digits of an integer literal: 64 in binary, and some leading zeros."""
+"""Maximum number of digits of an integer literal: 64 in binary, and some leading zeros."""
 
 _SINGLE_LITERAL = re.compile(r"0[fF]([0-9a-fA-F]{8})")
 _DOUBLE_LITERAL = re.compile(r"0[dD]([0-9a-fA-F]{16})")
@@ -79,10 +79,10 @@ def take_integer(cursor: Cursor) -> int:
     return _take_binary(cursor, 1, 0)
 
 
-def take_count(cursor: Cursor, what: str) -> int:
-    """Parse one non-negative integer literal; `what` names it in errors."""
+def take_count(cursor: Cursor, noun: str) -> int:
+    """Parse one non-negative integer literal; `noun` names it in errors."""
     if not cursor.token[:1].isdigit():
-        cursor.fail(what)
+        cursor.fail(noun)
     return _take_literal(cursor)
 
 

@@ -15,19 +15,19 @@ STATE_SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 """State spaces of PTX, without the dot."""
 
 MAX_VARIABLE_BYTES = 1 << 40
-"""Bytes of one variable."""
+"""Maximum size of one variable in bytes."""
 
 MAX_INITIAL_BYTES = 1 << 28
-"""Bytes of all initial values of a module."""
+"""Maximum size of all initial values of a module in bytes."""
 
 MIN_REGISTER_LIMIT = 1 << 17
-"""Registers that every text may declare; longer texts may declare one more per character."""
+"""Number of registers that every text may declare; longer texts may declare one more per character."""
 
 _MAX_DIMENSIONS = 8
-"""Dimensions of an array."""
+"""Maximum number of dimensions of an array."""
 
 _MAX_ALIGNMENT_BYTES = 1 << 20
-"""Largest alignment of a variable."""
+"""Largest alignment of a variable in bytes."""
 
 TYPE_BYTES = {
     **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (8, 16, 32, 64)},
@@ -89,16 +89,16 @@ class DeclarationParser:
                 break
         self._cursor.expect(";", f"after a variable in .{form.space}")
 
-    def take_parameters(self, what: str) -> Iterator[Variable]:
-        """Parse ``(.param .type a, ...)``, one parameter at a time; `what` names the list in errors."""
+    def take_parameters(self, noun: str) -> Iterator[Variable]:
+        """Parse ``(.param .type a, ...)``, one parameter at a time; `noun` names the list in errors."""
         cursor = self._cursor
-        cursor.expect("(", f"before the {what}")
+        cursor.expect("(", f"before the {noun}")
         while not cursor.accept(")"):
             if cursor.token not in (".param", ".reg"):
-                cursor.fail(f"'.param' or '.reg' in the {what}")
+                cursor.fail(f"'.param' or '.reg' in the {noun}")
             yield self._take_variable(self._take_form(extern=False))
             if cursor.token != ")":
-                cursor.expect(",", f"or ')' in the {what}")
+                cursor.expect(",", f"or ')' in the {noun}")
 
     def take_registers(self) -> Iterator[tuple[str, str]]:
         """Parse ``.reg .type %a, %r<10>;``; yield name and type of each register, ranges expanded."""

@@ -13,7 +13,7 @@ from typing import NoReturn
 from rdmodel.errors import TraceError
 
 _MAX_QUOTED_CHARACTERS = 40
-"""Characters of a token that an error message quotes."""
+"""Maximum number of characters of a token that an error message quotes."""
 
 _SKIPPED = r"(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/|\.section\s++[\w.$]++\s*+\{[^{}]*+\})*+"
 _PTX_WORD = r"(?:[A-Za-z_$]|%(?=[\w$]))[\w$]*+(?:\.\w++(?:::\w++)*+)*+"
@@ -90,11 +90,11 @@ class Cursor:
             self.fail(f"{token!r} {where}")
         self.at += 1
 
-    def take_name(self, what: str) -> str:
-        """Return a name without components and advance; `what` names it in errors."""
+    def take_name(self, noun: str) -> str:
+        """Return a name without components and advance; `noun` names it in errors."""
         token = self.tokens[self.at]
         if not is_word(token) or "." in token:
-            self.fail(what)
+            self.fail(noun)
         self.at += 1
         return token
 

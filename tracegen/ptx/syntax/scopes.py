@@ -14,7 +14,7 @@ from tracegen.ptx.syntax.ast import Name, Register, Variable
 from tracegen.ptx.syntax.lexer import Cursor
 
 MAX_SCOPE_DEPTH = 100
-"""Nested scopes of a function."""
+"""Maximum depth of nested scopes of a function."""
 
 _Form = tuple[str, str, str, int | None, int]
 """Name, space, type, count and alignment of a declaration."""
