@@ -249,7 +249,7 @@ def test_a_file_that_may_not_fit_while_it_is_read_is_refused_before(tmp_path, co
     least = float(re.search(r"takes (\S+)M", child("info", str(path), "--memory", "10M")[2])[1])
     status, out, err, _ = child(command, str(path), *extra, "--memory", f"{int(least) + 20}M")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    found = re.search(r"memory=\S+: reading \S+ may need (\S+)M; give that much, or make a native trace", err)
+    found = re.search(r"memory=\S+: reading \S+ may need (\S+)M; give that much, or convert it to a native trace", err)
     status, _, err, _ = child(command, str(path), *extra, "--memory", f"{float(found[1]) + 8:.0f}M")
     assert "reading" not in err
 
