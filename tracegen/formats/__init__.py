@@ -18,10 +18,14 @@ from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.recorded_trace import Reading, RecordedTrace, Skipped
 
+Listed = LaunchEntry
+"""The former name of `LaunchEntry`."""
+
 __all__ = [
     "FORMATS",
     "Format",
     "LaunchEntry",
+    "Listed",
     "Reading",
     "RecordedTrace",
     "Skipped",
