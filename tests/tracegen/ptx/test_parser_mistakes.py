@@ -56,7 +56,7 @@ from tracegen.ptx import (
         (HEAD + ".entry k() {\n%r1 = 5; }", "f.ptx:5: expected an instruction, found '%r1'"),
         (HEAD + ".entry k() {\nld [%r1+%r2], 1; }", "f.ptx:5: expected an integer, found '%r2'"),
         (HEAD + ".entry k() {\nld [%r1, 1; }", "f.ptx:5: expected ']' to close an address, found ';'"),
-        (HEAD + ".entry k() {\nmov {{1}}, 1; }", "f.ptx:5: expected an operand that is no vector, found '{'"),
+        (HEAD + ".entry k() {\nmov {{1}}, 1; }", "f.ptx:5: expected an operand that is not a vector, found '{'"),
         (HEAD + ".entry k() {\n@p ret; }", "f.ptx:5: expected a predicate register, found 'p'"),
         (HEAD + ".entry k() {\nbra NOWHERE;\n}", "f.ptx:5: expected a label of this function, found 'NOWHERE'"),
         (HEAD + ".entry k() {\nt: .branchtargets A; }", "f.ptx:5: expected a label of this function, found 'A'"),
