@@ -1,6 +1,7 @@
 """Compiled extensions and their directives; everything else about the package is in pyproject.toml.
 
-RDMODEL_CHECKED=1 builds with bounds checks and live assertions; RDMODEL_SANITIZE=1 builds for AddressSanitizer.
+RDMODEL_CHECKED=1 builds with bounds checks and live assertions; RDMODEL_SANITIZE=1 builds for AddressSanitizer;
+RDMODEL_OPTIMIZE=0 builds quickly, for tests of the packaging.
 """
 
 import os
@@ -10,6 +11,7 @@ from setuptools import Extension, setup
 
 CHECKED = os.environ.get("RDMODEL_CHECKED", "0") not in ("", "0")
 SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
+OPTIMIZE = os.environ.get("RDMODEL_OPTIMIZE", "3")
 
 MODULES = ["rdmodel._tree"]
 for package, names in {
@@ -29,7 +31,7 @@ SHARED = "rdmodel._cython"
 """Cython's own code for memoryviews, compiled once for all modules; its C source is generated."""
 
 # Debug symbols double the time to compile, and make the modules ten times as large.
-compile_args = ["-O3", "-g0", "-fno-strict-aliasing"]
+compile_args = [f"-O{OPTIMIZE}", "-g0", "-fno-strict-aliasing"]
 link_args = []
 if SANITIZE:
     compile_args = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
@@ -48,7 +50,7 @@ def extension(name: str, source: str, more_args: tuple[str, ...] = ()) -> Extens
 
 
 # These two do nothing in a loop, and would take a fifth of the whole time to compile.
-RARELY_RUN = ("-O1",)
+RARELY_RUN = ("-O1",) if OPTIMIZE == "3" else ()
 
 extensions = [extension(SHARED, SHARED.replace(".", "/") + ".c", RARELY_RUN)]
 extensions += [

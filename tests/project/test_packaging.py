@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -13,15 +14,25 @@ import pytest
 
 from tests.support.paths import ROOT
 
-pytestmark = [pytest.mark.build, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.build
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    out = tmp_path_factory.mktemp("dist")
+# One test, since several would build the package in several worker processes.
+def test_the_package_holds_what_it_should_and_works_without_the_checkout(tmp_path):
+    sdist, wheel = build(tmp_path / "dist")
+    check_source_distribution(sdist)
+    check_wheel(wheel)
+    check_installation(wheel, tmp_path)
+
+
+def build(out: Path) -> tuple[Path, Path]:
     # Through the source distribution, as a stranger's pip would; its file list must not owe anything to the checkout.
     done = subprocess.run(
-        [sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)],
+        env={**os.environ, "RDMODEL_OPTIMIZE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (sdist,) = out.glob("*.tar.gz")
@@ -29,8 +40,9 @@ def built(tmp_path_factory):
     return sdist, wheel
 
 
-def test_the_source_distribution_holds_sources_and_no_generated_code(built):
-    with tarfile.open(built[0]) as archive:
+def check_source_distribution(sdist: Path) -> None:
+    """Check that the source distribution holds sources and no generated code."""
+    with tarfile.open(sdist) as archive:
         names = [Path(name) for name in archive.getnames()]
     assert {"_tree.pyx", "_model.pyx", "_trc.pyx", "LICENSE", "py.typed", "gtx470-16k.toml"} <= {n.name for n in names}
     assert not [name for name in names if name.suffix == ".so"]
@@ -39,8 +51,9 @@ def test_the_source_distribution_holds_sources_and_no_generated_code(built):
     assert any("fuzzing" in name.parts and name.name == "launch.toml" for name in names)
 
 
-def test_the_wheel_holds_compiled_modules_types_and_presets_and_no_generated_code(built):
-    with zipfile.ZipFile(built[1]) as archive:
+def check_wheel(wheel: Path) -> None:
+    """Check that the wheel holds compiled modules, types and presets, and no generated code."""
+    with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     sources = [
         path.relative_to(ROOT) for package in ("rdmodel", "tracegen") for path in (ROOT / package).rglob("*.pyx")
@@ -60,10 +73,11 @@ def test_the_wheel_holds_compiled_modules_types_and_presets_and_no_generated_cod
     assert not [name for name in names if name.endswith(".c") or name.startswith("tests/")]
 
 
-def test_the_wheel_works_in_a_fresh_environment(built, tmp_path):
+def check_installation(wheel: Path, tmp_path: Path) -> None:
+    """Check that the wheel works in a fresh environment."""
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", built[1]], check=True, capture_output=True)
+    subprocess.run([python, "-m", "pip", "install", "-q", wheel], check=True, capture_output=True)
     done = subprocess.run(
         [tmp_path / "env" / "bin" / "rdmodel", "predict", "atax.1", "--param", "NX=64", "--param", "NY=64"],
         cwd=tmp_path,

@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from hypothesis import reject
 
 from rdmodel.trace import WARP, Op
 from rdmodel.trace.expansion import expand
@@ -45,7 +46,8 @@ def number(text, values):
 class Naive:
     """Interpreter of one block of a kernel in JSON; Python evaluates the expressions, which have its syntax."""
 
-    def __init__(self, kernel: dict[str, Any], block: int, base: int = 1 << 28) -> None:
+    def __init__(self, kernel: dict[str, Any], block: int, base: int = 1 << 28, max_steps: int | None = None) -> None:
+        self.steps, self.max_steps = 0, max_steps
         self.values, size, grid = shape_of(kernel)
         at = block % grid[0], block // grid[0] % grid[1], block // (grid[0] * grid[1])
         self.threads = []
@@ -76,6 +78,9 @@ class Naive:
                 self.statement(statement, active, last, f"{where}[{i}]")
 
     def statement(self, s, active, last, where):
+        self.steps += len(active)
+        if self.max_steps is not None and self.steps > self.max_steps:
+            reject()  # a kernel that would take minutes here
         if s == "wait":
             for lane in active:
                 self.waiting[lane // WARP] = True
