@@ -117,7 +117,7 @@ def test_no_test_file_imports_another(path):
 def test_every_test_that_is_listed_as_slow_exists():
     gone = []
     for test in listed_tests():
-        path, _, function = test.partition("::")
+        path, *_, function = test.split("::")
         if not (ROOT / path).exists() or f"def {function}(" not in (ROOT / path).read_text():
             gone.append(test)
     assert gone == [], "make durations"

@@ -5,6 +5,7 @@ The list, tests/slow_tests.txt, has the tests that get the marker `slow` beside 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -27,8 +28,10 @@ def slow_tests(report: Path) -> list[str]:
     """Return the slow tests of a JUnit report as ``path::function``, in order."""
     seconds: dict[str, float] = defaultdict(float)
     for case in ElementTree.parse(report).iter("testcase"):
-        path = case.attrib["classname"].replace(".", "/") + ".py"
-        seconds[f"{path}::{case.attrib['name'].partition('[')[0]}"] += float(case.attrib["time"])
+        module, *classes = re.split(r"\.(?=Test)", case.attrib["classname"])
+        path = module.replace(".", "/") + ".py"
+        function = case.attrib["name"].partition("[")[0]
+        seconds["::".join([path, *classes, function])] += float(case.attrib["time"])
     return sorted(test for test, taken in seconds.items() if taken >= SLOW_SECONDS)
 
 
