@@ -8,6 +8,7 @@ import os
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 CHECKED = os.environ.get("RDMODEL_CHECKED", "0") not in ("", "0")
 SANITIZE = os.environ.get("RDMODEL_SANITIZE", "0") not in ("", "0")
@@ -61,21 +62,32 @@ extensions += [
 # Neither translation nor compilation of a module waits for another module.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
+
+class TranslateAndCompile(build_ext):
+    """Translate the modules to C, then compile them; a source distribution or metadata needs neither."""
+
+    def finalize_options(self) -> None:
+        """Put the translated extensions in the place of those that the set-up names."""
+        self.distribution.ext_modules = cythonize(
+            extensions,
+            nthreads=CORES if CORES > 1 else 0,
+            compiler_directives={
+                "language_level": 3,
+                "boundscheck": CHECKED,
+                "wraparound": False,
+                "cdivision": True,
+                "initializedcheck": CHECKED,
+                "overflowcheck": False,
+                "embedsignature": True,
+            },
+            force=CHECKED or SANITIZE,
+            shared_utility_qualified_name=SHARED,
+        )
+        super().finalize_options()
+
+
 setup(
+    cmdclass={"build_ext": TranslateAndCompile},
     options={"build_ext": {"parallel": CORES}},
-    ext_modules=cythonize(
-        extensions,
-        nthreads=CORES if CORES > 1 else 0,
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": CHECKED,
-            "wraparound": False,
-            "cdivision": True,
-            "initializedcheck": CHECKED,
-            "overflowcheck": False,
-            "embedsignature": True,
-        },
-        force=CHECKED or SANITIZE,
-        shared_utility_qualified_name=SHARED,
-    ),
+    ext_modules=extensions,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
@@ -27,17 +28,26 @@ def test_the_package_holds_what_it_should_and_works_without_the_checkout(tmp_pat
 
 def build(out: Path) -> tuple[Path, Path]:
     # Through the source distribution, as a stranger's pip would; its file list must not owe anything to the checkout.
+    # Without isolation: the installation of the checkout has shown that pyproject.toml names all that a build needs.
+    run_build(ROOT, "--sdist", out)
+    (sdist,) = out.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(out.parent / "unpacked", filter="data")
+    (unpacked,) = (out.parent / "unpacked").iterdir()
+    run_build(unpacked, "--wheel", out)
+    (wheel,) = out.glob("*.whl")
+    return sdist, wheel
+
+
+def run_build(source: Path, kind: str, out: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)],
+        [sys.executable, "-m", "build", "--no-isolation", kind, "--outdir", str(out), str(source)],
         env={**os.environ, "RDMODEL_OPTIMIZE": "0"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    (sdist,) = out.glob("*.tar.gz")
-    (wheel,) = out.glob("*.whl")
-    return sdist, wheel
 
 
 def check_source_distribution(sdist: Path) -> None:
@@ -75,15 +85,31 @@ def check_wheel(wheel: Path) -> None:
 
 def check_installation(wheel: Path, tmp_path: Path) -> None:
     """Check that the wheel works in a fresh environment."""
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", wheel], check=True, capture_output=True)
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "--no-deps", wheel], env=alone, check=True, capture_output=True
+    )
+    # The requirements come from the environment of the tests. Its own .pth files, and so the checkout, are not read.
+    (environment,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    (environment / "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
     done = subprocess.run(
         [tmp_path / "env" / "bin" / "rdmodel", "predict", "atax.1", "--param", "NX=64", "--param", "NY=64"],
         cwd=tmp_path,
+        env=alone,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "L1 miss rate" in done.stdout
+    where = subprocess.run(
+        [python, "-c", "import rdmodel; print(rdmodel.__file__)"],
+        cwd=tmp_path,
+        env=alone,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(where.stdout.strip()).is_relative_to(environment)
