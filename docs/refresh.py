@@ -64,15 +64,18 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def refresh(text: str) -> str:
-    """Run every session of a page, make every generated part, and return the new text."""
+def refresh(text: str, folder: Path | None = None) -> str:
+    """Run every session of a page, make every generated part, and return the new text.
+
+    The sessions leave the files that they write in `folder`, or in none.
+    """
     text = REGION.sub(lambda m: m[1] + GENERATED[m[2]]() + m[3], text)
     # A page may declare kernels, which must not reach the next page. Nor must the user's answers file reach any page.
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as passing,
         tempfile.TemporaryDirectory() as cache,
         patch.dict(os.environ, RDMODEL_CACHE=cache),
-        chdir(folder),
+        chdir(folder or passing),
         patch.dict(REGISTRY),
     ):
         names: dict[str, Any] = {"__name__": "__main__"}
