@@ -13,7 +13,7 @@ help:  ## List the tasks
 
 $(BIN)/rdmodel:
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -q -e '.[test]' 'Cython>=3.1' 'setuptools>=77'
+	$(BIN)/pip install -q -e '.[test]'
 
 setup: $(BIN)/rdmodel  ## Make .venv with the package in place, its tests and its compiler
 
