@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.progress import Progress
+from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import LaunchError, TraceError
 from rdmodel.trace import npy
 from rdmodel.trace.columns import Columns
 from rdmodel.trace.launch import ArrayInfo, Launch
 from rdmodel.trace.mapped_pages import Pages
+from rdmodel.trace.replacement import recover, replaced_when_complete, resolve_folder
 from rdmodel.trace.splitting import split_block
 from rdmodel.trace.trace import Trace
 
@@ -36,6 +36,9 @@ TRACE_VERSION = 1
 
 META = "meta.json"
 """The name of the file that describes a trace."""
+
+MAX_META_BYTES = 1 << 26
+"""Bytes that the file of that name may have."""
 
 DTYPES = {
     "blocks": "<i8",
@@ -73,7 +76,8 @@ def save(
     """Write a trace as a folder, block by block, in the memory of a few pieces (`rdmodel.trace.splitting`).
 
     The folder appears under its name only when it is complete. A run that is killed leaves the old folder or none, and
-    perhaps a hidden ``.NAME.*.partial`` beside it.
+    perhaps hidden ones beside it, which the next run with this name deletes (`rdmodel.trace.replacement`). The new
+    folder has the permissions of the one that it replaces; a symbolic link stays, and its target is replaced.
 
     Parameters
     ----------
@@ -93,7 +97,8 @@ def save(
     TraceError
         If `path` exists and may not be replaced, if `source` is not JSON, or if a file cannot be written.
     """
-    target = Path(path).resolve()
+    target = resolve_folder(path)
+    recover(target)
     head = {
         "format": TRACE_FORMAT,
         "version": TRACE_VERSION,
@@ -106,7 +111,7 @@ def save(
         raise TraceError(f"source: cannot be written as JSON: {error}") from None
     _refuse_foreign(target, overwrite)
     try:
-        with _replacing(target) as folder:
+        with replaced_when_complete(target) as folder:
             counts = _write_columns(trace, folder, progress)
             text = json.dumps({**head, "columns": counts}, indent=1, allow_nan=False)
             (folder / META).write_text(text + "\n", encoding="utf-8")
@@ -140,6 +145,7 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
         columns disagree. The message names the file and the problem.
     """
     folder = Path(path)
+    recover(folder)
     meta = _read_meta(folder)
     launch = launch_from_json(meta.get("launch"), folder / META)
     columns = {name: _map_column(folder, name, meta.get("columns")) for name in DTYPES}
@@ -167,8 +173,8 @@ def read_source(path: str | os.PathLike[str]) -> dict[str, Any]:
 def is_trace(path: str | os.PathLike[str]) -> bool:
     """Return whether `path` is a folder with the ``meta.json`` of this format, of any version."""
     try:
-        meta = json.loads((Path(path) / META).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        meta = parse_json(read_bounded_bytes(Path(path) / META, MAX_META_BYTES))
+    except (TraceError, ValueError, RecursionError):
         return False
     return isinstance(meta, dict) and meta.get("format") == TRACE_FORMAT
 
@@ -185,34 +191,6 @@ def _refuse_foreign(target: Path, overwrite: bool) -> None:
         raise TraceError(f"{target}: exists and is not a trace folder, or holds other files; it is never overwritten")
     if not overwrite:
         raise TraceError(f"{target}: exists already; overwrite=True (--overwrite) replaces it")
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """Provide a new folder beside `target` that replaces it on success and is deleted on any exception."""
-    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
-    try:
-        partial.mkdir()
-        yield partial
-        _swap(partial, target)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-
-
-def _swap(partial: Path, target: Path) -> None:
-    if not target.exists():
-        partial.rename(target)
-        return
-    old = partial.with_suffix(".old")
-    target.rename(old)
-    try:
-        partial.rename(target)
-    finally:
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(target)
 
 
 class _ColumnFile:
@@ -278,10 +256,10 @@ def _write_block(trace: Trace, block: int, files: Mapping[str, _ColumnFile]) -> 
 def _read_meta(folder: Path) -> dict[str, Any]:
     where = folder / META
     try:
-        meta = json.loads(where.read_bytes())
-    except OSError as error:
-        raise TraceError(f"{where}: cannot be read: {error.strerror or error}") from None
+        meta = parse_json(read_bounded_bytes(where, MAX_META_BYTES))
     except (ValueError, RecursionError) as error:
+        if isinstance(error, TraceError):
+            raise
         raise TraceError(f"{where}: is not JSON: {error}") from None
     if not isinstance(meta, dict) or meta.get("format") != TRACE_FORMAT:
         raise TraceError(f"{where}: is not the description of a trace ('format' is not {TRACE_FORMAT!r})")
@@ -291,6 +269,20 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     if version > TRACE_VERSION:
         raise TraceError(f"{where}: version {version} is newer than this rdmodel reads ({TRACE_VERSION})")
     return meta
+
+
+def parse_json(content: bytes) -> Any:
+    """Return the value of a JSON text; raise `ValueError` also for an object that gives a key two values."""
+    return json.loads(content, object_pairs_hook=_unique_keys)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return pairs as a dict; raise `ValueError` if two of them give one key different values."""
+    result = dict(pairs)
+    for key, value in pairs:
+        if len(result) < len(pairs) and result[key] != value:
+            raise ValueError(f"{key!r} is given twice: {value!r:.60} and then {result[key]!r:.60}")
+    return result
 
 
 def launch_from_json(plain: Any, where: str | os.PathLike[str]) -> Launch:
@@ -346,7 +338,7 @@ def compact_ids(blocks: NDArray[np.int64]) -> range | list[int]:
 
 def find_pages(columns: Columns) -> Pages:
     """Return the pages of the columns that are mapped from files, or are views of such arrays."""
-    maps = []
+    maps, names = [], []
     for column in fields(columns):
         owner: Any = getattr(columns, column.name)
         while owner is not None and not isinstance(owner, np.memmap):
@@ -354,4 +346,5 @@ def find_pages(columns: Columns) -> Pages:
         mapped = getattr(owner, "_mmap", None)
         if mapped is not None:
             maps.append(mapped)
-    return Pages(maps)
+            names.append(str(owner.filename or "a temporary file"))
+    return Pages(maps, names=names)

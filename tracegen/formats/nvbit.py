@@ -6,7 +6,8 @@ between these lines and is ignored. The reader relies on these facts about the t
 
 * An address of 0 means that the lane is inactive.
 * `W` is the warp slot on the SM (``%warpid``), not the number of the warp in its block. If all slots of a block are
-  below its number of warps, the reader takes them for warp numbers; otherwise it numbers them in ascending order.
+  below its number of warps, the reader takes them for warp numbers; otherwise it numbers them in ascending order. If
+  the last warp of a block then has active lanes without a thread, the highest slot without such lanes is the last one.
 * There is no program counter. ``pc`` numbers the opcodes (``LDG.E.64``) in the order of their first record, so an
   instruction always has the same ``pc``, but different instructions may share it.
 * Older versions announce launch N + 1 and then record N. The reader detects this; numbers are the announced ones.
@@ -22,6 +23,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
@@ -29,11 +31,13 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
+from rdmodel.trace.lanes import ALL_LANES, last_warp_mask
 from tracegen.formats._nvbit import parse
-from tracegen.formats.compressed import line_end, open_stream, whole_lines
-from tracegen.formats.empty_blocks import fill_grid
+from tracegen.formats.compressed import is_cut, line_end, open_stream, whole_lines
+from tracegen.formats.empty_blocks import advise_about_missing_blocks, fill_grid
 from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
+from tracegen.formats.ordering.partial_warps import place_last_warps
 from tracegen.formats.parsed_instructions import InstructionBuffer
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.sass_opcodes import OpcodeTable
@@ -50,6 +54,9 @@ _MAX_MEMTRACE_LINE_BYTES = 1 << 16
 
 _MIN_MEMTRACE_RECORD_BYTES = 128
 """Lower bound of the length of a record, which bounds the records in a chunk of text."""
+
+_MIN_CUT_PREFIX_BYTES = 4
+"""Bytes of the prefix by which a cut line of the tool is recognised that follows output of the program."""
 
 _NUMBER_GROUP = rb"(\d{1,18})"
 _SHAPE_GROUPS = rb",".join([_NUMBER_GROUP] * 3)
@@ -93,6 +100,7 @@ _MEMTRACE_PROBLEMS = {
     13: "expected 32 hexadecimal addresses '0x..' of at most 64 bits",
     14: f"addresses must be at most {LAST_ADDRESS:#x}",
     15: f"longer than {_MAX_MEMTRACE_LINE_BYTES} bytes",
+    16: "lanes without a thread are active: the block is smaller",
 }
 """Messages for the events of `tracegen.formats._nvbit.parse` that are mistakes."""
 
@@ -147,6 +155,8 @@ def list_nvbit(path: str | os.PathLike[str]) -> Iterator[LaunchEntry]:
     name, line, numbers = os.fspath(path), 1, _LaunchNumbers()
     with open_stream(path) as stream:
         for text in whole_lines(stream, _MAX_MEMTRACE_LINE_BYTES):
+            if is_cut(text) and _may_be_record(text):
+                raise TraceError(f"{name}:{line}: the last line is incomplete, as if the file were cut off")
             done = 0
             for match in _LAUNCH_START.finditer(text):
                 line += text.count(b"\n", done, match.start())
@@ -174,20 +184,32 @@ class _MemtraceReader:
         self._shift: int | None = None  # announced launch number minus the one in its records; None: unknown
         self._opcodes = OpcodeTable()
         self._instructions = InstructionBuffer()
+        self._threads = ALL_LANES  # those that any warp of the chosen launch may have
+        self._dropped = np.zeros(1, np.int64)  # lanes
         self._line = 1
 
     def read(self, stream: BinaryIO) -> None:
         for text in whole_lines(stream, _MAX_MEMTRACE_LINE_BYTES):
+            if is_cut(text) and _may_be_record(text):
+                self._log.report_cut_line(self._name, self._line, text)
+                break
             self._read_chunk(text)
 
     def finish(self) -> RecordedTrace:
         if self._chosen is None:
             raise self._choice.no_match_error([(a.number, a.launch.kernel) for a in self._announced])
         launch, skipped = self._chosen.launch, self._log.skipped
-        columns, blocks = self._instructions.finish(f"{self._name}: launch {self._chosen.number}")
+        where = f"{self._name}: launch {self._chosen.number}"
+        columns, blocks = self._instructions.finish(where)
+        try:
+            columns, dropped = place_last_warps(columns, blocks, launch, drop_lanes=self._lenient)
+        except TraceError as error:
+            raise TraceError(f"{where}: {error}") from None
+        skipped = replace(skipped, lanes=int(self._dropped[0]) + dropped)
         if self._lenient:
             columns, blocks, skipped = fill_grid(launch, columns, blocks, skipped)
-        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
+        advice = advise_about_missing_blocks(lenient=self._lenient)
+        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, advice=advice)
 
     # ---- Lines
 
@@ -201,7 +223,7 @@ class _MemtraceReader:
             at, lines, rows, used, event = parse(
                 text, at, wanted, shift, announced, grid, SM_WARP_SLOTS, LAST_ADDRESS, _MAX_MEMTRACE_LINE_BYTES,
                 self._opcodes.names, self._opcodes.lengths, self._opcodes.kinds, self._opcodes.count,
-                *arrays, rows, used,
+                *arrays, rows, used, self._threads, self._lenient, self._dropped,
             )  # fmt: skip
             self._line += lines
             if not event:
@@ -260,6 +282,7 @@ class _MemtraceReader:
                 raise self._choice.ambiguity_error(matching, more=True)  # the rest of the file has not been read
             self._chosen = announced
             block_warps = announced.launch.block_warps
+            self._threads = last_warp_mask(announced.launch) if block_warps == 1 else ALL_LANES
             self._instructions.gathering = Gathering(block_warps, slots=SM_WARP_SLOTS, memory=self._memory)
 
     def _detect_shift(self, number: int) -> str | None:
@@ -292,6 +315,13 @@ def _parse_launch(line: bytes) -> LaunchEntry | str:
         shared_memory=shape[7],
     )
     return LaunchEntry(number, launch)
+
+
+def _may_be_record(line: bytes) -> bool:
+    """Tell whether a cut line may have been the tool's, not the program's, whose output may end without a newline."""
+    start = len(_MEMTRACE_PREFIX)
+    ends = (_MEMTRACE_PREFIX[:length] for length in range(_MIN_CUT_PREFIX_BYTES, start))
+    return _MEMTRACE_PREFIX in line or _MEMTRACE_PREFIX.startswith(line) or line.endswith(tuple(ends))
 
 
 def _describe_addresses(line: bytes) -> str:

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch, Trace
+from rdmodel.trace.lanes import check_lanes
 from rdmodel.trace.splitting import split_block
-from rdmodel.trace.storage import find_pages, launch_from_json
+from rdmodel.trace.storage import find_pages, launch_from_json, parse_json
 from tracegen.formats.atomic_write import error_reason, refuse_existing, replacing
 from tracegen.formats.compressed import is_compressed
 from tracegen.formats.empty_blocks import max_warps
@@ -83,7 +84,7 @@ def _write(trace: Trace, path: Path, schema: Any, arrow: ModuleType, parquet: Mo
     """Write the instructions of a trace; return their number."""
     rows = 0
     with (
-        path.open("xb") as file,
+        path.open("wb") as file,
         parquet.ParquetWriter(
             file,
             schema,
@@ -132,7 +133,12 @@ def read_parquet(path: str | os.PathLike[str], *, memory: int = COLUMN_MEMORY_BY
             except TraceError as error:
                 raise TraceError(f"{name}: rows from {builder.rows}: {error}") from None
     columns = builder.finish()
-    return Trace(launch, columns, blocks, trusted=True, pages=find_pages(columns))
+    pages = find_pages(columns)
+    try:
+        check_lanes(launch, columns, blocks, pages)
+    except TraceError as error:
+        raise TraceError(f"{name}: {error}") from None
+    return Trace(launch, columns, blocks, trusted=True, pages=pages)
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -234,7 +240,7 @@ def _read_metadata(file: Any, name: str) -> tuple[Launch, Sequence[int]]:
 
 def _json(metadata: dict[bytes, bytes], key: str, name: str) -> Any:
     try:
-        return json.loads(metadata[key.encode()])
+        return parse_json(metadata[key.encode()])
     except KeyError:
         raise TraceError(f"{name}: {key} is missing") from None
     except (ValueError, RecursionError) as error:

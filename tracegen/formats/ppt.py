@@ -8,6 +8,7 @@ The files lack some facts, which the reader replaces by these rules (Arafa et al
 * The warp of a record. The records of a block are in the order in which they arrived; those of each opcode are dealt
   to the block's warps in turn. This is correct for a block whose warps run in step and all execute every instruction.
   If the warps only execute the same instructions, each of them still gets the correct number of accesses per opcode.
+  A record with more addresses than the last warp of a block has threads is not dealt to that warp, but to the next.
 * The active lanes. n addresses are those of lanes 0 to n - 1.
 * The shape of grid and block: one row of blocks, and one row of threads unless `block` gives the shape.
 * Program counters: ``pc`` numbers the opcodes in the order of their first record.
@@ -24,7 +25,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,14 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
+from rdmodel.trace.lanes import last_warp_mask
 from tracegen.formats._ppt import parse
-from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, line_end, open_stream, whole_lines
-from tracegen.formats.empty_blocks import can_fill, insert_empty_blocks
+from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, is_cut, line_end, open_stream, whole_lines
+from tracegen.formats.empty_blocks import advise_about_missing_blocks, can_fill, insert_empty_blocks
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.parsed_instructions import InstructionBuffer
-from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, Skipped, quote
+from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.sass_opcodes import OpcodeTable
 from tracegen.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 
@@ -61,6 +63,7 @@ _MEM_PROBLEMS = {
     11: f"addresses must be 0x1 to {LAST_ADDRESS:#x}",
     12: f"more than {WARP} addresses",
     13: f"longer than {_MAX_MEM_LINE_BYTES} bytes",
+    14: "more addresses than a block has threads",
 }
 """Messages for the events of `tracegen.formats._ppt.parse` that are mistakes."""
 
@@ -126,7 +129,7 @@ def read_ppt(
     number = files[0][0]
     config = _read_launch_configs(where).get(number, _LaunchConfig(f"kernel_{number}"))
     launch = _launch(where, config, block, [n for _, n, _ in files])
-    reader = _MemFilesReader(launch, lenient, memory)
+    reader = _MemFilesReader(launch, lenient, memory, is_folder=where.is_dir())
     if where.is_dir():
         reader.report_missing(str(where), {n for _, n, _ in files})
     for _, n, file in files:
@@ -209,8 +212,10 @@ def _read_config(path: Path) -> dict[int, _LaunchConfig]:
         for node in statements:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 match = re.fullmatch(r"kernel_(\d{1,9})", node.targets[0].id)
+                if match and int(match[1]) in result:
+                    raise ValueError(f"{match[0]} is described twice")
                 if match:
-                    result[int(match[1])] = _launch_config(ast.literal_eval(node.value))
+                    result[int(match[1])] = _launch_config(_literal(node.value))
     except (
         SyntaxError,
         ValueError,
@@ -222,6 +227,14 @@ def _read_config(path: Path) -> dict[int, _LaunchConfig]:
     ) as error:
         raise TraceError(f"{path}: is not a configuration of PPT-GPU: {type(error).__name__}: {error}") from None
     return result
+
+
+def _literal(node: ast.expr) -> Any:
+    """Return the value of a literal; raise `ValueError` if a dict names a key twice."""
+    value = ast.literal_eval(node)
+    if isinstance(node, ast.Dict) and len(value) < len(node.keys):
+        raise ValueError("a key is given twice")
+    return value
 
 
 def _launch_config(values: Any) -> _LaunchConfig:
@@ -267,12 +280,14 @@ def _launch(where: Path, config: _LaunchConfig, block: tuple[int, int, int] | No
 class _MemFilesReader:
     """Reads the files of one launch, one block after the other."""
 
-    def __init__(self, launch: Launch, lenient: bool, memory: int) -> None:
-        self._launch = launch
+    def __init__(self, launch: Launch, lenient: bool, memory: int, *, is_folder: bool) -> None:
+        self._launch, self._is_folder = launch, is_folder
         self._log = SkipLog(lenient)
         self._opcodes = OpcodeTable()
         self._instructions = InstructionBuffer(Gathering(launch.block_warps, memory=memory))
         self._blocks: list[int] = []
+        self._last_lanes = last_warp_mask(launch).bit_count()
+        self._dropped = np.zeros(1, np.int64)  # lanes
         self._fill_grid = False
 
     def report_missing(self, name: str, blocks: set[int]) -> None:
@@ -283,7 +298,7 @@ class _MemFilesReader:
             self._log.report(
                 f"{name}: {missing} of {self._launch.blocks} blocks have no file, block {first} is the first"
             )
-            self._log.skipped = Skipped(missing, self._log.skipped.examples)
+            self._log.skipped = replace(self._log.skipped, lines=missing)
             self._fill_grid = True
 
     def read(self, path: Path, block: int) -> None:
@@ -293,6 +308,10 @@ class _MemFilesReader:
         line = 1
         with open_stream(path) as stream:
             for text in whole_lines(stream, _MAX_MEM_LINE_BYTES):
+                # The tool begins records with a newline, and ends each address with a blank.
+                if is_cut(text) and not text.endswith(b" "):
+                    self._log.report_cut_line(str(path), line, text)
+                    break
                 line = self._read_chunk(str(path), block, text, records, line)
 
     def _read_chunk(self, name: str, block: int, text: bytes, records: NDArray[np.int64], line: int) -> int:
@@ -305,7 +324,7 @@ class _MemFilesReader:
             at, lines, rows, used, event = parse(
                 text, at, block, self._launch.block_warps, LAST_ADDRESS, _MAX_MEM_LINE_BYTES,
                 opcodes.names, opcodes.lengths, opcodes.kinds, opcodes.count, records,
-                *arrays, rows, used,
+                *arrays, rows, used, self._last_lanes, self._log.lenient, self._dropped,
             )  # fmt: skip
             line += lines
             if not event:
@@ -322,9 +341,11 @@ class _MemFilesReader:
     def finish(self, launch_name: str) -> RecordedTrace:
         """Return the trace of all files that were read."""
         launch = self._launch
+        self._log.count_lanes(int(self._dropped[0]))
         columns, blocks = self._instructions.finish(launch_name)
         fill = self._fill_grid and can_fill(launch, len(columns))
         all_blocks = range(launch.blocks) if fill else self._blocks
         if len(blocks) < len(all_blocks):
             columns, blocks = insert_empty_blocks(columns, blocks, all_blocks, launch.block_warps), all_blocks
-        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=self._log.skipped, mentions_all=False)
+        advice = advise_about_missing_blocks(lenient=True) if self._is_folder else "read the folder of its file instead"
+        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=self._log.skipped, advice=advice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Trace
@@ -25,13 +25,16 @@ def quote(line: bytes | str) -> str:
 class Skipped:
     """The input that a lenient reader left out: the number of `lines`, and messages about the first few.
 
-    `blocks` is the number of blocks of the grid that the file does not mention and that the reader took for blocks
-    that access no memory.
+    `blocks` and `warps` are numbers of blocks of the grid, and of warps of other blocks, that the file does not mention
+    and that the reader took for ones that access no memory. `lanes` counts lane accesses that were left out because a
+    block has no such thread.
     """
 
     lines: int = 0
     examples: tuple[str, ...] = ()
     blocks: int = 0
+    warps: int = 0
+    lanes: int = 0
 
     def add(self, message: str) -> Skipped:
         """Return the account with one more line in it."""
@@ -44,13 +47,28 @@ class SkipLog:
 
     def __init__(self, lenient: bool) -> None:
         self.skipped = Skipped()
-        self._lenient = lenient
+        self.lenient = lenient
 
     def report(self, message: str) -> None:
         """Raise `TraceError` with the message, or add it to `skipped`."""
-        if not self._lenient:
+        if not self.lenient:
             raise TraceError(message)
         self.skipped = self.skipped.add(message)
+
+    def report_cut_line(self, name: str, number: int, line: bytes) -> None:
+        """Report that the last line of file `name`, its `number`-th, lacks the end that complete lines have."""
+        message = f"{name}:{number}: the last line is incomplete, as if the file were cut off, found {quote(line)}"
+        self.report(message if self.lenient else f"{message}; --lenient leaves it out")
+
+    def report_silent_warps(self, message: str, count: int) -> None:
+        """Report `count` warps that a block does not mention, and that a lenient reader takes for empty ones."""
+        if not self.lenient:
+            raise TraceError(f"{message}; --lenient treats warps without records as warps that access no memory")
+        self.skipped = replace(self.skipped, warps=self.skipped.warps + count)
+
+    def count_lanes(self, dropped: int) -> None:
+        """Set the number of lane accesses that were left out because a block has no such thread."""
+        self.skipped = replace(self.skipped, lanes=dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +88,12 @@ class Reading:
 class RecordedTrace(Trace):
     """A `Trace` that another tool recorded; `skipped` is empty unless it was read leniently.
 
-    `mentions_all` is set for formats that also name blocks without memory accesses: a block that is missing there
-    was lost. If the columns went through temporary files, their pages are given back as those of native traces are.
+    `advice` ends the error about a block that the trace does not hold. If the columns went through temporary files,
+    their pages are given back as those of native traces are.
     """
 
     skipped: Skipped = Skipped()
-    mentions_all: bool = True
+    advice: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         """Find the columns that are mapped into memory."""
@@ -86,8 +104,6 @@ class RecordedTrace(Trace):
         try:
             return super()._first_warp(block)
         except TraceError as error:
-            if self.mentions_all:
+            if not self.advice:
                 raise
-            raise TraceError(
-                f"{error}; --lenient treats blocks without records as blocks that access no memory"
-            ) from None
+            raise TraceError(f"{error}; {self.advice}") from None

@@ -26,8 +26,8 @@ from rdmodel.trace import ALL_NEEDS, FIRST_NON_L1_SPACE, LAST_ADDRESS, WARP, Col
 from rdmodel.trace.splitting import split_block
 from tracegen.formats._trc import Grouper, parse, render
 from tracegen.formats.atomic_write import refuse_existing, replacing
-from tracegen.formats.compressed import kernel_name, line_end, open_stream, whole_lines
-from tracegen.formats.empty_blocks import fill_grid
+from tracegen.formats.compressed import is_cut, kernel_name, line_end, open_stream, whole_lines
+from tracegen.formats.empty_blocks import advise_about_missing_blocks, fill_grid
 from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.ordering.rows import ROW_TYPE
@@ -105,7 +105,8 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int
     skipped = log.skipped
     if lenient:
         columns, blocks, skipped = fill_grid(launch, columns, blocks, skipped)
-    return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
+    advice = advise_about_missing_blocks(lenient=lenient)
+    return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, advice=advice)
 
 
 def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> tuple[str, ...]:
@@ -122,7 +123,7 @@ def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = F
         raise TraceError(f"{path}: a block of {threads} threads; the format holds at most {MAX_BLOCK_THREADS}")
     refuse_existing(target, overwrite=overwrite)
     losses = _TrcLosses(trace.launch)
-    with replacing(target) as partial, partial.open("xb") as file:
+    with replacing(target) as partial, partial.open("wb") as file:
         file.write(b"blocksize: %d %d %d\n" % trace.launch.block)
         for text in _rendered_blocks(trace, losses):
             file.write(text)
@@ -149,6 +150,9 @@ def _read_accesses(file: BinaryIO, name: str, block_threads: int, log: SkipLog, 
     threads = MAX_ROW_BLOCKS * block_threads
     line = 2
     for text in whole_lines(file, _MAX_TRC_LINE_BYTES):
+        if is_cut(text):
+            log.report_cut_line(name, line, text)
+            break
         room = accesses.reserve(len(text) // _MIN_TRC_LINE_BYTES + 1)
         at = n = 0
         while at < len(text):

@@ -352,7 +352,8 @@ def changed(old, new, text=GOOD):
         (changed("0x0000000000001004", "0x00000000g0001004"), ":2", "32 hexadecimal addresses"),
         (changed("0x0000000000001004", "0x"), ":2", "32 hexadecimal addresses"),
         (changed("0x0000000000001004", "0x8000000000000000"), ":2", "addresses must be at most"),
-        (GOOD[:-40], ":2", "32 hexadecimal addresses"),
+        (GOOD[:-40] + "\n", ":2", "32 hexadecimal addresses"),
+        (GOOD[:-40], ":2", "the last line is incomplete"),
         (GOOD + "MEMTRACE: \n", ":3", "expected 'CTX"),
         (GOOD + "\n\nMEMTRACE: CTX\n", ":5", "expected 'CTX"),
         (GOOD + "x" * 70000 + "\n", ":3", "longer than"),
@@ -414,6 +415,9 @@ def test_a_grid_that_would_not_fit_memory_is_not_filled_up(written):
     text = header(grid=(2**31 - 1, 1, 1)) + record(lanes(), cta=(1, 0, 0))
     trace = read_nvbit(written(text), lenient=True)
     assert (list(trace.blocks), trace.skipped.blocks) == ([1], 0)
+    with pytest.raises(TraceError, match="blocks; the grid is too large to treat blocks without records") as error:
+        trace.block(0)
+    assert "--lenient" not in str(error.value)
 
 
 def test_a_corpus_of_bad_files_is_refused():
