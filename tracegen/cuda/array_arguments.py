@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import ConfigError, TraceError, unknown
 
 MAX_ARRAY_BYTES = 1 << 32
@@ -133,15 +135,14 @@ def _randomise(array: NDArray[Any], seed: int = 0, below: int | None = None) -> 
 
 def read_array(name: str, path: Path, of: str | None, part: str | None) -> NDArray[Any]:
     """Read an array, or the `part` of a matrix, as type `of`; raises `TraceError` for an unsuitable file."""
-    try:
-        if path.stat().st_size > MAX_ARRAY_BYTES:
-            raise TraceError(f"{path}: has {path.stat().st_size} bytes, must be at most {MAX_ARRAY_BYTES}")
-    except OSError as error:
-        raise TraceError(f"{path}: {error.strerror or error}") from None
+    with open_regular_file(path) as file:
+        status = os.fstat(file.fileno())
+    if status.st_size > MAX_ARRAY_BYTES:
+        raise TraceError(f"{path}: has {status.st_size} bytes, must be at most {MAX_ARRAY_BYTES}")
     if path.suffix == ".mtx":
         if part not in _MATRIX_PARTS:
             raise ConfigError(f"argument {name}: a matrix needs a part: @{path.name}:rows, :columns or :values")
-        rows, columns, values = _load_matrix(path, path.stat().st_mtime_ns)
+        rows, columns, values = _load_matrix(path, status.st_mtime_ns)
         array = {"rows": rows, "columns": columns, "values": values}[part]
         default: Any = np.float32 if part == "values" else np.int32
     elif path.suffix == ".npy" and part is None:
