@@ -31,7 +31,7 @@ Defines = Mapping[str, object] | Sequence[str]
 
 
 class CompileError(TraceError):
-    """The compiler rejected the source; the message is its unchanged output."""
+    """The compiler rejected the source; the message is its output, with escapes for unprintable characters."""
 
     verbatim = True
 
@@ -102,7 +102,7 @@ def compile(
     Raises
     ------
     CompileError
-        If the compiler rejects the source; the message is its log.
+        If the compiler rejects the source; the message is its log, with escapes for unprintable characters.
     ConfigError
         If there is no compiler.
     TraceError
