@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import Any
@@ -386,9 +386,9 @@ class EmulatedTrace(Trace):
         return not self.launched.data_dependent
 
     @cached_property
-    def _traced_blocks(self) -> frozenset[int]:
+    def _traced_blocks(self) -> Container[int]:
         assert self.blocks is not None
-        return frozenset(int(block) for block in self.blocks)
+        return self.blocks if isinstance(self.blocks, range) else frozenset(int(block) for block in self.blocks)
 
     def block(self, block: int) -> Columns:
         """Execute one block and return its instructions; raises `TraceError`, also for a block outside the trace."""
