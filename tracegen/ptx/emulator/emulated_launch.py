@@ -20,6 +20,7 @@ from tracegen.ptx.emulator._emulator import Emulator, Status
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
+from tracegen.ptx.emulator.launch_directives import check_directives
 from tracegen.ptx.isa.special_registers import SPECIAL_REGISTERS, block_index
 from tracegen.ptx.lowering.lowering import lower_kernel, variable_bytes
 from tracegen.ptx.lowering.program import PTX_TYPES, Constant, LoweredKernel, ParameterPart, encode_steps
@@ -216,6 +217,7 @@ class EmulatedLaunch:
             arrays=tuple(b.info for b in machine.memory.buffers if b is not machine.parameters)
             + ((local,) if self._local else ()),
         )
+        check_directives(machine.module.functions[program.name], self.launch)
         if max(self._shared, self._local * self.launch.block_threads) >= _MAX_STORAGE_BYTES:
             raise LaunchError(
                 f"{program.name}: a block needs more than 1 GiB of shared or local memory: reduce shared or the block"
