@@ -13,6 +13,7 @@ from pathlib import Path
 from rdmodel.errors import ConfigError, TraceError, unknown
 from tracegen.cuda import headers, nvrtc
 from tracegen.cuda.hostcode import device_code
+from tracegen.cuda.mangled_parameters import parameter_types
 from tracegen.cuda.names import find_kernel
 from tracegen.cuda.signatures import Signature, find_launched_kernels, signatures
 from tracegen.cuda.source import Source, project_headers, read_source
@@ -67,8 +68,22 @@ class CompiledProgram:
 
     def parameters(self, kernel: str, count: int) -> tuple[str | None, ...]:
         """Return the source names of the `count` parameters of a PTX kernel; None for an unknown name."""
-        candidates = {s.parameters for s in self.signatures if len(s.parameters) == count and _has_name(kernel, s.name)}
+        candidates = {s.parameters for s in self._signatures_of(kernel, count)}
         return candidates.pop() if len(candidates) == 1 else (None,) * count
+
+    def parameter_types(self, kernel: str, count: int) -> tuple[str | None, ...]:
+        """Return the C++ types of the `count` parameters of a PTX kernel; None for an unknown type.
+
+        The types are those in the mangled name. A kernel that is ``extern "C"`` has those in the source.
+        """
+        mangled = parameter_types(kernel)
+        if mangled is not None and len(mangled) == count:
+            return tuple(mangled)
+        candidates = {s.types for s in self._signatures_of(kernel, count)}
+        return candidates.pop() if len(candidates) == 1 else (None,) * count
+
+    def _signatures_of(self, kernel: str, count: int) -> list[Signature]:
+        return [s for s in self.signatures if len(s.parameters) == count and _has_name(kernel, s.name)]
 
 
 def compile(

@@ -132,9 +132,10 @@ class Session:
         """Return the parameters of a PTX kernel, with their source names where known."""
         function: Function = self._module.functions[kernel]
         names = self._program.parameters(kernel, len(function.parameters))
+        types = self._program.parameter_types(kernel, len(function.parameters))
         return [
-            KernelParameter(name, p.name, p.type, None if p.count is None else p.count * int(p.type[1:]) // 8)
-            for name, p in zip(names, function.parameters, strict=True)
+            KernelParameter(name, p.name, p.type, None if p.count is None else p.count * int(p.type[1:]) // 8, declared)
+            for name, declared, p in zip(names, types, function.parameters, strict=True)
         ]
 
     def trace(self, launch: PreparedLaunch, blocks: Sequence[int] | None = None) -> EmulatedTrace:
