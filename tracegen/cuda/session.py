@@ -16,6 +16,7 @@ from tracegen.cuda.arguments import ArgumentValue, KernelParameter, bind_argumen
 from tracegen.cuda.compiler import Defines, compile_program
 from tracegen.cuda.names import demangle
 from tracegen.cuda.source import read_source
+from tracegen.cuda.variables import parse_variables, variable_contents
 from tracegen.ptx import Function, parse
 from tracegen.ptx.emulator.emulated_launch import DeviceBuffer, EmulatedLaunch, EmulatedTrace, LoadedModule
 
@@ -88,6 +89,7 @@ class Session:
         architecture: str | None = None,
         compiler: str = "auto",
         base: int | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> None:
         text = read_source(source)
         self._program = compile_program(
@@ -102,6 +104,7 @@ class Session:
         self._module = parse(self._program.ptx, text.name)
         self._base = BASE if base is None else base
         self._sizes = {name: value for name, value in dict(_macro_pairs(defines)).items() if isinstance(value, int)}
+        self._contents = variable_contents(self._module, parse_variables(variables or {}, self._sizes))
 
     def prepare(
         self,
@@ -166,6 +169,8 @@ class Session:
         self, launch: PreparedLaunch, *, copies: bool, values: bool
     ) -> tuple[EmulatedLaunch, list[tuple[NDArray[Any], DeviceBuffer]]]:
         machine = LoadedModule(self._module, base=self._base)
+        for name, content in self._contents.items():
+            machine.fill(name, content)
         placed: dict[int, tuple[NDArray[Any], DeviceBuffer]] = {}  # an array passed twice is one array on the device
         args: list[Any] = []
         for value, parameter in zip(launch.values, launch.parameters, strict=True):
