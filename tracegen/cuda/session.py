@@ -169,8 +169,8 @@ class Session:
         self, launch: PreparedLaunch, *, copies: bool, values: bool
     ) -> tuple[EmulatedLaunch, list[tuple[NDArray[Any], DeviceBuffer]]]:
         machine = LoadedModule(self._module, base=self._base)
-        for name, content in self._contents.items():
-            machine.fill(name, content)
+        for name, data in self._contents.items():
+            machine.fill(name, data)
         placed: dict[int, tuple[NDArray[Any], DeviceBuffer]] = {}  # an array passed twice is one array on the device
         args: list[Any] = []
         for value, parameter in zip(launch.values, launch.parameters, strict=True):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.checks import check_int
 from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
 from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Trace, check_blocks, missing_block
@@ -107,7 +108,7 @@ class LoadedModule:
         LaunchError
             If the shape or an argument does not fit the kernel.
         ConfigError
-            If the module has no such kernel.
+            If the module has no such kernel, or `max_instructions` is not 1 to 2^63 - 1.
         TraceError
             If the PTX cannot be executed.
         """
@@ -215,6 +216,7 @@ class EmulatedLaunch:
         max_instructions: int,
         values: bool,
     ) -> None:
+        check_int("max_instructions", max_instructions, 1, (1 << 63) - 1)
         if not isinstance(shared, int) or shared < 0:
             raise LaunchError(f"shared={shared!r}: must be a whole number of at least 0")
         self._machine, self._program, self._parameters = machine, program, parameters
