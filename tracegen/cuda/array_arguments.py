@@ -173,8 +173,6 @@ def read_array(name: str, path: Path, of: str | None, part: str | None) -> NDArr
 
 def _convert(path: Path, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Copy an array into another type; floats may lose digits, whole numbers must not change."""
-    if array.size * dtype.itemsize > MAX_ARRAY_BYTES:
-        raise TraceError(f"{path}: {array.size * dtype.itemsize} bytes as {dtype}, must be at most {MAX_ARRAY_BYTES}")
     with np.errstate(invalid="ignore", over="ignore"):
         converted = np.array(array, dtype=dtype, order="C")
         if dtype.kind != "f" and dtype != array.dtype:

@@ -94,13 +94,6 @@ def test_a_value_that_does_not_fit_is_found_in_every_piece(tmp_path, monkeypatch
         parse_argument(f"int@{tmp_path / 'a.npy'}", "x")
 
 
-def test_a_file_that_grows_beyond_the_limit_by_conversion_is_refused(tmp_path, monkeypatch):
-    np.save(tmp_path / "a.npy", np.zeros(1000, np.int8))
-    monkeypatch.setattr(array_arguments, "MAX_ARRAY_BYTES", 4000)
-    with pytest.raises(TraceError, match=r"a\.npy: 8000 bytes as float64, must be at most 4000"):
-        parse_argument(f"double@{tmp_path / 'a.npy'}", "x")
-
-
 def test_random_bounds_may_use_all_64_bits():
     assert parse_argument("ulong[100]:random:1:9999999999999999999", "x").max() > 1 << 63
     assert parse_argument("long[100]:random:1:9999999999999999999", "x").min() >= 0
