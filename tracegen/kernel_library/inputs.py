@@ -6,9 +6,6 @@ Generated data depend only on their sizes and the seed, not on the platform.
 from __future__ import annotations
 
 import os
-import re
-import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +16,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError
 from tracegen.kernel_library.registry import Position
+from tracegen.matrix_market import read_matrix_market
 
 SEED = Position(0, below=1 << 31)
 """Declaration of the seed of generated data."""
@@ -171,32 +169,15 @@ def lines_of(characters: bytes) -> Text:
 
 def read_matrix(given: Any) -> Sparse:
     """Read a matrix from a Matrix Market file, a ``scipy.sparse`` matrix or a `Sparse`; raises `ConfigError`."""
-    import scipy.io  # slow to import and rarely needed
-    import scipy.sparse
+    import scipy.sparse  # slow to import and rarely needed
 
     if isinstance(given, str | os.PathLike):
-        given = _matrix_market(os.fspath(given), scipy.io.mmread)
-        given = given if scipy.sparse.issparse(given) else scipy.sparse.coo_array(given)
+        read = read_matrix_market(given, ConfigError)
+        given = scipy.sparse.coo_array((read.values, (read.rows, read.columns)), shape=read.shape)
     matrix = given if isinstance(given, Sparse) else _from_scipy(given, scipy.sparse)
     if not len(matrix.columns):
         raise ConfigError("a matrix must have at least one entry")
     return matrix
-
-
-def _matrix_market(path: str, read: Callable[[str], Any]) -> Any:
-    """Read a file with `read`; raise `ConfigError` with the line of a mistake, if `read` reports it."""
-    try:
-        with open(path, "rb"):  # `read` would try other endings, and gives a poorer message
-            pass
-        return read(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
-    except MemoryError:
-        raise ConfigError(f"{path}: a matrix of the declared size does not fit in memory") from None
-    except (ValueError, OverflowError, TypeError, EOFError, zlib.error) as error:
-        match = re.fullmatch(r"Line (\d+): (.*)", str(error))
-        line, reason = (f":{match[1]}", match[2]) if match else ("", str(error))
-        raise ConfigError(f"{path}{line}: not a Matrix Market file ({reason.rstrip('.')})") from None
 
 
 def _from_scipy(given: Any, module: Any) -> Sparse:
@@ -259,7 +240,8 @@ def read_text(given: Any) -> Text:
 
 def _frozen(rows: Any, columns: Any, values: Any, width: int) -> Sparse:
     """Return a matrix with read-only arrays, because it may be shared."""
-    matrix = Sparse(np.array(rows, np.int32), np.array(columns, np.int32), np.array(values, np.float32), width)
+    with np.errstate(over="ignore", invalid="ignore"):  # a number beyond float32 becomes infinite
+        matrix = Sparse(np.array(rows, np.int32), np.array(columns, np.int32), np.array(values, np.float32), width)
     for array in (matrix.rows, matrix.columns, matrix.values):
         array.flags.writeable = False
     return matrix
