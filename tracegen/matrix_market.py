@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.cancellation import checkpoint
+from rdmodel.common.memory import require_room
 from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import RdmodelError, TraceError
 
@@ -31,6 +32,9 @@ EXTENT_PER_ENTRY = 64
 
 CHUNK_BYTES = 1 << 20
 """Bytes that are read at a time, and maximum length of a line."""
+
+BYTES_PER_ENTRY, BYTES_PER_ROW, CHUNK_NEED = 64, 8, 16 << 20
+"""Memory that an entry, a row or column, and a piece of the file take until a matrix is in CSR form."""
 
 FORMATS = ("coordinate", "array")
 FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
@@ -101,7 +105,11 @@ def read_matrix_market(path: str | os.PathLike[str], error: type[RdmodelError] =
     name = os.fspath(path)
     with open_regular_file(path, error) as raw:
         try:
-            return _read(_unpacked(raw, name))
+            file = _unpacked(raw, name)
+            header = _read_header(file)
+            need = BYTES_PER_ENTRY * header.count + BYTES_PER_ROW * (header.rows + header.columns) + CHUNK_NEED
+            require_room(need, name, "use a smaller matrix", error)
+            return _read(file, header)
         except _NotMatrixMarketError as mistake:
             line = "" if mistake.line is None else f":{mistake.line}"
             raise error(f"{name}{line}: not a Matrix Market file ({mistake})") from None
@@ -124,8 +132,7 @@ def _unpacked(raw: Any, name: str) -> IO[bytes]:
     return bz2.BZ2File(raw) if name.endswith(".bz2") else raw  # type: ignore[no-any-return]
 
 
-def _read(file: IO[bytes]) -> MatrixEntries:
-    header = _read_header(file)
+def _read(file: IO[bytes], header: _Header) -> MatrixEntries:
     if header.form == "array":
         values = _read_values(file, header)
         return _from_dense(values, header)

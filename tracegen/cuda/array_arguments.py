@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.memory import import_library
 from rdmodel.errors import ConfigError, TraceError, unknown
 from tracegen.cuda.npy_arguments import read_npy
 from tracegen.matrix_market import read_matrix_market
@@ -173,9 +174,8 @@ def _convert(path: Path, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[A
 @lru_cache(maxsize=1)
 def _load_matrix(path: Path, modified: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return a matrix in CSR form, cached for its three parts; `modified` distinguishes versions of the file."""
-    from scipy.sparse import coo_array, csr_array
-
     read = read_matrix_market(path)
-    matrix = csr_array(coo_array((read.values, (read.rows, read.columns)), shape=read.shape))
+    sparse = import_library("scipy.sparse")
+    matrix = sparse.csr_array(sparse.coo_array((read.values, (read.rows, read.columns)), shape=read.shape))
     matrix.sort_indices()
     return matrix.indptr, matrix.indices, matrix.data

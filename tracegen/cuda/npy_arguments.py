@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from rdmodel.common.memory import require_room
 from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import TraceError
 from rdmodel.trace.npy import NpyHeader, read_header
@@ -36,6 +37,8 @@ def read_npy(path: Path, dtype: DTypeLike | None) -> NDArray[Any]:
         if missing > 0:
             raise TraceError(f"{path}: not a .npy file of numbers (is truncated: {missing} bytes are missing)")
         target = stored.newbyteorder("=") if dtype is None else np.dtype(dtype)
+        copies = 1 + header.fortran_order
+        require_room(copies * prod(header.shape) * target.itemsize, str(path), "use a smaller array", TraceError)
         try:
             return _values(file, header, stored, target)
         except OSError as error:

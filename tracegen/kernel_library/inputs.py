@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.memory import import_library
 from rdmodel.errors import ConfigError
 from tracegen.kernel_library.registry import Position
 from tracegen.matrix_market import read_matrix_market
@@ -169,12 +170,11 @@ def lines_of(characters: bytes) -> Text:
 
 def read_matrix(given: Any) -> Sparse:
     """Read a matrix from a Matrix Market file, a ``scipy.sparse`` matrix or a `Sparse`; raises `ConfigError`."""
-    import scipy.sparse  # slow to import and rarely needed
-
-    if isinstance(given, str | os.PathLike):
-        read = read_matrix_market(given, ConfigError)
-        given = scipy.sparse.coo_array((read.values, (read.rows, read.columns)), shape=read.shape)
-    matrix = given if isinstance(given, Sparse) else _from_scipy(given, scipy.sparse)
+    read = read_matrix_market(given, ConfigError) if isinstance(given, str | os.PathLike) else None
+    sparse = import_library("scipy.sparse")  # slow to import and rarely needed
+    if read is not None:
+        given = sparse.coo_array((read.values, (read.rows, read.columns)), shape=read.shape)
+    matrix = given if isinstance(given, Sparse) else _from_scipy(given, sparse)
     if not len(matrix.columns):
         raise ConfigError("a matrix must have at least one entry")
     return matrix
