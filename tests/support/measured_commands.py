@@ -34,6 +34,11 @@ def measured(*argv: str, setup: str = "", timeout: float = 120) -> tuple[int, st
     return done.returncode, done.stdout, err, int(peak)
 
 
+def taken(size: int) -> int:
+    """Take memory for a moment, and return its size."""
+    return len(bytearray(size))
+
+
 def on_machine(size: int) -> str:
     """Return the set-up of `measured` for a machine with `size` bytes of memory."""
     return f"from rdmodel.common import memory\nmemory.machine_bytes = lambda: {size}"

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import rdmodel as rd
-from tests.support.measured_commands import MB, measured, on_machine, walk, walk_launch
+from rdmodel.errors import SimulationError
+from rdmodel.execution import processes
+from tests.support.measured_commands import MB, measured, on_machine, taken, walk, walk_launch
 from tests.support.paths import ROOT
 from tests.support.random_traces import ProgramTrace
 
@@ -55,14 +57,12 @@ def test_a_given_limit_replaces_the_share_of_the_machine(wide):
     assert peak > 150 * MB
 
 
-@pytest.mark.slow
-def test_worker_processes_share_the_memory_of_the_machine(wide):
-    """A run that takes 160 MB fits into 80 % of 320 MB, but not beside another one."""
-    argv = ("sweep", wide, *COMMANDS["sweep"].replace("--jobs 1", "").split())
-    assert measured(*argv, "--jobs", "1", setup=on_machine(320 * MB))[0] == 0
-    status, _, err, _ = measured(*argv, "--jobs", "2", setup=on_machine(320 * MB))
-    assert status == 1
-    assert re.search(r"a run needs more than its share of the memory, one of 3; try fewer jobs \(--jobs\)\n$", err)
+def test_worker_processes_share_the_memory_of_the_machine(monkeypatch):
+    monkeypatch.setattr(processes, "room_bytes", lambda: 900 * MB)
+    assert list(processes.run_in_processes(taken, [(200 * MB,), (200 * MB,)], 2)) == [200 * MB, 200 * MB]
+    with pytest.raises(SimulationError, match=r"more than its share of the memory, one of 3; try fewer jobs \(--jobs\)$"):
+        list(processes.run_in_processes(taken, [(400 * MB,), (1,)], 2))
+    assert list(processes.run_in_processes(taken, [(400 * MB,)], 2)) == [400 * MB]
 
 
 def test_an_array_from_a_file_takes_its_size_once(tmp_path):
