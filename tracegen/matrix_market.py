@@ -30,15 +30,15 @@ MAX_SPARSE_DIMENSION = 1 << 22
 EXTENT_PER_ENTRY = 64
 """A matrix may have this many rows and columns, or this many for each of its entries if that is more."""
 
-CHUNK_BYTES = 1 << 20
+MATRIX_PIECE_BYTES = 1 << 20
 """Bytes that are read at a time, and maximum length of a line."""
 
-BYTES_PER_ENTRY, BYTES_PER_ROW, CHUNK_NEED = 64, 8, 16 << 20
+BYTES_PER_ENTRY, BYTES_PER_ROW, PIECE_NEED = 64, 8, 16 << 20
 """Memory that an entry, a row or column, and a piece of the file take until a matrix is in CSR form."""
 
-FORMATS = ("coordinate", "array")
-FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
-SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
+MATRIX_FORMS = ("coordinate", "array")
+MATRIX_FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
+MATRIX_SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 """Words of the header that this reader knows; a hermitian matrix of real numbers is a symmetric one."""
 
 _BANNER = b"%%matrixmarket"
@@ -107,7 +107,7 @@ def read_matrix_market(path: str | os.PathLike[str], error: type[RdmodelError] =
         try:
             file = _unpacked(raw, name)
             header = _read_header(file)
-            need = BYTES_PER_ENTRY * header.count + BYTES_PER_ROW * (header.rows + header.columns) + CHUNK_NEED
+            need = BYTES_PER_ENTRY * header.count + BYTES_PER_ROW * (header.rows + header.columns) + PIECE_NEED
             require_room(need, name, "use a smaller matrix", error)
             return _read(file, header)
         except _NotMatrixMarketError as mistake:
@@ -150,7 +150,7 @@ def _read_header(file: IO[bytes]) -> _Header:
     if len(texts) != 4 or texts[0] != "matrix":
         raise _NotMatrixMarketError(f"Invalid first line: must be {_FORM}", 1)
     form, field, symmetry = texts[1:]
-    for word, allowed in ((form, FORMATS), (field, FIELDS), (symmetry, SYMMETRIES)):
+    for word, allowed in ((form, MATRIX_FORMS), (field, MATRIX_FIELDS), (symmetry, MATRIX_SYMMETRIES)):
         if word == "complex":
             raise _NotMatrixMarketError("Holds complex numbers: must hold real numbers", 1)
         if word not in allowed:
@@ -194,10 +194,10 @@ def _dense_count(rows: int, columns: int, symmetry: str) -> int:
 
 def _line(file: IO[bytes], number: int) -> bytes:
     """Return a line of the header; raise `_NotMatrixMarketError` for a file that ends with it or before."""
-    line = file.readline(CHUNK_BYTES)
+    line = file.readline(MATRIX_PIECE_BYTES)
     if not line.endswith(b"\n"):
-        if len(line) >= CHUNK_BYTES:
-            raise _NotMatrixMarketError(f"Line too long: at most {CHUNK_BYTES} bytes are allowed", number)
+        if len(line) >= MATRIX_PIECE_BYTES:
+            raise _NotMatrixMarketError(f"Line too long: at most {MATRIX_PIECE_BYTES} bytes are allowed", number)
         if number == 1 and line:
             raise _NotMatrixMarketError(f"Not a Matrix Market file: the first line must be {_FORM}", 1)
         raise _NotMatrixMarketError("Truncated: ends before the line with its size", None)
@@ -233,13 +233,13 @@ def _numbers(file: IO[bytes], header: _Header, width: int) -> Iterator[tuple[lis
     """Yield the words of whole lines, `width` per line, and the line of each entry among them."""
     entries = "values" if header.form == "array" else "entries"
     number, done, rest = header.lines, 0, b""
-    while piece := file.read(CHUNK_BYTES):
+    while piece := file.read(MATRIX_PIECE_BYTES):
         checkpoint()
         end = piece.rfind(b"\n") + 1
         chunk, tail = rest + piece[:end] if end else b"", piece[end:]
         rest = tail if end else rest + piece
-        if len(rest) > CHUNK_BYTES:
-            raise _NotMatrixMarketError(f"Line too long: at most {CHUNK_BYTES} bytes are allowed", number + 1)
+        if len(rest) > MATRIX_PIECE_BYTES:
+            raise _NotMatrixMarketError(f"Line too long: at most {MATRIX_PIECE_BYTES} bytes are allowed", number + 1)
         if not chunk:
             continue
         lines = _lines_with_words(chunk, number, width)

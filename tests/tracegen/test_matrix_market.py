@@ -57,7 +57,7 @@ def test_a_file_means_what_scipy_reads_in_it(tmp_path, form, field, symmetry):
 
 
 def test_entries_at_one_place_come_in_the_order_of_the_file_across_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(matrix_market, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(matrix_market, "MATRIX_PIECE_BYTES", 64)
     entries = [(1 + i % 3, 1 + i % 2, i / 7) for i in range(200)]
     path = written(tmp_path, f"{HEAD} real general\n3 2 200\n" + "".join(f"{r} {c} {v!r}\n" for r, c, v in entries))
     read = read_matrix_market(path)
