@@ -10,11 +10,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rdmodel.errors import ConfigError, RdmodelError
+from rdmodel.errors import RdmodelError, TooLargeError
 
 MACHINE_SHARE = 0.8
 """Share of the machine's memory that a command may take if it is given no limit."""
@@ -182,15 +183,28 @@ def room_bytes() -> int | None:
     return max(0, min(rooms)) if rooms else None
 
 
-def require_room(need: int, subject: str, advice: str, error: type[RdmodelError] = ConfigError) -> None:
+_share: ContextVar[int | None] = ContextVar("share", default=None)
+
+
+@contextmanager
+def memory_share(size: int) -> Iterator[None]:
+    """Let `require_room` refuse whatever needs more than `size` bytes in this thread."""
+    token = _share.set(size)
+    try:
+        yield
+    finally:
+        _share.reset(token)
+
+
+def require_room(need: int, subject: str, advice: str, error: type[RdmodelError] = TooLargeError) -> None:
     """Raise `error` if `need` bytes exceed the memory that this process may still take, before they are allocated.
 
     `subject` names the field and its value, `advice` the next action besides more memory.
     """
-    room = room_bytes()
-    if room is not None and need > room:
+    rooms = [room for room in (room_bytes(), _share.get()) if room is not None]
+    if (room := min(rooms, default=need)) < need:
         raise error(
-            f"{subject}: needs about {memory_text(need)}, of which {memory_text(room)} are left for this process; "
+            f"{subject}: needs about {memory_text(need)}, more than the {memory_text(room)} that are left; "
             f"{advice}, or allow more memory (--memory)"
         )
 

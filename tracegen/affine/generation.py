@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import checkpoint
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Op, Program, Segment
 from tracegen.affine.affine_form import Affine
@@ -100,6 +101,7 @@ class _BlockRun:
         trips: int = 1,
     ) -> None:
         """Record in `target` a body that the threads of `mask` execute, in `trips` iterations of `loop` at once."""
+        checkpoint()
         for node in body:
             match node:
                 case NestAccess():

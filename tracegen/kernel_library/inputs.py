@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import checkpoint
 from rdmodel.common.memory import import_library
 from rdmodel.errors import ConfigError
 from tracegen.kernel_library.registry import Position
@@ -64,12 +65,34 @@ class Text:
         return f"{len(self.starts) - 1} lines, {len(self.characters)} bytes"
 
 
-# ---- generated
+# ---- generated: the memory that generation and a kernel's use of the data take at most, then the data
+
+
+def need_of_matrix(N: int, DEGREE: int) -> int:
+    """Return the bytes for `band_matrix`."""
+    return 100 * N * DEGREE + 64 * N
+
+
+def need_of_graph(N: int, DEGREE: int) -> int:
+    """Return the bytes for `power_law_graph` and `scattered_graph`."""
+    return 100 * N * DEGREE + 64 * N
+
+
+def need_of_text(N: int, WORDS: int) -> int:
+    """Return the bytes for `prose`."""
+    return 80 * N * WORDS + 100 * N
+
+
+def need_of_pages(N: int, WORDS: int) -> int:
+    """Return the bytes for `pages`."""
+    return 80 * N * WORDS + 100 * N
 
 
 def build_sparse(row: NDArray[Any], column: NDArray[Any], value: NDArray[Any], shape: tuple[int, int]) -> Sparse:
     """Build a matrix from its entries; the first of several entries at one place counts."""
+    checkpoint()
     place, first = np.unique(row.astype(np.int64) * shape[1] + column, return_index=True)
+    checkpoint()
     rows = np.searchsorted(place, np.arange(shape[0] + 1, dtype=np.int64) * shape[1])
     return _frozen(rows, place % shape[1], value[first], shape[1])
 
@@ -114,6 +137,7 @@ def _recursive_edges(draw: np.random.Generator, vertices: int, edges: int) -> tu
     scale = max(1, int(vertices - 1).bit_length())
     here, there = np.zeros(edges, np.int64), np.zeros(edges, np.int64)
     for _ in range(scale):
+        checkpoint()
         quarter = np.searchsorted(np.cumsum(QUADRANTS), draw.random(edges), side="right")
         here, there = 2 * here + quarter // 2, 2 * there + quarter % 2
     return here * vertices >> scale, there * vertices >> scale
@@ -141,6 +165,7 @@ def pages(N: int, WORDS: int, SEED: int) -> Text:
     draw = np.random.default_rng(SEED)
     lines = []
     for line in _lines(draw, N, WORDS):
+        checkpoint()
         linked = draw.random(len(line)) < 1 / 8
         words = zip(line, linked, strict=True)
         lines.append(b" ".join(b'<a href="http://%b.org/">%b</a>' % (w, w) if link else w for w, link in words) + b"\n")
@@ -153,11 +178,18 @@ def _lines(draw: np.random.Generator, lines: int, words: int) -> list[list[bytes
     lengths = draw.integers(1, 2 * words, lines)
     shares = np.cumsum(1 / np.arange(1, len(vocabulary) + 1))
     chosen = iter(np.searchsorted(shares, draw.random(lengths.sum()) * shares[-1], side="right").tolist())
-    return [[vocabulary[next(chosen)] for _ in range(n)] for n in lengths.tolist()]
+    made = []
+    for at, n in enumerate(lengths.tolist()):
+        if at % 1024 == 0:
+            checkpoint()
+        made.append([vocabulary[next(chosen)] for _ in range(n)])
+    return made
 
 
 def lines_of(characters: bytes) -> Text:
     """Split a text into lines; the last one may lack a line break."""
+    if not 0 < len(characters) < 1 << 31:
+        raise ConfigError(f"a text of {len(characters)} bytes: must be 1 to 2^31 - 1")
     data = np.frombuffer(characters, dtype=np.uint8)
     starts = np.concatenate([[0], np.flatnonzero(data == ord("\n")) + 1])
     if starts[-1] != len(data):
@@ -233,8 +265,6 @@ def read_text(given: Any) -> Text:
             raise ConfigError(f"{os.fspath(given)}: {error.strerror}") from None
     if not isinstance(given, bytes):
         raise ConfigError(f"must be a file or bytes, not {type(given).__name__}")
-    if not 0 < len(given) < 1 << 31:
-        raise ConfigError(f"a text of {len(given)} bytes: must be 1 to 2^31 - 1")
     return lines_of(given)
 
 

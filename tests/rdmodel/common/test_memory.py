@@ -63,7 +63,7 @@ def test_a_machine_that_reports_nothing_has_no_size_and_refuses_nothing(system, 
 def test_a_size_beyond_the_room_is_refused_with_its_need_the_room_and_an_advice(monkeypatch):
     monkeypatch.setattr(memory, "room_bytes", lambda: 100 << 20)
     memory.require_room(100 << 20, "N=5", "use a smaller N")
-    message = r"^N=5: needs about 1\.5G, of which 100M are left for this process; use a smaller N, or allow more memory"
+    message = r"^N=5: needs about 1\.5G, more than the 100M that are left; use a smaller N, or allow more memory"
     for error in (ConfigError, TraceError):
         with pytest.raises(error, match=message):
             memory.require_room(3 << 29, "N=5", "use a smaller N", error)
