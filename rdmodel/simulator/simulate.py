@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
+from rdmodel.common.memory import require_room
 from rdmodel.common.progress import Progress, stage
 from rdmodel.errors import ConfigError, SimulationError, TraceError
+from rdmodel.execution.memory_need import MACHINE_SET_BYTES
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import DWTCS, SWL, Policy, policy_of_kind
@@ -126,6 +128,9 @@ def simulate(
     gpu, resolved = configure(presets.gpu(gpu), options)
     if sectors:
         check_sectors(gpu)
+    assert resolved.sms is not None
+    sets = resolved.sms * gpu.l1.sets + gpu.l2.slices * gpu.l2.sets(gpu.l1.line)
+    require_room(sets * MACHINE_SET_BYTES, f"l1, l2: {sets} sets on all SMs and slices", "use smaller caches")
     request = _Request(
         trace=trace,
         gpu=gpu,

@@ -95,7 +95,7 @@ class KernelSpec:
             )
         launch = Launch(
             kernel=self.name,
-            grid=self.grid(threads, sizes),
+            grid=shape("grid", self.grid(threads, sizes)),
             block=threads,
             shared_memory=_extent(self.shared_memory, {**sizes, "block": threads}),
         )
