@@ -17,14 +17,14 @@ MAX_MESSAGE_LENGTH = 2000
 class RdmodelError(Exception):
     """Base of all errors that rdmodel raises on purpose.
 
-    A message may quote a file. It is therefore one printable line of at most `MAX_MESSAGE_LENGTH` characters, unless a
-    subclass sets `verbatim`.
+    A message may quote a file. It is therefore one printable line of at most `MAX_MESSAGE_LENGTH` characters. In a
+    subclass that sets `verbatim`, it keeps its line breaks and length; unprintable characters are escaped, too.
     """
 
     verbatim = False
 
     def __init__(self, message: object = "", *more: object) -> None:
-        super().__init__(str(message) if self.verbatim else shorten_message(str(message)), *more)
+        super().__init__((escape_lines if self.verbatim else shorten_message)(str(message)), *more)
 
 
 class ConfigError(RdmodelError, ValueError):
@@ -52,6 +52,13 @@ def escape_unprintable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else ascii(c)[1:-1] for c in text)
+
+
+def escape_lines(text: str) -> str:
+    """Return a text with escapes for unprintable characters, except line breaks and tabs."""
+    return "\n".join(
+        "\t".join(escape_unprintable(part) for part in line.removesuffix("\r").split("\t")) for line in text.split("\n")
+    )
 
 
 def shorten_message(text: str) -> str:

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from rdmodel.cli.arguments import parse
 from rdmodel.common.memory import MACHINE_SHARE, machine_share, memory_text
-from rdmodel.errors import RdmodelError, SimulationError
+from rdmodel.errors import RdmodelError, SimulationError, escape_unprintable
 
 COMMAND_MODULES = {
     "predict": "predict_command",
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_FAILED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}", EXIT_FAILED)
+        return _fail(escape_unprintable(f"{where}{error.strerror or error}"), EXIT_FAILED)
     return 0
 
 

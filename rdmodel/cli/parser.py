@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from rdmodel.errors import unknown
+from rdmodel.errors import escape_unprintable, unknown
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""
-        print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        print(f"{self.prog}: error: {escape_unprintable(message)} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
     def option_names(self) -> list[str]:

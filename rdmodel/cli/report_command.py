@@ -24,7 +24,7 @@ from rdmodel.cli.output import print_json
 from rdmodel.cli.progress_line import ProgressLine, block_progress, percent_progress
 from rdmodel.cli.report_command_lines import report_command_lines
 from rdmodel.cli.sources import LAUNCH_SUFFIX, is_recorded, open_sources
-from rdmodel.errors import ConfigError, TraceError
+from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
 from rdmodel.model.dealing import modelled_blocks
@@ -56,7 +56,7 @@ def run_report(arguments: argparse.Namespace) -> None:
         print_json(result.to_dict())
     else:
         number = "1 kernel" if len(kernels) == 1 else f"{len(kernels)} kernels"
-        print(f"{arguments.output}: wrote {number}, {len(page):,} bytes")
+        print(f"{escape_unprintable(arguments.output)}: wrote {number}, {len(page):,} bytes")
 
 
 def _check_output(output: Path | None, json: bool, overwrite: bool) -> None:

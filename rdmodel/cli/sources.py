@@ -167,7 +167,7 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
             raise ConfigError(f"--{name}: is missing; {source} needs --grid X,Y,Z and --block X,Y,Z")
     assert options.grid is not None
     assert options.block is not None
-    return cuda.trace(
+    trace = cuda.trace(
         Path(source),
         options.kernel,
         options.grid,
@@ -181,6 +181,8 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
         base=options.base,
         max_instructions=options.max_instructions,
     )
+    _report_notes(trace.notes)
+    return trace
 
 
 def _run_launch_file(source: str, options: SourceOptions) -> Iterator[Trace]:
@@ -188,10 +190,12 @@ def _run_launch_file(source: str, options: SourceOptions) -> Iterator[Trace]:
     from tracegen import cuda
 
     refuse(source, "a launch file, which has its own sizes", options, ["param", "block", *PROGRAM_OPTIONS])
-    number = 0
+    number, told = 0, set[str]()
     traces = cuda.launches(source, base=options.base, max_instructions=options.max_instructions)
     for number, trace in enumerate(traces, 1):
         if options.launch in (None, number):
+            _report_notes(note for note in trace.notes if note not in told)
+            told |= {*trace.notes}
             yield trace
     if options.launch is not None and not 1 <= options.launch <= number:
         raise ConfigError(f"launch={options.launch}: {source} holds launches 1 to {number}")
@@ -220,6 +224,12 @@ def _suffixes() -> set[str]:
     """Return the suffixes that mark a name as that of a file."""
     extensions = {form.extension for form in formats.FORMATS.values() if form.extension}
     return extensions | {*PROGRAM_SUFFIXES, LAUNCH_SUFFIX, AFFINE_SUFFIX, *COMPRESSED_EXTENSIONS}
+
+
+def _report_notes(notes: Iterable[str]) -> None:
+    """Report on stderr how the trace of a program may differ from that on a GPU."""
+    for note in notes:
+        print(f"rdmodel: {note}", file=sys.stderr)
 
 
 def _report_skipped(trace: Trace) -> None:

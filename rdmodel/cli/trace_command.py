@@ -12,6 +12,7 @@ from rdmodel.cli.output import print_json
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import cut_to_modelled, is_recorded, open_launches, open_source
 from rdmodel.cli.text_trace import format_launches, format_summary
+from rdmodel.errors import escape_unprintable
 from rdmodel.trace import storage
 from rdmodel.trace.summary import summarise
 from tracegen import formats
@@ -34,7 +35,7 @@ def run_trace(arguments: argparse.Namespace) -> None:
     for note in notes:
         print(f"rdmodel: {note}", file=sys.stderr)
     blocks = 0 if trace.blocks is None else len(trace.blocks)
-    print(f"{output}: wrote {blocks:,} of {trace.launch.blocks:,} blocks of {trace.launch.kernel}")
+    print(f"{escape_unprintable(output)}: wrote {blocks:,} of {trace.launch.blocks:,} blocks of {trace.launch.kernel}")
 
 
 def run_info(arguments: argparse.Namespace) -> None:

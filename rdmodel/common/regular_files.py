@@ -17,6 +17,8 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
 )
 
+_PIECE_BYTES = 1 << 20
+
 # Without O_NONBLOCK, opening a pipe waits until another process writes to it. Windows has none of the first three.
 _OPEN_FLAGS = os.O_RDONLY
 for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
@@ -58,7 +60,7 @@ def read_bounded_bytes(path: str | os.PathLike[str], most_bytes: int, error: typ
     with open_regular_file(path, error) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            content = file.read(most_bytes + 1) if size <= most_bytes else b""
+            content = _read_at_most(file, most_bytes + 1) if size <= most_bytes else b""
         except OSError as failure:
             raise error(f"{os.fspath(path)}: {failure.strerror or failure}") from None
     if max(size, len(content)) > most_bytes:
@@ -78,6 +80,14 @@ def read_bounded_text(path: str | os.PathLike[str], most_bytes: int, error: type
     except UnicodeDecodeError as failure:
         line = content.count(b"\n", 0, failure.start) + 1
         raise error(f"{os.fspath(path)}:{line}: is no text in UTF-8: has byte {content[failure.start]:#04x}") from None
+
+
+def _read_at_most(file: BinaryIO, most: int) -> bytes:
+    """Return the first `most` bytes of a file; a single read would allocate all of them for a short file, too."""
+    content = bytearray()
+    while len(content) < most and (piece := file.read(min(_PIECE_BYTES, most - len(content)))):
+        content += piece
+    return bytes(content)
 
 
 def _check_regular(name: str, mode: int, error: type[RdmodelError]) -> None:

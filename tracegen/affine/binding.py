@@ -61,9 +61,6 @@ MAX_UNROLLED_ITERATIONS = 1 << 18
 MAX_FORM_VALUE = 1 << 62
 """Limit of every index, bound and condition over all threads, so that sums fit in 64 bits."""
 
-MAX_GRID_SHAPE = ((1 << 31) - 1, 65535, 65535)
-"""Maximum number of blocks in x, y and z, as in CUDA."""
-
 Scope = Mapping[str, Affine]
 """Affine forms by the names that stand for them in expressions."""
 
@@ -131,9 +128,7 @@ def _launch(kernel: KernelForm, values: Mapping[str, int], block: Sequence[int] 
         assert kernel.threads is not None
         covered = shape("threads", _sizes("threads", kernel.threads, scope))
         x, y, z = (-(-n // size) for n, size in zip(covered, threads, strict=True))
-        grid = x, y, z
-    if any(n > limit for n, limit in zip(grid, MAX_GRID_SHAPE, strict=True)):
-        raise LaunchError(f"grid={grid}: at most {MAX_GRID_SHAPE} blocks are allowed")
+        grid = shape("grid", (x, y, z))
     (registers,) = _sizes("registers", [kernel.registers], scope)
     (shared_memory,) = _sizes("shared_memory", [kernel.shared_memory], scope)
     return Launch(kernel=kernel.name, grid=grid, block=threads, registers=registers, shared_memory=shared_memory)

@@ -11,8 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rdmodel.errors import ConfigError
 from tracegen.cuda.arguments import parse_argument, parse_arguments
@@ -40,6 +41,7 @@ def trace(
     architecture: str | None = None,
     compiler: str = "auto",
     base: int | None = None,
+    variables: Mapping[str, Any] | None = None,
     max_instructions: int = MAX_INSTRUCTIONS,
 ) -> EmulatedTrace:
     """Trace a launch of a kernel in a ``.cu`` or ``.ptx`` file, or in a string of CUDA C++ or PTX.
@@ -65,13 +67,17 @@ def trace(
         As in `compile`.
     base
         Address of the first array; the others follow in order (None: 2^28).
+    variables
+        Contents of ``__constant__`` and ``__device__`` variables by name, as numbers, arrays or texts. Other variables
+        have their initial values, or zeros.
     max_instructions
         Maximum number of warp instructions that a block may execute.
 
     Returns
     -------
     EmulatedTrace
-        A trace that executes each block on demand.
+        A trace that executes each block on demand. Its `notes` tell which parts of the kernel are executed differently
+        than on a GPU, such as addresses that depend on constant memory that was not filled.
 
     Raises
     ------
@@ -94,6 +100,7 @@ def trace(
         architecture=architecture,
         compiler=compiler,
         base=base,
+        variables=variables,
     )
     launch = session.prepare(kernel, grid, block, args, shared=shared, max_instructions=max_instructions)
     result = session.trace(launch, blocks)
@@ -131,7 +138,9 @@ def launches(
     """
     file = read_launch_file(path)
     kernels = [plan.kernel for plan in file.launches if plan.kernel]
-    session = Session(file.source, kernels=kernels, defines=file.defines, includes=file.includes, base=base)
+    session = Session(
+        file.source, kernels=kernels, defines=file.defines, includes=file.includes, base=base, variables=file.variables
+    )
     prepared = []
     used: set[str] = set()
     for plan in file.launches:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError, unknown
 from tracegen.cuda import array_arguments
+from tracegen.cuda.element_types import ADDRESS_TYPES, is_pointer, pointed_element
 
 ArgumentValue = int | float | bytes | NDArray[Any]
 """The value of an argument: a number, the bytes of a structure, or an array for a pointer."""
@@ -40,12 +41,14 @@ class KernelParameter:
     """A parameter of a kernel: its name in the source (None: unknown), its name in the PTX, and its PTX type.
 
     `type` is as in PTX (``u64``, ``f32``). `bytes` is the size of a structure passed by value (None: not a structure).
+    `declared` is the type in C++, such as ``const int*`` (None: unknown).
     """
 
     name: str | None
     symbol: str
     type: str
     bytes: int | None = None
+    declared: str | None = None
 
     def __str__(self) -> str:
         return self.name or self.symbol
@@ -147,8 +150,9 @@ def find_parameter(parameters: Sequence[KernelParameter], name: str) -> int | No
 def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
     """Convert a value to the type of `parameter`; raises `ConfigError` if it does not fit.
 
-    A pointer takes an array. A whole number must fit the width of the type, signed or not. A structure passed by value
-    is given as its bytes. An untyped parameter (``b32``) also takes the bits of a floating-point number.
+    A pointer takes an array, whose elements must have the type that it points to, if that is known. A whole number
+    must fit the width of the type, signed or not. A structure passed by value is given as its bytes. An untyped
+    parameter (``b32``) also takes the bits of a floating-point number.
     """
     where = f"argument {parameter}"
     if parameter.bytes is not None:
@@ -160,6 +164,7 @@ def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
     if isinstance(value, np.ndarray) and value.ndim:
         if kind == "f" or bits != 64:
             raise ConfigError(f"{where}: must be a single {parameter.type}, not an array")
+        _check_elements(value, parameter, where)
         return value
     number = value.item() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(number, bool | int) and kind != "f":
@@ -170,6 +175,22 @@ def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
         as_float = np.dtype(f"f{bits // 8}").type(number)
         return float(as_float) if kind == "f" else as_float.tobytes()
     raise ConfigError(f"{where}={value!r}: must be a {'number' if kind == 'f' else 'whole number'} ({parameter.type})")
+
+
+def _check_elements(array: NDArray[Any], parameter: KernelParameter, where: str) -> None:
+    """Raise `ConfigError` unless the kernel takes a pointer to such elements, or its type is unknown."""
+    declared = parameter.declared
+    if declared is None or declared in ADDRESS_TYPES:
+        return
+    if not is_pointer(declared):
+        raise ConfigError(f"{where}: must be a single {declared}, not an array")
+    wanted = pointed_element(declared)
+    if wanted is not None and not wanted.fits(array.dtype):
+        name, dtype = wanted.argument_name, wanted.numpy_name
+        raise ConfigError(
+            f"{where}: is an array of {array.dtype}, but the kernel takes {declared}: give {dtype}, "
+            f"as in {name}[SIZE] or {name}@FILE; in Python, convert it with .astype('{dtype}')"
+        )
 
 
 def _check_value(name: str, value: object) -> ArgumentValue:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import isfinite, prod
 from pathlib import Path
@@ -12,12 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.memory import import_library
+from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import ConfigError, TraceError, unknown
 from tracegen.cuda.npy_arguments import read_npy
 from tracegen.matrix_market import read_matrix_market
 
 MAX_ARRAY_BYTES = 1 << 32
 """Largest array argument, in bytes."""
+
+_PIECE_ELEMENTS = 1 << 20
+"""Elements that are computed or compared at a time."""
 
 _MAX_SIZE_DIGITS = 19
 """Digits of numbers below 2^63. Longer texts are cut, since Python refuses to convert thousands of digits."""
@@ -88,7 +93,8 @@ def _fill(name: str, array: NDArray[Any], fill: str | None) -> NDArray[Any]:
     if kind == "zeros" and not options:
         return array
     if kind == "iota" and not options:
-        array[...] = np.arange(array.size).reshape(array.shape).astype(array.dtype)
+        for first, piece in _pieces(array):
+            piece[...] = np.arange(first, first + piece.size)
         return array
     if (
         kind == "random"
@@ -127,27 +133,38 @@ def _number(text: str) -> float | None:
 def _randomise(array: NDArray[Any], seed: int = 0, below: int | None = None) -> NDArray[Any]:
     draw = np.random.default_rng(seed)
     if array.dtype.kind == "f":
-        array[...] = draw.random(array.shape, np.float64 if array.itemsize == 8 else np.float32) * (below or 1)
+        for _, piece in _pieces(array):
+            piece[...] = draw.random(piece.size, np.float64 if array.itemsize == 8 else np.float32) * (below or 1)
         return array
     most = 2 if array.dtype.kind == "b" else int(np.iinfo(array.dtype).max) + 1
-    return draw.integers(0, max(1, min(array.size if below is None else below, most)), array.shape).astype(array.dtype)
+    bound = max(1, min(array.size if below is None else below, most))
+    for _, piece in _pieces(array):
+        piece[...] = draw.integers(0, bound, piece.size, dtype=np.int64 if bound <= 1 << 63 else np.uint64)
+    return array
+
+
+def _pieces(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield (first index, view) of the parts of a contiguous array, so that temporaries stay small."""
+    flat = array.reshape(-1)
+    for first in range(0, flat.size, _PIECE_ELEMENTS):
+        yield first, flat[first : first + _PIECE_ELEMENTS]
 
 
 def read_array(name: str, path: Path, of: str | None, part: str | None) -> NDArray[Any]:
     """Read an array, or the `part` of a matrix, as type `of`; raises `TraceError` for an unsuitable file."""
-    try:
-        if path.stat().st_size > MAX_ARRAY_BYTES:
-            raise TraceError(f"{path}: has {path.stat().st_size} bytes, must be at most {MAX_ARRAY_BYTES}")
-    except OSError as error:
-        raise TraceError(f"{path}: {error.strerror or error}") from None
+    with open_regular_file(path) as file:
+        status = os.fstat(file.fileno())
+    if status.st_size > MAX_ARRAY_BYTES:
+        raise TraceError(f"{path}: has {status.st_size} bytes, must be at most {MAX_ARRAY_BYTES}")
     if path.suffix == ".mtx":
         if part not in _MATRIX_PARTS:
             raise ConfigError(f"argument {name}: a matrix needs a part: @{path.name}:rows, :columns or :values")
-        rows, columns, values = _load_matrix(path, path.stat().st_mtime_ns)
+        rows, columns, values = _load_matrix(path, status.st_mtime_ns)
         array = {"rows": rows, "columns": columns, "values": values}[part]
         default: Any = np.float32 if part == "values" else np.int32
     elif path.suffix == ".npy" and part is None:
-        return _check_size(path, read_npy(path, None if of is None else _element_type(name, of)[0]), of, name)
+        wanted = None if of is None else _element_type(name, of)[0]
+        return _check_size(path, read_npy(path, wanted, MAX_ARRAY_BYTES), of, name)
     else:
         raise ConfigError(f"argument {name}: {path.name}: must be a .npy file, or part of a .mtx file (@m.mtx:rows)")
     dtype = _element_type(name, of)[0] if of else default
@@ -164,10 +181,15 @@ def _check_size(path: Path, array: NDArray[Any], of: str | None, name: str) -> N
 
 def _convert(path: Path, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Copy an array into another type; floats may lose digits, whole numbers must not change."""
+    if array.size * dtype.itemsize > MAX_ARRAY_BYTES:
+        raise TraceError(f"{path}: {array.size * dtype.itemsize} bytes as {dtype}, must be at most {MAX_ARRAY_BYTES}")
     with np.errstate(invalid="ignore", over="ignore"):
         converted = np.array(array, dtype=dtype, order="C")
-        if dtype.kind != "f" and (converted.astype(array.dtype) != array).any():
-            raise TraceError(f"{path}: holds {array.dtype} values that do not fit {dtype}")
+        if dtype.kind != "f" and dtype != array.dtype:
+            given = np.reshape(array, -1)  # a view of a C-contiguous array
+            for first, piece in _pieces(converted):
+                if (piece.astype(array.dtype) != given[first : first + piece.size]).any():
+                    raise TraceError(f"{path}: holds {array.dtype} values that do not fit {dtype}")
     return converted
 
 

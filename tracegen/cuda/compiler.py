@@ -13,6 +13,7 @@ from pathlib import Path
 from rdmodel.errors import ConfigError, TraceError, unknown
 from tracegen.cuda import headers, nvrtc
 from tracegen.cuda.hostcode import device_code
+from tracegen.cuda.mangled_parameters import parameter_types
 from tracegen.cuda.names import find_kernel
 from tracegen.cuda.signatures import Signature, find_launched_kernels, signatures
 from tracegen.cuda.source import Source, project_headers, read_source
@@ -23,6 +24,9 @@ DEFAULT_ARCHITECTURE = 75
 _PRELUDE = "rdmodel/macros.h"
 """Name of the in-memory header included before all others: the implicit includes of nvcc, and the macros."""
 
+_IMPLICIT_HEADERS = ("cuda_runtime.h", "cmath", "stdint.h", "limits.h")
+"""Headers that nvcc includes before every file, directly or through headers of the host."""
+
 COMPILERS = ("auto", "nvrtc", "nvcc")
 """Choices of `compiler`."""
 
@@ -31,7 +35,7 @@ Defines = Mapping[str, object] | Sequence[str]
 
 
 class CompileError(TraceError):
-    """The compiler rejected the source; the message is its unchanged output."""
+    """The compiler rejected the source; the message is its output, with escapes for unprintable characters."""
 
     verbatim = True
 
@@ -64,8 +68,22 @@ class CompiledProgram:
 
     def parameters(self, kernel: str, count: int) -> tuple[str | None, ...]:
         """Return the source names of the `count` parameters of a PTX kernel; None for an unknown name."""
-        candidates = {s.parameters for s in self.signatures if len(s.parameters) == count and _has_name(kernel, s.name)}
+        candidates = {s.parameters for s in self._signatures_of(kernel, count)}
         return candidates.pop() if len(candidates) == 1 else (None,) * count
+
+    def parameter_types(self, kernel: str, count: int) -> tuple[str | None, ...]:
+        """Return the C++ types of the `count` parameters of a PTX kernel; None for an unknown type.
+
+        The types are those in the mangled name. A kernel that is ``extern "C"`` has those in the source.
+        """
+        mangled = parameter_types(kernel)
+        if mangled is not None and len(mangled) == count:
+            return tuple(mangled)
+        candidates = {s.types for s in self._signatures_of(kernel, count)}
+        return candidates.pop() if len(candidates) == 1 else (None,) * count
+
+    def _signatures_of(self, kernel: str, count: int) -> list[Signature]:
+        return [s for s in self.signatures if len(s.parameters) == count and _has_name(kernel, s.name)]
 
 
 def compile(
@@ -102,7 +120,7 @@ def compile(
     Raises
     ------
     CompileError
-        If the compiler rejects the source; the message is its log.
+        If the compiler rejects the source; the message is its log, with escapes for unprintable characters.
     ConfigError
         If there is no compiler.
     TraceError
@@ -133,7 +151,7 @@ def compile_program(
         raise ConfigError(unknown("compiler", compiler, COMPILERS))
     if source.is_ptx:
         return CompiledProgram(source.text, source.name, {})
-    folders = [_folder(folder) for folder in includes]
+    folders = [part for folder in includes for part in _folders(folder)]
     macros = _macros(defines)
     project_files = project_headers(source, folders)
     instances = [kernel for kernel in dict.fromkeys(kernels) if "<" in kernel]
@@ -143,7 +161,7 @@ def compile_program(
         text = files.pop(source.name)
         target = architecture or _default_target(library.architectures())
         flags = [*_nvrtc_options(target, source, folders), *options]
-        result = library.compile(text, source.name, _all_headers(files, macros), flags, instances)
+        result = library.compile(text, source.name, _all_headers(files, macros, folders), flags, instances)
     else:
         result = _nvcc(
             source, macros, folders, options, architecture or f"compute_{DEFAULT_ARCHITECTURE}", instances, compiler
@@ -168,15 +186,19 @@ def _nvrtc_options(target: str, source: Source, folders: Sequence[Path]) -> list
     ]
 
 
-def _all_headers(project_files: Mapping[str, str], macros: Sequence[str]) -> dict[str, str]:
-    """Return the in-memory headers: those of the project, the built-in ones that they do not replace, and macros."""
+def _all_headers(project_files: Mapping[str, str], macros: Sequence[str], folders: Sequence[Path]) -> dict[str, str]:
+    """Return the in-memory headers: those of the project, the built-in ones, and macros.
+
+    A header of the project, or in one of the `folders` of the user, replaces the built-in one of its name.
+    """
     # Macros passed as options would also change the compiler's own header, where T=4 breaks every template.
     defined = (macro.partition("=") for macro in macros)
     prelude = [
-        "#include <cuda_runtime.h>",
+        *(f"#include <{name}>" for name in _IMPLICIT_HEADERS),
         *(f"#define {name} {value if equals else 1}" for name, equals, value in defined),
     ]
-    built_in = {name: headers.header_text(name) for name in sorted(headers.header_names())}
+    given = {name for name in headers.header_names() if any((folder / name).is_file() for folder in folders)}
+    built_in = {name: headers.header_text(name) for name in sorted(headers.header_names() - given)}
     return {**built_in, **project_files, _PRELUDE: "\n".join(prelude) + "\n"}
 
 
@@ -219,11 +241,12 @@ def _has_name(kernel: str, name: str) -> bool:
         return False
 
 
-def _folder(folder: str | Path) -> Path:
+def _folders(folder: str | Path) -> list[Path]:
+    """Return a folder of headers and its part with NVIDIA's C++ libraries, which nvcc searches, too, if it exists."""
     path = Path(folder)
     if not path.is_dir():
         raise ConfigError(f"include {str(folder)!r}: must be an existing folder")
-    return path
+    return [part for part in (path, path / "cccl") if part.is_dir()]
 
 
 def _macros(defines: Defines) -> list[str]:

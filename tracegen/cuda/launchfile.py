@@ -12,6 +12,9 @@
     out = "int[n]"
     sums = "int[391]"
 
+    [variables]                    # contents of __constant__ and __device__ variables
+    weights = "float[16]:random:1"
+
     [[launch]]
     kernel = "scan_blocks"
     grid = 391
@@ -36,13 +39,14 @@ from typing import Any
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from tracegen.cuda.arguments import ArgumentValue, KernelParameter, find_parameter, parse_argument, parse_arguments
 from tracegen.cuda.source import read_source_text
+from tracegen.cuda.variables import parse_variables
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import shape
 
 _LAUNCH_FIELDS = ("kernel", "grid", "block", "shared")
 """Fields of a launch, which may also stand at the top as defaults; `args` has different meanings there."""
 
-_FILE_FIELDS = ("source", "defines", "includes", "args", "launch")
+_FILE_FIELDS = ("source", "defines", "includes", "args", "variables", "launch")
 """Fields of the whole file."""
 
 
@@ -61,13 +65,14 @@ class PlannedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """A parsed launch file: the program, the shared arguments, and the launches in order."""
+    """A parsed launch file: the program, the shared arguments, the contents of variables, and the launches in order."""
 
     path: Path
     source: Path
     defines: Mapping[str, object]
     includes: tuple[Path, ...]
     args: Mapping[str, ArgumentValue]
+    variables: Mapping[str, ArgumentValue]
     launches: tuple[PlannedLaunch, ...]
 
     def arguments(
@@ -115,6 +120,7 @@ def _launch_file(path: Path, table: dict[str, Any]) -> LaunchFile:
     args = parse_arguments(_take_field(table, "args", dict, "a table", default={}), sizes, path.parent)
     common = {name: table[name] for name in _LAUNCH_FIELDS if name in table}
     known = sizes | {name: value for name, value in args.items() if isinstance(value, int)}
+    variables = _take_field(table, "variables", dict, "a table", default={})
     plans = tuple(_planned_launch({**common, **launch}, args, known, path.parent) for launch in launches)
     return LaunchFile(
         path=path,
@@ -122,6 +128,7 @@ def _launch_file(path: Path, table: dict[str, Any]) -> LaunchFile:
         defines={name: int(v) if isinstance(v, bool) else v for name, v in defines.items()},
         includes=tuple(path.parent / folder for folder in includes),
         args=args,
+        variables=parse_variables(variables, known, path.parent),
         launches=plans,
     )
 

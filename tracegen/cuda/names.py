@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rdmodel.errors import ConfigError, unknown
 
-_BUILTIN_TYPES = {
+BUILTIN_TYPES = {
     "v": "void",
     "b": "bool",
     "c": "char",
@@ -24,6 +24,8 @@ _BUILTIN_TYPES = {
     "f": "float",
     "d": "double",
 }
+"""Built-in types by their letters in mangled names."""
+
 _SYNONYMS = (
     (r"\bunsigned long long int\b|\buint64_t\b", "unsigned long long"),
     (r"\blong long int\b|\bint64_t\b", "long long"),
@@ -163,7 +165,7 @@ class _Mangled:
                 return None
             return "::".join(parts) or None
         builtin = self._take("[a-z]")
-        return _BUILTIN_TYPES.get(builtin[0]) if builtin else None
+        return BUILTIN_TYPES.get(builtin[0]) if builtin else None
 
 
 def _unqualified(name: str) -> str:

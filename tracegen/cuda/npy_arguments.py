@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,11 +20,11 @@ PIECE_BYTES = 1 << 20
 """Bytes of a file that are read and converted at a time."""
 
 
-def read_npy(path: Path, dtype: DTypeLike | None) -> NDArray[Any]:
+def read_npy(path: Path, dtype: DTypeLike | None, most_bytes: int) -> NDArray[Any]:
     """Return the array in a file in C order, as `dtype` (None: as its own type, in the byte order of the machine).
 
-    Only the result takes memory. Floats may lose digits. Raises `TraceError` for a file that holds no such array, and
-    for whole numbers that do not fit.
+    Only the result takes memory. Floats may lose digits. Raises `TraceError` for a file that holds no such array or
+    one of more than `most_bytes` bytes, and for whole numbers that do not fit.
     """
     with open_regular_file(path) as file:
         try:
@@ -37,8 +38,10 @@ def read_npy(path: Path, dtype: DTypeLike | None) -> NDArray[Any]:
         if missing > 0:
             raise TraceError(f"{path}: not a .npy file of numbers (is truncated: {missing} bytes are missing)")
         target = stored.newbyteorder("=") if dtype is None else np.dtype(dtype)
-        copies = 1 + header.fortran_order
-        require_room(copies * prod(header.shape) * target.itemsize, str(path), "use a smaller array", TraceError)
+        size = prod(header.shape) * target.itemsize
+        if size > most_bytes:
+            raise TraceError(f"{path}: {size} bytes as {target}, must be at most {most_bytes}")
+        require_room((1 + header.fortran_order) * size, str(path), "use a smaller array", TraceError)
         try:
             return _values(file, header, stored, target)
         except OSError as error:
@@ -48,7 +51,7 @@ def read_npy(path: Path, dtype: DTypeLike | None) -> NDArray[Any]:
 
 
 def _dtype(kind: str) -> np.dtype[Any]:
-    if "a" in kind:  # a former name of texts, of which NumPy warns
+    if not re.fullmatch(r"[<>|=]?[b-zA-Z?]\d{0,3}", kind):  # NumPy evaluates some other texts, or warns of them
         raise ValueError(f"unknown type {kind!r}")
     return np.dtype(kind)
 

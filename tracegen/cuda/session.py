@@ -16,6 +16,7 @@ from tracegen.cuda.arguments import ArgumentValue, KernelParameter, bind_argumen
 from tracegen.cuda.compiler import Defines, compile_program
 from tracegen.cuda.names import demangle
 from tracegen.cuda.source import read_source
+from tracegen.cuda.variables import parse_variables, variable_contents
 from tracegen.ptx import Function, parse
 from tracegen.ptx.emulator.emulated_launch import DeviceBuffer, EmulatedLaunch, EmulatedTrace, LoadedModule
 
@@ -88,6 +89,7 @@ class Session:
         architecture: str | None = None,
         compiler: str = "auto",
         base: int | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> None:
         text = read_source(source)
         self._program = compile_program(
@@ -102,6 +104,7 @@ class Session:
         self._module = parse(self._program.ptx, text.name)
         self._base = BASE if base is None else base
         self._sizes = {name: value for name, value in dict(_macro_pairs(defines)).items() if isinstance(value, int)}
+        self._contents = variable_contents(self._module, parse_variables(variables or {}, self._sizes))
 
     def prepare(
         self,
@@ -132,9 +135,10 @@ class Session:
         """Return the parameters of a PTX kernel, with their source names where known."""
         function: Function = self._module.functions[kernel]
         names = self._program.parameters(kernel, len(function.parameters))
+        types = self._program.parameter_types(kernel, len(function.parameters))
         return [
-            KernelParameter(name, p.name, p.type, None if p.count is None else p.count * int(p.type[1:]) // 8)
-            for name, p in zip(names, function.parameters, strict=True)
+            KernelParameter(name, p.name, p.type, None if p.count is None else p.count * int(p.type[1:]) // 8, declared)
+            for name, declared, p in zip(names, types, function.parameters, strict=True)
         ]
 
     def trace(self, launch: PreparedLaunch, blocks: Sequence[int] | None = None) -> EmulatedTrace:
@@ -165,6 +169,8 @@ class Session:
         self, launch: PreparedLaunch, *, copies: bool, values: bool
     ) -> tuple[EmulatedLaunch, list[tuple[NDArray[Any], DeviceBuffer]]]:
         machine = LoadedModule(self._module, base=self._base)
+        for name, data in self._contents.items():
+            machine.fill(name, data)
         placed: dict[int, tuple[NDArray[Any], DeviceBuffer]] = {}  # an array passed twice is one array on the device
         args: list[Any] = []
         for value, parameter in zip(launch.values, launch.parameters, strict=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tracegen.cuda.cpp_declarations import ATTRIBUTES, Declaration, declarations
+from tracegen.cuda.names import normalise
 from tracegen.cuda.tokens import Token, TokenKind, directive, tokenise, words
 
 _KEYWORDS = """
@@ -17,12 +18,20 @@ _NO_NAMES = words(list(tokenise(_KEYWORDS)))
 """Words that are not the name of a parameter at the end of its declaration."""
 
 
+_QUALIFIERS = words(list(tokenise("const volatile restrict __restrict__ __restrict struct class __grid_constant__")))
+"""Words of a declaration that do not change the elements of an array."""
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A ``__global__`` function: its name, the names of its parameters (None: unnamed), whether it is a template."""
+    """A ``__global__`` function: its name, the names of its parameters (None: unnamed), whether it is a template.
+
+    `types` are the types of the parameters such as ``const int*`` (None: too complex to read).
+    """
 
     name: str
     parameters: tuple[str | None, ...]
+    types: tuple[str | None, ...]
     template: bool
     line: int
 
@@ -95,6 +104,7 @@ def _signature(declaration: Declaration, source: str) -> Signature | None:
     return Signature(
         name=name.text,
         parameters=() if empty else tuple(_parameter(group) for group in groups),
+        types=() if empty else tuple(_type(group) for group in groups),
         template=head[0].text == "template" and head[1].text == "<" and head[2].text != ">",
         line=source.count("\n", 0, name.start) + 1,
     )
@@ -121,3 +131,24 @@ def _parameter(tokens: list[Token]) -> str | None:
             return token.text  # float (*f)(float)
     found = [token.text for token in tokens if token.kind is TokenKind.WORD]
     return found[-1] if len(found) > 1 and found[-1] not in _NO_NAMES else None
+
+
+def _type(tokens: list[Token]) -> str | None:
+    """Return the type of a parameter, such as ``const int*``; None for one with brackets or references."""
+    texts = [token.text for token in tokens]
+    if "=" in texts:
+        texts = texts[: texts.index("=")]
+    while len(texts) > 2 and texts[-1] == "]" and texts[-3] == "[":  # float x[16] is a pointer
+        texts = [*texts[:-4], "*", texts[-4]]
+    if len(texts) > 1 and texts[-2:] == ["[", "]"]:
+        texts = [*texts[:-3], "*", *texts[-3:-2]]
+    name = _parameter(tokens)
+    if name is not None:
+        texts = texts[:-1]
+    constant = "*" in texts and "const" in texts[: texts.index("*")]
+    texts = [text for text in texts if text not in _QUALIFIERS]
+    if not texts or not all(text == "*" or text.isidentifier() or text == "::" for text in texts):
+        return None
+    stars = texts.count("*")
+    base = normalise(" ".join(texts[: len(texts) - stars]).replace(" :: ", "::"))
+    return None if "*" in base else "const " * constant + base + "*" * stars

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import TraceError
 from tracegen.cuda.tokens import TokenKind, directive, tokenise
+from tracegen.ptx import without_final_nulls
 
 MAX_SOURCE_BYTES = 1 << 26
 """Largest source file in bytes; PTX of the largest libraries is smaller."""
@@ -42,17 +44,17 @@ def read_source(source: str | Path) -> Source:
 
 
 def read_source_text(path: Path) -> str:
-    """Read the text of a file; raises `TraceError` if it is missing, not a text or too large."""
+    """Read the text of a file; raises `TraceError` if it is missing, no regular file, not a text or too large.
+
+    Null characters at the end of PTX are left out: some tools write the terminated string of the compiler.
+    """
+    is_ptx = path.suffix == ".ptx"
     try:
-        if path.is_dir():
-            raise TraceError(f"{path}: is a folder, must be a file with CUDA or PTX")
-        if path.stat().st_size > MAX_SOURCE_BYTES:
-            raise TraceError(f"{path}: has {path.stat().st_size} bytes, must be at most {MAX_SOURCE_BYTES}")
-        text = path.read_bytes().decode("utf-8", "surrogateescape" if path.suffix != ".ptx" else "strict")
-    except OSError as error:
-        raise TraceError(f"{path}: {error.strerror or error}") from None
+        text = read_bounded_bytes(path, MAX_SOURCE_BYTES).decode("utf-8", "strict" if is_ptx else "surrogateescape")
     except UnicodeDecodeError:
         raise TraceError(f"{path}: not a text file") from None
+    if is_ptx:
+        text = without_final_nulls(text)
     if "\0" in text:
         raise TraceError(f"{path}: not a text file")
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text

@@ -1,6 +1,6 @@
 """Parse PTX, the assembly language of NVIDIA's compilers, into values.
 
->>> from tracegen.ptx import parse
+>>> from tracegen.ptx import parse, without_final_nulls
 >>> module = parse('.version 8.0 .target sm_80 .address_size 64 .visible .entry idle() { ret; }')
 >>> module.kernels
 ['idle']
@@ -22,7 +22,7 @@ from tracegen.ptx.syntax.ast import (
     Vector,
 )
 from tracegen.ptx.syntax.lexer import PtxError
-from tracegen.ptx.syntax.parser import parse
+from tracegen.ptx.syntax.parser import parse, without_final_nulls
 
 __all__ = [
     "Address",
@@ -40,4 +40,5 @@ __all__ = [
     "Variable",
     "Vector",
     "parse",
+    "without_final_nulls",
 ]

@@ -29,11 +29,14 @@ from rdmodel.errors import ConfigError, LaunchError, unknown
 from rdmodel.trace import Launch, Program, check_blocks, missing_block
 from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos
 from tracegen.generated import GeneratedTrace
-from tracegen.limits import MAX_BLOCK_THREADS
+from tracegen.limits import MAX_BLOCK_SIDES, MAX_BLOCK_THREADS, MAX_GRID_SIDES
 from tracegen.simt.batching import BlockRunner
 from tracegen.simt.block import Block
 
 __all__ = ["Array", "Block", "Buffer", "KernelTrace", "shape", "trace"]
+
+_MAX_SIDES = {"grid": MAX_GRID_SIDES, "block": MAX_BLOCK_SIDES}
+"""Limits of CUDA along each axis."""
 
 KernelFunction = Callable[..., None]
 """A function of a `Block`, arrays and sizes."""
@@ -159,7 +162,10 @@ class KernelTrace(GeneratedTrace):
 
 
 def shape(name: str, value: int | Sequence[int], *, limit: int | None = None) -> tuple[int, int, int]:
-    """Return a grid or block as (x, y, z); raises `LaunchError` if it is invalid or exceeds `limit` threads."""
+    """Return a grid or block (`name`) as (x, y, z).
+
+    Raises `LaunchError` if it is invalid, exceeds `limit` threads, or exceeds the limits of CUDA along an axis.
+    """
     given = tuple(value) if isinstance(value, Sequence) else (value,)
     try:
         sizes = tuple(operator.index(n) for n in given)
@@ -170,6 +176,9 @@ def shape(name: str, value: int | Sequence[int], *, limit: int | None = None) ->
     x, y, z = (*sizes, 1, 1)[:3]
     if limit is not None and x * y * z > limit:
         raise LaunchError(f"{name}={value!r}: {x * y * z} threads, at most {limit} fit in a block")
+    for axis, size, most in zip("xyz", (x, y, z), _MAX_SIDES.get(name, (x, y, z)), strict=True):
+        if size > most:
+            raise LaunchError(f"{name}={value!r}: {axis} is {size}, must be at most {most}")
     return x, y, z
 
 

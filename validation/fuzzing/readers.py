@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ from numpy.typing import NDArray
 
 from rdmodel import presets
 from rdmodel.comparison import nsight
-from rdmodel.errors import TraceError
+from rdmodel.errors import RdmodelError, TraceError
 from rdmodel.trace import Trace, storage
 from tracegen.affine.json_form import load_affine, to_json
 from tracegen.cuda import array_arguments
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.formats import parquet
 from tracegen.kernel_library.inputs import Sparse, read_matrix
+from tracegen.ptx.emulator.emulated_launch import LoadedModule
+from tracegen.ptx.lowering.lowering import variable_bytes
 from tracegen.ptx.syntax.parser import parse
 from validation.fuzzing import seeds, shaping, tables
 from validation.fuzzing.laws import check_equal, check_round_trip, plain, require
@@ -96,6 +99,19 @@ def _check_affine_round_trip(found: Any, way: Way, path: Path) -> None:
     require(to_json(again) == to_json(found), "written and read back: another kernel")
 
 
+def _ptx(path: Path, way: Way) -> Any:
+    """Parse a module, and execute a block of each of its kernels without arrays; errors of the package are results."""
+    module = parse(path.read_bytes().decode("utf-8", "replace"), path.name)
+    for kernel in module.kernels[:4]:
+        with suppress(RdmodelError):
+            machine = LoadedModule(module)
+            args = [bytes(variable_bytes(parameter)) for parameter in module.functions[kernel].parameters]
+            launched = machine.launch(kernel, 2, 64, args, max_instructions=2000)
+            require(all("\n" not in note for note in launched.notes), "a note of several lines")
+            launched.run(1)
+    return module
+
+
 def _launch(path: Path, way: Way) -> Any:
     array_arguments.MAX_ARRAY_BYTES = 1 << 20  # a file may ask for any amount of memory below the limit
     return read_launch_file(path)
@@ -171,7 +187,7 @@ OTHERS = (
     Target(
         name="ptx",
         file="kernel.ptx",
-        read=lambda path, way: parse(path.read_bytes().decode("utf-8", "replace"), path.name),
+        read=_ptx,
         seeds=seeds.ptx,
         check=nothing,
         watched=("/tracegen/ptx/",),

@@ -234,7 +234,7 @@ def test_errors_name_the_part_within_a_second(value, message, tmp_path, capsys):
 
 
 LAUNCHES = [
-    (kernel(grid=[1 << 62]), LaunchError, "at most (2147483647, 65535, 65535) blocks are allowed"),
+    (kernel(grid=[1 << 62]), LaunchError, "x is 4611686018427387904, must be at most 2147483647"),
     (kernel(block=[2048]), LaunchError, "2048 threads, at most 1024 fit in a block"),
     (kernel(block=[0]), LaunchError, "must be one to three numbers of at least 1"),
     (kernel(grid=[1, 1, 1, 1]), LaunchError, "must be one to three numbers"),

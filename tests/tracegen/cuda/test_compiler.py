@@ -135,7 +135,7 @@ def test_ptx_is_taken_as_it_is(tmp_path):
     ("source", "error", "message"),
     [
         ("nothing.cu", TraceError, "nothing.cu: No such file"),
-        ("folder.cu", TraceError, "folder.cu: is a folder"),
+        ("folder.cu", TraceError, "folder.cu: is a folder, must be a regular file"),
         ("binary.cu", TraceError, "binary.cu: not a text file"),
         ("latin.ptx", TraceError, "latin.ptx: not a text file"),
     ],

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 import tracegen
-from rdmodel.errors import RdmodelError
+from rdmodel.errors import ConfigError, RdmodelError
 from rdmodel.trace import Op, Space
 from rdmodel.trace.expansion import expand
 from tests.support.ptx_kernels import module_of, read_kernel, run_kernel
@@ -268,3 +268,9 @@ def test_blocks_are_executed_on_demand():
         EmulatedTrace(trace.launched, [3]).block(2)
     assert len(EmulatedTrace(trace.launched, [1, 3])) == 2 * 2 * 3
     assert "grid=(4, 1, 1)" in repr(trace)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1 << 63, 10**20, 1.5, True])
+def test_a_limit_of_instructions_that_cannot_be_is_refused(limit):
+    with pytest.raises(ConfigError, match=r"max_instructions="):
+        run_kernel(read_kernel("saxpy"), "saxpy", 1, 32, [1, 1.5, random(1), random(1)], max_instructions=limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.checks import check_int
+from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
 from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Trace, check_blocks, missing_block
 from rdmodel.trace.expansion import concatenate
@@ -20,8 +22,10 @@ from tracegen.ptx.emulator._emulator import Emulator, Status
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
+from tracegen.ptx.emulator.launch_directives import check_directives
 from tracegen.ptx.isa.special_registers import SPECIAL_REGISTERS, block_index
 from tracegen.ptx.lowering.lowering import lower_kernel, variable_bytes
+from tracegen.ptx.lowering.notes import decisive_variables, note_cache_operators
 from tracegen.ptx.lowering.program import PTX_TYPES, Constant, LoweredKernel, ParameterPart, encode_steps
 from tracegen.ptx.lowering.slicing import depends_on_data, slice_steps, tainted_slots
 from tracegen.ptx.syntax.ast import Module
@@ -60,6 +64,8 @@ class LoadedModule:
         self.parameters = self.memory.allocate(np.zeros(_MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
         self._variables = self._load_variables()
         self._programs: dict[str, LoweredKernel] = {}
+        # The driver gives every other variable zeros, but programs fill constants before they launch a kernel.
+        self._unfilled = {v.name for v in module.variables.values() if v.space == "const" and v.initial is None}
 
     def allocate(self, array: NDArray[Any] | int, name: str) -> DeviceBuffer:
         """Place `array`, or `array` zero bytes if it is a number, in device memory; return its buffer.
@@ -102,7 +108,7 @@ class LoadedModule:
         LaunchError
             If the shape or an argument does not fit the kernel.
         ConfigError
-            If the module has no such kernel.
+            If the module has no such kernel, or `max_instructions` is not 1 to 2^63 - 1.
         TraceError
             If the PTX cannot be executed.
         """
@@ -112,6 +118,17 @@ class LoadedModule:
             self._programs[kernel] = lower_kernel(self.module, kernel, self._addresses, self.parameters.base)
         program = self._programs[kernel]
         return EmulatedLaunch(self, program, grid, block, _pack(program, args), shared, max_instructions, values)
+
+    def fill(self, variable: str, content: bytes) -> None:
+        """Give a variable of the module, by its name in the PTX, as many bytes as it has."""
+        array = self._variables[variable].array.view(np.uint8)
+        array[...] = np.frombuffer(content, np.uint8)
+        self._unfilled.discard(variable)
+
+    @property
+    def unfilled(self) -> dict[str, tuple[int, int]]:
+        """Address and bytes of the variables in constant memory without initial values, which were not filled."""
+        return {name: (self._variables[name].base, self._variables[name].bytes) for name in sorted(self._unfilled)}
 
     @property
     def _addresses(self) -> dict[str, int]:
@@ -199,6 +216,7 @@ class EmulatedLaunch:
         max_instructions: int,
         values: bool,
     ) -> None:
+        check_int("max_instructions", max_instructions, 1, (1 << 63) - 1)
         if not isinstance(shared, int) or shared < 0:
             raise LaunchError(f"shared={shared!r}: must be a whole number of at least 0")
         self._machine, self._program, self._parameters = machine, program, parameters
@@ -216,6 +234,7 @@ class EmulatedLaunch:
             arrays=tuple(b.info for b in machine.memory.buffers if b is not machine.parameters)
             + ((local,) if self._local else ()),
         )
+        check_directives(machine.module.functions[program.name], self.launch)
         if max(self._shared, self._local * self.launch.block_threads) >= _MAX_STORAGE_BYTES:
             raise LaunchError(
                 f"{program.name}: a block needs more than 1 GiB of shared or local memory: reduce shared or the block"
@@ -233,6 +252,17 @@ class EmulatedLaunch:
             step.flags |= {"EXECUTE"} if index in executed else set()
             step.flags |= {"TRACK"} if self._tainted.intersection(step.dst) else set()
         self._code = encode_steps(steps)
+        self._decisive = decisive
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about parts of the kernel that are executed differently than on a GPU; usually none."""
+        unfilled = decisive_variables(self._program, self._decisive, self._machine.unfilled)
+        names = ", ".join(base_name(name) for name in unfilled)
+        constants = f"addresses or branches depend on variables that hold zeros, since they were not filled: {names}"
+        constants += " (fill them with 'variables' in Python or in a launch file)"
+        operators = note_cache_operators(self._program.steps)
+        return ((constants,) if unfilled else ()) + ((operators,) if operators else ())
 
     # ---- execution
 
@@ -385,10 +415,15 @@ class EmulatedTrace(Trace):
         """Whether the trace of a block is independent of the blocks requested before it."""
         return not self.launched.data_dependent
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about parts of the kernel that are executed differently than on a GPU, with the kernel's name."""
+        return tuple(f"{self.launch.kernel}: {note}" for note in self.launched.notes)
+
     @cached_property
-    def _traced_blocks(self) -> frozenset[int]:
+    def _traced_blocks(self) -> Container[int]:
         assert self.blocks is not None
-        return frozenset(int(block) for block in self.blocks)
+        return self.blocks if isinstance(self.blocks, range) else frozenset(int(block) for block in self.blocks)
 
     def block(self, block: int) -> Columns:
         """Execute one block and return its instructions; raises `TraceError`, also for a block outside the trace."""

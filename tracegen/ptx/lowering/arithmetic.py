@@ -71,6 +71,8 @@ def translate_arithmetic(t: Translation) -> None:
     name = t.type_name()
     type = PTX_TYPES[name]
     sources = [t.value(o, name) for o in t.operands[1:]]
+    if opcode in ("min", "max") and len(sources) > 2:
+        raise UnsupportedError
     if type.kind == "FLOAT":
         float_step(t, FLOAT_OPCODES[opcode], t.destination(t.operands[0]), sources, type)
         return

@@ -104,6 +104,9 @@ def translate_move(t: Translation) -> None:
     if t.modifiers[-1] == "b128":
         raise UnsupportedError
     name = t.type_name()
+    for operand in (target, source):
+        if isinstance(operand, Vector) and len(operand.items) not in (2, 4):
+            raise t.malformed(f": has a vector of {len(operand.items)} elements, must have 2 or 4")
     if isinstance(target, Vector):
         _unpack(t, target.items, t.value(source, name), PTX_TYPES[name].width // len(target.items))
     elif isinstance(source, Vector):

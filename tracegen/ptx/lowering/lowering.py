@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rdmodel.errors import TraceError
 from tracegen.ptx.lowering.opcodes import OPCODE_RULES
 from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, Step, type_bytes
 from tracegen.ptx.lowering.translation import FunctionScope, Translation
@@ -137,6 +136,7 @@ class _Lowering:
     def _lower_instruction(self, function: Function, instruction: Instruction) -> None:
         first = len(self._steps)
         self._translation.begin(instruction, self._pc)
+        self._translation.check_operands()
         control = _CONTROL_RULES.get(instruction.opcode)
         if instruction.opcode == "bra":
             self._branch(function, instruction)
@@ -156,9 +156,7 @@ class _Lowering:
         label = instruction.operands[-1] if instruction.operands else None
         if not isinstance(label, Name) or label.name not in function.labels:
             name = getattr(label, "name", label)
-            raise TraceError(
-                f"{function.name}: PTX line {instruction.line}: bra to {name}: must be a label of the function"
-            )
+            raise self._translation.malformed(f" to {name}: must be a label of the function")
         self._emit("BRA", target=(function.name, label.name), **self._translation.guard())
 
     def _skip_unless_guarded(self, function: Function, instruction: Instruction) -> None:
@@ -188,8 +186,8 @@ class _Lowering:
         labels = function.tables.get(getattr(table, "name", ""), ())
         if not labels or not set(labels) <= set(function.labels):
             name = getattr(table, "name", "")
-            problem = f"brx.idx with {name or 'no table'}: must name a .branchtargets list of labels of the function"
-            raise TraceError(f"{function.name}: PTX line {instruction.line}: {problem}")
+            problem = f" with {name or 'no table'}: must name a .branchtargets list of labels of the function"
+            raise self._translation.malformed(problem)
         self._emit(
             "BRX", src=(self._translation.value(index, "u32"),), target=len(self._targets), count=len(labels),
             reason="brx.idx: the index is beyond the table",
@@ -208,9 +206,7 @@ class _Lowering:
         elif len(arguments) != len(callee.parameters) or len(results) != len(callee.results):
             counts = f"{len(arguments)} arguments and {len(results)} results"
             allowed = f"{len(callee.parameters)} and {len(callee.results)}"
-            raise TraceError(
-                f"{function.name}: PTX line {instruction.line}: call of {name}: {counts}, must be {allowed}"
-            )
+            raise self._translation.malformed(f" of {name}: {counts}, must be {allowed}")
         else:
             inner = self._scopes[callee.name]
             for argument, parameter in zip(arguments, callee.parameters, strict=True):

@@ -13,6 +13,10 @@ from tracegen.ptx.syntax.ast import Address, Name, Operand, Pair, Register, Vect
 _SPACE_MODIFIERS = {"global": "GLOBAL", "local": "LOCAL", "shared": "SHARED", "const": "CONST", "param": "FRAME"}
 
 
+_VECTOR_LENGTHS = {"v2": 2, "v4": 4, "v8": 8}
+"""Elements of a vector, by modifier."""
+
+
 def _space(t: Translation) -> str:
     return next(
         (_SPACE_MODIFIERS[m.split("::")[0]] for m in t.modifiers if m.split("::")[0] in _SPACE_MODIFIERS), "GENERIC"
@@ -41,8 +45,15 @@ def _is_parameter(t: Translation, base: object) -> bool:
     return isinstance(base, Name) and base.name in t.scope.parameters
 
 
-def _elements(operand: Operand) -> tuple[Operand | None, ...]:
-    return operand.items if isinstance(operand, Vector) else (operand,)
+def _elements(t: Translation, operand: Operand) -> tuple[Operand | None, ...]:
+    """Return the registers of a load or store, as many as its modifier says."""
+    length = t.pick(_VECTOR_LENGTHS, 1)
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    if isinstance(operand, Vector) and (len(items) != length or length == 1):
+        raise t.malformed(f": has a vector of {len(items)} elements, must have {length if length > 1 else 'none'}")
+    if len(items) != length:
+        raise UnsupportedError  # a register of a vector type
+    return items
 
 
 def _memory_type(t: Translation) -> tuple[PtxType, str]:
@@ -55,7 +66,7 @@ def _memory_type(t: Translation) -> tuple[PtxType, str]:
 def translate_load(t: Translation) -> None:
     """Emit ``ld``; a load from a parameter of the kernel becomes a move."""
     type, _ = _memory_type(t)
-    targets = _elements(t.operands[0])
+    targets = _elements(t, t.operands[0])
     where = t.operands[1]
     if len(targets) > 4 or len(targets) * type.width > 128:
         raise UnsupportedError
@@ -81,8 +92,10 @@ def _load_parameter(t: Translation, targets: Sequence[Operand | None], where: Ad
 
 def translate_store(t: Translation) -> None:
     """Emit ``st``: a store."""
+    if t.has("async"):
+        raise UnsupportedError
     type, name = _memory_type(t)
-    sources = tuple(t.value(o, name) for o in _elements(t.operands[1]))
+    sources = tuple(t.value(o, name) for o in _elements(t, t.operands[1]))
     if len(sources) > 4 or len(sources) * type.width > 128:
         raise UnsupportedError
     fields = _access(t, t.operands[0])

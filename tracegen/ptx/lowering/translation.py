@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rdmodel.errors import TraceError
+from tracegen.ptx.isa.operand_counts import operand_counts
 from tracegen.ptx.isa.special_registers import SPECIAL_REGISTERS
 from tracegen.ptx.lowering.program import PTX_TYPES, Constant, PtxType, Step, type_bytes
 from tracegen.ptx.syntax.ast import (
@@ -30,6 +32,10 @@ _MAX_UINT64 = (1 << 64) - 1
 
 class UnsupportedError(Exception):
     """An instruction that has no translation."""
+
+
+class MalformedError(TraceError):
+    """An instruction that no assembler accepts: the kernel cannot be launched, whether it is executed or not."""
 
 
 @dataclass(slots=True)
@@ -68,6 +74,19 @@ class Translation:
         """Start an instruction."""
         self.instruction, self._pc, self.counted = instruction, pc, True
 
+    def malformed(self, problem: str) -> MalformedError:
+        """Return the error for an instruction that is not PTX; `problem` completes its name."""
+        i = self.instruction
+        name = ".".join((i.opcode, *i.modifiers))
+        return MalformedError(f"{self.scope.function.name}: PTX line {i.line}: {name}{problem}")
+
+    def check_operands(self) -> None:
+        """Raise `MalformedError` unless the instruction has a number of operands that its opcode takes."""
+        i = self.instruction
+        allowed = operand_counts(i.opcode, i.modifiers)
+        if allowed is not None and len(i.operands) not in allowed:
+            raise self.malformed(f": has {len(i.operands)} operands, must have {' or '.join(map(str, allowed))}")
+
     def translate(self) -> None:
         """Emit the steps of the instruction by the rule of its opcode."""
         self.attempt(lambda: self._rules[self.instruction.opcode](self))
@@ -77,6 +96,8 @@ class Translation:
         first = len(self._steps)
         try:
             rule()
+        except MalformedError:
+            raise
         except (UnsupportedError, KeyError, IndexError, AttributeError, TypeError, ValueError):
             del self._steps[first:]
             self._refuse()

@@ -20,7 +20,13 @@ def parse(text: str, name: str = "<ptx>") -> Module:
     message starts with ``name:line:``, for anything else that is not PTX. Time and memory are linear in the length of
     the text, plus at most 2^17 registers and 2^28 bytes of initial values.
     """
-    return _ModuleParser(Cursor(text.rstrip("\0"), name)).take()
+    return _ModuleParser(Cursor(without_final_nulls(text), name)).take()
+
+
+def without_final_nulls(text: str) -> str:
+    """Return a text without the null characters at its end, and without line breaks behind them."""
+    null = text.find("\0", len(text.rstrip("\0\r\n")))
+    return text if null < 0 else text[:null]
 
 
 class _ModuleParser:

@@ -1,0 +1,57 @@
+"""Headers: those that the user gives replace the built-in ones, and NVIDIA's go together with the built-in ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracegen import cuda
+from tracegen.cuda import nvrtc
+from tracegen.cuda.compiler import compile
+
+pytestmark = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+
+KERNEL = '#include <{name}>\nextern "C" __global__ void k(int *x) {{ x[0] = FROM_THE_USER; }}\n'
+
+LIBRARY = """
+#pragma once
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef signed int int32_t;
+typedef unsigned int uint32_t;
+typedef signed long long int64_t;
+typedef unsigned long long uint64_t;
+typedef int64_t intptr_t;
+typedef uint64_t uintptr_t;
+#define INT8_MIN SCHAR_MIN
+#define INT64_MAX LLONG_MAX
+#define UINT32_MAX UINT_MAX
+"""
+"""Types as the C++ library of NVIDIA declares them for NVRTC."""
+
+
+@pytest.mark.parametrize(
+    "name", ["stdint.h", "limits.h", "cooperative_groups.h", "cooperative_groups/reduce.h", "cuda_runtime.h", "cstdio"]
+)
+@pytest.mark.parametrize("part", [".", "cccl"])
+def test_a_header_that_the_user_gives_replaces_the_built_in_one(tmp_path, name, part):
+    header = tmp_path / part / name
+    header.parent.mkdir(parents=True, exist_ok=True)
+    header.write_text("#pragma once\n#define FROM_THE_USER 4711\n")
+    ptx = compile(KERNEL.format(name=name), includes=[tmp_path], compiler="nvrtc")
+    assert "4711;" in ptx
+
+
+@pytest.mark.parametrize("library_first", [False, True])
+def test_the_built_in_integer_types_are_those_of_nvidias_library(tmp_path, library_first):
+    (tmp_path / "library.h").write_text(LIBRARY)
+    includes = ["#include <library.h>\n", "#include <stdint.h>\n#include <climits>\n#include <cstdint>\n"]
+    text = "".join(includes if library_first else reversed(includes))
+    text += 'extern "C" __global__ void k(int64_t *x, uint32_t n) { x[n] = INT64_MAX - UINT32_MAX + INT8_MIN; }\n'
+    assert f"{2**63 - 1 - (2**32 - 1) - 128};" in compile(text, includes=[tmp_path], compiler="nvrtc")
+
+
+def test_a_template_over_an_integer_of_the_built_in_header_is_found_by_its_name():
+    text = "#include <cstdint>\ntemplate <class T> __global__ void fill(T *x) { x[threadIdx.x] = 1; }\n"
+    text += "template __global__ void fill<uint64_t>(uint64_t *x);\n"
+    assert len(cuda.trace(text, "fill<uint64_t>", 1, 32, ["uint64[32]"])) == 1
+    assert len(cuda.trace(text, "fill<unsigned long long>", 1, 32, ["uint64[32]"])) == 1

@@ -1,0 +1,113 @@
+"""Tell how many operands each instruction of PTX takes, destinations and addresses included.
+
+A vector and a pair of predicates are one operand each. The counts follow the syntax of the PTX ISA, also for some
+opcodes that the emulator does not execute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+_FIXED_COUNTS: dict[int, str] = {
+    0: "ret exit trap brkpt membar griddepcontrol",
+    1: "bra activemask prefetch prefetchu nanosleep pmevent",
+    2: "abs neg not cnot brev clz popc bfind sqrt rsqrt rcp ex2 lg2 sin cos tanh testp mov cvta isspacep ldu brx"
+    " applypriority discard",
+    3: "add addc sub subc mul mul24 div rem and or xor shl shr copysign match bmsk szext",
+    4: "mad mad24 madc fma sad bfe shf prmt selp slct dp2a dp4a",
+    5: "bfi",
+}
+"""Opcodes whose number of operands does not depend on modifiers."""
+
+_COUNTS: dict[str, tuple[int, ...]] = {
+    opcode: (count,) for count, opcodes in _FIXED_COUNTS.items() for opcode in opcodes.split()
+}
+
+_Modifiers = Collection[str]
+_BOOLEAN = {"and", "or", "xor"}
+_POLICY = "L2::cache_hint"
+"""Modifier of accesses that have a cache policy as their last operand."""
+
+
+def _load(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (3,) if _POLICY in modifiers else (2,)
+
+
+def _store(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (3,) if {_POLICY, "async", "bulk"} & {*modifiers} else (2,)
+
+
+def _atomic(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (3 + ("cas" in modifiers) + (_POLICY in modifiers),)
+
+
+def _reduction(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (2 + ("async" in modifiers) + (_POLICY in modifiers),)
+
+
+def _comparison(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (4,) if _BOOLEAN & {*modifiers} else (3,)
+
+
+def _conversion(modifiers: _Modifiers) -> tuple[int, ...]:
+    if "pack" in modifiers:
+        return 3, 4
+    return (2, 3, 4) if any(modifier.endswith(("x2", "x4")) for modifier in modifiers) else (2,)
+
+
+def _extremum(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (3, 4) if "f32" in modifiers else (3,)
+
+
+def _logic(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (6,) if _BOOLEAN & {*modifiers} else (5,)
+
+
+def _shuffle(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (5,) if "sync" in modifiers else (4,)
+
+
+def _vote(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (3,) if "sync" in modifiers else (2,)
+
+
+def _barrier(modifiers: _Modifiers) -> tuple[int, ...]:
+    if "cluster" in modifiers:
+        return (0,)
+    if "warp" in modifiers:
+        return (1,)
+    if "red" in modifiers:
+        return 3, 4
+    return (2,) if "arrive" in modifiers else (1, 2)
+
+
+def _fence(modifiers: _Modifiers) -> tuple[int, ...]:
+    return 0, 1, 2  # a fence of a tensor map names its address and, to acquire it, its size
+
+
+_COUNTS_BY_MODIFIERS: dict[str, Callable[[_Modifiers], tuple[int, ...]]] = {
+    "ld": _load,
+    "st": _store,
+    "atom": _atomic,
+    "red": _reduction,
+    "set": _comparison,
+    "setp": _comparison,
+    "cvt": _conversion,
+    "min": _extremum,
+    "max": _extremum,
+    "lop3": _logic,
+    "shfl": _shuffle,
+    "vote": _vote,
+    "bar": _barrier,
+    "barrier": _barrier,
+    "fence": _fence,
+}
+
+
+def operand_counts(opcode: str, modifiers: Collection[str]) -> tuple[int, ...] | None:
+    """Return the numbers of operands that an instruction may have, ascending; None for an opcode without a rule.
+
+    A ``call`` has no rule: its operands depend on the function.
+    """
+    by_modifiers = _COUNTS_BY_MODIFIERS.get(opcode)
+    return _COUNTS.get(opcode) if by_modifiers is None else by_modifiers(modifiers)

@@ -1,0 +1,81 @@
+"""Find the parts of a lowered kernel whose trace may differ from that on a GPU, to tell the user."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
+from tracegen.ptx.lowering.slicing import spaces_of
+
+_OPERATORS = frozenset({"cg", "cv", "cs", "lu", "volatile", "mmio"})
+"""Cache operators of loads: bypass the L1, fetch again, or leave its lines soon."""
+
+_HINTS = frozenset({"L1::no_allocate", "L1::evict_first", "L1::evict_last"})
+_ORDERS, _SCOPES = frozenset({"relaxed", "acquire"}), frozenset({"gpu", "sys", "cluster"})
+"""Memory orders of loads that other SMs take part in, which the L1 cannot answer."""
+
+_MAX_LISTED = 3
+"""Maximum number of instructions that a note lists."""
+
+_MEMORY_STEPS = frozenset({"LOAD", "STORE", "ATOM"})
+
+
+def note_cache_operators(steps: Iterable[Step]) -> str | None:
+    """Return a note about the loads of global or local memory whose cache operators have no effect; None if none."""
+    found = {
+        (step.origin.line, ".".join((step.origin.opcode, *step.origin.modifiers)))
+        for step in steps
+        if step.op == "LOAD" and spaces_of(step) & {"GLOBAL", "LOCAL"} and _has_operator(step.origin.modifiers)
+    }
+    if not found:
+        return None
+    listed = [f"{name} in PTX line {line}" for line, name in sorted(found)]
+    more = f" and {len(listed) - _MAX_LISTED} more" if len(listed) > _MAX_LISTED else ""
+    return f"cache operators have no effect yet, these loads count as cached: {', '.join(listed[:_MAX_LISTED])}{more}"
+
+
+def _has_operator(modifiers: Sequence[str]) -> bool:
+    names = {*modifiers}
+    return bool(names & _OPERATORS or names & _HINTS or (names & _ORDERS and names & _SCOPES))
+
+
+def decisive_variables(
+    program: LoweredKernel, decisive: Collection[int], places: Mapping[str, tuple[int, int]]
+) -> list[str]:
+    """Return the variables that addresses or branches may depend on, of those at `places`.
+
+    `decisive` are the steps on which addresses and branches depend, and `places` has (address, bytes) of variables.
+    The addresses of variables are followed through registers, but not through memory. O(steps x variables).
+    """
+    pointers = _pointers(program, places)
+    found: set[str] = set()
+    for index in decisive:
+        step = program.steps[index]
+        if step.op == "LOAD" and step.space in ("CONST", "GENERIC"):
+            found |= pointers.get(step.src[0], set())
+    return sorted(found)
+
+
+def _pointers(program: LoweredKernel, places: Mapping[str, tuple[int, int]]) -> dict[int, set[str]]:
+    """Return the variables that each slot may have an address of."""
+    pointers: dict[int, set[str]] = {}
+    for slot, constant in enumerate(program.constants, program.variables):
+        if isinstance(constant, int):
+            for name, (address, size) in places.items():
+                if address <= constant < address + max(1, size):
+                    pointers[slot] = {name}
+    readers: dict[int, list[Step]] = {}
+    for step in program.steps:
+        if step.op not in _MEMORY_STEPS:
+            for slot in step.src:
+                readers.setdefault(slot, []).append(step)
+    waiting = list(pointers)
+    while waiting:
+        slot = waiting.pop()
+        for step in readers.get(slot, ()):
+            for written in step.dst:
+                known = pointers.setdefault(written, set())
+                if written != NO_SLOT and not pointers[slot] <= known:
+                    known |= pointers[slot]
+                    waiting.append(written)
+    return pointers
