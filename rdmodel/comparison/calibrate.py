@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rdmodel import presets
-from rdmodel.common.checks import MAX_VALUE, check_int
+from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_int
 from rdmodel.common.memory import import_library
 from rdmodel.common.progress import Progress, stage
 from rdmodel.errors import ConfigError
@@ -97,6 +97,7 @@ def calibrate(
     """
     gpu = presets.gpu(gpu)
     check_int("seed", seed, 0)
+    check_int("sms", gpu.sms, 1, MAX_SMS)
     if measured is not None:
         samples = {"measured": _tally_samples(measured)}
     else:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal, TypeVar
 
-from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_choice, check_int, check_number
+from rdmodel.common.checks import check_choice, check_int, check_number
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.memory import MAX_CLOCK_MHZ, CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import Fermi, IndexCode, IndexFunction, index_function
@@ -183,7 +183,7 @@ class GPU:
         """Reject impossible numbers."""
         counts = ("sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit", "max_block_threads")
         for name in counts:
-            check_int(name, getattr(self, name), 1, MAX_SMS if name == "sms" else MAX_VALUE)
+            check_int(name, getattr(self, name), 1)
         check_int("shared_memory", self.shared_memory, 0)
         check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         for name, cls in GPU_TABLES.items():

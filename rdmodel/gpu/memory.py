@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rdmodel.common.checks import MAX_DRAM_BANKS, MAX_L2_SLICES, MAX_VALUE, check_int
+from rdmodel.common.checks import check_int
 
 MAX_CLOCK_MHZ = 100_000
 """The highest clock: its products with cycle counts fit into 64 bits."""
@@ -51,7 +51,7 @@ class L2Config:
         """Reject impossible numbers; `GPU` checks the geometry, which needs the line size."""
         check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         for name in ("slices", "size", "ways", "queue"):
-            check_int(name, getattr(self, name), 1, MAX_L2_SLICES if name == "slices" else MAX_VALUE)
+            check_int(name, getattr(self, name), 1)
         for name in ("mshrs", "mshr_merge"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)
@@ -88,6 +88,6 @@ class DramConfig:
         """Reject impossible numbers."""
         check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         for name in ("banks", "row", "queue", "width"):
-            check_int(name, getattr(self, name), 1, MAX_DRAM_BANKS if name == "banks" else MAX_VALUE)
+            check_int(name, getattr(self, name), 1)
         for name in ("latency", "tcl", "trp", "trc", "tras", "trcd", "trrd"):
             check_int(name, getattr(self, name), 0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,13 @@ from numpy.typing import NDArray
 
 from rdmodel.common.cancellation import checkpoint
 from rdmodel.common.memory import import_library
+from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import ConfigError
 from tracegen.kernel_library.registry import Position
 from tracegen.matrix_market import read_matrix_market
+
+MAX_TEXT_BYTES = (1 << 31) - 1
+"""Largest text: kernels index it with 32-bit integers."""
 
 SEED = Position(0, below=1 << 31)
 """Declaration of the seed of generated data."""
@@ -188,7 +191,7 @@ def _lines(draw: np.random.Generator, lines: int, words: int) -> list[list[bytes
 
 def lines_of(characters: bytes) -> Text:
     """Split a text into lines; the last one may lack a line break."""
-    if not 0 < len(characters) < 1 << 31:
+    if not 0 < len(characters) <= MAX_TEXT_BYTES:
         raise ConfigError(f"a text of {len(characters)} bytes: must be 1 to 2^31 - 1")
     data = np.frombuffer(characters, dtype=np.uint8)
     starts = np.concatenate([[0], np.flatnonzero(data == ord("\n")) + 1])
@@ -259,10 +262,7 @@ def read_weighted(given: Any) -> Sparse:
 def read_text(given: Any) -> Text:
     """Read a text from a file, or from bytes; raises `ConfigError`."""
     if isinstance(given, str | os.PathLike):
-        try:
-            given = Path(given).read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{os.fspath(given)}: {error.strerror}") from None
+        given = read_bounded_bytes(given, MAX_TEXT_BYTES, ConfigError)
     if not isinstance(given, bytes):
         raise ConfigError(f"must be a file or bytes, not {type(given).__name__}")
     return lines_of(given)

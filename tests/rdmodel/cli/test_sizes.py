@@ -15,6 +15,7 @@ BEYOND = [
     ("simulate vectoradd --sms 1000000000 --blocks 1", "sms=1000000000: must be at most 4096"),
     ("locality vectoradd --sms 1000000000 --blocks 1", "sms=1000000000: must be at most 4096"),
     ("compare vectoradd --sms 1000000000 --blocks 1", "sms=1000000000: must be at most 4096"),
+    ("calibrate --set sms=1000000000", "sms=1000000000: must be at most 4096"),
     ("policies vectoradd --sms 1000000000 --blocks 1", "sms=1000000000: must be at most 4096"),
     ("mrc vectoradd --sms 1000000000", "sms=1000000000: must be at most 4096"),
     ("report vectoradd --json --sms 1000000000", "sms=1000000000: must be at most 4096"),

@@ -261,7 +261,7 @@ def test_launches_that_cannot_be_are_refused(value, error, message):
         (b'{"name": 1' + b"0" * 10_000 + b"}", "numbers are at most 2^63 - 1"),
         (b'{"name": NaN}', "NaN: is not a number"),
         (b'{"name": "a", "name": "b"}', "'name': is given twice"),
-        (b" " * (5 << 20), "5242880 bytes, at most 4194304 are read"),
+        (b" " * (5 << 20), "has 5242880 bytes, must be at most 4194304"),
         (b"3", "kernel: must be an object, not 3"),
     ],
 )
