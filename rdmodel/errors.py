@@ -31,6 +31,10 @@ class ConfigError(RdmodelError, ValueError):
     """A configuration that cannot exist: an impossible geometry, an unknown option, a value out of range."""
 
 
+class TooLargeError(ConfigError):
+    """A size that needs more memory than there is, refused before anything is made."""
+
+
 class TraceError(RdmodelError, ValueError):
     """A trace, or a file that should hold one, is malformed; the message says where."""
 

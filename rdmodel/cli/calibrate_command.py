@@ -12,8 +12,12 @@ from rdmodel.cli.output import print_json
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.text_comparison import format_calibration
 from rdmodel.common.checks import MAX_VALUE
+from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.comparison.calibrate import calibrate
 from rdmodel.errors import TraceError
+
+MAX_LATENCIES_BYTES = 1 << 26
+"""Largest file of measured latencies."""
 
 
 def run_calibrate(arguments: argparse.Namespace) -> None:
@@ -31,11 +35,9 @@ def run_calibrate(arguments: argparse.Namespace) -> None:
 def _read_latencies(path: Path) -> Iterator[float]:
     """Yield the numbers in a file, separated by white space or commas; raise `TraceError` for any other text."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_bounded_bytes(path, MAX_LATENCIES_BYTES).decode().splitlines()
     except UnicodeDecodeError:
         raise TraceError(f"{path}: is not a text file") from None
-    except OSError as error:
-        raise TraceError(f"{path}: {error.strerror}") from None
     words = [(number, word) for number, line in enumerate(lines, 1) for word in re.split(r"[\s,]+", line) if word]
     if not words:
         raise TraceError(f"{path}: holds no latencies")

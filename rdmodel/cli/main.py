@@ -6,9 +6,11 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 
 from rdmodel.cli.arguments import parse
+from rdmodel.common.memory import MACHINE_SHARE, machine_share, memory_text
 from rdmodel.errors import RdmodelError, SimulationError, escape_unprintable
 
 COMMAND_MODULES = {
@@ -45,12 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     The status is 0 for success, 1 for a run that failed, 2 for bad usage or bad input, and 130 after an interruption.
     """
     memory: int | None = None
+    share: int | None = None
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
         memory = getattr(arguments, "memory", None)
         # A command loads its own module only, so that help and usage errors need neither NumPy nor the cores.
         module = import_module(f"rdmodel.cli.{COMMAND_MODULES[arguments.command]}")
-        getattr(module, f"run_{arguments.command}")(arguments)
+        with machine_share() if memory is None else nullcontext() as share:
+            getattr(module, f"run_{arguments.command}")(arguments)
         sys.stdout.flush()
     except SimulationError as error:
         return _fail(str(error), EXIT_FAILED)
@@ -58,9 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         disk_failed = getattr(error.__cause__, "errno", None) in DISK_ERRNOS
         return _fail(str(error), EXIT_FAILED if disk_failed else EXIT_BAD_INPUT)
     except MemoryError:
-        why = "out of memory" if memory is None else f"the run needs more than --memory {memory >> 20}M"
-        advice = "fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms) need less"
-        return _fail(f"{why}; {advice}", EXIT_FAILED)
+        return _fail(_memory_message(memory, share), EXIT_FAILED)
     except KeyboardInterrupt:
         return _fail("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
@@ -71,6 +73,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(escape_unprintable(f"{where}{error.strerror or error}"), EXIT_FAILED)
     return 0
+
+
+def _memory_message(memory: int | None, share: int | None) -> str:
+    """Return the message for a run that exceeds the limit `memory`, or the `share` of the machine's memory."""
+    why = "out of memory" if memory is None else f"the run needs more than --memory {memory >> 20}M"
+    if share is not None:
+        why = f"the run needs more than {memory_text(share)}, {MACHINE_SHARE:.0%} of the memory of this machine"
+    return f"{why}; fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms) need less"
 
 
 def _fail(message: str, status: int) -> int:

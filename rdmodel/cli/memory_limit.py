@@ -7,7 +7,6 @@ memory that remains; on Linux, the system then refuses allocations beyond the li
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from rdmodel.common.memory import data_limit, limited_data, memory_text, own_bytes, process_bytes
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
 from rdmodel.execution import memory_need
@@ -25,12 +25,8 @@ from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import StoreRule
-from rdmodel.trace.mapped_pages import WINDOW_BYTES
 from tracegen.formats.accelsim import KERNELS_LIST_SUFFIX
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
-
-SPARE_BYTES = 24 << 20
-"""Memory for everything that no bound covers: pages of libraries, and the piece of a trace that is being read."""
 
 MARGIN_BYTES = 2 << 20
 """Added to the need in a message, because the memory of the process itself varies from run to run."""
@@ -40,9 +36,6 @@ SMALL_FILE_BYTES = 16 << 20
 
 SMALL_FILE_NEED = 48 << 20
 """Upper bound of the memory, in bytes, that reading a small file takes."""
-
-ASSUMED_PEAK_BYTES = 64 << 20
-"""Memory of the process where the system does not report it."""
 
 NATIVE_ADVICE = "rdmodel trace FILE --all -o FOLDER"
 """Command that makes a native trace, which takes little memory to read."""
@@ -73,7 +66,7 @@ class Budget:
     def room(self) -> int:
         """Number of bytes that the process may still allocate."""
         assert self.limit is not None
-        return max(0, self.limit - _process_bytes("VmData"))
+        return max(0, self.limit - process_bytes("VmData"))
 
     def admit_reading(self, source: Path, need: int) -> None:
         """Raise `ConfigError` unless a trace file can be read, which takes up to `need` bytes."""
@@ -209,38 +202,12 @@ def limit_memory(command: str, size: int | None) -> Iterator[Budget]:
     if size is None:
         yield Budget(command, None)
         return
-    least = _process_bytes("VmHWM") + WINDOW_BYTES + SPARE_BYTES
+    least = own_bytes()
     if size <= least:
         raise ConfigError(f"memory={memory_text(size)}: rdmodel itself takes {memory_text(least)}; give more")
-    limit = _process_bytes("VmData") + size - least
-    with _limited(limit):
+    limit = data_limit(size)
+    with limited_data(limit):
         yield Budget(command, size, limit)
-
-
-def memory_text(size: int) -> str:
-    """Return a number of bytes as ``--memory`` takes it, rounded up to a tenth of its largest unit: 1.5G."""
-    for unit, bits in (("G", 30), ("M", 20), ("K", 10)):
-        if size >= 1 << bits:
-            tenths = -(-10 * size // (1 << bits))
-            return f"{tenths // 10}{unit}" if tenths % 10 == 0 else f"{tenths / 10:.1f}{unit}"
-    return str(size)
-
-
-@contextmanager
-def _limited(limit: int) -> Iterator[None]:
-    """Let the process allocate at most `limit` bytes of data, not counting mapped files; Linux only."""
-    if not sys.platform.startswith("linux"):
-        yield
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    allowed = [n for n in (limit, soft, hard) if n != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(allowed), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def _is_small(source: Path) -> bool:
@@ -258,12 +225,3 @@ def _largest_fitting(fits: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def _process_bytes(name: str) -> int:
-    """Return a field of ``/proc/self/status`` in bytes; without that file, `ASSUMED_PEAK_BYTES`."""
-    try:
-        text = Path("/proc/self/status").read_text(encoding="ascii")
-    except OSError:
-        return ASSUMED_PEAK_BYTES
-    return next(int(row.split()[1]) << 10 for row in text.splitlines() if row.startswith(f"{name}:"))

@@ -353,7 +353,7 @@ def add_memory(parser: Parser, hint: str = "") -> None:
         type=size_with_unit(hint),
         metavar="SIZE",
         help="memory limit, such as 2G: refuse to start if the run may exceed it, and enforce it while running",
-        default_text="no limit",
+        default_text="80 %% of the memory of the machine",
     )
 
 

@@ -9,6 +9,12 @@ from rdmodel.errors import ConfigError, unknown
 MAX_VALUE = 1 << 40
 """The largest number that a field may have: larger than any machine needs, and small enough for 64-bit sums."""
 
+MAX_SMS, MAX_L2_SLICES, MAX_DRAM_BANKS = 1 << 12, 1 << 12, 1 << 12
+"""Maximum numbers of parts of a machine, many times those of the largest GPU."""
+
+MAX_SEEDS, MAX_JOBS = 1 << 16, 1 << 12
+"""Maximum numbers of runs of one call, and of threads or processes."""
+
 
 def check_int(name: str, value: Any, least: int, most: int | None = MAX_VALUE) -> None:
     """Raise `ConfigError` unless `value` is a whole number from `least` to `most` (None: without an upper bound)."""

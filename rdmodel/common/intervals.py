@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rdmodel.common.memory import import_library
+
 CONFIDENCE = 0.95
 """Probability with which an interval is meant to contain the exact value."""
 
@@ -42,9 +44,8 @@ class Estimate:
 
 def student_quantile(freedom: float) -> float:
     """Return half the width of an interval in standard errors: Student's t with `freedom` degrees of freedom."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+    special = import_library("scipy.special")
+    return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def student_estimate(

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rdmodel import presets
-from rdmodel.common.checks import MAX_VALUE, check_int
+from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_int
+from rdmodel.common.memory import import_library
 from rdmodel.common.progress import Progress, stage
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, LatencyConfig
@@ -96,6 +97,7 @@ def calibrate(
     """
     gpu = presets.gpu(gpu)
     check_int("seed", seed, 0)
+    check_int("sms", gpu.sms, 1, MAX_SMS)
     if measured is not None:
         samples = {"measured": _tally_samples(measured)}
     else:
@@ -146,11 +148,11 @@ def _pool_samples(samples: Sequence[MissLatencies]) -> tuple[NDArray[np.int64], 
 
 def _kolmogorov_smirnov(cycles: NDArray[np.int64], weights: NDArray[np.float64], lat_min: int, sigma: float) -> float:
     """Return the largest difference between the cumulative distributions of the samples and of the fit."""
-    from scipy.special import erf
+    special = import_library("scipy.special")
 
     def drawn(cycles_up_to: NDArray[np.int64]) -> NDArray[np.float64]:
         above: NDArray[np.float64] = np.maximum(cycles_up_to + 0.5 - lat_min, 0)  # the model rounds what it draws
-        shares: NDArray[np.float64] = erf(above / (max(sigma, 1e-9) * np.sqrt(2)))
+        shares: NDArray[np.float64] = special.erf(above / (max(sigma, 1e-9) * np.sqrt(2)))
         return shares
 
     cumulated = np.cumsum(weights)

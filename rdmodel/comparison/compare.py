@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rdmodel import presets
-from rdmodel.common.checks import check_flag, check_int
+from rdmodel.common.checks import MAX_SEEDS, check_flag, check_int
 from rdmodel.common.progress import Progress, stage
 from rdmodel.comparison.calibrate import calibrate
 from rdmodel.comparison.values import Comparison
@@ -105,7 +105,7 @@ def compare(
     """
     gpu = presets.gpu(gpu)
     check_int("seed", seed, 0)
-    check_int("seeds", seeds, 1)
+    check_int("seeds", seeds, 1, MAX_SEEDS)
     check_flag("check", check)
     check_flag("sectors", sectors)
     if sectors:

@@ -16,10 +16,12 @@ import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from io import TextIOWrapper
 from math import isfinite
-from typing import Any
+from typing import Any, BinaryIO
 
 from rdmodel.common.kernel_names import base_name
+from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 
 SECTOR_METRIC = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
@@ -295,8 +297,9 @@ class _ReportTable:
 
 def _read_cells(name: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each line of a file with the line's number; a quote that is left open ends with its line."""
+    raw = open_regular_file(name)
     try:
-        with open(name, encoding=_detect_encoding(name), errors="replace", newline=None) as file:
+        with TextIOWrapper(raw, encoding=_detect_encoding(raw), errors="replace", newline=None) as file:
             for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_CHARACTERS), ""), 1):
                 try:
                     yield number, next(csv.reader([line.rstrip("\n")]), [])
@@ -306,10 +309,11 @@ def _read_cells(name: str) -> Iterator[tuple[int, list[str]]]:
         raise TraceError(f"{name}: cannot be read: {error.strerror or error}") from None
 
 
-def _detect_encoding(name: str) -> str:
+def _detect_encoding(file: BinaryIO) -> str:
     """Return the encoding of a file: PowerShell on Windows redirects output as UTF-16."""
-    with open(name, "rb") as file:
-        return "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+    start = file.read(2)
+    file.seek(0)
+    return "utf-16" if start in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
 
 
 def parse_report_number(text: str) -> float | None:

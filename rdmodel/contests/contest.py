@@ -12,6 +12,7 @@ from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, suggestion
 from rdmodel.execution.processes import make_picklable, run_in_processes
+from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import IndexFunction, Policy, policy_of_kind
@@ -160,8 +161,7 @@ def contest(
     kernels = _kernels(traces, gpu)
     check_int("seed", seed, 0)
     check_flag("check", check)
-    if n_jobs != -1:
-        check_int("n_jobs", n_jobs, 1)
+    check_jobs(n_jobs)
     entries = _with_baseline(policies)
     gpus = {entry.name: _gpu_of(entry, gpu, options) for entry in entries}
     order = [(kernel, entry) for kernel in range(len(kernels)) for entry in sorted(entries, key=_run_order)]

@@ -57,6 +57,9 @@ _LARGE_TABLE_LINES = 1 << 26
 _LARGE_TABLE_BYTES = 72 * MB
 """Bytes of that table."""
 
+SET_BYTES, MACHINE_SET_BYTES = 2400, 24
+"""Bytes of an empty set of a modelled L1, and of a cache of the simulator: less than these cannot suffice."""
+
 
 # ---- Bytes
 

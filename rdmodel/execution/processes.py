@@ -11,12 +11,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
 
+from rdmodel.common.memory import limit_worker, room_bytes
 from rdmodel.errors import SimulationError
+from rdmodel.execution.threads import available_cores
 from rdmodel.trace import Columns, Trace, _truncation
 
 R = TypeVar("R")
@@ -67,8 +69,12 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
     """Yield the results of `run` for the arguments in `runs`, in order of completion, from `n_jobs` processes.
 
     -1 means one process for each core; 1 means this process only. An error that is thrown into the generator ends the
-    processes at once. Raises `SimulationError` if one of them was killed from outside.
+    processes at once. The processes share the memory that this one may still take. Raises `SimulationError` if one of
+    them needs more than its share, or was killed from outside.
     """
+    workers = min(len(runs), available_cores() if n_jobs == -1 else n_jobs)
+    if workers > 1 and (room := room_bytes()) is not None:
+        run = partial(_run_within, room // (workers + 1), run)  # this process needs a share as well
     # Imported here: work in a single process does not need joblib.
     from joblib import Parallel, delayed
 
@@ -79,6 +85,18 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         yield from results
     except BrokenExecutor:
         raise SimulationError("a worker process was killed, perhaps for lack of memory; try fewer jobs") from None
+    except MemoryError:
+        if workers == 1:
+            raise
+        raise SimulationError(
+            f"a run needs more than its share of the memory, one of {workers + 1}; try fewer jobs (--jobs)"
+        ) from None
+
+
+def _run_within(share: int, run: Callable[..., R], *arguments: Any) -> R:
+    """Call `run` in a worker process that may take `share` bytes of memory."""
+    limit_worker(share)
+    return run(*arguments)
 
 
 def _run_for_parent(parent: int, run: Callable[..., R], *arguments: Any) -> R:

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TypeVar
 
 from rdmodel.common.cancellation import Cancelled
-from rdmodel.common.checks import check_int
+from rdmodel.common.checks import MAX_JOBS, check_int
 
 R = TypeVar("R")
 
@@ -24,9 +24,9 @@ POLL_SECONDS = 0.05
 
 
 def check_jobs(n_jobs: int) -> None:
-    """Raise `ConfigError` unless `n_jobs` is -1 or at least 1."""
+    """Raise `ConfigError` unless `n_jobs` is -1, or 1 to `MAX_JOBS`."""
     if n_jobs != -1:
-        check_int("n_jobs", n_jobs, 1)
+        check_int("n_jobs", n_jobs, 1, MAX_JOBS)
 
 
 def available_cores() -> int:

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from rdmodel.common.checks import check_choice, check_flag, check_int, check_number
+from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_choice, check_flag, check_int, check_number
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 
@@ -104,7 +104,7 @@ class Options:
             check_choice(name, getattr(self, name), choices)
         for name in ("sms", "threads", "blocks"):
             if getattr(self, name) is not None:
-                check_int(name, getattr(self, name), 1)
+                check_int(name, getattr(self, name), 1, MAX_SMS if name == "sms" else MAX_VALUE)
         if self.model_sms != "all":
             check_int("model_sms", self.model_sms, 1)
         for name in ("lat_min", "hit_latency"):

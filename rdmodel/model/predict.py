@@ -9,9 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from rdmodel import presets
-from rdmodel.common.checks import check_int
+from rdmodel.common.checks import MAX_SEEDS, check_int
+from rdmodel.common.memory import require_room
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.execution.memory_need import SET_BYTES
 from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options
@@ -97,10 +99,11 @@ def predict(
     gpu = _with_l1_options(presets.gpu(gpu), options)
     resolved = _make_options(options).resolve(gpu)
     check_int("seed", seed, 0, most=None)
-    check_int("seeds", seeds, 1, most=None)
+    check_int("seeds", seeds, 1, MAX_SEEDS)
     if breakdown not in (None, "paper"):
         raise ConfigError(f"breakdown={breakdown!r}: must be None or 'paper'")
     check_jobs(n_jobs)
+    _check_caches(gpu, resolved)
     if sample_sms is not None or sample_blocks is not None:
         check_sampling(sample_sms, sample_blocks)
         _check_can_sample(resolved, sample_sms, seeds=seeds, ablation=ablation, breakdown=breakdown)
@@ -121,6 +124,14 @@ def predict(
     if breakdown == "paper":
         result = dataclasses.replace(result, breakdown=_paper_breakdown(result, rows))
     return result
+
+
+def _check_caches(gpu: GPU, options: Options) -> None:
+    """Raise `TooLargeError` if the empty caches of the modelled SMs need more memory than is left."""
+    assert options.sms is not None
+    sms = options.sms if options.model_sms == "all" else min(options.model_sms, options.sms)
+    sets = gpu.l1.sets
+    require_room(sms * sets * SET_BYTES, f"l1: {sets} sets on {sms} modelled SMs", "use fewer sets or SMs")
 
 
 def _check_can_sample(options: Options, sample_sms: int | None, **runs: Any) -> None:

@@ -15,11 +15,14 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
+from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, gpu_from_dict
+
+MAX_FILE_BYTES = 1 << 20
+"""Largest description of a GPU."""
 
 SUFFIX = ".toml"
 """The suffix of preset files."""
@@ -57,12 +60,7 @@ def _preset(name: str) -> GPU:
 
 def load(path: str | os.PathLike[str]) -> GPU:
     """Return the GPU in a TOML file; raise a `ConfigError` that names the file, and the line of malformed TOML."""
-    where = os.fspath(path)
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{where}: {error.strerror}") from None
-    return _parse(content, where)
+    return _parse(read_bounded_bytes(path, MAX_FILE_BYTES, ConfigError), os.fspath(path))
 
 
 def dumps(gpu: GPU) -> str:

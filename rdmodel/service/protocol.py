@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rdmodel.errors import RdmodelError
+from rdmodel.errors import RdmodelError, TooLargeError
 
 PROTOCOL_VERSION = 1
 """Version of the protocol, increased by changes that break clients but not by additions."""
@@ -162,6 +162,8 @@ def failure_text(error: Exception, debug: bool) -> str:
     """Return the member of an answer for any exception; with `debug`, print the traceback of a bug on stderr."""
     if isinstance(error, Refusal):
         return error_text(error.code, error.message)
+    if isinstance(error, TooLargeError):
+        return error_text("too_large", one_line(str(error)))
     if isinstance(error, RdmodelError):
         return error_text("bad_input", one_line(str(error)))
     if isinstance(error, MemoryError):

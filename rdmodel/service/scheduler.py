@@ -12,7 +12,8 @@ from math import inf
 from time import monotonic
 from typing import Any, Protocol
 
-from rdmodel.common.cancellation import Cancelled
+from rdmodel.common.cancellation import Cancelled, cancellable
+from rdmodel.common.memory import memory_share, room_bytes
 from rdmodel.common.progress import Progress
 from rdmodel.service.lru_cache import TextLruCache
 from rdmodel.service.operations import is_answer, question_of
@@ -30,6 +31,13 @@ RECENT_ANSWER_CHARACTERS = 4 << 20
 
 WORKER_EXIT_SECONDS = 1.0
 """Time in which workers have to abandon their work when the service ends."""
+
+
+MAX_REQUEST_BYTES = 2 << 30
+"""Memory that the inputs of one request may take, or a share of what the process may take, if that is less.
+
+Larger inputs would also take seconds between two checks of the time limit.
+"""
 
 
 class AnswerStore(Protocol):
@@ -107,6 +115,8 @@ class RequestScheduler:
         self._waiting: set[_PendingRequest] = set()
         self._bytes = self._working = self._replying = 0
         self._soonest = inf
+        room = room_bytes()
+        self._share = MAX_REQUEST_BYTES if room is None else min(MAX_REQUEST_BYTES, room // jobs)
         self._closed = False
         self._reported: str | None = None
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
@@ -290,7 +300,8 @@ class RequestScheduler:
         """Return the text for the requests, and the answer to store, if there is one; never raise an error."""
         threads = self._threads or max(1, self._jobs // self._working)
         try:
-            answer = self._compute(computation.request, computation.check, threads)
+            with cancellable(lambda: computation.check(0, 1)), memory_share(self._share):
+                answer = self._compute(computation.request, computation.check, threads)
             return result_text({**answer, "cached": False}), answer
         except _Abandoned:
             return "", None

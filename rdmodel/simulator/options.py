@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rdmodel.common.checks import check_choice, check_flag, check_int
+from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_choice, check_flag, check_int
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, CoreSched
 from rdmodel.policies import Policy
@@ -52,7 +52,7 @@ class SimulationOptions:
         """Check the options; store the policies as a tuple."""
         for name in ("sms", "blocks"):
             if getattr(self, name) is not None:
-                check_int(name, getattr(self, name), 1)
+                check_int(name, getattr(self, name), 1, MAX_SMS if name == "sms" else MAX_VALUE)
         if self.sched is not None:
             check_choice("sched", self.sched, CoreSched)
         if self.memory is not None:

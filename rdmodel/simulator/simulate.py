@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel import presets
-from rdmodel.common.checks import check_flag, check_int
+from rdmodel.common.checks import MAX_DRAM_BANKS, MAX_L2_SLICES, check_flag, check_int
+from rdmodel.common.memory import require_room
 from rdmodel.common.progress import Progress, stage
 from rdmodel.errors import ConfigError, SimulationError, TraceError
+from rdmodel.execution.memory_need import MACHINE_SET_BYTES
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import DWTCS, SWL, Policy, policy_of_kind
@@ -126,6 +128,7 @@ def simulate(
     gpu, resolved = configure(presets.gpu(gpu), options)
     if sectors:
         check_sectors(gpu)
+    _check_sizes(gpu, resolved)
     request = _Request(
         trace=trace,
         gpu=gpu,
@@ -140,6 +143,15 @@ def simulate(
     if throttling is not None and throttling.needs_best_limit:
         return _simulate_best_limit(request, throttling)
     return _simulate_once(request)
+
+
+def _check_sizes(gpu: GPU, options: SimulationOptions) -> None:
+    """Raise `ConfigError` for more parts than any machine has, or caches beyond the memory that is left."""
+    check_int("l2.slices", gpu.l2.slices, 1, MAX_L2_SLICES)
+    check_int("dram.banks", gpu.dram.banks, 1, MAX_DRAM_BANKS)
+    assert options.sms is not None
+    sets = options.sms * gpu.l1.sets + gpu.l2.slices * gpu.l2.sets(gpu.l1.line)
+    require_room(sets * MACHINE_SET_BYTES, f"l1, l2: {sets} sets on all SMs and slices", "use smaller caches")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

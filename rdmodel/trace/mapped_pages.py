@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError, escape_unprintable
 from rdmodel.trace import _truncation
 
-WINDOW_BYTES = 32 << 20
-"""Bytes of a trace's files that may be in memory at a time."""
+from rdmodel.common.memory import WINDOW_BYTES
 
 _GROUP_BITS = 13
 """Values of a column are counted in groups of 2^13: the largest, of 8 bytes each, take 64 KiB."""

@@ -1,4 +1,4 @@
-"""Map one-dimensional ``.npy`` files (NumPy, NEP 1) into memory.
+"""Read the headers of ``.npy`` files (NumPy, NEP 1), and map one-dimensional files into memory.
 
 NumPy's own reader evaluates the header as Python: a damaged file can make it warn, raise nearly any exception, or take
 seconds. This reader accepts only the one form of header that writers of plain arrays produce.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,9 +23,19 @@ _MAGIC = b"\x93NUMPY"
 _VERSIONS = (b"\1\0", b"\2\0", b"\3\0")
 _MAX_HEADER_BYTES = 1 << 12
 _HEADER = re.compile(
-    rb"\{ *'descr' *: *'([<>|=]?\w{1,9})' *, *'fortran_order' *: *(?:True|False) *, "
+    rb"\{ *'descr' *: *'([<>|=]?\w{1,9})' *, *'fortran_order' *: *(True|False) *, "
     rb"*'shape' *: *\( *(\d{1,19}(?: *, *\d{1,19})*)? *,? *\) *,? *\} *\n?"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class NpyHeader:
+    """The header of a file: `start` is the offset of the values, `kind` their type as the file writes it."""
+
+    start: int
+    kind: str
+    shape: tuple[int, ...]
+    fortran_order: bool
 
 
 def map_values(path: Path, kind: str, count: int) -> NDArray[Any]:
@@ -34,9 +45,14 @@ def map_values(path: Path, kind: str, count: int) -> NDArray[Any]:
     """
     try:
         with open_regular_file(path) as file:
-            start, stored, shape = _header(file, path)
-            if stored != kind or shape != str(count):
-                raise TraceError(f"{path}: holds {stored} of shape ({shape}), not {kind} of shape ({count},)")
+            try:
+                header = read_header(file)
+            except ValueError as error:
+                raise TraceError(f"{path}: is truncated or not a column: {error}") from None
+            if header.kind != kind or header.shape != (count,):
+                shape = ", ".join(map(str, header.shape))
+                raise TraceError(f"{path}: holds {header.kind} of shape ({shape}), not {kind} of shape ({count},)")
+            start = header.start
             excess = os.fstat(file.fileno()).st_size - start - count * np.dtype(kind).itemsize
             if excess < 0:
                 raise TraceError(f"{path}: is truncated: {-excess} bytes are missing")
@@ -52,16 +68,17 @@ def map_values(path: Path, kind: str, count: int) -> NDArray[Any]:
         raise TraceError(f"{path}: was truncated while it was read") from None
 
 
-def _header(file: BinaryIO, path: Path) -> tuple[int, str, str]:
-    """Return the offset of the values, their type, and the shape without a trailing comma."""
+def read_header(file: BinaryIO) -> NpyHeader:
+    """Return the header at the start of a file; raise `ValueError`, with the reason, for one of another form."""
     head = file.read(12)
     start = 10 if head[6:8] == _VERSIONS[0] else 12
     length = int.from_bytes(head[8:start], "little")
     if len(head) < 12 or not head.startswith(_MAGIC) or head[6:8] not in _VERSIONS or length > _MAX_HEADER_BYTES:
-        raise TraceError(f"{path}: is truncated or not a column: it does not begin as a .npy file does")
+        raise ValueError("it does not begin as a .npy file does")
     file.seek(start)
     text = file.read(length)
     match = _HEADER.fullmatch(text)
     if match is None or len(text) < length:
-        raise TraceError(f"{path}: is truncated or not a column: its header is {text[:80].decode('latin-1')!r}")
-    return start + length, match[1].decode(), (match[2] or b"").decode()
+        raise ValueError(f"its header is {text[:80].decode('latin-1')!r}")
+    sizes = tuple(int(size) for size in (match[3] or b"").split(b",") if size.strip())
+    return NpyHeader(start + length, match[1].decode(), sizes, match[2] == b"True")

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import checkpoint
+from rdmodel.common.memory import memory_text
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Op, Program, Segment
 from tracegen.affine.affine_form import Affine
@@ -28,7 +30,7 @@ from tracegen.affine.nest import (
     walk,
 )
 from tracegen.affine.recording import AffineInstruction, LoopBody, SegmentRecorder, State
-from tracegen.affine.shifting import repeat_program, shift_program
+from tracegen.affine.shifting import program_bytes, repeat_program, repeated_bytes, shift_program
 from tracegen.affine.uniform_ranges import cut_iterations
 from tracegen.simt.block import Geometry
 from tracegen.simt.scoreboard import Mask
@@ -36,6 +38,10 @@ from tracegen.simt.symbolic import NO_SOURCES
 
 MAX_CACHED_BYTES = 1 << 24
 """Bytes of addresses of recorded blocks that are cached to be shifted to other blocks."""
+
+
+MAX_PROGRAM_BYTES = 1 << 28
+"""Memory of the program of a block; larger ones come from loops around others that have to be written out."""
 
 
 class Generator:
@@ -84,6 +90,7 @@ class _BlockRun:
         self._launch, self._nest, self._mask = launch, nest, geometry.mask
         self._at: list[Any] = [*block, *geometry.thread, *[0] * (len(nest.box) - 6)]
         self._recorder = SegmentRecorder(geometry.warps)
+        self._bytes = self._measured = 0
 
     def program(self) -> Program:
         """Return the segments of the block."""
@@ -100,6 +107,7 @@ class _BlockRun:
         trips: int = 1,
     ) -> None:
         """Record in `target` a body that the threads of `mask` execute, in `trips` iterations of `loop` at once."""
+        checkpoint()
         for node in body:
             match node:
                 case NestAccess():
@@ -194,6 +202,7 @@ class _BlockRun:
                     self._record_uniform(loop, active, begin, stop, total)
                     continue
                 for t in range(begin, stop):
+                    self._check_size(loop)
                     self._at[loop.dimension] = t
                     self._recorder.exiting = loop.loads and t == total - 1
                     self._record_body(loop.body, active, self._recorder)
@@ -220,8 +229,22 @@ class _BlockRun:
             # that one differs if it marks the loads before the exit of the loop.
             steady = not recorder.exiting and key == _state_key(recorder)
             count = min(end, total - loop.loads) - t if steady else 1
-            recorder.segments += repeat_program(segments, offsets, range(t - earlier, t - earlier + count))
+            times = range(t - earlier, t - earlier + count)
+            self._check_size(loop, repeated_bytes(segments, times))
+            recorder.segments += repeat_program(segments, offsets, times)
             t += count
+
+    def _check_size(self, loop: NestLoop, more: int = 0) -> None:
+        """Raise `TraceError` if the program so far and `more` bytes, written out for a loop, are too large."""
+        segments = self._recorder.segments
+        self._bytes += program_bytes(segments[self._measured :])
+        self._measured = len(segments)
+        if self._bytes + more > MAX_PROGRAM_BYTES:
+            raise TraceError(
+                f"{self._launch.kernel}: {loop.where}: the program of a block of {self._launch.block_threads} threads "
+                f"takes more than {memory_text(MAX_PROGRAM_BYTES)}; use fewer iterations of loops around other loops, "
+                "or smaller blocks"
+            )
 
 
 def _state_key(recorder: SegmentRecorder) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import TraceError, unknown
 from tracegen.affine.bundled import names, read_bundled
 from tracegen.affine.kernel import AffineKernel
@@ -59,8 +60,9 @@ def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _from_file(path: Path) -> tuple[AffineKernel, dict[str, Any]]:
     """Return the affine kernel in a file, and its JSON object."""
+    content = read_bounded_bytes(path, MAX_KERNEL_FILE_BYTES)
     with within(str(path)):
-        value = _parse_json(_read_text(path))
+        value = _parse_json(_decoded(content))
         return from_json(value), value
 
 
@@ -102,13 +104,9 @@ def to_json(kernel: AffineKernel) -> dict[str, Any]:
 # ---- from JSON
 
 
-def _read_text(path: Path) -> str:
+def _decoded(content: bytes) -> str:
     try:
-        if path.stat().st_size > MAX_KERNEL_FILE_BYTES:
-            raise TraceError(f"{path.stat().st_size} bytes, at most {MAX_KERNEL_FILE_BYTES} are read")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise TraceError("no such file") from None
+        return content.decode()
     except UnicodeDecodeError as error:
         raise TraceError(f"byte {error.start}: not UTF-8 text") from None
 

@@ -18,6 +18,10 @@ MAX_UNROLLED_INSTRUCTIONS = 1024
 """Maximum number of instructions of an unrolled body with inner loops."""
 
 
+SEGMENT_BYTES = 1 << 10
+"""Memory of a segment besides its addresses."""
+
+
 def shift_program(program: Sequence[Segment], offsets: NDArray[np.int64]) -> list[Segment]:
     """Return a program in which the addresses of instruction `pc` are moved by ``offsets[pc]`` bytes."""
     return [segment.with_lanes(segment.base + offsets[segment.pc][:, None]) for segment in program]
@@ -28,9 +32,7 @@ def repeat_program(program: Sequence[Segment], offsets: NDArray[np.int64], times
 
     They become the iterations of one segment, with loops in the program unrolled, if that takes no more memory.
     """
-    unrolled = sum(segment.trips * len(segment.pc) for segment in program)
-    copied = len(times) * sum(len(segment.pc) for segment in program)
-    if len(times) > 1 and 0 < unrolled <= min(MAX_UNROLLED_INSTRUCTIONS, copied):
+    if _is_unrolled(program, times):
         return [_as_one_segment(program, offsets, times)]
     copies: list[Segment] = []
     for first in range(times.start, times.stop, SHIFTED_COPIES):
@@ -40,6 +42,24 @@ def repeat_program(program: Sequence[Segment], offsets: NDArray[np.int64], times
             segment.with_lanes(base[i]) for i in range(len(steps)) for segment, base in zip(program, bases, strict=True)
         ]
     return copies
+
+
+def program_bytes(program: Sequence[Segment]) -> int:
+    """Return the memory that the segments of a program take, without columns that they share."""
+    return sum(segment.base.nbytes + SEGMENT_BYTES for segment in program)
+
+
+def repeated_bytes(program: Sequence[Segment], times: range) -> int:
+    """Return the memory that the result of `repeat_program` takes."""
+    if _is_unrolled(program, times):
+        return sum(segment.trips * segment.base.nbytes for segment in program) + SEGMENT_BYTES
+    return len(times) * program_bytes(program)
+
+
+def _is_unrolled(program: Sequence[Segment], times: range) -> bool:
+    unrolled = sum(segment.trips * len(segment.pc) for segment in program)
+    copied = len(times) * sum(len(segment.pc) for segment in program)
+    return len(times) > 1 and 0 < unrolled <= min(MAX_UNROLLED_INSTRUCTIONS, copied)
 
 
 def _as_one_segment(program: Sequence[Segment], offsets: NDArray[np.int64], times: range) -> Segment:

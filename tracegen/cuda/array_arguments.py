@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import isfinite, prod
@@ -13,8 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.memory import import_library
 from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import ConfigError, TraceError, unknown
+from tracegen.cuda.npy_arguments import read_npy
+from tracegen.matrix_market import read_matrix_market
 
 MAX_ARRAY_BYTES = 1 << 32
 """Largest array argument, in bytes."""
@@ -161,14 +163,20 @@ def read_array(name: str, path: Path, of: str | None, part: str | None) -> NDArr
         array = {"rows": rows, "columns": columns, "values": values}[part]
         default: Any = np.float32 if part == "values" else np.int32
     elif path.suffix == ".npy" and part is None:
-        array = _load_npy(path)
-        default = array.dtype.newbyteorder("=")
+        wanted = None if of is None else _element_type(name, of)[0]
+        return _check_size(path, read_npy(path, wanted, MAX_ARRAY_BYTES), of, name)
     else:
         raise ConfigError(f"argument {name}: {path.name}: must be a .npy file, or part of a .mtx file (@m.mtx:rows)")
-    dtype, components = _element_type(name, of) if of else (default, 1)
+    dtype = _element_type(name, of)[0] if of else default
+    return _check_size(path, _convert(path, array, np.dtype(dtype)), of, name)
+
+
+def _check_size(path: Path, array: NDArray[Any], of: str | None, name: str) -> NDArray[Any]:
+    """Return an array; raise `TraceError` unless it has whole elements of type `of`."""
+    components = _element_type(name, of)[1] if of else 1
     if array.size == 0 or array.size % components:
-        raise TraceError(f"{path}: {array.size} elements cannot form an array of {of or default}")
-    return _convert(path, array, np.dtype(dtype))
+        raise TraceError(f"{path}: {array.size} elements cannot form an array of {of or array.dtype}")
+    return array
 
 
 def _convert(path: Path, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -183,35 +191,11 @@ def _convert(path: Path, array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[A
     return converted
 
 
-def _load_npy(path: Path) -> NDArray[Any]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # NumPy reads the header as Python, and raises nearly anything for a bad one
-        raise TraceError(f"{path}: not a .npy file of numbers ({_one_line(error)})") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf" or array.itemsize > 8:
-        raise TraceError(
-            f"{path}: holds {getattr(array, 'dtype', 'no array')}: must be an array of numbers of 1 to 8 bytes"
-        )
-    return array
-
-
 @lru_cache(maxsize=1)
 def _load_matrix(path: Path, modified: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return a matrix in CSR form, cached for its three parts; `modified` distinguishes versions of the file."""
-    from scipy.io import mmread
-    from scipy.sparse import csr_array
-
-    try:
-        matrix = csr_array(mmread(path))
-    except (OSError, ValueError, TypeError, OverflowError, MemoryError, IndexError) as error:
-        raise TraceError(f"{path}: not a Matrix Market file ({_one_line(error)})") from None
+    read = read_matrix_market(path)
+    sparse = import_library("scipy.sparse")
+    matrix = sparse.csr_array(sparse.coo_array((read.values, (read.rows, read.columns)), shape=read.shape))
     matrix.sort_indices()
-    if matrix.data.dtype.kind == "c":
-        raise TraceError(f"{path}: holds complex numbers: must be real")
     return matrix.indptr, matrix.indices, matrix.data
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

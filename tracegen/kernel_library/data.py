@@ -6,9 +6,14 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, prod
 from typing import Any
 
-from rdmodel.errors import ConfigError
+from rdmodel.common.memory import require_room
+from rdmodel.errors import ConfigError, TooLargeError
+
+MAX_GENERATED = 1 << 31
+"""Bound of the product of sizes: kernels index their data with 32-bit integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +21,13 @@ class Input:
     """Declaration of input data: a matrix, graph or text that is generated unless the caller passes one.
 
     `generate` is a function of sizes that describe generated data only. `read` converts data of the caller to the same
-    type, or raises `ConfigError`.
+    type, or raises `ConfigError`. `need` is a function of the same sizes, some of them left out: the memory in bytes
+    that generation and its use take at most.
     """
 
     generate: Callable[..., Any]
     read: Callable[[Any], Any]
+    need: Callable[..., int]
 
     @property
     def sizes(self) -> Sequence[str]:
@@ -40,6 +47,15 @@ class ResolvedParameters:
     def known(self) -> dict[str, Any]:
         """Sizes and data by name."""
         return {**self.sizes, **self.data}
+
+
+def require_size(need: Callable[..., int], sizes: Mapping[str, int], most: float = inf) -> None:
+    """Raise `TooLargeError` if data of these sizes exceed the memory that is left, or their product reaches `most`."""
+    used = {name: sizes[name] for name in inspect.signature(need).parameters}
+    subject = ", ".join(f"{name}={value}" for name, value in used.items())
+    if prod(used.values()) >= most:
+        raise TooLargeError(f"{subject}: the product must be below {most}; use smaller sizes")
+    require_room(need(**used), subject, "use smaller sizes")
 
 
 def resolve_parameters(
@@ -65,11 +81,12 @@ def resolve_parameters(
     for name, declared in inputs.items():
         try:
             if name not in given:
+                require_size(declared.need, sizes, MAX_GENERATED)
                 data[name] = declared.generate(**{size: sizes[size] for size in declared.sizes})
                 continue
             value = given[name]
             data[name] = declared.read(value)
             labels[name] = os.path.basename(value) if isinstance(value, str | os.PathLike) else str(data[name])
         except ConfigError as error:
-            raise ConfigError(f"{kernel}: {name}: {error}") from None
+            raise type(error)(f"{kernel}: {name}: {error}") from None
     return ResolvedParameters({name: value for name, value in sizes.items() if name not in described}, data, labels)

@@ -6,19 +6,22 @@ Generated data depend only on their sizes and the seed, not on the platform.
 from __future__ import annotations
 
 import os
-import re
-import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import checkpoint
+from rdmodel.common.memory import import_library
+from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import ConfigError
 from tracegen.kernel_library.registry import Position
+from tracegen.matrix_market import read_matrix_market
+
+MAX_TEXT_BYTES = (1 << 31) - 1
+"""Largest text: kernels index it with 32-bit integers."""
 
 SEED = Position(0, below=1 << 31)
 """Declaration of the seed of generated data."""
@@ -65,12 +68,34 @@ class Text:
         return f"{len(self.starts) - 1} lines, {len(self.characters)} bytes"
 
 
-# ---- generated
+# ---- generated: the memory that generation and a kernel's use of the data take at most, then the data
+
+
+def need_of_matrix(N: int, DEGREE: int) -> int:
+    """Return the bytes for `band_matrix`."""
+    return 100 * N * DEGREE + 64 * N
+
+
+def need_of_graph(N: int, DEGREE: int) -> int:
+    """Return the bytes for `power_law_graph` and `scattered_graph`."""
+    return 100 * N * DEGREE + 64 * N
+
+
+def need_of_text(N: int, WORDS: int) -> int:
+    """Return the bytes for `prose`."""
+    return 80 * N * WORDS + 100 * N
+
+
+def need_of_pages(N: int, WORDS: int) -> int:
+    """Return the bytes for `pages`."""
+    return 80 * N * WORDS + 100 * N
 
 
 def build_sparse(row: NDArray[Any], column: NDArray[Any], value: NDArray[Any], shape: tuple[int, int]) -> Sparse:
     """Build a matrix from its entries; the first of several entries at one place counts."""
+    checkpoint()
     place, first = np.unique(row.astype(np.int64) * shape[1] + column, return_index=True)
+    checkpoint()
     rows = np.searchsorted(place, np.arange(shape[0] + 1, dtype=np.int64) * shape[1])
     return _frozen(rows, place % shape[1], value[first], shape[1])
 
@@ -115,6 +140,7 @@ def _recursive_edges(draw: np.random.Generator, vertices: int, edges: int) -> tu
     scale = max(1, int(vertices - 1).bit_length())
     here, there = np.zeros(edges, np.int64), np.zeros(edges, np.int64)
     for _ in range(scale):
+        checkpoint()
         quarter = np.searchsorted(np.cumsum(QUADRANTS), draw.random(edges), side="right")
         here, there = 2 * here + quarter // 2, 2 * there + quarter % 2
     return here * vertices >> scale, there * vertices >> scale
@@ -142,6 +168,7 @@ def pages(N: int, WORDS: int, SEED: int) -> Text:
     draw = np.random.default_rng(SEED)
     lines = []
     for line in _lines(draw, N, WORDS):
+        checkpoint()
         linked = draw.random(len(line)) < 1 / 8
         words = zip(line, linked, strict=True)
         lines.append(b" ".join(b'<a href="http://%b.org/">%b</a>' % (w, w) if link else w for w, link in words) + b"\n")
@@ -154,11 +181,18 @@ def _lines(draw: np.random.Generator, lines: int, words: int) -> list[list[bytes
     lengths = draw.integers(1, 2 * words, lines)
     shares = np.cumsum(1 / np.arange(1, len(vocabulary) + 1))
     chosen = iter(np.searchsorted(shares, draw.random(lengths.sum()) * shares[-1], side="right").tolist())
-    return [[vocabulary[next(chosen)] for _ in range(n)] for n in lengths.tolist()]
+    made = []
+    for at, n in enumerate(lengths.tolist()):
+        if at % 1024 == 0:
+            checkpoint()
+        made.append([vocabulary[next(chosen)] for _ in range(n)])
+    return made
 
 
 def lines_of(characters: bytes) -> Text:
     """Split a text into lines; the last one may lack a line break."""
+    if not 0 < len(characters) <= MAX_TEXT_BYTES:
+        raise ConfigError(f"a text of {len(characters)} bytes: must be 1 to 2^31 - 1")
     data = np.frombuffer(characters, dtype=np.uint8)
     starts = np.concatenate([[0], np.flatnonzero(data == ord("\n")) + 1])
     if starts[-1] != len(data):
@@ -171,32 +205,14 @@ def lines_of(characters: bytes) -> Text:
 
 def read_matrix(given: Any) -> Sparse:
     """Read a matrix from a Matrix Market file, a ``scipy.sparse`` matrix or a `Sparse`; raises `ConfigError`."""
-    import scipy.io  # slow to import and rarely needed
-    import scipy.sparse
-
-    if isinstance(given, str | os.PathLike):
-        given = _matrix_market(os.fspath(given), scipy.io.mmread)
-        given = given if scipy.sparse.issparse(given) else scipy.sparse.coo_array(given)
-    matrix = given if isinstance(given, Sparse) else _from_scipy(given, scipy.sparse)
+    read = read_matrix_market(given, ConfigError) if isinstance(given, str | os.PathLike) else None
+    sparse = import_library("scipy.sparse")  # slow to import and rarely needed
+    if read is not None:
+        given = sparse.coo_array((read.values, (read.rows, read.columns)), shape=read.shape)
+    matrix = given if isinstance(given, Sparse) else _from_scipy(given, sparse)
     if not len(matrix.columns):
         raise ConfigError("a matrix must have at least one entry")
     return matrix
-
-
-def _matrix_market(path: str, read: Callable[[str], Any]) -> Any:
-    """Read a file with `read`; raise `ConfigError` with the line of a mistake, if `read` reports it."""
-    try:
-        with open(path, "rb"):  # `read` would try other endings, and gives a poorer message
-            pass
-        return read(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
-    except MemoryError:
-        raise ConfigError(f"{path}: a matrix of the declared size does not fit in memory") from None
-    except (ValueError, OverflowError, TypeError, EOFError, zlib.error) as error:
-        match = re.fullmatch(r"Line (\d+): (.*)", str(error))
-        line, reason = (f":{match[1]}", match[2]) if match else ("", str(error))
-        raise ConfigError(f"{path}{line}: not a Matrix Market file ({reason.rstrip('.')})") from None
 
 
 def _from_scipy(given: Any, module: Any) -> Sparse:
@@ -246,20 +262,16 @@ def read_weighted(given: Any) -> Sparse:
 def read_text(given: Any) -> Text:
     """Read a text from a file, or from bytes; raises `ConfigError`."""
     if isinstance(given, str | os.PathLike):
-        try:
-            given = Path(given).read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{os.fspath(given)}: {error.strerror}") from None
+        given = read_bounded_bytes(given, MAX_TEXT_BYTES, ConfigError)
     if not isinstance(given, bytes):
         raise ConfigError(f"must be a file or bytes, not {type(given).__name__}")
-    if not 0 < len(given) < 1 << 31:
-        raise ConfigError(f"a text of {len(given)} bytes: must be 1 to 2^31 - 1")
     return lines_of(given)
 
 
 def _frozen(rows: Any, columns: Any, values: Any, width: int) -> Sparse:
     """Return a matrix with read-only arrays, because it may be shared."""
-    matrix = Sparse(np.array(rows, np.int32), np.array(columns, np.int32), np.array(values, np.float32), width)
+    with np.errstate(over="ignore", invalid="ignore"):  # a number beyond float32 becomes infinite
+        matrix = Sparse(np.array(rows, np.int32), np.array(columns, np.int32), np.array(values, np.float32), width)
     for array in (matrix.rows, matrix.columns, matrix.values):
         array.flags.writeable = False
     return matrix

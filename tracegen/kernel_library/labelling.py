@@ -11,10 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import checkpoint
 from tracegen.arrays import Buffer
 from tracegen.kernel_library.control import after
 from tracegen.kernel_library.data import Input
-from tracegen.kernel_library.inputs import SEED, Sparse, power_law_graph, read_graph, read_undirected, scattered_graph
+from tracegen.kernel_library.inputs import (
+    SEED,
+    Sparse,
+    need_of_graph,
+    power_law_graph,
+    read_graph,
+    read_undirected,
+    scattered_graph,
+)
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.kernel_library.traversal import MAX_ROUNDS
 from tracegen.simt.kernel_trace import Array, Block
@@ -37,6 +46,7 @@ def hook(graph: Sparse, parent: NDArray[Any]) -> NDArray[Any]:
 def jump(parent: NDArray[Any]) -> NDArray[Any]:
     """Return the root of the tree of every vertex."""
     while not np.array_equal(parent, parent[parent]):
+        checkpoint()
         parent = parent[parent]
     return parent
 
@@ -45,6 +55,7 @@ def parents(graph: Sparse, rounds: int = MAX_ROUNDS) -> NDArray[Any]:
     """Return the root of every vertex after `rounds` rounds of hooking and jumping."""
     parent = np.arange(graph.height, dtype=np.int32)
     for _ in range(rounds):
+        checkpoint()
         before, parent = parent, jump(hook(graph, parent))
         if np.array_equal(before, parent):
             break
@@ -61,7 +72,7 @@ def _components(state: Callable[..., NDArray[Any]]) -> Benchmark:
         "cc",
         {**_GRAPH_SIZES, "ROUND": Position(0, below=MAX_ROUNDS)},
         lambda graph, ROUND: _component_arrays(graph, state(graph, parents(graph, ROUND))),
-        inputs={"graph": Input(scattered_graph, read_graph)},
+        inputs={"graph": Input(scattered_graph, read_graph, need_of_graph)},
     )
 
 
@@ -109,6 +120,7 @@ def colours(graph: Sparse, rounds: int) -> tuple[NDArray[Any], NDArray[Any]]:
     order = priorities(graph)
     colour, best = np.full(graph.height, -1, np.int32), np.full(graph.height, -1, np.int32)
     for at in range(rounds):
+        checkpoint()
         best = highest(graph, colour, best)
         winners = (colour < 0) & (order > best)
         if not winners.any():
@@ -146,7 +158,7 @@ color = Benchmark(
     "color",
     {**_GRAPH_SIZES, "ROUND": Position(0, below=MAX_ROUNDS)},
     _colouring_arrays,
-    inputs={"graph": Input(power_law_graph, read_undirected)},
+    inputs={"graph": Input(power_law_graph, read_undirected, need_of_graph)},
 )
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import checkpoint
 from tracegen.kernel_library.control import branch_on
 from tracegen.kernel_library.data import Input
-from tracegen.kernel_library.inputs import SEED, Text, pages, prose, read_text
+from tracegen.kernel_library.inputs import SEED, Text, need_of_pages, need_of_text, pages, prose, read_text
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.simt.kernel_trace import Array, Block
 
@@ -93,6 +94,7 @@ def find_links(text: Text) -> tuple[NDArray[Any], NDArray[Any]]:
 def _hashes(characters: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.uint32]:
     hashed = np.zeros(len(starts), np.uint32)
     for at in range(lengths.max(initial=0)):
+        checkpoint()
         longer = lengths > at
         hashed[longer] = hashed[longer] * np.uint32(31) + characters[starts[longer] + at]
     return hashed
@@ -141,7 +143,7 @@ iix = Benchmark(
     "iix",
     {"N": 16384, "WORDS": 8, "SEED": SEED},
     lambda text: _arrays(text, link),
-    inputs={"text": Input(pages, read_text)},
+    inputs={"text": Input(pages, read_text, need_of_pages)},
 )
 
 
@@ -182,7 +184,7 @@ wc = Benchmark(
     "wc",
     {"N": 16384, "WORDS": 12, "SEED": SEED},
     lambda text: _arrays(text, word),
-    inputs={"text": Input(prose, read_text)},
+    inputs={"text": Input(prose, read_text, need_of_text)},
 )
 
 
@@ -229,6 +231,7 @@ ss = Benchmark(
     "ss",
     {"N": Position(512, least=2, below=1 << 14), "M": 128, "SEED": SEED},
     lambda N, M: {"pairs": pairs(N), "features": (N, M), "scores": N * (N - 1) // 2},
+    need=lambda N: 24 * N * N,
 )
 
 

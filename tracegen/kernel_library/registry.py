@@ -10,11 +10,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rdmodel.errors import ConfigError, LaunchError, unknown
+from rdmodel.errors import ConfigError, LaunchError, TooLargeError, unknown
 from rdmodel.trace import Launch
 from tracegen.arrays import BASE, allocate
 from tracegen.generated import GeneratedTrace
-from tracegen.kernel_library.data import Input, resolve_parameters
+from tracegen.kernel_library.data import Input, require_size, resolve_parameters
 from tracegen.kernel_library.suites import TILED
 from tracegen.kernel_library.tiled import TiledSpec, tiled_spec
 from tracegen.limits import MAX_BLOCK_THREADS
@@ -95,7 +95,7 @@ class KernelSpec:
             )
         launch = Launch(
             kernel=self.name,
-            grid=self.grid(threads, sizes),
+            grid=shape("grid", self.grid(threads, sizes)),
             block=threads,
             shared_memory=_extent(self.shared_memory, {**sizes, "block": threads}),
         )
@@ -124,7 +124,8 @@ class Benchmark:
 
     `sizes` maps the names of macros in the source to their defaults. `arrays` is a function of sizes that returns the
     arrays in the order of their addresses. `inputs` declares input data by name, for kernels that depend on data: every
-    function of sizes may take them as parameters too.
+    function of sizes may take them as parameters too. `need` is a function of sizes: the memory in bytes that the
+    arrays with data take at most while they are made, besides that of inputs.
     """
 
     def __init__(
@@ -134,11 +135,13 @@ class Benchmark:
         arrays: Callable[..., Mapping[str, Any]],
         *,
         inputs: Mapping[str, Input] | None = None,
+        need: Callable[..., int] | None = None,
     ) -> None:
         self.name = name
         self.sizes = dict(sizes)
         self.arrays = arrays
         self.inputs = dict(inputs or {})
+        self.need = need
 
     def kernel(
         self,
@@ -216,6 +219,11 @@ class Benchmark:
             complaint = "" if isinstance(declared, int) else declared.complaint(sizes[name], sizes)
             if complaint:
                 raise ConfigError(f"{kernel}: {name}={sizes[name]}: {complaint}")
+        if self.need is not None:
+            try:
+                require_size(self.need, sizes)
+            except TooLargeError as error:
+                raise TooLargeError(f"{kernel}: {error}") from None
         return sizes
 
 

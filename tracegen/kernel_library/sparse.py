@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import WARP
 from tracegen.kernel_library.data import Input
-from tracegen.kernel_library.inputs import SEED, Sparse, band_matrix, read_matrix
+from tracegen.kernel_library.inputs import SEED, Sparse, band_matrix, need_of_matrix, read_matrix
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.simt.kernel_trace import Array, Block
 
@@ -36,7 +36,7 @@ spmv = Benchmark(
         "x": vector(matrix.width),
         "y": matrix.height,
     },
-    inputs={"matrix": Input(band_matrix, read_matrix)},
+    inputs={"matrix": Input(band_matrix, read_matrix, need_of_matrix)},
 )
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import checkpoint
 from rdmodel.errors import ConfigError
 from tracegen.arrays import Buffer
 from tracegen.kernel_library.control import branch_on
 from tracegen.kernel_library.data import Input
-from tracegen.kernel_library.inputs import SEED, Sparse, power_law_graph, read_graph, read_weighted
+from tracegen.kernel_library.inputs import SEED, Sparse, need_of_graph, power_law_graph, read_graph, read_weighted
 from tracegen.kernel_library.registry import Benchmark, Position
 from tracegen.simt.kernel_trace import Array, Block
 
@@ -39,6 +40,7 @@ def search_levels(graph: Sparse, source: int, last: int = MAX_ROUNDS) -> NDArray
     level = np.full(graph.height, -1, np.int32)
     front, at = np.array([source]), 0
     while len(front) and at <= last:
+        checkpoint()
         level[front] = at
         front = np.unique(graph.columns[_entries(graph, front)])
         front, at = front[level[front] < 0], at + 1
@@ -92,7 +94,7 @@ bfs = Benchmark(
     "bfs",
     {"N": 65536, "DEGREE": 8, "SEED": SEED, "LEVEL": Position(4, below=MAX_ROUNDS), "SOURCE": _SOURCE},
     _bfs_arrays,
-    inputs={"graph": Input(power_law_graph, read_graph)},
+    inputs={"graph": Input(power_law_graph, read_graph, need_of_graph)},
 )
 
 
@@ -138,6 +140,7 @@ def shortest_distances(graph: Sparse, source: int, rounds: int = MAX_ROUNDS) -> 
     distance[source] = 0
     sources, weights = graph.sources, graph.values.astype(np.int64)
     for _ in range(rounds):
+        checkpoint()
         before = distance.copy()
         reached = before[sources] < UNREACHED_DISTANCE
         np.minimum.at(distance, graph.columns[reached], (before[sources] + weights)[reached])
@@ -161,7 +164,7 @@ sssp = Benchmark(
         "distance": shortest_distances(graph, SOURCE, ROUND).astype(np.int32),
         "changed": Buffer(1, np.int32),
     },
-    inputs={"graph": Input(power_law_graph, read_weighted)},
+    inputs={"graph": Input(power_law_graph, read_weighted, need_of_graph)},
 )
 
 

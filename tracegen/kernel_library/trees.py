@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import checkpoint
 from tracegen.kernel_library.control import branch_on, replace_loaded
 from tracegen.kernel_library.inputs import SEED
 from tracegen.kernel_library.registry import Benchmark, Position
@@ -66,6 +67,7 @@ def build(N: int, ORDER: int, SEED: int) -> NDArray[np.int32]:
     nodes: list[NDArray[np.int32]] = []
     first = 0
     for keys in levels[::-1]:
+        checkpoint()
         count, leaf = -(-len(keys) // ORDER), keys is levels[0]
         below = np.arange(len(keys)) + (0 if leaf else first + count)
         part = np.zeros((count, words_of_node(ORDER)), np.int32)
@@ -91,7 +93,12 @@ def answers(N: int, M: int, SEED: int) -> Mapping[str, NDArray[Any]]:
 
 btree = Benchmark(
     "btree",
-    {"N": 1 << 20, "M": 4096, "ORDER": Position(256, least=2, below=1025), "SEED": SEED},
+    {
+        "N": Position(1 << 20, least=1, below=1 << 29),
+        "M": Position(4096, least=1, below=1 << 31),
+        "ORDER": Position(256, least=2, below=1025),
+        "SEED": SEED,
+    },
     lambda N, M, ORDER, SEED: {
         "nodes": build(N, ORDER, SEED),
         "records": np.arange(N, dtype=np.int32),
@@ -100,6 +107,7 @@ btree = Benchmark(
         "keys": queries(N, M, SEED),
         "answers": np.full(M, -1, np.int32),
     },
+    need=lambda N, M: 112 * N + 48 * M,
 )
 
 

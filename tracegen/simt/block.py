@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.cancellation import checkpoint
 from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Launch, Op, Program, Space
 from tracegen.arrays import Array, Place
@@ -250,6 +251,7 @@ class Block:
         )
 
     def _record(self, instruction: MemoryInstruction) -> None:
+        checkpoint()
         self._recorder.record(instruction, symbolic=self._loop is not None and self._loop.at is None)
 
     def _locate(self, array: Array, index: tuple[Any, ...]) -> tuple[Place, frozenset[MemoryInstruction]]:

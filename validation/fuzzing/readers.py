@@ -7,6 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rdmodel import presets
 from rdmodel.comparison import nsight
 from rdmodel.errors import RdmodelError, TraceError
@@ -15,6 +18,7 @@ from tracegen.affine.json_form import load_affine, to_json
 from tracegen.cuda import array_arguments
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.formats import parquet
+from tracegen.kernel_library.inputs import Sparse, read_matrix
 from tracegen.ptx.emulator.emulated_launch import LoadedModule
 from tracegen.ptx.lowering.lowering import variable_bytes
 from tracegen.ptx.syntax.parser import parse
@@ -22,7 +26,7 @@ from validation.fuzzing import seeds, shaping, tables
 from validation.fuzzing.laws import check_equal, check_round_trip, plain, require
 from validation.fuzzing.recorded import PACKED, TEXTS
 from validation.fuzzing.target import SMALL, Target, Way, nothing
-from validation.fuzzing.words import AFFINE, GPU, LAUNCH, NATIVE, NCU, PARQUET, PTX, words
+from validation.fuzzing.words import AFFINE, GPU, LAUNCH, MATRIX, NATIVE, NCU, PARQUET, PTX, words
 
 # ---- Binary forms
 
@@ -113,7 +117,51 @@ def _launch(path: Path, way: Way) -> Any:
     return read_launch_file(path)
 
 
+# ---- Data of kernels
+
+
+def _check_matrix(found: Sparse) -> None:
+    """Check that a matrix has a valid CSR form."""
+    require(found.rows[0] == 0 and found.rows[-1] == len(found.columns), "rows that do not cover the entries")
+    require(bool((np.diff(found.rows) >= 0).all()), "rows that descend")
+    require(len(found.values) == len(found.columns) > 0, "not one value per entry")
+    require(int(found.columns.min()) >= 0 and int(found.columns.max()) < found.width, "a column outside the matrix")
+
+
+def _check_array(found: NDArray[Any]) -> None:
+    require(found.dtype.kind in "biuf" and found.dtype.isnative, "numbers of a foreign type")
+    require(found.size > 0 and found.flags.c_contiguous and found.flags.writeable, "no array of its own")
+
+
+def _check_same_values(found: NDArray[Any], way: Way, path: Path) -> None:
+    np.save(path, found)
+    again = array_arguments.read_array("x", path, None, None)
+    require(again.tobytes() == found.tobytes(), "written and read back: other values")
+
+
 OTHERS = (
+    Target(
+        name="matrix",
+        file="a.mtx",
+        read=lambda path, way: read_matrix(path),
+        seeds=seeds.matrices,
+        check=_check_matrix,
+        watched=("/tracegen/matrix_market.py", "/tracegen/kernel_library/inputs.py"),
+        words=words(MATRIX),
+        shapers=(shaping.entries,),
+    ),
+    Target(
+        name="npy",
+        file="a.npy",
+        read=lambda path, way: array_arguments.read_array("x", path, None, None),
+        seeds=seeds.arrays,
+        check=_check_array,
+        deeply=_check_same_values,
+        watched=("/tracegen/cuda/npy_arguments.py", "/tracegen/cuda/array_arguments.py", "/rdmodel/trace/npy.py"),
+        words=(*words(NATIVE), b"\x93NUMPY\1\0"),
+        shapers=(shaping.column,),
+        most=8000,
+    ),
     Target(
         name="ncu",
         file="report.csv",

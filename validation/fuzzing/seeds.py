@@ -263,6 +263,42 @@ def npy(array: Any) -> bytes:
     return out.getvalue()
 
 
+# ---- Data of kernels
+
+_BANNER = b"%%MatrixMarket matrix "
+
+
+def matrices() -> list[Case]:
+    """Return Matrix Market files of every form."""
+    texts = [
+        b"coordinate real general\n% comment\n3 4 3\n1 1 1.5\n3 4 -2e3\n1 1 4\n",
+        b"coordinate integer symmetric\n3 3 2\n2 1 7\n3 3 -5\n",
+        b"coordinate unsigned-integer skew-symmetric\n3 3 1\n2 1 7\n",
+        b"coordinate pattern general\r\n5 5 2\r\n5 1\r\n1 5\r\n",
+        b"coordinate double hermitian\n\n 2 2 1\n\n 2 \t 2 1\n\n",
+        b"array real general\n2 3\n1\n0\n3\n4\n5\n6\n",
+        b"array integer symmetric\n2 2\n1\n2\n3\n",
+        b"array real skew-symmetric\n3 3\n1\n2\n3\n",
+        b"coordinate complex general\n1 1 1\n1 1 1 2\n",
+        b"coordinate integer general\n4 1 2J",
+        b"array integer general\n0 2\n",
+    ]
+    return [{"a.mtx": _BANNER + text} for text in texts]
+
+
+def arrays() -> list[Case]:
+    """Return ``.npy`` files of several types, shapes and orders."""
+    numbers = np.arange(12)
+    given = [
+        *(numbers.astype(kind) for kind in ("<i4", ">f8", "<u2", "|i1", "<f2", "<c8")),
+        np.asfortranarray(numbers.reshape(3, 4)),
+        numbers.reshape(3, 2, 2) > 4,
+        np.array(5.0),
+        numbers[:0],
+    ]
+    return [{"a.npy": npy(array)} for array in given]
+
+
 # ---- Programs
 
 

@@ -282,3 +282,22 @@ def renamed(names: tuple[str, ...]) -> Shaper:
         return {**rest, rng.choice(names): case[one]}
 
     return shape
+
+
+# ---- Matrix Market files
+
+
+def entries(case: Case, rng: Random) -> Case:
+    """Change the entries of a Matrix Market file within its size, and declare as many as there are."""
+    lines = case["a.mtx"].splitlines(keepends=True)
+    size = next(at for at, line in enumerate(lines) if at and line.strip() and not line.startswith(b"%"))
+    head, kept = lines[size].split(), [line for line in lines[size + 1 :] if line.strip()]
+    if rng.random() < 0.5:
+        kept += [rng.choice(kept)] * rng.randrange(4)
+        rng.shuffle(kept)
+    else:
+        head[:2] = [b"%d" % rng.choice((1, 2, 3, 5, 40, 1 << 12, 1 << 20))] * 2
+    if len(head) == 3:
+        head[2] = b"%d" % len(kept)
+    lines[size:] = [b" ".join(head) + b"\n", *kept]
+    return {"a.mtx": b"".join(lines)}

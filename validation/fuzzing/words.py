@@ -62,6 +62,11 @@ PTX = b"""
 .maxntid .pragma 0f3f800000 0d 0x 1e9 // /* */ .branchtargets .callprototype .extern .weak
 """
 
+MATRIX = b"""
+%%MatrixMarket matrix vector coordinate array real double integer unsigned-integer complex pattern general symmetric
+skew-symmetric hermitian % %c 1~1~1 2~2 0~2 1 2 3 -1 +1 1.5 1e9 nan -inf infinity 0x1p3 1_0 1.0D5 1000000000
+"""
+
 LAUNCH = b'''
 source= block= grid= [args] [[launch]] kernel= shared= args= "int[n]" "float[n*n]:iota" "int[4]:random:7:0" "@x.npy"
 "int[n]:random:-1" "@scan.cu" "@m.mtx:rows" {x=1} [1,2,3] 1979-05-27 inf nan true """ [[[[ "double[0]" "x[1]"

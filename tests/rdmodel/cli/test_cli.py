@@ -172,7 +172,7 @@ def test_an_input_of_a_kernel_can_be_a_file(run, tmp_path, name, param, content)
     ("line", "content", "said"),
     [
         ("spmv --param matrix=a.mtx", None, "spmv: matrix: a.mtx: No such file or directory"),
-        ("spmv --param matrix=.", None, "spmv: matrix: .: Is a directory"),
+        ("spmv --param matrix=.", None, "spmv: matrix: .: is a folder, must be a regular file"),
         ("spmv --param matrix=a.mtx", "1 2 3\n", "a.mtx:1: not a Matrix Market file (Not a Matrix Market file"),
         ("spmv --param matrix=a.mtx", MATRIX.replace("2 2 7", "2 two 7"), "a.mtx:6: not a Matrix Market file (Inv"),
         ("bfs.1 --param graph=a.mtx", MATRIX.replace("2 2 7", "2 4 7"), "bfs.1: graph: a.mtx:6: not a Matrix"),

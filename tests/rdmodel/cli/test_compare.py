@@ -265,7 +265,7 @@ BAD = {
     "compare atax.1 --set calibrated.sigma=nan": "calibrated.sigma",
     "calibrate gtx47-16k": "did you mean 'gtx470-16k'",
     "calibrate --measured gone.txt": "gone.txt: No such file or directory",
-    "calibrate --measured .": ".: Is a directory",
+    "calibrate --measured .": ".: is a folder, must be a regular file",
     "calibrate --seed -1": "seed=-1: must be at least 0",
     "calibrate --set dram.bank=3": "did you mean 'dram.banks'",
     "calibrate --csv": "unknown argument '--csv'",

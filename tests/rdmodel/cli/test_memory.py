@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,20 +13,10 @@ import pytest
 
 import rdmodel as rd
 from rdmodel.cli import predict_command
-from rdmodel.trace import ALL_NEEDS, Launch, Segment
+from tests.support.measured_commands import MB, measured, walk, walk_launch
 from tests.support.random_traces import ProgramTrace
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits data and tells the peak")
-
-PEAK = """
-import sys
-from rdmodel.cli import main
-{setup}
-status = main(sys.argv[1:])
-peak = next(row.split()[1] for row in open("/proc/self/status") if row.startswith("VmHWM"))
-print(f"peak {{int(peak) << 10}}", file=sys.stderr)
-sys.exit(status)
-"""
 
 LOG = (
     b"""MEMTRACE: CTX 0x1 - LAUNCH - Kernel pc 0x2 - Kernel name copy - grid launch id 0 - grid size 1,1,1 - \
@@ -38,39 +27,13 @@ MEMTRACE: CTX 0x1 - grid_launch_id 0 - CTA 0,0,0 - warp 0 - LDG.E - 0x80"""
 )
 
 ALL = ("--sms", "1", "--threads", "all")
-MB = 1 << 20
-
-
-def walk(lines: int, trips: int, warps: int, block: int, back: bool = False) -> Segment:
-    """Return a loop in which every warp loads the next `lines` lines of its own in each trip, forth or back."""
-    lane = np.arange(32)[:: -1 if back else 1]
-    each = 4 * lane if lines == 1 else 128 * lane
-    base = 128 * lines * trips * (block * warps + np.arange(warps)[:, None, None]) + each
-    base += 128 * lines * (trips - 1) * back
-    return Segment(
-        trips=trips,
-        pc=np.zeros(1, np.int32),
-        op=np.zeros(1, np.uint8),
-        space=np.zeros(1, np.uint8),
-        size=np.full(1, 4, np.uint8),
-        gap=np.zeros(1, np.int32),
-        loop_exit=np.zeros(1, np.bool_),
-        step=np.full(1, -128 * lines if back else 128 * lines),
-        needs=np.full((warps, 1), ALL_NEEDS, np.uint64),
-        mask=np.full((warps, 1), 0xFFFFFFFF, np.uint32),
-        base=base,
-    )
-
-
-def launch(blocks: int, warps: int) -> Launch:
-    return Launch(kernel="walk", grid=(blocks, 1, 1), block=(32 * warps, 1, 1))
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     """Return a trace of 290 MiB in which 64 blocks walk over the same 16384 lines."""
     path = tmp_path_factory.mktemp("memory") / "large"
-    rd.save(ProgramTrace(launch(64, 4), {block: [walk(1, 4096, 4, 0)] for block in range(64)}), path)
+    rd.save(ProgramTrace(walk_launch(64, 4), {block: [walk(1, 4096, 4, 0)] for block in range(64)}), path)
     assert sum(file.stat().st_size for file in path.iterdir()) > 280 * MB
     return str(path)
 
@@ -79,7 +42,7 @@ def large(tmp_path_factory):
 def wide(tmp_path_factory):
     """Return a trace in which 8 blocks load 409600 lines once each."""
     path = tmp_path_factory.mktemp("memory") / "wide"
-    rd.save(ProgramTrace(launch(8, 4), {block: [walk(32, 400, 4, block)] for block in range(8)}), path)
+    rd.save(ProgramTrace(walk_launch(8, 4), {block: [walk(32, 400, 4, block)] for block in range(8)}), path)
     return str(path)
 
 
@@ -87,16 +50,8 @@ def wide(tmp_path_factory):
 def palindrome(tmp_path_factory):
     """Return a trace in which one warp loads 409600 lines forth and back: every distance occurs once."""
     path = tmp_path_factory.mktemp("memory") / "palindrome"
-    rd.save(ProgramTrace(launch(1, 1), {0: [walk(32, 12800, 1, 0, back) for back in (False, True)]}), path)
+    rd.save(ProgramTrace(walk_launch(1, 1), {0: [walk(32, 12800, 1, 0, back) for back in (False, True)]}), path)
     return str(path)
-
-
-def child(*argv: str, setup: str = "") -> tuple[int, str, str, int]:
-    """Run a command in a process of its own; return status, output, errors and the peak of its memory in bytes."""
-    code = PEAK.format(setup=setup)
-    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False)
-    err, peak = re.fullmatch(r"(?s)(.*)peak (\d+)\n", done.stderr).groups()
-    return done.returncode, done.stdout, err, int(peak)
 
 
 def size_of(text: str) -> float:
@@ -117,7 +72,7 @@ COMMANDS = {
 @LINUX
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_trace_of_nearly_twice_the_memory_runs_within_it(large, command):
-    status, out, err, peak = child(command, large, *COMMANDS[command], "--memory", "150M", "--json")
+    status, out, err, peak = measured(command, large, *COMMANDS[command], "--memory", "150M", "--json")
     assert (status, err) == (0, "")
     assert peak <= 150 * MB
     assert json.loads(out)["kernel"] == "walk"
@@ -126,7 +81,7 @@ def test_a_trace_of_nearly_twice_the_memory_runs_within_it(large, command):
 @LINUX
 def test_a_trace_of_nearly_three_times_the_memory_is_copied_within_it(large, tmp_path):
     copy = tmp_path / "copy"
-    status, _, err, peak = child("trace", large, "-o", str(copy), "--memory", "100M")
+    status, _, err, peak = measured("trace", large, "-o", str(copy), "--memory", "100M")
     assert (status, err) == (0, "")
     assert peak <= 100 * MB
     ours, theirs = (np.load(path / "addresses.npy", mmap_mode="r")[-1000:] for path in (copy, Path(large)))
@@ -139,12 +94,12 @@ def test_a_trace_of_nearly_three_times_the_memory_is_copied_within_it(large, tmp
 def test_what_a_command_says_that_it_needs_is_enough_and_not_exceeded(request, trace, command):
     name, *more = command.split()
     argv = (name, request.getfixturevalue(trace), *COMMANDS[name], *more)
-    status, out, err, _ = child(*argv, "--memory", "132M" if name == "info" else "112M")
+    status, out, err, _ = measured(*argv, "--memory", "132M" if name == "info" else "112M")
     assert (status, out) == (2, "")
     needed = re.search(r"may need (\S+) for up to ([\d,]+) distinct lines; give that much, or", err)
     lines = int(needed[2].replace(",", ""))
     assert 409_600 <= lines <= 1.02 * 409_600
-    status, _, err, peak = child(*argv, "--memory", needed[1])
+    status, _, err, peak = measured(*argv, "--memory", needed[1])
     assert (status, err) == (0, "")
     assert peak <= size_of(needed[1])
     assert trace == "wide" or size_of(needed[1]) / 3 < peak
@@ -156,11 +111,11 @@ def test_what_a_command_says_that_it_needs_is_enough_and_not_exceeded(request, t
 def test_what_a_sample_says_that_it_needs_is_enough_and_not_exceeded(palindrome, rate, form):
     """One warp, 409600 lines, of which each has a distance of its own: a sample of all or half of these."""
     argv = ("mrc", palindrome, "--sms", "1", "--sample", rate, *form.split())
-    status, out, err, _ = child(*argv, "--memory", "150M")
+    status, out, err, _ = measured(*argv, "--memory", "150M")
     assert (status, out) == (2, "")
     needed = re.search(r"may need (\S+) for up to ([\d,]+) distinct lines; give that much, or follow fewer lines", err)
     assert 409_600 <= int(needed[2].replace(",", "")) <= 1.02 * 409_600
-    status, _, err, peak = child(*argv, "--memory", needed[1])
+    status, _, err, peak = measured(*argv, "--memory", needed[1])
     assert (status, err) == (0, "")
     assert size_of(needed[1]) / 3 < peak <= size_of(needed[1])
 
@@ -168,8 +123,8 @@ def test_what_a_sample_says_that_it_needs_is_enough_and_not_exceeded(palindrome,
 @LINUX
 def test_a_small_sample_fits_where_a_large_one_does_not(palindrome):
     argv = ("mrc", palindrome, "--sms", "1", "--memory", "150M")
-    assert child(*argv, "--sample", "0.9")[0] == 2
-    status, _, err, peak = child(*argv, "--sample", "0.01")
+    assert measured(*argv, "--sample", "0.9")[0] == 2
+    status, _, err, peak = measured(*argv, "--sample", "0.01")
     assert (status, err) == (0, "")
     assert peak <= 150 * MB
 
@@ -178,7 +133,7 @@ def test_a_small_sample_fits_where_a_large_one_does_not(palindrome):
 @pytest.mark.parametrize("command", ["mrc", "predict", "simulate"])
 def test_a_need_that_was_judged_too_low_ends_in_one_line_instead_of_more_memory(wide, command):
     setup = "from rdmodel.execution import memory_need\nmemory_need.transactions_within = lambda *_: True"
-    status, out, err, peak = child(command, wide, *COMMANDS[command], "--memory", "110M", setup=setup)
+    status, out, err, peak = measured(command, wide, *COMMANDS[command], "--memory", "110M", setup=setup)
     assert (status, out) == (1, "")
     assert err.startswith("rdmodel: error: the run needs more than --memory 110M; fewer blocks")
     assert err.count("\n") == 1
@@ -199,7 +154,7 @@ def test_a_need_that_was_judged_too_low_ends_in_one_line_instead_of_more_memory(
     ],
 )
 def test_lines_are_those_of_the_sm_that_has_most(wide, extent, lines, each):
-    _, _, err, _ = child("predict", wide, "--threads", "all", *extent.split(), "--memory", "132M")
+    _, _, err, _ = measured("predict", wide, "--threads", "all", *extent.split(), "--memory", "132M")
     found = re.search(r"may need \S+ for up to ([\d,]+) distinct lines( on each SM)?; ", err)
     assert lines <= int(found[1].replace(",", "")) <= 1.02 * lines
     assert (found[2] or "") == each
@@ -209,13 +164,15 @@ def test_lines_are_those_of_the_sm_that_has_most(wide, extent, lines, each):
 @LINUX
 def test_more_sms_need_more(wide):
     argv = ("predict", wide, "--threads", "all", "--sms", "2", "--memory", "132M")
-    one, two = (size_of(re.search(r"may need (\S+)", child(*argv, *more)[2])[1]) for more in ((), ("--model-sms", "2")))
+    one, two = (
+        size_of(re.search(r"may need (\S+)", measured(*argv, *more)[2])[1]) for more in ((), ("--model-sms", "2"))
+    )
     assert one < two
 
 
 @LINUX
 def test_what_a_run_needs_whatever_its_lines_is_said_without_a_look_at_them(wide):
-    _, _, err, _ = child("predict", wide, "--model-sms", "all", "--memory", "120M")
+    _, _, err, _ = measured("predict", wide, "--model-sms", "all", "--memory", "120M")
     assert re.search(r"predict of walk needs at least \S+M whatever its lines; give that much, or", err)
 
 
@@ -223,7 +180,7 @@ def test_what_a_run_needs_whatever_its_lines_is_said_without_a_look_at_them(wide
 @pytest.mark.parametrize("command", [*COMMANDS, "trace"])
 def test_a_budget_that_does_not_even_hold_the_program_is_refused(large, tmp_path, command):
     extra = ("-o", str(tmp_path / "t")) if command == "trace" else ()
-    status, out, err, _ = child(command, large, *extra, "--memory", "40M")
+    status, out, err, _ = measured(command, large, *extra, "--memory", "40M")
     assert (status, out) == (2, "")
     assert re.fullmatch(r"rdmodel: error: memory=40M: rdmodel itself takes \S+M; give more\n", err)
     assert list(tmp_path.iterdir()) == []
@@ -246,11 +203,11 @@ def test_a_file_that_may_not_fit_while_it_is_read_is_refused_before(tmp_path, co
     path.write_bytes(b"PAR1" if ending == "parquet" else LOG)
     os.truncate(path, 17 << 20)
     extra = ("-o", str(tmp_path / "t")) if command == "trace" else ()
-    least = float(re.search(r"takes (\S+)M", child("info", str(path), "--memory", "10M")[2])[1])
-    status, out, err, _ = child(command, str(path), *extra, "--memory", f"{int(least) + 20}M")
+    least = float(re.search(r"takes (\S+)M", measured("info", str(path), "--memory", "10M")[2])[1])
+    status, out, err, _ = measured(command, str(path), *extra, "--memory", f"{int(least) + 20}M")
     assert (status, out, err.count("\n")) == (2, "", 1)
     found = re.search(r"memory=\S+: reading \S+ may need (\S+)M; give that much, or convert it to a native trace", err)
-    status, _, err, _ = child(command, str(path), *extra, "--memory", f"{float(found[1]) + 8:.0f}M")
+    status, _, err, _ = measured(command, str(path), *extra, "--memory", f"{float(found[1]) + 8:.0f}M")
     assert "reading" not in err
 
 

@@ -227,7 +227,7 @@ MISTAKES = {
     "gemm.tiled --tile TI=0": "none of 1 can run: gemm.tiled: TI=0: must be TI >= 1",
     "gemm.tiled --tile TI=4611686018427387904": "reaches numbers beyond 2^62",
     f"gemm.tiled --tile TI={10**30}": "must be a whole number of at most 2^63 - 1",
-    "gemm.tiled --tile TI=8 --param NI=4611686018427387904": "blocks are allowed",
+    "gemm.tiled --tile TI=8 --param NI=4611686018427387904": "must be at most 65535",
     "gemm.tiled --tile TI=8 --param NK=4611686018427387904": "end beyond address 2^63",
     f"gemm.tiled --tile TI={','.join(map(str, range(1, 100)))} --tile TJ={','.join(map(str, range(1, 100)))}": (
         "has more than 4096 tiles"

@@ -208,7 +208,7 @@ def test_a_trace_is_matched_by_its_kernels_name(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--ncu", "no.csv"], "no.csv: cannot be read: No such file or directory"),
+        (["--ncu", "no.csv"], "no.csv: No such file or directory"),
         ([*NCU], "atax.2: is not in the Nsight Compute report, which holds void atax_kernel1"),
         ([*NCU, "--ncu-kernel", "a", "--ncu-kernel", "b"], "--ncu-kernel: 2 patterns for 1 kernels; give one for each"),
         (["--ncu-kernel", "a"], "--ncu-kernel: needs a report of Nsight Compute; name it with --ncu FILE"),

@@ -323,8 +323,8 @@ def test_what_is_no_report_is_refused(tmp_path, lines, message):
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):
-    for path, why in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
-        with pytest.raises(TraceError, match=f"{path}: cannot be read: {why}"):
+    for path, why in ((tmp_path / "none", "No such file"), (tmp_path, "is a folder")):
+        with pytest.raises(TraceError, match=f"{path}: {why}"):
             read_ncu(path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import tracegen
 from rdmodel.cli import main
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError, TraceError
+from tracegen.affine import AffineKernel, from_json
 from tracegen.affine.affine_form import Affine, Extreme
 from tracegen.affine.expression import evaluate_affine, evaluate_bound, evaluate_condition, evaluate_constant
 
@@ -259,7 +261,7 @@ def test_launches_that_cannot_be_are_refused(value, error, message):
         (b'{"name": 1' + b"0" * 10_000 + b"}", "numbers are at most 2^63 - 1"),
         (b'{"name": NaN}', "NaN: is not a number"),
         (b'{"name": "a", "name": "b"}', "'name': is given twice"),
-        (b" " * (5 << 20), "5242880 bytes, at most 4194304 are read"),
+        (b" " * (5 << 20), "has 5242880 bytes, must be at most 4194304"),
         (b"3", "kernel: must be an object, not 3"),
     ],
 )
@@ -320,3 +322,29 @@ def test_subscripts_that_are_hard_to_prove_are_proven_once_and_not_thousands_of_
 def test_unknown_names_are_refused(text):
     with pytest.raises(RdmodelError, match="unknown affine kernel"):
         tracegen.load_affine(text)
+
+
+def nine_loops(threads: int, *inner: object) -> AffineKernel:
+    """Return a kernel of nine loops with four iterations each, whose outer eight are written out."""
+    body: list[object] = [{"load": "A", "at": ["x"]}, *inner]
+    for number in range(9):
+        body = [{"for": f"i{number}", "to": 4, "do": body}]
+    form = {"name": "nine", "arrays": {"A": ["1024"]}, "threads": [threads], "block": [threads], "body": body}
+    return from_json(form)
+
+
+@pytest.mark.parametrize("inner", [(), ("barrier",), ({"if": "i8 + i7 < 5", "do": ["barrier"]},)])
+def test_a_small_file_with_a_program_of_half_a_gigabyte_is_refused_before_it_is_written_out(inner):
+    trace = nine_loops(1024, *inner).trace()
+    message = r"nine: body\[0\].*: for i\d: the program of a block of 1024 threads takes more than 256M; use fewer iter"
+    tracemalloc.start()
+    try:
+        with pytest.raises(TraceError, match=message):
+            trace.block(0)
+        assert tracemalloc.get_traced_memory()[1] < 320 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_same_loops_run_in_small_blocks():
+    assert sum(segment.instructions for segment in nine_loops(32).trace().block(0)) == 4**9

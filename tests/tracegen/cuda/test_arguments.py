@@ -178,7 +178,7 @@ def broken_files(folder):
         ("@empty.npy", TraceError, "empty.npy"),
         ("int@big.npy", TraceError, "big.npy: holds int64 values that do not fit int32"),
         ("float4@big.npy", TraceError, "big.npy: 1 elements cannot form an array of float4"),
-        ("@junk.mtx:rows", TraceError, "junk.mtx: not a Matrix Market file"),
+        ("@junk.mtx:rows", TraceError, "junk.mtx:1: not a Matrix Market file"),
         ("@junk.mtx", ConfigError, "needs a part: @junk.mtx:rows, :columns or :values"),
         ("@junk.mtx:row", ConfigError, "needs a part"),
         ("nope@big.npy", ConfigError, "unknown type 'nope'"),
