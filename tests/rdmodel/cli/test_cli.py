@@ -6,10 +6,8 @@ import csv
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -284,23 +282,6 @@ def test_a_bad_file_gives_status_2_and_names_file_and_line(run, tmp_path, conten
     assert (status, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
-
-
-def test_interrupting_a_long_trace_leaves_nothing_behind(tmp_path):
-    out = tmp_path / "out"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rdmodel", "trace", "atax.1", "-o", str(out), "--sms", "1"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err == "rdmodel: error: interrupted\n"
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_closed_pipe_is_no_error_message():

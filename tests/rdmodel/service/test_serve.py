@@ -165,7 +165,7 @@ def test_more_requests_than_the_queue_holds_are_all_answered():
     assert all(one["result"]["config"]["trace"]["params"]["N"] == 32 + one["id"] for one in found)
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_what_is_under_way_with_an_error_and_the_service_quietly(number, status):
     with Client() as client:
         client.send({"id": 1, "op": "predict", "kernel": ENDLESS}, {"id": 2, "op": "ping"})
