@@ -12,6 +12,7 @@ from rdmodel.cli.output import print_json
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.text_comparison import format_calibration
 from rdmodel.common.checks import MAX_VALUE
+from rdmodel.common.numerals import read_decimal
 from rdmodel.comparison.calibrate import calibrate
 from rdmodel.errors import TraceError
 
@@ -41,7 +42,7 @@ def _read_latencies(path: Path) -> Iterator[float]:
         raise TraceError(f"{path}: holds no latencies")
     for number, word in words:
         try:
-            value = float(word)
+            value = read_decimal(word)
         except ValueError:
             value = -1.0
         if not 0 <= value <= MAX_VALUE:

@@ -10,6 +10,7 @@ from typing import Any
 import tracegen
 from rdmodel.cli.memory_limit import UNBOUNDED, Budget
 from rdmodel.cli.option_values import SourceOptions
+from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
 from rdmodel.gpu.config import GPU
 from rdmodel.model.dealing import modelled_blocks
@@ -112,17 +113,27 @@ def open_launches(source: str, options: SourceOptions) -> tuple[str, tuple[Launc
 
 
 def kernel_parameters(pairs: Iterable[tuple[str, str]], sizes: Container[str]) -> dict[str, int | str]:
-    """Return the values of ``--param``; raise `ConfigError` for a size that is not a whole number.
+    """Return the values of ``--param``; raise `ConfigError` for a size that is not a whole number, or a name twice.
 
     A name that is not among `sizes` is an input file or a mistake, which the kernel reports.
     """
     parameters: dict[str, int | str] = {}
-    for name, text in pairs:
+    for name, text in refuse_repeated("--param", pairs):
         try:
-            parameters[name] = int(text) if name in sizes else text
-        except ValueError:
-            raise ConfigError(f"param {name}={text!r}: must be a whole number") from None
+            parameters[name] = read_integer(text) if name in sizes else text
+        except ValueError as error:
+            raise ConfigError(f"param {name}={text!r:.60}: must be {error}") from None
     return parameters
+
+
+def refuse_repeated(option: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return pairs of a name and a value; raise `ConfigError` if a name occurs twice."""
+    given = list(pairs)
+    names = [name for name, _ in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{option} {name}: is given twice; give it one value")
+    return given
 
 
 def refuse(source: str, description: str, options: SourceOptions, names: Iterable[str]) -> None:
@@ -172,7 +183,7 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
         options.kernel,
         options.grid,
         options.block,
-        dict(options.arg),
+        dict(refuse_repeated("--arg", options.arg)),
         shared=options.shared or 0,
         defines=options.define,
         includes=options.include,

@@ -12,8 +12,9 @@ from rdmodel.answers.store import Answers
 from rdmodel.cli.option_values import gpu_changes, output_form, selected_gpu
 from rdmodel.cli.output import OutputForm, print_csv, print_json
 from rdmodel.cli.progress_line import ProgressLine
-from rdmodel.cli.sources import AFFINE_SUFFIX
+from rdmodel.cli.sources import AFFINE_SUFFIX, refuse_repeated
 from rdmodel.cli.text_tiles import format_ranking, format_sizes
+from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.plots.charts import check_path
@@ -99,10 +100,8 @@ def _tile_sizes(pairs: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
 def _kernel_sizes(pairs: Iterable[tuple[str, str]], tiles: Container[str]) -> dict[str, int]:
     """Return the sizes of the kernel by name; `tiles` are the names of tile sizes."""
     sizes: dict[str, int] = {}
-    for name, text in pairs:
+    for name, text in refuse_repeated("--param", pairs):
         _refuse_both(name, tiles, f"--param {name}")
-        if name in sizes:
-            raise ConfigError(f"--param {name}: is given twice")
         sizes[name] = _size(name, text)
     return sizes
 
@@ -114,16 +113,16 @@ def _refuse_both(name: str, tiles: Container[str], option: str) -> None:
 
 def _size(name: str, text: str) -> int:
     try:
-        return int(text)
-    except ValueError:
-        raise ConfigError(f"{name}={text}: must be a whole number") from None
+        return read_integer(text)
+    except ValueError as error:
+        raise ConfigError(f"{name}={text:.60}: must be {error}") from None
 
 
 def _shape(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.split("x")]
+        return [read_integer(part) for part in text.split("x")]
     except ValueError:
-        raise ConfigError(f"{BLOCK_SIZE}={text}: must be a shape, such as 32x8") from None
+        raise ConfigError(f"{BLOCK_SIZE}={text:.60}: must be a shape, such as 32x8") from None
 
 
 def _gpu_fields(gpu: GPU) -> dict[str, Any]:

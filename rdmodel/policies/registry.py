@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
 from typing import Any
 
+from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.policies.abyp import ABYP
 from rdmodel.policies.apcm import APCM
@@ -109,7 +110,10 @@ def _parse_options(name: str, text: str) -> dict[str, Any]:
             raise ConfigError(f"policy {name!r}: {part!r} must be option=value; policies are joined with a plus sign")
         if option in options:
             raise ConfigError(f"policy {name!r}: {option!r} is given twice")
-        options[option] = _parse_value(value)
+        try:
+            options[option] = _parse_value(value)
+        except ValueError as error:
+            raise ConfigError(f"policy {name!r}: {option}={value!r:.60}: must be {error}") from None
     return options
 
 
@@ -133,7 +137,7 @@ def _parse_value(text: str) -> Any:
     if text in VALUE_WORDS:
         return VALUE_WORDS[text]
     if re.fullmatch(r"[+-]?[0-9]+", text):
-        return int(text)
+        return read_integer(text)
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         return float(text)
     return text

@@ -214,6 +214,9 @@ def test_kernels_and_gpus_are_listed(run):
     assert len(json.loads(run("gpus", "--json")[1])) == len(rd.presets.names())
 
 
+HUGE = "99999999999999999999"
+LONG = "9" * 5000
+
 BAD = {
     "": "the following arguments are required: COMMAND",
     "predct atax.1": "did you mean 'predict'",
@@ -251,6 +254,31 @@ BAD = {
     "predict some/where": "some/where: no such file",
     "mrc atax.1 --sizes 100": "must be a multiple of the line size",
     "gpus gtx999": "unknown GPU 'gtx999'",
+    # Numbers that Python reads, and that are no numbers here.
+    f"predict atax.1 --seed {HUGE}": f"'{HUGE}' is not a whole number of at most 2^63 - 1",
+    f"predict atax.1 --max-instructions {HUGE}": "a whole number of at most 2^63 - 1",
+    f"predict atax.1 --max-instructions {LONG}": "a whole number of at most 2^63 - 1",
+    f"predict atax.1 --memory {HUGE}G": f"'{HUGE}G' is too large: the largest size is 1048576T",
+    f"predict atax.1 --memory {LONG}T": "is too large: the largest size is 1048576T",
+    f"predict atax.1 --grid {HUGE}": "a whole number of at most 2^63 - 1",
+    f"predict atax.1 --param NX={HUGE}": f"param NX='{HUGE}': must be a whole number of at most 2^63 - 1",
+    f"predict atax.1 --set l1.size={LONG}": "a whole number of at most 2^63 - 1",
+    "predict atax.1 --set l1.size=9223372036854775807K": "a whole number of at most 2^63 - 1",
+    f"simulate atax.1 --policy swl:warps={LONG}": "a whole number of at most 2^63 - 1",
+    f"mrc atax.1 --sizes 12800{HUGE}": "a whole number of at most 2^63 - 1",
+    f"tiles gemm --tile BX={HUGE}": "a whole number of at most 2^63 - 1",
+    "predict atax.1 --seed 3_2": "'3_2' is not a whole number",
+    "predict atax.1 --seed \u0663": "'\u0663' is not a whole number",
+    "predict atax.1 --block 3\u0662": "is not X,Y,Z",
+    "predict atax.1 --latency 1_0:5": "'1_0' is not a whole number",
+    "predict atax.1 --latency 10:5_0": "'5_0' is not a finite number",
+    "predict atax.1 --sample-blocks .\u0661": "is not a finite number",
+    "predict atax.1 --param NX=\u0663\u0662": "param NX='\u0663\u0662': must be a whole number",
+    "predict atax.1 --param NX=3_2": "param NX='3_2': must be a whole number",
+    "predict atax.1 --param NX=64 --param NX=32": "--param NX: is given twice; give it one value",
+    "predict spmv --param matrix=a --param matrix=b": "--param matrix: is given twice",
+    "tiles gemm --tile BX=1_6": "BX=1_6: must be a whole number",
+    "tiles gemm --tile block=1_6x8": "must be a shape, such as 32x8",
 }
 
 
