@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
-from typing import Any
+from typing import Any, get_args
 
 from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.policies.abyp import ABYP
 from rdmodel.policies.apcm import APCM
-from rdmodel.policies.base import Kind, Policy, Settings
+from rdmodel.policies.base import Kind, Policy, Settings, check_described
 from rdmodel.policies.bypass_all import BypassAll
 from rdmodel.policies.bypass_on_stall import BypassOnStall
 from rdmodel.policies.ccws import CCWS
@@ -85,6 +85,9 @@ def check_policies(policies: Sequence[Any]) -> None:
             raise ConfigError(f"policies: {policy!r} is an index function, which belongs to the GPU's l1.index")
         if not isinstance(policy, Policy):
             raise ConfigError(f"policies: {policy!r} is not a policy (rdmodel.policies), such as SWL(warps=4)")
+        check_described(policy)
+        if getattr(policy, "kind", None) not in get_args(Kind):
+            raise ConfigError(f"policy {policy.name!r}: must have a class variable 'kind' out of {get_args(Kind)}")
         if policy.kind in by_kind:
             names = f"{by_kind[policy.kind].name!r} and {policy.name!r}"
             raise ConfigError(f"policies: {names} are both of the kind {policy.kind!r}; name at most one of a kind")
