@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rdmodel.cli.option_values import changed_gpu, output_form
-from rdmodel.cli.output import print_json
+from rdmodel.cli.output import print_json, print_text
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.text_comparison import format_calibration
 from rdmodel.common.checks import MAX_VALUE
@@ -26,7 +26,7 @@ def run_calibrate(arguments: argparse.Namespace) -> None:
     if output_form(arguments) == "json":
         print_json(fitted.to_dict())
     else:
-        print(format_calibration(fitted))
+        print_text(format_calibration(fitted))
 
 
 def _read_latencies(path: Path) -> Iterator[float]:

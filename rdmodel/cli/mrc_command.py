@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rdmodel.cli.memory_limit import Budget, limit_memory
 from rdmodel.cli.option_values import extent_options, output_form, selected_gpu, source_options, thread_count
-from rdmodel.cli.output import print_csv, print_json
+from rdmodel.cli.output import print_csv, print_json, print_text
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import open_source
 from rdmodel.cli.text_reuse import error_fields, format_reuse, format_sampled_reuse
@@ -76,7 +76,7 @@ def _print_curve(arguments: argparse.Namespace, gpu: GPU, sizes: list[int] | Non
     elif form == "csv":
         print_csv(points)
     else:
-        print(format_reuse(result, curve, line, order))
+        print_text(format_reuse(result, curve, line, order))
 
 
 def _print_sampled_curve(arguments: argparse.Namespace, gpu: GPU, sizes: Sequence[int] | None, budget: Budget) -> None:
@@ -123,7 +123,7 @@ def _print_sampled_curve(arguments: argparse.Namespace, gpu: GPU, sizes: Sequenc
     elif form == "csv":
         print_csv(points)
     else:
-        print(format_sampled_reuse(trace.launch.kernel, histogram, curve, gpu.l1.line, order))
+        print_text(format_sampled_reuse(trace.launch.kernel, histogram, curve, gpu.l1.line, order))
 
 
 def _histogram_fields(histogram: Histogram) -> dict[str, int]:

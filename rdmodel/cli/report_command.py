@@ -20,12 +20,12 @@ from rdmodel.cli.option_values import (
     source_options,
     thread_count,
 )
-from rdmodel.cli.output import print_json
+from rdmodel.cli.output import print_json, print_text
 from rdmodel.cli.progress_line import ProgressLine, block_progress, percent_progress
 from rdmodel.cli.report_command_lines import report_command_lines
 from rdmodel.cli.sources import LAUNCH_SUFFIX, is_recorded, open_sources
 from rdmodel.common.file_writing import replaced_when_complete, resolve_target
-from rdmodel.errors import ConfigError, TraceError
+from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
 from rdmodel.model.dealing import modelled_blocks
@@ -56,7 +56,7 @@ def run_report(arguments: argparse.Namespace) -> None:
         print_json(result.to_dict())
     else:
         number = "1 kernel" if len(kernels) == 1 else f"{len(kernels)} kernels"
-        print(f"{arguments.output}: wrote {number}, {len(page):,} bytes")
+        print_text(escape_unprintable(f"{arguments.output}: wrote {number}, {len(page):,} bytes"))
 
 
 def _check_output(output: Path | None, json: bool, overwrite: bool) -> None:

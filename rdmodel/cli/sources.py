@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import tracegen
 from rdmodel.cli.memory_limit import UNBOUNDED, Budget
 from rdmodel.cli.option_values import SourceOptions
+from rdmodel.cli.output import print_note
 from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
 from rdmodel.gpu.config import GPU
@@ -237,11 +237,8 @@ def _report_skipped(trace: Trace) -> None:
     """Report on stderr what a lenient reading has skipped."""
     skipped = trace.skipped if isinstance(trace, formats.RecordedTrace) else formats.Skipped()
     for example in skipped.examples:
-        print(f"rdmodel: skipped: {example}", file=sys.stderr)
+        print_note(f"skipped: {example}")
     if skipped.lines:
-        print(f"rdmodel: bad lines skipped: {skipped.lines:,}", file=sys.stderr)
+        print_note(f"bad lines skipped: {skipped.lines:,}")
     if skipped.blocks:
-        print(
-            f"rdmodel: blocks without records (assumed to access no memory): {skipped.blocks:,}",
-            file=sys.stderr,
-        )
+        print_note(f"blocks without records (assumed to access no memory): {skipped.blocks:,}")

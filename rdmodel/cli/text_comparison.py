@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rdmodel.cli.text_tables import (
     format_blocks,
+    format_gpu,
     format_kernel,
     format_number_table,
     format_points,
@@ -51,7 +52,7 @@ def format_comparisons(results: Sequence[Comparison], agreements: Sequence[Agree
                 format_points(comparison.error(definition)),
             ]
     first = results[0]
-    heading = f"L1 miss rates on {first.simulation.gpu}, {format_machine(first)}\n{format_latencies(first)}"
+    heading = f"L1 miss rates on {format_gpu(first.simulation.gpu)}, {format_machine(first)}\n{format_latencies(first)}"
     summary = "\n".join(_format_agreement(agreement) for agreement in agreements)
     return (
         f"{heading}\n\n{format_number_table(rows)}\n\n{summary}\n\n{_format_times(results)}\n\n{_format_legend(first)}"
@@ -63,7 +64,7 @@ def format_calibration(result: Calibration) -> str:
     names = ("min", "median", "mean", "p95", "max")
     rows = [["  cycles", "shortest", "median", "mean", "95 % within", "longest"]]
     rows += [[f"    {name}", *(count(round(row[key], 1)) for key in names)] for name, row in result.patterns.items()]
-    source = "measured" if "measured" in result.patterns else f"simulated on {result.gpu}"
+    source = "measured" if "measured" in result.patterns else f"simulated on {format_gpu(result.gpu)}"
     latency = result.latency
     return (
         f"{count(result.misses)} L1 miss latencies, {source}\n\n{format_number_table(rows)}\n\n"
@@ -81,7 +82,7 @@ def format_heading(result: Comparison, compared: str = "simulated and predicted"
     simulation = result.simulation
     blocks = format_blocks(sum(sm.blocks for sm in simulation.per_sm), simulation.config)
     return (
-        f"{format_kernel(result.kernel, simulation.config)} on {simulation.gpu}, {compared}\n"
+        f"{format_kernel(result.kernel, simulation.config)} on {format_gpu(simulation.gpu)}, {compared}\n"
         f"{format_machine(result)}: {blocks}, seed {simulation.seed}\n{format_latencies(result)}"
     )
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rdmodel.errors import escape_unprintable
+
 BAR_CHARACTERS = 24
 """Length of the longest bar in a table."""
 
 
 def format_table(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
     """Return rows as aligned columns; the columns in `right` are flush right."""
-    cells = [list(row) for row in rows]
+    cells = [[escape_unprintable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     flush = set(right)
     lines = [
@@ -43,7 +45,12 @@ def format_points(error: float) -> str:
 
 def format_kernel(kernel: str, config: Mapping[str, Any]) -> str:
     """Return the kernel of a result and its sizes."""
-    return " ".join([kernel, *(f"{k}={v}" for k, v in config["trace"]["params"].items())])
+    return escape_unprintable(" ".join([kernel, *(f"{k}={v}" for k, v in config["trace"]["params"].items())]))
+
+
+def format_gpu(name: str) -> str:
+    """Return the name of a GPU, which may come from a file."""
+    return escape_unprintable(name)
 
 
 def format_blocks(blocks: int, config: Mapping[str, Any]) -> str:

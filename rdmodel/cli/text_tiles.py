@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rdmodel.cli.text_tables import format_table
+from rdmodel.cli.text_tables import format_gpu, format_table
 from rdmodel.tiling.values import tile_size_text, tile_text
 
 OBJECTIVE_LABELS: Mapping[str, str] = {
@@ -29,7 +29,8 @@ def format_ranking(plain: Plain, top: int) -> str:
     rows = [head, *(_tile_row(tile, plain["objective"]) for tile in best)]
     right = range(len(head) - 1)
     lines = [
-        f"{plain['kernel']} on {plain['gpu']}: {_format_count(len(tiles))} by {unit}, least first ({plain['effort']})",
+        f"{plain['kernel']} on {format_gpu(plain['gpu'])}: {_format_count(len(tiles))} by {unit}, "
+        f"least first ({plain['effort']})",
         "",
         format_table(rows, right),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rdmodel.cli.text_tables import format_table
 from rdmodel.common.text import shape_text, size_text
+from rdmodel.errors import escape_unprintable
 from rdmodel.trace.summary import Summary
 from tracegen.formats import LaunchEntry
 
@@ -50,7 +51,7 @@ def format_launches(source: str, form: str, listed: Sequence[LaunchEntry]) -> st
         for threads in [entry.launch.blocks * entry.launch.block_threads]
     ]
     number = f"{len(listed):,} launch" + ("es" if len(listed) != 1 else "")
-    return f"{source}: {number} (format {form})\n\n{format_table(rows, right=(0, 4))}"
+    return f"{escape_unprintable(source)}: {number} (format {form})\n\n{format_table(rows, right=(0, 4))}"
 
 
 def _cut_name(name: str) -> str:

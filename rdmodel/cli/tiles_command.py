@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rdmodel.answers.store import Answers
 from rdmodel.cli.option_values import gpu_changes, output_form, selected_gpu
-from rdmodel.cli.output import OutputForm, print_csv, print_json
+from rdmodel.cli.output import OutputForm, print_csv, print_json, print_note, print_text
 from rdmodel.cli.progress_line import ProgressLine
 from rdmodel.cli.sources import AFFINE_SUFFIX, refuse_repeated
 from rdmodel.cli.text_tiles import format_ranking, format_sizes
@@ -138,7 +137,7 @@ def _stored_ranking(request: ServiceRequest, rank: Callable[[ServiceRequest], Ra
             ranking = rank(request)
             answers.put(question, ranking)
         if answers.trouble is not None:
-            print(f"rdmodel: {answers.trouble}", file=sys.stderr)
+            print_note(answers.trouble)
         return ranking
 
 
@@ -150,4 +149,4 @@ def _print_ranking(form: OutputForm, ranking: Ranking, top: int) -> None:
         rows = ({name: value for name, value in tile.items() if name != "tile"} for tile in tiles)
         print_csv({**format_sizes(tile["tile"]), **row} for tile, row in zip(tiles, rows, strict=True))
     else:
-        print(format_ranking(ranking, top))
+        print_text(format_ranking(ranking, top))

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from rdmodel.errors import escape_unprintable
+
+
+def visible_text(text: str) -> str:
+    """Return a text with escapes for its unprintable characters except line breaks."""
+    return "\n".join(map(escape_unprintable, text.split("\n")))
+
 
 def count(value: float) -> str:
     """Format a count with thousands separators; a mean over seeds gets one decimal."""

@@ -12,9 +12,10 @@ def test_whole_numbers_are_read_as_python_reads_them(text):
     assert read_integer(text) == int(text[-30:]) == read_integer(str(read_integer(text)))
 
 
-@pytest.mark.parametrize(
-    "text", ["", " 1", "1 ", "1\n", "1_0", "0x10", "1e3", "1.0", "--1", "\u0663", "\uff13", "\xb2", "inf"]
-)
+FOREIGN_DIGITS = ["\u0663", "\uff13", "\xb2"]
+
+
+@pytest.mark.parametrize("text", ["", " 1", "1 ", "1\n", "1_0", "0x10", "1e3", "1.0", "--1", "inf", *FOREIGN_DIGITS])
 def test_other_texts_are_no_whole_numbers(text):
     with pytest.raises(ValueError, match=r"^a whole number$"):
         read_integer(text)
@@ -31,9 +32,7 @@ def test_finite_numbers_are_read_as_python_reads_them(text):
     assert read_decimal(text) == float(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "nan", "inf", "-infinity", "1e999", "1_0.5", " 1", "\u0663.\u0665", "0x1p3", "1e", "."]
-)
+@pytest.mark.parametrize("text", ["", "nan", "inf", "-infinity", "1e999", "1_0.5", " 1", "0x1p3", ".", *FOREIGN_DIGITS])
 def test_other_texts_are_no_finite_numbers(text):
     with pytest.raises(ValueError, match=r"^a finite number$"):
         read_decimal(text)
