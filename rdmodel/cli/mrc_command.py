@@ -14,7 +14,7 @@ from rdmodel.cli.sources import open_source
 from rdmodel.cli.text_reuse import error_fields, format_reuse, format_sampled_reuse
 from rdmodel.common.checks import check_int
 from rdmodel.common.intervals import student_quantile
-from rdmodel.errors import ConfigError
+from rdmodel.errors import ConfigError, TraceError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import parse_size
 from rdmodel.model.options import Options
@@ -59,6 +59,8 @@ def _print_curve(arguments: argparse.Namespace, gpu: GPU, sizes: list[int] | Non
     with block_progress(arguments.source) as progress:
         result = predict(trace, gpu, progress=progress, **options)
     assert result.histogram is not None
+    if not result.transactions:
+        raise TraceError(f"the modelled blocks of {result.kernel} hold no loads, and so have no reuse distances")
     curve = result.histogram.miss_ratio_curve(sizes)
     points = [{"lines": n, "bytes": n * line, "miss_ratio": ratio} for n, ratio in curve]
     if form == "json":

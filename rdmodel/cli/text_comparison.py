@@ -27,7 +27,8 @@ SHARE_LABELS = dict(
 
 def format_comparison(result: Comparison) -> str:
     """Return one comparison: every simulated and predicted share of the loads, with the error in points."""
-    rows = [[f"  of {count(result.simulation.loads)} loads", *_column_names(result)]]
+    loads = f"of {count(result.simulation.loads)} loads" if result.has_loads else "no loads"
+    rows = [[f"  {loads}", *_column_names(result)]]
     for name, label in SHARE_LABELS.items():
         rows.append([f"    {label}", format_share(result.simulated[name])])
         for definition in result.predictions:
@@ -108,6 +109,8 @@ def _column_names(result: Comparison) -> list[str]:
 
 
 def _format_agreement(agreement: Agreement) -> str:
+    if not agreement.kernels:
+        return f"{agreement.definition}: no kernel has loads"
     kernels = "1 kernel" if agreement.kernels == 1 else f"{agreement.kernels} kernels"
     correlation = "" if agreement.correlation is None else f", correlation {agreement.correlation:.3f}"
     error = f"{agreement.mean_absolute_error:.2f} points"

@@ -71,6 +71,10 @@ def _format_stalls(result: Prediction) -> str:
 
 
 def _format_miss_rate(result: Prediction) -> str:
+    if not result.transactions:
+        hint = "; --l2 counts stores at the L2, --stores in the L1"
+        uncounted = result.l2 is None and result.config["options"]["stores"] == "free"
+        return "L1 miss rate: no loads" + (hint if uncounted else "")
     interval = ""
     if result.interval is not None:
         low, high = result.interval

@@ -82,6 +82,8 @@ def format_found_values(result: Simulation) -> str:
 def _format_miss_rate(result: Simulation) -> str:
     line = result.config["gpu"]["l1"]["line"]
     bypassed = ", loads that bypass the L1" if result.config["options"]["policies"] else ""
+    if not result.transactions:
+        return "L1 miss rate: no loads"
     return (
         f"L1 miss rate {100 * result.miss_rate:.2f} %, MPKI {result.mpki:,.2f} (misses per 1000 thread instructions)\n"
         f"counts load requests that leave the SM, per coalesced {line}-byte transaction;\n"

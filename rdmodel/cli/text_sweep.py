@@ -92,6 +92,8 @@ def _exact_columns(result: Prediction) -> dict[str, str]:
 
 
 def _estimated_columns(result: Prediction) -> dict[str, str]:
+    if "miss_rate" not in result.estimates:
+        return dict.fromkeys(("miss rate", "at least", "at most"), "-")
     rate = result.estimates["miss_rate"]
     columns = {"miss rate": rate.value, "at least": rate.low, "at most": rate.high}
     return {name: f"{100 * value:.2f} %" for name, value in columns.items()}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
+from rdmodel.common.text import percent
 from rdmodel.errors import escape_unprintable
 
 BAR_CHARACTERS = 24
@@ -34,12 +36,14 @@ def format_bar(share: float) -> str:
 
 
 def format_share(share: float) -> str:
-    """Return a share, 0 to 1, in percent."""
-    return f"{100 * share:.2f} %"
+    """Return a share, 0 to 1, in percent; a dash for NaN."""
+    return percent(share, 1)
 
 
 def format_points(error: float) -> str:
-    """Return a difference in percentage points with its sign; none for a difference that rounds to 0."""
+    """Return a difference in percentage points with its sign; none for one that rounds to 0, a dash for NaN."""
+    if isnan(error):
+        return "-"
     return f"{error:+.2f}" if abs(error) >= 0.005 else "0.00"
 
 

@@ -47,7 +47,7 @@ def _tile_row(tile: Plain, objective: str) -> list[str]:
     tied = tile["tied"] and tile["rank"] > 1
     note = "given up early" if tile["pruned"] else "as good as the best" if tied else ""
     sizes = format_sizes(tile["tile"]).values()
-    return [str(tile["rank"]), *sizes, *numbers, f"{100 * tile['miss_rate']:.2f} %", note]
+    return [str(tile["rank"]), *sizes, *numbers, _format_miss_rate(tile["miss_rate"]), note]
 
 
 def _format_value(value: float, objective: str) -> str:
@@ -67,3 +67,8 @@ def _format_rest(plain: Plain, hidden: int) -> list[str]:
         lines.append(f"{_format_count(hidden, 'more ')}{given_up}")
     lines += [f"cannot run: {tile_text(tile['tile'])}: {tile['reason']}" for tile in plain["infeasible"]]
     return ["", *lines] if lines else []
+
+
+def _format_miss_rate(rate: float | None) -> str:
+    """Return a miss rate in percent; a dash for a tile without loads."""
+    return "-" if rate is None else f"{100 * rate:.2f} %"

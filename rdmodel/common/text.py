@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from rdmodel.errors import escape_unprintable
 
 
@@ -16,8 +18,8 @@ def count(value: float) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """Format `part` as a percentage of `whole`; a dash if `whole` is 0."""
-    return f"{100 * part / whole:.2f} %" if whole else "-"
+    """Format `part` as a percentage of `whole`; a dash if `whole` is 0, or if `part` is an undefined rate."""
+    return f"{100 * part / whole:.2f} %" if whole and not isnan(part) else "-"
 
 
 def size_text(size: int) -> str:

@@ -68,9 +68,9 @@ def scatter(comparisons: Iterable[Comparison], path: str | os.PathLike[str]) -> 
     Raises `ConfigError` if there is nothing to draw, and any error of `check_path`.
     """
     check_path(path)
-    comparisons = list(comparisons)
+    comparisons = [comparison for comparison in comparisons if comparison.has_loads]
     if not comparisons:
-        raise ConfigError("comparisons: there is nothing to draw; give at least one comparison")
+        raise ConfigError("comparisons: there is nothing to draw; give at least one comparison of a kernel with loads")
     with figure(path) as axes:
         axes.plot([0, 100], [0, 100], color="0.7", linewidth=0.8, zorder=0)
         for number, definition in enumerate(comparisons[0].predictions):

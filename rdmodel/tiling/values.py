@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rdmodel.common.rates import plain_rate
 from rdmodel.errors import ConfigError
 from rdmodel.results.describe import frame
 from rdmodel.results.prediction import Prediction
@@ -38,7 +39,7 @@ class RankedTile:
 
     @property
     def miss_rate(self) -> float:
-        """Misses of the L1 per load transaction, 0 to 1."""
+        """Misses of the L1 per load transaction, 0 to 1; NaN without loads."""
         return self.prediction.miss_rate
 
     @property
@@ -71,7 +72,7 @@ class RankedTile:
             "high": self.high,
             "tied": self.tied,
             "pruned": self.pruned,
-            "miss_rate": self.miss_rate,
+            "miss_rate": plain_rate(self.miss_rate),
             "transactions": self.transactions,
             "misses": self.misses,
         }

@@ -21,8 +21,7 @@ from rdmodel.common.progress import stage
 from rdmodel.comparison.compare import DEFINITIONS
 from rdmodel.errors import SimulationError
 from rdmodel.gpu.config import LatencyConfig
-from rdmodel.trace import ALL_NEEDS, Op
-from tests.support.builders import make_gpu, make_trace
+from tests.support.builders import make_gpu
 from tests.support.commands import SIZES, SMALL, timeless, without_times
 from tracegen.kernel_library.suites import SUITES
 
@@ -292,13 +291,6 @@ def test_without_matplotlib_a_plot_is_refused_before_the_work(run, monkeypatch, 
     status, out, err = run("compare", "atax.1", "--plot", str(tmp_path / "a.svg"))
     assert (status, out) == (2, "")
     assert "pip install 'rdmodel[plot]'" in err
-
-
-def test_a_kernel_that_only_stores_gives_status_2(run, tmp_path):
-    rd.save(make_trace([[[(Op.STORE, ALL_NEEDS, 0, [1])]]], warps=1), tmp_path / "stores")
-    status, out, err = run("compare", str(tmp_path / "stores"))
-    assert (status, out) == (2, "")
-    assert err.startswith("rdmodel: error: the modelled blocks of random hold no loads")
 
 
 # ---- progress

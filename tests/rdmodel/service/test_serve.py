@@ -222,6 +222,16 @@ def test_answers_are_kept_between_services_and_say_so(tmp_path):
     assert {**first, "cached": True} == second == third
 
 
+def test_a_kernel_without_loads_has_null_for_its_miss_rate_also_from_the_cache(tmp_path):
+    fill = {**ROWS, "body": [{"store": "y", "at": "x"}]}
+    with Client("--cache", str(tmp_path / "answers.sqlite")) as client:
+        found = [client.ask({"op": "predict", "kernel": fill, "l2": True})["result"] for _ in range(2)]
+        ranking = client.ask({"op": "rank", "kernel": fill, "tiles": {"block": [[32], [64]]}})["result"]
+    assert [(one["miss_rate"], one["cached"]) for one in found] == [(None, False), (None, True)]
+    assert found[0]["l2"]["writes"] > 0
+    assert [tile["miss_rate"] for tile in ranking["tiles"]] == [None, None]
+
+
 def test_without_a_cache_everything_is_computed(client):
     ask = {"op": "predict", "kernel": ROWS}
     assert [client.ask(ask)["result"]["cached"] for _ in range(2)] == [False, False]
