@@ -100,7 +100,7 @@ def _format_accesses(result: Locality) -> str:
 
 
 def _format_loads(result: Locality) -> str:
-    rows = [("  load at pc", "transactions", "hits", "lines", "mostly", "of them", "concentration")]
+    rows = [("  load at pc", "transactions", "hits", "lines", "dominant type", "of lines", "concentration")]
     return format_table([*rows, *map(_load_row, result.loads)], right=(1, 2, 3, 5, 6))
 
 

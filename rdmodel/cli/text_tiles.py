@@ -45,7 +45,7 @@ def format_sizes(tile: Plain) -> dict[str, str]:
 def _tile_row(tile: Plain, objective: str) -> list[str]:
     numbers = [_format_value(tile[name], objective) for name in ("value", "low", "high")]
     tied = tile["tied"] and tile["rank"] > 1
-    note = "given up early" if tile["pruned"] else "as good as the best" if tied else ""
+    note = "rough estimate" if tile["pruned"] else "as good as the best" if tied else ""
     sizes = format_sizes(tile["tile"]).values()
     return [str(tile["rank"]), *sizes, *numbers, _format_miss_rate(tile["miss_rate"]), note]
 
@@ -63,8 +63,8 @@ def _format_rest(plain: Plain, hidden: int) -> list[str]:
     lines = []
     pruned = sum(tile["pruned"] is not None for tile in plain["tiles"])
     if hidden:
-        given_up = f"; {pruned} {'was' if pruned == 1 else 'were'} given up early" if pruned else ""
-        lines.append(f"{_format_count(hidden, 'more ')}{given_up}")
+        rough = f"; {pruned} {'was' if pruned == 1 else 'were'} estimated roughly" if pruned else ""
+        lines.append(f"{_format_count(hidden, 'more ')}{rough}")
     lines += [f"cannot run: {tile_text(tile['tile'])}: {tile['reason']}" for tile in plain["infeasible"]]
     return ["", *lines] if lines else []
 

@@ -160,7 +160,9 @@ def test_a_block_that_cannot_be_resident_is_refused_with_its_limit():
     launch = Launch(kernel="big", grid=(8, 1, 1), block=(64, 1, 1), shared_memory=50_000)
     with pytest.raises(LaunchError) as error:
         predict(Trace(launch, BUSY.columns), SMALL)
-    assert str(error.value) == ("a block cannot be resident: it needs 50000 shared memory, an SM of small has 49152")
+    assert str(error.value) == (
+        "a block cannot be resident: it needs 50000 bytes of shared memory, an SM of small has 49152"
+    )
 
 
 # ---- stores
