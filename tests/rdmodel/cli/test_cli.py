@@ -299,7 +299,6 @@ def test_a_mistake_gives_status_2_and_one_clear_line(run, line):
         (b"blocksize: 32 1 1\n0 0 x 4\n", "t.trc:2"),
         (b"blocksize: 32 1 1\n0 0 nan 4\n", "t.trc:2"),
         (b"blocksize: 32 1 1\n0 0 -128 4\n", "t.trc:2"),
-        (b"blocksize: 32 1 1\n0 1 128 4\n", "without loads"),
         (bytes(range(256)) * 20, "t.trc:1"),
     ],
 )

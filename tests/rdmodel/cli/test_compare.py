@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -291,6 +292,29 @@ def test_without_matplotlib_a_plot_is_refused_before_the_work(run, monkeypatch, 
     status, out, err = run("compare", "atax.1", "--plot", str(tmp_path / "a.svg"))
     assert (status, out) == (2, "")
     assert "pip install 'rdmodel[plot]'" in err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compare atax.1 --param NX=64 --param NY=64 --latency 50:5",
+        "policies atax.1 --param NX=64 --param NY=64 --policies swl:warps=1 --jobs 1",
+        "tiles atax.1 --param NX=64 --param NY=64 --tile block=32,64 --no-cache",
+    ],
+)
+def test_a_full_disk_keeps_the_old_plot_and_the_printed_results(run, monkeypatch, tmp_path, line):
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    plot = tmp_path / "a.svg"
+    plot.write_text("old")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    status, out, err = run(*line.split(), "--plot", str(plot))
+    assert status == 1
+    assert err == f"rdmodel: error: plot={str(plot)!r}: cannot be written: No space left on device\n"
+    assert "atax.1" in out
+    assert plot.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [plot]
 
 
 # ---- progress
