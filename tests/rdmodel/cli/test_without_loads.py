@@ -24,6 +24,13 @@ def stores(tmp_path) -> str:
     return str(tmp_path / "stores")
 
 
+@pytest.fixture
+def loads(tmp_path) -> str:
+    """Return a trace that loads one line."""
+    rd.save(make_trace([[[(int(Op.LOAD), ALL_NEEDS, 0, (1,))]]], warps=1), tmp_path / "loads")
+    return str(tmp_path / "loads")
+
+
 @pytest.mark.parametrize("definition", ["hardware", "paper"])
 def test_predict_says_that_there_are_no_loads_and_counts_the_stores_at_the_l2(run, stores, definition):
     status, out, err = run("predict", stores, "--definition", definition)
@@ -77,16 +84,16 @@ def test_a_kernel_without_loads_is_left_out_of_the_agreement(run, stores, tmp_pa
 @pytest.mark.parametrize(
     "more", [(), ("--simulate", "--l2", "--seeds", "2", "--definition", "hardware", "--definition", "paper")]
 )
-def test_a_report_has_the_sections_that_there_are_numbers_for(run, stores, tmp_path, more):
+def test_a_report_has_the_sections_that_there_are_numbers_for(run, loads, stores, tmp_path, more):
     path = tmp_path / "page.html"
-    status, _, err = run("report", "atax.1", stores, "--blocks", "1", "-o", str(path), *more)
+    status, _, err = run("report", loads, stores, "-o", str(path), *more)
     assert (status, err) == (0, "")
     text = path.read_text(encoding="utf-8")
     assert Page(text)
     assert "store instructions but no loads, and so no L1 miss rate" in text
     assert ">nan" not in text
     assert "nan %" not in text
-    plain = json.loads(run("report", "atax.1", stores, "--blocks", "1", "--json", *more)[1])
+    plain = json.loads(run("report", loads, stores, "--json", *more)[1])
     silent = plain["kernels"][1]
     assert (silent["predictions"]["hardware"]["miss_rate"], silent["reuse"]["curve"]) == (None, None)
     assert silent["locality"] is None
