@@ -7,6 +7,7 @@ from copy import copy
 from functools import cached_property
 from typing import Any, Self
 
+from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Program, Trace, check_blocks
 from rdmodel.trace.expansion import concatenate, expand
 
@@ -28,7 +29,7 @@ class GeneratedTrace(Trace):
 
     def block(self, block: int) -> Program:
         """Generate the `Program` of one block; raise `TraceError` if the trace does not hold it."""
-        raise NotImplementedError
+        raise TraceError(f"{type(self).__name__}: has no method block(block), which returns the Program of a block")
 
     def cut(self, blocks: Sequence[int]) -> Self:
         """Return the same trace with only some blocks of the grid; raise `TraceError` as `Trace` does."""

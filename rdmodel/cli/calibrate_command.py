@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rdmodel.cli.option_values import changed_gpu, output_form
-from rdmodel.cli.output import print_json
+from rdmodel.cli.output import print_json, print_text
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.text_comparison import format_calibration
 from rdmodel.common.checks import MAX_VALUE
+from rdmodel.common.numerals import read_decimal
 from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.comparison.calibrate import calibrate
 from rdmodel.errors import TraceError
@@ -29,7 +30,7 @@ def run_calibrate(arguments: argparse.Namespace) -> None:
     if output_form(arguments) == "json":
         print_json(fitted.to_dict())
     else:
-        print(format_calibration(fitted))
+        print_text(format_calibration(fitted))
 
 
 def _read_latencies(path: Path) -> Iterator[float]:
@@ -43,7 +44,7 @@ def _read_latencies(path: Path) -> Iterator[float]:
         raise TraceError(f"{path}: holds no latencies")
     for number, word in words:
         try:
-            value = float(word)
+            value = read_decimal(word)
         except ValueError:
             value = -1.0
         if not 0 <= value <= MAX_VALUE:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rdmodel.cli.option_values import comparison_options, output_form, selected_gpu, source_options
-from rdmodel.cli.output import OutputForm, print_csv, print_json
+from rdmodel.cli.output import OutputForm, print_csv, print_json, print_text
 from rdmodel.cli.progress_line import ProgressLine, draw_bar
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.cli.text_comparison import format_comparison, format_comparisons
@@ -119,9 +119,9 @@ def _print_comparisons(form: OutputForm, finished: Sequence[Comparison], several
     elif form == "json":
         print_json(finished[0].to_dict())
     elif several:
-        print(format_comparisons(finished, agreements))
+        print_text(format_comparisons(finished, agreements))
     else:
-        print(format_comparison(finished[0]))
+        print_text(format_comparison(finished[0]))
 
 
 def _print_measured(form: OutputForm, finished: Sequence[MeasuredComparison]) -> None:
@@ -132,9 +132,9 @@ def _print_measured(form: OutputForm, finished: Sequence[MeasuredComparison]) ->
     elif form == "csv":
         print_csv(comparison.to_row() for comparison in finished)
     elif len(finished) > 1:
-        print(format_measured_comparisons(finished))
+        print_text(format_measured_comparisons(finished))
     else:
-        print(format_measured_comparison(finished[0]))
+        print_text(format_measured_comparison(finished[0]))
 
 
 class KernelProgress:

@@ -8,7 +8,7 @@ from typing import Any
 import tracegen
 from rdmodel import presets
 from rdmodel.cli.option_values import changed_gpu, output_form
-from rdmodel.cli.output import print_json
+from rdmodel.cli.output import print_json, print_text
 from rdmodel.cli.text_lists import format_gpus, format_kernels
 
 
@@ -18,7 +18,7 @@ def run_kernels(arguments: argparse.Namespace) -> None:
     if output_form(arguments) == "json":
         print_json([_kernel_fields(spec) for spec in specs])
     else:
-        print(format_kernels(specs))
+        print_text(format_kernels(specs))
 
 
 def _kernel_fields(spec: tracegen.KernelSpec | tracegen.TiledSpec) -> dict[str, Any]:
@@ -34,10 +34,10 @@ def run_gpus(arguments: argparse.Namespace) -> None:
         if form == "json":
             print_json([gpu.to_dict() for gpu in gpus])
         else:
-            print(format_gpus(gpus))
+            print_text(format_gpus(gpus))
         return
     gpu = changed_gpu(arguments.name, dict(arguments.assignments))
     if form == "json":
         print_json(gpu.to_dict())
     else:
-        print(presets.dumps(gpu), end="")
+        print_text(presets.dumps(gpu).rstrip("\n"))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 
 from rdmodel.cli.arguments import parse
+from rdmodel.cli.signals import Stopped, stopping_signals
+from rdmodel.cli.streams import standard_streams
 from rdmodel.common.memory import MACHINE_SHARE, machine_share, memory_text
-from rdmodel.errors import RdmodelError, SimulationError, escape_unprintable
+from rdmodel.errors import RdmodelError, SimulationError, shorten_message
 
 COMMAND_MODULES = {
     "predict": "predict_command",
@@ -37,41 +41,48 @@ DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
-"""Exit statuses, beside 0 for success."""
+EXIT_SIGNALLED = 128
+"""Exit statuses, beside 0 for success; the number of the signal is added to the last one."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command in `argv` (default: the arguments of the program) and return its exit status.
 
-    The status is 0 for success, 1 for a run that failed, 2 for bad usage or bad input, and 130 after an interruption.
+    The status is 0 for success, 1 for a run that failed, 2 for bad usage or bad input, and 128 plus the number of the
+    signal after SIGINT (130), SIGTERM (143) or SIGHUP (129).
     """
-    memory: int | None = None
+    arguments: argparse.Namespace | None = None
     share: int | None = None
     try:
-        arguments = parse(sys.argv[1:] if argv is None else argv)
-        memory = getattr(arguments, "memory", None)
-        # A command loads its own module only, so that help and usage errors need neither NumPy nor the cores.
-        module = import_module(f"rdmodel.cli.{COMMAND_MODULES[arguments.command]}")
-        with machine_share() if memory is None else nullcontext() as share:
-            getattr(module, f"run_{arguments.command}")(arguments)
-        sys.stdout.flush()
+        with stopping_signals(), standard_streams():
+            try:
+                arguments = parse(sys.argv[1:] if argv is None else argv)
+                # A command loads its own module only, so that help and usage errors need neither NumPy nor the cores.
+                module = import_module(f"rdmodel.cli.{COMMAND_MODULES[arguments.command]}")
+                with machine_share() if getattr(arguments, "memory", None) is None else nullcontext() as share:
+                    getattr(module, f"run_{arguments.command}")(arguments)
+            except SystemExit:
+                sys.stdout.flush()
+                raise
+            sys.stdout.flush()
     except SimulationError as error:
         return _fail(str(error), EXIT_FAILED)
     except RdmodelError as error:
         disk_failed = getattr(error.__cause__, "errno", None) in DISK_ERRNOS
         return _fail(str(error), EXIT_FAILED if disk_failed else EXIT_BAD_INPUT)
     except MemoryError:
-        return _fail(_memory_message(memory, share), EXIT_FAILED)
+        return _fail(_memory_message(getattr(arguments, "memory", None), share), EXIT_FAILED)
+    except Stopped as stop:
+        return _fail(str(stop), EXIT_SIGNALLED + stop.number)
     except KeyboardInterrupt:
-        return _fail("interrupted", EXIT_INTERRUPTED)
+        return _fail("interrupted", EXIT_SIGNALLED + signal.SIGINT)
     except BrokenPipeError:
-        # The reader of the pipe is gone: without a new target, Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_FAILED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(escape_unprintable(f"{where}{error.strerror or error}"), EXIT_FAILED)
+        _drop_output()
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        return _fail(shorten_message(f"{where}{error.strerror or error}"), EXIT_FAILED)
     return 0
 
 
@@ -83,6 +94,17 @@ def _memory_message(memory: int | None, share: int | None) -> str:
     return f"{why}; fewer blocks (--blocks, --threads) or SMs (--sms, --model-sms) need less"
 
 
+def _drop_output() -> None:
+    """Drop the text that stdout cannot take; Python would complain again when it flushes at exit."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _fail(message: str, status: int) -> int:
-    print(f"rdmodel: error: {message}", file=sys.stderr)
+    """Print a message, which is printable, and return the status; the errors of rdmodel have escaped their messages."""
+    if sys.stderr is not None:
+        print(f"rdmodel: error: {message}", file=sys.stderr)
     return status

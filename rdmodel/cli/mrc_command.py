@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from rdmodel.cli.memory_limit import Budget, limit_memory
 from rdmodel.cli.option_values import extent_options, output_form, selected_gpu, source_options, thread_count
-from rdmodel.cli.output import print_csv, print_json
+from rdmodel.cli.output import print_csv, print_json, print_text
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import open_source
 from rdmodel.cli.text_reuse import error_fields, format_reuse, format_sampled_reuse
 from rdmodel.common.checks import check_int
 from rdmodel.common.intervals import student_quantile
-from rdmodel.errors import ConfigError
+from rdmodel.errors import ConfigError, TraceError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import parse_size
 from rdmodel.model.options import Options
@@ -59,6 +59,8 @@ def _print_curve(arguments: argparse.Namespace, gpu: GPU, sizes: list[int] | Non
     with block_progress(arguments.source) as progress:
         result = predict(trace, gpu, progress=progress, **options)
     assert result.histogram is not None
+    if not result.transactions:
+        raise TraceError(f"the modelled blocks of {result.kernel} hold no loads, and so have no reuse distances")
     curve = result.histogram.miss_ratio_curve(sizes)
     points = [{"lines": n, "bytes": n * line, "miss_ratio": ratio} for n, ratio in curve]
     if form == "json":
@@ -76,7 +78,7 @@ def _print_curve(arguments: argparse.Namespace, gpu: GPU, sizes: list[int] | Non
     elif form == "csv":
         print_csv(points)
     else:
-        print(format_reuse(result, curve, line, order))
+        print_text(format_reuse(result, curve, line, order))
 
 
 def _print_sampled_curve(arguments: argparse.Namespace, gpu: GPU, sizes: Sequence[int] | None, budget: Budget) -> None:
@@ -123,7 +125,7 @@ def _print_sampled_curve(arguments: argparse.Namespace, gpu: GPU, sizes: Sequenc
     elif form == "csv":
         print_csv(points)
     else:
-        print(format_sampled_reuse(trace.launch.kernel, histogram, curve, gpu.l1.line, order))
+        print_text(format_sampled_reuse(trace.launch.kernel, histogram, curve, gpu.l1.line, order))
 
 
 def _histogram_fields(histogram: Histogram) -> dict[str, int]:

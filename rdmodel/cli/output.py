@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+from rdmodel.common.text import visible_text
+from rdmodel.errors import escape_unprintable
 from rdmodel.locality_analysis.values import Locality
 from rdmodel.results.prediction import Prediction
 from rdmodel.results.simulation import Simulation
 
 OutputForm = Literal["text", "json", "csv"]
 """Form in which a command prints its results."""
+
+FORMULA_STARTS = ("=", "+", "-", "@")
+"""First characters of formulas in spreadsheets."""
+
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""A number, which may start as a formula does."""
 
 R = TypeVar("R", Prediction, Simulation, Locality)
 """Result that can be printed in every form."""
@@ -27,7 +36,17 @@ def print_results(form: OutputForm, results: Sequence[R], format_result: Callabl
     elif form == "csv":
         print_csv(result.to_row() for result in results)
     else:
-        print("\n\n".join(map(format_result, results)))
+        print_text("\n\n".join(map(format_result, results)))
+
+
+def print_text(text: str) -> None:
+    """Print lines; characters with which a name could control the terminal become escapes."""
+    print(visible_text(text))
+
+
+def print_note(text: str) -> None:
+    """Print one line about a run on stderr."""
+    print(f"rdmodel: {escape_unprintable(text)}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
@@ -37,9 +56,21 @@ def print_json(value: Any) -> None:
 
 
 def print_csv(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print rows as CSV under a header of all their keys; a missing value leaves its field empty."""
+    """Print rows as CSV under a header of all their keys; a missing value leaves its field empty.
+
+    No text can act as a formula of a spreadsheet, or control the terminal; numbers stay numbers.
+    """
     table = list(rows)
     names = dict.fromkeys(name for row in table for name in row)
-    writer = csv.DictWriter(sys.stdout, fieldnames=names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(map(_csv_cell, names))
+    writer.writerows([_csv_cell(row.get(name)) for name in names] for row in table)
+
+
+def _csv_cell(value: Any) -> Any:
+    """Return a value of a CSV table: a text that a spreadsheet could execute starts with an apostrophe."""
+    if not isinstance(value, str):
+        return value
+    text = escape_unprintable(value)
+    # A tab or a line break at the start, which a spreadsheet skips, has become an escape here.
+    return f"'{text}" if text.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text) else text

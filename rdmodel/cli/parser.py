@@ -8,7 +8,11 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from rdmodel.errors import escape_unprintable, unknown
+from rdmodel.common.numerals import read_decimal, read_integer
+from rdmodel.errors import shorten_message, unknown
+
+MAX_SIZE_BYTES = 1 << 60
+"""The largest size, more than any machine has, and small enough for the 64-bit limits of the system."""
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -31,8 +35,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""
-        print(f"{self.prog}: error: {escape_unprintable(message)} (see {self.prog} --help)", file=sys.stderr)
+        print(f"{self.prog}: error: {shorten_message(message)} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help or a version; argparse would ignore that it cannot be written."""
+        (file or sys.stderr).write(message)
 
     def option_names(self) -> list[str]:
         """Return the long names of all options."""
@@ -52,24 +60,19 @@ def one_of(noun: str, choices: Iterable[str]) -> Callable[[str], str]:
 
 
 def whole_number(text: str) -> int:
-    """Read a whole number."""
+    """Read a whole number of at most 64 bits."""
     try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        return read_integer(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r:.60} is not {error}") from None
 
 
 def finite_number(text: str) -> float:
     """Read a finite number."""
-    from math import isfinite
-
     try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
-    return value
+        return read_decimal(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r:.60} is not {error}") from None
 
 
 def size_with_unit(hint: str = "") -> Callable[[str], int]:
@@ -78,9 +81,12 @@ def size_with_unit(hint: str = "") -> Callable[[str], int]:
     def check(text: str) -> int:
         match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMGT])", text)
         if not match:
-            also = hint if text.isdecimal() else ""
-            raise argparse.ArgumentTypeError(f"{text!r} is not a size with a unit, such as 512M or 2G{also}")
-        return int(float(match[1]) * (1 << 10 * (1 + "KMGT".index(match[2]))))
+            also = hint if re.fullmatch(r"[0-9]+", text) else ""
+            raise argparse.ArgumentTypeError(f"{text!r:.60} is not a size with a unit, such as 512M or 2G{also}")
+        size = float(match[1]) * (1 << 10 * (1 + "KMGT".index(match[2])))
+        if size > MAX_SIZE_BYTES:
+            raise argparse.ArgumentTypeError(f"{text!r:.60} is too large: the largest size is {MAX_SIZE_BYTES >> 40}T")
+        return int(size)
 
     return check
 
@@ -105,9 +111,9 @@ def assignment(text: str) -> tuple[str, str]:
 def dimensions(text: str) -> tuple[int, int, int]:
     """Read ``X``, ``X,Y`` or ``X,Y,Z``."""
     parts = text.split(",")
-    if not 1 <= len(parts) <= 3 or not all(p.isdecimal() for p in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not X,Y,Z, such as 16,16,1")
-    x, y, z = map(int, (*parts, "1", "1")[:3])
+    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"[0-9]+", part) for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r:.60} is not X,Y,Z, such as 16,16,1")
+    x, y, z = map(whole_number, (*parts, "1", "1")[:3])
     return x, y, z
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rdmodel.cli import text_contest
 from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
-from rdmodel.cli.output import print_csv, print_json
+from rdmodel.cli.output import print_csv, print_json, print_text
 from rdmodel.cli.progress_line import bar_progress
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.contests.contest import Contest, contest
@@ -50,7 +50,7 @@ def _print_list(arguments: argparse.Namespace, rows: Callable[[], Any], text: Ca
     if output_form(arguments) == "json":
         print_json(rows())
     else:
-        print(text())
+        print_text(text())
 
 
 def _contest(arguments: argparse.Namespace) -> None:
@@ -98,6 +98,6 @@ def _print(arguments: argparse.Namespace, result: Contest) -> None:
     elif form == "csv":
         print_csv(result.to_rows())
     else:
-        print(text_contest.format_contest(result))
+        print_text(text_contest.format_contest(result))
     if arguments.plot is not None:
         charts.bars(result, arguments.plot)

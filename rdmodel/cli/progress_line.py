@@ -7,6 +7,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Self
 
+from rdmodel.errors import escape_unprintable
+
 BAR_WIDTH = 24
 """Width of a progress bar in characters."""
 
@@ -42,7 +44,7 @@ class ProgressLine:
         self._next = monotonic() + REDRAW_SECONDS
         self._drawn = True
         line = f"{self.describe(done, total)}, {monotonic() - self._start:.0f} s"
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{escape_unprintable(line)}", end="", file=sys.stderr, flush=True)
 
     def erase(self) -> None:
         """Erase the line, so that results stand alone."""

@@ -20,10 +20,11 @@ from rdmodel.cli.option_values import (
     source_options,
     thread_count,
 )
-from rdmodel.cli.output import print_json
+from rdmodel.cli.output import print_json, print_text
 from rdmodel.cli.progress_line import ProgressLine, block_progress, percent_progress
 from rdmodel.cli.report_command_lines import report_command_lines
 from rdmodel.cli.sources import LAUNCH_SUFFIX, is_recorded, open_sources
+from rdmodel.common.file_writing import replaced_when_complete, resolve_target
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
@@ -33,7 +34,7 @@ from rdmodel.reports.build import report, usual_what_ifs
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
 from rdmodel.trace import Trace
-from tracegen.formats.atomic_write import refuse_existing, replacing
+from tracegen.formats.atomic_write import refuse_existing
 
 
 def run_report(arguments: argparse.Namespace) -> None:
@@ -50,13 +51,12 @@ def run_report(arguments: argparse.Namespace) -> None:
         result = Report(gpu=runs.gpu, kernels=tuple(kernels))
         if output is not None:
             page = result.to_html().encode("utf-8")
-            with replacing(output) as partial:
-                partial.write_bytes(page)
+            _write_page(output, page)
     if form == "json":
         print_json(result.to_dict())
     else:
         number = "1 kernel" if len(kernels) == 1 else f"{len(kernels)} kernels"
-        print(f"{escape_unprintable(arguments.output)}: wrote {number}, {len(page):,} bytes")
+        print_text(escape_unprintable(f"{arguments.output}: wrote {number}, {len(page):,} bytes"))
 
 
 def _check_output(output: Path | None, json: bool, overwrite: bool) -> None:
@@ -66,8 +66,21 @@ def _check_output(output: Path | None, json: bool, overwrite: bool) -> None:
             raise ConfigError("--output: is missing; -o PAGE.html names the page, --json prints the numbers")
         return
     refuse_existing(output, overwrite=overwrite)
-    if not output.parent.is_dir():
-        raise TraceError(f"{output}: there is no folder {str(output.parent)!r}")
+    try:
+        target = resolve_target(output)
+    except OSError as error:
+        raise TraceError(f"{output}: cannot be written: {error.strerror or error}") from error
+    if not target.parent.is_dir():
+        folder = target.parent if output.is_symlink() else output.parent
+        raise TraceError(f"{output}: there is no folder {str(folder)!r}")
+
+
+def _write_page(output: Path, page: bytes) -> None:
+    try:
+        with replaced_when_complete(output) as partial:
+            partial.write_bytes(page)
+    except OSError as error:
+        raise TraceError(f"{output}: cannot be written: {error.strerror or error}") from error
 
 
 def _report_runs(arguments: argparse.Namespace) -> _ReportRuns:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import tracegen
 from rdmodel.cli.memory_limit import UNBOUNDED, Budget
 from rdmodel.cli.option_values import SourceOptions
+from rdmodel.cli.output import print_note
+from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
 from rdmodel.gpu.config import GPU
 from rdmodel.model.dealing import modelled_blocks
@@ -112,17 +113,27 @@ def open_launches(source: str, options: SourceOptions) -> tuple[str, tuple[Launc
 
 
 def kernel_parameters(pairs: Iterable[tuple[str, str]], sizes: Container[str]) -> dict[str, int | str]:
-    """Return the values of ``--param``; raise `ConfigError` for a size that is not a whole number.
+    """Return the values of ``--param``; raise `ConfigError` for a size that is not a whole number, or a name twice.
 
     A name that is not among `sizes` is an input file or a mistake, which the kernel reports.
     """
     parameters: dict[str, int | str] = {}
-    for name, text in pairs:
+    for name, text in refuse_repeated("--param", pairs):
         try:
-            parameters[name] = int(text) if name in sizes else text
-        except ValueError:
-            raise ConfigError(f"param {name}={text!r}: must be a whole number") from None
+            parameters[name] = read_integer(text) if name in sizes else text
+        except ValueError as error:
+            raise ConfigError(f"param {name}={text!r:.60}: must be {error}") from None
     return parameters
+
+
+def refuse_repeated(option: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return pairs of a name and a value; raise `ConfigError` if a name occurs twice."""
+    given = list(pairs)
+    names = [name for name, _ in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{option} {name}: is given twice; give it one value")
+    return given
 
 
 def refuse(source: str, description: str, options: SourceOptions, names: Iterable[str]) -> None:
@@ -172,7 +183,7 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
         options.kernel,
         options.grid,
         options.block,
-        dict(options.arg),
+        dict(refuse_repeated("--arg", options.arg)),
         shared=options.shared or 0,
         defines=options.define,
         includes=options.include,
@@ -229,22 +240,19 @@ def _suffixes() -> set[str]:
 def _report_notes(notes: Iterable[str]) -> None:
     """Report on stderr how the trace of a program may differ from that on a GPU."""
     for note in notes:
-        print(f"rdmodel: {note}", file=sys.stderr)
+        print_note(note)
 
 
 def _report_skipped(trace: Trace) -> None:
     """Report on stderr what a lenient reading has skipped."""
     skipped = trace.skipped if isinstance(trace, formats.RecordedTrace) else formats.Skipped()
     for example in skipped.examples:
-        print(f"rdmodel: skipped: {example}", file=sys.stderr)
+        print_note(f"skipped: {example}")
     if skipped.lines:
-        print(f"rdmodel: bad lines skipped: {skipped.lines:,}", file=sys.stderr)
+        print_note(f"bad lines skipped: {skipped.lines:,}")
     if skipped.blocks:
-        print(
-            f"rdmodel: blocks without records (assumed to access no memory): {skipped.blocks:,}",
-            file=sys.stderr,
-        )
+        print_note(f"blocks without records (assumed to access no memory): {skipped.blocks:,}")
     if skipped.warps:
-        print(f"rdmodel: warps without records (assumed to access no memory): {skipped.warps:,}", file=sys.stderr)
+        print_note(f"warps without records (assumed to access no memory): {skipped.warps:,}")
     if skipped.lanes:
-        print(f"rdmodel: lane accesses of threads that no block has, left out: {skipped.lanes:,}", file=sys.stderr)
+        print_note(f"lane accesses of threads that no block has, left out: {skipped.lanes:,}")

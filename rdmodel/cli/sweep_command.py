@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from rdmodel.answers.store import Answers
 from rdmodel.cli.option_groups import DEFAULT_GPU
 from rdmodel.cli.option_values import changed_gpu, gpu_changes, output_form, source_options
-from rdmodel.cli.output import print_csv, print_json
+from rdmodel.cli.output import print_csv, print_json, print_note, print_text
 from rdmodel.cli.progress_line import bar_progress
 from rdmodel.cli.sources import open_all
 from rdmodel.cli.text_sweep import format_sweep
@@ -54,14 +53,14 @@ def run_sweep(arguments: argparse.Namespace) -> None:
                 counter.report_interruption(stored=answers is not None and answers.trouble is None)
                 raise
         if answers is not None and answers.trouble is not None:
-            print(f"rdmodel: {answers.trouble}", file=sys.stderr)
+            print_note(answers.trouble)
     form = output_form(arguments)
     if form == "json":
         print_json(result.to_dict())
     elif form == "csv":
         print_csv(result.to_rows())
     else:
-        print(format_sweep(result))
+        print_text(format_sweep(result))
 
 
 def _grid(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -130,4 +129,4 @@ class PointCounter:
         if self.done:
             fate = "are stored: run the command again to continue" if stored else "are lost: they were not stored"
             self.line.erase()
-            print(f"rdmodel: {self.done:,} of {self.total:,} points {fate}", file=sys.stderr)
+            print_note(f"{self.done:,} of {self.total:,} points {fate}")

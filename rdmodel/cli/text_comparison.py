@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rdmodel.cli.text_tables import (
     format_blocks,
+    format_gpu,
     format_kernel,
     format_number_table,
     format_points,
@@ -26,7 +27,8 @@ SHARE_LABELS = dict(
 
 def format_comparison(result: Comparison) -> str:
     """Return one comparison: every simulated and predicted share of the loads, with the error in points."""
-    rows = [[f"  of {count(result.simulation.loads)} loads", *_column_names(result)]]
+    loads = f"of {count(result.simulation.loads)} loads" if result.has_loads else "no loads"
+    rows = [[f"  {loads}", *_column_names(result)]]
     for name, label in SHARE_LABELS.items():
         rows.append([f"    {label}", format_share(result.simulated[name])])
         for definition in result.predictions:
@@ -51,7 +53,7 @@ def format_comparisons(results: Sequence[Comparison], agreements: Sequence[Agree
                 format_points(comparison.error(definition)),
             ]
     first = results[0]
-    heading = f"L1 miss rates on {first.simulation.gpu}, {format_machine(first)}\n{format_latencies(first)}"
+    heading = f"L1 miss rates on {format_gpu(first.simulation.gpu)}, {format_machine(first)}\n{format_latencies(first)}"
     summary = "\n".join(_format_agreement(agreement) for agreement in agreements)
     return (
         f"{heading}\n\n{format_number_table(rows)}\n\n{summary}\n\n{_format_times(results)}\n\n{_format_legend(first)}"
@@ -63,7 +65,7 @@ def format_calibration(result: Calibration) -> str:
     names = ("min", "median", "mean", "p95", "max")
     rows = [["  cycles", "shortest", "median", "mean", "95 % within", "longest"]]
     rows += [[f"    {name}", *(count(round(row[key], 1)) for key in names)] for name, row in result.patterns.items()]
-    source = "measured" if "measured" in result.patterns else f"simulated on {result.gpu}"
+    source = "measured" if "measured" in result.patterns else f"simulated on {format_gpu(result.gpu)}"
     latency = result.latency
     return (
         f"{count(result.misses)} L1 miss latencies, {source}\n\n{format_number_table(rows)}\n\n"
@@ -81,7 +83,7 @@ def format_heading(result: Comparison, compared: str = "simulated and predicted"
     simulation = result.simulation
     blocks = format_blocks(sum(sm.blocks for sm in simulation.per_sm), simulation.config)
     return (
-        f"{format_kernel(result.kernel, simulation.config)} on {simulation.gpu}, {compared}\n"
+        f"{format_kernel(result.kernel, simulation.config)} on {format_gpu(simulation.gpu)}, {compared}\n"
         f"{format_machine(result)}: {blocks}, seed {simulation.seed}\n{format_latencies(result)}"
     )
 
@@ -107,6 +109,8 @@ def _column_names(result: Comparison) -> list[str]:
 
 
 def _format_agreement(agreement: Agreement) -> str:
+    if not agreement.kernels:
+        return f"{agreement.definition}: no kernel has loads"
     kernels = "1 kernel" if agreement.kernels == 1 else f"{agreement.kernels} kernels"
     correlation = "" if agreement.correlation is None else f", correlation {agreement.correlation:.3f}"
     error = f"{agreement.mean_absolute_error:.2f} points"

@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from rdmodel.cli.text_simulation import format_found_values
-from rdmodel.cli.text_tables import format_kernel, format_sms, format_table
+from rdmodel.cli.text_tables import format_gpu, format_kernel, format_sms, format_table
 from rdmodel.common.text import count, percent
 from rdmodel.contests.contest import Contest
 from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
@@ -39,7 +39,7 @@ def format_contest(result: Contest) -> str:
 
 
 def _heading(run: Simulation) -> str:
-    return f"policies on {run.gpu}, {format_sms(run.sms)}, scheduler {run.config['options']['sched']}"
+    return f"policies on {format_gpu(run.gpu)}, {format_sms(run.sms)}, scheduler {run.config['options']['sched']}"
 
 
 def _kernel(result: Contest, number: int) -> list[Row]:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from rdmodel.cli.text_simulation import format_policies
-from rdmodel.cli.text_tables import format_blocks, format_kernel, format_number_table, format_sms, format_table
+from rdmodel.cli.text_tables import (
+    format_blocks,
+    format_gpu,
+    format_kernel,
+    format_number_table,
+    format_sms,
+    format_table,
+)
 from rdmodel.common.text import count, percent
 from rdmodel.locality_analysis.values import LINE_TYPES, LoadLocality, Locality
 from rdmodel.policies import IndexFunction
@@ -41,7 +48,7 @@ def _format_heading(result: Locality, index: IndexFunction | None) -> str:
     run, options = result.simulation, result.simulation.config["options"]
     blocks = format_blocks(sum(sm.blocks for sm in run.per_sm), run.config)
     return (
-        f"{format_kernel(run.kernel, run.config)} on {run.gpu}, locality of its simulated loads\n"
+        f"{format_kernel(run.kernel, run.config)} on {format_gpu(run.gpu)}, locality of its simulated loads\n"
         f"{format_sms(run.sms)}: {blocks}, scheduler {options['sched']}{format_policies(run, index)}"
     )
 
@@ -93,7 +100,7 @@ def _format_accesses(result: Locality) -> str:
 
 
 def _format_loads(result: Locality) -> str:
-    rows = [("  load at pc", "transactions", "hits", "lines", "mostly", "of them", "concentration")]
+    rows = [("  load at pc", "transactions", "hits", "lines", "dominant type", "of lines", "concentration")]
     return format_table([*rows, *map(_load_row, result.loads)], right=(1, 2, 3, 5, 6))
 
 

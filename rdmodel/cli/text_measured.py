@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rdmodel.cli.text_comparison import format_heading, format_latencies, format_machine
-from rdmodel.cli.text_tables import format_number_table, format_points, format_share
+from rdmodel.cli.text_tables import format_gpu, format_number_table, format_points, format_share
 from rdmodel.common.text import count
 from rdmodel.comparison.measured import HIT_RATE_UNITS, MeasuredComparison
 
@@ -49,9 +49,8 @@ def format_measured_comparisons(results: Sequence[MeasuredComparison]) -> str:
     means = {name: sum(abs(comparison.errors()[name]) for comparison in results) / len(results) for name in names}
     summary = "\n".join(f"{name}: mean absolute error {mean:.2f} points" for name, mean in means.items())
     first = results[0].comparison
-    heads = (
-        f"L1 hit rates by 32-byte sector on {first.simulation.gpu}, {format_machine(first)}\n{format_latencies(first)}"
-    )
+    where = f"{format_gpu(first.simulation.gpu)}, {format_machine(first)}"
+    heads = f"L1 hit rates by 32-byte sector on {where}\n{format_latencies(first)}"
     table, legend = format_number_table(rows), _format_legend(results[0])
     return f"{heads}\n\n{table}\n\n{summary} over {len(results)} kernels\n\n{legend}"
 

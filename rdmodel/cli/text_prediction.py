@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rdmodel.cli.text_tables import format_blocks, format_kernel, format_table
+from rdmodel.cli.text_tables import format_blocks, format_gpu, format_kernel, format_table
 from rdmodel.common.intervals import Estimate
 from rdmodel.common.text import count, percent
 from rdmodel.results.prediction import L2Prediction, Prediction
@@ -58,7 +58,7 @@ def _format_heading(result: Prediction) -> str:
     sms = "SM 0" if result.sms_modelled == 1 else f"{result.sms_modelled} SMs"
     seeds = f"seed {result.seed}" if not result.runs else f"{len(result.runs)} seeds from {result.seed}"
     return (
-        f"{format_kernel(result.kernel, result.config)} on {result.gpu}, definition {result.definition}\n"
+        f"{format_kernel(result.kernel, result.config)} on {format_gpu(result.gpu)}, definition {result.definition}\n"
         f"{sms} of {options['sms']}: {blocks}, {seeds}"
     )
 
@@ -71,6 +71,10 @@ def _format_stalls(result: Prediction) -> str:
 
 
 def _format_miss_rate(result: Prediction) -> str:
+    if not result.transactions:
+        hint = "; --l2 counts stores at the L2, --stores in the L1"
+        uncounted = result.l2 is None and result.config["options"]["stores"] == "free"
+        return "L1 miss rate: no loads" + (hint if uncounted else "")
     interval = ""
     if result.interval is not None:
         low, high = result.interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rdmodel.cli.text_tables import format_blocks, format_kernel, format_sms, format_table
+from rdmodel.cli.text_tables import format_blocks, format_gpu, format_kernel, format_sms, format_table
 from rdmodel.common.text import count, percent
 from rdmodel.policies import IndexFunction, Policy
 from rdmodel.policies.combinations import member_text
@@ -57,7 +57,7 @@ def _format_heading(result: Simulation, index: IndexFunction | None) -> str:
     stores = "" if options["stores"] else ", without stores"
     schedule = f"scheduler {options['sched']}{stores}, seed {result.seed}"
     return (
-        f"{format_kernel(result.kernel, result.config)} on {result.gpu}, simulated\n"
+        f"{format_kernel(result.kernel, result.config)} on {format_gpu(result.gpu)}, simulated\n"
         f"{format_sms(result.sms)}: {blocks}, {schedule}{format_policies(result, index)}"
     )
 
@@ -82,6 +82,8 @@ def format_found_values(result: Simulation) -> str:
 def _format_miss_rate(result: Simulation) -> str:
     line = result.config["gpu"]["l1"]["line"]
     bypassed = ", loads that bypass the L1" if result.config["options"]["policies"] else ""
+    if not result.transactions:
+        return "L1 miss rate: no loads"
     return (
         f"L1 miss rate {100 * result.miss_rate:.2f} %, MPKI {result.mpki:,.2f} (misses per 1000 thread instructions)\n"
         f"counts load requests that leave the SM, per coalesced {line}-byte transaction;\n"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rdmodel.cli.text_tables import format_kernel, format_table
+from rdmodel.cli.text_tables import format_gpu, format_kernel, format_table
 from rdmodel.common.text import count, percent
+from rdmodel.errors import escape_unprintable
 from rdmodel.results.prediction import Prediction
 from rdmodel.results.simulation import Simulation
 from rdmodel.sweeps.values import Result, Sweep, SweepRow
@@ -53,7 +54,7 @@ def format_point(point: Mapping[str, Any]) -> str:
 def _format_heading(result: Sweep, first: SweepRow, several_kernels: bool) -> str:
     assert first.result is not None
     kernels = f"{len({row.trace for row in result.rows})} kernels" if several_kernels else _kernel_of(first)
-    on = "" if "gpu" in result.axes else f" on {first.result.gpu}"
+    on = "" if "gpu" in result.axes else f" on {format_gpu(first.result.gpu)}"
     fixed = {name: value for name, value in result.fixed.items() if name != "gpu"}
     return f"{kernels}{on}, {result.engine}" + (f", {format_point(fixed)}" if fixed else "")
 
@@ -91,6 +92,8 @@ def _exact_columns(result: Prediction) -> dict[str, str]:
 
 
 def _estimated_columns(result: Prediction) -> dict[str, str]:
+    if "miss_rate" not in result.estimates:
+        return dict.fromkeys(("miss rate", "at least", "at most"), "-")
     rate = result.estimates["miss_rate"]
     columns = {"miss rate": rate.value, "at least": rate.low, "at most": rate.high}
     return {name: f"{100 * value:.2f} %" for name, value in columns.items()}
@@ -107,6 +110,6 @@ def _format_infeasible(rows: Sequence[SweepRow]) -> Iterable[str]:
     several_kernels = len({row.trace for row in rows}) > 1
     for row in rows[:MAX_REASONS]:
         point = f"{row.kernel} {format_point(row.point)}" if several_kernels else format_point(row.point)
-        yield f"cannot be run: {point}: {row.reason}"
+        yield escape_unprintable(f"cannot be run: {point}: {row.reason}")
     if len(rows) > MAX_REASONS:
         yield f"and {len(rows) - MAX_REASONS:,} more (--csv has all)"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any
+
+from rdmodel.common.text import percent
+from rdmodel.errors import escape_unprintable
 
 BAR_CHARACTERS = 24
 """Length of the longest bar in a table."""
@@ -11,7 +15,7 @@ BAR_CHARACTERS = 24
 
 def format_table(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
     """Return rows as aligned columns; the columns in `right` are flush right."""
-    cells = [list(row) for row in rows]
+    cells = [[escape_unprintable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     flush = set(right)
     lines = [
@@ -32,18 +36,25 @@ def format_bar(share: float) -> str:
 
 
 def format_share(share: float) -> str:
-    """Return a share, 0 to 1, in percent."""
-    return f"{100 * share:.2f} %"
+    """Return a share, 0 to 1, in percent; a dash for NaN."""
+    return percent(share, 1)
 
 
 def format_points(error: float) -> str:
-    """Return a difference in percentage points with its sign; none for a difference that rounds to 0."""
+    """Return a difference in percentage points with its sign; none for one that rounds to 0, a dash for NaN."""
+    if isnan(error):
+        return "-"
     return f"{error:+.2f}" if abs(error) >= 0.005 else "0.00"
 
 
 def format_kernel(kernel: str, config: Mapping[str, Any]) -> str:
     """Return the kernel of a result and its sizes."""
-    return " ".join([kernel, *(f"{k}={v}" for k, v in config["trace"]["params"].items())])
+    return escape_unprintable(" ".join([kernel, *(f"{k}={v}" for k, v in config["trace"]["params"].items())]))
+
+
+def format_gpu(name: str) -> str:
+    """Return the name of a GPU, which may come from a file."""
+    return escape_unprintable(name)
 
 
 def format_blocks(blocks: int, config: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rdmodel.cli.text_tables import format_table
+from rdmodel.cli.text_tables import format_gpu, format_table
 from rdmodel.tiling.values import tile_size_text, tile_text
 
 OBJECTIVE_LABELS: Mapping[str, str] = {
@@ -29,7 +29,8 @@ def format_ranking(plain: Plain, top: int) -> str:
     rows = [head, *(_tile_row(tile, plain["objective"]) for tile in best)]
     right = range(len(head) - 1)
     lines = [
-        f"{plain['kernel']} on {plain['gpu']}: {_format_count(len(tiles))} by {unit}, least first ({plain['effort']})",
+        f"{plain['kernel']} on {format_gpu(plain['gpu'])}: {_format_count(len(tiles))} by {unit}, "
+        f"least first ({plain['effort']})",
         "",
         format_table(rows, right),
     ]
@@ -44,9 +45,9 @@ def format_sizes(tile: Plain) -> dict[str, str]:
 def _tile_row(tile: Plain, objective: str) -> list[str]:
     numbers = [_format_value(tile[name], objective) for name in ("value", "low", "high")]
     tied = tile["tied"] and tile["rank"] > 1
-    note = "given up early" if tile["pruned"] else "as good as the best" if tied else ""
+    note = "rough estimate" if tile["pruned"] else "as good as the best" if tied else ""
     sizes = format_sizes(tile["tile"]).values()
-    return [str(tile["rank"]), *sizes, *numbers, f"{100 * tile['miss_rate']:.2f} %", note]
+    return [str(tile["rank"]), *sizes, *numbers, _format_miss_rate(tile["miss_rate"]), note]
 
 
 def _format_value(value: float, objective: str) -> str:
@@ -62,7 +63,12 @@ def _format_rest(plain: Plain, hidden: int) -> list[str]:
     lines = []
     pruned = sum(tile["pruned"] is not None for tile in plain["tiles"])
     if hidden:
-        given_up = f"; {pruned} {'was' if pruned == 1 else 'were'} given up early" if pruned else ""
-        lines.append(f"{_format_count(hidden, 'more ')}{given_up}")
+        rough = f"; {pruned} {'was' if pruned == 1 else 'were'} estimated roughly" if pruned else ""
+        lines.append(f"{_format_count(hidden, 'more ')}{rough}")
     lines += [f"cannot run: {tile_text(tile['tile'])}: {tile['reason']}" for tile in plain["infeasible"]]
     return ["", *lines] if lines else []
+
+
+def _format_miss_rate(rate: float | None) -> str:
+    """Return a miss rate in percent; a dash for a tile without loads."""
+    return "-" if rate is None else f"{100 * rate:.2f} %"

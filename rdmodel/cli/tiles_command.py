@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rdmodel.answers.store import Answers
 from rdmodel.cli.option_values import gpu_changes, output_form, selected_gpu
-from rdmodel.cli.output import OutputForm, print_csv, print_json
+from rdmodel.cli.output import OutputForm, print_csv, print_json, print_note, print_text
 from rdmodel.cli.progress_line import ProgressLine
-from rdmodel.cli.sources import AFFINE_SUFFIX
+from rdmodel.cli.sources import AFFINE_SUFFIX, refuse_repeated
 from rdmodel.cli.text_tiles import format_ranking, format_sizes
+from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.plots.charts import check_path
@@ -99,10 +99,8 @@ def _tile_sizes(pairs: Iterable[tuple[str, str]]) -> dict[str, list[Any]]:
 def _kernel_sizes(pairs: Iterable[tuple[str, str]], tiles: Container[str]) -> dict[str, int]:
     """Return the sizes of the kernel by name; `tiles` are the names of tile sizes."""
     sizes: dict[str, int] = {}
-    for name, text in pairs:
+    for name, text in refuse_repeated("--param", pairs):
         _refuse_both(name, tiles, f"--param {name}")
-        if name in sizes:
-            raise ConfigError(f"--param {name}: is given twice")
         sizes[name] = _size(name, text)
     return sizes
 
@@ -114,16 +112,16 @@ def _refuse_both(name: str, tiles: Container[str], option: str) -> None:
 
 def _size(name: str, text: str) -> int:
     try:
-        return int(text)
-    except ValueError:
-        raise ConfigError(f"{name}={text}: must be a whole number") from None
+        return read_integer(text)
+    except ValueError as error:
+        raise ConfigError(f"{name}={text:.60}: must be {error}") from None
 
 
 def _shape(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.split("x")]
+        return [read_integer(part) for part in text.split("x")]
     except ValueError:
-        raise ConfigError(f"{BLOCK_SIZE}={text}: must be a shape, such as 32x8") from None
+        raise ConfigError(f"{BLOCK_SIZE}={text:.60}: must be a shape, such as 32x8") from None
 
 
 def _gpu_fields(gpu: GPU) -> dict[str, Any]:
@@ -139,7 +137,7 @@ def _stored_ranking(request: ServiceRequest, rank: Callable[[ServiceRequest], Ra
             ranking = rank(request)
             answers.put(question, ranking)
         if answers.trouble is not None:
-            print(f"rdmodel: {answers.trouble}", file=sys.stderr)
+            print_note(answers.trouble)
         return ranking
 
 
@@ -151,4 +149,4 @@ def _print_ranking(form: OutputForm, ranking: Ranking, top: int) -> None:
         rows = ({name: value for name, value in tile.items() if name != "tile"} for tile in tiles)
         print_csv({**format_sizes(tile["tile"]), **row} for tile, row in zip(tiles, rows, strict=True))
     else:
-        print(format_ranking(ranking, top))
+        print_text(format_ranking(ranking, top))

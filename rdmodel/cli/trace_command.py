@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from rdmodel.cli.memory_limit import limit_memory
 from rdmodel.cli.option_values import extent_options, output_form, selected_gpu, source_options
-from rdmodel.cli.output import print_json
+from rdmodel.cli.output import print_json, print_note, print_text
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import cut_to_modelled, is_recorded, open_launches, open_source
 from rdmodel.cli.text_trace import format_launches, format_summary
@@ -33,9 +32,10 @@ def run_trace(arguments: argparse.Namespace) -> None:
         else:
             notes = formats.write(trace, output, format=form, overwrite=overwrite)
     for note in notes:
-        print(f"rdmodel: {note}", file=sys.stderr)
+        print_note(note)
     blocks = 0 if trace.blocks is None else len(trace.blocks)
-    print(f"{escape_unprintable(output)}: wrote {blocks:,} of {trace.launch.blocks:,} blocks of {trace.launch.kernel}")
+    text = f"{output}: wrote {blocks:,} of {trace.launch.blocks:,} blocks of {trace.launch.kernel}"
+    print_text(escape_unprintable(text))
 
 
 def run_info(arguments: argparse.Namespace) -> None:
@@ -54,7 +54,7 @@ def run_info(arguments: argparse.Namespace) -> None:
     if output_form(arguments) == "json":
         print_json(summary.to_dict())
     else:
-        print(format_summary(summary))
+        print_text(format_summary(summary))
 
 
 def _print_launches(arguments: argparse.Namespace) -> None:
@@ -63,4 +63,4 @@ def _print_launches(arguments: argparse.Namespace) -> None:
     if output_form(arguments) == "json":
         print_json({"format": form, "launches": [listed.to_dict() for listed in launches]})
     else:
-        print(format_launches(arguments.source, form, launches))
+        print_text(format_launches(arguments.source, form, launches))

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from math import isnan
+
+from rdmodel.errors import escape_unprintable
+
+
+def visible_text(text: str) -> str:
+    """Return a text with escapes for its unprintable characters except line breaks."""
+    return "\n".join(map(escape_unprintable, text.split("\n")))
+
 
 def count(value: float) -> str:
     """Format a count with thousands separators; a mean over seeds gets one decimal."""
@@ -9,8 +18,8 @@ def count(value: float) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """Format `part` as a percentage of `whole`; a dash if `whole` is 0."""
-    return f"{100 * part / whole:.2f} %" if whole else "-"
+    """Format `part` as a percentage of `whole`; a dash if `whole` is 0, or if `part` is an undefined rate."""
+    return f"{100 * part / whole:.2f} %" if whole and not isnan(part) else "-"
 
 
 def size_text(size: int) -> str:

@@ -101,7 +101,7 @@ def compare(
     LaunchError
         If no block of the launch fits on an SM.
     TraceError
-        If `trace` is not a `Trace`, or holds no loads.
+        If `trace` is not a `Trace`, or accesses no memory.
     """
     gpu = presets.gpu(gpu)
     check_int("seed", seed, 0)
@@ -125,7 +125,7 @@ def compare(
     for definition in chosen_definitions:
         Options(definition=definition, **arguments[definition]).resolve(gpu)
     parts = [stage(progress, i, len(chosen_definitions) + 1) for i in range(len(chosen_definitions) + 1)]
-    # The model runs first: it takes less time, and it refuses traces that cannot be compared (no loads).
+    # The model runs first: it takes less time.
     predictions = {
         definition: predict(
             trace,

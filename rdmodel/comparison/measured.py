@@ -146,12 +146,18 @@ def compare_measured(
     Raises
     ------
     TraceError
-        If the measurement has no hit rate of the L1; the message has the command that collects it.
+        If the measurement has no hit rate of the L1 (the message has the command that collects it), or if the kernel
+        has no loads.
     ConfigError, LaunchError, TraceError
         As `compare`.
     """
     measured_l1(measurement)
-    return MeasuredComparison(comparison=compare(trace, gpu, **{**options, "sectors": True}), measurement=measurement)
+    comparison = compare(trace, gpu, **{**options, "sectors": True})
+    if not comparison.has_loads:
+        raise TraceError(
+            f"{trace.launch.kernel}: holds no loads, whose hit rate could be compared with the measured one"
+        )
+    return MeasuredComparison(comparison=comparison, measurement=measurement)
 
 
 def measured_l1(measurement: Measurement) -> Rate:

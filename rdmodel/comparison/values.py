@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rdmodel.common.checks import check_choice, check_int
+from rdmodel.common.rates import plain_rate, plain_rates, rate_of
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import LatencyConfig
 from rdmodel.model.options import Definition
@@ -47,8 +48,13 @@ class Comparison:
         return self.simulation.kernel
 
     @property
+    def has_loads(self) -> bool:
+        """Whether the kernel has loads; without any, there are no rates to compare."""
+        return bool(self.simulation.loads)
+
+    @property
     def simulated(self) -> dict[str, float]:
-        """The simulator's `SHARES` of the load transactions, 0 to 1."""
+        """The simulator's `SHARES` of the load transactions, 0 to 1; NaN without loads."""
         return _shares(self.simulation.hits, self.simulation.pending_hits, self.simulation.misses)
 
     def prediction(self, definition: Definition = "hardware") -> Prediction:
@@ -58,7 +64,7 @@ class Comparison:
         return self.predictions[definition]
 
     def predicted(self, definition: Definition = "hardware") -> dict[str, float]:
-        """Return the model's `SHARES` of the transactions, 0 to 1."""
+        """Return the model's `SHARES` of the transactions, 0 to 1; NaN without loads."""
         prediction = self.prediction(definition)
         return _shares(prediction.hits, prediction.latency_misses, prediction.misses)
 
@@ -91,6 +97,8 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return the comparison in one line."""
+        if not self.has_loads:
+            return f"{self.kernel} on {self.simulation.gpu}: no loads"
         rates = ", ".join(
             f"{definition} {100 * prediction.miss_rate:.2f} ({self.error(definition):+.2f})"
             for definition, prediction in self.predictions.items()
@@ -104,9 +112,9 @@ class Comparison:
             "gpu": self.simulation.gpu,
             "seed": self.simulation.seed,
             "latency": asdict(self.latency),
-            "simulated": self.simulated,
-            "predicted": {definition: self.predicted(definition) for definition in self.predictions},
-            "errors": {definition: self.errors(definition) for definition in self.predictions},
+            "simulated": plain_rates(self.simulated),
+            "predicted": {definition: plain_rates(self.predicted(definition)) for definition in self.predictions},
+            "errors": {definition: plain_rates(self.errors(definition)) for definition in self.predictions},
             **({} if self.sectors is None else {"sectors": self.sectors.to_dict()}),
             "simulation": self.simulation.to_dict(),
             "predictions": {name: prediction.to_dict() for name, prediction in self.predictions.items()},
@@ -123,10 +131,11 @@ class Comparison:
             "transactions": self.simulation.loads,
             "cycles": self.simulation.cycles,
         }
-        row |= {f"simulated_{name}": 100 * share for name, share in self.simulated.items()}
+        row |= {f"simulated_{name}": plain_rate(100 * share) for name, share in self.simulated.items()}
         for definition in self.predictions:
-            row |= {f"{definition}_{name}": 100 * share for name, share in self.predicted(definition).items()}
-            row[f"{definition}_error"] = self.error(definition)
+            shares = self.predicted(definition)
+            row |= {f"{definition}_{name}": plain_rate(100 * share) for name, share in shares.items()}
+            row[f"{definition}_error"] = plain_rate(self.error(definition))
         seconds = {name: prediction.seconds for name, prediction in self.predictions.items()}
         return row | {"simulated_seconds": self.simulation.seconds} | {f"{k}_seconds": v for k, v in seconds.items()}
 
@@ -139,8 +148,9 @@ class Comparison:
 class Agreement:
     """Agreement of one definition with the simulator over several kernels; errors are in points of the miss rate.
 
-    `worst` holds (kernel, signed error), the largest error first. `correlation` is Pearson's, between predicted and
-    simulated miss rates; it is None for fewer than three kernels, or if one side does not vary.
+    Kernels without loads are left out. `worst` holds (kernel, signed error), the largest error first. `correlation` is
+    Pearson's, between predicted and simulated miss rates; it is None for fewer than three kernels, or if one side does
+    not vary. `mean_absolute_error` is NaN if no kernel has loads.
     """
 
     definition: Definition
@@ -154,7 +164,7 @@ class Agreement:
         return {
             "definition": self.definition,
             "kernels": self.kernels,
-            "mean_absolute_error": self.mean_absolute_error,
+            "mean_absolute_error": plain_rate(self.mean_absolute_error),
             "correlation": self.correlation,
             "worst": [{"kernel": kernel, "error": error} for kernel, error in self.worst],
         }
@@ -186,12 +196,14 @@ def agreement(comparisons: Iterable[Comparison], definition: Definition = "hardw
     kernels = list(comparisons)
     if not kernels:
         raise ConfigError("comparisons: must hold at least one comparison")
+    kernels[0].prediction(definition)
+    kernels = [comparison for comparison in kernels if comparison.has_loads]
     errors = [(comparison.kernel, comparison.error(definition)) for comparison in kernels]
     ordered = sorted(errors, key=lambda item: -abs(item[1]))
     return Agreement(
         definition=definition,
         kernels=len(kernels),
-        mean_absolute_error=sum(abs(error) for _, error in errors) / len(errors),
+        mean_absolute_error=rate_of(sum(abs(error) for _, error in errors), len(errors)),
         correlation=_correlation(
             [comparison.prediction(definition).miss_rate for comparison in kernels],
             [comparison.simulation.miss_rate for comparison in kernels],
@@ -206,7 +218,7 @@ def agreement(comparisons: Iterable[Comparison], definition: Definition = "hardw
 def _shares(hits: float, pending_hits: float, misses: MissCounts) -> dict[str, float]:
     whole = hits + pending_hits + misses.total
     counts = (hits, pending_hits, misses.total, misses.compulsory, misses.capacity, misses.associativity)
-    return {name: count / whole if whole else 0.0 for name, count in zip(SHARES, counts, strict=True)}
+    return {name: rate_of(count, whole) for name, count in zip(SHARES, counts, strict=True)}
 
 
 def _correlation(predicted: Sequence[float], simulated: Sequence[float]) -> float | None:

@@ -79,7 +79,7 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
     from joblib import Parallel, delayed
 
     parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
-    with _ignoring_interrupts():
+    with _ignoring_signals():
         results = parallel(delayed(_run_for_parent)(os.getpid(), run, *arguments) for arguments in runs)
     try:
         yield from results
@@ -120,17 +120,21 @@ def _exit_with_parent(parent: int) -> None:
 
 
 @contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Ignore SIGINT while workers start, so that they inherit it ignored.
+def _ignoring_signals() -> Iterator[None]:
+    """Ignore the signals that ask a program to end while workers start, so that they inherit them ignored.
 
-    Ctrl-C is handled by this process, which then stops the workers.
+    These signals reach all processes of a terminal. This process handles them, and then stops the workers.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if before is None or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    # None: a handler that was not set in Python, and that Python cannot restore.
+    handlers = {number: handler for number, handler in before.items() if handler is not None}
+    for number in handlers:
+        signal.signal(number, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

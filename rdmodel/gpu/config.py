@@ -11,7 +11,7 @@ from rdmodel.common.checks import check_choice, check_int, check_number
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.memory import MAX_CLOCK_MHZ, CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import Fermi, IndexCode, IndexFunction, index_function
-from rdmodel.policies.index import index_to_dict
+from rdmodel.policies.index import compile_index, index_to_dict
 
 Allocate = Literal["miss", "fill"]
 CoreSched = Literal["lrr", "gto", "two-level", "old"]
@@ -75,7 +75,7 @@ class CacheConfig:
 
     def index_code(self) -> IndexCode:
         """Return the index function compiled for this geometry."""
-        return self.index.compile(self.sets, self.line)
+        return compile_index(self.index, self.sets, self.line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

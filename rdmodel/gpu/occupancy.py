@@ -42,5 +42,6 @@ def compute_occupancy(launch: Launch, gpu: GPU) -> Occupancy:
     limiter = min(fits, key=lambda name: fits[name])
     if fits[limiter] == 0:
         need, has = needs[limiter]
-        raise LaunchError(f"a block cannot be resident: it needs {need} {limiter}, an SM of {gpu.name} has {has}")
+        resource = "bytes of shared memory" if limiter == "shared memory" else limiter
+        raise LaunchError(f"a block cannot be resident: it needs {need} {resource}, an SM of {gpu.name} has {has}")
     return Occupancy(fits[limiter], limiter)

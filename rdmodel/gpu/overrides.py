@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, GPU_TABLES, gpu_from_dict
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
@@ -62,7 +63,11 @@ def parse_number(text: str, name: str = "value") -> int | float:
     if text == "inf":
         return float("inf")
     if whole := re.fullmatch(r"([+-]?[0-9]+)([KM]?)", text):
-        return int(whole[1]) * SIZE_SUFFIXES[whole[2]]
+        try:
+            # Read again with its suffix, which may make it too large.
+            return read_integer(str(read_integer(whole[1]) * SIZE_SUFFIXES[whole[2]]))
+        except ValueError as error:
+            raise ConfigError(f"{name}={text!r:.60}: must be {error}") from None
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         return float(text)
     raise ConfigError(f"{name}={text!r}: must be a number (15, 48K, 2M, 40.5) or inf")

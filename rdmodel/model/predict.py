@@ -92,7 +92,7 @@ def predict(
     LaunchError
         If a block of the launch cannot be resident on an SM of the GPU.
     TraceError
-        If `trace` is not a trace, lacks a block that is modelled, or its modelled blocks hold no loads.
+        If `trace` is not a trace, or lacks a block that is modelled.
     """
     check_trace(trace)
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}

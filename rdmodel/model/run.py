@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-from rdmodel.errors import TraceError
 from rdmodel.gpu.config import GPU
 from rdmodel.model import shared_l2
 from rdmodel.model.averages import combine_counters, sum_histograms
@@ -95,11 +94,6 @@ class ModelRun:
     def result(self, parts: Sequence[PartResult]) -> Prediction:
         """Combine the results of all parts."""
         counts = [sm for part in parts for sm in part.counts]
-        if not any(sm.transactions for sm in counts):
-            raise TraceError(
-                f"the modelled blocks of {self.trace.launch.kernel} hold no loads"
-                + ("" if self.options.stores == "allocate" else " (stores are not modelled; option stores)")
-            )
         # SMs run side by side: their counts add up, their time does not.
         totals = {**combine_counters(sum, counts), "steps": max(sm.steps for sm in counts)}
         histograms = [histogram for part in parts for histogram in part.histograms]

@@ -228,5 +228,6 @@ def estimate_from_stretches(sms: Sequence[SampledSm]) -> dict[str, Estimate]:
         share = value[numerator] / value["transactions"]
         return estimate(numerator, share, share, value["transactions"], 1.0)
 
-    rates = {name: estimate_rate(numerator) for name, numerator in ESTIMATED_RATES.items()}
+    # Without loads there are no rates.
+    rates = {name: estimate_rate(numerator) for name, numerator in ESTIMATED_RATES.items() if value["transactions"]}
     return rates | {name: estimate(name, 0.0, value[name], 1.0) for name in ESTIMATED_COUNTS}

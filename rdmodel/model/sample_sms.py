@@ -142,5 +142,6 @@ def estimate_from_sms(strata: Sequence[Stratum]) -> dict[str, Estimate]:
         count = ESTIMATED_COUNTS[numerator]
         return estimate(lambda sm: count(sm) - share * sm.transactions, share, value["transactions"], 1.0)
 
-    rates = {name: estimate_rate(numerator) for name, numerator in ESTIMATED_RATES.items()}
+    # Without loads there are no rates.
+    rates = {name: estimate_rate(numerator) for name, numerator in ESTIMATED_RATES.items() if value["transactions"]}
     return rates | {name: estimate(count, value[name], 1.0) for name, count in counts.items()}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rdmodel.common.file_writing import replaced_when_complete, resolve_target
 from rdmodel.errors import ConfigError, RdmodelError
 
 if TYPE_CHECKING:
@@ -47,8 +49,13 @@ def check_path(path: str | os.PathLike[str]) -> None:
         raise ConfigError(f"plot={os.fspath(path)!r}: must end in {', '.join(SUFFIXES)}")
     if not file.parent.is_dir():
         raise ConfigError(f"plot={os.fspath(path)!r}: there is no folder {str(file.parent)!r}")
-    if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise ConfigError(f"plot={os.fspath(path)!r}: cannot be written")
+    try:
+        target = resolve_target(file)
+    except OSError as error:
+        raise ConfigError(f"plot={os.fspath(path)!r}: cannot be written: {error.strerror or error}") from error
+    for place in (target.parent, target):
+        if place.exists() and not os.access(place, os.W_OK):
+            raise ConfigError(f"plot={os.fspath(path)!r}: cannot be written: {str(place)!r} is read-only")
     _matplotlib()
 
 
@@ -61,9 +68,9 @@ def scatter(comparisons: Iterable[Comparison], path: str | os.PathLike[str]) -> 
     Raises `ConfigError` if there is nothing to draw, and any error of `check_path`.
     """
     check_path(path)
-    comparisons = list(comparisons)
+    comparisons = [comparison for comparison in comparisons if comparison.has_loads]
     if not comparisons:
-        raise ConfigError("comparisons: there is nothing to draw; give at least one comparison")
+        raise ConfigError("comparisons: there is nothing to draw; give at least one comparison of a kernel with loads")
     with figure(path) as axes:
         axes.plot([0, 100], [0, 100], color="0.7", linewidth=0.8, zorder=0)
         for number, definition in enumerate(comparisons[0].predictions):
@@ -143,7 +150,8 @@ def _label(axes: Any, labels: Sequence[tuple[str, Point]]) -> None:
 def figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5), panels: int = 1) -> Iterator[Any]:
     """Yield the axes of a figure with a size in inches, then save it, with matplotlib's default style.
 
-    With several `panels` side by side, the axes are an array.
+    With several `panels` side by side, the axes are an array. A figure that cannot be saved leaves the old file as it
+    was and raises `ConfigError`.
     """
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
@@ -155,10 +163,14 @@ def figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5), panels: int =
         matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "rdmodel"})
         drawn = Figure(figsize=size, dpi=150, layout="constrained")
         yield drawn.subplots(1, panels)
+        # Matplotlib would leave a file open that it could not write.
+        content = BytesIO()
+        drawn.savefig(content, format=suffix[1:], metadata=METADATA_WITHOUT_TIME[suffix])
         try:
-            drawn.savefig(path, format=suffix[1:], metadata=METADATA_WITHOUT_TIME[suffix])
+            with replaced_when_complete(path) as partial:
+                partial.write_bytes(content.getvalue())
         except OSError as error:
-            raise ConfigError(f"plot={os.fspath(path)!r}: {error.strerror}") from None
+            raise ConfigError(f"plot={os.fspath(path)!r}: cannot be written: {error.strerror or error}") from error
 
 
 def _matplotlib() -> Any:

@@ -12,7 +12,7 @@ from rdmodel.policies.base import Kind, Policy, Settings, check_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ABYP(Policy):
-    """Adaptive bypass: loads whose lines go unused stop allocating (compared with by Koo et al., section 6.5).
+    """Adaptive bypass: loads whose lines go unused stop allocating (a baseline of Koo et al., section 6.5).
 
     Each SM has `entries` counters, from 0 to `most`, that loads share by program counter. The counter goes up when a
     line that the load brought is evicted unused, and down when one is used. A load whose counter is at least

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Any, ClassVar, Literal
 
 from rdmodel.common.checks import check_int
@@ -45,6 +46,14 @@ class Policy:
         ``_reorder.pyx``. The parameters there list the names and the values of a machine without the policy.
         """
         raise ConfigError(f"policy {self.name!r}: the compiled machine has no settings for it")
+
+
+def check_described(value: Any) -> None:
+    """Raise `ConfigError` unless a policy or an index function of the user can be described in results."""
+    if not is_dataclass(value) or not isinstance(getattr(value, "name", None), str):
+        raise ConfigError(
+            f"{type(value).__name__}: must be a dataclass with a class variable 'name', which results contain"
+        )
 
 
 def check_limit(name: str, limit: Any, least: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rdmodel.errors import ConfigError, suggestion
-from rdmodel.policies.base import Policy
+from rdmodel.policies.base import Policy, check_described
 from rdmodel.policies.index import INDEX_FUNCTIONS, IndexFunction, index_function, index_to_dict
 from rdmodel.policies.registry import POLICIES, check_policies, parse_policy, policy_fields, policy_from_fields
 
@@ -123,6 +123,7 @@ def member_text(member: Member) -> str:
 
 def _member(part: Member) -> Policy | IndexFunction:
     if isinstance(part, Policy | IndexFunction):
+        check_described(part)
         return part
     if isinstance(part, Mapping):
         return policy_from_fields(part)

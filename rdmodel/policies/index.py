@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.policies.base import check_described
 from rdmodel.policies.polynomials import is_irreducible, remainder, smallest_irreducible
 
 ADDRESS_BITS = 63
@@ -62,11 +63,11 @@ class IndexFunction:
 
     def compile(self, sets: int, line_size: int) -> IndexCode:
         """Return the function for `sets` sets of `line_size`-byte lines; `ConfigError` where undefined."""
-        raise NotImplementedError
+        raise ConfigError(f"{type(self).__name__}: has no method compile(sets, line_size), which returns an IndexCode")
 
     def set_of(self, lines: NDArray[np.int64], sets: int, line_size: int = 128) -> NDArray[np.int64]:
         """Return the set, 0 to ``sets - 1``, of every line; shape and dtype (int64) of `lines`."""
-        return evaluate(self.compile(sets, line_size), np.asarray(lines, dtype=np.int64))
+        return evaluate(compile_index(self, sets, line_size), np.asarray(lines, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ class Fermi(IndexFunction):
         """See `IndexFunction.compile`."""
         if sets not in (32, 64) or line_size != 128:
             raise ConfigError(
-                f"index='fermi': is defined for 32 or 64 sets of 128-byte lines, not {sets} of {line_size}"
+                f"index='fermi': is defined for 32 or 64 sets of 128-byte lines, not {sets} of {line_size}; "
+                f"index functions for this L1: {', '.join(names_for(sets, line_size)) or 'none'}"
             )
         masks = tuple((1 << low | 1 << high) >> 7 for low, high in zip(range(7, 12), (13, 14, 15, 17, 19), strict=True))
         return IndexCode(KIND_LINEAR, sets, (*masks, 1 << 12 >> 7) if sets == 64 else masks)
@@ -250,6 +252,46 @@ def index_function(name: str, **parameters: Any) -> IndexFunction:
         if parameter not in parameters and f.default is MISSING:
             raise ConfigError(f"index={name!r}: parameter {parameter!r} is missing")
     return make(**parameters)
+
+
+def names_for(sets: int, line_size: int) -> list[str]:
+    """Return the names of the index functions that are defined for a cache without further parameters."""
+    return [name for name in INDEX_FUNCTIONS if name != Fermi.name and _is_defined(name, sets, line_size)]
+
+
+def _is_defined(name: str, sets: int, line_size: int) -> bool:
+    try:
+        index_function(name).compile(sets, line_size)
+    except ConfigError:
+        return False
+    return True
+
+
+def compile_index(index: IndexFunction, sets: int, line_size: int) -> IndexCode:
+    """Return an index function compiled for a cache; raise `ConfigError` for code that leaves the sets of the cache.
+
+    The compiled cores do not check the sets that they compute.
+    """
+    check_described(index)
+    code = index.compile(sets, line_size)
+    if not isinstance(code, IndexCode) or not isinstance(code.masks, tuple):
+        raise ConfigError(
+            f"index={index.name!r}: compile returned {code!r:.60}, which is no IndexCode with a tuple of masks"
+        )
+    numbers = (code.kind, code.sets, code.modulus, code.factor, code.shift, code.fold_mask, *code.masks)
+    if not all(isinstance(number, int | np.integer) and 0 <= number < 1 << ADDRESS_BITS for number in numbers):
+        raise ConfigError(f"index={index.name!r}: compile returned {code}; must have whole numbers from 0 to 2^63 - 1")
+    if code.kind == KIND_LINEAR:
+        # The xor of the masks' bits and of the remainder has as many bits as the larger of both.
+        reached = max(1 << len(code.masks), 1 << max(0, code.modulus - 1).bit_length())
+        sound = reached <= sets
+    else:
+        sound = 1 <= code.modulus <= sets and (code.kind == KIND_MODULO or code.factor < 1 << 16)
+    if code.sets != sets or code.kind > KIND_DISPLACEMENT or code.shift >= ADDRESS_BITS or not sound:
+        raise ConfigError(
+            f"index={index.name!r}: compile returned {code}, which can leave the {sets} sets of the cache"
+        )
+    return code
 
 
 def index_to_dict(index: IndexFunction) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from rdmodel.policies.base import Kind, Policy, Settings, check_limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PCAL(Policy):
-    """Static priority-based cache allocation: few warps allocate lines (compared with by Koo et al., section 6.4).
+    """Static priority-based cache allocation: few warps allocate lines (a baseline of Koo et al., section 6.4).
 
     The `tokens` oldest warps of a scheduler load as usual. The next `extra` warps may hit and merge, but bypass the L1
     where they would miss. All others may not issue loads.

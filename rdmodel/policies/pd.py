@@ -11,7 +11,7 @@ from rdmodel.policies.base import Kind, Policy, Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PD(Policy):
-    """Static protection distance (compared with by Koo et al., section 6.5).
+    """Static protection distance (a baseline of Koo et al., section 6.5).
 
     A line is protected until its set has seen `distance` load transactions since the line was last used. A miss that
     would displace a protected line bypasses.

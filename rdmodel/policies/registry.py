@@ -6,12 +6,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
-from typing import Any
+from typing import Any, get_args
 
+from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.policies.abyp import ABYP
 from rdmodel.policies.apcm import APCM
-from rdmodel.policies.base import Kind, Policy, Settings
+from rdmodel.policies.base import Kind, Policy, Settings, check_described
 from rdmodel.policies.bypass_all import BypassAll
 from rdmodel.policies.bypass_on_stall import BypassOnStall
 from rdmodel.policies.ccws import CCWS
@@ -84,6 +85,9 @@ def check_policies(policies: Sequence[Any]) -> None:
             raise ConfigError(f"policies: {policy!r} is an index function, which belongs to the GPU's l1.index")
         if not isinstance(policy, Policy):
             raise ConfigError(f"policies: {policy!r} is not a policy (rdmodel.policies), such as SWL(warps=4)")
+        check_described(policy)
+        if getattr(policy, "kind", None) not in get_args(Kind):
+            raise ConfigError(f"policy {policy.name!r}: must have a class variable 'kind' out of {get_args(Kind)}")
         if policy.kind in by_kind:
             names = f"{by_kind[policy.kind].name!r} and {policy.name!r}"
             raise ConfigError(f"policies: {names} are both of the kind {policy.kind!r}; name at most one of a kind")
@@ -109,7 +113,10 @@ def _parse_options(name: str, text: str) -> dict[str, Any]:
             raise ConfigError(f"policy {name!r}: {part!r} must be option=value; policies are joined with a plus sign")
         if option in options:
             raise ConfigError(f"policy {name!r}: {option!r} is given twice")
-        options[option] = _parse_value(value)
+        try:
+            options[option] = _parse_value(value)
+        except ValueError as error:
+            raise ConfigError(f"policy {name!r}: {option}={value!r:.60}: must be {error}") from None
     return options
 
 
@@ -133,7 +140,7 @@ def _parse_value(text: str) -> Any:
     if text in VALUE_WORDS:
         return VALUE_WORDS[text]
     if re.fullmatch(r"[+-]?[0-9]+", text):
-        return int(text)
+        return read_integer(text)
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         return float(text)
     return text

@@ -112,12 +112,18 @@ def _key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
 
 
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
+
+
 def _value(value: Any) -> str:
     if value is None:
         return "inf"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, str):
-        # JSON strings are TOML strings, except that TOML requires the delete character to be escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # JSON strings are TOML strings, but TOML has no pairs of escapes for characters beyond 16 bits.
+        text = json.dumps(value, ensure_ascii=False)
+        return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
     return repr(value)

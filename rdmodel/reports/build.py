@@ -190,6 +190,8 @@ class _Plan:
             progress=progress,
             **self._chosen(SIMULATION_EXTENT),
         )
+        if not comparison.simulation.loads:
+            return {"comparison": comparison}
         locality = locality_of(accesses, comparison.simulation, trace, self.gpu.l1)
         return {"comparison": comparison, "locality": locality}
 

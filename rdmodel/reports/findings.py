@@ -24,9 +24,11 @@ def findings(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
     """Yield the sentences about a kernel."""
     yield from _misses(kernel)
     yield from _coalescing(kernel)
-    yield from _curve(kernel, gpu)
-    yield from _components(kernel)
-    yield from _changes(kernel)
+    if kernel.histogram.total:
+        yield from _curve(kernel, gpu)
+    if kernel.has_loads:
+        yield from _components(kernel)
+        yield from _changes(kernel)
     yield from _traffic(kernel)
     yield from _simulated(kernel)
     yield from _reuse(kernel)
@@ -34,6 +36,10 @@ def findings(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
 
 def _misses(kernel: KernelReport) -> Iterator[str]:
     prediction = kernel.prediction
+    if not kernel.has_loads:
+        stores = sum(n for name, n in kernel.summary.instructions.items() if name in ("store", "atomic"))
+        yield f"The modelled blocks have {count(stores)} store instructions but no loads, and so no L1 miss rate."
+        return
     if not prediction.misses.total:
         waiting = percent(prediction.latency_miss_rate, 1)
         yield f"No load request leaves the SM; {waiting} of the transactions wait for lines in flight."
@@ -112,9 +118,10 @@ def _simulated(kernel: KernelReport) -> Iterator[str]:
         run = kernel.comparison.simulation
         blocks = sum(sm.blocks for sm in run.per_sm)
         part = "the whole launch" if blocks == kernel.summary.blocks else f"the first {blocks:,} blocks"
+        missed = f"{percent(run.miss_rate, 1)} of the load transactions miss in the L1s"
         yield (
             f"In the simulation, {run.sms} SMs run {part} in {count(run.cycles)} cycles, at an IPC of {run.ipc:,.2f}; "
-            f"{percent(run.miss_rate, 1)} of the load transactions miss in the L1s."
+            f"{missed if run.loads else 'it has no loads'}."
         )
 
 

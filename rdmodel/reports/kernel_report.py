@@ -45,6 +45,11 @@ class KernelReport:
         return next(iter(self.predictions.values()))
 
     @property
+    def has_loads(self) -> bool:
+        """Whether the modelled blocks have loads; without any, there are no rates and no reuse."""
+        return bool(self.prediction.transactions)
+
+    @property
     def histogram(self) -> Histogram:
         """Reuse distances of warps that take turns."""
         assert self.reuse.histogram is not None
@@ -67,7 +72,7 @@ class KernelReport:
                 "transactions": histogram.total,
                 "first_touches": histogram.infinite,
                 "distances": [{"least": low, "most": high, "count": n} for low, high, n in by_powers(histogram)],
-                "curve": self.curve().to_dict(),
+                "curve": self.curve().to_dict() if self.histogram.total else None,
                 "config": dict(self.reuse.config),
             },
             "what_ifs": {name: run.to_dict() for name, run in self.what_ifs.items()},

@@ -1,6 +1,7 @@
 """Build HTML and SVG as trees, so that names from files are always text and never tags.
 
-`xml.etree` writes the trees: it closes every tag and escapes every text.
+`xml.etree` writes the trees: it closes every tag and escapes every text. Invisible characters, such as marks that
+reverse the direction of the text, become escapes.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, tostring
 
-from rdmodel.errors import escape_unprintable
+from rdmodel.common.text import visible_text
 
 Node = Element | str
 """A part of an element: another element, or text."""
@@ -16,22 +17,15 @@ Node = Element | str
 
 def element(tag: str, *children: Node, **attributes: str) -> Element:
     """Return an element; in the name of an attribute, ``_`` means ``-``, and one at its end is dropped (``class_``)."""
-    root = Element(
-        tag, {name.rstrip("_").replace("_", "-"): _visible_text(value) for name, value in attributes.items()}
-    )
+    root = Element(tag, {name.rstrip("_").replace("_", "-"): visible_text(value) for name, value in attributes.items()})
     for child in children:
         if isinstance(child, Element):
             root.append(child)
         elif len(root):
-            root[-1].tail = (root[-1].tail or "") + _visible_text(child)
+            root[-1].tail = (root[-1].tail or "") + visible_text(child)
         else:
-            root.text = (root.text or "") + _visible_text(child)
+            root.text = (root.text or "") + visible_text(child)
     return root
-
-
-def _visible_text(text: str) -> str:
-    """Return a text with escapes for invisible characters, such as marks that reverse the direction of the text."""
-    return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
 def to_html(root: Element) -> str:

@@ -73,6 +73,9 @@ def l1_section(kernel: KernelReport, ident: str) -> Element:
     """Return the L1 prediction of every definition, with the misses by cause."""
     parts: list[Node] = []
     for name, prediction in kernel.predictions.items():
+        if not prediction.transactions:
+            parts.append(paragraph(f"{_extent(prediction)}, definition {name}: no loads."))
+            continue
         figure = figures.draw_bars(
             f"{ident}-{name}", f"Load transactions by outcome, definition {name}", _outcomes(prediction)
         )
@@ -136,6 +139,8 @@ def _extent(prediction: Prediction) -> str:
 
 def _rate(prediction: Prediction) -> Element:
     interval = ""
+    if not prediction.transactions:
+        return paragraph(element("strong", f"L1 miss rate, {prediction.definition}: no loads"))
     if prediction.interval is not None:
         low, high = prediction.interval
         interval = f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %)"

@@ -125,8 +125,9 @@ def _sections(kernel: KernelReport, gpu: GPU, ident: str) -> Iterator[Element]:
     yield model_sections.l1_section(kernel, f"{ident}-l1")
     if kernel.prediction.l2 is not None:
         yield model_sections.l2_section(kernel, f"{ident}-l2")
-    yield model_sections.reuse_section(kernel, gpu, f"{ident}-reuse")
-    if kernel.prediction.ablation or kernel.what_ifs:
+    if kernel.histogram.total:
+        yield model_sections.reuse_section(kernel, gpu, f"{ident}-reuse")
+    if kernel.has_loads and (kernel.prediction.ablation or kernel.what_ifs):
         yield model_sections.remedies_section(kernel, gpu, f"{ident}-help")
     if kernel.comparison is not None:
         yield simulation_sections.simulation_section(kernel, kernel.comparison, f"{ident}-simulated")

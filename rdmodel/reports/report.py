@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rdmodel.common.text import percent
 from rdmodel.gpu.config import GPU
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.page import write_page
@@ -20,7 +21,10 @@ class Report:
 
     def __str__(self) -> str:
         """Return the miss rates on one line."""
-        rates = ", ".join(f"{one.kernel} {100 * one.prediction.miss_rate:.2f} %" for one in self.kernels)
+        rates = ", ".join(
+            f"{one.kernel} {percent(one.prediction.miss_rate, 1) if one.has_loads else 'no loads'}"
+            for one in self.kernels
+        )
         return f"L1 miss rates on {self.gpu.name}: {rates}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from xml.etree.ElementTree import Element
 
 from rdmodel.common.text import count, percent
@@ -88,7 +89,7 @@ def _comparison(comparison: Comparison) -> list[list[Node]]:
             # An error that rounds to 0 has no sign.
             rows[-1] += [
                 percent(comparison.predicted(definition)[name], 1),
-                f"{error:+.2f}" if abs(error) >= 0.005 else "0.00",
+                "-" if isnan(error) else f"{error:+.2f}" if abs(error) >= 0.005 else "0.00",
             ]
     return rows
 

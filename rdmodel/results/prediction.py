@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rdmodel.common.intervals import Estimate, student_quantile
+from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.results.describe import frame
 from rdmodel.reuse.histogram import Histogram
 
@@ -205,13 +206,13 @@ class Prediction:
 
     @property
     def miss_rate(self) -> float:
-        """Misses per transaction, 0 to 1, latency misses left out: what hardware counters report."""
-        return self.misses.total / self.transactions
+        """Misses per transaction, 0 to 1, latency misses left out: what hardware counters report; NaN without loads."""
+        return rate_of(self.misses.total, self.transactions)
 
     @property
     def latency_miss_rate(self) -> float:
-        """Requests to lines in flight per transaction, 0 to 1."""
-        return self.latency_misses / self.transactions
+        """Requests to lines in flight per transaction, 0 to 1; NaN without loads."""
+        return rate_of(self.latency_misses, self.transactions)
 
     @property
     def stalls(self) -> float:
@@ -220,16 +221,19 @@ class Prediction:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 % confidence interval of the mean miss rate over the runs (Student's t); None for a single run."""
-        if len(self.runs) < 2:
+        """95 % confidence interval of the mean miss rate over the runs (Student's t).
+
+        None for a single run, and without loads.
+        """
+        if len(self.runs) < 2 or not self.transactions:
             return None
         return mean_interval([run.miss_rate for run in self.runs])
 
     def __str__(self) -> str:
         """Return the prediction in one line."""
-        return (
-            f"{self.kernel} on {self.gpu} ({self.definition}): L1 miss rate {100 * self.miss_rate:.2f} % "
-            f"of {self.transactions:,.0f} transactions"
+        rate = f"{100 * self.miss_rate:.2f} % of {self.transactions:,.0f} transactions"
+        return f"{self.kernel} on {self.gpu} ({self.definition}): " + (
+            f"L1 miss rate {rate}" if self.transactions else "no loads"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,8 +249,8 @@ class Prediction:
             "latency_misses": self.latency_misses,
             "misses": self.misses.to_dict(),
             "stalls": self.stalls,
-            "miss_rate": self.miss_rate,
-            "latency_miss_rate": self.latency_miss_rate,
+            "miss_rate": plain_rate(self.miss_rate),
+            "latency_miss_rate": plain_rate(self.latency_miss_rate),
             "trace_seconds": self.trace_seconds,
             "seconds": self.seconds,
             "stalls_by": {"mshr": self.stalls_mshr, "ways": self.stalls_ways},
@@ -278,11 +282,11 @@ class Prediction:
         """Return the prediction as one flat row: for CSV and data frames."""
         plain = self.to_dict()
         low, high = self.interval or (None, None)
-        row: dict[str, Any] = {k: v for k, v in plain.items() if isinstance(v, str | int | float)}
+        row: dict[str, Any] = {k: v for k, v in plain.items() if v is None or isinstance(v, str | int | float)}
         row |= {f"misses_{k}": v for k, v in plain["misses"].items()}
         row |= {f"l2_{k}": v for k, v in plain.get("l2", {}).items()}
         row |= {"interval_low": low, "interval_high": high}
-        if self.estimates:
+        if "miss_rate" in self.estimates:
             rate = self.estimates["miss_rate"]
             row |= {"estimate": rate.value, "estimate_low": rate.low, "estimate_high": rate.high}
         return row

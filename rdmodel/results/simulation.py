@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.results.describe import frame
 from rdmodel.results.prediction import MissCounts
 
@@ -232,13 +233,13 @@ class Simulation(_L1Counts):
 
     @property
     def miss_rate(self) -> float:
-        """Misses per load transaction that did not bypass the L1, 0 to 1; 0 without any."""
-        return self.misses.total / self.loads if self.loads else 0.0
+        """Misses per load transaction that did not bypass the L1, 0 to 1; 0 if all did, NaN without loads."""
+        return rate_of(self.misses.total, self.loads or self.bypassed)
 
     @property
     def pending_hit_rate(self) -> float:
-        """Pending hits per load transaction that did not bypass the L1, 0 to 1."""
-        return self.pending_hits / self.loads if self.loads else 0.0
+        """Pending hits per load transaction that did not bypass the L1, 0 to 1; 0 if all did, NaN without loads."""
+        return rate_of(self.pending_hits, self.loads or self.bypassed)
 
     @property
     def ipc(self) -> float:
@@ -258,9 +259,10 @@ class Simulation(_L1Counts):
 
     def __str__(self) -> str:
         """Return the simulation in one line."""
+        rate = f"L1 miss rate {100 * self.miss_rate:.2f} % of {self.loads:,.0f} load transactions"
         return (
-            f"{self.kernel} on {self.gpu} (simulated): L1 miss rate {100 * self.miss_rate:.2f} % "
-            f"of {self.loads:,.0f} load transactions, {self.cycles:,} cycles, IPC {self.ipc:.1f}"
+            f"{self.kernel} on {self.gpu} (simulated): {rate if self.transactions else 'no loads'}, "
+            f"{self.cycles:,} cycles, IPC {self.ipc:.1f}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -279,7 +281,7 @@ class Simulation(_L1Counts):
             "hits": self.hits,
             "pending_hits": self.pending_hits,
             "misses": self.misses.to_dict(),
-            "miss_rate": self.miss_rate,
+            "miss_rate": plain_rate(self.miss_rate),
             "mpki": self.mpki,
             "stores": self.stores,
             "bypassed": self.bypassed,
@@ -300,7 +302,7 @@ class Simulation(_L1Counts):
     def to_row(self) -> dict[str, Any]:
         """Return the simulation as one flat row: for CSV and data frames."""
         plain = self.to_dict()
-        row = {k: v for k, v in plain.items() if isinstance(v, str | int | float)}
+        row = {k: v for k, v in plain.items() if isinstance(v, str | int | float) or k == "miss_rate"}
         for group in ("misses", "reservation_fails", "contention", "traffic", "miss_latency", "l2", "dram"):
             for name, value in (plain[group] or {}).items():
                 if isinstance(value, int | float):

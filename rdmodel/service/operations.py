@@ -71,7 +71,9 @@ def is_answer(op: str, stored: Mapping[str, Any] | None) -> bool:
         return False
     if op == "rank":
         return isinstance(stored.get("tiles"), list) and isinstance(stored.get("infeasible"), list)
-    numbers = ("transactions", "hits", "latency_misses", "miss_rate")
+    if not isinstance(stored.get("miss_rate", ""), int | float | None):
+        return False
+    numbers = ("transactions", "hits", "latency_misses")
     return all(isinstance(stored.get(name), int | float) for name in numbers) and isinstance(
         stored.get("misses"), Mapping
     )

@@ -7,7 +7,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from math import ceil, inf
 from typing import Any
@@ -263,7 +263,7 @@ class _Sink:
 
 @contextmanager
 def _signals(handle: Callable[[int], None]) -> Iterator[None]:
-    """Pass SIGINT and SIGTERM to `handle`; a second signal, or a timer, then ends the process at once."""
+    """Pass SIGINT, SIGTERM and SIGHUP to `handle`; a second signal, or a timer, then ends the process at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -279,7 +279,9 @@ def _signals(handle: Callable[[int], None]) -> Iterator[None]:
         handle(number)
 
     timers: list[threading.Timer] = []
-    numbers: Sequence[int] = (signal.SIGINT, signal.SIGTERM)
+    numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
+        numbers.append(signal.SIGHUP)
     before = [signal.signal(number, on_signal) for number in numbers]
     try:
         yield

@@ -75,14 +75,16 @@ class Sweep:
         return tuple(row for row in self.rows if row.result is None)
 
     def best(self, measure: str | Callable[[Any], float] = "miss_rate") -> SweepRow:
-        """Return the row with the least `measure`, the first of equal ones.
+        """Return the row with the least `measure`, the first of equal ones; rows without a rate (NaN) come last.
 
         `measure` is the name of a number of the result (``"miss_rate"``, ``"misses.total"``, ``"cycles"``), or a
         function of the result. Raises `ConfigError` for a name that the results do not have.
         """
         value = attrgetter(measure) if isinstance(measure, str) else measure
         try:
-            return min((row for row in self.rows if row.result is not None), key=lambda row: value(row.result))
+            numbers = [(row, value(row.result)) for row in self.rows if row.result is not None]
+            # NaN differs from itself.
+            return min(numbers, key=lambda pair: (pair[1] != pair[1], pair[1]))[0]
         except (AttributeError, TypeError):
             if not isinstance(measure, str):
                 raise

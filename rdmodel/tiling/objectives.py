@@ -144,7 +144,8 @@ def _l2(prediction: Prediction) -> L2Prediction:
 COUNT_OBJECTIVES: Mapping[str, tuple[bool, Callable[[Prediction], float]]] = {
     "dram_bytes": (True, lambda prediction: _l2(prediction).dram_bytes),
     "l2_bytes": (True, lambda prediction: _l2(prediction).bytes),
-    "miss_rate": (False, lambda prediction: prediction.miss_rate),
+    # Without loads, all tiles are equal.
+    "miss_rate": (False, lambda prediction: prediction.miss_rate if prediction.transactions else 0.0),
     "misses": (False, lambda prediction: prediction.misses.total),
 }
 """Objectives that are an estimate of the same name: whether they need an L2, and the number in a prediction."""

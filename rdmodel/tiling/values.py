@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rdmodel.common.rates import plain_rate
 from rdmodel.errors import ConfigError
 from rdmodel.results.describe import frame
 from rdmodel.results.prediction import Prediction
@@ -24,7 +25,7 @@ class RankedTile:
     The interval from `low` to `high` is meant to contain the exact value; both equal `value` if all blocks were run.
     `rank` counts from 1; equal values share a rank. `tied` is True if the interval overlaps that of the best tile.
     `pruned` is the reason why the estimate was not refined to the end, or None. `prediction` is scaled to the whole
-    grid (`rdmodel.estimate`).
+    grid (`rdmodel.estimate`); the properties are its main numbers, under the names that they have in JSON.
     """
 
     rank: int
@@ -36,9 +37,33 @@ class RankedTile:
     pruned: str | None
     prediction: Prediction = field(repr=False)
 
+    @property
+    def miss_rate(self) -> float:
+        """Misses of the L1 per load transaction, 0 to 1; NaN without loads."""
+        return self.prediction.miss_rate
+
+    @property
+    def transactions(self) -> float:
+        """Load transactions."""
+        return self.prediction.transactions
+
+    @property
+    def misses(self) -> float:
+        """Misses of the L1."""
+        return self.prediction.misses.total
+
+    @property
+    def l2_bytes(self) -> float | None:
+        """Bytes that the SMs read from the L2 and write to it; None without an L2."""
+        return None if self.prediction.l2 is None else self.prediction.l2.bytes
+
+    @property
+    def dram_bytes(self) -> float | None:
+        """Bytes that the L2 reads from DRAM and writes to it; None without an L2."""
+        return None if self.prediction.l2 is None else self.prediction.l2.dram_bytes
+
     def to_dict(self) -> dict[str, Any]:
         """Return the tile and its numbers, ready for JSON if the tile is."""
-        prediction = self.prediction
         plain: dict[str, Any] = {
             "rank": self.rank,
             "tile": self.tile,
@@ -47,12 +72,12 @@ class RankedTile:
             "high": self.high,
             "tied": self.tied,
             "pruned": self.pruned,
-            "miss_rate": prediction.miss_rate,
-            "transactions": prediction.transactions,
-            "misses": prediction.misses.total,
+            "miss_rate": plain_rate(self.miss_rate),
+            "transactions": self.transactions,
+            "misses": self.misses,
         }
-        if prediction.l2 is not None:
-            plain |= {"l2_bytes": prediction.l2.bytes, "dram_bytes": prediction.l2.dram_bytes}
+        if self.prediction.l2 is not None:
+            plain |= {"l2_bytes": self.l2_bytes, "dram_bytes": self.dram_bytes}
         return plain
 
 

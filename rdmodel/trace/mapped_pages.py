@@ -15,10 +15,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from rdmodel.common.memory import WINDOW_BYTES
 from rdmodel.errors import TraceError, escape_unprintable
 from rdmodel.trace import _truncation
-
-from rdmodel.common.memory import WINDOW_BYTES
 
 _GROUP_BITS = 13
 """Values of a column are counted in groups of 2^13: the largest, of 8 bytes each, take 64 KiB."""

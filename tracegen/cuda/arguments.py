@@ -71,14 +71,16 @@ def parse_argument(
     if file_match:
         path = Path(file_match["path"]) if folder is None else folder / file_match["path"]
         return array_arguments.read_array(name, path, file_match["type"], file_match["part"])
+    # Python would take underscores, and the digits of other scripts, for parts of a number.
+    plain = text if text.isascii() and "_" not in text else ""
     try:
-        return int(text, 0)
+        return int(plain, 0)
     except ValueError:
         pass
     if text in ("true", "false"):
         return int(text == "true")
     try:
-        number = float(text)
+        number = float(plain)
     except ValueError:
         raise ConfigError(
             f"argument {name}={text!r}: must be a number, TYPE[SIZE], TYPE[SIZE]:FILL or @FILE (float[1024]:random:1)"

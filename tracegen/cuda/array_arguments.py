@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from math import isfinite, prod
+from math import isfinite, nan, prod
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,12 @@ def _dimension(name: str, text: str, sizes: Mapping[str, int]) -> int:
     size = 1
     for factor in text.split("*"):
         word = factor.strip()
-        if not word.isdecimal() and word not in sizes:
+        is_number = word.isascii() and word.isdecimal()
+        if not is_number and word not in sizes:
             if not word.isidentifier():
                 raise ConfigError(f"argument {name}: size {text!r} must be whole numbers and names, multiplied by *")
             raise ConfigError(f"argument {name}: size {text!r}: " + unknown("name", word, sizes))
-        size *= int(word[: _MAX_SIZE_DIGITS + 1]) if word.isdecimal() else sizes[word]
+        size *= int(word[: _MAX_SIZE_DIGITS + 1]) if is_number else sizes[word]
         if abs(size) >= 1 << 63:
             raise ConfigError(f"argument {name}: size {text!r:.60}: must be below 2^63")
     if size < 1:
@@ -99,7 +100,7 @@ def _fill(name: str, array: NDArray[Any], fill: str | None) -> NDArray[Any]:
     if (
         kind == "random"
         and len(options) <= 2
-        and all(option.isdecimal() and len(option) <= _MAX_SIZE_DIGITS for option in options)
+        and all(option.isascii() and option.isdecimal() and len(option) <= _MAX_SIZE_DIGITS for option in options)
     ):
         return _randomise(array, *map(int, options))
     number = _number(kind) if not options else None
@@ -124,7 +125,7 @@ def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 def _number(text: str) -> float | None:
     try:
-        number = float(text)
+        number = float(text) if text.isascii() and "_" not in text else nan
     except ValueError:
         return None
     return number if isfinite(number) else None

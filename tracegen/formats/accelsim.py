@@ -72,7 +72,7 @@ def read_accelsim(
     Raises
     ------
     TraceError
-        With file and line for malformed input, and for a kernel without loads.
+        With file and line for malformed input, and for a kernel without accesses.
     """
     file = _list_or_trace(path)
     choice = LaunchChoice(os.fspath(file), kernel)

@@ -139,7 +139,7 @@ def read_nvbit(
     Raises
     ------
     TraceError
-        With file and line for malformed input, and for a launch without loads and atomics.
+        With file and line for malformed input, and for a launch without accesses.
     """
     reader = _MemtraceReader(os.fspath(path), kernel, lenient, memory)
     with open_stream(path) as stream:

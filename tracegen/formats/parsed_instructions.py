@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import ALL_NEEDS, Columns, Op
+from rdmodel.trace import ALL_NEEDS, Columns
 from tracegen.formats.ordering.gathering import Gathering
 from tracegen.formats.ordering.rows import NO_ACCESS_OP
 
@@ -51,7 +51,6 @@ class InstructionBuffer:
         self.gathering = gathering
         self._arrays = InstructionArrays.of(0, 0)
         self._accesses = 0
-        self._has_reads = False
 
     def reserve(self, rows: int, lanes: int) -> InstructionArrays:
         """Return arrays to write to: the same ones every time if they are large enough."""
@@ -70,19 +69,16 @@ class InstructionBuffer:
         columns["loop_exit"] = np.zeros(rows, np.bool_)
         op = columns["op"]
         self._accesses += int(np.count_nonzero(op != NO_ACCESS_OP))
-        self._has_reads = self._has_reads or bool(((op == Op.LOAD) | (op == Op.ATOMIC)).any())
         assert self.gathering is not None
         self.gathering.add(columns.pop("block"), columns.pop("warp"), columns)
 
     def finish(self, launch_name: str) -> tuple[Columns, Sequence[int]]:
-        """Return the columns and blocks as `Gathering.finish` does; raise `TraceError` for a launch without loads.
+        """Return the columns and blocks as `Gathering.finish` does; raise `TraceError` for a launch without accesses.
 
         Messages begin with `launch_name`.
         """
         if self.gathering is None or not self._accesses:
             raise TraceError(f"{launch_name}: no accesses to global or local memory")
-        if not self._has_reads:
-            raise TraceError(f"{launch_name}: a kernel without loads: all {self._accesses} instructions are stores")
         try:
             return self.gathering.finish()
         except TraceError as error:

@@ -121,8 +121,8 @@ def read_ppt(
     Raises
     ------
     TraceError
-        With file and line for malformed input, for a block without a file, and for a launch without loads and
-        atomics.
+        With file and line for malformed input, for a block without a file, and for a launch without
+        accesses.
     """
     where = Path(path)
     files = _choose_files(where, kernel)

@@ -55,7 +55,6 @@ class AccessSorter:
         self._scratch = Scratch()
         self._runs: SpilledRuns | None = None
         self.count = 0
-        self.has_loads = False
 
     @property
     def spilled(self) -> bool:
@@ -75,8 +74,6 @@ class AccessSorter:
 
     def append(self, count: int) -> None:
         """Take the first `count` accesses of the reserved array."""
-        new = self._buffer[self._used : self._used + count]
-        self.has_loads = self.has_loads or bool((new[:, 0] & STORE_FLAG == 0).any())
         self._used += count
         self.count += count
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import LAST_ADDRESS, WARP, Launch, Op
+from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from rdmodel.trace.lanes import last_warp_mask
 from tracegen.formats._accelsim import Event, Reader
 from tracegen.formats.compressed import first_bytes, is_cut, kernel_name, line_end, open_stream, whole_lines
@@ -226,7 +226,7 @@ class TracegFile:
         self._blocks = _BlockSet()
         self._gathering: Gathering | None = None
         self._line = 1
-        self._loads = self._rows = 0
+        self._rows = 0
 
     def read(self) -> RecordedTrace:
         """Return the trace, or raise `TraceError`."""
@@ -243,8 +243,6 @@ class TracegFile:
             raise TraceError(f"{self._name}: no thread blocks" if self._line > 1 else f"{self._name}: is empty")
         if not self._rows:
             raise TraceError(f"{self._name}: no memory instructions in {self._blocks.count} blocks")
-        if not self._loads:
-            raise TraceError(f"{self._name}: a kernel without loads: none of {self._rows} memory instructions is one")
         launch = self._header.launch()
         columns, blocks = self._gathering.finish()
         if len(blocks) < self._blocks.count:
@@ -351,6 +349,5 @@ class TracegFile:
         rows = self._reader.take()
         count = len(rows["pc"])
         self._rows += count
-        self._loads += int(np.count_nonzero(rows["op"] == Op.LOAD))
         rows["loop_exit"] = np.zeros(count, np.bool_)
         self._gathering.add(rows["block"], rows["warp"], rows)

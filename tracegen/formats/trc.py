@@ -89,7 +89,7 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int
     Raises
     ------
     TraceError
-        With file and line for malformed input, and for a file without loads.
+        With file and line for malformed input, and for a file without accesses.
     """
     name = os.fspath(path)
     accesses, log = AccessSorter(memory), SkipLog(lenient)
@@ -98,8 +98,6 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int
         _read_accesses(file, name, block[0] * block[1] * block[2], log, accesses)
     if not accesses.count:
         raise TraceError(f"{name}: no accesses follow the first line")
-    if not accesses.has_loads:
-        raise TraceError(f"{name}: a kernel without loads: all {accesses.count} accesses are stores")
     columns, blocks = _group_accesses(accesses, block[0] * block[1] * block[2])
     launch = Launch(kernel=kernel_name(path), grid=(blocks[-1] + 1, 1, 1), block=block)
     skipped = log.skipped

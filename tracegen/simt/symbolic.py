@@ -93,7 +93,10 @@ class Value(NDArrayOperatorsMixin):
         """Return the number common to all threads; raises `TraceError` if threads have different ones."""
         value = self.settled()
         if is_per_thread(value):
-            raise TraceError("a value that differs between threads cannot steer Python: use k.where, k.any or np.where")
+            raise TraceError(
+                "a value that differs between threads cannot control Python code such as if and while: "
+                "use k.where, k.any or np.where"
+            )
         return common_value(value)
 
     def __bool__(self) -> bool:

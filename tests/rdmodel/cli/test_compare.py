@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -21,8 +22,7 @@ from rdmodel.common.progress import stage
 from rdmodel.comparison.compare import DEFINITIONS
 from rdmodel.errors import SimulationError
 from rdmodel.gpu.config import LatencyConfig
-from rdmodel.trace import ALL_NEEDS, Op
-from tests.support.builders import make_gpu, make_trace
+from tests.support.builders import make_gpu
 from tests.support.commands import SIZES, SMALL, timeless, without_times
 from tracegen.kernel_library.suites import SUITES
 
@@ -294,11 +294,27 @@ def test_without_matplotlib_a_plot_is_refused_before_the_work(run, monkeypatch, 
     assert "pip install 'rdmodel[plot]'" in err
 
 
-def test_a_kernel_that_only_stores_gives_status_2(run, tmp_path):
-    rd.save(make_trace([[[(Op.STORE, ALL_NEEDS, 0, [1])]]], warps=1), tmp_path / "stores")
-    status, out, err = run("compare", str(tmp_path / "stores"))
-    assert (status, out) == (2, "")
-    assert err.startswith("rdmodel: error: the modelled blocks of random hold no loads")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compare atax.1 --param NX=64 --param NY=64 --latency 50:5",
+        "policies atax.1 --param NX=64 --param NY=64 --policies swl:warps=1 --jobs 1",
+        "tiles atax.1 --param NX=64 --param NY=64 --tile block=32,64 --no-cache",
+    ],
+)
+def test_a_full_disk_keeps_the_old_plot_and_the_printed_results(run, monkeypatch, tmp_path, line):
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    plot = tmp_path / "a.svg"
+    plot.write_text("old")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    status, out, err = run(*line.split(), "--plot", str(plot))
+    assert status == 1
+    assert err == f"rdmodel: error: plot={str(plot)!r}: cannot be written: No space left on device\n"
+    assert "atax.1" in out
+    assert plot.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [plot]
 
 
 # ---- progress

@@ -64,6 +64,7 @@ def test_the_launches_of_a_file_follow_one_another(run, saxpy, tmp_path):
         ([*SHAPE, *ARGUMENTS, "--param", "N=3"], "--param"),
         (["--grid", "4", "--block", "2048", *ARGUMENTS], "1024"),
         ([*SHAPE, *ARGUMENTS, "--max-instructions", "5"], "max_instructions=5"),
+        ([*SHAPE, *ARGUMENTS, "--arg", "n=5"], "--arg n: is given twice; give it one value"),
     ],
 )
 def test_a_mistake_gives_status_2_and_one_clear_line(run, saxpy, options, message):

@@ -195,7 +195,7 @@ def test_without_kernels_everything_is_listed_with_its_options_and_source(run):
         for part in out.rstrip().split("\n\n")
     )
     assert list(table) == ["policy", *POLICIES, "index:NAME"]
-    assert table["pcal"] == ["throttling", "tokens=best extra=2", "compared with by Koo et al., section 6.4"]
+    assert table["pcal"] == ["throttling", "tokens=best extra=2", "a baseline of Koo et al., section 6.4"]
     assert table["index:NAME"][1].split() == [name for name in INDEX_FUNCTIONS if name != "masks"]
     for name, cls in POLICIES.items():
         kind, *options, source = table[name]

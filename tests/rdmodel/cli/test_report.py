@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -249,17 +248,18 @@ def test_an_older_page_outlives_a_run_that_fails(run, tmp_path, monkeypatch, pla
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
-def test_a_run_that_is_killed_leaves_no_half_page(tmp_path):
-    page = tmp_path / "page.html"
-    code = (
-        "import sys, time\nfrom pathlib import Path\nfrom rdmodel.cli import main\nwrite = Path.write_bytes\n"
-        "def half(path, data):\n    write(path, data[:100])\n    print('now', flush=True)\n    time.sleep(60)\n"
-        "Path.write_bytes = half\nsys.exit(main())\n"
-    )
-    argv = [sys.executable, "-c", code, "report", "atax.1", *SMALL, "-o", str(page)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == "now\n"
-        running.send_signal(signal.SIGKILL)
-    assert not page.exists()
-    assert all(path.name.startswith(".page.html.") for path in tmp_path.iterdir())
+def test_a_page_keeps_the_permissions_and_the_link_of_the_one_it_replaces(report, tmp_path):
+    real = tmp_path / "real.html"
+    real.write_text("old")
+    real.chmod(0o600)
+    (tmp_path / "page.html").symlink_to(real)
+    page = report("atax.1", *SMALL, "--no-what-if")
+    assert (tmp_path / "page.html").is_symlink()
+    assert (real.read_text(encoding="utf-8"), real.stat().st_mode & 0o777) == (page.text, 0o600)
+
+
+def test_a_link_in_a_circle_is_told_before_any_work(run, tmp_path):
+    (tmp_path / "page.html").symlink_to("page.html")
+    status, _, err = run("report", "atax.1", *SMALL, "-o", str(tmp_path / "page.html"), "--overwrite")
+    assert status == 2
+    assert "page.html is a symbolic link that leads back to itself" in err

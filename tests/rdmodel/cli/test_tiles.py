@@ -55,7 +55,7 @@ def test_the_table_has_the_best_tiles_and_says_what_became_of_the_others(run):
         assert line.split()[:4] == cells
         assert f"{100 * one.prediction.miss_rate:.2f} %" in line
     pruned = len(ranking.pruned)
-    assert lines[6] == f"4 more tiles; {pruned} {'was' if pruned == 1 else 'were'} given up early"
+    assert lines[6] == f"4 more tiles; {pruned} {'was' if pruned == 1 else 'were'} estimated roughly"
 
 
 def test_one_tile_is_not_called_tiles(run):
@@ -85,7 +85,7 @@ def test_csv_has_a_row_for_every_tile_those_that_cannot_run_included(run):
 
 def test_tiles_that_cannot_run_are_below_the_table(run):
     out = asked(run, "tiles", "gemm.shared", *SMALL, "--tile", "TI=16,128", "--tile", "TJ=128", "--tile", "TK=64")
-    assert "cannot run: TI=128 TJ=128 TK=64: a block cannot be resident: it needs 65536 shared memory" in out
+    assert "cannot run: TI=128 TJ=128 TK=64: a block cannot be resident: it needs 65536 bytes of shared memory" in out
 
 
 def test_a_miss_rate_is_in_percent(run):
@@ -134,7 +134,7 @@ def test_an_answer_is_kept_and_the_same_the_next_time(run, cache, monkeypatch):
     first = asked(run, *ASK, "--json")
     monkeypatch.setattr("rdmodel.cli.tiles_command.compute", lambda *_: pytest.fail("is kept"))
     assert asked(run, *ASK, "--json") == first
-    assert "given up early" in asked(run, *ASK, "--top", "5")
+    assert "estimated roughly" in asked(run, *ASK, "--top", "5")
     with Answers() as answers:
         assert answers.path == str(cache / "answers.sqlite")
         assert len(answers) == 1

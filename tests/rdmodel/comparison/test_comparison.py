@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import isnan
 
 import numpy as np
 import pytest
@@ -288,10 +289,23 @@ def test_a_mistake_is_refused_before_anything_runs(case, monkeypatch):
         rd.compare(ATAX, **options)
 
 
-@pytest.mark.parametrize("program", [[], stores(1, 2)])
-def test_a_kernel_without_loads_cannot_be_compared(program):
-    with pytest.raises(TraceError, match="hold no loads"):
-        rd.compare(make_trace([[program]], warps=1), make_gpu(), latency=LATENCY)
+def test_a_kernel_that_accesses_no_memory_cannot_be_compared():
+    with pytest.raises(TraceError, match="access no memory"):
+        rd.compare(make_trace([[[]]], warps=1), make_gpu(), latency=LATENCY)
+
+
+def test_a_kernel_without_loads_has_no_rates_and_counts_for_no_agreement():
+    silent = rd.compare(make_trace([[stores(1, 2)]], warps=1), make_gpu(), latency=LATENCY)
+    assert (silent.has_loads, silent.simulation.stores) == (False, 2)
+    assert isnan(silent.error())
+    assert set(silent.to_dict()["errors"]["hardware"].values()) == {None}
+    assert silent.to_row()["hardware_error"] is None
+    json.dumps(silent.to_dict(), allow_nan=False)
+    assert str(silent) == "random on small: no loads"
+    loud = rd.compare(ATAX, latency=LATENCY)
+    assert rd.agreement([silent, loud]) == rd.agreement([loud])
+    nothing = rd.agreement([silent])
+    assert (nothing.kernels, nothing.worst, nothing.to_dict()["mean_absolute_error"]) == (0, (), None)
 
 
 def test_what_is_no_trace_and_what_cannot_be_resident_are_told():

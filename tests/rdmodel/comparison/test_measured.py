@@ -16,6 +16,8 @@ from rdmodel.comparison.measured import MeasuredComparison, compare_measured, se
 from rdmodel.comparison.nsight import NCU_COMMAND, SECTOR_METRIC, Measurement, read_ncu
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.trace import Launch
+from tests.support.builders import make_gpu, make_trace
+from tests.support.comparisons import stores
 from tests.support.paths import DATA as TEST_DATA
 
 DATA = TEST_DATA / "ncu"
@@ -50,6 +52,11 @@ def test_errors_are_predicted_minus_measured_in_points(result):
         assert result.rates(unit) == rates
         assert result.errors(unit) == {name: 100 * (rate - measured) for name, rate in rates.items()}
     assert rates["simulated"] == result.comparison.sectors.hit_rate
+
+
+def test_a_kernel_without_loads_has_no_rate_to_compare_with_the_measured_one(result):
+    with pytest.raises(TraceError, match=r"^random: holds no loads, whose hit rate could be compared"):
+        compare_measured(make_trace([[stores(1, 2)]], warps=1), result.measurement, make_gpu(), **OPTIONS)
 
 
 def test_a_trace_of_the_same_run_asks_for_as_many_sectors_as_were_measured(result):

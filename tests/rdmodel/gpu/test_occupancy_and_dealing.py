@@ -104,7 +104,7 @@ def test_residency_is_how_many_blocks_can_be_added_before_a_resource_runs_out(la
         (make_launch(block=(64, 1, 1)), {"max_threads": 63}, "needs 64 threads, an SM of fermi has 63"),
         (make_launch(block=(33, 1, 1)), {"max_warps": 1}, "needs 2 warps, an SM of fermi has 1"),
         (make_launch(registers=3), {"registers": 127}, "needs 128 registers, an SM of fermi has 127"),
-        (make_launch(shared_memory=49153), {}, "needs 49153 shared memory, an SM of fermi has 49152"),
+        (make_launch(shared_memory=49153), {}, "needs 49153 bytes of shared memory, an SM of fermi has 49152"),
     ],
 )
 def test_a_block_that_does_not_fit_is_refused_with_the_limit_it_breaks(launch, limits, message):

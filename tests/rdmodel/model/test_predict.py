@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from math import isnan
 
 import numpy as np
 import pytest
@@ -158,7 +160,9 @@ def test_a_block_that_cannot_be_resident_is_refused_with_its_limit():
     launch = Launch(kernel="big", grid=(8, 1, 1), block=(64, 1, 1), shared_memory=50_000)
     with pytest.raises(LaunchError) as error:
         predict(Trace(launch, BUSY.columns), SMALL)
-    assert str(error.value) == ("a block cannot be resident: it needs 50000 shared memory, an SM of small has 49152")
+    assert str(error.value) == (
+        "a block cannot be resident: it needs 50000 bytes of shared memory, an SM of small has 49152"
+    )
 
 
 # ---- stores
@@ -166,12 +170,28 @@ def test_a_block_that_cannot_be_resident_is_refused_with_its_limit():
 
 @BOTH
 @pytest.mark.parametrize("instructions", [[], [store(1), store(2)]])
-def test_a_kernel_without_loads_is_an_error_and_says_what_to_do(definition, instructions):
+def test_a_kernel_without_loads_has_counts_of_zero_and_no_rates(definition, instructions):
     trace = make_trace([[instructions]], warps=1)
-    message = "the modelled blocks of random hold no loads (stores are not modelled; option stores)"
-    with pytest.raises(TraceError) as error:
-        predict(trace, SMALL, definition=definition)
-    assert str(error.value) == message
+    prediction = predict(trace, SMALL, definition=definition, seeds=2, ablation=True, l2=True)
+    assert (prediction.transactions, prediction.misses.total, dict(prediction.histogram)) == (0, 0, {})
+    assert isnan(prediction.miss_rate)
+    assert isnan(prediction.latency_miss_rate)
+    assert prediction.interval is None
+    assert prediction.l2.writes == len(instructions)
+    assert str(prediction) == f"random on small ({definition}): no loads"
+    plain = json.loads(json.dumps(prediction.to_dict(), allow_nan=False))
+    assert plain["miss_rate"] is plain["latency_miss_rate"] is None
+    assert prediction.to_row()["miss_rate"] is None
+
+
+@pytest.mark.parametrize("sample", [{"sample_sms": 2}, {"sample_blocks": 0.3}])
+def test_a_sample_of_a_kernel_without_loads_has_estimates_of_counts_and_none_of_rates(sample):
+    trace = make_trace([[[store(block)]] for block in range(64)], warps=1)
+    prediction = predict(trace, SMALL.replace(sms=4), **sample)
+    assert isnan(prediction.miss_rate)
+    assert not any("rate" in name for name in prediction.estimates)
+    assert prediction.estimates["transactions"].value == 0
+    json.dumps(prediction.to_dict(), allow_nan=False)
 
 
 @BOTH

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -99,8 +101,36 @@ def test_a_file_that_may_not_be_written_is_told(tmp_path, monkeypatch):
 def test_a_file_that_becomes_unwritable_meanwhile_is_told(tmp_path, monkeypatch):
     (tmp_path / "a.svg").mkdir()
     monkeypatch.setattr(charts, "check_path", lambda _: None)
-    with pytest.raises(ConfigError, match="': Is a directory"):
+    with pytest.raises(ConfigError, match="cannot be written: exists already and is not a file"):
         charts.scatter([FAR], tmp_path / "a.svg")
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
+def test_a_full_disk_leaves_the_old_figure_as_it_was(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    before = draw(path, NEAR)
+    small = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, small[1]))
+    try:
+        with pytest.raises(ConfigError, match="cannot be written: File too large"):
+            charts.scatter([NEAR, FAR], path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, small)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_figure_keeps_the_permissions_and_the_link_of_the_one_it_replaces(tmp_path):
+    (tmp_path / "real").mkdir()
+    real, link = tmp_path / "real" / "a.svg", tmp_path / "b.svg"
+    link.symlink_to(real)
+    first = draw(link, NEAR)
+    assert (link.is_symlink(), real.read_bytes()) == (True, first)
+    real.chmod(0o640)
+    assert draw(link, FAR) != first
+    assert (link.is_symlink(), real.stat().st_mode & 0o777) == (True, 0o640)
 
 
 def test_nothing_to_draw_is_refused(tmp_path):

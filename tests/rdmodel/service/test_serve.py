@@ -165,7 +165,7 @@ def test_more_requests_than_the_queue_holds_are_all_answered():
     assert all(one["result"]["config"]["trace"]["params"]["N"] == 32 + one["id"] for one in found)
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_what_is_under_way_with_an_error_and_the_service_quietly(number, status):
     with Client() as client:
         client.send({"id": 1, "op": "predict", "kernel": ENDLESS}, {"id": 2, "op": "ping"})
@@ -220,6 +220,16 @@ def test_answers_are_kept_between_services_and_say_so(tmp_path):
         other = client.ask({**ask, "seed": 1})["result"]
     assert [one["cached"] for one in (first, second, third, other)] == [False, True, True, False]
     assert {**first, "cached": True} == second == third
+
+
+def test_a_kernel_without_loads_has_null_for_its_miss_rate_also_from_the_cache(tmp_path):
+    fill = {**ROWS, "body": [{"store": "y", "at": "x"}]}
+    with Client("--cache", str(tmp_path / "answers.sqlite")) as client:
+        found = [client.ask({"op": "predict", "kernel": fill, "l2": True})["result"] for _ in range(2)]
+        ranking = client.ask({"op": "rank", "kernel": fill, "tiles": {"block": [[32], [64]]}})["result"]
+    assert [(one["miss_rate"], one["cached"]) for one in found] == [(None, False), (None, True)]
+    assert found[0]["l2"]["writes"] > 0
+    assert [tile["miss_rate"] for tile in ranking["tiles"]] == [None, None]
 
 
 def test_without_a_cache_everything_is_computed(client):

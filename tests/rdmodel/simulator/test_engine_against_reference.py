@@ -42,6 +42,14 @@ def test_random_machines_equal_the_reference_cycle_for_cycle(seed, sms, slots, w
     check(random, random_gpu(random), random_blocks(random, blocks, warps), slots, sms, memory)
 
 
+@examples(40)
+@given(SEEDS, st.integers(1, 3), st.integers(0, 4), MEMORIES)
+def test_kernels_without_loads_equal_the_reference(seed, sms, blocks, memory):
+    random = np.random.default_rng(seed)
+    mix = Mix(most=8, ops=(Op.STORE, Op.STORE, Op.ATOMIC), barriers=1)
+    check(random, random_gpu(random), random_blocks(random, blocks, 3, mix), 2, sms, memory)
+
+
 # ---- one mechanism at a time
 
 

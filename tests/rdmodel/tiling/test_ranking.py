@@ -82,6 +82,16 @@ def test_a_ranking_is_json_and_has_the_numbers_of_its_predictions():
     }
 
 
+@pytest.mark.parametrize("tile", THREE.tiles)
+def test_every_number_in_the_json_of_a_tile_is_an_attribute_of_its_name(tile):
+    assert {name: getattr(tile, name) for name in tile.to_dict()} == tile.to_dict()
+
+
+def test_a_tile_without_an_l2_has_no_traffic_of_one():
+    assert THREE.tiles[0].l2_bytes is None
+    assert THREE.tiles[0].dram_bytes is None
+
+
 def test_rows_are_flat_and_have_the_sizes_first():
     rows = THREE.to_rows()
     assert [row["T"] for row in rows] == [8, 16, 32, 64]

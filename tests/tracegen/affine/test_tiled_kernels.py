@@ -279,7 +279,7 @@ def test_gemm_through_shared_memory_loads_each_tile_once_per_block(data):
 
 def test_a_tile_that_does_not_fit_into_shared_memory_says_so():
     trace = tracegen.kernel("gemm.shared", TI=128, TJ=128, TK=64)
-    with pytest.raises(LaunchError, match="needs 65536 shared memory, an SM of gtx470-16k has 49152"):
+    with pytest.raises(LaunchError, match="needs 65536 bytes of shared memory, an SM of gtx470-16k has 49152"):
         rd.predict(trace)
 
 

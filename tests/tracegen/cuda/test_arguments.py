@@ -113,6 +113,13 @@ def test_whole_numbers_given_may_stand_in_sizes_whatever_the_order():
         ("int[" + "9" * 5000 + "]", "must be below 2^63"),
         ("int[" + "9*" * 5000 + "9]", "must be below 2^63"),
         ("float[99999999999]", f"399999999996 bytes, must be at most {MAX_ARRAY_BYTES}"),
+        ("3_2", "argument x='3_2': must be a number"),
+        ("1_0.5", "argument x='1_0.5': must be a number"),
+        ("\u0663", "must be a number"),
+        ("float[\u0663]", "must be whole numbers and names"),
+        ("float[4]:\u0663", "must be zeros, iota, random:SEED"),
+        ("float[4]:1_0", "must be zeros, iota, random:SEED"),
+        ("float[4]:random:\u0663", "must be zeros, iota, random:SEED"),
         ("@data.txt", "data.txt: must be a .npy file, or part of a .mtx file"),
     ],
 )

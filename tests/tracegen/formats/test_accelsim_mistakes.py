@@ -11,7 +11,6 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, Op, Space
 from tests.support.accelsim_traces import (
     LOCAL_BASE,
-    PUT,
     QUAD,
     SHARED_BASE,
     A,
@@ -96,7 +95,6 @@ BAD = [
     (GOOD + "#END_TB\n", ":22", "#BEGIN_TB is missing"),
     (GOOD[: GOOD.index(A) + 30] + "\n", ":19", "the width must be"),
     (one_warp("0000 ffffffff 0 EXIT 0 0"), "", "no memory instructions in 1 blocks"),
-    (one_warp(PUT.format("R4")), "", "a kernel without loads"),
     (with_line("x000 ffffffff 0 EXIT 0 0"), ":20", "program counter"),
     (with_line("100000000 ffffffff 0 EXIT 0 0"), ":20", "program counter"),
     (with_line("0000 1ffffffff 0 EXIT 0 0"), ":20", "active mask"),

@@ -227,7 +227,6 @@ def test_a_file_is_told_by_its_first_record(tmp_path):
         ("\n=====\n", "", "no accesses"),
         (record("LDG.E", []), "", "no accesses"),
         (record("CCTL"), "", "no accesses"),
-        (record("STG.E"), "", "without loads"),
         (record() + "\n4096\n", ":2", "expected an opcode"),
         (record() + "\nLDG.E 4096\n", ":2", "expected an opcode"),
         (record() + "\nLDG.E 0x10 -1\n", ":2", "expected an opcode"),

@@ -34,7 +34,6 @@ def written(tmp_path):
         ("blocksize: 1025 1 1\n0 0 0 4\n", ":1", "1 to 1024 threads"),
         ("blocksize: " + "9" * 300 + " 1 1\n", ":1", "blocksize: X Y Z"),
         ("blocksize: 32 1 1\n", "", "no accesses"),
-        ("blocksize: 32 1 1\n0 1 0 4\n", "", "without loads"),
         (GOOD + "x 0 0 4\n", ":3", "four decimal numbers"),
         (GOOD + "0 0 0x80 4\n", ":3", "four decimal numbers"),
         (GOOD + "0 0 1.5 4\n", ":3", "four decimal numbers"),

@@ -348,5 +348,5 @@ def test_values_of_blocks_are_numbers_where_the_blocks_agree():
     assert Value(np.array([[4], [4]])).__index__() == 4
     with pytest.raises(TraceError, match="diverge"):
         bool(Value(np.array([[0], [1]])))
-    with pytest.raises(TraceError, match="cannot steer Python"):
+    with pytest.raises(TraceError, match="cannot control Python code such as if and while"):
         bool(Value(np.zeros((2, 32))))

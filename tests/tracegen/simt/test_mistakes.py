@@ -80,7 +80,7 @@ def no_step(k, A):
         (unknown_index, "array A holds no data: its elements cannot be an index or a condition"),
         (unknown_condition, "array A holds no data"),
         (fraction, "fraction: index into A is float64: must be a whole number"),
-        (python_if, "cannot steer Python: use k.where, k.any or np.where"),
+        (python_if, "cannot control Python code such as if and while: use k.where, k.any or np.where"),
         (no_array, "3: must be an array of the kernel"),
         (reduction, "add.reduce: threads of a block cannot be combined: use k.any"),
         (sort, "np.sort: does not work thread by thread"),
