@@ -114,8 +114,8 @@ def launches(
 ) -> Iterator[EmulatedTrace]:
     """Yield the trace of every launch in a launch file, in order.
 
-    Each launch works on the arrays that the launches before it have left. A launch is executed in full only if the
-    accesses of a later launch depend on data. All launches are checked before the first trace is yielded.
+    Each launch works on the arrays and variables that the launches before it have left. A launch is executed in full
+    only if the accesses of a later launch depend on data. All launches are checked before the first trace is yielded.
 
     Parameters
     ----------

@@ -36,12 +36,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rdmodel.common.regular_files import read_bounded_text
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from tracegen.cuda.arguments import ArgumentValue, KernelParameter, find_parameter, parse_argument, parse_arguments
-from tracegen.cuda.source import read_source_text
 from tracegen.cuda.variables import parse_variables
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import shape
+
+MAX_FILE_BYTES = 1 << 22
+"""Largest launch file in bytes; the tables of a larger one would take gigabytes."""
 
 _LAUNCH_FIELDS = ("kernel", "grid", "block", "shared")
 """Fields of a launch, which may also stand at the top as defaults; `args` has different meanings there."""
@@ -95,7 +98,7 @@ def read_launch_file(path: str | Path) -> LaunchFile:
     a file that cannot be read.
     """
     path = Path(path)
-    text = read_source_text(path)
+    text = read_bounded_text(path, MAX_FILE_BYTES)
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also raised by numbers of thousands of digits and by deep nesting

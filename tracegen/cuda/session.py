@@ -104,7 +104,9 @@ class Session:
         self._module = parse(self._program.ptx, text.name)
         self._base = BASE if base is None else base
         self._sizes = {name: value for name, value in dict(_macro_pairs(defines)).items() if isinstance(value, int)}
-        self._contents = variable_contents(self._module, parse_variables(variables or {}, self._sizes))
+        self._contents: dict[str, bytes | NDArray[np.uint8]] = {
+            **variable_contents(self._module, parse_variables(variables or {}, self._sizes))
+        }
 
     def prepare(
         self,
@@ -143,9 +145,9 @@ class Session:
 
     def trace(self, launch: PreparedLaunch, blocks: Sequence[int] | None = None) -> EmulatedTrace:
         """Return the trace of a launch on the present contents of its arrays, which do not change."""
-        launched, _ = self._launch(launch, copies=False, values=False)
+        launched, *_ = self._launch(launch, copies=False, values=False)
         if launched.data_dependent:
-            launched, _ = self._launch(launch, copies=True, values=False)
+            launched, *_ = self._launch(launch, copies=True, values=False)
             trace: EmulatedTrace = OrderedTrace(launched, blocks)
         else:
             trace = EmulatedTrace(launched, blocks)
@@ -157,17 +159,21 @@ class Session:
         return self._launch(launch, copies=False, values=False)[0].data_dependent
 
     def execute(self, launch: PreparedLaunch) -> None:
-        """Execute all blocks of a launch in ascending order; its arrays then hold the results."""
-        launched, buffers = self._launch(launch, copies=False, values=True)
+        """Execute all blocks of a launch in ascending order.
+
+        Its arrays then hold the results, and the next launches find the program's variables as this one left them.
+        """
+        launched, buffers, machine = self._launch(launch, copies=False, values=True)
         for block in range(launched.launch.blocks):
             launched.run(block, record=False)
         for array, buffer in buffers:
             if array.flags.writeable and not np.shares_memory(array, buffer.array):
                 array[...] = buffer.array
+        self._contents.update(machine.global_contents())
 
     def _launch(
         self, launch: PreparedLaunch, *, copies: bool, values: bool
-    ) -> tuple[EmulatedLaunch, list[tuple[NDArray[Any], DeviceBuffer]]]:
+    ) -> tuple[EmulatedLaunch, list[tuple[NDArray[Any], DeviceBuffer]], LoadedModule]:
         machine = LoadedModule(self._module, base=self._base)
         for name, data in self._contents.items():
             machine.fill(name, data)
@@ -190,7 +196,7 @@ class Session:
             max_instructions=launch.max_instructions,
             values=values,
         )
-        return launched, list(placed.values())
+        return launched, list(placed.values()), machine
 
 
 def _macro_pairs(defines: Defines) -> list[tuple[str, Any]]:

@@ -63,3 +63,15 @@ def test_an_array_behind_a_link_is_read(tmp_path):
     np.save(tmp_path / "data.npy", np.arange(4, dtype=np.int32))
     (tmp_path / "link.npy").symlink_to("data.npy")
     assert parse_argument(f"@{tmp_path / 'link.npy'}", "x").tolist() == [0, 1, 2, 3]
+
+
+def test_a_launch_file_beyond_its_bound_is_refused(tmp_path):
+    (tmp_path / "k.toml").write_text("a = [" + "1, " * 2_000_000 + "]")
+    with pytest.raises(TraceError, match=r"k\.toml: has 6000006 bytes, must be at most 4194304"):
+        list(cuda.launches(tmp_path / "k.toml"))
+
+
+def test_a_launch_file_that_is_no_text_is_refused_with_its_line(tmp_path):
+    (tmp_path / "k.toml").write_bytes(b'source = "k.ptx"\ngrid = \xff')
+    with pytest.raises(TraceError, match=r"k\.toml:2: is no text in UTF-8"):
+        list(cuda.launches(tmp_path / "k.toml"))

@@ -164,3 +164,30 @@ def test_variables_of_a_cuda_source_are_filled():
     wanted = np.zeros(64, np.float32)
     wanted[i + i % 4 * 8] = 1 + i % 4 + 0.5 + i
     np.testing.assert_array_equal(x, wanted)
+
+
+# ---- between launches
+
+COUNTING = (
+    HEAD
+    + """
+.global .align 4 .u32 begin = 2;
+.visible .entry advance() {
+  .reg .b32 %r<3>; .reg .pred %p<2>; mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; @%p1 ret;
+  ld.global.u32 %r2, [begin]; add.u32 %r2, %r2, 8; st.global.u32 [begin], %r2; ret; }
+.visible .entry read(.param .u64 x) {
+  .reg .b32 %r<3>; .reg .b64 %rd<4>; ld.param.u64 %rd1, [x]; ld.global.u32 %r1, [begin];
+  mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2; ld.global.u32 %r2, [%rd3]; ret; }
+"""
+)
+
+
+@pytest.mark.parametrize(("filled", "offset"), [("", 18), ("[variables]\nbegin = 100\n", 116)])
+def test_a_launch_finds_variables_as_the_launches_before_it_have_left_them(tmp_path, filled, offset):
+    (tmp_path / "k.ptx").write_text(COUNTING)
+    launches = ["advance", "advance", "read"]
+    text = f'source = "k.ptx"\ngrid = 1\nblock = 32\n[args]\nx = "int[200]"\n{filled}'
+    (tmp_path / "k.toml").write_text(text + "".join(f'[[launch]]\nkernel = "{name}"\n' for name in launches))
+    *_, last = cuda.launches(tmp_path / "k.toml")
+    (array,) = [one for one in last.launch.arrays if one.name == "x"]
+    assert (last.block(0).addresses[-1] - array.base) // 4 == offset

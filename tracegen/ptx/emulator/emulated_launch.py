@@ -119,11 +119,16 @@ class LoadedModule:
         program = self._programs[kernel]
         return EmulatedLaunch(self, program, grid, block, _pack(program, args), shared, max_instructions, values)
 
-    def fill(self, variable: str, content: bytes) -> None:
+    def fill(self, variable: str, content: bytes | NDArray[np.uint8]) -> None:
         """Give a variable of the module, by its name in the PTX, as many bytes as it has."""
         array = self._variables[variable].array.view(np.uint8)
         array[...] = np.frombuffer(content, np.uint8)
         self._unfilled.discard(variable)
+
+    def global_contents(self) -> dict[str, NDArray[np.uint8]]:
+        """Return the bytes of the variables in global memory by name, which kernels change."""
+        variables = self.module.variables.values()
+        return {v.name: self._variables[v.name].array.view(np.uint8) for v in variables if v.space == "global"}
 
     @property
     def unfilled(self) -> dict[str, tuple[int, int]]:

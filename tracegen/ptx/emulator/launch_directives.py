@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from math import prod
 
+from rdmodel.common.kernel_names import base_name
 from rdmodel.common.text import shape_text
 from rdmodel.errors import LaunchError, TraceError
 from rdmodel.trace import Launch
@@ -22,22 +23,23 @@ def check_directives(function: Function, launch: Launch) -> None:
 
     The message names the shape and the directive. A directive that is not PTX raises `TraceError`.
     """
+    kernel = base_name(launch.kernel)
     required = _sizes(function, "reqntid")
     if required is not None and launch.block != required:
         raise LaunchError(
-            f"block={shape_text(launch.block)}: {launch.kernel} has .reqntid {shape_text(required)}, which requires "
+            f"block={shape_text(launch.block)}: {kernel} has .reqntid {shape_text(required)}, which requires "
             f"exactly this block: {_ADVICE}"
         )
     most = _sizes(function, "maxntid")
     if most is not None and launch.block_threads > prod(most):
         raise LaunchError(
-            f"block={shape_text(launch.block)}: {launch.block_threads} threads, but {launch.kernel} has .maxntid "
+            f"block={shape_text(launch.block)}: {launch.block_threads} threads, but {kernel} has .maxntid "
             f"{shape_text(most)}, at most {prod(most)} threads (__launch_bounds__): {_ADVICE}"
         )
     cluster = _sizes(function, "reqnctapercluster")
     if cluster is not None and any(blocks % size for blocks, size in zip(launch.grid, cluster, strict=True)):
         raise LaunchError(
-            f"grid={shape_text(launch.grid)}: {launch.kernel} has .reqnctapercluster {shape_text(cluster)}: "
+            f"grid={shape_text(launch.grid)}: {kernel} has .reqnctapercluster {shape_text(cluster)}: "
             "must be a multiple of it along each axis (__cluster_dims__)"
         )
 
