@@ -48,8 +48,9 @@ def first_bytes(path: str | os.PathLike[str], count: int) -> bytes:
 def whole_lines(stream: BinaryIO, max_line_bytes: int, chunk_bytes: int | None = None) -> Iterator[bytes]:
     """Yield the rest of a stream in pieces of about `chunk_bytes` (default: `CHUNK_BYTES`) that end with a newline.
 
-    Only the last piece may lack its newline. A line of more than `max_line_bytes` may be cut, but keeps more than
-    `max_line_bytes`: memory is bounded, and a parser still sees that the line is too long.
+    Only the last piece, which is a single line, may lack its newline (`is_cut`). A line of more than `max_line_bytes`
+    may be cut, but keeps more than `max_line_bytes`: memory is bounded, and a parser still sees that the line is too
+    long.
     """
     tail = b""
     while data := stream.read(CHUNK_BYTES if chunk_bytes is None else chunk_bytes):
@@ -60,6 +61,14 @@ def whole_lines(stream: BinaryIO, max_line_bytes: int, chunk_bytes: int | None =
             yield data[:end]
     if tail:
         yield tail
+
+
+def is_cut(text: bytes) -> bool:
+    """Tell whether a piece of `whole_lines` is a last line without a newline, unless it is blank.
+
+    Part of its last word may be missing: another number would be read. Tools that write lines end the last one, too.
+    """
+    return not text.endswith(b"\n") and not text.isspace()
 
 
 def line_end(text: bytes, position: int) -> int:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._nvbit import parse
-from tracegen.formats.compressed import line_end, open_stream, whole_lines
+from tracegen.formats.compressed import is_cut, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import fill_grid
 from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
@@ -50,6 +50,9 @@ _MAX_MEMTRACE_LINE_BYTES = 1 << 16
 
 _MIN_MEMTRACE_RECORD_BYTES = 128
 """Lower bound of the length of a record, which bounds the records in a chunk of text."""
+
+_MIN_CUT_PREFIX_BYTES = 4
+"""Bytes of the prefix by which a cut line of the tool is recognised that follows output of the program."""
 
 _NUMBER_GROUP = rb"(\d{1,18})"
 _SHAPE_GROUPS = rb",".join([_NUMBER_GROUP] * 3)
@@ -147,6 +150,8 @@ def list_nvbit(path: str | os.PathLike[str]) -> Iterator[LaunchEntry]:
     name, line, numbers = os.fspath(path), 1, _LaunchNumbers()
     with open_stream(path) as stream:
         for text in whole_lines(stream, _MAX_MEMTRACE_LINE_BYTES):
+            if is_cut(text) and _may_be_record(text):
+                raise TraceError(f"{name}:{line}: the last line is incomplete, as if the file were cut off")
             done = 0
             for match in _LAUNCH_START.finditer(text):
                 line += text.count(b"\n", done, match.start())
@@ -178,6 +183,9 @@ class _MemtraceReader:
 
     def read(self, stream: BinaryIO) -> None:
         for text in whole_lines(stream, _MAX_MEMTRACE_LINE_BYTES):
+            if is_cut(text) and _may_be_record(text):
+                self._log.report_cut_line(self._name, self._line, text)
+                break
             self._read_chunk(text)
 
     def finish(self) -> RecordedTrace:
@@ -292,6 +300,13 @@ def _parse_launch(line: bytes) -> LaunchEntry | str:
         shared_memory=shape[7],
     )
     return LaunchEntry(number, launch)
+
+
+def _may_be_record(line: bytes) -> bool:
+    """Tell whether a cut line may have been the tool's, not the program's, whose output may end without a newline."""
+    start = len(_MEMTRACE_PREFIX)
+    ends = (_MEMTRACE_PREFIX[:length] for length in range(_MIN_CUT_PREFIX_BYTES, start))
+    return _MEMTRACE_PREFIX in line or _MEMTRACE_PREFIX.startswith(line) or line.endswith(tuple(ends))
 
 
 def _describe_addresses(line: bytes) -> str:

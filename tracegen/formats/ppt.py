@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._ppt import parse
-from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, line_end, open_stream, whole_lines
+from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, is_cut, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import can_fill, insert_empty_blocks
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
@@ -293,6 +293,10 @@ class _MemFilesReader:
         line = 1
         with open_stream(path) as stream:
             for text in whole_lines(stream, _MAX_MEM_LINE_BYTES):
+                # The tool begins records with a newline, and ends each address with a blank.
+                if is_cut(text) and not text.endswith(b" "):
+                    self._log.report_cut_line(str(path), line, text)
+                    break
                 line = self._read_chunk(str(path), block, text, records, line)
 
     def _read_chunk(self, name: str, block: int, text: bytes, records: NDArray[np.int64], line: int) -> int:

@@ -52,6 +52,11 @@ class SkipLog:
             raise TraceError(message)
         self.skipped = self.skipped.add(message)
 
+    def report_cut_line(self, name: str, number: int, line: bytes) -> None:
+        """Report that the last line of file `name`, its `number`-th, lacks the end that complete lines have."""
+        message = f"{name}:{number}: the last line is incomplete, as if the file were cut off, found {quote(line)}"
+        self.report(message if self._lenient else f"{message}; --lenient leaves it out")
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

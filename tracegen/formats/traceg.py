@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch, Op
 from tracegen.formats._accelsim import Event, Reader
-from tracegen.formats.compressed import first_bytes, kernel_name, line_end, open_stream, whole_lines
+from tracegen.formats.compressed import first_bytes, is_cut, kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import insert_empty_blocks
 from tracegen.formats.ordering.gathering import Gathering
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
@@ -153,7 +153,8 @@ def _shape_problem(key: str, x: int, y: int, z: int) -> str | None:
 def read_header(file: str | os.PathLike[str]) -> TracegHeader:
     """Read the header of a file; malformed lines are ignored."""
     header = TracegHeader(kernel_name(file))
-    for raw in first_bytes(file, MAX_HEADER_BYTES).split(b"\n"):
+    lines = first_bytes(file, MAX_HEADER_BYTES).split(b"\n")
+    for raw in lines[:-1]:  # the last one is incomplete
         if raw.lstrip().startswith(b"#BEGIN_TB"):
             break
         header.add_line(raw)
@@ -209,6 +210,9 @@ class TracegFile:
         """Return the trace, or raise `TraceError`."""
         with open_stream(self._name) as stream:
             for text in whole_lines(stream, MAX_TRACEG_LINE_BYTES):
+                if is_cut(text):
+                    self._log.report_cut_line(self._name, self._line, text)
+                    break
                 self._read_text(text)
         if self._reader.finish() == Event.NO_END:
             self._report("the file ends within a block: #END_TB is missing")

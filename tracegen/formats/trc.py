@@ -26,7 +26,7 @@ from rdmodel.trace import ALL_NEEDS, FIRST_NON_L1_SPACE, LAST_ADDRESS, WARP, Col
 from rdmodel.trace.splitting import split_block
 from tracegen.formats._trc import Grouper, parse, render
 from tracegen.formats.atomic_write import refuse_existing, replacing
-from tracegen.formats.compressed import kernel_name, line_end, open_stream, whole_lines
+from tracegen.formats.compressed import is_cut, kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import fill_grid
 from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
@@ -149,6 +149,9 @@ def _read_accesses(file: BinaryIO, name: str, block_threads: int, log: SkipLog, 
     threads = MAX_ROW_BLOCKS * block_threads
     line = 2
     for text in whole_lines(file, _MAX_TRC_LINE_BYTES):
+        if is_cut(text):
+            log.report_cut_line(name, line, text)
+            break
         room = accesses.reserve(len(text) // _MIN_TRC_LINE_BYTES + 1)
         at = n = 0
         while at < len(text):

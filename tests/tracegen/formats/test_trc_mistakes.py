@@ -45,7 +45,7 @@ def written(tmp_path):
         (GOOD + "0 0 0 4 5\n", ":3", "four decimal numbers"),
         (GOOD + "0 0 0 4 # why\n", ":3", "four decimal numbers"),
         (GOOD + "# a comment\n", ":3", "four decimal numbers"),
-        (GOOD + "0 0 12", ":3", "four decimal numbers"),
+        (GOOD + "0 0 12", ":3", "the last line is incomplete"),
         (GOOD + "\n\n0 0\n", ":5", "four decimal numbers"),
         (GOOD + "0 2 0 4\n", ":3", "direction"),
         (GOOD + "0 0 0 0\n", ":3", "bytes must be 1 to 16"),
@@ -104,7 +104,7 @@ def test_lenient_reading_counts_bad_lines_and_keeps_the_rest(written, text, data
     mixed = list(lines)
     for line in bad:
         mixed.insert(data.draw(st.integers(0, len(mixed))), line)
-    trace = read_trc(written("\n".join([first, *mixed])), lenient=True)
+    trace = read_trc(written("\n".join([first, *mixed, ""])), lenient=True)
     assert trace.skipped.lines == len(bad)
     assert len(trace.skipped.examples) == min(len(bad), 5)
     clean = read_trc(written(text))

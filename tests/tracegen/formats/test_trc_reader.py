@@ -108,9 +108,9 @@ def test_where_the_file_is_cut_into_chunks_does_not_matter(written, text, chunk)
 
 @relaxed
 @given(text=files(), chunk=st.integers(1, 80))
-def test_line_ends_blanks_and_a_missing_last_newline_do_not_matter(written, text, chunk):
+def test_line_ends_and_a_last_line_of_blanks_do_not_matter(written, text, chunk):
     plain = read_trc(written(text))
-    odd = text.replace("\n", "  \r\n").replace(" ", " \t").rstrip()
+    odd = text.replace("\n", "  \r\n").replace(" ", " \t").rstrip() + "\n \t"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compressed, "CHUNK_BYTES", chunk)
         assert_same_columns(read_trc(written(odd.replace("\r\n", "\r\n \r\n"))), plain)
