@@ -18,6 +18,7 @@ import numpy as np
 
 from rdmodel.errors import TraceError
 from rdmodel.trace.columns import Columns, Program, slice_warps
+from rdmodel.trace.lanes import check_lanes
 from rdmodel.trace.launch import Launch
 from rdmodel.trace.mapped_pages import Pages
 
@@ -49,7 +50,8 @@ class Trace:
     Raises
     ------
     TraceError
-        If the columns are inconsistent, or do not fit the launch and the blocks.
+        If the columns are inconsistent, or do not fit the launch and the blocks: for example, if the lane of a thread
+        that a block does not have is active.
     """
 
     launch: Launch
@@ -67,6 +69,7 @@ class Trace:
             raise TraceError(f"{self.columns.warps} warps, but {shape} need {warps}")
         if not self.trusted:
             self.columns.check(self.pages)
+            check_lanes(self.launch, self.columns, self.blocks, self.pages)
 
     def __len__(self) -> int:
         """Return the number of warp instructions."""

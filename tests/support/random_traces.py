@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from rdmodel.trace import EVERY_ITERATION, WARP, ArrayInfo, Columns, Launch, Op, Segment, Trace
+from rdmodel.trace.lanes import last_warp_mask
 
 FIELDS = tuple(Columns.__dataclass_fields__)
 
@@ -44,7 +45,8 @@ def column_traces(draw, most_rows=6):
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     op = random.integers(0, 4, n)
     mask = random.integers(1, 2**32, n, dtype=np.uint32) >> random.integers(0, 2, n, dtype=np.uint32) * 31
-    mask = np.maximum(mask, 1)
+    last = np.arange(len(lengths)) % launch.block_warps == launch.block_warps - 1
+    mask = np.maximum(np.where(np.repeat(last, lengths), mask & last_warp_mask(launch), mask), 1)
     lanes = np.where(op == Op.BARRIER, 0, np.bitwise_count(mask))
     high = 1 << draw(st.sampled_from([14, 40, 63]))
     columns = Columns(
@@ -72,14 +74,18 @@ def program_traces(draw):
     lengths = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3)), max_size=4)
     return ProgramTrace(
         launch,
-        {block: [segment(random, launch.block_warps, *shape) for shape in draw(lengths)] for block in blocks},
+        {
+            block: [segment(random, launch.block_warps, *shape, last_warp_mask(launch)) for shape in draw(lengths)]
+            for block in blocks
+        },
     )
 
 
-def segment(random, warps, trips, body):
-    """Return a random segment of a body of `body` instructions."""
+def segment(random, warps, trips, body, last_mask=0xFFFFFFFF):
+    """Return a random segment of a body of `body` instructions; the last warp has the lanes of `last_mask`."""
     mask = random.integers(0, 2**32, (warps, body), dtype=np.uint32)
     mask[random.random((warps, body)) < 0.3] = 0
+    mask[-1] &= np.uint32(last_mask)
     return Segment(
         trips=trips,
         pc=random.integers(0, 99, body, dtype=np.int32),

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch, Trace
+from rdmodel.trace.lanes import check_lanes
 from rdmodel.trace.splitting import split_block
 from rdmodel.trace.storage import find_pages, launch_from_json
 from tracegen.formats.atomic_write import error_reason, refuse_existing, replacing
@@ -132,7 +133,12 @@ def read_parquet(path: str | os.PathLike[str], *, memory: int = COLUMN_MEMORY_BY
             except TraceError as error:
                 raise TraceError(f"{name}: rows from {builder.rows}: {error}") from None
     columns = builder.finish()
-    return Trace(launch, columns, blocks, trusted=True, pages=find_pages(columns))
+    pages = find_pages(columns)
+    try:
+        check_lanes(launch, columns, blocks, pages)
+    except TraceError as error:
+        raise TraceError(f"{name}: {error}") from None
+    return Trace(launch, columns, blocks, trusted=True, pages=pages)
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
