@@ -234,3 +234,7 @@ def _report_skipped(trace: Trace) -> None:
             f"rdmodel: blocks without records (assumed to access no memory): {skipped.blocks:,}",
             file=sys.stderr,
         )
+    if skipped.warps:
+        print(f"rdmodel: warps without records (assumed to access no memory): {skipped.warps:,}", file=sys.stderr)
+    if skipped.lanes:
+        print(f"rdmodel: lane accesses of threads that no block has, left out: {skipped.lanes:,}", file=sys.stderr)

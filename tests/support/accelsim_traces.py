@@ -93,9 +93,11 @@ def random_access(r, mask, same):
     return " ".join([f"4 2 0x{start:x}", *deltas])
 
 
-def random_instruction(r):
+def random_instruction(r, lanes=0xFFFFFFFF):
+    """Return a line whose active lanes are among `lanes`, the lowest ones."""
     wide = r.choice([0xFFFFFFFF, 0xFFFFFFFF, r.getrandbits(32), 1 << r.randrange(32)])
     mask = r.choice([wide, 0, ((1 << r.randint(1, 32)) - 1) << r.randrange(32) & 0xFFFFFFFF])
+    mask &= lanes
     memory = r.random() < 0.6
     opcode = r.choice(MEMORY_OPCODES if memory else OTHER_OPCODES)
     targets, sources = ([r.choice([*range(7), 254, 255]) for _ in range(r.randint(0, n))] for n in (1, 4))
@@ -106,7 +108,7 @@ def random_instruction(r):
 
 @st.composite
 def files(draw):
-    """A file of one of the layouts; blocks and warps in any order, some missing, some empty."""
+    """A file of one of the layouts; blocks and warps in any order, some blocks missing, some warps empty."""
     block = draw(st.sampled_from(BLOCKS))
     version = draw(st.sampled_from([1, 3, 4, 5, 6]))
     lined = draw(st.booleans())
@@ -119,12 +121,14 @@ def files(draw):
         version="1.2" if version == 1 else version,
         more="-enable lineinfo = 1\n" if lined else "",
     )
-    warps = range(-(-block[0] * block[1] * block[2] // 32))
+    threads = block[0] * block[1] * block[2]
+    warps = range(-(-threads // 32))
     for i, number in enumerate(r.sample(range(12), blocks)):
         x, y, z = number % 2, number // 2 % 3, number // 6
         text += f"\n#BEGIN_TB\n\nthread block = {x},{y},{z}\n"
-        for j, warp in enumerate(r.sample(warps, r.randint(1 - bool(i), len(warps)))):
-            lines = [random_instruction(r) + tail for _ in range(r.randint(0, most))]
+        for j, warp in enumerate(r.sample(warps, len(warps))):
+            lanes = 0xFFFFFFFF >> max(32 * (warp + 1) - threads, 0)
+            lines = [random_instruction(r, lanes) + tail for _ in range(r.randint(0, most))]
             if i == j == 0:
                 lines.insert(0, "0010 00000001 1 R2 LDG.E 1 R3 4 1 0x100 4" + tail)
             lines = [f"{index} {line}" for index, line in enumerate(lines)] if lined else lines

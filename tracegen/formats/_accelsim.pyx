@@ -16,8 +16,8 @@ from tracegen.formats._traceg_addresses cimport (
     WARP_LANES, count_bits, memory_of, read_differences, read_list, read_strided
 )
 from tracegen.formats._traceg_opcodes cimport (
-    ATOMIC, ATOMICS, BARRIER, BULK, CONSTANT, COPIES, ELSEWHERE, GLOBAL, LOAD, LOADS, LOCAL, PLAIN, PUTS, REDUCES,
-    STORE, STORES, SYNCS, TABLE_SLOTS, TEXTURE, WAITS, Opcode, add_opcode, find_opcode, suffix_width
+    ATOMIC, ATOMICS, BARRIER, BULK, COPIES, ELSEWHERE, LOAD, LOADS, LOCAL, PLAIN, PUTS, REDUCES, STORE, STORES, SYNCS,
+    TABLE_SLOTS, WAITS, Opcode, fill_table, find_opcode, suffix_width
 )
 
 cdef enum:
@@ -57,6 +57,8 @@ cpdef enum Event:
     BAD_COUNT = 28
     WRONG_COUNT = 29
     NO_END = 30
+    NO_THREAD = 31
+    SILENT_WARPS = 32
 
 # Places of the reader in the file.
 cdef enum:
@@ -69,37 +71,8 @@ cdef enum:
 cdef uint64_t LAST_32 = <uint64_t>0xFFFFFFFF
 
 
-# ---- Opcodes
-
 cdef Opcode[TABLE_SLOTS] table
-
-
-def _fill(names, int kind, int space=GLOBAL, bint generic=False):
-    for name in names.split():
-        add_opcode(table, int.from_bytes(name.encode(), "little"), kind, space, generic)
-
-
-_fill("LDG LDU LDGMC", LOADS)
-_fill("LD", LOADS, GLOBAL, True)
-_fill("LDL", LOADS, LOCAL)
-_fill("LDC LDCU ULDC", LOADS, CONSTANT)
-_fill("TEX TEXS TLD TLDS TLD4 TLD4S TXD SULD", LOADS, TEXTURE)
-_fill("LDGSTS", COPIES)
-_fill("STG", STORES)
-_fill("ST", STORES, GLOBAL, True)
-_fill("STL", STORES, LOCAL)
-_fill("SUST", STORES, TEXTURE)
-_fill("ATOMG", ATOMICS)
-_fill("ATOM", ATOMICS, GLOBAL, True)
-_fill("SUATOM", ATOMICS, TEXTURE)
-_fill("REDG", REDUCES)
-_fill("RED", REDUCES, GLOBAL, True)
-_fill("SURED", REDUCES, TEXTURE)
-_fill("LDS LDSM LDSLK LDTM ALD CCTL CCTLL CCTLT MATCH QSPC SYNCS ARRIVES UTMACCTL", ELSEWHERE)
-_fill("STS STSM STSCUL STAS STTM AST ATOMS REDAS REDS", PUTS)
-_fill("DEPBAR", WAITS)
-_fill("BAR", SYNCS)
-_fill("UTMALDG UTMASTG UTMAPF UTMAREDG UBLKCP UBLKPF UBLKRED", BULK)
+fill_table(table)
 
 
 # ---- Reading
@@ -133,6 +106,10 @@ cdef class Reader:
     cdef int64_t block, block_warps, warp, instructions
     cdef uint64_t claimed, reported
     cdef uint32_t warps_seen
+    # Lanes of threads that a block does not have: an event, or dropped and counted.
+    cdef uint32_t last_warp_mask
+    cdef bint drops_lanes
+    cdef readonly int64_t dropped_lanes
     # The warp.
     cdef LoadsInFlight loads
     cdef int64_t gap
@@ -157,16 +134,19 @@ cdef class Reader:
         self.block_of, self.warp_of = np.empty(rows, np.int64), np.empty(rows, np.int64)
 
     def set_layout(
-        self, *, bint coordinates, bint line_numbers, bint plain, int64_t block_warps, shared_window, local_window
+        self, *, bint coordinates, bint line_numbers, bint plain, int64_t block_warps, uint32_t last_warp_mask,
+        bint drops_lanes, shared_window, local_window
     ):
         """Set the layout of the file that its header describes.
+
+        Other lanes than those of `last_warp_mask` in the last warp of a block are mistakes, or dropped (`drops_lanes`).
 
         Lines begin with block and warp (`coordinates`) and with the source line (`line_numbers`), and end with the
         addresses (`plain`). The windows are the first addresses of shared and local memory, 0 if unknown.
         """
         self.coordinates, self.line_numbers = coordinates, line_numbers
         self.extras = 0 if plain else -1
-        self.block_warps = block_warps
+        self.block_warps, self.last_warp_mask, self.drops_lanes = block_warps, last_warp_mask, drops_lanes
         self.shared_window, self.local_window = shared_window, local_window
 
     def enter_block(self, int64_t block, int64_t x, int64_t y, int64_t z):
@@ -179,6 +159,14 @@ cdef class Reader:
     def count_of_warp(self):
         """Return warp, claimed instructions and found instructions of a `WRONG_COUNT` event."""
         return self.warp, self.reported, self.instructions
+
+    cpdef uint32_t silent_warps(self) noexcept nogil:
+        """Return the mask of the warps that the block does not name."""
+        return ~self.warps_seen & <uint32_t>0xFFFFFFFF >> (32 - self.block_warps)
+
+    def accept_silent_warps(self):
+        """Take the warps that the block does not name for warps without instructions."""
+        self.warps_seen |= self.silent_warps()
 
     def finish(self):
         """Return `NO_END` if the file ends within a block, else `DONE`."""
@@ -283,6 +271,8 @@ cdef class Reader:
                 return NO_BEGIN
             if self.wrong_count():
                 return WRONG_COUNT
+            if self.state >= IN_BLOCK and self.silent_warps():
+                return SILENT_WARPS
             self.state = OUTSIDE
         else:
             while p[0] != c'\n' and p < end:
@@ -369,6 +359,8 @@ cdef class Reader:
             return problem
         if p - start > self.longest:
             return TOO_LONG
+        if not self.has_threads(&line):
+            return NO_THREAD
         at[0] = p
         return self.apply(&line)
 
@@ -428,6 +420,17 @@ cdef class Reader:
         if found != self.extras:
             return MANY_FIELDS if found > self.extras else FEW_FIELDS
         return DONE
+
+    cdef bint has_threads(self, Line* line) noexcept nogil:
+        """Tell whether all lanes of an access have a thread, or drop those that have none: they are the last ones."""
+        cdef uint32_t missing = <uint32_t>line.mask & ~self.last_warp_mask
+        if not missing or not line.width or self.warp < self.block_warps - 1 or line.opcode.kind > REDUCES:
+            return True
+        if not self.drops_lanes:
+            return False
+        self.dropped_lanes += count_bits(missing)
+        line.mask &= self.last_warp_mask
+        return True
 
     # ---- Dependences, and the row of an instruction
 

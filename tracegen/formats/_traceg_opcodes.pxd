@@ -50,6 +50,36 @@ cdef inline void add_opcode(Opcode* table, uint64_t name, int kind, int space, b
     table[slot].kind, table[slot].space, table[slot].generic = kind, space, generic
 
 
+cdef inline fill(Opcode* table, names, int kind, int space=GLOBAL, bint generic=False):
+    for name in names.split():
+        add_opcode(table, int.from_bytes(name.encode(), "little"), kind, space, generic)
+
+
+cdef inline fill_table(Opcode* table):
+    """Add all opcodes that have to do with memory to an empty table."""
+    fill(table, "LDG LDU LDGMC", LOADS)
+    fill(table, "LD", LOADS, GLOBAL, True)
+    fill(table, "LDL", LOADS, LOCAL)
+    fill(table, "LDC LDCU ULDC", LOADS, CONSTANT)
+    fill(table, "TEX TEXS TLD TLDS TLD4 TLD4S TXD SULD", LOADS, TEXTURE)
+    fill(table, "LDGSTS", COPIES)
+    fill(table, "STG", STORES)
+    fill(table, "ST", STORES, GLOBAL, True)
+    fill(table, "STL", STORES, LOCAL)
+    fill(table, "SUST", STORES, TEXTURE)
+    fill(table, "ATOMG", ATOMICS)
+    fill(table, "ATOM", ATOMICS, GLOBAL, True)
+    fill(table, "SUATOM", ATOMICS, TEXTURE)
+    fill(table, "REDG", REDUCES)
+    fill(table, "RED", REDUCES, GLOBAL, True)
+    fill(table, "SURED", REDUCES, TEXTURE)
+    fill(table, "LDS LDSM LDSLK LDTM ALD CCTL CCTLL CCTLT MATCH QSPC SYNCS ARRIVES UTMACCTL", ELSEWHERE)
+    fill(table, "STS STSM STSCUL STAS STTM AST ATOMS REDAS REDS", PUTS)
+    fill(table, "DEPBAR", WAITS)
+    fill(table, "BAR", SYNCS)
+    fill(table, "UTMALDG UTMASTG UTMAPF UTMAREDG UBLKCP UBLKPF UBLKRED", BULK)
+
+
 cdef inline const Opcode* find_opcode(const Opcode* table, const uint8_t* text, int64_t length) noexcept nogil:
     """Return the entry for the characters before the first dot; NULL: not in the table, so no memory instruction."""
     cdef uint64_t name = 0, slot

@@ -120,6 +120,8 @@ def _is_list_file(file: Path) -> bool:
 def _launch_entry(file: Path, header: TracegHeader) -> LaunchEntry:
     if (key := header.missing()) is not None:
         raise TraceError(f"{file}: no valid line '-{key} = (x,y,z)' before the first block")
+    if header.contradiction is not None:
+        raise TraceError(f"{file}: {header.contradiction}")
     return LaunchEntry(header.number, header.launch())
 
 

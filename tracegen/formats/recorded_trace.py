@@ -25,13 +25,16 @@ def quote(line: bytes | str) -> str:
 class Skipped:
     """The input that a lenient reader left out: the number of `lines`, and messages about the first few.
 
-    `blocks` is the number of blocks of the grid that the file does not mention and that the reader took for blocks
-    that access no memory.
+    `blocks` and `warps` are numbers of blocks of the grid, and of warps of other blocks, that the file does not mention
+    and that the reader took for ones that access no memory. `lanes` counts lane accesses that were left out because a
+    block has no such thread.
     """
 
     lines: int = 0
     examples: tuple[str, ...] = ()
     blocks: int = 0
+    warps: int = 0
+    lanes: int = 0
 
     def add(self, message: str) -> Skipped:
         """Return the account with one more line in it."""
@@ -44,18 +47,28 @@ class SkipLog:
 
     def __init__(self, lenient: bool) -> None:
         self.skipped = Skipped()
-        self._lenient = lenient
+        self.lenient = lenient
 
     def report(self, message: str) -> None:
         """Raise `TraceError` with the message, or add it to `skipped`."""
-        if not self._lenient:
+        if not self.lenient:
             raise TraceError(message)
         self.skipped = self.skipped.add(message)
 
     def report_cut_line(self, name: str, number: int, line: bytes) -> None:
         """Report that the last line of file `name`, its `number`-th, lacks the end that complete lines have."""
         message = f"{name}:{number}: the last line is incomplete, as if the file were cut off, found {quote(line)}"
-        self.report(message if self._lenient else f"{message}; --lenient leaves it out")
+        self.report(message if self.lenient else f"{message}; --lenient leaves it out")
+
+    def report_silent_warps(self, message: str, count: int) -> None:
+        """Report `count` warps that a block does not mention, and that a lenient reader takes for empty ones."""
+        if not self.lenient:
+            raise TraceError(f"{message}; --lenient treats warps without records as warps that access no memory")
+        self.skipped = replace(self.skipped, warps=self.skipped.warps + count)
+
+    def count_lanes(self, dropped: int) -> None:
+        """Set the number of lane accesses that were left out because a block has no such thread."""
+        self.skipped = replace(self.skipped, lanes=dropped)
 
 
 @dataclass(frozen=True, slots=True)

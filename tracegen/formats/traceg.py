@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch, Op
+from rdmodel.trace.lanes import last_warp_mask
 from tracegen.formats._accelsim import Event, Reader
 from tracegen.formats.compressed import first_bytes, is_cut, kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import insert_empty_blocks
@@ -85,17 +86,22 @@ _TRACEG_PROBLEMS = {
     Event.WARP_TWICE: "the block has this warp already",
     Event.BAD_COUNT: "expected 'insts = N'",
 }
-_REPEATED_EVENTS = (Event.WRONG_COUNT, Event.NESTED)
+_REPEATED_EVENTS = (Event.WRONG_COUNT, Event.NESTED, Event.SILENT_WARPS)
 """Events about an earlier part of the file: their line is valid and is parsed again."""
 
 
 @dataclass(slots=True)
 class TracegHeader:
-    """The header of a file, as far as its lines ``-key = value`` have been added."""
+    """The header of a file, as far as its lines ``-key = value`` have been added.
+
+    A line that contradicts an earlier one is left out; `contradiction` is the message about the first.
+    """
 
     name: str
     shapes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    contradiction: str | None = None
+    _texts: dict[str, str] = field(default_factory=dict)
 
     def add_line(self, raw: bytes) -> str | None:
         """Add a line; return a message if it is malformed, else None. Unknown keys are ignored."""
@@ -104,6 +110,8 @@ class TracegHeader:
             return "expected '-key = value'"
         key, value = match.groups()
         if key == "kernel name":
+            if problem := self._contradiction(key, value, self._texts.get(key, value), value):
+                return problem
             self.name = value
         elif key in ("grid dim", "block dim"):
             if (shape := _HEADER_SHAPE.fullmatch(value)) is None:
@@ -111,13 +119,27 @@ class TracegHeader:
             x, y, z = (int(n) for n in shape.groups())
             if problem := _shape_problem(key, x, y, z):
                 return problem
+            if problem := self._contradiction(key, (x, y, z), self.shapes.get(key, (x, y, z)), value):
+                return problem
             self.shapes[key] = x, y, z
         elif key in _NUMBER_KEYS or key in _ADDRESS_KEYS:
             number = (_HEADER_NUMBER if key in _NUMBER_KEYS else _HEADER_ADDRESS).fullmatch(value)
             if number is None:
                 return f"{key} must be a number below 2^{'63' if key in _NUMBER_KEYS else '64'}"
-            self.numbers[key] = int(number[1], 10 if key in _NUMBER_KEYS else 16)
+            parsed = int(number[1], 10 if key in _NUMBER_KEYS else 16)
+            if problem := self._contradiction(key, parsed, self.numbers.get(key, parsed), value):
+                return problem
+            self.numbers[key] = parsed
         return None
+
+    def _contradiction(self, key: str, value: object, before: object, text: str) -> str | None:
+        """Return a message if an earlier line gave the key another value; remember the text of the first line."""
+        first = self._texts.setdefault(key, text)
+        if value == before:
+            return None
+        problem = f"{key} is given twice: {quote(first.strip())} and then {quote(text.strip())}"
+        self.contradiction = self.contradiction or problem
+        return problem
 
     @property
     def number(self) -> int:
@@ -216,6 +238,7 @@ class TracegFile:
                 self._read_text(text)
         if self._reader.finish() == Event.NO_END:
             self._report("the file ends within a block: #END_TB is missing")
+        self._log.count_lanes(self._reader.dropped_lanes)
         if self._gathering is None:
             raise TraceError(f"{self._name}: no thread blocks" if self._line > 1 else f"{self._name}: is empty")
         if not self._rows:
@@ -249,6 +272,11 @@ class TracegFile:
             problem = self._add_header_line(line)
         elif event == Event.BLOCK:
             problem = self._enter_block(line)
+        elif event == Event.SILENT_WARPS:
+            problem = self._report_silent_warps()
+        elif event == Event.NO_THREAD:
+            threads = self._header.launch().block_threads
+            problem = f"the last warp has active lanes of threads that a block of {threads} does not have"
         elif event == Event.WRONG_COUNT:
             warp, claimed, actual = self._reader.count_of_warp()
             problem = f"warp {warp} ends here after {actual} instructions, not the {claimed} of 'insts'"
@@ -266,6 +294,13 @@ class TracegFile:
         if line is not None:
             message += f", found {quote(line)}"
         self._log.report(message)
+
+    def _report_silent_warps(self) -> None:
+        silent = self._reader.silent_warps()
+        warps, first = self._header.launch().block_warps, (silent & -silent).bit_length() - 1
+        message = f"{self._name}:{self._line}: {silent.bit_count()} of the block's {warps} warps are missing"
+        self._log.report_silent_warps(f"{message}, warp {first} is the first", silent.bit_count())
+        self._reader.accept_silent_warps()
 
     def _add_header_line(self, line: bytes) -> str | None:
         if self._gathering is not None:
@@ -296,13 +331,15 @@ class TracegFile:
             raise TraceError(f"{self._name}:{self._line}: no valid line '-{key} = (x,y,z)' before the first block")
         numbers = self._header.numbers
         version = numbers.get("accelsim tracer version", 0)
-        warps = self._header.launch().block_warps
-        self._gathering = Gathering(warps, memory=self._memory)
+        launch = self._header.launch()
+        self._gathering = Gathering(launch.block_warps, memory=self._memory)
         self._reader.set_layout(
             coordinates=version < 3,
             line_numbers=numbers.get("enable lineinfo", 0) != 0,
             plain=version < 4,
-            block_warps=warps,
+            block_warps=launch.block_warps,
+            last_warp_mask=last_warp_mask(launch),
+            drops_lanes=self._log.lenient,
             shared_window=numbers.get("shmem base_addr", 0),
             local_window=numbers.get("local mem base_addr", 0),
         )

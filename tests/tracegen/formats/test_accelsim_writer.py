@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tracegen
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Columns, Launch, Op, Space, Trace
+from rdmodel.trace.lanes import last_warp_mask
 from tests.support.plain_accelsim_reader import BLOCK, LINE, WARP, header_of, read_plainly, registers
 from tests.support.random_traces import FIELDS, program_traces, write_out
 from tracegen import formats
@@ -84,6 +85,8 @@ def traces(draw, gaps=(0, 3)):
         op == ATOMIC, r.choice([0, 3], n), np.where(op == LOAD, r.integers(0, 4, n), r.choice([0, 1, 3], n))
     )
     mask = np.where(r.random(n) < 0.5, FULL, r.integers(1, 2**32, n)).astype(np.uint32)
+    last = np.repeat(np.arange(len(lengths)) % launch.block_warps == launch.block_warps - 1, lengths)
+    mask = np.where(last, np.maximum(mask & last_warp_mask(launch), 1), mask).astype(np.uint32)
     lanes = np.where(op == BARRIER, 0, np.bitwise_count(mask)).astype(np.int64)
     start = np.concatenate([[0], np.cumsum(lanes)])
     addresses = r.integers(0, draw(st.sampled_from([1 << 14, LAST_ADDRESS])), int(lanes.sum()))
