@@ -39,7 +39,7 @@ def check_lanes(launch: Launch, columns: Columns, blocks: Sequence[int], pages: 
             lane = (missing & -missing).bit_length() - 1
             raise TraceError(
                 f"block {blocks[warp // warps]}, warp {warps - 1}, instruction {row - int(columns.warp_start[warp])}: "
-                f"lane {lane} is active, but a block of {launch.block_threads} threads has no such thread"
+                f"lane {lane} is active without a thread: a block has {launch.block_threads} threads"
             )
 
 

@@ -34,6 +34,11 @@ class Pages:
         """Give a copy no pages: its values are in memory, not in mapped files."""
         return Pages, ((),)
 
+    @property
+    def mapped(self) -> bool:
+        """True if there are mapped files."""
+        return bool(self._maps)
+
     def read(self, row: int, end: int, lane: int = 0, last: int = 0) -> None:
         """Record that values ``row:end`` of all columns and ``lane:last`` of the addresses were read."""
         self._rows.update(range(row >> _GROUP_BITS, (end >> _GROUP_BITS) + 1))

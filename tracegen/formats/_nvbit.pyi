@@ -25,4 +25,7 @@ def parse(
     addresses: NDArray[np.int64],
     rows: int,
     used: int,
+    threads: int,
+    drops_lanes: bool,
+    dropped: NDArray[np.int64],
 ) -> tuple[int, int, int, int, int]: ...

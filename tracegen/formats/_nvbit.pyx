@@ -23,6 +23,7 @@ cdef enum:
     BAD_ADDRESSES = 13
     HIGH_ADDRESS = 14
     TOO_LONG = 15
+    NO_THREAD = 16
 
 cdef struct Record:
     int64_t launch
@@ -146,12 +147,16 @@ def parse(
     int64_t[::1] addresses,
     int64_t rows,
     int64_t used,
+    uint32_t threads,
+    bint drops_lanes,
+    int64_t[::1] dropped,
 ):
     """Append the instructions of launch `wanted` in ``text[at:]`` to the arrays, which hold `rows` and `used` already.
 
     `rows` counts instructions and `used` addresses. Launch numbers in records are lower by `shift` than announced ones.
     Records of other `announced` launches (ascending) and lines without the prefix are ignored. `names`, `lengths` and
-    `kinds` describe the first `opcodes` opcodes, as in `OpcodeTable`. The function stops before the first line that the
+    `kinds` describe the first `opcodes` opcodes, as in `OpcodeTable`. Active lanes must be among `threads`, the lowest
+    ones of a mask; others are a mistake or, with `drops_lanes`, left out and counted in ``dropped[0]``. The function stops before the first line that the
     caller must handle. The arrays need room for one instruction per 128 bytes of text and one more, `addresses` for 32
     per instruction. Returns (position, lines read, rows, used, event).
     """
@@ -208,6 +213,12 @@ def parse(
             op[rows] = kinds[code, 0]
             space[rows] = kinds[code, 1]
             size[rows] = kinds[code, 2]
+            if mask[rows] & ~threads and op[rows] != NO_ACCESS:
+                if not drops_lanes:
+                    event = NO_THREAD
+                    break
+                dropped[0] += lanes_of(mask[rows] & ~threads)
+                mask[rows] &= threads
             if mask[rows] == 0 or op[rows] == NO_ACCESS:
                 op[rows] = NO_ACCESS
                 mask[rows] = 0

@@ -23,4 +23,7 @@ def parse(
     addresses: NDArray[np.int64],
     rows: int,
     used: int,
+    last_lanes: int,
+    drops_lanes: bool,
+    dropped: NDArray[np.int64],
 ) -> tuple[int, int, int, int, int]: ...

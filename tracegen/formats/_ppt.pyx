@@ -18,6 +18,7 @@ cdef enum:
     BAD_ADDRESS = 11
     TOO_MANY = 12
     TOO_LONG = 13
+    NO_THREAD = 14
 
 
 cdef inline bint is_separator(const uint8_t* text, int64_t at, int64_t end) noexcept nogil:
@@ -73,13 +74,18 @@ def parse(
     int64_t[::1] addresses,
     int64_t rows,
     int64_t used,
+    int last_lanes,
+    bint drops_lanes,
+    int64_t[::1] dropped,
 ):
     """Append the instructions of block `block_id` in ``text[at:]`` to the arrays, which hold `rows` and `used` already.
 
     `rows` counts instructions and `used` addresses. The records of each opcode are dealt to the `warps` in turn;
-    `records` counts them by opcode. The arrays need room for one instruction per 3 bytes of text and one more,
+    `records` counts the turns by opcode. The last warp has `last_lanes` lanes, and records with more addresses pass its
+    turn over. If it is the only one, they are a mistake or, with `drops_lanes`, lose the others, which ``dropped[0]``
+    counts. The arrays need room for one instruction per 3 bytes of text and one more,
     `addresses` for one per 4 bytes and 32 more. The function stops before the first line that the caller must handle.
-    Rerecords (position, lines read, rows, used, event).
+    Returns (position, lines read, rows, used, event).
     """
     cdef int64_t end = text.shape[0]
     cdef int64_t lines = 0
@@ -116,6 +122,15 @@ def parse(
                 break
             if kinds[code, 0] == NO_ACCESS:
                 lanes = 0
+            if lanes > last_lanes and records[code] % warps == warps - 1:
+                if warps > 1:
+                    records[code] += 1
+                elif drops_lanes:
+                    dropped[0] += lanes - last_lanes
+                    lanes = last_lanes
+                else:
+                    event = NO_THREAD
+                    break
             block[rows] = block_id
             warp[rows] = records[code] % warps
             records[code] += 1

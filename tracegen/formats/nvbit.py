@@ -6,7 +6,8 @@ between these lines and is ignored. The reader relies on these facts about the t
 
 * An address of 0 means that the lane is inactive.
 * `W` is the warp slot on the SM (``%warpid``), not the number of the warp in its block. If all slots of a block are
-  below its number of warps, the reader takes them for warp numbers; otherwise it numbers them in ascending order.
+  below its number of warps, the reader takes them for warp numbers; otherwise it numbers them in ascending order. If
+  the last warp of a block then has active lanes without a thread, the highest slot without such lanes is the last one.
 * There is no program counter. ``pc`` numbers the opcodes (``LDG.E.64``) in the order of their first record, so an
   instruction always has the same ``pc``, but different instructions may share it.
 * Older versions announce launch N + 1 and then record N. The reader detects this; numbers are the announced ones.
@@ -22,6 +23,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
@@ -29,11 +31,13 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
+from rdmodel.trace.lanes import ALL_LANES, last_warp_mask
 from tracegen.formats._nvbit import parse
 from tracegen.formats.compressed import is_cut, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import fill_grid
 from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
+from tracegen.formats.ordering.partial_warps import place_last_warps
 from tracegen.formats.parsed_instructions import InstructionBuffer
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.sass_opcodes import OpcodeTable
@@ -96,6 +100,7 @@ _MEMTRACE_PROBLEMS = {
     13: "expected 32 hexadecimal addresses '0x..' of at most 64 bits",
     14: f"addresses must be at most {LAST_ADDRESS:#x}",
     15: f"longer than {_MAX_MEMTRACE_LINE_BYTES} bytes",
+    16: "lanes without a thread are active: the block is smaller",
 }
 """Messages for the events of `tracegen.formats._nvbit.parse` that are mistakes."""
 
@@ -179,6 +184,8 @@ class _MemtraceReader:
         self._shift: int | None = None  # announced launch number minus the one in its records; None: unknown
         self._opcodes = OpcodeTable()
         self._instructions = InstructionBuffer()
+        self._threads = ALL_LANES  # those that any warp of the chosen launch may have
+        self._dropped = np.zeros(1, np.int64)  # lanes
         self._line = 1
 
     def read(self, stream: BinaryIO) -> None:
@@ -192,7 +199,13 @@ class _MemtraceReader:
         if self._chosen is None:
             raise self._choice.no_match_error([(a.number, a.launch.kernel) for a in self._announced])
         launch, skipped = self._chosen.launch, self._log.skipped
-        columns, blocks = self._instructions.finish(f"{self._name}: launch {self._chosen.number}")
+        where = f"{self._name}: launch {self._chosen.number}"
+        columns, blocks = self._instructions.finish(where)
+        try:
+            columns, dropped = place_last_warps(columns, blocks, launch, drop_lanes=self._lenient)
+        except TraceError as error:
+            raise TraceError(f"{where}: {error}") from None
+        skipped = replace(skipped, lanes=int(self._dropped[0]) + dropped)
         if self._lenient:
             columns, blocks, skipped = fill_grid(launch, columns, blocks, skipped)
         return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
@@ -209,7 +222,7 @@ class _MemtraceReader:
             at, lines, rows, used, event = parse(
                 text, at, wanted, shift, announced, grid, SM_WARP_SLOTS, LAST_ADDRESS, _MAX_MEMTRACE_LINE_BYTES,
                 self._opcodes.names, self._opcodes.lengths, self._opcodes.kinds, self._opcodes.count,
-                *arrays, rows, used,
+                *arrays, rows, used, self._threads, self._lenient, self._dropped,
             )  # fmt: skip
             self._line += lines
             if not event:
@@ -268,6 +281,7 @@ class _MemtraceReader:
                 raise self._choice.ambiguity_error(matching, more=True)  # the rest of the file has not been read
             self._chosen = announced
             block_warps = announced.launch.block_warps
+            self._threads = last_warp_mask(announced.launch) if block_warps == 1 else ALL_LANES
             self._instructions.gathering = Gathering(block_warps, slots=SM_WARP_SLOTS, memory=self._memory)
 
     def _detect_shift(self, number: int) -> str | None:

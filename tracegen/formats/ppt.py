@@ -8,6 +8,7 @@ The files lack some facts, which the reader replaces by these rules (Arafa et al
 * The warp of a record. The records of a block are in the order in which they arrived; those of each opcode are dealt
   to the block's warps in turn. This is correct for a block whose warps run in step and all execute every instruction.
   If the warps only execute the same instructions, each of them still gets the correct number of accesses per opcode.
+  A record with more addresses than the last warp of a block has threads is not dealt to that warp, but to the next.
 * The active lanes. n addresses are those of lanes 0 to n - 1.
 * The shape of grid and block: one row of blocks, and one row of threads unless `block` gives the shape.
 * Program counters: ``pc`` numbers the opcodes in the order of their first record.
@@ -24,7 +25,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,14 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
+from rdmodel.trace.lanes import last_warp_mask
 from tracegen.formats._ppt import parse
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, is_cut, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import can_fill, insert_empty_blocks
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.parsed_instructions import InstructionBuffer
-from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, Skipped, quote
+from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.sass_opcodes import OpcodeTable
 from tracegen.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 
@@ -61,6 +63,7 @@ _MEM_PROBLEMS = {
     11: f"addresses must be 0x1 to {LAST_ADDRESS:#x}",
     12: f"more than {WARP} addresses",
     13: f"longer than {_MAX_MEM_LINE_BYTES} bytes",
+    14: "more addresses than a block has threads",
 }
 """Messages for the events of `tracegen.formats._ppt.parse` that are mistakes."""
 
@@ -273,6 +276,8 @@ class _MemFilesReader:
         self._opcodes = OpcodeTable()
         self._instructions = InstructionBuffer(Gathering(launch.block_warps, memory=memory))
         self._blocks: list[int] = []
+        self._last_lanes = last_warp_mask(launch).bit_count()
+        self._dropped = np.zeros(1, np.int64)  # lanes
         self._fill_grid = False
 
     def report_missing(self, name: str, blocks: set[int]) -> None:
@@ -283,7 +288,7 @@ class _MemFilesReader:
             self._log.report(
                 f"{name}: {missing} of {self._launch.blocks} blocks have no file, block {first} is the first"
             )
-            self._log.skipped = Skipped(missing, self._log.skipped.examples)
+            self._log.skipped = replace(self._log.skipped, lines=missing)
             self._fill_grid = True
 
     def read(self, path: Path, block: int) -> None:
@@ -309,7 +314,7 @@ class _MemFilesReader:
             at, lines, rows, used, event = parse(
                 text, at, block, self._launch.block_warps, LAST_ADDRESS, _MAX_MEM_LINE_BYTES,
                 opcodes.names, opcodes.lengths, opcodes.kinds, opcodes.count, records,
-                *arrays, rows, used,
+                *arrays, rows, used, self._last_lanes, self._log.lenient, self._dropped,
             )  # fmt: skip
             line += lines
             if not event:
@@ -326,6 +331,7 @@ class _MemFilesReader:
     def finish(self, launch_name: str) -> RecordedTrace:
         """Return the trace of all files that were read."""
         launch = self._launch
+        self._log.count_lanes(int(self._dropped[0]))
         columns, blocks = self._instructions.finish(launch_name)
         fill = self._fill_grid and can_fill(launch, len(columns))
         all_blocks = range(launch.blocks) if fill else self._blocks

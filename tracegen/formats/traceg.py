@@ -276,7 +276,7 @@ class TracegFile:
             problem = self._report_silent_warps()
         elif event == Event.NO_THREAD:
             threads = self._header.launch().block_threads
-            problem = f"the last warp has active lanes of threads that a block of {threads} does not have"
+            problem = f"lanes without a thread are active: a block has {threads} threads"
         elif event == Event.WRONG_COUNT:
             warp, claimed, actual = self._reader.count_of_warp()
             problem = f"warp {warp} ends here after {actual} instructions, not the {claimed} of 'insts'"

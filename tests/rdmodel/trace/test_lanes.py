@@ -42,7 +42,7 @@ def test_the_last_warp_has_the_lanes_of_the_remaining_threads(threads, mask):
 
 
 def test_a_full_mask_in_a_block_of_16_threads_is_refused_with_block_warp_instruction_and_lane():
-    message = "block 3, warp 0, instruction 1: lane 16 is active, but a block of 16 threads has no such thread"
+    message = "block 3, warp 0, instruction 1: lane 16 is active without a thread: a block has 16 threads"
     with pytest.raises(TraceError, match=message):
         Trace(launch(16, 5), columns([[0xFFFF], [1, FULL]]), [1, 3])
 

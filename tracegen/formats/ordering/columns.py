@@ -31,7 +31,7 @@ _BLOCKS_AT_ONCE = 1024
 """Blocks whose instructions are counted together, by warp slot."""
 
 
-class _GrowingColumn:
+class GrowingColumn:
     """A column that grows, in memory or in a temporary file."""
 
     def __init__(self, dtype: Any, in_memory: bool) -> None:
@@ -41,6 +41,7 @@ class _GrowingColumn:
         self.count = 0
 
     def append(self, values: NDArray[Any]) -> None:
+        """Append values, which are converted to the dtype of the column."""
         values = np.ascontiguousarray(values, self._dtype)
         self.count += len(values)
         if self._file is None:
@@ -49,6 +50,7 @@ class _GrowingColumn:
             self._file.write(values)
 
     def finish(self) -> NDArray[Any]:
+        """Return all values, in memory or mapped; nothing may be appended afterwards."""
         if self._file is not None:
             return self._file.mapped(self._dtype, self.count)
         if len(self._parts) > 1:
@@ -67,10 +69,10 @@ class ColumnSink:
     def __init__(self, warps: int, slots: int, in_memory: bool) -> None:
         self._warps, self._slots, self.in_memory = warps, slots, in_memory
         self._scratch = Scratch()
-        self._columns = {name: _GrowingColumn(ROW_TYPE[name], in_memory) for name in ROW_FIELDS}
-        self._columns["loop_exit"] = _GrowingColumn(np.dtype(np.bool_), in_memory)
+        self._columns = {name: GrowingColumn(ROW_TYPE[name], in_memory) for name in ROW_FIELDS}
+        self._columns["loop_exit"] = GrowingColumn(np.dtype(np.bool_), in_memory)
         for name in ("addresses", "address_start", "warp_start", "blocks"):
-            self._columns[name] = _GrowingColumn(np.dtype(np.int64), in_memory)
+            self._columns[name] = GrowingColumn(np.dtype(np.int64), in_memory)
         for name in ("address_start", "warp_start"):
             self._columns[name].append(np.zeros(1, np.int64))
         self._rows = 0
