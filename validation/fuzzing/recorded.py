@@ -15,7 +15,7 @@ import numpy as np
 from rdmodel.errors import TraceError
 from rdmodel.trace import Trace
 from tracegen.formats import accelsim, compressed, nvbit, ppt, trc
-from tracegen.formats.recorded_trace import RecordedTrace
+from tracegen.formats.recorded_trace import RecordedTrace, Skipped
 from validation.fuzzing import seeds, shaping
 from validation.fuzzing.laws import BrokenLaw, check_equal, check_round_trip, check_trace, plain, require
 from validation.fuzzing.mutation import Shaper
@@ -50,20 +50,33 @@ def _trc(path: Path, way: Way) -> RecordedTrace:
 
 def _check_buffers(found: RecordedTrace, way: Way, path: Path, read: Read) -> None:
     """Check that buffers and leniency do not change a recorded trace, and that it can be written and read back."""
-    require(way.lenient or not found.skipped.lines, "strict, but lines were skipped")
+    require(way.lenient or found.skipped == Skipped(), "strict, but something was left out")
+    if not way.lenient and path.is_file():
+        require(_is_complete(path.read_bytes()), "strict, but the file ends within a line")
     require(all(plain(text) for text in found.skipped.examples), "the report of a skipped line is not one line")
     for lenient in (False, True):
         try:
             again = read(path, Way(lenient, way.kernel, 1 << 14, 1000))
         except TraceError as error:
-            if not (way.lenient and found.skipped.lines and not lenient):
+            left_out = replace(found.skipped, examples=(), blocks=0) != Skipped()
+            if not (way.lenient and left_out and not lenient):
                 raise BrokenLaw(f"read, but with another buffer refused: {error}") from None
             continue
         filled = found.skipped.blocks != again.skipped.blocks
         check_equal(*((_active(found), _active(again)) if filled else (found, again)), "with another buffer")
         expected = found.skipped.lines if way.lenient else 0
         require(again.skipped.lines == expected, "another number of lines skipped")
+        same = (again.skipped.warps, again.skipped.lanes) == (found.skipped.warps, found.skipped.lanes)
+        require(same, "another number of warps or lanes left out")
     check_round_trip(found, path if path.is_dir() else path.parent)
+
+
+def _is_complete(text: bytes) -> bool:
+    """Tell whether a text does not end within a line of a tool."""
+    last = text.rpartition(b"\n")[2]
+    if text.startswith(MAGICS) or not last.strip():
+        return True
+    return last.endswith(b" ") or (b"MEMTRACE: " in text and b"MEMTRACE: " not in last)
 
 
 def _active(trace: RecordedTrace) -> Trace:

@@ -80,7 +80,10 @@ def nvbit() -> list[Case]:
     every = "".join(record(opcode, _lanes(4096, 4, 31)) for opcode in _OPCODES)
     slots = "".join(record("LDG.E", _lanes(1 << 40, 128), 0, f"{n % 4},{n % 2},0", 8 + 3 * (n % 2)) for n in range(5))
     two = first + launch.format("gemm", 1) + record("LDG.E", _lanes(64, -1)) + record("STG.E", _lanes(8, 8), 1)
+    wide = first + "".join(record("LDG.E", _lanes(4096, 4), warp=warp) for warp in range(2))
+    partial = [wide.replace("block size 64", f"block size {threads}") for threads in (16, 40)]
     texts = [first + every, "Hello\n" + first + slots, two, context + "\nMEMTRACE: STARTING CONTEXT 0x5\n" + two]
+    texts += [*partial, *(text[:-9] for text in partial)]
     return [{"run.txt": text.encode()} for text in texts] + _committed("formats/nvbit-*", "run.txt")
 
 
@@ -97,7 +100,8 @@ def ppt() -> list[Case]:
     text = "\n=====\n".join(f"{opcode} 0x1000 0x{1 << 40:x} 0x1008 " for opcode in _OPCODES) + "\n"
     full = "LDG.E " + " ".join(f"0x{4096 + 4 * lane:x}" for lane in range(32)) + "\n"
     name = "kernel_1_block_0.mem"
-    return [{name: text.encode()}, {name: (full * 5).encode()}, *_committed("formats/ppt-*", name)]
+    texts = [text, full * 5, (full * 3)[:-1], (full * 3)[:-2]]
+    return [*({name: text.encode()} for text in texts), *_committed("formats/ppt-*", name)]
 
 
 def ppt_folder() -> list[Case]:
@@ -140,16 +144,19 @@ def _traceg(version: int, *, places: bool = False, tail: str = "") -> str:
 
 """
     body = "".join(f"{place}{line}{tail}\n" for line in lines)
-    blocks = f"#BEGIN_TB\n\nthread block = 0,0,0\n\nwarp = 0\ninsts = {len(lines)}\n{body}\n#END_TB\n\n"
+    blocks = f"#BEGIN_TB\n\nthread block = 0,0,0\n\nwarp = 0\ninsts = {len(lines)}\n{body}\n"
+    blocks += "warp = 1\ninsts = 0\n#END_TB\n\n"
     # In old files, each line has the place of its block.
     more = body.replace("0 0 0 0 ", "1 0 0 1 ") if places else body
-    return head + blocks + f"#BEGIN_TB\n\nthread block = 1,0,0\n\nwarp = 1\ninsts = {len(lines)}\n{more}\n#END_TB\n"
+    blocks += f"#BEGIN_TB\n\nthread block = 1,0,0\n\nwarp = 1\ninsts = {len(lines)}\n{more}\n"
+    return head + blocks + "warp = 0\ninsts = 0\n#END_TB\n"
 
 
 def accelsim() -> list[Case]:
     """Return traces of Accel-Sim of several versions."""
     name = "kernel-1.traceg"
     texts = [_traceg(4), _traceg(2, places=True), _traceg(5, tail=" 0"), _traceg(5, tail=" 16 0")]
+    texts += [texts[0].replace("(64,1,1)", "(40,1,1)"), texts[0].replace("warp = 0\ninsts = 0\n", ""), texts[0][:-1]]
     lined = _traceg(4).replace("\n\n#traces", "\n-enable lineinfo = 1\n\n#traces", 1).replace("\n00", "\n12 00")
     return [{name: text.encode()} for text in (*texts, lined)] + _committed("accelsim/*.traceg", name)
 

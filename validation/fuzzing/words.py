@@ -10,6 +10,7 @@ TEX UTMALDG LDGDEPBAR EXIT ULDC
 NVBIT = b"""
 MEMTRACE:~ MEMTRACE:~CTX~0x1~-~LAUNCH CTX~0x1~-~ ~-~LAUNCH~-~ grid_launch_id~ grid~launch~id~ ~-~CTA~0,0,0 ~-~warp~
 STARTING~CONTEXT ~-~ , 0x0000000000000000 0x7ffffffffffffff0 0x7ffffffffffffff1 Kernel~name~ nregs~ M
+block~size~16,1,1 block~size~40,1,1
 """
 
 PPT = b"===== = 0x0 0x1 0x3ffff 0x40000 0x7ffffffffffffff0 0x7ffffffffffffff1 LD"
@@ -23,6 +24,7 @@ TRACEG = b"""
 -kernel~name~= -kernel~id~=~ -grid~dim~=~(2,1,1) -block~dim~=~(64,1,1) -shmem~base_addr~=~0x7efeb0000000
 -accelsim~tracer~version~=~5 -enable~lineinfo~=~1 #BEGIN_TB #END_TB thread~block~=~1,0,0 warp~=~1 insts~=~1
 cluster R0 R255 R254 UR4 UP0 P0 ffffffff 80000001 0~ 1~ 2~ # 0x7efeb0000010 0x7efeb2000010 -8
+-block~dim~=~(40,1,1)
 """
 
 KERNELSLIST = b"""

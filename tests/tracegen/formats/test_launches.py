@@ -42,8 +42,8 @@ def log(tmp_path):
 def accelsim_list(folder):
     """Write a list with a copy, a comment, two kernels, one of them packed, and one of them named twice."""
     for number, name in ((1, "copy"), (2, "sum")):
-        shape = {"name": name, "grid": f"({number},3,1)", "more": f"-kernel id = {number}\n"}
-        text = one_warp("0000 ffffffff 1 R1 LDG.E.SYS 1 R2 4 1 0x1000 4 0", **shape)
+        text = one_warp("0000 ffffffff 1 R1 LDG.E.SYS 1 R2 4 1 0x1000 4 0", name=name, grid=f"({number},3,1)")
+        text = text.replace("-kernel id = 1\n", f"-kernel id = {number}\n")
         (folder / f"kernel-{number}.traceg").write_text(text)
     packed = folder / "kernel-2.traceg"
     (folder / "kernel-2.traceg.xz").write_bytes(lzma.compress(packed.read_bytes()))

@@ -51,9 +51,7 @@ def block_text(*warps, place="0,0,0"):
 )
 def test_an_accel_sim_line_with_more_lanes_than_threads_is_refused(written, line):
     path = written(one_warp("0000 00000001 1 R2 LDG.E 1 R3 4 1 0x100 4", line, block="(16,1,1)"))
-    with pytest.raises(
-        TraceError, match=r"a\.txt:20: lanes without a thread are active: a block has 16 threads, found"
-    ):
+    with pytest.raises(TraceError, match=r"a\.txt:20: lanes without a thread are active: a block has 16 threads"):
         read_accelsim(path)
 
 

@@ -21,7 +21,7 @@ def written(tmp_path):
     return file_writer(tmp_path, "kernel.trc")
 
 
-def make_trace(rows_per_warp, *, block=(64, 1, 1), grid=None, blocks=None):
+def make_trace(rows_per_warp, *, block=(64, 1, 1), grid=None, blocks=None, trusted=False):
     """Return a trace of rows (op, size, mask) per warp, with addresses that tell all lanes apart."""
     rows = [row for warp in rows_per_warp for row in warp]
     ops, sizes, masks = (np.array(column) for column in zip(*rows, strict=True))
@@ -42,7 +42,7 @@ def make_trace(rows_per_warp, *, block=(64, 1, 1), grid=None, blocks=None):
     )
     width = -(-block[0] * block[1] * block[2] // 32)
     launch = Launch(kernel="made", grid=grid or (len(rows_per_warp) // width, 1, 1), block=block)
-    return Trace(launch, columns, blocks)
+    return Trace(launch, columns, blocks, trusted)
 
 
 @st.composite
@@ -114,7 +114,7 @@ def test_what_the_format_cannot_hold_is_said(tmp_path):
 
 
 def test_a_lane_without_a_thread_is_refused_and_leaves_no_file(tmp_path):
-    trace = make_trace([[(LOAD, 4, 0xFF)]], block=(7, 1, 1))
+    trace = make_trace([[(LOAD, 4, 0xFF)]], block=(7, 1, 1), trusted=True)
     with pytest.raises(TraceError, match="block 0: thread 7 is active, but a block has 7 threads"):
         write_trc(trace, tmp_path / "bad.trc")
     assert os.listdir(tmp_path) == []
