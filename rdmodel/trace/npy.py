@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import TraceError
 
 _MAGIC = b"\x93NUMPY"
@@ -31,7 +32,7 @@ def map_values(path: Path, kind: str, count: int) -> NDArray[Any]:
     Raises a `TraceError` that names the file if it cannot be read, or if its type, shape or length differ.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular_file(path) as file:
             start, stored, shape = _header(file, path)
             if stored != kind or shape != str(count):
                 raise TraceError(f"{path}: holds {stored} of shape ({shape}), not {kind} of shape ({count},)")

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.progress import Progress
+from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import LaunchError, TraceError
 from rdmodel.trace import npy
 from rdmodel.trace.columns import Columns
@@ -36,6 +37,9 @@ TRACE_VERSION = 1
 
 META = "meta.json"
 """The name of the file that describes a trace."""
+
+MAX_META_BYTES = 1 << 26
+"""Bytes that the file of that name may have."""
 
 DTYPES = {
     "blocks": "<i8",
@@ -167,8 +171,8 @@ def read_source(path: str | os.PathLike[str]) -> dict[str, Any]:
 def is_trace(path: str | os.PathLike[str]) -> bool:
     """Return whether `path` is a folder with the ``meta.json`` of this format, of any version."""
     try:
-        meta = json.loads((Path(path) / META).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        meta = parse_json(read_bounded_bytes(Path(path) / META, MAX_META_BYTES))
+    except (TraceError, ValueError, RecursionError):
         return False
     return isinstance(meta, dict) and meta.get("format") == TRACE_FORMAT
 
@@ -278,10 +282,10 @@ def _write_block(trace: Trace, block: int, files: Mapping[str, _ColumnFile]) -> 
 def _read_meta(folder: Path) -> dict[str, Any]:
     where = folder / META
     try:
-        meta = json.loads(where.read_bytes())
-    except OSError as error:
-        raise TraceError(f"{where}: cannot be read: {error.strerror or error}") from None
+        meta = parse_json(read_bounded_bytes(where, MAX_META_BYTES))
     except (ValueError, RecursionError) as error:
+        if isinstance(error, TraceError):
+            raise
         raise TraceError(f"{where}: is not JSON: {error}") from None
     if not isinstance(meta, dict) or meta.get("format") != TRACE_FORMAT:
         raise TraceError(f"{where}: is not the description of a trace ('format' is not {TRACE_FORMAT!r})")
@@ -291,6 +295,20 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     if version > TRACE_VERSION:
         raise TraceError(f"{where}: version {version} is newer than this rdmodel reads ({TRACE_VERSION})")
     return meta
+
+
+def parse_json(content: bytes) -> Any:
+    """Return the value of a JSON text; raise `ValueError` also for an object that gives a key two values."""
+    return json.loads(content, object_pairs_hook=_unique_keys)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return pairs as a dict; raise `ValueError` if two of them give one key different values."""
+    result = dict(pairs)
+    for key, value in pairs:
+        if len(result) < len(pairs) and result[key] != value:
+            raise ValueError(f"{key!r} is given twice: {value!r:.60} and then {result[key]!r:.60}")
+    return result
 
 
 def launch_from_json(plain: Any, where: str | os.PathLike[str]) -> Launch:

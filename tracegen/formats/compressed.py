@@ -1,20 +1,22 @@
 """Open files as streams of bytes, and decompress them (gzip, xz, zstd) if their first bytes say so.
 
-Memory holds only a buffer, whatever the uncompressed size is. A window of more than 256 MiB (xz) or 128 MiB (zstd) is
+Memory holds only a buffer, whatever the uncompressed size is. A file of many streams that are nearly all empty is
+refused, since it takes much time. A window of more than 256 MiB (xz) or 128 MiB (zstd) is
 refused. Damaged and truncated files raise `TraceError`.
 """
 
 from __future__ import annotations
 
-import gzip
 import io
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import TraceError
 
 CHUNK_BYTES = 1 << 20
@@ -27,7 +29,14 @@ COMPRESSED_EXTENSIONS = (".gz", ".xz", ".zst")
 
 _XZ_MEMORY_BYTES = 256 << 20
 _ZSTD_WINDOW_LOG = 27
+_GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
 _COMPRESSED_READ_BYTES = 1 << 16
+_FIRST_PIECE_BYTES = 1 << 7
+_MAX_TINY_STREAMS = 10_000
+_MIN_STREAM_CONTENT_BYTES = 16
+"""Bounds on streams with hardly any content: a decoder for each of them takes time."""
+
+_NONZERO = re.compile(rb"[^\0]")
 
 
 def open_stream(path: str | os.PathLike[str]) -> BinaryIO:
@@ -104,11 +113,7 @@ class _CheckedStream(io.RawIOBase):
         self._name = name
         self._failures: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, lzma.LZMAError)
         self._source: Any = None
-        try:
-            file = open(name, "rb")  # noqa: SIM115 - it lives as long as this object
-        except OSError as error:
-            raise TraceError(f"{name}: cannot be read: {error.strerror or error}") from None
-        self._file = file
+        self._file = file = open_regular_file(name)
         try:
             self._source = self._decompressed(file)
         except BaseException:
@@ -116,18 +121,13 @@ class _CheckedStream(io.RawIOBase):
             raise
 
     def _decompressed(self, file: BinaryIO) -> Any:
-        if not file.seekable():
-            raise TraceError(
-                f"{self._name}: is a pipe; save it to a file first, which may be compressed "
-                f"({', '.join(COMPRESSED_EXTENSIONS)})"
-            )
         try:
             head = file.read(6)
             file.seek(0)
         except OSError as error:
             raise TraceError(f"{self._name}: cannot be read: {error.strerror or error}") from None
         if head.startswith(b"\x1f\x8b"):
-            return gzip.GzipFile(fileobj=file)
+            return _DecompressedStreams(file, _GzipDecoder)
         if head == b"\xfd7zXZ\x00":
             return _DecompressedStreams(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
         if head.startswith(b"\x28\xb5\x2f\xfd") or (head[1:4] == b"\x2a\x4d\x18" and head[:1] >= b"\x50"):
@@ -174,30 +174,76 @@ class _CheckedStream(io.RawIOBase):
 
 
 class _DecompressedStreams:
-    """One or more xz or zstd streams in a file, decompressed in bounded pieces."""
+    """One or more gzip, xz or zstd streams in a file, decompressed in bounded pieces.
+
+    A new stream gets little input at first, because it may be tiny, and what it does not use is copied.
+    """
 
     def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
         self._file = file
         self._new = new
         self._decoder: Any = new()
+        self._input = b""
+        self._at = 0  # first byte of the input that no decoder has got
+        self._piece_bytes = _FIRST_PIECE_BYTES
+        self._streams = 1
+        self._content_bytes = 0
 
     def read(self, count: int) -> bytes:
         while True:
             if self._decoder.eof and not self._next_stream():
                 return b""
-            compressed = self._file.read(_COMPRESSED_READ_BYTES) if self._decoder.needs_input else b""
-            if self._decoder.needs_input and not compressed:
-                raise EOFError("the compressed data is cut off")
-            if data := self._decoder.decompress(compressed, count):
+            piece = self._next_piece() if self._decoder.needs_input else b""
+            if data := self._decoder.decompress(piece, count):
+                self._content_bytes += len(data)
                 return bytes(data)
+
+    def _fill(self) -> bool:
+        """Read more input if there is none left; return False at the end of the file."""
+        if self._at == len(self._input):
+            self._input, self._at = self._file.read(_COMPRESSED_READ_BYTES), 0
+        return bool(self._input)
+
+    def _next_piece(self) -> bytes:
+        if not self._fill():
+            raise EOFError("the compressed data is cut off")
+        piece = self._input[self._at : self._at + self._piece_bytes]
+        self._at += len(piece)
+        self._piece_bytes = min(2 * self._piece_bytes, _COMPRESSED_READ_BYTES)
+        return piece
 
     def _next_stream(self) -> bool:
         # A stream may be followed by zero bytes (padding of xz), by another stream, or by damage, which raises.
-        rest = self._decoder.unused_data.lstrip(b"\0")
-        while not rest:
-            if not (more := self._file.read(_COMPRESSED_READ_BYTES)):
+        self._at -= len(self._decoder.unused_data)
+        while (start := _NONZERO.search(self._input, self._at)) is None:
+            self._at = len(self._input)
+            if not self._fill():
                 return False
-            rest = more.lstrip(b"\0")
-        self._decoder = self._new()
-        self._file.seek(-len(rest), os.SEEK_CUR)
+        self._streams += 1
+        if self._streams > _MAX_TINY_STREAMS + self._content_bytes // _MIN_STREAM_CONTENT_BYTES:
+            raise EOFError(f"there are {self._streams} streams in it with hardly any content")
+        self._at = start.start()
+        self._decoder, self._piece_bytes = self._new(), _FIRST_PIECE_BYTES
         return True
+
+
+class _GzipDecoder:
+    """A decompressor of one gzip stream with the interface of those of xz and zstd."""
+
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        left = self._decoder.unconsumed_tail
+        result = self._decoder.decompress(left + data if left else data, max_length)
+        self.needs_input = not self._decoder.unconsumed_tail and len(result) < max_length
+        return result

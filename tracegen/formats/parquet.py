@@ -27,7 +27,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch, Trace
 from rdmodel.trace.lanes import check_lanes
 from rdmodel.trace.splitting import split_block
-from rdmodel.trace.storage import find_pages, launch_from_json
+from rdmodel.trace.storage import find_pages, launch_from_json, parse_json
 from tracegen.formats.atomic_write import error_reason, refuse_existing, replacing
 from tracegen.formats.compressed import is_compressed
 from tracegen.formats.empty_blocks import max_warps
@@ -240,7 +240,7 @@ def _read_metadata(file: Any, name: str) -> tuple[Launch, Sequence[int]]:
 
 def _json(metadata: dict[bytes, bytes], key: str, name: str) -> Any:
     try:
-        return json.loads(metadata[key.encode()])
+        return parse_json(metadata[key.encode()])
     except KeyError:
         raise TraceError(f"{name}: {key} is missing") from None
     except (ValueError, RecursionError) as error:

@@ -212,8 +212,10 @@ def _read_config(path: Path) -> dict[int, _LaunchConfig]:
         for node in statements:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 match = re.fullmatch(r"kernel_(\d{1,9})", node.targets[0].id)
+                if match and int(match[1]) in result:
+                    raise ValueError(f"{match[0]} is described twice")
                 if match:
-                    result[int(match[1])] = _launch_config(ast.literal_eval(node.value))
+                    result[int(match[1])] = _launch_config(_literal(node.value))
     except (
         SyntaxError,
         ValueError,
@@ -225,6 +227,14 @@ def _read_config(path: Path) -> dict[int, _LaunchConfig]:
     ) as error:
         raise TraceError(f"{path}: is not a configuration of PPT-GPU: {type(error).__name__}: {error}") from None
     return result
+
+
+def _literal(node: ast.expr) -> Any:
+    """Return the value of a literal; raise `ValueError` if a dict names a key twice."""
+    value = ast.literal_eval(node)
+    if isinstance(node, ast.Dict) and len(value) < len(node.keys):
+        raise ValueError("a key is given twice")
+    return value
 
 
 def _launch_config(values: Any) -> _LaunchConfig:

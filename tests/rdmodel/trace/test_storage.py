@@ -256,7 +256,7 @@ def test_a_meta_file_that_is_none_is_refused(folder, text):
 @pytest.mark.parametrize("name", ["meta.json", *(f"{name}.npy" for name in DTYPES)])
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
-    assert refusal(folder) == f"/{name}: cannot be read: No such file or directory"
+    assert refusal(folder) == f"/{name}: No such file or directory"
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -401,4 +401,4 @@ def test_blocks_outside_the_grid_are_refused(folder):
 
 
 def test_a_folder_that_is_no_trace_is_refused(tmp_path):
-    assert refusal(tmp_path) == "/meta.json: cannot be read: No such file or directory"
+    assert refusal(tmp_path) == "/meta.json: No such file or directory"

@@ -80,13 +80,13 @@ def test_a_bad_list_is_refused_with_the_line(folder):
     with pytest.raises(TraceError, match=r"kernelslist\.g:1: expected a kernel's file"):
         formats.read(path)
     path.write_text("kernel" + "9" * 5000 + ".traceg\n")
-    with pytest.raises(TraceError, match=r"\.traceg: cannot be read: File name too long"):
+    with pytest.raises(TraceError, match=r"\.traceg: File name too long"):
         formats.read(path)
     path.write_text("kernelslist.g\n")
     with pytest.raises(TraceError, match=r"kernelslist\.g:1: #BEGIN_TB is missing"):
         formats.read(path)
     path.write_text("kernel-9.traceg\n")
-    with pytest.raises(TraceError, match=r"kernel-9\.traceg: cannot be read: No such file"):
+    with pytest.raises(TraceError, match=r"kernel-9\.traceg: No such file"):
         formats.read(path)
     path.write_text("MemcpyHtoD,0x0,4\n")
     with pytest.raises(TraceError, match="holds no launch"):
@@ -112,7 +112,7 @@ def test_a_file_that_a_list_names_twice_is_one_kernel(folder):
 
 def test_a_file_that_is_gone_is_told_with_the_line_of_the_list(folder):
     (folder / "kernelslist.g").write_text("kernel-7.traceg\nkernel-9.traceg\n")
-    with pytest.raises(TraceError, match=r"kernelslist\.g:2: .*kernel-9\.traceg: cannot be read: No such file"):
+    with pytest.raises(TraceError, match=r"kernelslist\.g:2: .*kernel-9\.traceg: No such file"):
         formats.read(folder, kernel="7")
     trace = formats.read(folder, kernel="7", lenient=True)
     assert (len(trace), trace.skipped.lines) == (8, 1)

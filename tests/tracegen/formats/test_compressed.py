@@ -4,6 +4,7 @@ import bz2
 import contextlib
 import gzip
 import importlib
+import io
 import lzma
 import os
 import subprocess
@@ -103,10 +104,41 @@ def test_junk_behind_a_stream_is_an_error(written):
             read_all(written(pack(TEXT) + b"junk" * 20))
 
 
+class CountingFile(io.BytesIO):
+    """A file that counts the bytes that are read from it."""
+
+    count = 0
+
+    def read(self, size=-1):
+        data = super().read(size)
+        self.count += len(data)
+        return data
+
+
+@pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
+def test_the_file_is_read_once_however_small_its_streams_are(monkeypatch, kind):
+    data = PACKERS[kind](b"") * 3000 + PACKERS[kind](TEXT)
+    file = CountingFile(data)
+    monkeypatch.setattr(compressed, "open_regular_file", lambda name: file)
+    assert read_all("packed") == TEXT
+    assert file.count <= len(data) + 6
+
+
+@pytest.mark.parametrize("content", [b"", b"x"])
+@pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
+def test_many_streams_with_hardly_any_content_are_refused(written, monkeypatch, kind, content):
+    monkeypatch.setattr(compressed, "_MAX_TINY_STREAMS", 20)
+    pack = PACKERS[kind]
+    assert read_all(written(pack(content) * 20)) == content * 20
+    assert read_all(written((pack(TEXT) + pack(content)) * 40)) == (TEXT + content) * 40
+    with pytest.raises(TraceError, match=r"ends early: there are 2\d streams in it with hardly any content"):
+        read_all(written(pack(content) * 30))
+
+
 def test_what_cannot_be_opened_is_named(tmp_path):
-    with pytest.raises(TraceError, match="gone: cannot be read: No such file"):
+    with pytest.raises(TraceError, match="gone: No such file"):
         open_stream(tmp_path / "gone")
-    with pytest.raises(TraceError, match="cannot be read: Is a directory"):
+    with pytest.raises(TraceError, match="is a folder, must be a regular file"):
         open_stream(tmp_path)
 
 
@@ -115,7 +147,7 @@ def test_a_pipe_is_refused_as_one(tmp_path):
     os.write(write, b"blocksize: 32 1 1\n")
     os.close(write)
     try:
-        with pytest.raises(TraceError, match="is a pipe; save it to a file first"):
+        with pytest.raises(TraceError, match="is a pipe, must be a regular file"):
             open_stream(f"/dev/fd/{read}")
     finally:
         os.close(read)

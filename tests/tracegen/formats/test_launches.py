@@ -117,7 +117,7 @@ def test_a_launch_that_is_announced_twice_is_a_mistake(log):
 def test_a_list_of_what_is_not_there_names_its_line(tmp_path):
     path = accelsim_list(tmp_path)
     (tmp_path / "kernel-1.traceg").unlink()
-    with pytest.raises(TraceError, match=r"kernelslist.g:3: .*kernel-1.traceg: cannot be read"):
+    with pytest.raises(TraceError, match=r"kernelslist.g:3: .*kernel-1.traceg: No such file"):
         formats.launches(path)
 
 
