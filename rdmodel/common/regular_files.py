@@ -17,6 +17,8 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
 )
 
+_PIECE_BYTES = 1 << 20
+
 # Without O_NONBLOCK, opening a pipe waits until another process writes to it. Windows has none of the first three.
 _OPEN_FLAGS = os.O_RDONLY
 for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
@@ -58,7 +60,7 @@ def read_bounded_bytes(path: str | os.PathLike[str], most_bytes: int, error: typ
     with open_regular_file(path, error) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            content = file.read(most_bytes + 1) if size <= most_bytes else b""
+            content = _read(file, most_bytes + 1) if size <= most_bytes else b""
         except OSError as failure:
             raise error(f"{os.fspath(path)}: {failure.strerror or failure}") from None
     if max(size, len(content)) > most_bytes:
@@ -78,6 +80,15 @@ def read_bounded_text(path: str | os.PathLike[str], most_bytes: int, error: type
     except UnicodeDecodeError as failure:
         line = content.count(b"\n", 0, failure.start) + 1
         raise error(f"{os.fspath(path)}:{line}: is no text in UTF-8: has byte {content[failure.start]:#04x}") from None
+
+
+def _read(file: BinaryIO, most_bytes: int) -> bytes:
+    # A call for many bytes allocates as many, however short the file is.
+    pieces: list[bytes] = []
+    while most_bytes and (piece := file.read(min(most_bytes, _PIECE_BYTES))):
+        pieces.append(piece)
+        most_bytes -= len(piece)
+    return b"".join(pieces)
 
 
 def _check_regular(name: str, mode: int, error: type[RdmodelError]) -> None:
