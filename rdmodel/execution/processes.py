@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rdmodel.errors import SimulationError
-from rdmodel.trace import Columns, Trace
+from rdmodel.trace import Columns, Trace, _truncation
 
 R = TypeVar("R")
 
@@ -85,6 +85,7 @@ def _run_for_parent(parent: int, run: Callable[..., R], *arguments: Any) -> R:
     """Call `run`; let this worker process exit when its parent no longer exists."""
     if os.getpid() != parent:
         _watch_parent(parent)
+        _truncation.install(claims_all=True)  # for files that joblib maps
     return run(*arguments)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import TraceError
+from rdmodel.trace.mapped_pages import watched
 
 _MAGIC = b"\x93NUMPY"
 _VERSIONS = (b"\1\0", b"\2\0", b"\3\0")
@@ -41,9 +42,14 @@ def map_values(path: Path, kind: str, count: int) -> NDArray[Any]:
                 raise TraceError(f"{path}: is truncated: {-excess} bytes are missing")
             if excess:
                 raise TraceError(f"{path}: {excess} bytes follow the last value")
-            return np.memmap(file, kind, "r", start, (count,)) if count else np.empty(0, kind)
+            # NumPy gets the name, not the open file: worker processes map the file by this name.
+            return watched(np.memmap(path, kind, "r", start, (count,)), path) if count else np.empty(0, kind)
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(f"{path}: was truncated while it was read") from None
 
 
 def _header(file: BinaryIO, path: Path) -> tuple[int, str, str]:

@@ -364,7 +364,7 @@ def compact_ids(blocks: NDArray[np.int64]) -> range | list[int]:
 
 def find_pages(columns: Columns) -> Pages:
     """Return the pages of the columns that are mapped from files, or are views of such arrays."""
-    maps = []
+    maps, names = [], []
     for column in fields(columns):
         owner: Any = getattr(columns, column.name)
         while owner is not None and not isinstance(owner, np.memmap):
@@ -372,4 +372,5 @@ def find_pages(columns: Columns) -> Pages:
         mapped = getattr(owner, "_mmap", None)
         if mapped is not None:
             maps.append(mapped)
-    return Pages(maps)
+            names.append(str(owner.filename or "a temporary file"))
+    return Pages(maps, names=names)
