@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +26,7 @@ from rdmodel.trace import npy
 from rdmodel.trace.columns import Columns
 from rdmodel.trace.launch import ArrayInfo, Launch
 from rdmodel.trace.mapped_pages import Pages
+from rdmodel.trace.replacement import recover, replaced_when_complete, resolve_folder
 from rdmodel.trace.splitting import split_block
 from rdmodel.trace.trace import Trace
 
@@ -77,7 +76,8 @@ def save(
     """Write a trace as a folder, block by block, in the memory of a few pieces (`rdmodel.trace.splitting`).
 
     The folder appears under its name only when it is complete. A run that is killed leaves the old folder or none, and
-    perhaps a hidden ``.NAME.*.partial`` beside it.
+    perhaps hidden ones beside it, which the next run with this name deletes (`rdmodel.trace.replacement`). The new
+    folder has the permissions of the one that it replaces; a symbolic link stays, and its target is replaced.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def save(
     TraceError
         If `path` exists and may not be replaced, if `source` is not JSON, or if a file cannot be written.
     """
-    target = Path(path).resolve()
+    target = resolve_folder(path)
+    recover(target)
     head = {
         "format": TRACE_FORMAT,
         "version": TRACE_VERSION,
@@ -110,7 +111,7 @@ def save(
         raise TraceError(f"source: cannot be written as JSON: {error}") from None
     _refuse_foreign(target, overwrite)
     try:
-        with _replacing(target) as folder:
+        with replaced_when_complete(target) as folder:
             counts = _write_columns(trace, folder, progress)
             text = json.dumps({**head, "columns": counts}, indent=1, allow_nan=False)
             (folder / META).write_text(text + "\n", encoding="utf-8")
@@ -144,6 +145,7 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
         columns disagree. The message names the file and the problem.
     """
     folder = Path(path)
+    recover(folder)
     meta = _read_meta(folder)
     launch = launch_from_json(meta.get("launch"), folder / META)
     columns = {name: _map_column(folder, name, meta.get("columns")) for name in DTYPES}
@@ -189,34 +191,6 @@ def _refuse_foreign(target: Path, overwrite: bool) -> None:
         raise TraceError(f"{target}: exists and is not a trace folder, or holds other files; it is never overwritten")
     if not overwrite:
         raise TraceError(f"{target}: exists already; overwrite=True (--overwrite) replaces it")
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """Provide a new folder beside `target` that replaces it on success and is deleted on any exception."""
-    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
-    try:
-        partial.mkdir()
-        yield partial
-        _swap(partial, target)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-
-
-def _swap(partial: Path, target: Path) -> None:
-    if not target.exists():
-        partial.rename(target)
-        return
-    old = partial.with_suffix(".old")
-    target.rename(old)
-    try:
-        partial.rename(target)
-    finally:
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(target)
 
 
 class _ColumnFile:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Trace, storage
+from rdmodel.trace.replacement import recover
 from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, parquet_columns, ppt, trc
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, first_bytes, uncompressed_name
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
@@ -279,6 +280,7 @@ def write(
 def recognise(path: str | os.PathLike[str]) -> Format:
     """Return the format of a file or folder by its content, else its extension; raise `TraceError`."""
     where = Path(path)
+    recover(where)
     if where.is_dir():
         for trace_format in FORMATS.values():
             if trace_format.folder(where):

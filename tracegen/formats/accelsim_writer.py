@@ -74,7 +74,7 @@ class _Output:
     """A file that is written in large parts, and in which numbers can be filled in later (`patch`)."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("xb", buffering=0)
+        self._file = path.open("wb", buffering=0)
         self._text = bytearray()
         self._written = 0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import uuid4
 
+from rdmodel.common.file_writing import replaced_when_complete
 from rdmodel.errors import TraceError
 
 
@@ -22,18 +22,16 @@ def refuse_existing(target: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Give the name of a temporary file beside `target`; rename it to `target` on success, delete it on an exception.
+    """Give the name of a new, empty file; rename it to `target` on success, delete it on an exception.
 
-    Raises `TraceError` for an `OSError`.
+    The rules are those of `rdmodel.common.file_writing`: permissions and links stay. Raises `TraceError` for an
+    `OSError`.
     """
-    partial = target.with_name(f".{target.name}.{uuid4().hex}.partial")
     try:
-        yield partial
-        partial.replace(target)
+        with replaced_when_complete(target) as partial:
+            yield partial
     except OSError as error:
         raise TraceError(f"{target}: cannot be written: {error_reason(error)}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def error_reason(error: BaseException) -> str:

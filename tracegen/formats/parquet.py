@@ -84,7 +84,7 @@ def _write(trace: Trace, path: Path, schema: Any, arrow: ModuleType, parquet: Mo
     """Write the instructions of a trace; return their number."""
     rows = 0
     with (
-        path.open("xb") as file,
+        path.open("wb") as file,
         parquet.ParquetWriter(
             file,
             schema,

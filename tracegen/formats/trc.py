@@ -122,7 +122,7 @@ def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = F
         raise TraceError(f"{path}: a block of {threads} threads; the format holds at most {MAX_BLOCK_THREADS}")
     refuse_existing(target, overwrite=overwrite)
     losses = _TrcLosses(trace.launch)
-    with replacing(target) as partial, partial.open("xb") as file:
+    with replacing(target) as partial, partial.open("wb") as file:
         file.write(b"blocksize: %d %d %d\n" % trace.launch.block)
         for text in _rendered_blocks(trace, losses):
             file.write(text)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import Launch, storage
+from rdmodel.trace import Launch, replacement, storage
 from rdmodel.trace.storage import DTYPES, load, read_source, save
 from tests.support.random_traces import FIELDS, ProgramTrace, column_traces, program_traces, segment, write_out
 from tests.support.small_traces import small
@@ -152,6 +152,7 @@ def test_a_failed_rename_leaves_the_old_trace(folder, monkeypatch, failing):
             raise OSError(5, "Input/output error")
         return rename(self, target)
 
+    monkeypatch.setattr(replacement, "exchange", lambda one, other: False)
     monkeypatch.setattr(type(folder), "rename", fail)
     with pytest.raises(TraceError, match="cannot be written: Input/output error"):
         save(small(7), folder, overwrite=True)
