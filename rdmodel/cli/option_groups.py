@@ -83,8 +83,8 @@ def add_source(parser: Parser) -> None:
         group,
         "--lenient",
         action="store_true",
-        help="skip malformed lines, treat blocks without records as blocks that access no memory, and report the "
-        "number of both",
+        help="skip malformed lines and lanes without threads, treat blocks and warps without records as ones that "
+        "access no memory, and report the number of each",
     )
     add_program(parser)
 

@@ -37,6 +37,13 @@ def insert_empty_blocks(
     return replace(columns, warp_start=np.concatenate([[0], np.cumsum(lengths)]))
 
 
+def advise_about_missing_blocks(*, lenient: bool) -> str:
+    """Return the advice for a block without records; lenient readers have filled the grid (`fill_grid`) if they can."""
+    if lenient:
+        return "the grid is too large to treat blocks without records as blocks that access no memory"
+    return "--lenient treats blocks without records as blocks that access no memory"
+
+
 def fill_grid(
     launch: Launch, columns: Columns, blocks: Sequence[int], skipped: Skipped
 ) -> tuple[Columns, Sequence[int], Skipped]:

@@ -34,7 +34,7 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from rdmodel.trace.lanes import ALL_LANES, last_warp_mask
 from tracegen.formats._nvbit import parse
 from tracegen.formats.compressed import is_cut, line_end, open_stream, whole_lines
-from tracegen.formats.empty_blocks import fill_grid
+from tracegen.formats.empty_blocks import advise_about_missing_blocks, fill_grid
 from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.ordering.partial_warps import place_last_warps
@@ -208,7 +208,8 @@ class _MemtraceReader:
         skipped = replace(skipped, lanes=int(self._dropped[0]) + dropped)
         if self._lenient:
             columns, blocks, skipped = fill_grid(launch, columns, blocks, skipped)
-        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
+        advice = advise_about_missing_blocks(lenient=self._lenient)
+        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, advice=advice)
 
     # ---- Lines
 

@@ -38,7 +38,7 @@ from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from rdmodel.trace.lanes import last_warp_mask
 from tracegen.formats._ppt import parse
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, is_cut, line_end, open_stream, whole_lines
-from tracegen.formats.empty_blocks import can_fill, insert_empty_blocks
+from tracegen.formats.empty_blocks import advise_about_missing_blocks, can_fill, insert_empty_blocks
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.parsed_instructions import InstructionBuffer
@@ -129,7 +129,7 @@ def read_ppt(
     number = files[0][0]
     config = _read_launch_configs(where).get(number, _LaunchConfig(f"kernel_{number}"))
     launch = _launch(where, config, block, [n for _, n, _ in files])
-    reader = _MemFilesReader(launch, lenient, memory)
+    reader = _MemFilesReader(launch, lenient, memory, is_folder=where.is_dir())
     if where.is_dir():
         reader.report_missing(str(where), {n for _, n, _ in files})
     for _, n, file in files:
@@ -280,8 +280,8 @@ def _launch(where: Path, config: _LaunchConfig, block: tuple[int, int, int] | No
 class _MemFilesReader:
     """Reads the files of one launch, one block after the other."""
 
-    def __init__(self, launch: Launch, lenient: bool, memory: int) -> None:
-        self._launch = launch
+    def __init__(self, launch: Launch, lenient: bool, memory: int, *, is_folder: bool) -> None:
+        self._launch, self._is_folder = launch, is_folder
         self._log = SkipLog(lenient)
         self._opcodes = OpcodeTable()
         self._instructions = InstructionBuffer(Gathering(launch.block_warps, memory=memory))
@@ -347,4 +347,5 @@ class _MemFilesReader:
         all_blocks = range(launch.blocks) if fill else self._blocks
         if len(blocks) < len(all_blocks):
             columns, blocks = insert_empty_blocks(columns, blocks, all_blocks, launch.block_warps), all_blocks
-        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=self._log.skipped, mentions_all=False)
+        advice = advise_about_missing_blocks(lenient=True) if self._is_folder else "read the folder of its file instead"
+        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=self._log.skipped, advice=advice)

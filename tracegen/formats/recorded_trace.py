@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Trace
@@ -88,12 +88,12 @@ class Reading:
 class RecordedTrace(Trace):
     """A `Trace` that another tool recorded; `skipped` is empty unless it was read leniently.
 
-    `mentions_all` is set for formats that also name blocks without memory accesses: a block that is missing there
-    was lost. If the columns went through temporary files, their pages are given back as those of native traces are.
+    `advice` ends the error about a block that the trace does not hold. If the columns went through temporary files,
+    their pages are given back as those of native traces are.
     """
 
     skipped: Skipped = Skipped()
-    mentions_all: bool = True
+    advice: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         """Find the columns that are mapped into memory."""
@@ -104,8 +104,6 @@ class RecordedTrace(Trace):
         try:
             return super()._first_warp(block)
         except TraceError as error:
-            if self.mentions_all:
+            if not self.advice:
                 raise
-            raise TraceError(
-                f"{error}; --lenient treats blocks without records as blocks that access no memory"
-            ) from None
+            raise TraceError(f"{error}; {self.advice}") from None

@@ -27,7 +27,7 @@ from rdmodel.trace.splitting import split_block
 from tracegen.formats._trc import Grouper, parse, render
 from tracegen.formats.atomic_write import refuse_existing, replacing
 from tracegen.formats.compressed import is_cut, kernel_name, line_end, open_stream, whole_lines
-from tracegen.formats.empty_blocks import fill_grid
+from tracegen.formats.empty_blocks import advise_about_missing_blocks, fill_grid
 from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.ordering.rows import ROW_TYPE
@@ -105,7 +105,8 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int
     skipped = log.skipped
     if lenient:
         columns, blocks, skipped = fill_grid(launch, columns, blocks, skipped)
-    return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, mentions_all=False)
+    advice = advise_about_missing_blocks(lenient=lenient)
+    return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, advice=advice)
 
 
 def write_trc(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = False) -> tuple[str, ...]:

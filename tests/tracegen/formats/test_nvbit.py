@@ -415,6 +415,9 @@ def test_a_grid_that_would_not_fit_memory_is_not_filled_up(written):
     text = header(grid=(2**31 - 1, 1, 1)) + record(lanes(), cta=(1, 0, 0))
     trace = read_nvbit(written(text), lenient=True)
     assert (list(trace.blocks), trace.skipped.blocks) == ([1], 0)
+    with pytest.raises(TraceError, match="blocks; the grid is too large to treat blocks without records") as error:
+        trace.block(0)
+    assert "--lenient" not in str(error.value)
 
 
 def test_a_corpus_of_bad_files_is_refused():

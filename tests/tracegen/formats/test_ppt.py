@@ -309,3 +309,11 @@ def test_damaged_files_never_do_more_than_raise_a_trace_error(tmp_path):
         path.write_bytes(damaged(text, rng))
         with contextlib.suppress(TraceError):
             read_ppt(path, block=(64, 1, 1), lenient=rng.random() < 0.5).columns.check()
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_block_beside_that_of_a_single_file_is_in_the_folder(run, lenient):
+    folder = run({f"kernel_1_block_{n}.mem": record() for n in range(2)}, config(kernel_1=("scale", 2, 32)))
+    trace = read_ppt(folder / "memory_traces" / "kernel_1_block_1.mem", lenient=lenient)
+    with pytest.raises(TraceError, match=r"block 0 is not in the trace .* read the folder of its file instead"):
+        trace.block(0)
