@@ -37,7 +37,7 @@ def resolve_folder(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def replaced_when_complete(target: Path) -> Iterator[Path]:
+def folder_replaced_when_complete(target: Path) -> Iterator[Path]:
     """Provide a new folder beside `target` that replaces it on success and is deleted on any exception.
 
     The folder and its files have the permissions of those that they replace. Folders that killed processes have left

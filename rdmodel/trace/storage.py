@@ -26,7 +26,7 @@ from rdmodel.trace import npy
 from rdmodel.trace.columns import Columns
 from rdmodel.trace.launch import ArrayInfo, Launch
 from rdmodel.trace.mapped_pages import Pages
-from rdmodel.trace.replacement import recover, replaced_when_complete, resolve_folder
+from rdmodel.trace.replacement import folder_replaced_when_complete, recover, resolve_folder
 from rdmodel.trace.splitting import split_block
 from rdmodel.trace.trace import Trace
 
@@ -111,7 +111,7 @@ def save(
         raise TraceError(f"source: cannot be written as JSON: {error}") from None
     _refuse_foreign(target, overwrite)
     try:
-        with replaced_when_complete(target) as folder:
+        with folder_replaced_when_complete(target) as folder:
             counts = _write_columns(trace, folder, progress)
             text = json.dumps({**head, "columns": counts}, indent=1, allow_nan=False)
             (folder / META).write_text(text + "\n", encoding="utf-8")
@@ -346,5 +346,5 @@ def find_pages(columns: Columns) -> Pages:
         mapped = getattr(owner, "_mmap", None)
         if mapped is not None:
             maps.append(mapped)
-            names.append(str(owner.filename or "a temporary file"))
+            names.append(str(getattr(owner, "filename", None) or "a temporary file"))
     return Pages(maps, names=names)

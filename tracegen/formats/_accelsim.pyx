@@ -105,9 +105,7 @@ cdef class Reader:
     cdef uint64_t[3] block_place
     cdef int64_t block, block_warps, warp, instructions
     cdef uint64_t claimed, reported
-    cdef uint32_t warps_seen
-    # Lanes of threads that a block does not have: an event, or dropped and counted.
-    cdef uint32_t last_warp_mask
+    cdef uint32_t warps_seen, last_warp_mask
     cdef bint drops_lanes
     cdef readonly int64_t dropped_lanes
     # The warp.
@@ -160,13 +158,14 @@ cdef class Reader:
         """Return warp, claimed instructions and found instructions of a `WRONG_COUNT` event."""
         return self.warp, self.reported, self.instructions
 
-    cpdef uint32_t silent_warps(self) noexcept nogil:
-        """Return the mask of the warps that the block does not name."""
+    cdef uint32_t silent_warps(self) noexcept nogil:
         return ~self.warps_seen & <uint32_t>0xFFFFFFFF >> (32 - self.block_warps)
 
     def accept_silent_warps(self):
-        """Take the warps that the block does not name for warps without instructions."""
-        self.warps_seen |= self.silent_warps()
+        """Take the warps that the block does not name for warps without instructions; return their mask."""
+        silent = self.silent_warps()
+        self.warps_seen |= silent
+        return silent
 
     def finish(self):
         """Return `NO_END` if the file ends within a block, else `DONE`."""

@@ -273,7 +273,8 @@ class TracegFile:
         elif event == Event.BLOCK:
             problem = self._enter_block(line)
         elif event == Event.SILENT_WARPS:
-            problem = self._report_silent_warps()
+            self._report_silent_warps()
+            problem = None
         elif event == Event.NO_THREAD:
             threads = self._header.launch().block_threads
             problem = f"lanes without a thread are active: a block has {threads} threads"
@@ -296,11 +297,10 @@ class TracegFile:
         self._log.report(message)
 
     def _report_silent_warps(self) -> None:
-        silent = self._reader.silent_warps()
+        silent = self._reader.accept_silent_warps()
         warps, first = self._header.launch().block_warps, (silent & -silent).bit_length() - 1
         message = f"{self._name}:{self._line}: {silent.bit_count()} of the block's {warps} warps are missing"
         self._log.report_silent_warps(f"{message}, warp {first} is the first", silent.bit_count())
-        self._reader.accept_silent_warps()
 
     def _add_header_line(self, line: bytes) -> str | None:
         if self._gathering is not None:
