@@ -60,7 +60,7 @@ def read_bounded_bytes(path: str | os.PathLike[str], most_bytes: int, error: typ
     with open_regular_file(path, error) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            content = _read(file, most_bytes + 1) if size <= most_bytes else b""
+            content = _read_at_most(file, most_bytes + 1) if size <= most_bytes else b""
         except OSError as failure:
             raise error(f"{os.fspath(path)}: {failure.strerror or failure}") from None
     if max(size, len(content)) > most_bytes:
@@ -82,13 +82,12 @@ def read_bounded_text(path: str | os.PathLike[str], most_bytes: int, error: type
         raise error(f"{os.fspath(path)}:{line}: is no text in UTF-8: has byte {content[failure.start]:#04x}") from None
 
 
-def _read(file: BinaryIO, most_bytes: int) -> bytes:
-    # A call for many bytes allocates as many, however short the file is.
-    pieces: list[bytes] = []
-    while most_bytes and (piece := file.read(min(most_bytes, _PIECE_BYTES))):
-        pieces.append(piece)
-        most_bytes -= len(piece)
-    return b"".join(pieces)
+def _read_at_most(file: BinaryIO, most: int) -> bytes:
+    """Return the first `most` bytes of a file; a single read would allocate all of them for a short file, too."""
+    content = bytearray()
+    while len(content) < most and (piece := file.read(min(_PIECE_BYTES, most - len(content)))):
+        content += piece
+    return bytes(content)
 
 
 def _check_regular(name: str, mode: int, error: type[RdmodelError]) -> None:

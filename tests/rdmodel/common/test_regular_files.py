@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tracemalloc
 
 import pytest
 
@@ -87,3 +88,13 @@ def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path):
         read_bounded_text(tmp_path / "f", 100)
     (tmp_path / "f").write_bytes(b"\xef\xbb\xbfone")
     assert read_bounded_text(tmp_path / "f", 100) == "one"
+
+
+def test_a_short_file_with_a_large_bound_takes_little_memory(tmp_path):
+    (tmp_path / "short").write_bytes(b"short")
+    tracemalloc.start()
+    try:
+        assert read_bounded_bytes(tmp_path / "short", 1 << 30) == b"short"
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
