@@ -45,15 +45,17 @@ def replaced_when_complete(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = resolve_target(path)
     delete_abandoned(target)
     partial = target.with_name(f".{target.name}.{uuid4().hex}{PARTIAL_SUFFIX}")
-    lock = _create_locked(partial)
+    lock = None
     try:
+        lock = _create_locked(partial)  # within the block, because a signal may end the program as soon as the file exists
         yield partial
         with suppress(FileNotFoundError):
             partial.chmod(stat.S_IMODE(target.stat().st_mode))
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)
 
 
 def delete_abandoned(target: Path) -> None:

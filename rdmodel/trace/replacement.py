@@ -45,9 +45,10 @@ def folder_replaced_when_complete(target: Path) -> Iterator[Path]:
     """
     _delete_abandoned(target)
     partial = target.with_name(f".{target.name}.{uuid4().hex}{_PARTIAL}")
-    partial.mkdir()
-    lock = _lock(partial)
+    lock = None
     try:
+        partial.mkdir()  # within the block, because a signal may end the program as soon as the folder exists
+        lock = _lock(partial)
         yield partial
         _copy_modes(target, partial)
         _swap(partial, target)
