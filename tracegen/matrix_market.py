@@ -13,7 +13,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,10 +126,10 @@ class _TooLargeError(Exception):
     """A matrix of a size that is not supported."""
 
 
-def _unpacked(raw: Any, name: str) -> IO[bytes]:
+def _unpacked(raw: IO[bytes], name: str) -> IO[bytes]:
     if name.endswith(".gz"):
-        return gzip.GzipFile(fileobj=raw, mode="rb")
-    return bz2.BZ2File(raw) if name.endswith(".bz2") else raw  # type: ignore[no-any-return]
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=raw, mode="rb"))
+    return bz2.BZ2File(raw) if name.endswith(".bz2") else raw
 
 
 def _read(file: IO[bytes], header: _Header) -> MatrixEntries:
