@@ -47,7 +47,8 @@ def replaced_when_complete(path: str | os.PathLike[str]) -> Iterator[Path]:
     partial = target.with_name(f".{target.name}.{uuid4().hex}{PARTIAL_SUFFIX}")
     lock = None
     try:
-        lock = _create_locked(partial)  # within the block, because a signal may end the program as soon as the file exists
+        # Within the block, because a signal may end the program as soon as the file exists.
+        lock = _create_locked(partial)
         yield partial
         with suppress(FileNotFoundError):
             partial.chmod(stat.S_IMODE(target.stat().st_mode))

@@ -47,7 +47,8 @@ def folder_replaced_when_complete(target: Path) -> Iterator[Path]:
     partial = target.with_name(f".{target.name}.{uuid4().hex}{_PARTIAL}")
     lock = None
     try:
-        partial.mkdir()  # within the block, because a signal may end the program as soon as the folder exists
+        # Within the block, because a signal may end the program as soon as the folder exists.
+        partial.mkdir()
         lock = _lock(partial)
         yield partial
         _copy_modes(target, partial)
