@@ -246,7 +246,11 @@ class _MachineRun:
         self._streams: dict[tuple[int, int], WarpStream] = {}
         masks = request.observe is not None
         self._chunk = Chunk(
-            CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, masks=masks, sectors=masks and request.sectors
+            CHUNK_INSTRUCTIONS,
+            CHUNK_LINES,
+            details=True,
+            masks=masks,
+            sector=SECTOR if masks and request.sectors else None,
         )
         self._begun = 0
         self._trace_seconds = self._seconds = 0.0
