@@ -58,7 +58,8 @@ class CacheConfig:
     unified, carveouts, carveout
         Bytes that the L1 shares with shared memory (0: the L1 has memory of its own), the choices for the bytes of
         shared memory among them (the carve-out), and the selection among these (`rdmodel.gpu.carveout`): "auto",
-        "fit", "max-l1", "max-shared", or one of the choices. `size` is that of the largest L1.
+        "fit", "max-l1", "max-shared", or one of the choices. `size` is what a number leaves, otherwise that of the
+        largest L1; `with_carveout` changes both.
     caches
         The loads that the L1 serves, among `ALL_LOADS`; other loads go to the L2.
 
@@ -149,14 +150,31 @@ class CacheConfig:
                     f"carveouts={choice}: must leave an L1 of a multiple of line x sets = {self.line} x {self.sets} = "
                     f"{unit} bytes out of unified={self.unified}"
                 )
-        if self.size != self.unified - self.carveouts[0]:
-            raise ConfigError(
-                f"size={self.size}: must be unified - the smallest of carveouts = {self.unified} - {self.carveouts[0]} "
-                f"= {self.unified - self.carveouts[0]}; unified=0 gives the L1 memory of its own"
-            )
         if isinstance(self.carveout, bool) or self.carveout not in (*get_args(CarveoutRule), *self.carveouts):
             allowed = ", ".join(map(str, (*get_args(CarveoutRule), *self.carveouts)))
             raise ConfigError(f"carveout={self.carveout!r}: must be one of {allowed}")
+        chosen = self.carveouts[0] if isinstance(self.carveout, str) else self.carveout
+        if self.size != self.unified - chosen:
+            which = "the smallest of carveouts" if isinstance(self.carveout, str) else "carveout"
+            raise ConfigError(
+                f"size={self.size}: must be unified - {which} = {self.unified} - {chosen} = {self.unified - chosen}; "
+                "unified=0 gives the L1 memory of its own"
+            )
+
+    def with_carveout(self, carveout: int | CarveoutRule) -> CacheConfig:
+        """Return this cache with a carve-out, and with the size that it leaves: as many sets, with more or fewer ways.
+
+        Raises `ConfigError` if it is no choice, or if the L1 has memory of its own.
+        """
+        if not self.unified:
+            raise ConfigError(
+                f"carveout={carveout!r}: the L1 has memory of its own (unified=0), so there is nothing to divide"
+            )
+        number = isinstance(carveout, int) and carveout in self.carveouts
+        size = self.unified - (carveout if number else self.carveouts[0])  # type: ignore[operator]
+        ways = size // (self.line * self.sets)
+        resized: CacheConfig = replace(self, carveout=carveout, size=size, ways=ways)
+        return resized
 
     @property
     def sector_bytes(self) -> int:

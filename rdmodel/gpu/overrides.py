@@ -55,6 +55,7 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
         table[last] = _parse(key, assignments[key])
         plain["sources"][key] = OVERRIDE_SOURCE
     _separate_l1(plain, assignments)
+    _resize_l1(plain, gpu, assignments)
     changed = gpu_from_dict(plain)
     return changed if any(key.startswith("calibrated.") for key in assignments) else changed.fitted_to(gpu)
 
@@ -68,6 +69,23 @@ def _separate_l1(plain: dict[str, Any], assignments: Mapping[str, Any]) -> None:
             if name not in given:
                 plain["l1"].pop(name, None)
                 plain["sources"].pop(f"l1.{name}", None)
+
+
+def _resize_l1(plain: dict[str, Any], gpu: GPU, assignments: Mapping[str, Any]) -> None:
+    """Give the L1 the size that a new carve-out leaves, with as many sets as before, if its size is not assigned."""
+    l1 = plain["l1"]
+    changed = [name for name in ("unified", "carveouts", "carveout") if f"l1.{name}" in assignments]
+    if not changed or "l1.size" in assignments or not l1.get("unified") or not l1.get("carveouts"):
+        return
+    numbers = [l1["unified"], *l1["carveouts"]]
+    if not all(isinstance(number, int) for number in numbers):
+        return  # The fields are checked when the GPU is made.
+    carveout = l1.get("carveout", "auto")
+    l1["size"] = l1["unified"] - (carveout if isinstance(carveout, int) else min(l1["carveouts"]))
+    if "l1.ways" not in assignments:
+        l1["ways"] = l1["size"] // (l1["line"] * gpu.l1.sets)
+    if "carveouts" in changed and "shared_memory" not in assignments:
+        plain["shared_memory"] = max(l1["carveouts"])
 
 
 def parse_number(text: str, name: str = "value") -> int | float:

@@ -89,6 +89,10 @@ UNIFIED = {"size": 98304, "ways": 192, "index": policies.Linear(), "unified": 98
         ({"unified": 65536}, "carveouts=(): must hold the choices for shared memory out of unified=65536"),
         ({"carveouts": (8192,)}, "carveouts=(8192,): needs unified"),
         ({"carveout": "max-l1"}, "carveout='max-l1': needs unified"),
+        (
+            UNIFIED | {"carveout": 32768},
+            "size=98304: must be unified - carveout = 98304 - 32768 = 65536",
+        ),
         (UNIFIED | {"size": 65536, "ways": 128}, "size=65536: must be unified - the smallest of carveouts = 98304 - 0"),
         (UNIFIED | {"carveouts": (0, 1000)}, "carveouts=1000: must leave an L1 of a multiple of line x sets = 128 x 4"),
         (UNIFIED | {"carveouts": (0, 98304)}, "carveouts=98304: must leave an L1 of"),
@@ -158,7 +162,7 @@ def test_a_gpu_from_before_maxwell_has_the_same_dict_as_before_sectors():
 
 
 def test_a_sectored_gpu_survives_its_dict():
-    l1 = CacheConfig(**UNIFIED, sector=32, stores="through", carveout=32768, caches=("local", "nc"))
+    l1 = CacheConfig(**UNIFIED, sector=32, stores="through", caches=("local", "nc")).with_carveout(32768)
     original = gpu(l1=l1, shared_memory=65536, warp_unit=4, l2=L2Config(sector=32, index="hash", partitions=2))
     plain = json.loads(json.dumps(original.to_dict()))
     assert plain["l1"]["carveouts"] == [0, 32768, 65536]
