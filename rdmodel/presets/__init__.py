@@ -101,7 +101,7 @@ def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int:
 
 def _entries(table: Mapping[str, Any]) -> Iterator[str]:
     for key, value in table.items():
-        yield f"{_key(key)} = {_index(value) if key == 'index' else _value(value)}"
+        yield f"{_key(key)} = {_index(value) if isinstance(value, Mapping) else _value(value)}"
 
 
 def _index(index: Mapping[str, Any]) -> str:
