@@ -151,7 +151,7 @@ def _make_options(options: Mapping[str, Any]) -> Options:
     for name in options:
         if name not in known:
             raise ConfigError(unknown("option", name, [*known, *L1_OPTIONS, *CALL_OPTIONS]))
-    stores = options.get("stores", "free")
+    stores = options.get("stores")
     if isinstance(stores, bool):
         stores = "allocate" if stores else "free"
     return Options(**{**options, "stores": stores})
