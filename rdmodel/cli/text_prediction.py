@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rdmodel.cli.text_tables import format_blocks, format_kernel, format_table
+from rdmodel.cli.text_tables import format_blocks, format_carveout, format_kernel, format_table
 from rdmodel.common.intervals import Estimate
 from rdmodel.common.text import count, percent
 from rdmodel.results.prediction import L2Prediction, Prediction
@@ -59,7 +59,7 @@ def _format_heading(result: Prediction) -> str:
     seeds = f"seed {result.seed}" if not result.runs else f"{len(result.runs)} seeds from {result.seed}"
     return (
         f"{format_kernel(result.kernel, result.config)} on {result.gpu}, definition {result.definition}\n"
-        f"{sms} of {options['sms']}: {blocks}, {seeds}"
+        f"{sms} of {options['sms']}: {blocks}, {seeds}{format_carveout(result.config)}"
     )
 
 

@@ -457,7 +457,7 @@ def _construct_part(cls: Callable[..., T], data: Any, name: str) -> T:
         return _construct(cls, data, name)
     except ConfigError as error:
         message = str(error)
-        if isinstance(data, Mapping) and message.split("=")[0] in data:
+        if message.partition("=")[0] in {f.name for f in dataclasses.fields(cls)}:  # type: ignore[arg-type]
             raise ConfigError(f"{name}.{message}") from None
         raise
 

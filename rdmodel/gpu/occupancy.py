@@ -31,15 +31,12 @@ def compute_occupancy(launch: Launch, gpu: GPU) -> Occupancy:
             f"block={launch.block}: {threads} threads, {gpu.name} allows at most {gpu.max_block_threads} per block"
         )
     unit, group = gpu.register_unit, gpu.warp_unit
-    group_registers = group * (-(-launch.registers * WARP // unit) * unit)
-    groups = -(-warps // group)
-    # Registers that remain in a group of warps are of no use: an SM has whole groups.
-    group_capacity = gpu.registers // group_registers * group_registers if group_registers else gpu.registers
+    registers = -(-warps // group) * group * (-(-launch.registers * WARP // unit) * unit)
     needs = {
         "blocks": (1, gpu.max_blocks),
         "threads": (threads, gpu.max_threads),
         "warps": (warps, gpu.max_warps),
-        "registers": (groups * group_registers, group_capacity),
+        "registers": (registers, gpu.registers),
         "shared memory": (block_shared_memory(launch, gpu), available_shared_memory(launch, gpu)),
     }
     fits = {name: has // need for name, (need, has) in needs.items() if need}

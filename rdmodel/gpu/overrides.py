@@ -24,6 +24,9 @@ LINE_KEYS = ("l1.sector", "l2.sector", "l2.fetch")
 OVERRIDE_SOURCE = "set by the user"
 """The source of an overridden number, in `GPU.sources`."""
 
+DERIVED_SOURCE = "follows from "
+"""The start of the source of a number that other numbers decide."""
+
 
 def override_keys() -> list[str]:
     """Return all keys of `override`: the fields of a GPU, nested ones dotted."""
@@ -82,10 +85,13 @@ def _resize_l1(plain: dict[str, Any], gpu: GPU, assignments: Mapping[str, Any]) 
         return  # The fields are checked when the GPU is made.
     carveout = l1.get("carveout", "auto")
     l1["size"] = l1["unified"] - (carveout if isinstance(carveout, int) else min(l1["carveouts"]))
+    plain["sources"]["l1.size"] = f"{DERIVED_SOURCE}l1.unified and the carve-out"
     if "l1.ways" not in assignments:
         l1["ways"] = l1["size"] // (l1["line"] * gpu.l1.sets)
+        plain["sources"]["l1.ways"] = f"{DERIVED_SOURCE}l1.size and the number of sets"
     if "carveouts" in changed and "shared_memory" not in assignments:
         plain["shared_memory"] = max(l1["carveouts"])
+        plain["sources"]["shared_memory"] = f"{DERIVED_SOURCE}l1.carveouts"
 
 
 def parse_number(text: str, name: str = "value") -> int | float:

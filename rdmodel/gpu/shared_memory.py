@@ -1,4 +1,4 @@
-"""Compute the shared memory that a block takes, and the shared memory of an SM that the blocks of a launch may share."""
+"""Compute the shared memory that a block takes, and the shared memory of an SM that limits the resident blocks."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from rdmodel.common.checks import check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.execution.threads import check_jobs
+from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options
 from rdmodel.model.sample_sms import check_sampling
@@ -94,7 +95,7 @@ def predict(
     """
     check_trace(trace)
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
-    gpu = _with_l1_options(presets.gpu(gpu), options)
+    gpu = fit_to_launch(_with_l1_options(presets.gpu(gpu), options), trace.launch)
     resolved = _make_options(options).resolve(gpu)
     check_int("seed", seed, 0, most=None)
     check_int("seeds", seeds, 1, most=None)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rdmodel.common.intervals import Estimate, student_quantile
-from rdmodel.results.describe import frame
+from rdmodel.results.describe import describe_l1, frame
 from rdmodel.reuse.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -315,6 +315,7 @@ class Prediction:
             plain["breakdown"] = dict(self.breakdown)
         if self.estimates:
             plain["estimates"] = {name: estimate.to_dict() for name, estimate in self.estimates.items()}
+        plain["l1"] = describe_l1(self.config["gpu"])
         plain["config"] = dict(self.config)
         return plain
 
