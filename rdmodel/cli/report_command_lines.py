@@ -9,7 +9,7 @@ from rdmodel.cli.command_lines import command_line
 from rdmodel.cli.option_groups import DEFINITIONS
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
-from rdmodel.model.options import FOREIGN_OPTIONS, Definition
+from rdmodel.model.options import FOREIGN_OPTIONS, PAPER_STORES, Definition
 
 SOURCE_GROUPS = ("the kernel", "a CUDA program", "the GPU")
 MODEL_GROUPS = (*SOURCE_GROUPS, "modelled SMs and blocks")
@@ -69,7 +69,7 @@ def _predict_line(
     words += ["--ablation"] if ablation and values["ablation"] else []
     words += [*_option_words("--seed", values["seed"], 0), *_option_words("--seeds", values["seeds"], 1), *more]
     foreign = set(FOREIGN_OPTIONS[definition]) if several else set()
-    if definition == "paper" and several and values["stores"] in ("step", "evict"):
+    if definition == "paper" and several and values["stores"] not in (None, *PAPER_STORES):
         foreign.add("stores")
     return command_line("predict", source, values, (*MODEL_GROUPS, "the model"), words, foreign)
 

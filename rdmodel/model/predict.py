@@ -15,7 +15,7 @@ from rdmodel.errors import ConfigError, unknown
 from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
-from rdmodel.model.options import Options
+from rdmodel.model.options import Options, check_known_gpu
 from rdmodel.model.sample_sms import check_sampling
 from rdmodel.model.study import Case, Study
 from rdmodel.policies import Linear, index_function
@@ -97,6 +97,7 @@ def predict(
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     gpu = fit_to_launch(_with_l1_options(presets.gpu(gpu), options), trace.launch)
     resolved = _make_options(options).resolve(gpu)
+    check_known_gpu(gpu, resolved)
     check_int("seed", seed, 0, most=None)
     check_int("seeds", seeds, 1, most=None)
     if breakdown not in (None, "paper"):

@@ -16,7 +16,7 @@ from rdmodel.gpu.config import GPU, CacheConfig, replace
 from rdmodel.locality_analysis._locality import Accesses
 from rdmodel.locality_analysis.classify import locality_of
 from rdmodel.model.dealing import modelled_blocks
-from rdmodel.model.options import FOREIGN_OPTIONS, Definition, Options
+from rdmodel.model.options import FOREIGN_OPTIONS, PAPER_STORES, Definition, Options
 from rdmodel.model.predict import predict
 from rdmodel.model.round_robin import round_robin_setup
 from rdmodel.policies import Linear
@@ -212,7 +212,7 @@ class _Plan:
         """Return the options of one definition, without options that only the other one of several has."""
         foreign = FOREIGN_OPTIONS[definition] if len(self.definitions) > 1 else ()
         options = {name: value for name, value in self.options.items() if name not in foreign}
-        if foreign and definition == "paper" and options.get("stores") in ("step", "evict"):
+        if foreign and definition == "paper" and options.get("stores") not in (None, False, True, *PAPER_STORES):
             del options["stores"]
         return {"definition": definition, **options}
 

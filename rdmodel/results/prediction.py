@@ -248,6 +248,12 @@ class Prediction:
         return self.latency_misses / self.sectors
 
     @property
+    def unit(self) -> str:
+        """The things that hits and misses count: "sectors", or "transactions" where lines have no sectors."""
+        gpu = self.config["gpu"]
+        return "sectors" if describe_l1(gpu)["sector"] < gpu["l1"]["line"] else "transactions"
+
+    @property
     def sectors_per_transaction(self) -> float:
         """Sectors that a transaction asks for, on average: 1 where lines have no sectors."""
         return self.sectors / self.transactions
@@ -268,7 +274,7 @@ class Prediction:
         """Return the prediction in one line."""
         return (
             f"{self.kernel} on {self.gpu} ({self.definition}): L1 miss rate {100 * self.miss_rate:.2f} % "
-            f"of {self.sectors:,.0f} {'transactions' if self.sectors == self.transactions else 'sectors'}"
+            f"of {self.sectors:,.0f} {self.unit}"
         )
 
     def to_dict(self) -> dict[str, Any]:
