@@ -9,7 +9,7 @@ run for every step or transaction are inline here; those that run rarely are in 
 GIL or raises; functions that allocate return -1, or NO_MEMORY, when out of memory.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from rdmodel._tree cimport FULL, LineTable, Stack, prefetch, stack_distance, stack_move, stack_touch
@@ -68,10 +68,27 @@ cdef struct Flight:
     int64_t owner_age
 
 
+cdef struct SectorMasks:
+    # The sectors of a line, one bit each (_sectors.pxd).
+    uint32_t valid        # data there
+    uint32_t pending      # in flight
+    uint32_t written      # in place, not fetched
+    uint32_t asked        # loads have asked for them
+    uint32_t shadowed     # in the shadow
+
+
+cdef struct SectorFlight:
+    # The request in flight for one sector of a line.
+    int64_t due           # when it arrives
+    int32_t leader        # the lowest sector of its MSHR
+    int32_t merged        # of a leader: transactions that share the MSHR
+
+
 cdef struct Request:
     # A request that leaves the SM.
     int64_t time
     int64_t line
+    uint32_t sectors
     bint write
 
 
@@ -137,6 +154,11 @@ cdef class Core:
     cdef Flight* flight               # one per line, if `flights`
     cdef bint flights
     cdef int64_t* position
+    # Lines that are fetched by sector, if `sectored`; masks of other lines are 1.
+    cdef readonly bint sectored
+    cdef int64_t sector_bits          # log2 of the sectors of a line
+    cdef SectorMasks* sector          # one per line
+    cdef SectorFlight* flying         # one per sector of a line
     cdef int64_t known, line_capacity
     cdef LineTable table
     cdef Index index
@@ -158,6 +180,8 @@ cdef class Core:
     cdef public int64_t transactions, hits, latency_misses, compulsory, capacity, associativity
     cdef public int64_t stalls_mshr, stalls_ways, bypassed
     cdef public int64_t infinite
+    # Counters that only a sectored core keeps; `hits` and misses then count sectors.
+    cdef public int64_t sectors, tag_misses, sector_misses, store_transactions, store_sectors, store_hits
     # Requests that leave the SM, in order, if `logs`. `number` has the line of each id. A step does not begin while
     # the log has `log_full` requests or more.
     cdef bint logs
@@ -212,6 +236,9 @@ cdef class Core:
     cdef inline void _fetch(self, int64_t id) noexcept nogil:
         # Prefetch the data that the next transaction reads.
         prefetch(&self.line[id])
+        if self.sectored:
+            prefetch(&self.sector[id])
+            prefetch(&self.flying[id << self.sector_bits])
         if self.track:
             prefetch(&self.position[id])
 
@@ -231,20 +258,20 @@ cdef class Core:
 
     # ---- the log
 
-    cdef inline void _log(self, int64_t id, bint write) noexcept nogil:
+    cdef inline void _log(self, int64_t id, uint32_t sectors, bint write) noexcept nogil:
         if self.logged == self.log_capacity:
             if grow(<void**> &self.log, 2 * self.log_capacity + 64, sizeof(Request)) < 0:
                 self.log_lost = True
                 return
             self.log_capacity = 2 * self.log_capacity + 64
-        self.log[self.logged] = Request(self.now, self.number[id], write)
+        self.log[self.logged] = Request(self.now, self.number[id], sectors, write)
         self.logged += 1
 
     cdef inline void _log_stores(self, const Warp* w, int64_t first, int64_t end) noexcept nogil:
         # Log the lines of stores, from index `first` to `end` of a warp's lines.
         cdef int64_t i
         for i in range(first, end):
-            self._log(w.ids[i], True)
+            self._log(w.ids[i], 1 if w.masks == NULL else <uint32_t> w.masks[i], True)
 
     # ---- draws
 
