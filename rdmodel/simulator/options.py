@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,25 @@ import numpy as np
 
 from rdmodel.common.checks import check_choice, check_flag, check_int
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.gpu.config import DEFAULTS_OMITTED, GPU, CoreSched
-from rdmodel.policies import Policy
+from rdmodel.gpu.config import GPU, CoreSched
+from rdmodel.gpu.l2_layout import l2_layout
+from rdmodel.policies import (
+    CCWS,
+    DWTCS,
+    MRPB,
+    PCAL,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    Policy,
+)
 from rdmodel.policies.combinations import combination
 
-CARVEOUT_FIELDS = ("l1.unified", "l1.carveouts", "l1.carveout")
-"""Fields that decide the size of the L1, of which the simulator sees only the result."""
+STORES_IN_PLACE = ("update", "through")
+"""Values of `l1.stores` with which stores write the lines that are in the L1."""
+
+SECTORED_POLICIES = (SWL, DWTCS, CCWS, PCAL, BypassAll, BypassOnStall)
+"""Policies whose definition carries over to lines that are fetched by sector."""
 
 RUN_PARAMETERS = ("seed", "check")
 """Parameters of `simulate` that a misspelt option may mean."""
@@ -81,7 +94,6 @@ def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOpti
     An index function among the policies replaces that of the GPU's L1. Raises `ConfigError` for an unknown option, with
     the near misses, and for a GPU that the simulator cannot run.
     """
-    check_known_machine(gpu)
     known = [field.name for field in dataclasses.fields(SimulationOptions)]
     for name in options:
         if name not in known:
@@ -90,19 +102,50 @@ def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOpti
     chosen = combination(plain.pop("policies", ()))
     if chosen.index is not None:
         gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, index=chosen.index))
+    check_known_machine(gpu)
+    check_known_policies(gpu, chosen.policies)
     return gpu, SimulationOptions(**plain, policies=chosen.policies).resolve(gpu)
 
 
-def check_known_machine(gpu: GPU) -> None:
-    """Raise `ConfigError` for a GPU with sectors or other parts since Maxwell, which the simulator does not know yet.
+def is_sectored(gpu: GPU) -> bool:
+    """Return whether the simulator has masks of sectors for a GPU: its lines have several, or stores write in place."""
+    return gpu.l1.sectors > 1 or gpu.l2_sector_bytes < gpu.l1.line or gpu.l1.stores in STORES_IN_PLACE
 
-    The carve-out is known: the L1 has the size that it leaves.
-    """
-    plain = gpu.to_dict()
-    names = [f"{table}.{name}" for table in ("l1", "l2") for name in DEFAULTS_OMITTED[table] if name in plain[table]]
-    unknown_fields = [name for name in names if name not in CARVEOUT_FIELDS]
-    if unknown_fields:
+
+def check_known_machine(gpu: GPU) -> None:
+    """Raise `ConfigError` for a GPU that the simulator cannot run."""
+    if gpu.l2.partitions > 1:
         raise ConfigError(
-            f"gpu={gpu.name}: the simulator does not know {', '.join(unknown_fields)} yet; use predict, or a GPU from "
-            "before Maxwell"
+            f"l2.partitions={gpu.l2.partitions}: the simulator knows only L2s of one partition; l2.partitions=1 simulates "
+            "one of the same size"
         )
+    if gpu.l1.stores in ("step", "allocate"):
+        raise ConfigError(f"l1.stores={gpu.l1.stores!r}: the simulator knows 'free', 'evict', 'update' and 'through'")
+    l2_layout(gpu)
+    if not is_sectored(gpu):
+        return
+    if gpu.l1.stores not in STORES_IN_PLACE:
+        raise ConfigError(
+            f"l1.stores={gpu.l1.stores!r}: the simulator knows 'update' and 'through' where lines have sectors"
+        )
+    if gpu.l1.allocate == "fill":
+        raise ConfigError("l1.allocate='fill': the simulator knows only 'miss' where lines have sectors")
+    if gpu.l1.sector_bytes != gpu.l2_sector_bytes:
+        raise ConfigError(
+            f"l2.sector={gpu.l2_sector_bytes}: the simulator needs that of the L1, l1.sector={gpu.l1.sector_bytes}"
+        )
+
+
+def check_known_policies(gpu: GPU, policies: Sequence[Policy]) -> None:
+    """Raise `ConfigError` for policies that are not defined on a GPU."""
+    for policy in policies:
+        if is_sectored(gpu) and not isinstance(policy, SECTORED_POLICIES):
+            known = ", ".join(kind.name for kind in SECTORED_POLICIES)
+            raise ConfigError(
+                f"policies: {policy.name} is not defined where lines are fetched by sector, as on {gpu.name}; these are: "
+                f"{known}"
+            )
+        if isinstance(policy, MRPB) and (gpu.l1.tags_per_step > 1 or not {"global", "local"} <= set(gpu.l1.caches)):
+            raise ConfigError(
+                f"policies: {policy.name} needs l1.tags_per_step=1 and an L1 that serves global and local loads"
+            )

@@ -13,6 +13,7 @@ import numpy as np
 import rdmodel as rd
 import tracegen
 from rdmodel.results.prediction import SmCounts
+from rdmodel.results.simulation import SmSimulation
 from tracegen.kernel_library.suites import SUITES
 
 FOLDER = Path(__file__).parent
@@ -36,6 +37,9 @@ NOT_COUNTERS = ("seconds", "trace_seconds", "config")
 
 SECTOR_COUNTERS = ("sectors", "tag_misses", "sector_misses", "stores")
 """Fields of predictions that it leaves out, too: the lines of the GPU have no sectors, so other counters imply them."""
+
+SIMULATED_SECTOR_COUNTERS = ("lookups", "tag_misses", "sector_misses", "store_lookups")
+"""The same of simulations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ def counter_bytes(value: Any) -> bytes:
         left_out = NOT_COUNTERS
         if isinstance(value, rd.Prediction | SmCounts):
             left_out += SECTOR_COUNTERS
+        if isinstance(value, rd.Simulation | SmSimulation):
+            left_out += SIMULATED_SECTOR_COUNTERS
         counters = [field.name for field in fields(value) if field.name not in left_out]
         return b"{" + b",".join(name.encode() + b":" + counter_bytes(getattr(value, name)) for name in counters) + b"}"
     if isinstance(value, Mapping):

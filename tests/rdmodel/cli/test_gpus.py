@@ -63,11 +63,16 @@ BAD = {
     "predict atax.1 --gpu p100 --carveout auto --set l1.unified=24K": "l1.carveouts=(): must hold the choices",
     "predict atax.1 --carveout 16K": "l1.carveout=16384: needs unified",
     "predict atax.1 --l1 16K:4:128:48": "l1.sector=48: must be a power of two",
-    "simulate atax.1 --gpu v100": "gpu=v100: the simulator does not know l1.sector, l1.tags_per_step, l1.stores, ",
-    "compare atax.1 --gpu h100": "gpu=h100-sxm: the simulator does not know l1.sector",
-    "policies atax.1 --gpu h100 --policies swl:warps=4": "gpu=h100-sxm: the simulator does not know l1.sector",
-    "locality atax.1 --gpu a100": "gpu=a100-80g: the simulator does not know l1.sector",
-    "calibrate a100": "gpu=a100-80g: the simulator does not know l1.sector",
+    "simulate atax.1 --gpu v100 --policy mrpb": "mrpb is not defined where lines are fetched by sector, as on v100",
+    "simulate atax.1 --gpu gtx480-khairy --set l1.sector=32": "l1.stores='free': the simulator knows 'update' and",
+    "simulate atax.1 --gpu v100 --set l1.allocate=fill": "l1.allocate='fill': the simulator knows only 'miss' where",
+    "simulate atax.1 --gpu v100 --set l2.sector=64 --set l2.fetch=64": "l2.sector=64: the simulator needs that of the L1",
+    "simulate atax.1 --gpu v100 --set l1.stores=step": "l1.stores='step': the simulator knows 'free', 'evict', 'update'",
+    "simulate atax.1 --gpu gtx480-khairy --set l2.index=hash --set l2.size=196608": "sets of a slice must be a power of two",
+    "compare atax.1 --gpu h100": "l2.partitions=2: the simulator knows only L2s of one partition",
+    "policies atax.1 --gpu h100 --policies swl:warps=4": "l2.partitions=2: the simulator knows only L2s of one",
+    "locality atax.1 --gpu a100": "l2.partitions=2: the simulator knows only L2s of one partition",
+    "calibrate a100": "l2.partitions=2: the simulator knows only L2s of one partition",
 }
 
 
