@@ -42,7 +42,7 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
         "hit_latency": options.hit_latency,
         "divergence": options.divergence,
         "track": track,
-        "sector_bits": l1.sectors.bit_length() - 1 if is_sectored(gpu, options) else -1,
+        "sectored": is_sectored(gpu, options),
         "log_full": shared_l2.MAX_LOGGED_REQUESTS if options.l2 else 0,
     }
     if options.definition == "paper":
