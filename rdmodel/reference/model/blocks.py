@@ -16,7 +16,7 @@ from rdmodel.reference.model.record import Counts
 
 
 class Transaction(NamedTuple):
-    """One line of an instruction, with masks of the `sectors` that it asks for and of those that it writes in `full`."""
+    """One line of an instruction, and masks of the `sectors` that it asks for and of those that it writes in `full`."""
 
     line: int
     sectors: int
