@@ -2,9 +2,9 @@
 
 Each kernel has its default sizes and 8192 threads, and runs with both definitions, with and without the histogram of
 reuse distances. `hardware` also runs on the same GPU with four sectors per line, where stores write through as on
-current GPUs; its stores count as transactions, too. Times include generating and coalescing the trace. The plain pass (`unique_pass`) only stores the last
-occurrence of each line. All run in turn in one process, so that the ratio of their medians is meaningful on a busy
-machine. ``python benchmarks/predict.py [--kernels KERNEL ...] [--repeat R] [--json]``
+current GPUs; its stores count as transactions, too. Times include generating and coalescing the trace. The plain pass
+(`unique_pass`) only stores the last occurrence of each line. All run in turn in one process, so that the ratio of their
+medians is meaningful on a busy machine. ``python benchmarks/predict.py [--kernels KERNEL ...] [--repeat R] [--json]``
 """
 
 from __future__ import annotations
