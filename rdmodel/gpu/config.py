@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 from rdmodel.common.checks import check_choice, check_int, check_number
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.cache import CacheConfig as CacheConfig
+from rdmodel.gpu.cache import StoreBehaviour as StoreBehaviour
 from rdmodel.gpu.cache import check_sector
 from rdmodel.gpu.memory import MAX_CLOCK_MHZ, CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import IndexFunction, index_function
