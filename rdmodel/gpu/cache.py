@@ -159,8 +159,10 @@ class CacheConfig:
     def with_carveout(self, carveout: int | CarveoutRule) -> CacheConfig:
         """Return this cache with a carve-out, and with the size that it leaves: as many sets, with more or fewer ways.
 
-        Raises `ConfigError` if it is no choice, or if the L1 has memory of its own.
+        Raises `ConfigError` if it is no choice, or if the L1 has memory of its own; only "auto" fits that as well.
         """
+        if carveout == self.carveout:
+            return self
         if not self.unified:
             raise ConfigError(
                 f"carveout={carveout!r}: the L1 has memory of its own (unified=0), so there is nothing to divide"
