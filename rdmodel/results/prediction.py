@@ -258,7 +258,9 @@ class Prediction:
     @property
     def unit(self) -> str:
         """The things that hits and misses count: "sectors", or "transactions" where lines have no sectors."""
-        gpu = self.config["gpu"]
+        gpu = self.config.get("gpu")
+        if gpu is None:
+            return "sectors" if self.sectors > self.transactions else "transactions"
         return "sectors" if describe_l1(gpu)["sector"] < gpu["l1"]["line"] else "transactions"
 
     @property
