@@ -26,7 +26,6 @@ class Core:
     infinite: int
     logged: int
     sectored: bool
-    sectors: int
     tag_misses: int
     sector_misses: int
     store_transactions: int
@@ -50,7 +49,7 @@ class Core:
         divergence: bool,
         track: bool,
         log_full: int,
-        sector_bits: int,
+        sectored: bool,
         **definition: Any,
     ) -> None: ...
     def put_latencies(self, draws: NDArray[np.int64] | array[int]) -> None: ...
@@ -78,6 +77,7 @@ class Core:
         times: NDArray[np.int64],
         lines: NDArray[np.int64],
         sectors: NDArray[np.uint32],
+        full: NDArray[np.uint32],
         writes: NDArray[np.uint8],
     ) -> None: ...
     def histogram(self) -> NDArray[np.int64]: ...

@@ -21,7 +21,7 @@ from rdmodel.model._warp cimport (
 )
 from rdmodel.structures._calendar cimport calendar_free, calendar_init
 from rdmodel.structures._index cimport index_read, set_of
-from rdmodel.structures._lru cimport recency_init
+from rdmodel.structures._lru cimport NONE, recency_init
 from rdmodel.structures._memory cimport grow
 
 DONE = C_DONE
@@ -45,7 +45,7 @@ cdef class Core:
     def __init__(
         self, *, int64_t sets, int64_t ways, index, int64_t mshrs, int64_t mshr_merge, int64_t mshr_per_warp,
         int64_t slots, int64_t block_warps, bint waves, int64_t lat_min, int64_t hit_latency, bint divergence,
-        bint track, int64_t log_full, int64_t sector_bits,
+        bint track, int64_t log_full, bint sectored,
     ):
         assert self.warp == NULL, "a core is set up once"
         index_read(&self.index, index)
@@ -65,8 +65,8 @@ cdef class Core:
         self.latency = array("q")
         self.divergence = divergence
         self.track = track
-        self.sectored = sector_bits >= 0
-        self.sector_bits = max(sector_bits, 0)
+        self.sectored = sectored
+        self.unused = NONE
         self.logs = log_full > 0
         self.log_full = log_full if self.logs else INT64_MAX
         self._allocate_warps()
@@ -112,7 +112,6 @@ cdef class Core:
         free(self.line)
         free(self.flight)
         free(self.position)
-        free(self.sector)
         free(self.flying)
         free(self.number)
         free(self.log)
@@ -195,14 +194,17 @@ cdef class Core:
         """Tell whether a warp's buffer shows how it begins: it has a load, or all instructions of the warp."""
         return warp_primed(&self.warp[warp])
 
-    def take_log(self, int64_t[::1] times, int64_t[::1] lines, uint32_t[::1] sectors, uint8_t[::1] writes):
+    def take_log(
+        self, int64_t[::1] times, int64_t[::1] lines, uint32_t[::1] sectors, uint32_t[::1] full, uint8_t[::1] writes
+    ):
         """Move the `logged` requests, in the order in which they left the SM, to arrays of that length."""
         cdef int64_t i
-        assert times.shape[0] == lines.shape[0] == sectors.shape[0] == writes.shape[0] == self.logged
+        assert times.shape[0] == lines.shape[0] == sectors.shape[0] == full.shape[0] == writes.shape[0] == self.logged
         for i in range(self.logged):
             times[i] = self.log[i].time
             lines[i] = self.log[i].line
             sectors[i] = self.log[i].sectors
+            full[i] = self.log[i].full
             writes[i] = self.log[i].write
         self.logged = 0
 
@@ -243,11 +245,6 @@ cdef class Core:
                 or grow(<void**> &self.position, capacity, sizeof(int64_t)) < 0
                 or (self.logs and grow(<void**> &self.number, capacity, sizeof(int64_t)) < 0)
                 or (self.flights and grow(<void**> &self.flight, capacity, sizeof(Flight)) < 0)
-                or (self.sectored and grow(<void**> &self.sector, capacity, sizeof(SectorMasks)) < 0)
-                or (
-                    self.sectored
-                    and grow(<void**> &self.flying, capacity << self.sector_bits, sizeof(SectorFlight)) < 0
-                )
             ):
                 return -1
             self.line_capacity = capacity
@@ -256,13 +253,26 @@ cdef class Core:
                 self.position[self.known] = -1
                 if self.logs:
                     self.number[self.known] = lines[i]
-                if self.sectored:
-                    self.sector[self.known] = SectorMasks(0, 0, 0, 0, 0)
                 l = &self.line[self.known]
                 l.flags = 0
-                l.due = -1
+                l.shadowed = 0
+                if self.sectored:
+                    l.state.sectors = SectorMasks(0, 0, 0, NONE)
+                else:
+                    l.state.flight = LineFlight(-1, 0)
                 l.set = set_of(&self.index, lines[i])
                 self.known += 1
+        return 0
+
+    cdef int _add_flights(self) noexcept nogil:
+        """Make unused MSHRs of a sectored core: there is none."""
+        cdef int64_t capacity = 2 * self.flying_capacity + 64, i
+        if grow(<void**> &self.flying, capacity, sizeof(SectorFlight)) < 0:
+            return -1
+        for i in range(self.flying_capacity, capacity):
+            self.flying[i].next = self.unused
+            self.unused = <int32_t> i
+        self.flying_capacity = capacity
         return 0
 
     cdef int _count_far(self, int64_t distance) noexcept nogil:

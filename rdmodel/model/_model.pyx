@@ -167,23 +167,23 @@ cdef class PaperCore(Shared):
             self.hits += 1
             effect.time = self.now + self.hit_latency
         elif l.flags & IN_FLIGHT:
-            if self.mshr_merge >= 0 and l.merged >= self.mshr_merge:
+            if self.mshr_merge >= 0 and l.state.flight.merged >= self.mshr_merge:
                 return STALL_MSHR
             self.latency_misses += 1
-            effect.time = l.due if self.clip else self.now + self.lat_min + self._draw()
+            effect.time = l.state.flight.due if self.clip else self.now + self.lat_min + self._draw()
             effect.warp = self.flight[id].owner
             self.flight[id].pending += 1
-            l.merged += 1
+            l.state.flight.merged += 1
         else:
             if not self._mshr_free(w):
                 return STALL_MSHR
             if self.logs:
-                self._log(id, 1, False)
+                self._log(id, 1, 0, False)
             self._count_miss(l)
-            effect.time = l.due = self.now + self.lat_min + self._draw()
+            effect.time = l.state.flight.due = self.now + self.lat_min + self._draw()
             effect.warp = warp
             self.flight[id] = Flight(pending=1, owner=warp, owner_age=w.age)
-            l.merged = 1
+            l.state.flight.merged = 1
             l.flags |= IN_FLIGHT
             self.mshrs_used += 1
             w.mshrs += 1
@@ -598,18 +598,18 @@ cdef class HardwareCore(Shared):
         cdef int64_t arrival = self.now + self.hit_latency
         cdef int outcome
         if l.flags & IN_FLIGHT:
-            if self.mshr_merge >= 0 and l.merged >= self.mshr_merge:
+            if self.mshr_merge >= 0 and l.state.flight.merged >= self.mshr_merge:
                 return STALL_MSHR
-            l.merged += 1
+            l.state.flight.merged += 1
             self.latency_misses += 1
-            arrival = max(arrival, l.due)
+            arrival = max(arrival, l.state.flight.due)
         elif l.flags & IN_SET:
             self.hits += 1
         else:
             outcome = self._miss(id, w)
             if outcome != SERVED:
                 return outcome
-            arrival = l.due
+            arrival = l.state.flight.due
         if self._observe_and_remember(id) < 0:
             return NO_MEMORY
         if l.flags & IN_SET:
@@ -630,14 +630,14 @@ cdef class HardwareCore(Shared):
                 return STALL_WAYS
             self.bypassed += 1
         if self.logs:
-            self._log(id, 1, False)
+            self._log(id, 1, 0, False)
         self._count_miss(l)
         latency = self.lat_min + self._draw()
         if first and self.first_touch_factor != 1.0:
             latency = <int64_t> (self.first_touch_factor * <double> latency + 0.5)
-        l.due = self.now + latency
-        l.merged = 1
+        l.state.flight.due = self.now + latency
+        l.state.flight.merged = 1
         l.flags |= IN_FLIGHT
         self.mshrs_used += 1
         w.mshrs += 1
-        return NO_MEMORY if calendar_put(&self.events, Event(l.due, self.order, id, self.port)) < 0 else SERVED
+        return NO_MEMORY if calendar_put(&self.events, Event(l.state.flight.due, self.order, id, self.port)) < 0 else SERVED

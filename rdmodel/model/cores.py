@@ -42,7 +42,7 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
         "hit_latency": options.hit_latency,
         "divergence": options.divergence,
         "track": track,
-        "sector_bits": l1.sectors.bit_length() - 1 if is_sectored(gpu, options) else -1,
+        "sectored": is_sectored(gpu, options),
         "log_full": shared_l2.MAX_LOGGED_REQUESTS if options.l2 else 0,
     }
     if options.definition == "paper":
@@ -71,7 +71,7 @@ def make_chunk(gpu: GPU, options: Options) -> Chunk:
     """Return the buffer in which the core of `make_core` receives instructions."""
     if not is_sectored(gpu, options):
         return Chunk()
-    return Chunk(sector=gpu.l1.sector_bytes, full=options.stores in STORES_IN_PLACE)
+    return Chunk(sector=gpu.l1.sector_bytes, full=options.l2 or options.stores in STORES_IN_PLACE)
 
 
 def store_rule(options: Options) -> StoreRule:

@@ -17,13 +17,14 @@ from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options, check_known_gpu
 from rdmodel.model.sample_sms import check_sampling
+from rdmodel.model.shared_l2 import check_known_l2
 from rdmodel.model.study import Case, Study
 from rdmodel.policies import Linear, index_function
 from rdmodel.results.prediction import Ablation, Prediction
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 
-L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index")
+L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index", "carveout")
 """Options of `predict` that change a field of the GPU's L1."""
 
 CALL_OPTIONS = ("seed", "seeds", "ablation", "breakdown", "histogram", "n_jobs", "sample_sms", "sample_blocks")
@@ -77,7 +78,7 @@ def predict(
         Called with (started blocks, blocks in all); it may raise to end the run.
     **options
         The fields of `Options`, where ``stores=True`` means "allocate", and fields of the GPU's L1: ``mshrs``,
-        ``mshr_merge``, ``mshr_per_warp`` and ``index``.
+        ``mshr_merge``, ``mshr_per_warp``, ``index`` and ``carveout``.
 
     Returns
     -------
@@ -97,7 +98,9 @@ def predict(
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     gpu = fit_to_launch(_with_l1_options(presets.gpu(gpu), options), trace.launch)
     resolved = _make_options(options).resolve(gpu)
-    check_known_gpu(gpu, resolved)
+    check_known_gpu(gpu)
+    if resolved.l2:
+        check_known_l2(gpu)
     check_int("seed", seed, 0, most=None)
     check_int("seeds", seeds, 1, most=None)
     if breakdown not in (None, "paper"):
@@ -164,7 +167,8 @@ def _with_l1_options(gpu: GPU, options: dict[str, Any]) -> GPU:
     if isinstance(changes.get("index"), str):
         changes["index"] = index_function(changes["index"])
     changes = {k: None if v == float("inf") else v for k, v in changes.items()}
-    return gpu.replace(l1=replace(gpu.l1, **changes)) if changes else gpu
+    l1 = gpu.l1.with_carveout(changes.pop("carveout")) if "carveout" in changes else gpu.l1
+    return gpu.replace(l1=replace(l1, **changes)) if changes or l1 is not gpu.l1 else gpu
 
 
 # ---- ablation, breakdown

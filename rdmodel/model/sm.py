@@ -151,12 +151,12 @@ class Sm:
         """Return the SM's counters so far."""
         core = self.core
         misses = MissCounts(core.compulsory, core.capacity, core.associativity)
+        sectors = core.hits + core.latency_misses + misses.total
         return SmCounts(
             sm=self.sm,
             blocks=self.blocks_started,
             transactions=core.transactions,
-            # Without masks, a line is its only sector.
-            sectors=core.sectors if core.sectored else core.transactions,
+            sectors=sectors,
             hits=core.hits,
             latency_misses=core.latency_misses,
             misses=misses,

@@ -2,7 +2,7 @@
 #
 # Lines are dense numbers (ids), so that a lookup takes the same time for any number of ways. The way of a line within
 # its set is not recorded: with LRU replacement it makes no difference. `Mshrs` has the waiters for each line in flight.
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from rdmodel._tree cimport LineTable, table_free, table_init, table_intern_many
@@ -48,6 +48,12 @@ cdef struct SectorMasks:
     uint32_t held         # they are in the shadow, if the line is
 
 
+cdef struct Spread:
+    # The hash of rdmodel.gpu.l2_layout.
+    int64_t slices, sets
+    int64_t bits, odd     # 0 bits: no hash
+
+
 cdef struct Cache:
     LineTable table
     CacheLine* line       # `known` of them
@@ -64,6 +70,7 @@ cdef struct Cache:
     int64_t sets, ways
     Index index
     int64_t interleave    # number of caches that lines are dealt to; a line's number in this one is line / interleave
+    Spread spread         # of the hash that deals them, if there is one
     Recency shadow
     int64_t shadow_lines
 
@@ -153,6 +160,23 @@ cdef inline int64_t deal_number(int64_t line, int64_t dealt) noexcept nogil:
     return line if dealt == 1 else (line - modulo(line, dealt)) // dealt
 
 
+cdef inline int64_t unit_of(const Spread* s, int64_t line) noexcept nogil:
+    # Return the unit of a line, hashed: its slice is unit mod slices, its set unit / slices.
+    cdef uint64_t rest = <uint64_t> line, low = (<uint64_t> 1 << s.bits) - 1, fold = 0
+    while rest != 0:
+        fold ^= rest & low
+        rest >>= s.bits
+    return (modulo(line >> s.bits, s.odd) << s.bits) + <int64_t> fold
+
+
+cdef inline int64_t number_of(const Spread* s, int64_t line) noexcept nogil:
+    # Return the number of a line among those of its slice.
+    cdef int64_t units = s.slices * s.sets
+    if s.bits == 0:
+        return deal_number(line, s.slices)
+    return deal_number(line, units) * s.sets + unit_of(s, line) // s.slices
+
+
 cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t* ids) noexcept nogil:
     # Number lines, and set up the records of new ones; -1: out of memory.
     cdef int64_t i
@@ -167,7 +191,10 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
         if ids[i] == c.known:
             l = &c.line[c.known]
             l.line = lines[i]
-            l.set = set_of(&c.index, deal_number(lines[i], c.interleave))
+            if c.spread.bits:
+                l.set = unit_of(&c.spread, lines[i]) // c.spread.slices
+            else:
+                l.set = set_of(&c.index, deal_number(lines[i], c.interleave))
             l.mshr = NONE
             l.block = l.warp = NONE
             l.flags = 0

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memmove
 
-from rdmodel.simulator._cache cimport deal_number
+from rdmodel.simulator._cache cimport Spread, deal_number, number_of
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._memory cimport grow
 
@@ -73,7 +73,7 @@ cdef inline void channel_free(Channel* c) noexcept nogil:
 
 
 cdef inline int channel_enter(
-    Channel* c, int64_t line, int64_t id, int64_t slices, bint write, int64_t sectors
+    Channel* c, int64_t line, int64_t id, const Spread* spread, bint write, int64_t sectors
 ) noexcept nogil:
     # Append a request; -1: out of memory.
     cdef int64_t capacity, row
@@ -82,7 +82,7 @@ cdef inline int channel_enter(
         if grow(<void**> &c.queue, capacity, sizeof(Request)) < 0:
             return -1
         c.capacity = capacity
-    row = deal_number(deal_number(line, slices), c.lines_per_row)
+    row = deal_number(number_of(spread, line), c.lines_per_row)
     c.queue[c.queued] = Request(line, id, modulo(row, c.banks), deal_number(row, c.banks), write, sectors)
     c.queued += 1
     c.next = LONG_AGO

@@ -111,6 +111,7 @@ cdef class Machine(Inspection):
                 raise MemoryError
             index_read(&sm.cache.index, index)
             sm.cache.interleave = 1
+            sm.cache.spread.bits = 0
             sm.cache.sectored = sm.cache.flying = self.sectored
             sm.cache.sector_bits = l1["sector_bits"]
             if self.sectored:

@@ -3,6 +3,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from rdmodel.simulator._cache cimport Spread
 from rdmodel.simulator._clock cimport Clock
 from rdmodel.simulator._machine cimport Slice, Sm
 from rdmodel.structures._index cimport modulo
@@ -42,7 +43,7 @@ cdef class Network:
     cdef bint sectored                # lines are read and written by sector
     cdef int64_t sectors, all_sectors # of a line: their number and their mask
     cdef int64_t fetch_sectors        # sectors that the DRAM reads together
-    cdef int64_t fold_bits            # of the hash that selects the slice (rdmodel.gpu.l2_layout)
+    cdef Spread spread                # of lines over slices and sets
     cdef int64_t l_queue, l_latency, d_latency
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
@@ -93,7 +94,7 @@ cdef class Network:
 
     cdef inline int64_t _slice_of(self, int64_t line) noexcept nogil:
         # Return the slice of a line.
-        return modulo(line, self.slices) if self.fold_bits == 0 else self._hashed_slice(line)
+        return modulo(line, self.slices) if self.spread.bits == 0 else self._hashed_slice(line)
 
     cdef inline void _log(
         self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c

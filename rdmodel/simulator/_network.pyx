@@ -2,14 +2,14 @@
 # needs no events.
 """Simulate the memory behind the SMs: `Network`, the base of `rdmodel.simulator._engine.Machine`."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc
 
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, RESERVED, VALID, CacheLine, Waiter, cache_drop, cache_drop_ghosts, cache_give, cache_init,
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, Waiter, cache_drop, cache_drop_ghosts, cache_give, cache_init,
     cache_intern, cache_touch, cache_victim, cache_violations, mshr_available, mshr_merge, mshr_mergeable,
-    mshr_next_waiter, mshr_release, mshr_take, mshrs_init,
+    mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
 )
 from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
@@ -17,7 +17,6 @@ from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
     SECTORS_AT, SENDER_AT, WRITE, WRITE_MISS, WRITTEN, Slice, Sm,
 )
-from rdmodel.structures._index cimport index_read, modulo
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
 from rdmodel.structures._ring cimport Item, ring_first, ring_pop, ring_push
@@ -51,7 +50,7 @@ cdef class Network:
         self.sectors = line // l2["sector_bytes"]
         self.all_sectors = (1 << self.sectors) - 1
         self.fetch_sectors = l2["fetch_bytes"] // l2["sector_bytes"]
-        self.fold_bits = l2["fold_bits"]
+        self.spread = Spread(l2["slices"], l2["sets"], l2["hash_bits"], l2["hash_odd"])
         for count in range(self.sectors + 1):
             self.sector_flits[count] = -(-(REQUEST_BYTES + count * l2["sector_bytes"]) // width)
 
@@ -69,7 +68,9 @@ cdef class Network:
             mshrs_init(&s.passing, -1, -1)
             if cache_init(&s.cache, l2["sets"], l2["ways"], 0) < 0:
                 raise MemoryError
-            index_read(&s.cache.index, l2["set_code"])
+            s.cache.index.kind = 1
+            s.cache.index.modulus = l2["sets"]
+            s.cache.spread = self.spread
             s.cache.interleave = self.slices
             s.cache.sectored = self.sectored
             s.wake = self.wakes + self.sms + i
@@ -85,12 +86,7 @@ cdef class Network:
 
     cdef int64_t _hashed_slice(self, int64_t line) noexcept nogil:
         """Return the slice of a line: see `rdmodel.gpu.l2_layout`."""
-        cdef int64_t place = modulo(line, self.slices), fold = 0
-        cdef uint64_t rest = <uint64_t> ((line - place) // self.slices)
-        while rest != 0:
-            fold ^= <int64_t> (rest & ((<uint64_t> 1 << self.fold_bits) - 1))
-            rest >>= self.fold_bits
-        return place ^ fold if self.slices & (self.slices - 1) == 0 else (place + fold) % self.slices
+        return unit_of(&self.spread, line) % self.slices
 
     cdef int _respond(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
         """Answer a read, for other modules; here, calls of `_answer` are inlined."""
@@ -309,7 +305,7 @@ cdef class Network:
                 cache_give(&s.cache, id, VALID | GHOST)
         s.n.bypassed += 1
         s.n.reads += 1
-        return NO_MEMORY if channel_enter(&s.channel, l.line, ~entry, self.slices, False, 1) < 0 else PASSED
+        return NO_MEMORY if channel_enter(&s.channel, l.line, ~entry, &self.spread, False, 1) < 0 else PASSED
 
     cdef void _open_or_close_slice(self, Slice* s, double max_missing_share) noexcept nogil:
         """At the end of a period, close the slice if too many reads missed, else open it."""
@@ -341,7 +337,7 @@ cdef class Network:
         cache_give(&s.cache, id, RESERVED)
         s.n.misses += 1
         s.n.reads += 1
-        return NO_MEMORY if channel_enter(&s.channel, l.line, id, self.slices, False, 1) < 0 else MISS
+        return NO_MEMORY if channel_enter(&s.channel, l.line, id, &self.spread, False, 1) < 0 else MISS
 
     cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil:
         """Allocate a line for a write without fetching it: the L2 knows the bytes that it has."""
@@ -370,7 +366,7 @@ cdef class Network:
             return C_GO
         dirty = s.cache.line[victim].flags & DIRTY != 0
         cache_drop(&s.cache, victim)
-        if dirty and channel_enter(&s.channel, s.cache.line[victim].line, victim, self.slices, True, 1) < 0:
+        if dirty and channel_enter(&s.channel, s.cache.line[victim].line, victim, &self.spread, True, 1) < 0:
             return C_MEMORY
         return C_GO
 

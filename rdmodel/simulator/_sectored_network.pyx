@@ -73,7 +73,7 @@ cdef class SectoredNetwork(Network):
         while first < self.sectors:
             if missing & (group << first):
                 m.pending |= <uint32_t> (group << first) & ~m.valid
-                if channel_enter(&s.channel, l.line, id, self.slices, False, group << first) < 0:
+                if channel_enter(&s.channel, l.line, id, &self.spread, False, group << first) < 0:
                     return C_MEMORY
             first += self.fetch_sectors
         l.flags = (l.flags & ~VALID) | RESERVED
@@ -110,7 +110,7 @@ cdef class SectoredNetwork(Network):
             cache_drop(&s.cache, victim)
             for sector in range(self.sectors):
                 if left >> sector & 1 and channel_enter(
-                    &s.channel, s.cache.line[victim].line, victim, self.slices, True, <int64_t> 1 << sector
+                    &s.channel, s.cache.line[victim].line, victim, &self.spread, True, <int64_t> 1 << sector
                 ) < 0:
                     return C_MEMORY
         s.cache.sector[id].valid = s.cache.sector[id].pending = s.cache.sector[id].written = 0

@@ -66,13 +66,14 @@ def _l1_numbers(gpu: GPU) -> dict[str, int]:
 
 def _l2_numbers(gpu: GPU) -> dict[str, Any]:
     layout = l2_layout(gpu)
+    # Lines are linear in the absence of hash bits; with an odd number of units the hash is linear, too.
     return {
         "sets": gpu.l2.sets(gpu.l1.line),
         "sectored": is_sectored(gpu),
         "sector_bytes": gpu.l2_sector_bytes,
         "fetch_bytes": gpu.l2_fetch_bytes,
-        "fold_bits": layout.fold_bits,
-        "set_code": layout.set_code,
+        "hash_bits": layout.bits if layout.hashed else 0,
+        "hash_odd": layout.odd,
     }
 
 

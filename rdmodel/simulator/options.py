@@ -12,7 +12,6 @@ import numpy as np
 from rdmodel.common.checks import check_choice, check_flag, check_int
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, CoreSched
-from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.policies import (
     CCWS,
     DWTCS,
@@ -121,7 +120,6 @@ def check_known_machine(gpu: GPU) -> None:
         )
     if gpu.l1.stores in ("step", "allocate"):
         raise ConfigError(f"l1.stores={gpu.l1.stores!r}: the simulator knows 'free', 'evict', 'update' and 'through'")
-    l2_layout(gpu)
     if not is_sectored(gpu):
         return
     if gpu.l1.stores not in STORES_IN_PLACE:

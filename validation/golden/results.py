@@ -41,6 +41,9 @@ SECTOR_COUNTERS = ("sectors", "tag_misses", "sector_misses", "stores")
 SIMULATED_SECTOR_COUNTERS = ("lookups", "tag_misses", "sector_misses", "store_lookups")
 """The same of simulations."""
 
+L2_SECTOR_COUNTERS = ("sector", "dram_read_sectors", "partition_sectors")
+"""The same of an L2."""
+
 
 @dataclass(frozen=True, slots=True)
 class Digest:
@@ -77,11 +80,13 @@ def run(task: tuple[str, str]) -> Digest:
 def counter_bytes(value: Any) -> bytes:
     """Return bytes that differ whenever a counter of `value` does: fields by name, floats to the last bit."""
     if is_dataclass(value):
-        left_out = NOT_COUNTERS
+        left_out: tuple[str, ...] = NOT_COUNTERS
         if isinstance(value, rd.Prediction | SmCounts):
             left_out += SECTOR_COUNTERS
         if isinstance(value, rd.Simulation | SmSimulation):
             left_out += SIMULATED_SECTOR_COUNTERS
+        if isinstance(value, rd.L2Prediction):
+            left_out += L2_SECTOR_COUNTERS
         counters = [field.name for field in fields(value) if field.name not in left_out]
         return b"{" + b",".join(name.encode() + b":" + counter_bytes(getattr(value, name)) for name in counters) + b"}"
     if isinstance(value, Mapping):

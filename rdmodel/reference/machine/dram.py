@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.messages import Reader
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, EventLog, zero_counters
@@ -63,7 +64,7 @@ class Channel:
         self.returns: deque[ReturnedLine] = deque()
         self._number = number
         self._config = gpu.dram
-        self._slices = gpu.l2.slices
+        self._layout = l2_layout(gpu)
         self._row_lines = gpu.dram.row // gpu.l1.line
         self._sectored = is_sectored(gpu)
         self._read_burst = -(-gpu.l2_fetch_bytes // gpu.dram.width)
@@ -87,7 +88,7 @@ class Channel:
 
     def enter(self, line: int, *, write: bool, reader: Reader | None = None, sectors: int = 1) -> None:
         """Append a request; the caller has checked for room, or may exceed it."""
-        row, bank = divmod(line // self._slices // self._row_lines, self._config.banks)
+        row, bank = divmod(self._layout.number_of(line) // self._row_lines, self._config.banks)
         burst = self._write_burst if write else self._read_burst
         self._queue.append(DramRequest(line, write, self._banks[bank], row, reader, sectors, burst))
 

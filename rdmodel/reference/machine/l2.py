@@ -6,8 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.reference.machine.dram import Channel
@@ -170,7 +168,7 @@ class Slice:
             self._channel.enter(way.line, write=True)
 
     def _set_of(self, line: int) -> int:
-        return int(self._layout.set_of(np.array([line]))[0])
+        return self._layout.set_of(line)
 
     @property
     def idle(self) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.policies import Policy
@@ -102,7 +100,7 @@ class Partitions:
     def send(self, sm: SM, now: int) -> None:
         """Send messages while the SM's port is free and the slice of the next message has room."""
         while sm.l1.miss_queue and self._crossbar.may_request(sm.number, now):
-            number = int(self._layout.slice_of(np.array([sm.l1.miss_queue[0].line]))[0])
+            number = self._layout.slice_of(sm.l1.miss_queue[0].line)
             target = self._slices[number]
             if not target.has_room:
                 if sm.number not in target.waiting:

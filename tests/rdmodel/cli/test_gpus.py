@@ -68,7 +68,6 @@ BAD = {
     "simulate atax.1 --gpu v100 --set l1.allocate=fill": "l1.allocate='fill': the simulator knows only 'miss' where",
     "simulate atax.1 --gpu v100 --set l2.sector=64 --set l2.fetch=64": "l2.sector=64: the simulator needs that of the L1",
     "simulate atax.1 --gpu v100 --set l1.stores=step": "l1.stores='step': the simulator knows 'free', 'evict', 'update'",
-    "simulate atax.1 --gpu gtx480-khairy --set l2.index=hash --set l2.size=196608": "sets of a slice must be a power of two",
     "compare atax.1 --gpu h100": "l2.partitions=2: the simulator knows only L2s of one partition",
     "policies atax.1 --gpu h100 --policies swl:warps=4": "l2.partitions=2: the simulator knows only L2s of one",
     "locality atax.1 --gpu a100": "l2.partitions=2: the simulator knows only L2s of one partition",
