@@ -57,7 +57,7 @@ def _numbers(run: Simulation | None) -> tuple[str, str, str, str]:
     if run is None:
         return "-", "-", "-", "not finished"
     bypassed = percent(run.bypassed, run.transactions)
-    return f"{run.ipc:,.2f}", percent(run.misses.total, run.loads), bypassed, format_found_values(run)
+    return f"{run.ipc:,.2f}", percent(run.misses.total, run.sectors), bypassed, format_found_values(run)
 
 
 def _means(result: Contest) -> list[Row]:

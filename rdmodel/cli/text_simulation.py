@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rdmodel.cli.text_tables import format_blocks, format_gpu, format_kernel, format_sms, format_table
+from rdmodel.cli.text_tables import format_blocks, format_carveout, format_gpu, format_kernel, format_sms, format_table
 from rdmodel.common.text import count, percent
 from rdmodel.policies import IndexFunction, Policy
 from rdmodel.policies.combinations import member_text
@@ -40,7 +40,7 @@ def format_simulation(result: Simulation, index: IndexFunction | None = None) ->
     ]
     sections.append(_traffic_rows(result.traffic, memory))
     if result.l2 is not None:
-        sections.append(_l2_rows(result.l2))
+        sections.append(_l2_rows(result.l2, "requests" if result.lookups is None else "sectors"))
     if result.dram is not None:
         sections.append(_dram_rows(result.dram, _seconds(result)))
     # One table, so that all sections share their columns.
@@ -58,7 +58,8 @@ def _format_heading(result: Simulation, index: IndexFunction | None) -> str:
     schedule = f"scheduler {options['sched']}{stores}, seed {result.seed}"
     return (
         f"{format_kernel(result.kernel, result.config)} on {format_gpu(result.gpu)}, simulated\n"
-        f"{format_sms(result.sms)}: {blocks}, {schedule}{format_policies(result, index)}"
+        f"{format_sms(result.sms)}: {blocks}, {schedule}{format_carveout(result.config)}"
+        f"{format_policies(result, index)}"
     )
 
 
@@ -80,14 +81,17 @@ def format_found_values(result: Simulation) -> str:
 
 
 def _format_miss_rate(result: Simulation) -> str:
-    line = result.config["gpu"]["l1"]["line"]
+    l1 = result.config["gpu"]["l1"]
+    unit, part = f"coalesced {l1['line']}-byte transaction", "lines"
+    if result.lookups is not None:
+        unit, part = f"{l1.get('sector') or l1['line']}-byte sector", "sectors"
     bypassed = ", loads that bypass the L1" if result.config["options"]["policies"] else ""
     if not result.transactions:
         return "L1 miss rate: no loads"
     return (
         f"L1 miss rate {100 * result.miss_rate:.2f} %, MPKI {result.mpki:,.2f} (misses per 1000 thread instructions)\n"
-        f"counts load requests that leave the SM, per coalesced {line}-byte transaction;\n"
-        f"leaves out requests to lines already in flight ({100 * result.pending_hit_rate:.2f} %){bypassed} and stores"
+        f"counts load requests that leave the SM, per {unit};\n"
+        f"leaves out requests to {part} already in flight ({100 * result.pending_hit_rate:.2f} %){bypassed} and stores"
     )
 
 
@@ -109,6 +113,8 @@ def _cycle_rows(result: Simulation) -> list[Row]:
 
 
 def _l1_rows(result: Simulation) -> list[Row]:
+    if result.lookups is not None:
+        return _sectored_l1_rows(result)
     loads = [
         ("loads", result.loads),
         ("hits", result.hits),
@@ -123,6 +129,30 @@ def _l1_rows(result: Simulation) -> list[Row]:
     if result.bypassed or result.config["options"]["policies"]:
         rows.append(("    bypassed", count(result.bypassed), ""))
     return rows
+
+
+def _sectored_l1_rows(result: Simulation) -> list[Row]:
+    lookups = [
+        ("loads", result.loads),
+        ("  line absent", result.tag_misses),
+        ("  sectors absent", result.sector_misses),
+    ]
+    sectors = [
+        ("all", result.sectors),
+        ("hits", result.hits),
+        ("pending hits", result.pending_hits),
+        ("misses", result.misses.total),
+        ("  compulsory", result.misses.compulsory),
+        ("  capacity", result.misses.capacity),
+        ("  associativity", result.misses.associativity),
+    ]
+    stores = [("all", result.store_lookups.sectors), ("hits", result.store_lookups.hits)]
+    rows = [("  L1", "transactions", "of loads"), *_share_rows(lookups, result.loads)]
+    rows.append(("    stores", count(result.stores), ""))
+    if result.bypassed or result.config["options"]["policies"]:
+        rows.append(("    bypassed", count(result.bypassed), ""))
+    rows += [("", "", ""), ("  L1 sectors of loads", "sectors", "of all"), *_share_rows(sectors, result.sectors)]
+    return [*rows, ("  L1 sectors of stores", "sectors", "of all"), *_share_rows(stores, result.store_lookups.sectors)]
 
 
 def _latency_rows(latencies: MissLatencies) -> list[Row]:
@@ -163,12 +193,12 @@ def _traffic_rows(traffic: Traffic, memory: int | None) -> list[Row]:
     ]
 
 
-def _l2_rows(l2: L2Counts) -> list[Row]:
+def _l2_rows(l2: L2Counts, unit: str) -> list[Row]:
     reads = [("reads", l2.reads), ("  hits", l2.hits), ("  pending hits", l2.pending_hits), ("  misses", l2.misses)]
     if l2.bypassed:
         reads.append(("  bypassed", l2.bypassed))
     writes = [("writes", l2.writes), ("  hits", l2.write_hits)]
-    rows = [("  L2", "requests", "share"), *_share_rows(reads, l2.reads), *_share_rows(writes, l2.writes)]
+    rows = [("  L2", unit, "share"), *_share_rows(reads, l2.reads), *_share_rows(writes, l2.writes)]
     rows.append(("    cycles stalled", count(sum(l2.stalls.values())), ""))
     return rows + [(f"      {STALL_LABELS[name]}", count(n), "") for name, n in l2.stalls.items() if n]
 

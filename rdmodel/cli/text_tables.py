@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from rdmodel.common.text import percent
+from rdmodel.common.text import percent, size_text
 from rdmodel.errors import escape_unprintable
 
 BAR_CHARACTERS = 24
@@ -62,6 +62,15 @@ def format_blocks(blocks: int, config: Mapping[str, Any]) -> str:
     x, y, z = config["trace"]["grid"]
     first = config["options"]["blocks"]
     return f"{blocks:,} of {x * y * z:,} blocks" + (f", only the first {first:,} of the grid" if first else "")
+
+
+def format_carveout(config: Mapping[str, Any]) -> str:
+    """Return a line break and a line with the division of an SM's memory; empty if the L1 has memory of its own."""
+    l1 = config["gpu"]["l1"]
+    if not l1.get("unified"):
+        return ""
+    shared = size_text(l1["carveout"]) if l1["carveout"] else "none"
+    return f"\nL1 of {size_text(l1['size'])}: {size_text(l1['unified'])} per SM, of which shared memory has {shared}"
 
 
 def format_sms(sms: int) -> str:

@@ -10,11 +10,14 @@ from typing import Any
 from rdmodel.common.intervals import Estimate
 from rdmodel.estimation.plan import EstimationPlan, Window
 from rdmodel.gpu.config import GPU
-from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts
+from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts, StoreCounts
 from rdmodel.trace import Launch
 
-L2_COUNTS = tuple(name for name in L2Prediction.COUNTERS if name not in ("write_backs", "dirty"))
-"""Counters of the L2 that are extrapolated; the other two follow from the number of lines that became dirty."""
+FOLLOWING_L2_COUNTS = ("write_backs", "dirty")
+"""Counters of the L2 that follow from the number of sectors that became dirty."""
+
+L2_COUNTS = tuple(name for name in L2Prediction.COUNTERS if name not in FOLLOWING_L2_COUNTS)
+"""Counters of the L2 that are extrapolated."""
 
 
 INTERVAL_STANDARD_ERRORS = 2.0
@@ -47,7 +50,7 @@ FEWER_SMS_DRAM_ERROR = 0.6
 MAX_DRAM_LOG_FACTOR = 5.0
 """Natural logarithm of the largest factor between the estimate of DRAM traffic and an end of its interval."""
 
-ESTIMATED = ("transactions", "hits", "latency_misses", "steps")
+ESTIMATED = ("transactions", "sectors", "hits", "latency_misses", "steps")
 """Fields of `Prediction` that are estimated as they are; misses, rates and bytes are derived."""
 
 CountsByName = dict[str, float]
@@ -63,9 +66,10 @@ class ExcerptRun:
 
 
 def collect_counts(prediction: Prediction, instructions: float) -> CountsByName:
-    """Return all counts of a prediction by name; "l2_dirtied" counts lines that became dirty, written back or not."""
+    """Return all counts of a prediction by name; "l2_dirtied" counts sectors that became dirty, written back or not."""
     counts: CountsByName = {name: getattr(prediction, name) for name in SmCounts.COUNTERS}
     counts |= {cause: getattr(prediction.misses, cause) for cause in MissCounts.CAUSES}
+    counts |= {f"stores_{name}": getattr(prediction.stores, name) for name in StoreCounts.COUNTS}
     counts["instructions"] = instructions
     if prediction.l2 is not None:
         counts |= {f"l2_{name}": getattr(prediction.l2, name) for name in L2_COUNTS}
@@ -95,7 +99,8 @@ def scale_to_grid(
     plan: EstimationPlan, runs: Sequence[tuple[ExcerptRun, ExcerptRun | None]], gpu: GPU, launch: Launch
 ) -> tuple[CountsByName, CountsByName]:
     """Return the counts of the whole grid and their standard errors, from the two runs of each window of a plan."""
-    each = [_scale_window(plan, window, *pair) for window, pair in zip(plan.windows, runs, strict=True)]
+    tags = gpu.l1.tags_per_step
+    each = [_scale_window(plan, window, tags, *pair) for window, pair in zip(plan.windows, runs, strict=True)]
     n = len(each)
     counts = {name: sum(counts[name] for counts, _ in each) / n for name in each[0][0]}
     errors = {}
@@ -108,11 +113,11 @@ def scale_to_grid(
 
 
 def _scale_window(
-    plan: EstimationPlan, window: Window, long: ExcerptRun, short: ExcerptRun | None
+    plan: EstimationPlan, window: Window, tags: int, long: ExcerptRun, short: ExcerptRun | None
 ) -> tuple[CountsByName, CountsByName]:
     blocks = plan.blocks * window.sms / plan.sms if window.short_blocks else len(window.ids)
     counts, errors = extrapolate_counts(long, short, blocks)
-    time_factor = 1.0 if window.short_blocks else _time_factor(plan, window, counts)
+    time_factor = 1.0 if window.short_blocks else _time_factor(plan, window, tags, counts)
     for name in counts:
         factor = time_factor if name == "steps" else plan.blocks / blocks
         counts[name] *= factor
@@ -120,35 +125,39 @@ def _scale_window(
     return counts, errors
 
 
-def _time_factor(plan: EstimationPlan, window: Window, counts: CountsByName) -> float:
+def _time_factor(plan: EstimationPlan, window: Window, tags: int, counts: CountsByName) -> float:
     """Return the time that an SM takes for all its blocks, divided by the time of the window.
 
-    The last blocks share the SM with fewer others. This shortens the time in which the SM issues transactions, but not
-    the time in which it waits.
+    The last blocks share the SM with fewer others. This shortens the time in which the SM issues transactions, up to
+    `tags` in a step, but not the time in which it waits.
     """
     side_by_side = -(-len(window.ids) // window.sms)
     per_sm = -(-plan.blocks // plan.sms)
     full, rest = divmod(per_sm, side_by_side)
     if not rest:
         return full
-    busy = min(1.0, counts["transactions"] / window.sms / max(counts["steps"], 1.0))
+    issued = (counts["transactions"] + counts["stores_transactions"]) / tags / window.sms
+    busy = min(1.0, issued / max(counts["steps"], 1.0))
     return full + 1 - busy * (1 - rest / side_by_side)
 
 
 def _limit_l2_misses(plan: EstimationPlan, counts: CountsByName, gpu: GPU, launch: Launch) -> float:
-    """Limit the lines brought into the L2 to those of all arrays, if a wave's lines or all arrays fit into it.
+    """Limit the sectors brought into the L2 to those of all arrays, if a wave's sectors or all arrays fit into it.
 
-    Later waves then find in the L2 what earlier ones left there. Returns the number of lines still brought in more than
-    once if the arrays are not much larger than the L2, since it is then uncertain whether they are.
+    Later waves then find in the L2 what earlier ones left there. Returns the number of sectors still brought in more
+    than once if the arrays are not much larger than the L2, since it is then uncertain whether they are. Data that all
+    SMs read fill every partition.
     """
-    lines, waves = gpu.l2.slices * gpu.l2.size // gpu.l1.line, plan.waves
+    sector = gpu.l2_sector_bytes
+    room, waves = gpu.l2.slices * gpu.l2.size // sector // gpu.l2.partitions, plan.waves
     written = counts["l2_writes"] - counts["l2_write_hits"]
-    filled = counts["l2_misses"] + written
-    arrays = sum(-(-array.bytes // gpu.l1.line) for array in launch.arrays)
-    if not arrays or filled <= arrays or (arrays > lines and (plan.windows[0].short_blocks or filled / waves > lines)):
-        return max(0.0, filled - arrays) if arrays < 2 * lines else 0.0
+    filled = counts["l2_dram_read_sectors"] + written
+    arrays = sum(-(-array.bytes // sector) for array in launch.arrays)
+    if not arrays or filled <= arrays or (arrays > room and (plan.windows[0].short_blocks or filled / waves > room)):
+        return max(0.0, filled - arrays) if arrays < 2 * room else 0.0
     once = arrays / filled
     counts["l2_misses"] *= once
+    counts["l2_dram_read_sectors"] *= once
     counts["l2_hits"] = counts["l2_reads"] - counts["l2_misses"]
     counts["l2_write_hits"] = counts["l2_writes"] - once * written
     counts["l2_dirtied"] = min(counts["l2_dirtied"], arrays)
@@ -174,8 +183,9 @@ def _add_unseen_errors(plan: EstimationPlan, counts: CountsByName, errors: Count
         drifts = several_waves or plan.covered < DRIFTED_SHARE
         sharing_error = widening * DRIFT_DRAM_ERROR if drifts else order_error
         relative = (sharing_error**2 + (FEWER_SMS_DRAM_ERROR if fewer_sms else 0.0) ** 2) ** 0.5
-        add("l2_misses", relative * counts["l2_misses"] + 1.0)
-        add("l2_misses", 0.5 * surplus)
+        for name in ("l2_misses", "l2_dram_read_sectors"):
+            add(name, relative * counts[name] + 1.0)
+            add(name, 0.5 * surplus)
         add("l2_dirtied", order_error * counts["l2_dirtied"])
         add("l2_reads", order_error * misses)
 
@@ -187,34 +197,36 @@ def replace_counts(prediction: Prediction, counts: CountsByName, gpu: GPU) -> Pr
     """Return a prediction in which `counts` replace its own."""
     l2 = None
     if prediction.l2 is not None:
-        filled = counts["l2_misses"] + counts["l2_writes"] - counts["l2_write_hits"]
-        lines = gpu.l2.slices * gpu.l2.size // gpu.l1.line
-        # The same share of lines is dirty among those left at the end and among all ever brought in.
-        dirty = min(1.0, lines / filled) * counts["l2_dirtied"] if filled else counts["l2_dirtied"]
+        filled = counts["l2_dram_read_sectors"] + counts["l2_writes"] - counts["l2_write_hits"]
+        room = gpu.l2.slices * gpu.l2.size // gpu.l2_sector_bytes
+        # The same share of sectors is dirty among those left at the end and among all ever brought in.
+        dirty = min(1.0, room / filled) * counts["l2_dirtied"] if filled else counts["l2_dirtied"]
         known: dict[str, Any] = {name: counts[f"l2_{name}"] for name in L2_COUNTS}
         l2 = replace(prediction.l2, **known, dirty=dirty, write_backs=counts["l2_dirtied"] - dirty)
     plain: dict[str, Any] = {name: counts[name] for name in SmCounts.COUNTERS}
-    return replace(prediction, **plain, misses=MissCounts(*(counts[cause] for cause in MissCounts.CAUSES)), l2=l2)
+    misses = MissCounts(*(counts[cause] for cause in MissCounts.CAUSES))
+    stores = StoreCounts(*(counts[f"stores_{name}"] for name in StoreCounts.COUNTS))
+    return replace(prediction, **plain, misses=misses, stores=stores, l2=l2)
 
 
 def make_estimates(prediction: Prediction, errors: CountsByName, sampled: str) -> dict[str, Estimate]:
     """Return the estimates of a prediction with the standard errors of its counts; without errors they are exact."""
-    total = prediction.transactions
+    total = prediction.sectors
     of_misses = sum(errors.get(cause, 0.0) for cause in MissCounts.CAUSES)
     known = {name: (getattr(prediction, name), errors.get(name, 0.0)) for name in ESTIMATED}
     known["misses"] = prediction.misses.total, of_misses
     if total:
-        # Misses and transactions err together: the rate is at least as certain as the misses would be if the number of
-        # transactions were known.
+        # Misses and sectors err together: the rate is at least as certain as the misses would be if the number of
+        # sectors were known.
         known["miss_rate"] = prediction.misses.total / total, of_misses / total
     if prediction.l2 is not None:
-        line = prediction.l2.line
+        sector = prediction.l2.sector
         known["l2_bytes"] = (
             prediction.l2.bytes,
-            line * (errors.get("l2_reads", 0.0) ** 2 + errors.get("l2_writes", 0.0) ** 2) ** 0.5,
+            sector * (errors.get("l2_reads", 0.0) ** 2 + errors.get("l2_writes", 0.0) ** 2) ** 0.5,
         )
-        of_dram = (errors.get("l2_misses", 0.0) ** 2 + errors.get("l2_dirtied", 0.0) ** 2) ** 0.5
-        known["dram_bytes"] = prediction.l2.dram_bytes, line * of_dram
+        of_dram = (errors.get("l2_dram_read_sectors", 0.0) ** 2 + errors.get("l2_dirtied", 0.0) ** 2) ** 0.5
+        known["dram_bytes"] = prediction.l2.dram_bytes, sector * of_dram
     return {name: _make_estimate(name, value, error, sampled) for name, (value, error) in known.items()}
 
 

@@ -9,73 +9,15 @@ from typing import Any, Literal, TypeVar
 
 from rdmodel.common.checks import check_choice, check_int, check_number
 from rdmodel.errors import ConfigError, unknown
+from rdmodel.gpu.cache import CacheConfig as CacheConfig
+from rdmodel.gpu.cache import StoreBehaviour as StoreBehaviour
+from rdmodel.gpu.cache import check_sector
 from rdmodel.gpu.memory import MAX_CLOCK_MHZ, CrossbarConfig, DramConfig, L2Config
-from rdmodel.policies import Fermi, IndexCode, IndexFunction, index_function
-from rdmodel.policies.index import compile_index, index_to_dict
+from rdmodel.policies import IndexFunction, index_function
+from rdmodel.policies.index import index_to_dict
 
-Allocate = Literal["miss", "fill"]
 CoreSched = Literal["lrr", "gto", "two-level", "old"]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheConfig:
-    """An L1 data cache: `size` in bytes, `ways`, bytes per `line`, `index` function, MSHRs (None = unlimited).
-
-    `mshr_merge` is the number of transactions that may share one MSHR, the first included; `mshr_per_warp` is the
-    number of MSHRs that one warp may hold (6 measured on Fermi: Nugteren et al., section 5.2). Only the simulator reads
-    `allocate` (a line gets its way on a "miss", or when its data "fill" it) and `miss_queue` (the number of requests
-    that may wait for the crossbar). Raises `ConfigError` for a geometry that cannot exist.
-    """
-
-    size: int
-    ways: int
-    line: int = 128
-    index: IndexFunction = field(default_factory=Fermi)
-    mshrs: int | None = 64
-    mshr_merge: int | None = None
-    mshr_per_warp: int | None = None
-    allocate: Allocate = "miss"
-    miss_queue: int = 8
-
-    def __post_init__(self) -> None:
-        """Reject a geometry that cannot exist."""
-        for name in ("size", "ways", "line"):
-            check_int(name, getattr(self, name), 1)
-        if self.line & (self.line - 1):
-            raise ConfigError(f"line={self.line}: must be a power of two")
-        unit = self.line * self.ways
-        if self.size % unit:
-            raise ConfigError(
-                f"size={self.size}: is not a multiple of line x ways = {self.line} x {self.ways} = {unit}"
-            )
-        for name in ("mshrs", "mshr_merge", "mshr_per_warp"):
-            if getattr(self, name) is not None:
-                check_int(name, getattr(self, name), 1)
-        check_choice("allocate", self.allocate, Allocate)
-        check_int("miss_queue", self.miss_queue, 1)
-        if not isinstance(self.index, IndexFunction):
-            raise ConfigError(f"index={self.index!r}: must be an index function (rdmodel.policies)")
-        self.index_code()
-
-    @property
-    def sets(self) -> int:
-        """Number of sets."""
-        return self.size // (self.line * self.ways)
-
-    @property
-    def lines(self) -> int:
-        """Capacity in lines."""
-        return self.size // self.line
-
-    @property
-    def line_bits(self) -> int:
-        """log2 of the line size."""
-        return self.line.bit_length() - 1
-
-    def index_code(self) -> IndexCode:
-        """Return the index function compiled for this geometry."""
-        return compile_index(self.index, self.sets, self.line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +60,7 @@ class CoreConfig:
         check_int("hit_latency", self.hit_latency, 0)
 
 
-FIELDS_NOT_SIMULATED = ("name", "latency", "paper_latency", "calibrated", "sources")
+FIELDS_NOT_SIMULATED = ("name", "architecture", "latency", "paper_latency", "calibrated", "sources")
 """Fields of a `GPU` that the simulator does not read: two GPUs that differ only in them are the same machine."""
 
 
@@ -130,14 +72,19 @@ class GPU:
     ----------
     name
         Name in results.
+    architecture
+        Name of the architecture, such as "Ampere"; empty: not given. It has no effect on results.
     sms
         Number of SMs.
     max_threads, max_blocks, max_warps
         Limits on the resident threads, blocks and warps of an SM.
     registers, register_unit
         Registers of an SM, and the unit in which they are allocated to a warp.
-    shared_memory
-        Shared memory of an SM in bytes.
+    warp_unit
+        Unit in which the warps of a block are counted when registers are allocated.
+    shared_memory, shared_memory_unit, shared_memory_reserved
+        Shared memory of an SM in bytes (the largest carve-out, if the L1 shares it), the unit in which it is allocated
+        to a block, and the bytes of each block that the driver reserves.
     max_block_threads
         Limit on the threads of a block.
     l1
@@ -160,13 +107,17 @@ class GPU:
     """
 
     name: str
+    architecture: str = ""
     sms: int
     max_threads: int
     max_blocks: int
     max_warps: int
     registers: int = 32768
     register_unit: int = 64
+    warp_unit: int = 1
     shared_memory: int = 49152
+    shared_memory_unit: int = 1
+    shared_memory_reserved: int = 0
     max_block_threads: int = 1024
     l1: CacheConfig
     latency: LatencyConfig = field(default_factory=lambda: LatencyConfig())
@@ -182,9 +133,12 @@ class GPU:
     def __post_init__(self) -> None:
         """Reject impossible numbers."""
         counts = ("sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit", "max_block_threads")
-        for name in counts:
+        for name in (*counts, "warp_unit", "shared_memory_unit"):
             check_int(name, getattr(self, name), 1)
+        if not isinstance(self.architecture, str):
+            raise ConfigError(f"architecture={self.architecture!r}: must be a text")
         check_int("shared_memory", self.shared_memory, 0)
+        check_int("shared_memory_reserved", self.shared_memory_reserved, 0)
         check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         for name, cls in GPU_TABLES.items():
             value = getattr(self, name)
@@ -204,6 +158,34 @@ class GPU:
             )
         if self.dram.row % self.l1.line:
             raise ConfigError(f"dram.row={self.dram.row}: is not a multiple of l1.line = {self.l1.line}")
+        if self.l2.sector is not None:
+            check_sector("l2.sector", self.l2.sector, self.l1.line, "l1.line")
+        fetch = self.l2.fetch
+        if fetch is not None and (self.l1.line % fetch or fetch % self.l2_sector_bytes):
+            raise ConfigError(
+                f"l2.fetch={fetch}: must be a multiple of l2.sector={self.l2_sector_bytes} that divides "
+                f"l1.line={self.l1.line}"
+            )
+        if self.l1.unified and self.shared_memory != self.l1.carveouts[-1]:
+            raise ConfigError(
+                f"shared_memory={self.shared_memory}: must be the largest of l1.carveouts, {self.l1.carveouts[-1]}, "
+                f"because the L1 shares its memory with it (l1.unified={self.l1.unified})"
+            )
+
+    @property
+    def l2_sector_bytes(self) -> int:
+        """Bytes of a sector of the L2: those of a line if its lines have no sectors."""
+        return self.l1.line if self.l2.sector is None else self.l2.sector
+
+    @property
+    def l2_fetch_bytes(self) -> int:
+        """Bytes that a read miss in the L2 fetches from DRAM: those of a sector unless `l2.fetch` says otherwise."""
+        return self.l2_sector_bytes if self.l2.fetch is None else self.l2.fetch
+
+    @property
+    def sectored(self) -> bool:
+        """Whether a line of the L1 or of the L2 has several sectors, or a request is smaller than a warp's line."""
+        return self.l1.sectors > 1 or self.l2_sector_bytes < self.l1.line or self.l1.request_bytes != 128
 
     def replace(self, **changes: Any) -> GPU:
         """Return a validated copy with fields changed; raise `ConfigError` for an unknown field.
@@ -224,9 +206,20 @@ class GPU:
         return fresh
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain numbers, strings and dicts, which `gpu_from_dict` reads back."""
+        """Return the fields as plain numbers, texts, lists and dicts, which `gpu_from_dict` reads back.
+
+        Fields in `DEFAULTS_OMITTED` are left out if they have their defaults.
+        """
         plain = dataclasses.asdict(dataclasses.replace(self, sources={}))
         plain["l1"]["index"] = index_to_dict(self.l1.index)
+        for table, names in DEFAULTS_OMITTED.items():
+            value, part = (getattr(self, table), plain[table]) if table else (self, plain)
+            defaults = {f.name: f.default for f in dataclasses.fields(value)}
+            for name in names:
+                if part[name] == defaults[name]:
+                    del part[name]
+                elif isinstance(part[name], tuple):
+                    part[name] = list(part[name])
         if self.calibrated is None:
             del plain["calibrated"]
         plain["sources"] = dict(self.sources)
@@ -247,6 +240,15 @@ GPU_TABLES: dict[str, Any] = {
 
 UNLIMITED_FIELDS = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshrs", "mshr_merge")}
 """Fields of those tables for which None, written as ``inf``, means unlimited."""
+
+DEFAULTS_OMITTED = {
+    "": ("architecture", "warp_unit", "shared_memory_unit", "shared_memory_reserved"),
+    "l1": (
+        "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "caches",
+    ),
+    "l2": ("sector", "fetch", "index", "partitions"),
+}  # fmt: skip
+"""Fields that `GPU.to_dict` omits at their defaults, by table: GPUs from before Maxwell do not need them."""
 
 
 def gpu_from_dict(plain: Mapping[str, Any]) -> GPU:
@@ -269,7 +271,7 @@ def _construct_part(cls: Callable[..., T], data: Any, name: str) -> T:
         return _construct(cls, data, name)
     except ConfigError as error:
         message = str(error)
-        if isinstance(data, Mapping) and message.split("=")[0] in data:
+        if message.partition("=")[0] in {f.name for f in dataclasses.fields(cls)}:  # type: ignore[arg-type]
             raise ConfigError(f"{name}.{message}") from None
         raise
 

@@ -16,11 +16,17 @@ from rdmodel.policies.index import index_to_dict
 SIZE_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
 """Suffixes of whole numbers, with the factors that they mean."""
 
-NAME_KEYS = ("name", "l1.allocate", "core.sched")
+NAME_KEYS = ("name", "architecture", "l1.allocate", "l1.stores", "core.sched", "l2.index")
 """Keys whose values are names and not numbers."""
+
+LINE_KEYS = ("l1.sector", "l2.sector", "l2.fetch")
+"""Keys for which ``none`` means as many bytes as before: those of a line, or of a sector."""
 
 OVERRIDE_SOURCE = "set by the user"
 """The source of an overridden number, in `GPU.sources`."""
+
+DERIVED_SOURCE = "follows from "
+"""The start of the source of a number that other numbers decide."""
 
 
 def override_keys() -> list[str]:
@@ -36,7 +42,8 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
 
     `assignments` maps dotted keys (see `override_keys`) to values: texts in the form of `parse_number`, or values of
     the field's type. ``inf`` means unlimited for the MSHR fields. A new ``l1.index`` drops the parameters of the old
-    function; ``l1.index.polynomial`` and similar keys change one parameter. If the simulator reads one of the changed
+    function; ``l1.index.polynomial`` and similar keys change one parameter. A new ``l1.size`` without ``l1.unified`` or
+    a carve-out gives the L1 memory of its own, of that size in every launch. If the simulator reads one of the changed
     fields, `calibrated` becomes None unless it is assigned, too. Raises a `ConfigError` that names the key.
     """
     plain = gpu.to_dict()
@@ -51,8 +58,51 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
             table = table.setdefault(name, {})
         table[last] = _parse(key, assignments[key])
         plain["sources"][key] = OVERRIDE_SOURCE
+    _separate_l1(plain, assignments)
+    _resize_l1(plain, gpu, assignments)
     changed = gpu_from_dict(plain)
     return changed if any(key.startswith("calibrated.") for key in assignments) else changed.fitted_to(gpu)
+
+
+def _separate_l1(plain: dict[str, Any], assignments: Mapping[str, Any]) -> None:
+    """Drop the fields about memory shared with shared memory if the L1 gets a fixed size, or memory of its own."""
+    fields = ("unified", "carveouts", "carveout")
+    given = [name for name in fields if f"l1.{name}" in assignments]
+    if ("l1.size" in assignments and not given) or plain["l1"].get("unified") == 0:
+        for name in fields:
+            if name not in given:
+                plain["l1"].pop(name, None)
+                plain["sources"].pop(f"l1.{name}", None)
+
+
+def _resize_l1(plain: dict[str, Any], gpu: GPU, assignments: Mapping[str, Any]) -> None:
+    """Derive numbers of the L1 that are not assigned from those that are.
+
+    A new carve-out decides the size and the shared memory. A new size of an L1 with sectors, or that shares its memory,
+    decides the ways: these L1s have few sets, whose number stays. Values of wrong types stay for the checks of the GPU.
+    """
+    l1, sources = plain["l1"], plain["sources"]
+    shared = [name for name in ("unified", "carveouts", "carveout") if f"l1.{name}" in assignments]
+    resized = "l1.size" in assignments
+    choices = l1.get("carveouts")
+    known = isinstance(choices, list | tuple) and _whole(*choices, l1.get("unified")) and len(choices) > 0
+    if shared and not resized and known:
+        carveout = l1.get("carveout", "auto")
+        l1["size"] = l1["unified"] - (carveout if _whole(carveout) else min(choices))
+        sources["l1.size"] = f"{DERIVED_SOURCE}l1.unified and the carve-out"
+        if "carveouts" in shared and "shared_memory" not in assignments:
+            plain["shared_memory"] = max(choices)
+            sources["shared_memory"] = f"{DERIVED_SOURCE}l1.carveouts"
+        resized = True
+    keeps_sets = gpu.l1.sectors > 1 or gpu.l1.unified
+    if resized and keeps_sets and "l1.ways" not in assignments and _whole(l1["size"], l1.get("line", 0)):
+        l1["ways"] = l1["size"] // max(1, l1["line"] * gpu.l1.sets)
+        sources["l1.ways"] = f"{DERIVED_SOURCE}l1.size and the number of sets"
+
+
+def _whole(*values: Any) -> bool:
+    """Tell whether all values are whole numbers of at least 0."""
+    return all(isinstance(value, int) and value >= 0 for value in values)
 
 
 def parse_number(text: str, name: str = "value") -> int | float:
@@ -95,8 +145,14 @@ def _parse(key: str, value: Any) -> Any:
         return _index(value)
     if not isinstance(value, str) or key in NAME_KEYS:
         return value
-    if key == "l1.index.masks":
-        return [parse_size(mask, key) for mask in value.split(",")]
+    if key in ("l1.index.masks", "l1.carveouts"):
+        return [parse_size(number, key) for number in value.split(",") if number]
+    if key == "l1.caches":
+        return [] if value == "none" else value.split(",")
+    if key == "l1.carveout" and not value[:1].isdecimal():
+        return value
+    if key in LINE_KEYS and value == "none":
+        return None
     return parse_number(value, key)
 
 

@@ -15,16 +15,18 @@ from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.execution.memory_need import SET_BYTES
 from rdmodel.execution.threads import check_jobs
+from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
-from rdmodel.model.options import Options
+from rdmodel.model.options import Options, check_known_gpu
 from rdmodel.model.sample_sms import check_sampling
+from rdmodel.model.shared_l2 import check_known_l2
 from rdmodel.model.study import Case, Study
 from rdmodel.policies import Linear, index_function
 from rdmodel.results.prediction import Ablation, Prediction
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 
-L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index")
+L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index", "carveout")
 """Options of `predict` that change a field of the GPU's L1."""
 
 CALL_OPTIONS = ("seed", "seeds", "ablation", "breakdown", "histogram", "n_jobs", "sample_sms", "sample_blocks")
@@ -78,7 +80,7 @@ def predict(
         Called with (started blocks, blocks in all); it may raise to end the run.
     **options
         The fields of `Options`, where ``stores=True`` means "allocate", and fields of the GPU's L1: ``mshrs``,
-        ``mshr_merge``, ``mshr_per_warp`` and ``index``.
+        ``mshr_merge``, ``mshr_per_warp``, ``index`` and ``carveout``.
 
     Returns
     -------
@@ -96,8 +98,11 @@ def predict(
     """
     check_trace(trace)
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
-    gpu = _with_l1_options(presets.gpu(gpu), options)
+    gpu = fit_to_launch(_with_l1_options(presets.gpu(gpu), options), trace.launch)
     resolved = _make_options(options).resolve(gpu)
+    check_known_gpu(gpu)
+    if resolved.l2:
+        check_known_l2(gpu)
     check_int("seed", seed, 0, most=None)
     check_int("seeds", seeds, 1, MAX_SEEDS)
     if breakdown not in (None, "paper"):
@@ -162,7 +167,7 @@ def _make_options(options: Mapping[str, Any]) -> Options:
     for name in options:
         if name not in known:
             raise ConfigError(unknown("option", name, [*known, *L1_OPTIONS, *CALL_OPTIONS]))
-    stores = options.get("stores", "free")
+    stores = options.get("stores")
     if isinstance(stores, bool):
         stores = "allocate" if stores else "free"
     return Options(**{**options, "stores": stores})
@@ -173,7 +178,8 @@ def _with_l1_options(gpu: GPU, options: dict[str, Any]) -> GPU:
     if isinstance(changes.get("index"), str):
         changes["index"] = index_function(changes["index"])
     changes = {k: None if v == float("inf") else v for k, v in changes.items()}
-    return gpu.replace(l1=replace(gpu.l1, **changes)) if changes else gpu
+    l1 = gpu.l1.with_carveout(changes.pop("carveout")) if "carveout" in changes else gpu.l1
+    return gpu.replace(l1=replace(l1, **changes)) if changes or l1 is not gpu.l1 else gpu
 
 
 # ---- ablation, breakdown

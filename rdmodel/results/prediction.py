@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rdmodel.common.intervals import Estimate, student_quantile
 from rdmodel.common.rates import plain_rate, rate_of
-from rdmodel.results.describe import frame
+from rdmodel.results.describe import describe_l1, frame
 from rdmodel.reuse.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -47,11 +47,34 @@ class MissCounts:
 MissCounts.CAUSES = list_counters(MissCounts)
 
 
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """Stores that look up their lines in the L1 (``stores="update"`` or ``"through"``); they are never in a miss rate.
+
+    `sectors` are those of all `transactions`, and `hits` those that were valid, in flight or written in place. `COUNTS`
+    has the names of the fields.
+    """
+
+    COUNTS: ClassVar[tuple[str, ...]]
+
+    transactions: float = 0
+    sectors: float = 0
+    hits: float = 0
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the counts as a plain dict."""
+        return asdict(self)
+
+
+StoreCounts.COUNTS = list_counters(StoreCounts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmCounts:
     """Counters of one SM; `steps` is the model's time at its end, not cycles.
 
-    `COUNTERS` has the names of the counters other than `misses`. `Prediction` has the same ones, summed over SMs.
+    `COUNTERS` has the names of the counters other than `misses` and `stores`. `Prediction` has the same ones, summed
+    over SMs, and documents them.
     """
 
     COUNTERS: ClassVar[tuple[str, ...]]
@@ -59,9 +82,13 @@ class SmCounts:
     sm: int
     blocks: int
     transactions: float
+    sectors: float
     hits: float
     latency_misses: float
     misses: MissCounts
+    tag_misses: float
+    sector_misses: float
+    stores: StoreCounts
     stalls_mshr: float
     stalls_ways: float
     bypassed: float
@@ -70,7 +97,7 @@ class SmCounts:
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as a plain dict."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**plain, "misses": self.misses.to_dict()}
+        return {**plain, "misses": self.misses.to_dict(), "stores": self.stores.to_dict()}
 
 
 SmCounts.COUNTERS = list_counters(SmCounts)
@@ -78,19 +105,22 @@ SmCounts.COUNTERS = list_counters(SmCounts)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Prediction:
-    """Counters of the L2 for the requests of the modelled SMs (docs/model.md section 12).
+    """Counters of the L2 for the requests of the modelled SMs (docs/model.md sections 12 and 14).
 
     ``reads = hits + misses``: the reads are the L1 misses of the modelled SMs. These `sms_modelled` SMs have the whole
     L2 to themselves, so if they are not all of the GPU's, lines that other SMs would bring in are missing as well.
-    `writes` are transactions of stores and atomics, and `write_hits` those whose line was in the L2. `write_backs` are
-    dirty lines that were evicted; lines that are still `dirty` in the L2 at the end are not included. `line` is the
-    line size in bytes. `COUNTERS` has the names of the counters.
+    `writes` are requests of stores and atomics, and `write_hits` those that were in the L2; a write never reads DRAM.
+    `write_backs` are dirty sectors that were evicted; those still `dirty` in the L2 at the end are not included. These
+    counters are sectors of `sector` bytes, of lines of `line` bytes; before Maxwell, a sector is a line.
+    `dram_read_sectors` are the sectors that misses fetch from DRAM, and `partition_sectors` those that move between an
+    SM in one partition of the L2 and a line at home in another. `COUNTERS` has the names of the counters.
     """
 
     COUNTERS: ClassVar[tuple[str, ...]]
 
     sms_modelled: int
     line: int
+    sector: int
     reads: float
     hits: float
     misses: float
@@ -98,6 +128,8 @@ class L2Prediction:
     write_hits: float
     write_backs: float
     dirty: float
+    dram_read_sectors: float
+    partition_sectors: float
 
     @property
     def miss_rate(self) -> float:
@@ -106,18 +138,21 @@ class L2Prediction:
 
     @property
     def bytes(self) -> float:
-        """Bytes of the lines that the modelled SMs read and write."""
-        return (self.reads + self.writes) * self.line
+        """Bytes of the sectors that the modelled SMs read and write."""
+        return (self.reads + self.writes) * self.sector
 
     @property
     def dram_bytes(self) -> float:
-        """Bytes of the lines that are read from DRAM (misses) and written to it (write-backs)."""
-        return (self.misses + self.write_backs) * self.line
+        """Bytes of the sectors that are read from DRAM and written to it (write-backs)."""
+        return (self.dram_read_sectors + self.write_backs) * self.sector
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counters and the rates and byte counts derived from them."""
         return {
             **asdict(self),
+            "read_hits": self.hits,
+            "read_misses": self.misses,
+            "dram_write_sectors": self.write_backs,
             "miss_rate": self.miss_rate,
             "bytes": self.bytes,
             "dram_bytes": self.dram_bytes,
@@ -151,10 +186,13 @@ class Ablation:
 class Prediction:
     """Counters of the L1 data caches of the modelled SMs for one kernel launch.
 
-    ``transactions = hits + latency_misses + misses.total``, always. `latency_misses` are requests to a line in flight:
-    they wait but cause no memory request. Hardware counters do not count them as misses, and `miss_rate` leaves them
-    out. All counters are sums over the modelled SMs; `per_sm` has them by SM. `steps` is the time of the SM that ends
-    last.
+    `transactions` are tag lookups of loads: one line of a request each. `sectors` are the sectors of these lines that
+    the transactions ask for; where lines have no sectors, they are equal. ``sectors = hits + latency_misses +
+    misses.total``, always: these three count sectors. `latency_misses` are requests to a sector in flight: they wait
+    but cause no memory request. Hardware counters do not count them as misses, and `miss_rate` leaves them out.
+    `tag_misses` are transactions whose line was absent, and `sector_misses` those whose line was there, but not all of
+    the sectors. `stores` has the counters of stores that look up their lines. All counters are sums over the modelled
+    SMs; `per_sm` has them by SM. `steps` is the time of the SM that ends last.
 
     Every prediction has `kernel`, `gpu`, `definition`, `seed`, `sms_modelled`, the counters, `per_sm`, `config` (the
     complete configuration), `trace_seconds` (time to make and read the trace) and `seconds` (time of the model). The
@@ -185,9 +223,13 @@ class Prediction:
     seed: int
     sms_modelled: int
     transactions: float
+    sectors: float
     hits: float
     latency_misses: float
     misses: MissCounts
+    tag_misses: float
+    sector_misses: float
+    stores: StoreCounts
     stalls_mshr: float
     stalls_ways: float
     bypassed: float
@@ -206,13 +248,26 @@ class Prediction:
 
     @property
     def miss_rate(self) -> float:
-        """Misses per transaction, 0 to 1, latency misses left out: what hardware counters report; NaN without loads."""
-        return rate_of(self.misses.total, self.transactions)
+        """Misses per sector, 0 to 1, latency misses left out: what hardware counters report; NaN without loads."""
+        return rate_of(self.misses.total, self.sectors)
 
     @property
     def latency_miss_rate(self) -> float:
-        """Requests to lines in flight per transaction, 0 to 1; NaN without loads."""
-        return rate_of(self.latency_misses, self.transactions)
+        """Requests to sectors in flight per sector, 0 to 1; NaN without loads."""
+        return rate_of(self.latency_misses, self.sectors)
+
+    @property
+    def unit(self) -> str:
+        """The things that hits and misses count: "sectors", or "transactions" where lines have no sectors."""
+        gpu = self.config.get("gpu")
+        if gpu is None:
+            return "sectors" if self.sectors > self.transactions else "transactions"
+        return "sectors" if describe_l1(gpu)["sector"] < gpu["l1"]["line"] else "transactions"
+
+    @property
+    def sectors_per_transaction(self) -> float:
+        """Sectors that a transaction asks for, on average: 1 where lines have no sectors; NaN without loads."""
+        return rate_of(self.sectors, self.transactions)
 
     @property
     def stalls(self) -> float:
@@ -231,7 +286,7 @@ class Prediction:
 
     def __str__(self) -> str:
         """Return the prediction in one line."""
-        rate = f"{100 * self.miss_rate:.2f} % of {self.transactions:,.0f} transactions"
+        rate = f"{100 * self.miss_rate:.2f} % of {self.sectors:,.0f} {self.unit}"
         return f"{self.kernel} on {self.gpu} ({self.definition}): " + (
             f"L1 miss rate {rate}" if self.transactions else "no loads"
         )
@@ -256,6 +311,11 @@ class Prediction:
             "stalls_by": {"mshr": self.stalls_mshr, "ways": self.stalls_ways},
             "bypassed": self.bypassed,
             "steps": self.steps,
+            "sectors": self.sectors,
+            "sectors_per_transaction": plain_rate(self.sectors_per_transaction),
+            "tag_misses": self.tag_misses,
+            "sector_misses": self.sector_misses,
+            "stores": self.stores.to_dict(),
             "per_sm": [sm.to_dict() for sm in self.per_sm],
         }
         if self.instructions is not None:
@@ -275,6 +335,7 @@ class Prediction:
             plain["breakdown"] = dict(self.breakdown)
         if self.estimates:
             plain["estimates"] = {name: estimate.to_dict() for name, estimate in self.estimates.items()}
+        plain["l1"] = describe_l1(self.config["gpu"])
         plain["config"] = dict(self.config)
         return plain
 
@@ -284,6 +345,7 @@ class Prediction:
         low, high = self.interval or (None, None)
         row: dict[str, Any] = {k: v for k, v in plain.items() if v is None or isinstance(v, str | int | float)}
         row |= {f"misses_{k}": v for k, v in plain["misses"].items()}
+        row |= {f"stores_{k}": v for k, v in plain["stores"].items()}
         row |= {f"l2_{k}": v for k, v in plain.get("l2", {}).items()}
         row |= {"interval_low": low, "interval_high": high}
         if "miss_rate" in self.estimates:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.rates import plain_rate, rate_of
-from rdmodel.results.describe import frame
-from rdmodel.results.prediction import MissCounts
+from rdmodel.results.describe import describe_l1, frame
+from rdmodel.results.prediction import MissCounts, StoreCounts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,10 @@ class L2Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DramCounts:
-    """Counters of all DRAM channels: lines read and written, rows opened, and bytes moved."""
+    """Counters of all DRAM channels: reads and writes, rows opened, and bytes moved.
+
+    A read or a write is an access to a line or, where lines have sectors, to the sectors that are fetched together.
+    """
 
     reads: int
     writes: int
@@ -149,6 +152,7 @@ class _L1Counts:
     misses: MissCounts
     writes: int
     bypassed: int
+    lookups: int | None
 
     @property
     def transactions(self) -> float:
@@ -157,7 +161,12 @@ class _L1Counts:
 
     @property
     def loads(self) -> float:
-        """Load transactions that looked for their line in the L1; `miss_rate` is a share of these."""
+        """Load transactions that looked for their line in the L1."""
+        return self.sectors if self.lookups is None else self.lookups
+
+    @property
+    def sectors(self) -> float:
+        """Sectors that `loads` asked for; `miss_rate` is a share of these. Equal to `loads` where lines have one."""
         return self.hits + self.pending_hits + self.misses.total
 
     @property
@@ -181,13 +190,19 @@ class SmSimulation(_L1Counts):
     bypassed: int
     reservation_fails: ReservationFails
     contention: Contention
+    lookups: int | None = None
+    tag_misses: int = 0
+    sector_misses: int = 0
+    store_lookups: StoreCounts = StoreCounts()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as a plain dict."""
         plain = asdict(self)
         stores = plain.pop("writes")
+        del plain["lookups"]
         return {
             **plain,
+            "sectors": self.sectors,
             "misses": self.misses.to_dict(),
             "stores": stores,
             "transactions": self.transactions,
@@ -200,7 +215,10 @@ class Simulation(_L1Counts):
     """Counters of the simulated machine for one kernel, summed over the SMs (`per_sm` has them by SM).
 
     All load transactions, as in `Prediction`, are ``transactions = loads + bypassed``. Those that looked for their line
-    in the L1 are ``loads = hits + pending_hits + misses.total``; those that a policy made bypass it are `bypassed`.
+    in the L1 are `loads`; those that a policy made bypass it are `bypassed`. They asked for ``sectors = hits +
+    pending_hits + misses.total`` sectors; where lines have no sectors, `sectors` and `loads` are equal, and `lookups` is
+    None. `tag_misses` are loads whose line was absent, `sector_misses` those whose line was there, but not all of the
+    sectors. `store_lookups` counts the stores of GPUs whose stores write in place.
     `pending_hits` merged into the MSHR of a line in flight. `stores` (also `writes`) are transactions of stores and
     atomics. `instructions` counts thread instructions, `warp_instructions` warp instructions. `cycles` are SM cycles
     until the last block ended. `l2` and `dram` are None with an ideal memory. `found` holds the limits that policies
@@ -230,16 +248,20 @@ class Simulation(_L1Counts):
     config: Mapping[str, Any] = field(repr=False)
     per_sm: tuple[SmSimulation, ...] = field(repr=False)
     found: Mapping[str, int] = field(default_factory=dict)
+    lookups: int | None = None
+    tag_misses: int = 0
+    sector_misses: int = 0
+    store_lookups: StoreCounts = StoreCounts()
 
     @property
     def miss_rate(self) -> float:
-        """Misses per load transaction that did not bypass the L1, 0 to 1; 0 if all did, NaN without loads."""
-        return rate_of(self.misses.total, self.loads or self.bypassed)
+        """Misses per sector of loads that did not bypass the L1, 0 to 1; 0 if all did, NaN without loads."""
+        return rate_of(self.misses.total, self.sectors or self.bypassed)
 
     @property
     def pending_hit_rate(self) -> float:
-        """Pending hits per load transaction that did not bypass the L1, 0 to 1; 0 if all did, NaN without loads."""
-        return rate_of(self.pending_hits, self.loads or self.bypassed)
+        """Pending hits per sector of loads that did not bypass the L1, 0 to 1; 0 if all did, NaN without loads."""
+        return rate_of(self.pending_hits, self.sectors or self.bypassed)
 
     @property
     def ipc(self) -> float:
@@ -257,9 +279,14 @@ class Simulation(_L1Counts):
         scale = 1000 / (self.cycles * self.sms) if self.cycles else 0.0
         return {name: scale * count for name, count in self.reservation_fails.to_dict().items()}
 
+    @property
+    def unit(self) -> str:
+        """Name of the things that hits and misses count."""
+        return "load transactions" if self.lookups is None else "sectors"
+
     def __str__(self) -> str:
         """Return the simulation in one line."""
-        rate = f"L1 miss rate {100 * self.miss_rate:.2f} % of {self.loads:,.0f} load transactions"
+        rate = f"L1 miss rate {100 * self.miss_rate:.2f} % of {self.sectors:,.0f} {self.unit}"
         return (
             f"{self.kernel} on {self.gpu} (simulated): {rate if self.transactions else 'no loads'}, "
             f"{self.cycles:,} cycles, IPC {self.ipc:.1f}"
@@ -285,6 +312,10 @@ class Simulation(_L1Counts):
             "mpki": self.mpki,
             "stores": self.stores,
             "bypassed": self.bypassed,
+            "sectors": self.sectors,
+            "tag_misses": self.tag_misses,
+            "sector_misses": self.sector_misses,
+            "store_lookups": self.store_lookups.to_dict(),
             "reservation_fails": self.reservation_fails.to_dict(),
             "fails_per_kilocycle": self.fails_per_kilocycle,
             "contention": self.contention.to_dict(),
@@ -296,6 +327,7 @@ class Simulation(_L1Counts):
             "seconds": self.seconds,
             "found": dict(self.found),
             "per_sm": [sm.to_dict() for sm in self.per_sm],
+            "l1": describe_l1(self.config["gpu"]) if "gpu" in self.config else None,
             "config": dict(self.config),
         }
 

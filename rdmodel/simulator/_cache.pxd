@@ -2,7 +2,7 @@
 #
 # Lines are dense numbers (ids), so that a lookup takes the same time for any number of ways. The way of a line within
 # its set is not recorded: with LRU replacement it makes no difference. `Mshrs` has the waiters for each line in flight.
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from rdmodel._tree cimport LineTable, table_free, table_init, table_intern_many
@@ -39,17 +39,38 @@ cdef struct Note:
     int64_t owner         # apcm: the warp slot that protects it
 
 
+cdef struct SectorMasks:
+    # Sectors of a line; the first three hold while it owns a way.
+    uint32_t valid        # their data are there
+    uint32_t pending      # they are in flight
+    uint32_t written      # written in place; in the L2, to be written back
+    uint32_t asked        # loads have asked for them
+    uint32_t held         # they are in the shadow, if the line is
+
+
+cdef struct Spread:
+    # The hash of rdmodel.gpu.l2_layout.
+    int64_t slices, sets
+    int64_t bits, odd     # 0 bits: no hash
+
+
 cdef struct Cache:
     LineTable table
     CacheLine* line       # `known` of them
     Note* note            # of each line, if `noted`
     bint noted
+    SectorMasks* sector   # of each line, if `sectored`
+    bint sectored
+    int32_t* flight       # the MSHR of each sector in flight, 2^`sector_bits` for a line, if `flying`
+    bint flying
+    int64_t sector_bits
     int64_t known, capacity
     Recency* set          # lines that own a way, most recent first
     int64_t* accesses     # loads served in each set; NULL unless a policy needs them
     int64_t sets, ways
     Index index
     int64_t interleave    # number of caches that lines are dealt to; a line's number in this one is line / interleave
+    Spread spread         # of the hash that deals them, if there is one
     Recency shadow
     int64_t shadow_lines
 
@@ -69,6 +90,7 @@ cdef struct Mshr:
     int64_t since         # when it was taken
     bint dirty            # a store has written to the line in flight
     int64_t next          # next in the list of free entries
+    uint32_t sectors      # of the line, that are in flight
 
 
 cdef struct Mshrs:
@@ -89,6 +111,8 @@ cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_
     c.shadow_lines = shadow_lines
     c.line = NULL
     c.note = NULL
+    c.sector = NULL
+    c.flight = NULL
     c.known = c.capacity = 0
     recency_init(&c.shadow)
     c.set = <Recency*> malloc(<size_t> sets * sizeof(Recency))
@@ -102,6 +126,8 @@ cdef inline int cache_init(Cache* c, int64_t sets, int64_t ways, int64_t shadow_
 cdef inline void cache_free(Cache* c) noexcept nogil:
     free(c.line)
     free(c.note)
+    free(c.sector)
+    free(c.flight)
     free(c.set)
     free(c.accesses)
     table_free(&c.table)
@@ -119,6 +145,10 @@ cdef inline int cache_make_room(Cache* c) noexcept nogil:
     if c.noted:
         if grow(<void**> &c.note, capacity, sizeof(Note)) < 0:
             return -1
+    if c.sectored and grow(<void**> &c.sector, capacity, sizeof(SectorMasks)) < 0:
+        return -1
+    if c.flying and grow(<void**> &c.flight, capacity << c.sector_bits, sizeof(int32_t)) < 0:
+        return -1
     if grow(<void**> &c.line, capacity, sizeof(CacheLine)) < 0:
         return -1
     c.capacity = capacity
@@ -128,6 +158,23 @@ cdef inline int cache_make_room(Cache* c) noexcept nogil:
 cdef inline int64_t deal_number(int64_t line, int64_t dealt) noexcept nogil:
     # Return the number of a line in the cache that it is dealt to, one of `dealt`: line / dealt, rounded down.
     return line if dealt == 1 else (line - modulo(line, dealt)) // dealt
+
+
+cdef inline int64_t unit_of(const Spread* s, int64_t line) noexcept nogil:
+    # Return the unit of a line, hashed: its slice is unit mod slices, its set unit / slices.
+    cdef uint64_t rest = <uint64_t> line, low = (<uint64_t> 1 << s.bits) - 1, fold = 0
+    while rest != 0:
+        fold ^= rest & low
+        rest >>= s.bits
+    return (modulo(line >> s.bits, s.odd) << s.bits) + <int64_t> fold
+
+
+cdef inline int64_t number_of(const Spread* s, int64_t line) noexcept nogil:
+    # Return the number of a line among those of its slice.
+    cdef int64_t units = s.slices * s.sets
+    if s.bits == 0:
+        return deal_number(line, s.slices)
+    return deal_number(line, units) * s.sets + unit_of(s, line) // s.slices
 
 
 cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t* ids) noexcept nogil:
@@ -144,12 +191,17 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
         if ids[i] == c.known:
             l = &c.line[c.known]
             l.line = lines[i]
-            l.set = set_of(&c.index, deal_number(lines[i], c.interleave))
+            if c.spread.bits:
+                l.set = unit_of(&c.spread, lines[i]) // c.spread.slices
+            else:
+                l.set = set_of(&c.index, deal_number(lines[i], c.interleave))
             l.mshr = NONE
             l.block = l.warp = NONE
             l.flags = 0
             if c.noted:
                 c.note[c.known] = Note(0, 0, NONE, NONE)
+            if c.sectored:
+                c.sector[c.known] = SectorMasks(0, 0, 0, 0, 0)
             c.known += 1
     return 0
 
@@ -217,6 +269,7 @@ cdef inline list cache_violations(const Cache* c, int64_t* reserved):
     """Walk through all sets; count the reserved lines on the way."""
     cdef int64_t set, id, owned
     cdef const CacheLine* l
+    cdef bint in_flight
     wrong = []
     for set in range(c.sets):
         owned = 0
@@ -227,7 +280,10 @@ cdef inline list cache_violations(const Cache* c, int64_t* reserved):
             reserved[0] += l.flags & RESERVED != 0
             if l.set != set or (l.flags & VALID != 0) == (l.flags & RESERVED != 0):
                 wrong.append(f"line {l.line} is in set {set} and should not be")
-            if (l.flags & RESERVED != 0) != (l.mshr != NONE):
+            in_flight = c.sector[id].pending != 0 if c.sectored else l.mshr != NONE
+            if c.sectored and c.sector[id].pending & c.sector[id].valid:
+                wrong.append(f"line {l.line} has sectors that are valid and in flight")
+            if (l.flags & RESERVED != 0) != in_flight:
                 wrong.append(f"line {l.line} is reserved without an MSHR, or has one and is not")
             id = l.in_set.older
         if owned != c.set[set].size or owned > c.ways:
@@ -275,7 +331,7 @@ cdef inline int64_t mshr_take(Mshrs* m, int64_t id) noexcept nogil:
     i = m.free
     m.free = m.item[i].next
     m.used += 1
-    m.item[i] = Mshr(id, NONE, NONE, 0, NONE, NONE, NONE, 0, False, NONE)
+    m.item[i] = Mshr(id, NONE, NONE, 0, NONE, NONE, NONE, 0, False, NONE, 0)
     return i
 
 

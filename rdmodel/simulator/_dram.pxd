@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memmove
 
-from rdmodel.simulator._cache cimport deal_number
+from rdmodel.simulator._cache cimport Spread, deal_number, number_of
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._memory cimport grow
 
@@ -17,7 +17,8 @@ cdef enum:
 
 cdef struct Timing:
     int64_t tcl, trp, trc, tras, trcd, trrd
-    int64_t burst         # cycles that a line occupies the data bus
+    int64_t burst         # cycles that a read occupies the data bus
+    int64_t write_burst
 
 
 cdef struct Bank:
@@ -35,6 +36,7 @@ cdef struct Request:
     int64_t bank
     int64_t row
     bint write
+    int64_t sectors       # mask of those that are read or written
 
 
 cdef struct Channel:
@@ -70,7 +72,9 @@ cdef inline void channel_free(Channel* c) noexcept nogil:
     free(c.queue)
 
 
-cdef inline int channel_enter(Channel* c, int64_t line, int64_t id, int64_t slices, bint write) noexcept nogil:
+cdef inline int channel_enter(
+    Channel* c, int64_t line, int64_t id, const Spread* spread, bint write, int64_t sectors
+) noexcept nogil:
     # Append a request; -1: out of memory.
     cdef int64_t capacity, row
     if c.queued == c.capacity:
@@ -78,8 +82,8 @@ cdef inline int channel_enter(Channel* c, int64_t line, int64_t id, int64_t slic
         if grow(<void**> &c.queue, capacity, sizeof(Request)) < 0:
             return -1
         c.capacity = capacity
-    row = deal_number(deal_number(line, slices), c.lines_per_row)
-    c.queue[c.queued] = Request(line, id, modulo(row, c.banks), deal_number(row, c.banks), write)
+    row = deal_number(number_of(spread, line), c.lines_per_row)
+    c.queue[c.queued] = Request(line, id, modulo(row, c.banks), deal_number(row, c.banks), write, sectors)
     c.queued += 1
     c.next = LONG_AGO
     return 0
@@ -109,9 +113,10 @@ cdef inline Request move_line(Channel* c, int64_t index, int64_t now) noexcept n
     # Take a request out of the queue and move its line; the data are over at `bus_free`.
     cdef Request r = c.queue[index]
     cdef Bank* b = &c.bank[r.bank]
-    c.bus_free = now + c.timing.tcl + c.timing.burst
-    b.column = now + c.timing.burst
-    b.precharge = max(b.precharge, now + c.timing.burst)
+    cdef int64_t burst = c.timing.write_burst if r.write else c.timing.burst
+    c.bus_free = now + c.timing.tcl + burst
+    b.column = now + burst
+    b.precharge = max(b.precharge, now + burst)
     c.queued -= 1
     memmove(c.queue + index, c.queue + index + 1, <size_t> (c.queued - index) * sizeof(Request))
     if r.write:

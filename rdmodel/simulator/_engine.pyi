@@ -32,10 +32,10 @@ class Machine(Inspection):
         block_warps: int,
         max_lines: int,
         core: Mapping[str, int],
-        l1: Mapping[str, int],
+        l1: Mapping[str, Any],
         index: IndexCode,
         crossbar: Mapping[str, int],
-        l2: Mapping[str, int],
+        l2: Mapping[str, Any],
         dram: Mapping[str, int],
         clock: int,
         ideal: int,
@@ -62,6 +62,8 @@ class Machine(Inspection):
         used: int,
         more: bool,
         masks: NDArray[np.uint32] | None = None,
+        asked: NDArray[np.uint32] | None = None,
+        full: NDArray[np.uint32] | None = None,
     ) -> None: ...
     def run(self, cycles: int) -> int: ...
     def sm_counters(self, i: int) -> dict[str, Any]: ...

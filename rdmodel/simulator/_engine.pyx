@@ -78,8 +78,8 @@ cdef class Machine(Inspection):
         self.filling = self.any_wanted = True
         self.ideal = ideal
         self.logging = log
-        self._read_core(core, l1)
         self._read_memory(crossbar, l2, dram, clock, l1["line"])
+        self._read_core(core, l1)
         self._read_policies(policies)
         self._allocate_sms(l1, index)
         self._allocate_scheduling()
@@ -111,12 +111,23 @@ cdef class Machine(Inspection):
                 raise MemoryError
             index_read(&sm.cache.index, index)
             sm.cache.interleave = 1
+            sm.cache.spread.bits = 0
+            sm.cache.sectored = sm.cache.flying = self.sectored
+            sm.cache.sector_bits = l1["sector_bits"]
+            if self.sectored:
+                sm.entry_sectors = <uint64_t*> malloc(<size_t> (self.ldst_queue * self.max_lines) * sizeof(uint64_t))
+                if sm.entry_sectors == NULL:
+                    raise MemoryError
+                for k in range(warps):
+                    sm.warp[k].sectored = True
             sm.free_load = NONE
             sm.wake = self.wakes + i
             sm.wake[0] = NEVER
             self._allocate_policies(sm, l1["sets"])
             for k in range(self.ldst_queue):
                 sm.entry[k].ids = sm.entry_ids + k * self.max_lines
+                if self.sectored:
+                    sm.entry[k].sectors = sm.entry_sectors + k * self.max_lines
 
     cdef _allocate_policies(self, Sm* sm, int64_t sets):
         cdef int64_t warps = self.slots * self.block_warps
@@ -157,6 +168,7 @@ cdef class Machine(Inspection):
                 free(sm.entry)
                 free(sm.entry_ids)
                 free(sm.entry_masks)
+                free(sm.entry_sectors)
                 free(sm.load)
                 cache_free(&sm.cache)
                 mshrs_free(&sm.mshrs)
@@ -233,14 +245,17 @@ cdef class Machine(Inspection):
         self, int64_t sm, int64_t warp, const uint8_t[::1] op, const uint64_t[::1] needs, const int32_t[::1] gap,
         const int32_t[::1] count, const int64_t[::1] lines, const int32_t[::1] pc, const uint8_t[::1] lanes,
         const uint8_t[::1] flags, int64_t n, int64_t used, bint more, const uint32_t[::1] masks=None,
+        const uint32_t[::1] asked=None, const uint32_t[::1] full=None,
     ):
         """Append `n` instructions with `used` lines in all to a warp's buffer; `more`: further ones may follow.
 
-        `masks` has the lanes that requested each line; only a record needs them.
+        `masks` has the lanes that requested each line; only a record needs them. `asked` and `full` have the sectors of
+        each line; only a machine with sectors needs them.
         """
         cdef Sm* m = &self.sm[sm]
         cdef Warp* w = &m.warp[warp]
         cdef bint empty = w.at == w.n
+        cdef int64_t i
         assert 0 <= n <= op.shape[0] and 0 <= used <= lines.shape[0]
         if warp_make_room(w, n, used) < 0:
             raise MemoryError
@@ -259,6 +274,10 @@ cdef class Machine(Inspection):
             if self.recording:
                 assert masks is not None and used <= masks.shape[0]
                 memcpy(w.masks + w.used, &masks[0], <size_t> used * sizeof(uint32_t))
+            if self.sectored:
+                assert asked is not None and full is not None and used <= min(asked.shape[0], full.shape[0])
+                for i in range(used):
+                    w.sectors[w.used + i] = asked[i] | <uint64_t> full[i] << 32
             w.used += used
         w.more = more
         if empty and n > 0:
@@ -417,7 +436,7 @@ cdef class Machine(Inspection):
         if self.buffered:
             if self._access_buffered(i, t) < 0:
                 return C_MEMORY
-        elif sm.entries > 0 and self._access(i, t) < 0:
+        elif sm.entries > 0 and (self._access(i, t) if self.tags == 1 else self._access_tags(i, t)) < 0:
             return C_MEMORY
         if self._issue(i, t) < 0 or self._send(i, t) < 0:
             return C_MEMORY

@@ -7,7 +7,6 @@ from rdmodel.simulator._cache cimport cache_violations
 from rdmodel.simulator._machine cimport FAILED, Slice, Sm
 from rdmodel.simulator._network cimport NEVER
 from rdmodel.simulator._scheduling cimport Scheduling
-from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport ring_first
 
@@ -30,8 +29,10 @@ cdef class Inspection(Scheduling):
     cdef list _sm_violations(self, Sm* sm):
         cdef int64_t i, reserved = 0, loads = 0, held_mshrs = 0
         violations = cache_violations(&sm.cache, &reserved)
-        if not self.fill and reserved != sm.mshrs.used:
+        if not self.sectored and not self.fill and reserved != sm.mshrs.used:
             violations.append(f"{reserved} lines are reserved, {sm.mshrs.used} MSHRs in use")
+        if self.sectored and reserved > sm.mshrs.used:
+            violations.append(f"{reserved} lines have sectors in flight, {sm.mshrs.used} MSHRs are in use")
         if sm.mshrs.limit >= 0 and sm.mshrs.used > sm.mshrs.limit:
             violations.append(f"{sm.mshrs.used} of {sm.mshrs.limit} MSHRs are in use")
         if sm.entries > self.ldst_queue:
@@ -96,7 +97,7 @@ cdef class Inspection(Scheduling):
             if sm.stalled:
                 reasons.append(f"SM {i}: the load/store unit waits for {FAIL_NAMES[sm.reason - FAILED]}")
             if sm.waiting:
-                k = modulo(ring_first(&sm.misses).line, self.slices)
+                k = self._slice_of(ring_first(&sm.misses).line)
                 reasons.append(f"SM {i}: the miss queue waits for room in slice {k}")
             for k in range(self.slots):
                 if sm.slot[k].occupied:

@@ -44,6 +44,8 @@ cdef struct Warp:
     int64_t* ids
     uint32_t* masks          # lanes that requested each line, if `masked`
     bint masked
+    uint64_t* sectors        # as in `Entry`, if `sectored`
+    bint sectored
     int64_t at, n, id_at, used, capacity, id_capacity
     bint more                # the stream may hold further instructions
     int64_t gap_left
@@ -81,6 +83,7 @@ cdef inline void warp_free(Warp* w) noexcept nogil:
     free(w.needs)
     free(w.ids)
     free(w.masks)
+    free(w.sectors)
 
 
 cdef inline void warp_begin(Warp* w, int64_t age, int64_t block, int64_t index) noexcept nogil:
@@ -113,6 +116,8 @@ cdef inline void warp_drop_issued(Warp* w) noexcept nogil:
         memmove(w.ids, w.ids + w.id_at, <size_t> w.used * sizeof(int64_t))
         if w.masked:
             memmove(w.masks, w.masks + w.id_at, <size_t> w.used * sizeof(uint32_t))
+        if w.sectored:
+            memmove(w.sectors, w.sectors + w.id_at, <size_t> w.used * sizeof(uint64_t))
     w.at = w.id_at = 0
 
 
@@ -138,6 +143,8 @@ cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
         if grow(<void**> &w.ids, capacity, sizeof(int64_t)) < 0:
             return -1
         if w.masked and grow(<void**> &w.masks, capacity, sizeof(uint32_t)) < 0:
+            return -1
+        if w.sectored and grow(<void**> &w.sectors, capacity, sizeof(uint64_t)) < 0:
             return -1
         w.id_capacity = capacity
     return 0

@@ -4,7 +4,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel.simulator._machine cimport Entry, Sm
-from rdmodel.simulator._network cimport Network
+from rdmodel.simulator._sectored_network cimport SectoredNetwork
 from rdmodel.simulator._period cimport Period
 from rdmodel.structures._ring cimport Item
 
@@ -29,12 +29,16 @@ cdef enum:
     PROTECTED = 2             # all others are protected
 
 
-cdef class LoadStore(Network):
+cdef class LoadStore(SectoredNetwork):
     cdef int64_t slots, block_warps
     cdef bint any_check
     # Configuration: see rdmodel.gpu.config.
     cdef int64_t schedulers, fetch_group, ldst_queue, hit_latency, max_lines
     cdef int sched
+    cdef int64_t tags                 # transactions that access the L1 in a cycle
+    cdef bint stores_allocate
+    cdef bint global_passes, local_passes     # loads that the L1 does not serve
+    cdef bint unusual                 # lines have sectors, or there are such loads
     cdef bint fill                    # allocate="fill"
     cdef int64_t miss_queue, mshr_per_warp
     cdef int admission, on_stall
@@ -60,6 +64,13 @@ cdef class LoadStore(Network):
     cdef void _arrive(self, Sm* sm, int64_t load) noexcept nogil
     cdef void _stand(self, Sm* sm, int64_t warp) noexcept nogil
     cdef int _access(self, int64_t i, int64_t t) noexcept nogil
+    cdef int _access_tags(self, int64_t i, int64_t t) noexcept nogil
+    cdef int _access_unusual(self, Sm* sm, Entry* e, int64_t t) noexcept nogil
+    cdef int _note_latency(self, int64_t latency) noexcept nogil
+    cdef int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t warp) noexcept nogil
+    cdef int _look_up_sectors(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
+    cdef int _store_sectors(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
+    cdef int _fill_sectors(self, int64_t i, int64_t t, Item item) noexcept nogil
     cdef int _next_transaction(self, Sm* sm, int64_t t) noexcept nogil
     cdef void _leave_unit(self, Sm* sm, Entry* e) noexcept nogil
     cdef int _all_served(self, Sm* sm, int64_t load, int64_t t) noexcept nogil

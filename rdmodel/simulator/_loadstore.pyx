@@ -1,6 +1,6 @@
 # See _loadstore.pxd for the subject. More than 500 lines: accesses and admission policies call each other for every
 # transaction, and calls between compiled modules are not inlined.
-"""Simulate load/store units and L1s: `LoadStore`, on top of `Network`."""
+"""Simulate load/store units and L1s: `LoadStore`, on top of `SectoredNetwork`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
@@ -16,11 +16,12 @@ from rdmodel.simulator._issue cimport (
 )
 from rdmodel.simulator._machine cimport (
     BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, MISS, NO_MEMORY, PENDING_HIT, READ,
-    WRITE, WRITTEN, Entry, Load, Sm,
+    SECTORS_AT, WRITE, WRITTEN, Entry, Load, Sm,
 )
-from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL, Network
+from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL
 from rdmodel.simulator._patterns cimport STREAMING, patterns_protect, patterns_see, patterns_served
 from rdmodel.simulator._period cimport Period
+from rdmodel.simulator._sectored_network cimport SectoredNetwork
 from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE
@@ -39,7 +40,7 @@ ADMISSION_RULES = {
 STALL_RULES = {"none": STALL, "associativity": BYPASS_LINE, "all": BYPASS_ANY}
 
 
-cdef class LoadStore(Network):
+cdef class LoadStore(SectoredNetwork):
     """Loads and stores within an SM, from the load/store unit to the miss queue."""
 
     def _read_core(self, core, l1):
@@ -51,6 +52,11 @@ cdef class LoadStore(Network):
         self.fill = l1["fill"]
         self.miss_queue = l1["miss_queue"]
         self.mshr_per_warp = l1["mshr_per_warp"]
+        self.tags = l1["tags_per_step"]
+        self.stores_allocate = l1["stores_allocate"]
+        self.global_passes = l1["global_passes"]
+        self.local_passes = l1["local_passes"]
+        self.unusual = self.sectored or self.global_passes or self.local_passes
 
     def _read_admission(
         self, *, rule="all", bypass="none", bint closing_slices=False, int64_t period=-1, double missing_share=0.0,
@@ -85,6 +91,8 @@ cdef class LoadStore(Network):
         if item.id < 0:
             self._arrive(sm, ~item.id)
             return C_GO
+        if self.sectored:
+            return self._fill_sectors(i, t, item)
         l = &sm.cache.line[item.id]
         mshr = l.mshr
         entry = sm.mshrs.item[mshr]
@@ -167,7 +175,9 @@ cdef class LoadStore(Network):
             sm.n.fails[sm.reason - FAILED] += t - sm.since
             sm.stalled = False
         sm.retry = False
-        if e.op == LOAD:
+        if self.unusual:
+            outcome = self._access_unusual(sm, e, t)
+        elif e.op == LOAD:
             outcome = self._load(sm, e.load, e.ids[e.at], t)
         elif e.local and e.op == STORE:
             outcome = self._store_local(sm, e, e.ids[e.at])
@@ -180,10 +190,53 @@ cdef class LoadStore(Network):
             sm.reason = outcome
             sm.since = t
             return C_GO
-        self._log(LOG_ACCESS, t, i, sm.cache.line[e.ids[e.at]].line, outcome, 0)
+        self._log(LOG_ACCESS, t, i, sm.cache.line[e.ids[e.at]].line, outcome, sm.missed)
         if self.recording and outcome != WRITTEN:
             self._record(i, e.load, e.ids[e.at], e.masks[e.at], outcome)
         return self._next_transaction(sm, t)
+
+    cdef int _access_tags(self, int64_t i, int64_t t) noexcept nogil:
+        """Let several transactions of the first instruction in the unit access the L1, until one cannot be served."""
+        cdef Sm* sm = &self.sm[i]
+        cdef int64_t entries = sm.entries, left = self.tags
+        while left > 0:
+            if self._access(i, t) < 0:
+                return C_MEMORY
+            if sm.stalled or sm.entries != entries:
+                break
+            left -= 1
+        return C_GO
+
+    cdef int _access_unusual(self, Sm* sm, Entry* e, int64_t t) noexcept nogil:
+        """Serve a transaction where lines have sectors, or where the L1 does not serve all loads."""
+        cdef int64_t id = e.ids[e.at]
+        if self.sectored:
+            sm.asked = sm.missed = <uint32_t> e.sectors[e.at]
+        if e.op == LOAD:
+            if self.local_passes if e.local else self.global_passes:
+                return self._bypass(sm, e.load, id)
+            if self.admitting:
+                return self._admit(sm, e.load, id, t)
+            return self._look_up_sectors(sm, e.load, id, t) if self.sectored else self._look_up(sm, e.load, id, t)
+        if self.sectored:
+            return self._store_sectors(sm, e, id)
+        return self._store_local(sm, e, id) if e.local and e.op == STORE else self._store(sm, id)
+
+    cdef int _note_latency(self, int64_t latency) noexcept nogil:
+        return self._count_latency(latency)
+
+    cdef int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t warp) noexcept nogil:
+        """Give a line a way for a warp, for other modules; here, calls of `_take_way` are inlined."""
+        return self._take_way(sm, id, victim, VALID, sm.warp[warp].block, sm.warp[warp].index)
+
+    cdef int _look_up_sectors(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        return NO_MEMORY
+
+    cdef int _store_sectors(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
+        return NO_MEMORY
+
+    cdef int _fill_sectors(self, int64_t i, int64_t t, Item item) noexcept nogil:
+        return C_MEMORY
 
     cdef int _next_transaction(self, Sm* sm, int64_t t) noexcept nogil:
         """Step to the next transaction after one of the first instruction in the unit has been served."""
@@ -226,7 +279,12 @@ cdef class LoadStore(Network):
             if outcome == BYPASSED and closed and self._keep_tag(sm, load, id) < 0:
                 return NO_MEMORY
         else:
-            outcome = self._look_up(sm, load, id, t)
+            if not self.sectored:
+                outcome = self._look_up(sm, load, id, t)
+            elif absent and self._unwanted(sm, load):
+                outcome = self._bypass(sm, load, id)
+            else:
+                outcome = self._look_up_sectors(sm, load, id, t)
             if outcome == FAIL_LINE and self.on_stall != STALL or outcome >= FAILED and self.on_stall == BYPASS_ANY:
                 outcome = self._bypass(sm, load, id)
         if outcome >= FAILED or outcome == NO_MEMORY:
@@ -304,11 +362,12 @@ cdef class LoadStore(Network):
 
     cdef int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
         """Request the data of one transaction without allocation in the L1."""
+        cdef int64_t what = BYPASS | <int64_t> sm.asked << SECTORS_AT if self.sectored else BYPASS
         if sm.misses.size >= self.miss_queue:
             return FAIL_QUEUE
         sm.n.bypassed += 1
         sm.load[load].waits += 1
-        if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, ~load, BYPASS)) < 0:
+        if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, ~load, what)) < 0:
             return NO_MEMORY
         return BYPASSED
 

@@ -1,6 +1,6 @@
 # The parts of the simulated machine as structs: SMs, slices of the L2, and their counters.
 # docs/machine.md defines the cycle; _engine.pyx runs it.
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from rdmodel.simulator._cache cimport Cache, Mshrs
 from rdmodel.simulator._dram cimport Channel
@@ -9,12 +9,15 @@ from rdmodel.simulator._patterns cimport Patterns
 from rdmodel.simulator._victims cimport Victims
 from rdmodel.structures._ring cimport Ring
 
-# Messages to the slices.
+# Messages to the slices. `what` of a message has its kind in the low bits, then a mask of sectors, then the SM. The id of
+# a read is the line or, in an L1 with sectors, the MSHR; that of a write is the mask of sectors written in full.
 cdef enum:
     READ = 0
     WRITE = 1
     BYPASS = 2        # a read whose data go to the warp and not into the L1
-    KINDS = 4
+    KIND_MASK = 3
+    SECTORS_AT = 2
+    SENDER_AT = 34
 
 # Outcomes of an access to a cache, and reasons for a stall in the order in which they are checked.
 cdef enum:
@@ -59,6 +62,7 @@ cdef struct Entry:
     bint local
     int64_t* ids
     uint32_t* masks       # lanes that requested each line, while accesses are recorded
+    uint64_t* sectors     # of each line: those asked for, and in the upper half those written in full; if `sectored`
 
 
 cdef struct BlockSlot:
@@ -86,6 +90,8 @@ cdef struct SmCounters:
     int64_t[4] fails
     int64_t intra_warp, cross_warp, cross_block
     int64_t read_messages, write_messages
+    # Where lines have sectors; `lookups` are load transactions.
+    int64_t lookups, sectors, tag_misses, sector_misses, store_sectors, store_hits, read_sectors, write_sectors
 
 
 cdef struct Sm:
@@ -100,6 +106,9 @@ cdef struct Sm:
     Entry* entry
     int64_t* entry_ids
     uint32_t* entry_masks
+    uint64_t* entry_sectors
+    uint32_t asked        # sectors of the transaction that accesses the L1
+    uint32_t missed       # those that it sent for, or wrote
     int64_t entry_head, entries
     bint stalled, retry
     int reason

@@ -3,8 +3,10 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from rdmodel.simulator._cache cimport Spread
 from rdmodel.simulator._clock cimport Clock
 from rdmodel.simulator._machine cimport Slice, Sm
+from rdmodel.structures._index cimport modulo
 from rdmodel.structures._ring cimport Item
 
 cdef enum:
@@ -36,14 +38,25 @@ cdef class Network:
     # Configuration: see rdmodel.gpu.memory.
     cdef int64_t ideal                # latency of an ideal memory; -1: none
     cdef Clock x_clock, l_clock, d_clock
-    cdef int64_t x_latency, read_flits, write_flits, response_flits
+    cdef int64_t x_latency, read_flits, data_flits
+    cdef int64_t[33] sector_flits     # of a message with so many sectors
+    cdef bint sectored                # lines are read and written by sector
+    cdef int64_t sectors, all_sectors # of a line: their number and their mask
+    cdef int64_t fetch_sectors        # sectors that the DRAM reads together
+    cdef Spread spread                # of lines over slices and sets
     cdef int64_t l_queue, l_latency, d_latency
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
     cdef int64_t* log
     cdef int64_t log_size, log_capacity
 
+    cdef int64_t _hashed_slice(self, int64_t line) noexcept nogil
+    cdef int _respond(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil
+    cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
+    cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil
     cdef int _send(self, int64_t i, int64_t t) noexcept nogil
+    cdef int64_t _count_sectors_sent(self, Sm* sm, Item item) noexcept nogil
+    cdef int64_t _response_flits(self, int64_t sectors) noexcept nogil
     @cython.final
     cdef int _send_ideal(self, Sm* sm, int64_t t) noexcept nogil
     @cython.final
@@ -54,7 +67,7 @@ cdef class Network:
     @cython.final
     cdef int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil
     @cython.final
-    cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t t) noexcept nogil
+    cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil
     @cython.final
     cdef int _serve(self, int64_t p, int64_t t) noexcept nogil
     @cython.final
@@ -78,6 +91,10 @@ cdef class Network:
         self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c
     ) noexcept nogil
     cdef list _slice_violations(self, Slice* s)
+
+    cdef inline int64_t _slice_of(self, int64_t line) noexcept nogil:
+        # Return the slice of a line.
+        return modulo(line, self.slices) if self.spread.bits == 0 else self._hashed_slice(line)
 
     cdef inline void _log(
         self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c

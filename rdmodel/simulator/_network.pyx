@@ -2,21 +2,21 @@
 # needs no events.
 """Simulate the memory behind the SMs: `Network`, the base of `rdmodel.simulator._engine.Machine`."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc
 
+from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, RESERVED, VALID, CacheLine, Waiter, cache_drop, cache_drop_ghosts, cache_give, cache_init,
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, Waiter, cache_drop, cache_drop_ghosts, cache_give, cache_init,
     cache_intern, cache_touch, cache_victim, cache_violations, mshr_available, mshr_merge, mshr_mergeable,
-    mshr_next_waiter, mshr_release, mshr_take, mshrs_init,
+    mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
 )
 from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._machine cimport (
-    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KINDS, MISS, NO_MEMORY, PASSED, PENDING_HIT, WRITE,
-    WRITE_MISS, WRITTEN, Slice, Sm,
+    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
+    SECTORS_AT, SENDER_AT, WRITE, WRITE_MISS, WRITTEN, Slice, Sm,
 )
-from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
 from rdmodel.structures._ring cimport Item, ring_first, ring_pop, ring_push
@@ -38,10 +38,21 @@ cdef class Network:
         self.d_clock = Clock(dram["clock"], clock)
         self.x_latency = crossbar["latency"]
         self.read_flits = -(-REQUEST_BYTES // crossbar["width"])
-        self.write_flits = self.response_flits = -(-(REQUEST_BYTES + line) // crossbar["width"])
+        self.data_flits = -(-(REQUEST_BYTES + line) // crossbar["width"])
         self.l_queue = l2["queue"]
         self.l_latency = l2["latency"]
         self.d_latency = dram["latency"]
+        self._read_sectors(crossbar["width"], l2, line)
+
+    def _read_sectors(self, width, l2, line):
+        cdef int64_t count
+        self.sectored = l2["sectored"]
+        self.sectors = line // l2["sector_bytes"]
+        self.all_sectors = (1 << self.sectors) - 1
+        self.fetch_sectors = l2["fetch_bytes"] // l2["sector_bytes"]
+        self.spread = Spread(l2["slices"], l2["sets"], l2["hash_bits"], l2["hash_odd"])
+        for count in range(self.sectors + 1):
+            self.sector_flits[count] = -(-(REQUEST_BYTES + count * l2["sector_bytes"]) // width)
 
     def _allocate_slices(self, line, l2, dram):
         cdef int64_t i
@@ -59,7 +70,9 @@ cdef class Network:
                 raise MemoryError
             s.cache.index.kind = 1
             s.cache.index.modulus = l2["sets"]
+            s.cache.spread = self.spread
             s.cache.interleave = self.slices
+            s.cache.sectored = self.sectored
             s.wake = self.wakes + self.sms + i
             s.wake[0] = NEVER
             if channel_init(&s.channel, dram["banks"]) < 0:
@@ -68,35 +81,64 @@ cdef class Network:
             s.channel.limit = dram["queue"]
             s.channel.timing = Timing(
                 dram["tcl"], dram["trp"], dram["trc"], dram["tras"], dram["trcd"], dram["trrd"],
-                -(-line // dram["width"]),
+                -(-l2["fetch_bytes"] // dram["width"]), -(-l2["sector_bytes"] // dram["width"]),
             )
+
+    cdef int64_t _hashed_slice(self, int64_t line) noexcept nogil:
+        """Return the slice of a line: see `rdmodel.gpu.l2_layout`."""
+        return unit_of(&self.spread, line) % self.slices
+
+    cdef int _respond(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
+        """Answer a read, for other modules; here, calls of `_answer` are inlined."""
+        return self._answer(s, sm, id, line, sectors, t)
+
+    cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        return NO_MEMORY
+
+    cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil:
+        return C_MEMORY
 
     cdef int _send(self, int64_t i, int64_t t) noexcept nogil:
         cdef Sm* sm = &self.sm[i]
+        cdef int64_t flits
         cdef Slice* s
         cdef Item item
         if self.ideal >= 0:
             return self._send_ideal(sm, t)
         while not sm.waiting and sm.misses.size > 0 and sm.request_port < first_cycle(&self.x_clock, t + 1):
-            s = &self.slice[modulo(ring_first(&sm.misses).line, self.slices)]
+            s = &self.slice[self._slice_of(ring_first(&sm.misses).line)]
             if s.occupancy >= self.l_queue:
                 sm.waiting = True
                 return C_MEMORY if ring_push(&s.waiting, Item(t, 0, 0, i)) < 0 else C_GO
             item = ring_pop(&sm.misses)
             sm.retry = True
-            if item.what == WRITE:
+            if item.what & KIND_MASK == WRITE:
                 sm.n.write_messages += 1
+                flits = self.data_flits
             else:
                 sm.n.read_messages += 1
-            item.time = self._travel(
-                &sm.request_port, &s.request_port, self.write_flits if item.what == WRITE else self.read_flits, t
-            ) + self.l_latency
-            item.what = KINDS * i + item.what
+                flits = self.read_flits
+            if self.sectored:
+                flits = self._count_sectors_sent(sm, item)
+            item.time = self._travel(&sm.request_port, &s.request_port, flits, t) + self.l_latency
+            item.what |= i << SENDER_AT
             s.occupancy += 1
             s.wake[0] = min(s.wake[0], item.time)
             if ring_push(&s.input, item) < 0:
                 return C_MEMORY
         return C_GO
+
+    cdef int64_t _count_sectors_sent(self, Sm* sm, Item item) noexcept nogil:
+        """Count the sectors of a message that leaves an SM; return its flits."""
+        cdef int64_t sectors = popcount(<uint32_t> (item.what >> SECTORS_AT))
+        if item.what & KIND_MASK != WRITE:
+            sm.n.read_sectors += sectors
+            return self.read_flits
+        sm.n.write_sectors += sectors
+        return self.sector_flits[sectors]
+
+    cdef int64_t _response_flits(self, int64_t sectors) noexcept nogil:
+        return self.sector_flits[popcount(<uint32_t> sectors)]
 
     cdef int _send_ideal(self, Sm* sm, int64_t t) noexcept nogil:
         """Respond to every miss after the ideal memory's latency."""
@@ -104,7 +146,9 @@ cdef class Network:
         while sm.misses.size > 0:
             item = ring_pop(&sm.misses)
             sm.retry = True
-            if item.what == WRITE:
+            if self.sectored:
+                self._count_sectors_sent(sm, item)
+            if item.what & KIND_MASK == WRITE:
                 sm.n.write_messages += 1
                 continue
             sm.n.read_messages += 1
@@ -148,9 +192,11 @@ cdef class Network:
         cdef CacheLine* l
         cdef int64_t mshr
         cdef Waiter waiter
+        if self.sectored:
+            return self._fill_slice_sectors(s, t, item)
         if item.id < 0:
             while mshr_next_waiter(&s.passing, ~item.id, &waiter):
-                if self._answer(s, waiter.who, waiter.id, item.line, t) < 0:
+                if self._answer(s, waiter.who, waiter.id, item.line, 1, t) < 0:
                     return C_MEMORY
             mshr_release(&s.passing, ~item.id)
             return C_GO
@@ -159,15 +205,16 @@ cdef class Network:
         l.mshr = NONE
         l.flags = (l.flags & ~RESERVED) | VALID
         while mshr_next_waiter(&s.mshrs, mshr, &waiter):
-            if self._answer(s, waiter.who, waiter.id, item.line, t) < 0:
+            if self._answer(s, waiter.who, waiter.id, item.line, 1, t) < 0:
                 return C_MEMORY
         mshr_release(&s.mshrs, mshr)
         s.retry = True
         return C_GO
 
-    cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t t) noexcept nogil:
+    cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
         cdef Sm* m = &self.sm[sm]
-        cdef int64_t time = self._travel(&s.response_port, &m.response_port, self.response_flits, t)
+        cdef int64_t flits = self._response_flits(sectors) if self.sectored else self.data_flits
+        cdef int64_t time = self._travel(&s.response_port, &m.response_port, flits, t)
         m.wake[0] = min(m.wake[0], time)
         return C_MEMORY if ring_push(&m.responses, Item(time, line, id, 0)) < 0 else C_GO
 
@@ -191,7 +238,7 @@ cdef class Network:
                 s.since = cycle
                 break
             item = ring_pop(&s.input)
-            self._log(LOG_SLICE, t, p, item.line, outcome, 0)
+            self._log(LOG_SLICE, t, p, item.line, outcome, <uint32_t> (item.what >> SECTORS_AT))
             s.occupancy -= 1
             if s.waiting.size > 0 and self._grant(s, t) < 0:
                 return C_MEMORY
@@ -210,7 +257,9 @@ cdef class Network:
         cdef int outcome
         if cache_intern(&s.cache, &item.line, 1, &id) < 0:
             return NO_MEMORY
-        if item.what % KINDS == WRITE:
+        if self.sectored:
+            return self._handle_sectors(s, id, item, t)
+        if item.what & KIND_MASK == WRITE:
             return self._handle_write(s, id)
         outcome = self._read_slice(s, id, item, t)
         if self.closing_slices and outcome < FAILED:
@@ -219,7 +268,7 @@ cdef class Network:
         return outcome
 
     cdef int _read_slice(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
-        cdef int64_t sm = item.what // KINDS
+        cdef int64_t sm = item.what >> SENDER_AT
         cdef CacheLine* l = &s.cache.line[id]
         if l.mshr != NONE:
             if not mshr_mergeable(&s.mshrs, l.mshr):
@@ -234,7 +283,7 @@ cdef class Network:
             s.n.hits += 1
             s.n.reads += 1
             cache_touch(&s.cache, id)
-            return NO_MEMORY if self._answer(s, sm, item.id, item.line, t) < 0 else HIT
+            return NO_MEMORY if self._answer(s, sm, item.id, item.line, 1, t) < 0 else HIT
         return self._fetch(s, id, sm, item.id)
 
     cdef int _pass_slice(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
@@ -256,7 +305,7 @@ cdef class Network:
                 cache_give(&s.cache, id, VALID | GHOST)
         s.n.bypassed += 1
         s.n.reads += 1
-        return NO_MEMORY if channel_enter(&s.channel, l.line, ~entry, self.slices, False) < 0 else PASSED
+        return NO_MEMORY if channel_enter(&s.channel, l.line, ~entry, &self.spread, False, 1) < 0 else PASSED
 
     cdef void _open_or_close_slice(self, Slice* s, double max_missing_share) noexcept nogil:
         """At the end of a period, close the slice if too many reads missed, else open it."""
@@ -288,7 +337,7 @@ cdef class Network:
         cache_give(&s.cache, id, RESERVED)
         s.n.misses += 1
         s.n.reads += 1
-        return NO_MEMORY if channel_enter(&s.channel, l.line, id, self.slices, False) < 0 else MISS
+        return NO_MEMORY if channel_enter(&s.channel, l.line, id, &self.spread, False, 1) < 0 else MISS
 
     cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil:
         """Allocate a line for a write without fetching it: the L2 knows the bytes that it has."""
@@ -317,7 +366,7 @@ cdef class Network:
             return C_GO
         dirty = s.cache.line[victim].flags & DIRTY != 0
         cache_drop(&s.cache, victim)
-        if dirty and channel_enter(&s.channel, s.cache.line[victim].line, victim, self.slices, True) < 0:
+        if dirty and channel_enter(&s.channel, s.cache.line[victim].line, victim, &self.spread, True, 1) < 0:
             return C_MEMORY
         return C_GO
 
@@ -330,11 +379,11 @@ cdef class Network:
         cdef Request moved
         while cycle < end and c.queued > 0:
             if channel_command(c, cycle, &moved):
-                self._log(LOG_DRAM, cycle, p, moved.line, moved.write, 0)
+                self._log(LOG_DRAM, cycle, p, moved.line, moved.write, moved.sectors)
                 s.retry = True
                 if not moved.write and ring_push(
                     &s.returns,
-                    Item(sm_cycle(&self.d_clock, c.bus_free) + self.d_latency, moved.line, moved.id, 0),
+                    Item(sm_cycle(&self.d_clock, c.bus_free) + self.d_latency, moved.line, moved.id, moved.sectors),
                 ) < 0:
                     return C_MEMORY
             cycle = c.next
@@ -366,7 +415,7 @@ cdef class Network:
         return {"reads": c.reads, "writes": c.writes, "activations": c.activations}
 
     def events(self):
-        """Return the log as a list of tuples (kind, time, where, a, b)."""
+        """Return the log as a list of tuples (kind, time, where, a, b); with sectors, (kind, time, where, a, b, c)."""
         cdef int64_t i
         cdef int64_t* row
         if self.log_lost:
@@ -374,7 +423,8 @@ cdef class Network:
         result = []
         for i in range(self.log_size):
             row = self.log + i * LOG_WIDTH
-            result.append((row[0], row[1], row[2], row[3], row[4]))
+            entry = (row[0], row[1], row[2], row[3], row[4])
+            result.append((*entry, row[5]) if self.sectored else entry)
         return result
 
     cdef list _slice_violations(self, Slice* s):
@@ -388,7 +438,7 @@ cdef class Network:
             wrong.append(f"the input for {self.l_queue} holds {s.input.size} requests and counts {s.occupancy}")
         if s.waiting.size > 0 and s.occupancy < self.l_queue:
             wrong.append(f"{s.waiting.size} SMs wait for an input that has room")
-        if s.channel.queued > s.channel.limit + 1:
+        if s.channel.queued > s.channel.limit + (2 * self.sectors if self.sectored else 1):
             wrong.append(f"{s.channel.queued} requests are in a DRAM queue for {s.channel.limit}")
         if s.wake[0] <= self.now:
             wrong.append(f"is to wake in cycle {s.wake[0]}, and it is cycle {self.now}")

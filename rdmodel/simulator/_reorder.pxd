@@ -2,7 +2,7 @@
 # section 3): phases S3a and S3b of docs/policies.md.
 from libc.stdint cimport int64_t
 
-from rdmodel.simulator._loadstore cimport LoadStore
+from rdmodel.simulator._sectored_loadstore cimport SectoredLoadStore
 from rdmodel.simulator._machine cimport Buffer, Sm
 
 cdef enum:
@@ -12,7 +12,7 @@ cdef enum:
     DRAIN_FIXED, DRAIN_ROUND_ROBIN, DRAIN_LONGEST
 
 
-cdef class Reordering(LoadStore):
+cdef class Reordering(SectoredLoadStore):
     cdef bint buffered, drain_greedy, flush
     cdef int signature, drain
     cdef int64_t entries_per_queue, buffer_latency

@@ -1,12 +1,13 @@
 # See _reorder.pxd for the subject.
-"""Simulate the buffer of MRPB: `Reordering`, on top of `LoadStore`."""
+"""Simulate the buffer of MRPB: `Reordering`, on top of `SectoredLoadStore`."""
 
 from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel.simulator._issue cimport LOAD, STORE
-from rdmodel.simulator._loadstore cimport STALL, LoadStore
+from rdmodel.simulator._loadstore cimport STALL
 from rdmodel.simulator._machine cimport FAILED, NO_MEMORY, Buffer, Entry, Sm
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, NEVER
+from rdmodel.simulator._sectored_loadstore cimport SectoredLoadStore
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Item, ring_first, ring_pop, ring_push
 
@@ -17,7 +18,7 @@ SIGNATURES = {"warp": SIGNATURE_WARP, "block": SIGNATURE_BLOCK, "warp-in-block":
 DRAIN_RULES = {"fixed": DRAIN_FIXED, "round-robin": DRAIN_ROUND_ROBIN, "longest": DRAIN_LONGEST}
 
 
-cdef class Reordering(LoadStore):
+cdef class Reordering(SectoredLoadStore):
     """Queues in which loads wait by their signature; stores wait until their queue is empty."""
 
     def _read_reordering(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rdmodel.gpu.config import GPU
-from rdmodel.results.prediction import MissCounts
+from rdmodel.results.prediction import MissCounts, StoreCounts
 from rdmodel.results.simulation import (
     Contention,
     DramCounts,
@@ -41,8 +41,10 @@ def sum_counters(parts: Sequence[RawCounters]) -> dict[str, Any]:
     return total
 
 
-def sm_result(sm: int, counters: RawCounters) -> SmSimulation:
-    """Return the counts of an SM, or of `ALL_SMS`."""
+def sm_result(sm: int, counters: RawCounters, *, sectored: bool) -> SmSimulation:
+    """Return the counts of an SM, or of `ALL_SMS`, on a machine with or without sectors."""
+    misses = MissCounts(counters["compulsory"], counters["capacity"], counters["associativity"])
+    stores = StoreCounts(counters["writes"], counters["store_sectors"], counters["store_hits"])
     return SmSimulation(
         sm=sm,
         blocks=counters["blocks"],
@@ -50,7 +52,11 @@ def sm_result(sm: int, counters: RawCounters) -> SmSimulation:
         instructions=counters["thread_instructions"],
         hits=counters["hits"],
         pending_hits=counters["pending_hits"],
-        misses=MissCounts(counters["compulsory"], counters["capacity"], counters["associativity"]),
+        misses=misses,
+        lookups=counters["lookups"] if sectored else None,
+        tag_misses=counters["tag_misses"] if sectored else misses.total,
+        sector_misses=counters["sector_misses"],
+        store_lookups=stores if sectored else StoreCounts(),
         writes=counters["writes"],
         bypassed=counters["bypassed"],
         reservation_fails=ReservationFails(**dict(zip(FAIL_NAMES, counters["fails"], strict=True))),
@@ -58,15 +64,18 @@ def sm_result(sm: int, counters: RawCounters) -> SmSimulation:
     )
 
 
-def traffic_result(counters: RawCounters, line: int) -> Traffic:
-    """Return the messages over the crossbar and their bytes, for lines of `line` bytes."""
+def traffic_result(counters: RawCounters, gpu: GPU, *, sectored: bool) -> Traffic:
+    """Return the messages over the crossbar and their bytes."""
     reads, writes = counters["read_messages"], counters["write_messages"]
+    read_parts, write_parts, part = reads, writes, gpu.l1.line
+    if sectored:
+        read_parts, write_parts, part = counters["read_sectors"], counters["write_sectors"], gpu.l2_sector_bytes
     return Traffic(
         read_messages=reads,
         write_messages=writes,
         response_messages=reads,
-        request_bytes=REQUEST_BYTES * reads + (REQUEST_BYTES + line) * writes,
-        response_bytes=(REQUEST_BYTES + line) * reads,
+        request_bytes=REQUEST_BYTES * (reads + writes) + part * write_parts,
+        response_bytes=REQUEST_BYTES * reads + part * read_parts,
     )
 
 
@@ -84,4 +93,5 @@ def l2_result(counters: RawCounters) -> L2Counts:
 
 def dram_result(counters: RawCounters, gpu: GPU) -> DramCounts:
     """Return the counts of the DRAM from sums over its channels."""
-    return DramCounts(**counters, bytes=(counters["reads"] + counters["writes"]) * gpu.l1.line)
+    read_bytes, write_bytes = counters["reads"] * gpu.l2_fetch_bytes, counters["writes"] * gpu.l2_sector_bytes
+    return DramCounts(**counters, bytes=read_bytes + write_bytes)

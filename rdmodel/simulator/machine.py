@@ -7,9 +7,10 @@ from typing import Any, get_args
 
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, CoreSched
+from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.policies.registry import machine_settings
 from rdmodel.simulator._engine import Machine
-from rdmodel.simulator.options import SimulationOptions
+from rdmodel.simulator.options import SimulationOptions, is_sectored
 from rdmodel.trace import WARP
 
 MAX_WARPS_PER_SCHEDULER = 64
@@ -32,23 +33,48 @@ def make_machine(gpu: GPU, options: SimulationOptions, slots: int, block_warps: 
             f"core.schedulers={gpu.core.schedulers}: {slots * block_warps} resident warps exceed the limit of "
             f"{MAX_WARPS_PER_SCHEDULER} per scheduler"
         )
-    l1, l2 = _field_numbers(gpu.l1, "index", "allocate"), _field_numbers(gpu.l2)
+    l1 = _field_numbers(gpu.l1, "index", "allocate", "stores", "unified", "carveouts", "carveout", "caches", "sector")
+    l2 = _field_numbers(gpu.l2, "index", "sector", "fetch")
     return Machine(
         sms=options.sms,
         slots=slots,
         block_warps=block_warps,
         max_lines=WARP * (MAX_ACCESS_BYTES // gpu.l1.line + 2),
         core={**_field_numbers(gpu.core, "sched"), "sched": get_args(CoreSched).index(options.sched)},
-        l1={**l1, "sets": gpu.l1.sets, "fill": gpu.l1.allocate == "fill"},
+        l1={**l1, **_l1_numbers(gpu)},
         index=gpu.l1.index_code(),
         crossbar=_field_numbers(gpu.crossbar),
-        l2={**l2, "sets": gpu.l2.sets(gpu.l1.line)},
+        l2={**l2, **_l2_numbers(gpu)},
         dram=_field_numbers(gpu.dram),
         clock=gpu.clock,
         ideal=UNLIMITED_NUMBER if options.memory is None else options.memory,
         log=log,
         policies=machine_settings(options.policies),
     )
+
+
+def _l1_numbers(gpu: GPU) -> dict[str, int]:
+    return {
+        "sets": gpu.l1.sets,
+        "fill": gpu.l1.allocate == "fill",
+        "sector_bits": (gpu.l1.sectors - 1).bit_length(),
+        "stores_allocate": gpu.l1.stores == "through",
+        "global_passes": "global" not in gpu.l1.caches,
+        "local_passes": "local" not in gpu.l1.caches,
+    }
+
+
+def _l2_numbers(gpu: GPU) -> dict[str, Any]:
+    layout = l2_layout(gpu)
+    # Lines are linear in the absence of hash bits; with an odd number of units the hash is linear, too.
+    return {
+        "sets": gpu.l2.sets(gpu.l1.line),
+        "sectored": is_sectored(gpu),
+        "sector_bytes": gpu.l2_sector_bytes,
+        "fetch_bytes": gpu.l2_fetch_bytes,
+        "hash_bits": layout.bits if layout.hashed else 0,
+        "hash_odd": layout.odd,
+    }
 
 
 def _field_numbers(part: Any, *without: str) -> dict[str, int]:

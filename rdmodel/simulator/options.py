@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,23 @@ import numpy as np
 from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_choice, check_flag, check_int
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, CoreSched
-from rdmodel.policies import Policy
+from rdmodel.policies import (
+    CCWS,
+    DWTCS,
+    MRPB,
+    PCAL,
+    SWL,
+    BypassAll,
+    BypassOnStall,
+    Policy,
+)
 from rdmodel.policies.combinations import combination
+
+STORES_IN_PLACE = ("update", "through")
+"""Values of `l1.stores` with which stores write the lines that are in the L1."""
+
+SECTORED_POLICIES = (SWL, DWTCS, CCWS, PCAL, BypassAll, BypassOnStall)
+"""Policies whose definition carries over to lines that are fetched by sector."""
 
 RUN_PARAMETERS = ("seed", "check")
 """Parameters of `simulate` that a misspelt option may mean."""
@@ -76,7 +91,7 @@ def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOpti
     """Return the GPU and the resolved options for the keywords of `simulate`.
 
     An index function among the policies replaces that of the GPU's L1. Raises `ConfigError` for an unknown option, with
-    the near misses.
+    the near misses, and for a GPU that the simulator cannot run.
     """
     known = [field.name for field in dataclasses.fields(SimulationOptions)]
     for name in options:
@@ -86,4 +101,49 @@ def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOpti
     chosen = combination(plain.pop("policies", ()))
     if chosen.index is not None:
         gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, index=chosen.index))
+    check_known_machine(gpu)
+    check_known_policies(gpu, chosen.policies)
     return gpu, SimulationOptions(**plain, policies=chosen.policies).resolve(gpu)
+
+
+def is_sectored(gpu: GPU) -> bool:
+    """Return whether the simulator has masks of sectors for a GPU: its lines have several, or stores write in place."""
+    return gpu.l1.sectors > 1 or gpu.l2_sector_bytes < gpu.l1.line or gpu.l1.stores in STORES_IN_PLACE
+
+
+def check_known_machine(gpu: GPU) -> None:
+    """Raise `ConfigError` for a GPU that the simulator cannot run."""
+    if gpu.l2.partitions > 1:
+        raise ConfigError(
+            f"l2.partitions={gpu.l2.partitions}: the simulator knows only L2s of one partition; l2.partitions=1 simulates "
+            "one of the same size"
+        )
+    if gpu.l1.stores in ("step", "allocate"):
+        raise ConfigError(f"l1.stores={gpu.l1.stores!r}: the simulator knows 'free', 'evict', 'update' and 'through'")
+    if not is_sectored(gpu):
+        return
+    if gpu.l1.stores not in STORES_IN_PLACE:
+        raise ConfigError(
+            f"l1.stores={gpu.l1.stores!r}: the simulator knows 'update' and 'through' where lines have sectors"
+        )
+    if gpu.l1.allocate == "fill":
+        raise ConfigError("l1.allocate='fill': the simulator knows only 'miss' where lines have sectors")
+    if gpu.l1.sector_bytes != gpu.l2_sector_bytes:
+        raise ConfigError(
+            f"l2.sector={gpu.l2_sector_bytes}: the simulator needs that of the L1, l1.sector={gpu.l1.sector_bytes}"
+        )
+
+
+def check_known_policies(gpu: GPU, policies: Sequence[Policy]) -> None:
+    """Raise `ConfigError` for policies that are not defined on a GPU."""
+    for policy in policies:
+        if is_sectored(gpu) and not isinstance(policy, SECTORED_POLICIES):
+            known = ", ".join(kind.name for kind in SECTORED_POLICIES)
+            raise ConfigError(
+                f"policies: {policy.name} is not defined where lines are fetched by sector, as on {gpu.name}; these are: "
+                f"{known}"
+            )
+        if isinstance(policy, MRPB) and (gpu.l1.tags_per_step > 1 or not {"global", "local"} <= set(gpu.l1.caches)):
+            raise ConfigError(
+                f"policies: {policy.name} needs l1.tags_per_step=1 and an L1 that serves global and local loads"
+            )

@@ -17,6 +17,7 @@ from rdmodel.common.memory import require_room
 from rdmodel.common.progress import Progress, stage
 from rdmodel.errors import ConfigError, SimulationError, TraceError
 from rdmodel.execution.memory_need import MACHINE_SET_BYTES
+from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import DWTCS, SWL, Policy, policy_of_kind
@@ -35,7 +36,7 @@ from rdmodel.simulator.counters import (
     traffic_result,
 )
 from rdmodel.simulator.machine import make_machine
-from rdmodel.simulator.options import SimulationOptions, configure
+from rdmodel.simulator.options import SimulationOptions, configure, is_sectored
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, WarpStream, open_block
@@ -126,6 +127,7 @@ def simulate(
     check_flag("check", check)
     check_flag("sectors", sectors)
     gpu, resolved = configure(presets.gpu(gpu), options)
+    gpu = fit_to_launch(gpu, trace.launch)
     if sectors:
         check_sectors(gpu)
     _check_sizes(gpu, resolved)
@@ -256,10 +258,18 @@ class _MachineRun:
         self._machine = make_machine(request.gpu, request.options, slots, self._block_warps)
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
         self._streams: dict[tuple[int, int], WarpStream] = {}
-        masks = request.observe is not None
-        self._chunk = Chunk(
-            CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, masks=masks, sectors=masks and request.sectors
-        )
+        self._sectored = is_sectored(request.gpu)
+        self._observed: Chunk | None = None
+        self._observed_streams: dict[tuple[int, int], WarpStream] = {}
+        observed_sector = SECTOR if request.sectors else None
+        if request.observe is not None:
+            self._observed = Chunk(CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, masks=True, sector=observed_sector)
+        if self._sectored:
+            # Its masks are those of the machine; those of the observer come from a second pass.
+            sector = request.gpu.l1.sector_bytes
+            self._chunk = Chunk(CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, sector=sector, full=True)
+        else:
+            self._chunk = self._observed or Chunk(CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True)
         self._begun = 0
         self._trace_seconds = self._seconds = 0.0
         self._record = np.empty((0, ROW_WIDTH), np.int64)
@@ -304,20 +314,35 @@ class _MachineRun:
             self._machine.decline_block(sm, slot)
             return
         started = perf_counter()
-        streams = open_block(self._request.trace, self._begun, self._request.gpu.l1.line, self._rule)
+        streams = self._open_block()
+        observed = self._open_block() if self._needs_second_pass else [None] * len(streams)
         self._trace_seconds += perf_counter() - started
         self._machine.begin_block(sm, slot, self._begun)
         self._begun += 1
-        for warp, stream in enumerate(streams, slot * self._block_warps):
+        for warp, (stream, second) in enumerate(zip(streams, observed, strict=True), slot * self._block_warps):
             self._streams[sm, warp] = stream
+            if second is not None:
+                self._observed_streams[sm, warp] = second
             while self._machine.starving(sm, warp):
                 self._feed(sm, warp)
         self._machine.start_block(sm, slot)
+
+    @property
+    def _needs_second_pass(self) -> bool:
+        return self._sectored and self._observed is not None
+
+    def _open_block(self) -> list[WarpStream]:
+        l1 = self._request.gpu.l1
+        return open_block(self._request.trace, self._begun, l1.line, self._rule, l1.request_bytes)
 
     def _feed(self, sm: int, warp: int) -> None:
         started = perf_counter()
         chunk = self._chunk
         more = self._streams[sm, warp].fill(chunk)
+        if self._needs_second_pass:
+            assert self._observed is not None
+            self._observed_streams[sm, warp].fill(self._observed)
+            assert (self._observed.n, self._observed.used) == (chunk.n, chunk.used)
         self._trace_seconds += perf_counter() - started
         self._machine.put_chunk(
             sm,
@@ -333,7 +358,9 @@ class _MachineRun:
             chunk.n,
             chunk.used,
             more,
-            chunk.masks,
+            None if self._observed is None else self._observed.masks,
+            chunk.masks if self._sectored else None,
+            chunk.full if self._sectored else None,
         )
 
     def _report_accesses(self) -> None:
@@ -346,14 +373,14 @@ class _MachineRun:
         """Return the counters of the machine; raise `TraceError` if the blocks access no memory."""
         request = self._request
         raw = [self._machine.sm_counters(i) for i in range(request.sms)]
-        per_sm = tuple(sm_result(i, counters) for i, counters in enumerate(raw))
+        per_sm = tuple(sm_result(i, counters, sectored=self._sectored) for i, counters in enumerate(raw))
         if not any(sm.transactions or sm.stores for sm in per_sm):
             raise TraceError(f"the simulated blocks of {request.trace.launch.kernel} access no memory")
         slices = range(0 if request.options.memory is not None else request.gpu.l2.slices)
         l2 = sum_counters([self._machine.slice_counters(i) for i in slices])
         dram = sum_counters([self._machine.channel_counters(i) for i in slices])
         sums = sum_counters(raw)
-        totals = sm_result(ALL_SMS, sums)
+        totals = sm_result(ALL_SMS, sums, sectored=self._sectored)
         return Simulation(
             kernel=request.trace.launch.kernel,
             gpu=request.gpu.name,
@@ -361,7 +388,7 @@ class _MachineRun:
             sms=request.sms,
             cycles=self._machine.last_end + 1,
             **{name: getattr(totals, name) for name in SM_FIELDS},
-            traffic=traffic_result(sums, request.gpu.l1.line),
+            traffic=traffic_result(sums, request.gpu, sectored=self._sectored),
             miss_latencies=latency_result(self._machine.miss_latencies()),
             l2=l2_result(l2) if l2 else None,
             dram=dram_result(dram, request.gpu) if dram else None,

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from rdmodel import simulate
 from rdmodel.errors import TraceError
-from rdmodel.gpu.config import GPU
+from rdmodel.gpu.config import GPU, CacheConfig
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import DWTCS, Policy
 from rdmodel.reference.machine import MachineBlock, MachineInstruction
 from rdmodel.reference.machine import simulate as step_by_step
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, MISS, SLICE_COUNTERS, SM_COUNTERS
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator.options import SimulationOptions
+from rdmodel.simulator.options import STORES_IN_PLACE, SimulationOptions, is_sectored
 from rdmodel.trace import Columns, Op, Trace
 from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, StoreRule
-from tests.support.plain_coalescing import executed, requests
+from tests.support.plain_coalescing import Row, executed, remains, requests, sector_masks
 from tests.support.random_machines import Driven
 from tests.support.random_traces import ProgramTrace, write_out
 
@@ -72,13 +72,13 @@ def latencies(counts: list[int]) -> dict[int, int]:
 
 def latencies_of(log: list[tuple[Any, ...]]) -> Counter[int]:
     """Return the number of fills by the cycles between the miss and the fill, from the log."""
-    missed: dict[tuple[int, int], int] = {}
+    missed: dict[tuple[Any, ...], int] = {}
     found: Counter[int] = Counter()
-    for name, time, where, line, *outcome in log:
-        if name == "access" and outcome == [MISS]:
-            missed[where, line] = time
+    for name, time, where, line, *rest in log:
+        if name == "access" and rest[0] == MISS:
+            missed[where, line, *rest[1:]] = time
         elif name == "fill":
-            found[time - missed.pop((where, line))] += 1
+            found[time - missed.pop((where, line, *rest))] += 1
     return found
 
 
@@ -90,26 +90,33 @@ SHAPES = st.sampled_from([(1, 5, 5), (1, 8, 8), (2, 6, 8), (3, 9, 8)])
 """Schedulers, block slots and warps per block: 24 to 64 warps for each scheduler."""
 
 
-def instructions(trace: Trace, line: int, stores: bool) -> list[MachineBlock]:
+def instructions(trace: Trace, gpu: GPU, stores: bool) -> list[MachineBlock]:
     """Coalesce a trace by plain loops over every byte of every lane."""
     rule = StoreRule.MACHINE if stores else StoreRule.MACHINE_LOADS
     written = write_out(trace)
-    return [
-        [
-            [
-                MachineInstruction(op, bool(flags & LOCAL), needs, gap, lanes, lines, pc, bool(flags & LOOP_EXIT))
-                for op, needs, gap, lines, pc, lanes, flags in requests(executed(written[block, warp]), line, rule)
-            ]
-            for warp in range(trace.launch.block_warps)
-        ]
-        for block in range(trace.launch.blocks)
-    ]
+    blocks, warps = range(trace.launch.blocks), range(trace.launch.block_warps)
+    return [[instructions_of_warp(executed(written[block, warp]), gpu.l1, rule) for warp in warps] for block in blocks]
+
+
+def instructions_of_warp(rows: list[Row], l1: CacheConfig, rule: StoreRule) -> list[MachineInstruction]:
+    """Coalesce the rows of a warp, with masks of sectors if stores write in place."""
+    kept = [row for row in rows if remains(row, rule) is not None]
+    result = []
+    for row, request in zip(kept, requests(rows, l1.line, rule, l1.request_bytes), strict=True):
+        op, needs, gap, lines, pc, lanes, flags = request
+        asked: tuple[int, ...] = ()
+        full: tuple[int, ...] = ()
+        if lines and l1.stores in STORES_IN_PLACE:
+            asked, full = zip(*sector_masks(row, l1.line, l1.sector_bytes, l1.request_bytes), strict=True)
+        details = (bool(flags & LOCAL), needs, gap, lanes, lines, pc, bool(flags & LOOP_EXIT))
+        result.append(MachineInstruction(op, *details, asked, full))
+    return result
 
 
 def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation | None:
     """Simulate a trace by both machines and compare them; return None if the trace does not access memory."""
     options = SimulationOptions(**given).resolve(gpu)
-    blocks = instructions(trace, gpu.l1.line, options.stores)[: options.blocks]
+    blocks = instructions(trace, gpu, options.stores)[: options.blocks]
     slots, warps = compute_occupancy(trace.launch, gpu).blocks, trace.launch.block_warps
     want = step_by_step(blocks, gpu, options, slots, warps)
     if not sum(counts["transactions"] for counts in want.sms):
@@ -118,7 +125,14 @@ def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation | None:
         return None
     got = simulate(trace, gpu, **given)
     assert got.cycles == want.cycles
-    assert [summary(sm) for sm in got.per_sm] == [chosen(counts, SHOWN) for counts in want.sms]
+    shown = SHOWN_WITH_SECTORS if is_sectored(gpu) else SHOWN
+    assert [chosen(summary(sm), shown) for sm in got.per_sm] == [chosen(counts, shown) for counts in want.sms]
+    if is_sectored(gpu):
+        sectors = {name: total(want.sms, f"{name}_sectors") for name in ("read", "write")}
+        headers = 8 * got.traffic.read_messages
+        assert got.traffic.response_bytes == headers + gpu.l1.sector_bytes * sectors["read"]
+        headers += 8 * got.traffic.write_messages
+        assert got.traffic.request_bytes == headers + gpu.l1.sector_bytes * sectors["write"]
     assert got.to_dict()["contention"] == {name: total(want.sms, name) for name in got.contention.to_dict()}
     assert got.traffic.read_messages == got.traffic.response_messages == total(want.sms, "read_messages")
     assert got.traffic.write_messages == total(want.sms, "write_messages")
@@ -130,7 +144,9 @@ def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation | None:
     return got
 
 
-SHOWN = tuple(name for name in SM_COUNTERS if not name.endswith("_messages"))
+SENT = ("read_messages", "write_messages", "read_sectors", "write_sectors")
+SHOWN_WITH_SECTORS = tuple(name for name in SM_COUNTERS if name not in SENT)
+SHOWN = SHOWN_WITH_SECTORS[: SM_COUNTERS.index("read_messages")]
 
 
 def summary(sm: Any) -> dict[str, Any]:
@@ -138,8 +154,9 @@ def summary(sm: Any) -> dict[str, Any]:
     plain = sm.to_dict()
     fails = {f"fail_{name}": count for name, count in plain["reservation_fails"].items()}
     named = {**plain, **plain["misses"], **plain["contention"], **fails, "thread_instructions": sm.instructions}
+    stores = {f"store_{name}": count for name, count in plain["store_lookups"].items() if name != "transactions"}
     # The reference counts all transactions that are served together, stores included.
-    return chosen({**named, "writes": sm.stores, "transactions": sm.transactions + sm.stores}, SHOWN)
+    return {**named, **stores, "writes": sm.stores, "transactions": sm.transactions + sm.stores}
 
 
 def total(counters: list[dict[str, int]], name: str) -> int:

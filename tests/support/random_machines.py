@@ -23,6 +23,7 @@ from rdmodel.policies import (
 )
 from rdmodel.reference.machine import MachineInstruction
 from rdmodel.simulator import _engine, machine
+from rdmodel.simulator.options import is_sectored
 from rdmodel.trace import Op
 from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT
 
@@ -81,6 +82,27 @@ def random_gpu(random, line=128, **parts):
         ),
     )
     return changed(gpu, **parts)
+
+
+def random_sectored_gpu(random, line=128, **parts):
+    """Return a small machine whose lines have sectors, or whose stores at least write in place."""
+    pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
+    sector = pick(32, 32, 32, 64, 128, 8)
+    fetch = sector * pick(1, 1, 2, 4)
+    hashed = bool(pick(False, True))
+    sectored = {
+        "l1": {
+            "sector": sector,
+            "tags_per_step": pick(1, 1, 2, 4),
+            "stores": pick("through", "through", "update"),
+            "allocate": "miss",
+            "caches": pick(*[("global", "local", "nc")] * 6, ("local", "nc"), ("global",)),
+        },
+        "l2": {"sector": sector, "fetch": min(fetch, line), "index": "hash" if hashed else "linear"},
+    }
+    if hashed:
+        sectored["l2"]["slices"] = pick(1, 2, 3, 4, 5)
+    return changed(changed(random_gpu(random, line), **sectored), **parts)
 
 
 def changed(gpu, **parts):
@@ -161,7 +183,7 @@ class Mix:
 
     Warps have fewer than `most` instructions of at most `widest` transactions to lines of `pool` (None: a few random
     lines), and `barriers` barriers in addition. There are `pcs` program counters; the share `exits` of instructions
-    leaves a loop.
+    leaves a loop. With `sectors`, lines have that many: transactions ask for some of them, often for all.
     """
 
     most: int = 12
@@ -175,6 +197,7 @@ class Mix:
     barriers: int = 0
     pcs: int = 6
     exits: float = 0.2
+    sectors: int = 0
 
 
 MIX = Mix()
@@ -203,16 +226,27 @@ def random_instruction(random, pool, mix):
     most, twice = int(random.integers(1, mix.widest + 1)), bool(random.random() < 0.2)
     lines = random.choice(len(pool), size=most if twice else min(len(pool), most), replace=twice)
     served_elsewhere = op == Op.BARRIER or (op != Op.LOAD and random.random() < mix.empty)
+    chosen = () if served_elsewhere else tuple(pool[i] for i in lines)
+    masks = [random_masks(random, mix.sectors) for _ in chosen] if mix.sectors else []
     return MachineInstruction(
         op=op,
         local=bool(op != Op.BARRIER and random.random() < mix.local),
         needs=pick(mix.needs),
         gap=pick(mix.gaps),
         lanes=int(random.integers(1, 33)),
-        lines=() if served_elsewhere else tuple(pool[i] for i in lines),
+        lines=chosen,
         pc=int(random.integers(mix.pcs)),
         loop_exit=bool(random.random() < mix.exits),
+        sectors=tuple(asked for asked, _ in masks),
+        full=tuple(full for _, full in masks),
     )
+
+
+def random_masks(random, sectors):
+    """Return the sectors that a transaction asks for, and those of them that it writes in full."""
+    everything = (1 << sectors) - 1
+    asked = everything if random.random() < 0.3 else int(random.integers(1, everything + 1))
+    return asked, asked if random.random() < 0.5 else asked & int(random.integers(everything + 1))
 
 
 MAX_CYCLES = 200_000
@@ -229,6 +263,7 @@ class Driven:
         self.machine = machine.make_machine(gpu, options, slots, block_warps, log=True)
         self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
         self.blocks, self.block_warps = blocks, block_warps
+        self.sectored = is_sectored(gpu)
         self.random = random or np.random.default_rng(0)
         self.begun = 0
         self.left = {}
@@ -279,6 +314,12 @@ class Driven:
             n,
             len(lines),
             bool(self.left[sm, warp]) or bool(n),
+            None,
+            *(
+                [np.array([mask for i in part for mask in masks(i)], np.uint32) for masks in MASKS]
+                if self.sectored
+                else []
+            ),
         )
 
     def log(self):
@@ -291,7 +332,10 @@ class Driven:
         fails = dict(zip(_engine.FAIL_NAMES, counts.pop("fails"), strict=True))
         counts["cross_warp_intra_block"] = counts.pop("cross_warp")
         parts = ("hits", "pending_hits", "compulsory", "capacity", "associativity", "writes", "bypassed")
+        lookups = counts.pop("lookups")
         counts["transactions"] = sum(counts[name] for name in parts)
+        if self.sectored:
+            counts["transactions"] = lookups + counts["writes"] + counts["bypassed"]
         return {**counts, **{f"fail_{name}": value for name, value in fails.items()}}
 
     def slice_counters(self, i):
@@ -304,7 +348,13 @@ class Driven:
         return dict(self.machine.channel_counters(i))
 
 
-def entry(kind, time, where, a, b):
-    """Return one log entry as the reference writes it."""
+MASKS = (lambda i: i.sectors or (1,) * len(i.lines), lambda i: i.full or (1,) * len(i.lines))
+"""The sectors that each transaction of an instruction asks for, and those that it writes in full."""
+
+
+def entry(kind, time, where, a, b, *masks):
+    """Return one log entry as the reference writes it; `masks` has the mask of sectors, where lines have some."""
     name = KINDS[kind]
-    return (name, time, where, a) if name == "fill" else (name, time, where, a, b)
+    if name == "fill":
+        return (name, time, where, a, *masks)
+    return (name, time, where, a, b, *(masks if name in ("access", "slice", "dram") else ()))

@@ -33,9 +33,9 @@ class Admission:
             self._on_load(transaction, outcome, absent=absent)
         return outcome
 
-    def fill(self, line: int) -> list[Transaction]:
-        """Let the data of a line in flight arrive; return the transactions that waited for it."""
-        return self._l1.fill(line)
+    def fill(self, line: int, sectors: int) -> list[Transaction]:
+        """Let `sectors` of a line in flight arrive; return the transactions that waited for them."""
+        return self._l1.fill(line, sectors)
 
     # Events, for policies that keep a history.
 
@@ -85,14 +85,14 @@ class DistanceProtection(Admission):
                 return self._l1.bypass(transaction)
         return super()._load(transaction)
 
-    def fill(self, line: int) -> list[Transaction]:
+    def fill(self, line: int, sectors: int) -> list[Transaction]:
         """Let a line arrive; if it would displace a protected line, only the waiting transactions get the data."""
         mshr = self._l1.mshrs[line]
         if mshr.way is None and not mshr.dirty:  # A fill must keep what a local store wrote.
             way = self._l1.victim(line)
             if way is not None and self._is_protected(way):
                 return self._l1.abandon(line)
-        return super().fill(line)
+        return super().fill(line, sectors)
 
     def _is_protected(self, way: Way) -> bool:
         """Return whether fewer than `distance` loads of its set were served since a way's line was last used."""

@@ -162,13 +162,13 @@ class AccessPatterns(Admission):
         if protected.last != protected.load or instruction.loop_exit:
             del self._protected[warp]
 
-    def fill(self, line: int) -> list[Transaction]:
+    def fill(self, line: int, sectors: int) -> list[Transaction]:
         """Let a line arrive; if it would displace a protected line, only the waiting transactions get the data."""
         mshr = self._l1.mshrs[line]
         # A fill must keep what a local store wrote.
         if mshr.way is None and not mshr.dirty and self._is_shut_out(line):
             return self._l1.abandon(line)
-        return super().fill(line)
+        return super().fill(line, sectors)
 
     def _is_shut_out(self, line: int) -> bool:
         """Return whether a load of `line` finds no way because of protected lines."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.messages import Reader
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, EventLog, zero_counters
+from rdmodel.simulator.options import is_sectored
 
 FAR_PAST = -(1 << 60)
 """A cycle long before the start, for events that have not happened yet."""
@@ -31,21 +33,27 @@ class Bank:
 
 @dataclass(slots=True, eq=False)
 class DramRequest:
-    """A line to read from or write to DRAM, with its bank and row; a read that bypasses the L2 is for `reader`."""
+    """Sectors of a line to read from or write to DRAM, with their bank and row, and the cycles that their `burst` takes.
+
+    A read that bypasses the L2 is for `reader`.
+    """
 
     line: int
     write: bool
     bank: Bank
     row: int
     reader: Reader | None
+    sectors: int
+    burst: int
 
 
 class ReturnedLine(NamedTuple):
-    """A line read from DRAM that is back in SM cycle `time`, for the L2 or for a `reader` that bypasses the L2."""
+    """`sectors` read from DRAM that are back in SM cycle `time`, for the L2 or for a `reader` that bypasses the L2."""
 
     time: int
     line: int
     reader: Reader | None
+    sectors: int
 
 
 class Channel:
@@ -56,9 +64,11 @@ class Channel:
         self.returns: deque[ReturnedLine] = deque()
         self._number = number
         self._config = gpu.dram
-        self._slices = gpu.l2.slices
+        self._layout = l2_layout(gpu)
         self._row_lines = gpu.dram.row // gpu.l1.line
-        self._burst = -(-gpu.l1.line // gpu.dram.width)
+        self._sectored = is_sectored(gpu)
+        self._read_burst = -(-gpu.l2_fetch_bytes // gpu.dram.width)
+        self._write_burst = -(-gpu.l2_sector_bytes // gpu.dram.width)
         self._domain = Domain(gpu.dram.clock, gpu.clock)
         self._log = log
         self._queue: list[DramRequest] = []
@@ -76,10 +86,11 @@ class Channel:
         """Whether no request is queued and no line is under way."""
         return not self._queue and not self.returns
 
-    def enter(self, line: int, *, write: bool, reader: Reader | None = None) -> None:
+    def enter(self, line: int, *, write: bool, reader: Reader | None = None, sectors: int = 1) -> None:
         """Append a request; the caller has checked for room, or may exceed it."""
-        row, bank = divmod(line // self._slices // self._row_lines, self._config.banks)
-        self._queue.append(DramRequest(line, write, self._banks[bank], row, reader))
+        row, bank = divmod(self._layout.number_of(line) // self._row_lines, self._config.banks)
+        burst = self._write_burst if write else self._read_burst
+        self._queue.append(DramRequest(line, write, self._banks[bank], row, reader, sectors, burst))
 
     def step(self, now: int) -> None:
         """Run the DRAM cycles of SM cycle `now`, with at most one command in each (P3)."""
@@ -97,16 +108,17 @@ class Channel:
         return False
 
     def _transfer(self, request: DramRequest, d: int) -> None:
-        data_end = d + self._config.tcl + self._burst
+        data_end = d + self._config.tcl + request.burst
         self._bus_free = data_end
-        request.bank.col = d + self._burst
-        request.bank.pre = max(request.bank.pre, d + self._burst)
+        request.bank.col = d + request.burst
+        request.bank.pre = max(request.bank.pre, d + request.burst)
         self._queue.remove(request)
         self.counts["writes" if request.write else "reads"] += 1
-        self._log.record("dram", d, self._number, request.line, request.write)
+        masks = (request.sectors,) if self._sectored else ()
+        self._log.record("dram", d, self._number, request.line, request.write, *masks)
         if not request.write:
             back = self._domain.sm_cycle(data_end) + self._config.latency
-            self.returns.append(ReturnedLine(back, request.line, request.reader))
+            self.returns.append(ReturnedLine(back, request.line, request.reader, request.sectors))
 
     def _open(self, d: int) -> None:
         """Open the row of the oldest request that is its bank's oldest, unless a request wants the open row."""

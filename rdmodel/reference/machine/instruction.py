@@ -10,7 +10,9 @@ class MachineInstruction(NamedTuple):
 
     `op` is an `rdmodel.trace.Op`. `local` marks an access to local memory. `needs` and `gap` are defined as in
     `rdmodel.trace.Columns`. `lanes` is the number of active lanes, `lines` the line numbers of the transactions in
-    order, `pc` the program counter. With `loop_exit`, the warp leaves the load's loop after this instruction.
+    order, `pc` the program counter. With `loop_exit`, the warp leaves the load's loop after this instruction. `sectors`
+    and `full` have, for each transaction, masks of the sectors that it asks for and of those that it writes in full; if
+    they are empty, lines have no sectors.
     """
 
     op: int
@@ -21,6 +23,8 @@ class MachineInstruction(NamedTuple):
     lines: tuple[int, ...]
     pc: int = 0
     loop_exit: bool = False
+    sectors: tuple[int, ...] = ()
+    full: tuple[int, ...] = ()
 
 
 MachineBlock = list[list[MachineInstruction]]

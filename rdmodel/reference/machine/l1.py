@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeGuard
+from typing import Literal, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -20,6 +20,26 @@ L1Outcome = Literal["hit", "pending", "miss", "write", "bypassed"]
 L1Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_miss_queue"]
 L1_OUTCOMES: tuple[L1Outcome, ...] = ("hit", "pending", "miss", "write", "bypassed")
 """Outcomes of a served access to the L1; the log stores their positions."""
+
+
+class Returns(NamedTuple):
+    """Returns that a load transaction waits for: a number of `fills`, and with `found` one after the hit latency.
+
+    `missing` are the sectors that it requested.
+    """
+
+    fills: int
+    found: bool
+    missing: int = 0
+
+
+RETURNS: dict[L1Outcome, Returns] = {
+    "hit": Returns(0, True),
+    "pending": Returns(1, True),
+    "miss": Returns(1, False, 1),
+    "bypassed": Returns(1, False, 1),
+}
+"""The returns of a load transaction by its outcome, where lines have no sectors."""
 
 
 def is_served(outcome: L1Outcome | L1Failure) -> TypeGuard[L1Outcome]:
@@ -94,7 +114,7 @@ class L1:
         assert way is not None
         return way.reuses + (way.load is not None)
 
-    def fill(self, line: int) -> list[Transaction]:
+    def fill(self, line: int, sectors: int = 1) -> list[Transaction]:
         """Make a line in flight valid, free its MSHR, and return the transactions that waited."""
         mshr = self.mshrs.pop(line)
         way = mshr.way
@@ -112,6 +132,15 @@ class L1:
         mshr = self.mshrs.pop(line)
         assert mshr.way is None
         return mshr.transactions
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self.mshrs and not self.miss_queue
+
+    def returns(self, outcome: L1Outcome) -> Returns:
+        """Return what the load transaction waits for that was served last, with `outcome`."""
+        return RETURNS[outcome]
 
     # Accesses: each serves one transaction, or returns a failure and changes nothing.
 
@@ -143,11 +172,14 @@ class L1:
         """Read a line past the L1, whose state does not change."""
         if not self._has_queue_slot():
             return "fail_miss_queue"
-        self.miss_queue.append(Message(transaction.line, write=False, bypass=transaction))
+        message = Message(transaction.line, write=False, bypass=transaction, sectors=transaction.sectors)
+        self.miss_queue.append(message)
         self._counts["bypassed"] += 1
         return "bypassed"
 
-    def store(self, instruction: MachineInstruction, owner: Owner, line: int) -> L1Outcome | L1Failure:
+    def store(
+        self, instruction: MachineInstruction, owner: Owner, line: int, sectors: int = 1, full: int = 1
+    ) -> L1Outcome | L1Failure:
         """Serve a transaction of a store or an atomic of warp `owner`."""
         if instruction.op == Op.STORE and instruction.local:
             return self._store_local(owner, line)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.reference.machine.dram import Channel
 from rdmodel.reference.machine.gate import Gate
 from rdmodel.reference.machine.messages import Message, Reader
@@ -51,8 +52,8 @@ class Slice:
         self.input: deque[Arrival] = deque()
         self.waiting: deque[int] = deque()
         self._config = gpu.l2
-        self._sets = gpu.l2.sets(gpu.l1.line)
-        self._ways = Ways(self._sets, gpu.l2.ways)
+        self._layout = l2_layout(gpu)
+        self._ways = Ways(gpu.l2.sets(gpu.l1.line), gpu.l2.ways)
         self._mshrs: dict[int, L2Mshr] = {}
         self._channel = channel
         self._gate = gate
@@ -62,7 +63,7 @@ class Slice:
         """Whether one more message may be sent; messages on their way count as well."""
         return len(self.input) < self._config.queue
 
-    def fill(self, line: int) -> list[Reader]:
+    def fill(self, line: int, sectors: int = 1) -> list[Reader]:
         """Make a line that came from DRAM valid, free its MSHR, and return its readers."""
         mshr = self._mshrs.pop(line)
         mshr.way.state = "valid"
@@ -167,7 +168,7 @@ class Slice:
             self._channel.enter(way.line, write=True)
 
     def _set_of(self, line: int) -> int:
-        return line // self._config.slices % self._sets
+        return self._layout.set_of(line)
 
     @property
     def idle(self) -> bool:

@@ -1,4 +1,4 @@
-"""Model the load/store unit of one SM: instructions in order, whose transactions access the L1 one per cycle."""
+"""Model the load/store unit of one SM: instructions in order, whose transactions access the L1."""
 
 from __future__ import annotations
 
@@ -36,11 +36,15 @@ Attempt = Callable[[QueuedInstruction, int, int], bool]
 
 
 class LoadStoreUnit:
-    """A load/store unit with a `queue` of instructions, whose transactions access the L1 through `attempt`."""
+    """A load/store unit with a `queue` of instructions, whose transactions access the L1 through `attempt`.
 
-    def __init__(self, attempt: Attempt) -> None:
+    In one cycle, at most `lookups` transactions of one instruction do so.
+    """
+
+    def __init__(self, attempt: Attempt, lookups: int = 1) -> None:
         self.queue: deque[QueuedInstruction] = deque()
         self._attempt = attempt
+        self._lookups = lookups
 
     @property
     def empty(self) -> bool:
@@ -48,8 +52,11 @@ class LoadStoreUnit:
         return not self.queue
 
     def step(self, now: int) -> None:
-        """Let the next transaction of the first instruction access the L1 (S3)."""
-        if self.queue and self._attempt(self.queue[0], self.queue[0].line, now):
+        """Let the next transactions of the first instruction access the L1 until one is not served (S3)."""
+        head = self.queue[0] if self.queue else None
+        for _ in range(self._lookups):
+            if head is None or head not in self.queue or not self._attempt(head, head.line, now):
+                return
             self._pop_transaction()
 
     def _pop_transaction(self) -> None:

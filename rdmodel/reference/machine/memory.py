@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.policies import Policy
 from rdmodel.reference.machine.choice import make_slice_gate
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
 from rdmodel.reference.machine.l2 import L2_OUTCOMES, Arrival, Slice
-from rdmodel.reference.machine.messages import HEADER, Message, Reader, Response
+from rdmodel.reference.machine.messages import HEADER, Reader, Response
 from rdmodel.reference.machine.record import Counters, EventLog
+from rdmodel.reference.machine.sectored_l2 import SectoredSlice
 from rdmodel.reference.machine.sm import SM
+from rdmodel.simulator.options import is_sectored
 
 
 class MemorySystem(Protocol):
@@ -51,9 +54,10 @@ class IdealMemory:
     def send(self, sm: SM, now: int) -> None:
         """Send the whole miss queue."""
         while sm.l1.miss_queue:
-            message = pop_message(sm)
+            message = sm.take_message()
             if not message.write:
-                sm.responses.append(Response(now + self._latency, message.line, message.bypass))
+                response = Response(now + self._latency, message.line, message.bypass, message.sectors)
+                sm.responses.append(response)
 
     def step(self, now: int) -> None:
         """Do nothing."""
@@ -75,12 +79,18 @@ class Partitions:
     def __init__(self, gpu: GPU, sms: Sequence[SM], policies: Sequence[Policy], log: EventLog) -> None:
         self._sms = sms
         self._log = log
-        self._line = gpu.l1.line
+        self._sector = gpu.l2_sector_bytes
+        self._sectored = is_sectored(gpu)
+        self._layout = l2_layout(gpu)
         self._latency = gpu.l2.latency
         self._crossbar = Crossbar(gpu.crossbar, gpu.clock, len(sms), gpu.l2.slices)
         self._domain = Domain(gpu.l2.clock, gpu.clock)
         self._channels = [Channel(number, gpu, log) for number in range(gpu.l2.slices)]
-        self._slices = [Slice(gpu, channel, make_slice_gate(policies)) for channel in self._channels]
+        self._slices: list[Slice]
+        if self._sectored:
+            self._slices = [SectoredSlice(gpu, channel, None) for channel in self._channels]
+        else:
+            self._slices = [Slice(gpu, channel, make_slice_gate(policies)) for channel in self._channels]
 
     @property
     def idle(self) -> bool:
@@ -90,14 +100,14 @@ class Partitions:
     def send(self, sm: SM, now: int) -> None:
         """Send messages while the SM's port is free and the slice of the next message has room."""
         while sm.l1.miss_queue and self._crossbar.may_request(sm.number, now):
-            number = sm.l1.miss_queue[0].line % len(self._slices)
+            number = self._layout.slice_of(sm.l1.miss_queue[0].line)
             target = self._slices[number]
             if not target.has_room:
                 if sm.number not in target.waiting:
                     target.waiting.append(sm.number)
                 return
-            message = pop_message(sm)
-            size = message.size(self._line)
+            message = sm.take_message()
+            size = message.size(self._sector)
             arrival = self._crossbar.carry(self._crossbar.requests, sm.number, number, size, now)
             target.input.append(Arrival(arrival + self._latency, sm.number, message))
 
@@ -113,8 +123,8 @@ class Partitions:
         """P1: make the lines that came from DRAM valid, and respond to their readers."""
         returns = self._channels[number].returns
         while returns and returns[0].time <= now:
-            _, line, bypassing = returns.popleft()
-            for reader in [bypassing] if bypassing is not None else self._slices[number].fill(line):
+            _, line, bypassing, sectors = returns.popleft()
+            for reader in [bypassing] if bypassing is not None else self._slices[number].fill(line, sectors):
                 self._answer(number, reader, line, now)
 
     def _serve(self, number: int, now: int) -> None:
@@ -126,9 +136,10 @@ class Partitions:
         outcome = source.serve(sm, message)
         if outcome not in L2_OUTCOMES:
             return
-        self._log.record("slice", now, number, message.line, L2_OUTCOMES.index(outcome))
+        masks = (message.sectors,) if self._sectored else ()
+        self._log.record("slice", now, number, message.line, L2_OUTCOMES.index(outcome), *masks)
         if outcome == "hit":
-            self._answer(number, Reader(sm, message.bypass), message.line, now)
+            self._answer(number, Reader(sm, message.bypass, message.sectors), message.line, now)
         source.input.popleft()
         if source.waiting:
             self.send(self._sms[source.waiting.popleft()], now)
@@ -139,25 +150,18 @@ class Partitions:
             l2_slice.end_cycle(now)
 
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
-        size = HEADER + self._line
+        size = HEADER + reader.sectors.bit_count() * self._sector
         arrival = self._crossbar.carry(self._crossbar.responses, number, reader.sm, size, now)
-        self._sms[reader.sm].responses.append(Response(arrival, line, reader.bypass))
+        self._sms[reader.sm].responses.append(Response(arrival, line, reader.bypass, reader.sectors))
 
     def check_drained(self) -> None:
         """Assert that every partition is empty, and that the slices got all messages that the SMs sent."""
         for l2_slice in self._slices:
             l2_slice.check_drained()
         for kind in ("read", "write"):
-            sent = sum(sm.counts[f"{kind}_messages"] for sm in self._sms)
+            sent = sum(sm.counts[f"{kind}_sectors" if self._sectored else f"{kind}_messages"] for sm in self._sms)
             assert sent == sum(l2_slice.counts[f"{kind}s"] for l2_slice in self._slices)
 
     def counters(self) -> tuple[list[Counters], list[Counters]]:
         """Return the counters of the slices and of the channels."""
         return [l2_slice.counts for l2_slice in self._slices], [channel.counts for channel in self._channels]
-
-
-def pop_message(sm: SM) -> Message:
-    """Remove the first message from an SM's miss queue, and count it."""
-    message = sm.l1.miss_queue.popleft()
-    sm.counts["write_messages" if message.write else "read_messages"] += 1
-    return message

@@ -15,7 +15,8 @@ class Transaction(NamedTuple):
     """A transaction of a load: its warp, its line and its instruction.
 
     `number` counts the memory instructions of the warp, `place` the transactions of the instruction, both from 0. With
-    `allocating`, the line may be given a way.
+    `allocating`, the line may be given a way. `sectors` is the mask of the sectors that it asks for; a line without
+    sectors has one.
     """
 
     warp: Warp
@@ -24,33 +25,39 @@ class Transaction(NamedTuple):
     instruction: MachineInstruction
     place: int
     allocating: bool = True
+    sectors: int = 1
 
 
 class Message(NamedTuple):
     """A request of an SM to a slice: a read of a line, or a write.
 
-    A read that bypasses the L1 carries its transaction in `bypass`.
+    A read that bypasses the L1 carries its transaction in `bypass`. `sectors` is the mask of the sectors that are read or
+    written, `full` of those that are written in full.
     """
 
     line: int
     write: bool
     bypass: Transaction | None = None
+    sectors: int = 1
+    full: int = 1
 
-    def size(self, line_size: int) -> int:
-        """Return the bytes that travel: the header, and the line if it is a write."""
-        return HEADER + (line_size if self.write else 0)
+    def size(self, sector_size: int) -> int:
+        """Return the bytes that travel: the header, and the sectors if it is a write."""
+        return HEADER + (self.sectors.bit_count() * sector_size if self.write else 0)
 
 
 class Reader(NamedTuple):
-    """Receiver of a response: an SM, and there the L1 (None) or the transaction `bypass`."""
+    """Receiver of a response with `sectors`: an SM, and there the L1 (None) or the transaction `bypass`."""
 
     sm: int
     bypass: Transaction | None
+    sectors: int = 1
 
 
 class Response(NamedTuple):
-    """A line that reaches the SM in cycle `time`, for the L1 (None) or for the transaction `bypass`."""
+    """The `sectors` of a line that reach the SM in cycle `time`, for the L1 (None) or for the transaction `bypass`."""
 
     time: int
     line: int
     bypass: Transaction | None = None
+    sectors: int = 1

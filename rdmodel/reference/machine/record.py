@@ -25,8 +25,15 @@ SM_COUNTERS = (
     "cross_block",
     "read_messages",
     "write_messages",
+    "sectors",
+    "tag_misses",
+    "sector_misses",
+    "store_sectors",
+    "store_hits",
+    "read_sectors",
+    "write_sectors",
 )
-"""Counters of one SM."""
+"""Counters of one SM; those from `sectors` on stay 0 where lines have no sectors."""
 SLICE_COUNTERS = (
     "reads",
     "hits",

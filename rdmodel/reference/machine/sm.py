@@ -11,12 +11,13 @@ from rdmodel.reference.machine.choice import make_admission
 from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction, Owner
 from rdmodel.reference.machine.l1 import L1, L1_OUTCOMES, L1Failure, L1Outcome, is_served
 from rdmodel.reference.machine.ldst import LoadStoreUnit, QueuedInstruction
-from rdmodel.reference.machine.messages import Response, Transaction
+from rdmodel.reference.machine.messages import Message, Response, Transaction
 from rdmodel.reference.machine.mrpb import PrioritizationBuffer
 from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COUNTERS, EventLog, zero_counters
+from rdmodel.reference.machine.sectored_l1 import SectoredL1
 from rdmodel.reference.machine.throttling import Permit, Throttle
 from rdmodel.reference.machine.warps import Scheduler, Warp
-from rdmodel.simulator.options import SimulationOptions
+from rdmodel.simulator.options import SimulationOptions, is_sectored
 from rdmodel.trace import Op
 
 
@@ -49,17 +50,19 @@ class SM:
         core = gpu.core
         self.number = number
         self.counts = zero_counters(SM_COUNTERS)
-        self.l1 = L1(gpu.l1, self.counts)
+        self._sectored = is_sectored(gpu)
+        self.l1 = SectoredL1(gpu.l1, self.counts) if self._sectored else L1(gpu.l1, self.counts)
         self.admission = make_admission(self.l1, options.policies, allocate_on_miss=gpu.l1.allocate == "miss")
         self.responses: deque[Response] = deque()
         reordering = policy_of_kind(options.policies, "reordering")
         if isinstance(reordering, MRPB):
             self.ldst: LoadStoreUnit = PrioritizationBuffer(self._attempt, reordering, slots, block_warps)
         else:
-            self.ldst = LoadStoreUnit(self._attempt)
+            self.ldst = LoadStoreUnit(self._attempt, gpu.l1.tags_per_step)
         self.residents: list[MachineResidentBlock | None] = [None] * slots
         self.last_end = -1
         self._core = core
+        self._served_loads = gpu.l1.caches
         self._throttle = throttle
         self.l1.on_evict.append(lambda way: throttle.on_evict(number, way))
         self._log = log
@@ -73,6 +76,15 @@ class SM:
             for s in range(core.schedulers)
         ]
 
+    def take_message(self) -> Message:
+        """Remove the first message from the miss queue, and count it."""
+        message = self.l1.miss_queue.popleft()
+        kind = "write" if message.write else "read"
+        self.counts[f"{kind}_messages"] += 1
+        if self._sectored:
+            self.counts[f"{kind}_sectors"] += message.sectors.bit_count()
+        return message
+
     # Phases S1 to S4; the memory system runs S5.
 
     def step(self, now: int) -> None:
@@ -85,12 +97,12 @@ class SM:
     def _fill(self, now: int) -> None:
         """S1: take the responses that have arrived."""
         while self.responses and self.responses[0].time <= now:
-            _, line, bypass = self.responses.popleft()
+            _, line, bypass, sectors = self.responses.popleft()
             if bypass is not None:
                 bypass.warp.receive(bypass.number)
                 continue
-            self._log.record("fill", now, self.number, line)
-            for transaction in self.admission.fill(line):
+            self._log.record("fill", now, self.number, line, *self._masks(sectors))
+            for transaction in self.admission.fill(line, sectors):
                 transaction.warp.receive(transaction.number)
 
     def _return_hits(self, now: int) -> None:
@@ -106,7 +118,10 @@ class SM:
             self.counts[outcome] += 1
             return False
         self.counts["transactions"] += 1
-        self._log.record("access", now, self.number, line, L1_OUTCOMES.index(outcome))
+        mask = sectors_of(queued)[0]
+        if outcome in ("hit", "pending", "miss"):
+            mask = self.l1.returns(outcome).missing
+        self._log.record("access", now, self.number, line, L1_OUTCOMES.index(outcome), *self._masks(mask))
         self._return_hits(now)
         queued.served += 1
         if queued.served == len(queued.instruction.lines):
@@ -118,18 +133,26 @@ class SM:
         """Let a transaction access the L1; the data of a hit or a pending hit follows after `hit_latency`."""
         warp, number, instruction = queued.warp, queued.number, queued.instruction
         if instruction.op != Op.LOAD:
-            return self.l1.store(instruction, warp.owner, line)
-        transaction = Transaction(warp, number, line, instruction, queued.served, queued.allocating)
+            return self.l1.store(instruction, warp.owner, line, *sectors_of(queued))
+        sectors, _ = sectors_of(queued)
+        transaction = Transaction(warp, number, line, instruction, queued.served, queued.allocating, sectors)
+        if ("local" if instruction.local else "global") not in self._served_loads:
+            return self.l1.bypass(transaction)
         absent = self.l1.is_absent(line)
         outcome = self.admission.load(transaction)
-        if is_served(outcome):
-            self._throttle.on_load(self.number, transaction, len(self._active()), self.counts, absent=absent)
-        if outcome in ("hit", "pending"):
+        if not is_served(outcome):
+            return outcome
+        self._throttle.on_load(self.number, transaction, len(self._active()), self.counts, absent=absent)
+        returns = self.l1.returns(outcome)
+        if returns.found:
             self._hits.append((now + self._core.hit_latency, transaction))
-        if outcome == "pending":
-            # A pending hit waits for two returns: the fill and the hit latency.
-            warp.loads[number] += 1
+        # One return was counted at issue. A pending hit, for one, waits for two: the fill and the hit latency.
+        warp.loads[number] += returns.fills + returns.found - 1
         return outcome
+
+    def _masks(self, mask: int) -> tuple[int, ...]:
+        """Return the mask for the log, which has masks only where lines have sectors."""
+        return (mask,) if self._sectored else ()
 
     def _issue(self, now: int) -> None:
         """S4: let every scheduler issue from at most one warp, starting behind the one that filled the queue last."""
@@ -239,9 +262,21 @@ class SM:
         """Assert that the SM is empty and that its counters add up."""
         assert all(resident is None for resident in self.residents)
         assert self.ldst.empty and not self._hits and not self.responses
-        assert not self.l1.mshrs and not self.l1.miss_queue
+        assert self.l1.idle
         assert all(way.state != "reserved" for way in self.l1.ways)
-        reads = ("compulsory", "capacity", "associativity", "bypassed")
+        causes = ("compulsory", "capacity", "associativity")
+        if self._sectored:
+            reads: tuple[str, ...] = ("tag_misses", "sector_misses", "bypassed")
+            looked_up = ("hits", "pending_hits", *causes)
+            assert self.counts["sectors"] == sum(self.counts[name] for name in looked_up)
+        else:
+            reads = (*causes, "bypassed")
+            served = ("hits", "pending_hits", *causes, "writes", "bypassed")
+            assert self.counts["transactions"] == sum(self.counts[name] for name in served)
         assert self.counts["read_messages"] == sum(self.counts[name] for name in reads)
-        served = ("hits", "pending_hits", "compulsory", "capacity", "associativity", "writes", "bypassed")
-        assert self.counts["transactions"] == sum(self.counts[name] for name in served)
+
+
+def sectors_of(queued: QueuedInstruction) -> tuple[int, int]:
+    """Return masks of the sectors that the next transaction asks for and of those that it writes in full."""
+    instruction, place = queued.instruction, queued.served
+    return (instruction.sectors[place], instruction.full[place]) if instruction.sectors else (1, 1)

@@ -37,7 +37,7 @@ def transactions_of(addresses: dict[int, int], size: int, line: int) -> list[tup
 
 def coalesced(trace: Trace, line: int) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Return (line, sectors) of all transactions of each warp, from the compiled coalescing."""
-    chunk, found = Chunk(sectors=True), {}
+    chunk, found = Chunk(sector=SECTOR), {}
     for block in trace.blocks:
         for warp, stream in enumerate(open_block(trace, block, line, StoreRule.MACHINE)):
             rows, more = found.setdefault((block, warp), []), True

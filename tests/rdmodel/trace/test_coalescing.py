@@ -75,6 +75,7 @@ def make_columns(warps: list[list[Row]]) -> Columns:
 
 
 LINE_SIZES = st.sampled_from([1 << b for b in range(10)])
+REQUEST_BYTES = st.sampled_from([128, 128, 32, 64, 512])
 SIZES = st.integers(1, 16)
 OPS = st.sampled_from([Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC, Op.BARRIER]).map(int)
 MASKS = st.one_of(st.just((1 << WARP) - 1), st.integers(0, (1 << WARP) - 1), st.integers(0, 3))
@@ -192,21 +193,21 @@ def all_traces(draw: st.DrawFn) -> Trace:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.lists(rows(), max_size=6), min_size=1, max_size=3), LINE_SIZES, RULES, st.data())
-def test_columns_are_coalesced_as_by_the_oracle_wherever_chunks_end(warps, line, rule, data):
+@given(st.lists(st.lists(rows(), max_size=6), min_size=1, max_size=3), LINE_SIZES, RULES, REQUEST_BYTES, st.data())
+def test_columns_are_coalesced_as_by_the_oracle_wherever_chunks_end(warps, line, rule, request_bytes, data):
     columns = make_columns(warps)
     columns.check()
     for warp, program in enumerate(warps):
-        found = drain(WarpStream(columns, warp, line, rule), data.draw(chunks(line)))
-        assert found == requests(program, line, rule)
+        found = drain(WarpStream(columns, warp, line, rule, None, request_bytes), data.draw(chunks(line)))
+        assert found == requests(program, line, rule, request_bytes)
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(segments(warps=2), max_size=3), LINE_SIZES, RULES, st.data())
-def test_loops_are_coalesced_as_by_the_oracle_wherever_chunks_end(program, line, rule, data):
+@given(st.lists(segments(warps=2), max_size=3), LINE_SIZES, RULES, REQUEST_BYTES, st.data())
+def test_loops_are_coalesced_as_by_the_oracle_wherever_chunks_end(program, line, rule, request_bytes, data):
     for warp in range(2):
-        found = drain(WarpStream(program, warp, line, rule), data.draw(chunks(line)))
-        assert found == requests(unroll(program, warp), line, rule)
+        found = drain(WarpStream(program, warp, line, rule, None, request_bytes), data.draw(chunks(line)))
+        assert found == requests(unroll(program, warp), line, rule, request_bytes)
 
 
 @settings(max_examples=60, deadline=None)

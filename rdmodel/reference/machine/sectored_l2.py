@@ -1,0 +1,127 @@
+"""Model a slice of an L2 that reads and writes its lines by sector (docs/machine.md, Sectors).
+
+A mask has one bit per sector of a line.
+"""
+
+from __future__ import annotations
+
+from rdmodel.gpu.config import GPU
+from rdmodel.reference.machine.dram import Channel
+from rdmodel.reference.machine.gate import Gate
+from rdmodel.reference.machine.l2 import L2_OUTCOMES, L2Failure, L2Mshr, L2Outcome, Slice
+from rdmodel.reference.machine.messages import Message, Reader
+from rdmodel.reference.machine.sectored_l1 import bits_of
+from rdmodel.reference.machine.ways import Way
+
+
+class SectoredSlice(Slice):
+    """A slice with sectors; a line in flight has one MSHR, and reads of it wait there for their sectors."""
+
+    def __init__(self, gpu: GPU, channel: Channel, gate: Gate | None) -> None:
+        super().__init__(gpu, channel, gate)
+        width = gpu.l2_fetch_bytes // gpu.l2_sector_bytes
+        sectors = gpu.l1.line // gpu.l2_sector_bytes
+        self._fetched = [((1 << width) - 1) << first for first in range(0, sectors, width)]
+
+    def fill(self, line: int, sectors: int = 1) -> list[Reader]:
+        """Make those of `sectors` valid that were in flight, and return the readers that have all of theirs now."""
+        mshr = self._mshrs[line]
+        way = mshr.way
+        way.sectors |= sectors & way.pending
+        way.pending &= ~sectors
+        ready = [reader for reader in mshr.readers if not reader.sectors & ~way.sectors]
+        mshr.readers = [reader for reader in mshr.readers if reader not in ready]
+        if not way.pending:
+            assert not mshr.readers
+            del self._mshrs[line]
+            way.state = "valid"
+        return ready
+
+    def serve(self, sm: int, message: Message) -> L2Outcome | L2Failure:
+        """Serve a message of `sm` and count its sectors, or count the failure and change nothing else."""
+        way = self._ways.find(self._set_of(message.line), message.line)
+        found, pending, written = (0, 0, 0) if way is None else (way.sectors, way.pending, way.written)
+        if message.write:
+            outcome = self._write_sectors(message, way)
+        else:
+            outcome = self._read_sectors(Reader(sm, message.bypass, message.sectors), message.line, way)
+        if outcome not in L2_OUTCOMES:
+            self.counts[outcome] += 1
+            return outcome
+        asked = message.sectors
+        self.counts["writes" if message.write else "reads"] += asked.bit_count()
+        if message.write:
+            self.counts["write_hits"] += (asked & (found | pending | written)).bit_count()
+        else:
+            self.counts["hits"] += (asked & found).bit_count()
+            self.counts["pending_hits"] += (asked & pending).bit_count()
+            self.counts["misses"] += (asked & ~(found | pending)).bit_count()
+        return outcome
+
+    def _read_sectors(self, reader: Reader, line: int, way: Way | None) -> L2Outcome | L2Failure:
+        found, pending = (0, 0) if way is None else (way.sectors, way.pending)
+        if way is not None and not reader.sectors & ~found:
+            self._ways.touch(way)
+            return "hit"
+        mshr = self._mshrs.get(line)
+        missing = reader.sectors & ~(found | pending)
+        failure = self._read_failure(line, mshr, missing, absent=way is None)
+        if failure is not None:
+            return failure
+        if way is None:
+            way = self._place(line)
+        if mshr is None:
+            mshr = self._mshrs[line] = L2Mshr(way, [])
+        mshr.readers.append(reader)
+        self._fetch(way, missing)
+        self._ways.touch(way)
+        return "miss" if missing else "pending"
+
+    def _read_failure(self, line: int, mshr: L2Mshr | None, missing: int, *, absent: bool) -> L2Failure | None:
+        """Return the first resource that a read without all of its sectors lacks, or None."""
+        config = self._config
+        if mshr is not None and config.mshr_merge is not None and len(mshr.readers) >= config.mshr_merge:
+            return "fail_mshr_merge"
+        if absent and self._ways.victim(self._set_of(line)) is None:
+            return "fail_line_alloc"
+        if mshr is None and config.mshrs is not None and len(self._mshrs) >= config.mshrs:
+            return "fail_mshr_entry"
+        return "fail_dram_queue" if missing and not self._channel.has_room else None
+
+    def _fetch(self, way: Way, missing: int) -> None:
+        """Read the missing sectors from DRAM, each with those that are fetched together with it."""
+        for fetched in self._fetched:
+            if missing & fetched:
+                way.pending |= fetched & ~way.sectors
+                way.state = "reserved"
+                self._channel.enter(way.line, write=False, sectors=fetched)
+
+    def _write_sectors(self, message: Message, way: Way | None) -> L2Outcome | L2Failure:
+        outcome: L2Outcome = "write_miss" if way is None else "write_hit"
+        if way is None:
+            victim = self._ways.victim(self._set_of(message.line))
+            if victim is None:
+                return "fail_line_alloc"
+            if victim.state == "valid" and victim.written and not self._channel.has_room:
+                return "fail_dram_queue"
+            way = self._place(message.line)
+        way.written |= message.sectors
+        way.sectors |= message.full & ~way.pending
+        self._ways.touch(way)
+        return outcome
+
+    def _place(self, line: int) -> Way:
+        """Give an absent line a way without any sector; write the victim's written sectors, one access for each."""
+        way = self._ways.victim(self._set_of(line))
+        assert way is not None
+        if way.state == "valid":
+            for sector in bits_of(way.written):
+                self._channel.enter(way.line, write=True, sectors=sector)
+        self._ways.place(way, line, "valid")
+        return way
+
+    def check_drained(self) -> None:
+        """Assert that the slice is empty and that its counters add up."""
+        assert self.idle and not self.waiting
+        assert all(way.state != "reserved" for way in self._ways)
+        assert self.counts["reads"] == sum(self.counts[name] for name in ("hits", "pending_hits", "misses"))

@@ -1,0 +1,3 @@
+from rdmodel.simulator._network import Network
+
+class SectoredNetwork(Network): ...

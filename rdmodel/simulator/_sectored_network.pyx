@@ -1,0 +1,152 @@
+# See _sectored_network.pxd for the subject. A line in flight has one MSHR, where reads wait until the last of their
+# sectors is there. The DRAM has an access for each group of sectors that it fetches, and for each that is written back.
+"""Simulate an L2 with sectors: `SectoredNetwork`, on top of `Network`."""
+
+from libc.stdint cimport int64_t, uint32_t
+
+from rdmodel._tree cimport popcount
+from rdmodel.simulator._cache cimport (
+    RESERVED, VALID, CacheLine, Mshr, SectorMasks, Waiter, cache_drop, cache_give, cache_touch, cache_victim,
+    mshr_available, mshr_merge, mshr_mergeable, mshr_release, mshr_take,
+)
+from rdmodel.simulator._dram cimport channel_enter
+from rdmodel.simulator._machine cimport (
+    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, KIND_MASK, MISS, NO_MEMORY, PENDING_HIT, SECTORS_AT, SENDER_AT,
+    WRITE, WRITE_MISS, WRITTEN, Slice,
+)
+from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
+from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._ring cimport Item
+
+cdef enum:
+    ASKED_AT = 32     # a waiter's `who` has the SM, and from this bit on the sectors that it asked for
+
+
+cdef class SectoredNetwork(Network):
+    """Slices with sectors."""
+
+    cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        if item.what & KIND_MASK == WRITE:
+            return self._write_slice_sectors(s, id, item)
+        return self._read_slice_sectors(s, id, item, t)
+
+    cdef int _read_slice_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        cdef int64_t sm = item.what >> SENDER_AT, victim
+        cdef uint32_t asked = <uint32_t> (item.what >> SECTORS_AT)
+        cdef CacheLine* l = &s.cache.line[id]
+        cdef SectorMasks* m = &s.cache.sector[id]
+        cdef bint there = l.flags & (VALID | RESERVED) != 0
+        cdef uint32_t found = asked & m.valid if there else 0
+        cdef uint32_t pending = asked & m.pending if there else 0
+        cdef uint32_t missing = asked & ~(found | pending)
+        if found != asked:
+            if l.mshr != NONE and not mshr_mergeable(&s.mshrs, l.mshr):
+                return FAIL_MERGE
+            if not there and not cache_victim(&s.cache, l.set, &victim):
+                return FAIL_LINE
+            if l.mshr == NONE and not mshr_available(&s.mshrs):
+                return FAIL_MSHR
+            if missing and s.channel.queued >= s.channel.limit:
+                return FAIL_QUEUE
+            if not there and self._place(s, id, victim) < 0:
+                return NO_MEMORY
+            if l.mshr == NONE:
+                l.mshr = mshr_take(&s.mshrs, id)
+            if l.mshr == NONE or mshr_merge(&s.mshrs, l.mshr, sm | <int64_t> asked << ASKED_AT, item.id) < 0:
+                return NO_MEMORY
+            if missing and self._fetch_sectors(s, id, missing) < 0:
+                return NO_MEMORY
+        elif self._respond(s, sm, item.id, item.line, asked, t) < 0:
+            return NO_MEMORY
+        cache_touch(&s.cache, id)
+        s.n.reads += popcount(asked)
+        s.n.hits += popcount(found)
+        s.n.pending_hits += popcount(pending)
+        s.n.misses += popcount(missing)
+        return MISS if missing else PENDING_HIT if pending else HIT
+
+    cdef int _fetch_sectors(self, Slice* s, int64_t id, uint32_t missing) noexcept nogil:
+        """Read the missing sectors from the DRAM, each with those that are fetched together with it."""
+        cdef CacheLine* l = &s.cache.line[id]
+        cdef SectorMasks* m = &s.cache.sector[id]
+        cdef int64_t first = 0, group = (<int64_t> 1 << self.fetch_sectors) - 1
+        while first < self.sectors:
+            if missing & (group << first):
+                m.pending |= <uint32_t> (group << first) & ~m.valid
+                if channel_enter(&s.channel, l.line, id, &self.spread, False, group << first) < 0:
+                    return C_MEMORY
+            first += self.fetch_sectors
+        l.flags = (l.flags & ~VALID) | RESERVED
+        return C_GO
+
+    cdef int _write_slice_sectors(self, Slice* s, int64_t id, Item item) noexcept nogil:
+        """Write sectors without fetching them; those that are written in full can be read."""
+        cdef uint32_t asked = <uint32_t> (item.what >> SECTORS_AT), full = <uint32_t> item.id
+        cdef CacheLine* l = &s.cache.line[id]
+        cdef SectorMasks* m = &s.cache.sector[id]
+        cdef bint there = l.flags & (VALID | RESERVED) != 0
+        cdef int64_t victim
+        if there:
+            s.n.write_hits += popcount(asked & (m.valid | m.pending | m.written))
+        else:
+            if not cache_victim(&s.cache, l.set, &victim):
+                return FAIL_LINE
+            if victim != NONE and s.cache.sector[victim].written and s.channel.queued >= s.channel.limit:
+                return FAIL_QUEUE
+            if self._place(s, id, victim) < 0:
+                return NO_MEMORY
+        m.written |= asked
+        m.valid |= full & ~m.pending
+        cache_touch(&s.cache, id)
+        s.n.writes += popcount(asked)
+        return WRITTEN if there else WRITE_MISS
+
+    cdef int _place(self, Slice* s, int64_t id, int64_t victim) noexcept nogil:
+        """Give an absent line the way of a victim, or an empty one; write the victim's written sectors to the DRAM."""
+        cdef uint32_t left
+        cdef int64_t sector
+        if victim != NONE:
+            left = s.cache.sector[victim].written
+            cache_drop(&s.cache, victim)
+            for sector in range(self.sectors):
+                if left >> sector & 1 and channel_enter(
+                    &s.channel, s.cache.line[victim].line, victim, &self.spread, True, <int64_t> 1 << sector
+                ) < 0:
+                    return C_MEMORY
+        s.cache.sector[id].valid = s.cache.sector[id].pending = s.cache.sector[id].written = 0
+        cache_give(&s.cache, id, VALID)
+        return C_GO
+
+    cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil:
+        """P1: take sectors from the DRAM, and answer the reads that have all of theirs now."""
+        cdef CacheLine* l = &s.cache.line[item.id]
+        cdef SectorMasks* m = &s.cache.sector[item.id]
+        cdef Mshr* entry = &s.mshrs.item[l.mshr]
+        cdef int64_t i = entry.first, previous = NONE
+        cdef Waiter waiter
+        m.valid |= <uint32_t> item.what & m.pending
+        m.pending &= ~(<uint32_t> item.what)
+        while i != NONE:
+            waiter = s.mshrs.waiter[i]
+            if <uint32_t> (waiter.who >> ASKED_AT) & ~m.valid:
+                previous = i
+                i = waiter.next
+                continue
+            if previous == NONE:
+                entry.first = waiter.next
+            else:
+                s.mshrs.waiter[previous].next = waiter.next
+            if entry.last == i:
+                entry.last = previous
+            s.mshrs.waiter[i].next = s.mshrs.free_waiter
+            s.mshrs.free_waiter = i
+            entry.merged -= 1
+            if self._respond(s, <uint32_t> waiter.who, waiter.id, item.line, waiter.who >> ASKED_AT, t) < 0:
+                return C_MEMORY
+            i = waiter.next
+        if m.pending == 0:
+            mshr_release(&s.mshrs, l.mshr)
+            l.mshr = NONE
+            l.flags = (l.flags & ~RESERVED) | VALID
+        s.retry = True
+        return C_GO
