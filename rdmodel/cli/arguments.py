@@ -246,8 +246,11 @@ def _sweep(parser: Parser) -> None:
 
 
 def _gpus(parser: Parser) -> None:
-    add_option(parser, "name", nargs="?", metavar="NAME", help="preset or .toml file of a GPU")
+    add_option(parser, "name", nargs="?", metavar="NAME", help="name or .toml file of a GPU")
+    add_option(parser, "--like", metavar="NAME", help="describe a new GPU, which is like this one except for --set")
     add_assignments(parser)
+    add_option(parser, "-o", "--output", metavar="FILE.toml", help="file to write the GPU to")
+    add_option(parser, "--overwrite", action="store_true", help="replace an existing file")
     add_output(parser, json="one JSON object (without NAME: a list)")
 
 
@@ -278,6 +281,9 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "sweep": (_sweep, "Run kernels under all combinations of the given GPUs and options; resume an interrupted sweep."),
     "serve": (_serve, "Answer JSON requests from stdin, one per line, with one line each on stdout."),
     "kernels": (_kernels, "List the kernels that come with rdmodel."),
-    "gpus": (_gpus, "List the preset GPUs, or print all fields of one GPU as TOML that --gpu reads."),
+    "gpus": (
+        _gpus,
+        "List the preset GPUs, print one GPU with all fields as TOML that --gpu reads, or describe a new one.",
+    ),
 }
 """Function that adds the options of each command, and the description of the command."""

@@ -40,10 +40,10 @@ DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
     "--stores": {
         "nargs": "?",
         "const": "allocate",
-        **choice("stores", ("free", "step", "evict", "allocate")),
-        "default": "free",
+        **choice("stores", ("free", "step", "evict", "allocate", "update", "through")),
         "help": "effect of stores; free: none; step: take one step; evict: evict their lines; allocate, or no value: "
-        "act as loads",
+        "act as loads; update: write in place where their line is; through: allocate their lines as well",
+        "default_text": DEFAULT_OF_GPU,
     },
     "--no-divergence": {
         "dest": "divergence",

@@ -25,8 +25,8 @@ COMMAND_MODULES = {
     "tiles": "tiles_command",
     "sweep": "sweep_command",
     "serve": "serve_command",
-    "kernels": "list_commands",
-    "gpus": "list_commands",
+    "kernels": "kernels_command",
+    "gpus": "gpus_command",
 }
 """Module of `rdmodel.cli` with the function ``run_COMMAND`` of each command."""
 

@@ -20,7 +20,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.execution import memory_need
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
-from rdmodel.model.cores import store_rule
+from rdmodel.model.cores import is_sectored, store_rule
 from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
@@ -107,8 +107,12 @@ class Budget:
         per_sm = deal(trace.launch, chosen)
         warps = compute_occupancy(trace.launch, gpu).blocks * trace.launch.block_warps
 
+        sectors = gpu.l1.sectors if is_sectored(gpu, chosen) else 0
+
         def need(lines: int) -> int:
-            run = memory_need.prediction_bytes(lines, sms=len(per_sm), sets=gpu.l1.sets, warps=warps, runs=seeds)
+            run = memory_need.prediction_bytes(
+                lines, sms=len(per_sm), sets=gpu.l1.sets, warps=warps, runs=seeds, sectors=sectors
+            )
             return run + (memory_need.JSON_BYTES_PER_DISTANCE * lines if listed else 0)
 
         # The dispatcher decides during the run which SM gets a block: any SM may get all of them.

@@ -172,14 +172,14 @@ def add_program(parser: Parser) -> None:
 def add_machine(parser: Parser) -> None:
     """Add the GPU and the options that change it."""
     group = parser.add_argument_group("the GPU")
-    add_option(group, "--gpu", default=DEFAULT_GPU, metavar="NAME", help="preset or .toml file of a GPU")
+    add_option(group, "--gpu", default=DEFAULT_GPU, metavar="NAME", help="name or .toml file of a GPU")
     add_assignments(group)
     add_option(
         group,
         "--l1",
         type=l1_geometry,
-        metavar="SIZE:WAYS:LINE",
-        help="geometry of the L1, such as 48K:6:128",
+        metavar="SIZE:WAYS:LINE:SECTOR",
+        help="geometry of the L1, such as 48K:6:128 (the last two may be left out)",
         default_text=DEFAULT_OF_GPU,
     )
     add_option(
@@ -187,6 +187,13 @@ def add_machine(parser: Parser) -> None:
         "--index",
         metavar="NAME",
         help="index function of the L1, such as linear, fermi or pric",
+        default_text=DEFAULT_OF_GPU,
+    )
+    add_option(
+        group,
+        "--carveout",
+        metavar="CHOICE",
+        help="shared memory of an SM, which the L1 does not get: auto, fit, max-l1, max-shared, or bytes such as 64K",
         default_text=DEFAULT_OF_GPU,
     )
     add_option(group, "--mshr", metavar="N", help="number of MSHRs per SM, or inf", default_text=DEFAULT_OF_GPU)

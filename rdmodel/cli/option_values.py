@@ -20,12 +20,16 @@ from rdmodel.gpu.overrides import override
 Dimensions = tuple[int, int, int]
 """Shape of a grid or a block: x, y and z."""
 
+L1_KEYS = ("l1.size", "l1.ways", "l1.line", "l1.sector")
+"""Dotted keys of the fields of the GPU that ``--l1`` sets."""
+
 GPU_OPTION_KEYS = {
     "index": "l1.index",
     "mshr": "l1.mshrs",
     "mshr_per_warp": "l1.mshr_per_warp",
     "mshr_merge": "l1.mshr_merge",
     "allocate": "l1.allocate",
+    "carveout": "l1.carveout",
 }
 """Dotted key of the field of the GPU that each option sets."""
 
@@ -104,7 +108,7 @@ def gpu_changes(arguments: argparse.Namespace, assignments: Iterable[tuple[str, 
     """
     changes = dict(arguments.assignments if assignments is None else assignments)
     if getattr(arguments, "l1", None):
-        changes |= dict(zip(("l1.size", "l1.ways", "l1.line"), arguments.l1, strict=False))
+        changes |= dict(zip(L1_KEYS, arguments.l1, strict=False))
     for option, key in GPU_OPTION_KEYS.items():
         if getattr(arguments, option, None) is not None:
             changes[key] = getattr(arguments, option)

@@ -118,8 +118,8 @@ def miss_latency(text: str) -> tuple[int, float | None]:
 
 
 def l1_geometry(text: str) -> tuple[str, ...]:
-    """Read ``SIZE:WAYS`` or ``SIZE:WAYS:LINE``."""
+    """Read ``SIZE:WAYS``, ``SIZE:WAYS:LINE`` or ``SIZE:WAYS:LINE:SECTOR``."""
     parts = tuple(text.split(":"))
-    if len(parts) not in (2, 3) or not all(parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not SIZE:WAYS:LINE, such as 48K:6:128")
+    if len(parts) not in (2, 3, 4) or not all(parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not SIZE:WAYS:LINE:SECTOR, such as 48K:6:128 or 48K:6:128:32")
     return parts

@@ -9,7 +9,7 @@ from rdmodel.cli.command_lines import command_line
 from rdmodel.cli.option_groups import DEFINITIONS
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
-from rdmodel.model.options import FOREIGN_OPTIONS, Definition
+from rdmodel.model.options import FOREIGN_OPTIONS, PAPER_STORES, Definition
 
 SOURCE_GROUPS = ("the kernel", "a CUDA program", "the GPU")
 MODEL_GROUPS = (*SOURCE_GROUPS, "modelled SMs and blocks")
@@ -21,6 +21,7 @@ GEOMETRY_KEYS = ("l1.size", "l1.ways", "l1.line")
 
 SHORT_OPTIONS = {
     "l1.index": "--index",
+    "l1.carveout": "--carveout",
     "l1.mshrs": "--mshr",
     "l1.mshr_merge": "--mshr-merge",
     "l1.mshr_per_warp": "--mshr-per-warp",
@@ -68,7 +69,7 @@ def _predict_line(
     words += ["--ablation"] if ablation and values["ablation"] else []
     words += [*_option_words("--seed", values["seed"], 0), *_option_words("--seeds", values["seeds"], 1), *more]
     foreign = set(FOREIGN_OPTIONS[definition]) if several else set()
-    if definition == "paper" and several and values["stores"] in ("step", "evict"):
+    if definition == "paper" and several and values["stores"] not in (None, *PAPER_STORES):
         foreign.add("stores")
     return command_line("predict", source, values, (*MODEL_GROUPS, "the model"), words, foreign)
 
@@ -76,10 +77,12 @@ def _predict_line(
 def _change_words(changed: GPU, change: Mapping[str, str]) -> list[str]:
     """Return the words that change the fields in `change` to those of `changed`, by short options where possible."""
     words = []
-    if any(key in change for key in GEOMETRY_KEYS):
+    # --l1 gives the L1 memory of its own, and must not do so if the change leaves the size to the carve-out.
+    short = () if changed.l1.unified else GEOMETRY_KEYS
+    if any(key in change for key in short):
         words += ["--l1", f"{changed.l1.size}:{changed.l1.ways}:{changed.l1.line}"]
     for key, value in change.items():
-        if key not in GEOMETRY_KEYS:
+        if key not in short:
             words += [SHORT_OPTIONS[key], value] if key in SHORT_OPTIONS else ["--set", f"{key}={value}"]
     return words
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rdmodel.cli.text_tables import format_table
@@ -20,12 +20,20 @@ def format_kernels(specs: Iterable[Any]) -> str:
     return format_table(rows)
 
 
-def format_gpus(machines: Iterable[GPU]) -> str:
-    """Return the list of GPUs with their L1 caches."""
-    rows = [("GPU", "SMs", "L1", "ways", "sets", "line", "index", "MSHRs", "blocks", "threads")]
-    for gpu in machines:
-        l1 = gpu.l1
-        mshrs = "inf" if l1.mshrs is None else str(l1.mshrs)
-        numbers = (size_text(l1.size), str(l1.ways), str(l1.sets), str(l1.line))
-        rows.append((gpu.name, str(gpu.sms), *numbers, l1.index.name, mshrs, str(gpu.max_blocks), str(gpu.max_threads)))
-    return format_table(rows, right=(1, 2, 3, 4, 5, 7, 8, 9))
+def format_gpus(groups: Mapping[str, Iterable[GPU]]) -> str:
+    """Return the GPUs of each architecture with their caches."""
+    rows = [("architecture", "GPU", "SMs", "L1", "ways", "sets", "sector", "L2", "MSHRs", "blocks", "threads")]
+    for architecture, machines in groups.items():
+        for at, gpu in enumerate(machines):
+            rows.append((architecture if at == 0 else "", *_gpu_row(gpu)))
+    table = format_table(rows, right=range(2, 11))
+    return f"{table}\n\n* with the smallest carve-out: the L1 shares this memory with shared memory"
+
+
+def _gpu_row(gpu: GPU) -> tuple[str, ...]:
+    l1 = gpu.l1
+    size = size_text(l1.size) + (" *" if l1.unified else "  ")
+    mshrs = "inf" if l1.mshrs is None else str(l1.mshrs)
+    l2 = size_text(gpu.l2.slices * gpu.l2.size)
+    numbers = (gpu.sms, size, l1.ways, l1.sets, l1.sector_bytes, l2, mshrs, gpu.max_blocks, gpu.max_threads)
+    return gpu.name, *map(str, numbers)

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rdmodel.cli.text_tables import format_blocks, format_kernel, format_table
+from rdmodel.cli.text_tables import format_blocks, format_carveout, format_kernel, format_table
 from rdmodel.common.intervals import Estimate
 from rdmodel.common.text import count, percent
 from rdmodel.results.prediction import L2Prediction, Prediction
 
 
 def format_prediction(result: Prediction) -> str:
-    """Return the modelled part of the launch, the transactions by outcome, and the miss rate with its definition."""
-    total = result.transactions
-    rows = [
-        ("transactions", total),
-        ("hits", result.hits),
-        ("latency misses", result.latency_misses),
-        ("misses", result.misses.total),
-        ("  compulsory", result.misses.compulsory),
-        ("  capacity", result.misses.capacity),
-        ("  associativity", result.misses.associativity),
-    ]
-    counts = format_table([("  " + name, count(n), percent(n, total)) for name, n in rows], right=(1, 2))
-    parts = [_format_heading(result), counts, _format_stalls(result), _format_miss_rate(result)]
+    """Return the modelled part of the launch, the requests by outcome, and the miss rate with its definition."""
+    parts = [_format_heading(result), _format_counts(result), _format_stalls(result), _format_miss_rate(result)]
     if result.breakdown is not None:
         parts.insert(2, _format_breakdown(result))
     if result.ablation:
@@ -33,6 +22,36 @@ def format_prediction(result: Prediction) -> str:
     if result.estimates:
         parts.insert(3, _format_estimates(result.estimates))
     return "\n\n".join(parts)
+
+
+def _format_counts(result: Prediction) -> str:
+    """Return the requests of loads by outcome: transactions, or sectors where lines have several."""
+    total = result.sectors
+    rows = [
+        ("hits", result.hits),
+        ("latency misses", result.latency_misses),
+        ("misses", result.misses.total),
+        ("  compulsory", result.misses.compulsory),
+        ("  capacity", result.misses.capacity),
+        ("  associativity", result.misses.associativity),
+    ]
+    cells = [("  " + name, count(n), percent(n, total)) for name, n in rows]
+    if result.unit == "transactions":
+        cells.insert(0, ("  transactions", count(result.transactions), percent(result.transactions, total)))
+    else:
+        cells[:0] = [
+            ("  transactions", count(result.transactions), ""),
+            ("    line absent", count(result.tag_misses), percent(result.tag_misses, result.transactions)),
+            ("    sectors absent", count(result.sector_misses), percent(result.sector_misses, result.transactions)),
+            (f"  sectors, {result.sectors_per_transaction:.2f} each", count(total), percent(total, total)),
+        ]
+    if result.stores.transactions:
+        cells += [
+            ("  stores", count(result.stores.transactions), ""),
+            ("    sectors", count(result.stores.sectors), percent(result.stores.sectors, result.stores.sectors)),
+            ("    hits", count(result.stores.hits), percent(result.stores.hits, result.stores.sectors)),
+        ]
+    return format_table(cells, right=(1, 2))
 
 
 def _format_l2(l2: L2Prediction, sms: int) -> str:
@@ -59,7 +78,7 @@ def _format_heading(result: Prediction) -> str:
     seeds = f"seed {result.seed}" if not result.runs else f"{len(result.runs)} seeds from {result.seed}"
     return (
         f"{format_kernel(result.kernel, result.config)} on {result.gpu}, definition {result.definition}\n"
-        f"{sms} of {options['sms']}: {blocks}, {seeds}"
+        f"{sms} of {options['sms']}: {blocks}, {seeds}{format_carveout(result.config)}"
     )
 
 
@@ -81,11 +100,14 @@ def _format_miss_rate(result: Prediction) -> str:
         rate = estimate.value
         interval = f", estimated (95 % interval {100 * estimate.low:.2f} to {100 * estimate.high:.2f} %)"
     stores = "" if result.config["options"]["stores"] == "allocate" else " and stores"
-    line = result.config["gpu"]["l1"]["line"]
+    l1 = result.config["gpu"]["l1"]
+    unit, part = f"coalesced {l1['line']}-byte transaction", "lines"
+    if result.unit == "sectors":
+        unit, part = f"{l1['sector']}-byte sector", "sectors"
     return (
         f"L1 miss rate {100 * rate:.2f} %{interval}\n"
-        f"counts load requests that leave the SM, per coalesced {line}-byte transaction;\n"
-        f"leaves out requests to lines already in flight ({100 * result.latency_miss_rate:.2f} %){stores}"
+        f"counts load requests that leave the SM, per {unit};\n"
+        f"leaves out requests to {part} already in flight ({100 * result.latency_miss_rate:.2f} %){stores}"
     )
 
 
@@ -107,7 +129,7 @@ def _error_columns(estimate: Estimate) -> tuple[str, str]:
 def _format_ablation(result: Prediction) -> str:
     rows = [("  without", "misses", "accounts for", "of all")]
     for row in result.ablation:
-        share = percent(row.difference, result.transactions)
+        share = percent(row.difference, result.sectors)
         rows.append((f"  {row.component}", count(row.misses), f"{row.difference:+,.0f}", share))
     return format_table(rows, right=(1, 2, 3))
 
@@ -115,5 +137,5 @@ def _format_ablation(result: Prediction) -> str:
 def _format_breakdown(result: Prediction) -> str:
     assert result.breakdown is not None
     rows = [("  class (by switching components off)", "misses", "of all")]
-    rows += [(f"  {name}", f"{n:+,.0f}", percent(n, result.transactions)) for name, n in result.breakdown.items()]
+    rows += [(f"  {name}", f"{n:+,.0f}", percent(n, result.sectors)) for name, n in result.breakdown.items()]
     return format_table(rows, right=(1, 2))

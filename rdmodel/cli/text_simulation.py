@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rdmodel.cli.text_tables import format_blocks, format_kernel, format_sms, format_table
+from rdmodel.cli.text_tables import format_blocks, format_carveout, format_kernel, format_sms, format_table
 from rdmodel.common.text import count, percent
 from rdmodel.policies import IndexFunction, Policy
 from rdmodel.policies.combinations import member_text
@@ -58,7 +58,8 @@ def _format_heading(result: Simulation, index: IndexFunction | None) -> str:
     schedule = f"scheduler {options['sched']}{stores}, seed {result.seed}"
     return (
         f"{format_kernel(result.kernel, result.config)} on {result.gpu}, simulated\n"
-        f"{format_sms(result.sms)}: {blocks}, {schedule}{format_policies(result, index)}"
+        f"{format_sms(result.sms)}: {blocks}, {schedule}{format_carveout(result.config)}"
+        f"{format_policies(result, index)}"
     )
 
 

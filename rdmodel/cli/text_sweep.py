@@ -79,7 +79,7 @@ def _columns_of(result: Result) -> dict[str, str]:
 
 
 def _exact_columns(result: Prediction) -> dict[str, str]:
-    transactions, misses = result.transactions, result.misses
+    requests, misses = result.sectors, result.misses
     parts = {
         "hits": result.hits,
         "compulsory": misses.compulsory,
@@ -87,7 +87,7 @@ def _exact_columns(result: Prediction) -> dict[str, str]:
         "associativity": misses.associativity,
         "miss rate": misses.total,
     }
-    return {name: percent(part, transactions) for name, part in parts.items()}
+    return {name: percent(part, requests) for name, part in parts.items()}
 
 
 def _estimated_columns(result: Prediction) -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rdmodel.common.text import size_text
+
 BAR_CHARACTERS = 24
 """Length of the longest bar in a table."""
 
@@ -51,6 +53,15 @@ def format_blocks(blocks: int, config: Mapping[str, Any]) -> str:
     x, y, z = config["trace"]["grid"]
     first = config["options"]["blocks"]
     return f"{blocks:,} of {x * y * z:,} blocks" + (f", only the first {first:,} of the grid" if first else "")
+
+
+def format_carveout(config: Mapping[str, Any]) -> str:
+    """Return a line break and a line with the division of an SM's memory; empty if the L1 has memory of its own."""
+    l1 = config["gpu"]["l1"]
+    if not l1.get("unified"):
+        return ""
+    shared = size_text(l1["carveout"]) if l1["carveout"] else "none"
+    return f"\nL1 of {size_text(l1['size'])}: {size_text(l1['unified'])} per SM, of which shared memory has {shared}"
 
 
 def format_sms(sms: int) -> str:

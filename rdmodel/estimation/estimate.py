@@ -14,6 +14,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.estimation.extrapolation import ExcerptRun, collect_counts, make_estimates, replace_counts, scale_to_grid
 from rdmodel.estimation.plan import SHORT_RUN_SHARE, EstimationPlan, Window, plan_estimate
+from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
 from rdmodel.results.describe import describe_trace
@@ -92,7 +93,7 @@ def estimate(
     if work is not None:
         _check_work(work)
     check_flag("l2", l2)
-    gpu = presets.gpu(gpu)
+    gpu = fit_to_launch(presets.gpu(gpu), trace.launch)
     limits = {name: options.pop(name, None) for name in ("blocks", "sms")}
     for name, value in limits.items():
         if value is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from rdmodel.common.intervals import Estimate
 from rdmodel.estimation.plan import EstimationPlan, Window
 from rdmodel.gpu.config import GPU
-from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts
+from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts, StoreCounts
 from rdmodel.trace import Launch
 
 L2_COUNTS = tuple(name for name in L2Prediction.COUNTERS if name not in ("write_backs", "dirty"))
@@ -47,7 +47,7 @@ FEWER_SMS_DRAM_ERROR = 0.6
 MAX_DRAM_LOG_FACTOR = 5.0
 """Natural logarithm of the largest factor between the estimate of DRAM traffic and an end of its interval."""
 
-ESTIMATED = ("transactions", "hits", "latency_misses", "steps")
+ESTIMATED = ("transactions", "sectors", "hits", "latency_misses", "steps")
 """Fields of `Prediction` that are estimated as they are; misses, rates and bytes are derived."""
 
 CountsByName = dict[str, float]
@@ -66,6 +66,7 @@ def collect_counts(prediction: Prediction, instructions: float) -> CountsByName:
     """Return all counts of a prediction by name; "l2_dirtied" counts lines that became dirty, written back or not."""
     counts: CountsByName = {name: getattr(prediction, name) for name in SmCounts.COUNTERS}
     counts |= {cause: getattr(prediction.misses, cause) for cause in MissCounts.CAUSES}
+    counts |= {f"stores_{name}": getattr(prediction.stores, name) for name in StoreCounts.COUNTS}
     counts["instructions"] = instructions
     if prediction.l2 is not None:
         counts |= {f"l2_{name}": getattr(prediction.l2, name) for name in L2_COUNTS}
@@ -95,7 +96,8 @@ def scale_to_grid(
     plan: EstimationPlan, runs: Sequence[tuple[ExcerptRun, ExcerptRun | None]], gpu: GPU, launch: Launch
 ) -> tuple[CountsByName, CountsByName]:
     """Return the counts of the whole grid and their standard errors, from the two runs of each window of a plan."""
-    each = [_scale_window(plan, window, *pair) for window, pair in zip(plan.windows, runs, strict=True)]
+    tags = gpu.l1.tags_per_step
+    each = [_scale_window(plan, window, tags, *pair) for window, pair in zip(plan.windows, runs, strict=True)]
     n = len(each)
     counts = {name: sum(counts[name] for counts, _ in each) / n for name in each[0][0]}
     errors = {}
@@ -108,11 +110,11 @@ def scale_to_grid(
 
 
 def _scale_window(
-    plan: EstimationPlan, window: Window, long: ExcerptRun, short: ExcerptRun | None
+    plan: EstimationPlan, window: Window, tags: int, long: ExcerptRun, short: ExcerptRun | None
 ) -> tuple[CountsByName, CountsByName]:
     blocks = plan.blocks * window.sms / plan.sms if window.short_blocks else len(window.ids)
     counts, errors = extrapolate_counts(long, short, blocks)
-    time_factor = 1.0 if window.short_blocks else _time_factor(plan, window, counts)
+    time_factor = 1.0 if window.short_blocks else _time_factor(plan, window, tags, counts)
     for name in counts:
         factor = time_factor if name == "steps" else plan.blocks / blocks
         counts[name] *= factor
@@ -120,18 +122,19 @@ def _scale_window(
     return counts, errors
 
 
-def _time_factor(plan: EstimationPlan, window: Window, counts: CountsByName) -> float:
+def _time_factor(plan: EstimationPlan, window: Window, tags: int, counts: CountsByName) -> float:
     """Return the time that an SM takes for all its blocks, divided by the time of the window.
 
-    The last blocks share the SM with fewer others. This shortens the time in which the SM issues transactions, but not
-    the time in which it waits.
+    The last blocks share the SM with fewer others. This shortens the time in which the SM issues transactions, up to
+    `tags` in a step, but not the time in which it waits.
     """
     side_by_side = -(-len(window.ids) // window.sms)
     per_sm = -(-plan.blocks // plan.sms)
     full, rest = divmod(per_sm, side_by_side)
     if not rest:
         return full
-    busy = min(1.0, counts["transactions"] / window.sms / max(counts["steps"], 1.0))
+    issued = (counts["transactions"] + counts["stores_transactions"]) / tags / window.sms
+    busy = min(1.0, issued / max(counts["steps"], 1.0))
     return full + 1 - busy * (1 - rest / side_by_side)
 
 
@@ -194,18 +197,20 @@ def replace_counts(prediction: Prediction, counts: CountsByName, gpu: GPU) -> Pr
         known: dict[str, Any] = {name: counts[f"l2_{name}"] for name in L2_COUNTS}
         l2 = replace(prediction.l2, **known, dirty=dirty, write_backs=counts["l2_dirtied"] - dirty)
     plain: dict[str, Any] = {name: counts[name] for name in SmCounts.COUNTERS}
-    return replace(prediction, **plain, misses=MissCounts(*(counts[cause] for cause in MissCounts.CAUSES)), l2=l2)
+    misses = MissCounts(*(counts[cause] for cause in MissCounts.CAUSES))
+    stores = StoreCounts(*(counts[f"stores_{name}"] for name in StoreCounts.COUNTS))
+    return replace(prediction, **plain, misses=misses, stores=stores, l2=l2)
 
 
 def make_estimates(prediction: Prediction, errors: CountsByName, sampled: str) -> dict[str, Estimate]:
     """Return the estimates of a prediction with the standard errors of its counts; without errors they are exact."""
-    total = prediction.transactions
+    total = prediction.sectors
     of_misses = sum(errors.get(cause, 0.0) for cause in MissCounts.CAUSES)
     known = {name: (getattr(prediction, name), errors.get(name, 0.0)) for name in ESTIMATED}
     known["misses"] = prediction.misses.total, of_misses
     if total:
-        # Misses and transactions err together: the rate is at least as certain as the misses would be if the number of
-        # transactions were known.
+        # Misses and sectors err together: the rate is at least as certain as the misses would be if the number of
+        # sectors were known.
         known["miss_rate"] = prediction.misses.total / total, of_misses / total
     if prediction.l2 is not None:
         line = prediction.l2.line

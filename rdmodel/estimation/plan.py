@@ -9,6 +9,7 @@ from statistics import fmean, pstdev
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
+from rdmodel.model.options import STORES_IN_PLACE
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream
 
@@ -154,14 +155,14 @@ def _probe(trace: Trace, gpu: GPU, blocks: int, share: float, l2: bool) -> tuple
     """
     places = sorted({at * (blocks - 1) // (PROBED_BLOCKS - 1) for at in range(PROBED_BLOCKS)})
     excerpt = Excerpt(trace, places, share)
-    rule = StoreRule.LINES if l2 else StoreRule.KEEP
+    rule = StoreRule.LINES if l2 or gpu.l1.stores in STORES_IN_PLACE else StoreRule.KEEP
     costs, finest, chunk = [], 0.0, Chunk()
     overhead = TRANSACTIONS_PER_OPENED_WARP * trace.launch.block_warps
     for place in range(len(places)):
         part = excerpt.cut(place)
         lines = rows = 0
         for warp in range(trace.launch.block_warps):
-            WarpStream(part.content, warp, gpu.l1.line, rule).fill(chunk)
+            WarpStream(part.content, warp, gpu.l1.line, rule, None, gpu.l1.request_bytes).fill(chunk)
             lines += chunk.used
             rows += chunk.n
         costs.append(lines / max(rows, 1) * part.accesses / part.share + overhead)

@@ -30,6 +30,9 @@ _SLOT_BYTES = 16
 _LINE_BYTES, _CACHE_LINE_BYTES = 96, 80
 """Bytes per line of a modelled SM, and of a cache of the simulator."""
 
+_MASK_BYTES, _SECTOR_BYTES = 24, 16
+"""Bytes of the masks of a line that is fetched by sector, and of each of its sectors."""
+
 _INSTRUCTION_BYTES, _MACHINE_INSTRUCTION_BYTES = 17, 64
 """Bytes per buffered instruction of the model, and of the simulator."""
 
@@ -70,22 +73,27 @@ def _table_slots(n: int) -> int:
     return 1 << max(6, (n - 1).bit_length())
 
 
-def core_bytes(lines: int, sets: int, warps: int) -> int:
-    """Bound the memory of one modelled SM: `lines` in `sets` sets, `warps` resident warps, and exact distances."""
-    records = 2 * _LINE_BYTES * lines + _table_bytes(lines)
+def core_bytes(lines: int, sets: int, warps: int, sectors: int = 0) -> int:
+    """Bound the memory of one modelled SM: `lines` in `sets` sets, `warps` resident warps, and exact distances.
+
+    Lines have `sectors` each; 0: they are fetched as a whole.
+    """
+    line_bytes = _LINE_BYTES + (_MASK_BYTES + _SECTOR_BYTES * sectors if sectors else 0)
+    records = 2 * line_bytes * lines + _table_bytes(lines)
     positions = _table_slots(2 * lines) if sets == 1 else 4 * lines
     stacks = 3 * _POSITION_BYTES * positions // 2 + _STACK_BYTES * sets
-    buffers = warps * 2 * (_INSTRUCTION_BYTES * DEFAULT_CHUNK_INSTRUCTIONS + 8 * DEFAULT_CHUNK_LINES)
+    transaction_bytes = 16 if sectors else 8
+    buffers = warps * 2 * (_INSTRUCTION_BYTES * DEFAULT_CHUNK_INSTRUCTIONS + transaction_bytes * DEFAULT_CHUNK_LINES)
     return records + stacks + _DISTANCE_BYTES * lines + buffers
 
 
-def prediction_bytes(lines: int, *, sms: int, sets: int, warps: int, runs: int = 1) -> int:
+def prediction_bytes(lines: int, *, sms: int, sets: int, warps: int, runs: int = 1, sectors: int = 0) -> int:
     """Bound the memory of `predict` with `lines` distinct lines on each of `sms` modelled SMs.
 
-    Each of `runs` seeds leaves a histogram.
+    Lines have `sectors` each; 0: they are fetched as a whole. Each of `runs` seeds leaves a histogram.
     """
     histograms = _HISTOGRAM_BYTES * (sms + runs) + _HISTOGRAM_WORK_BYTES
-    return sms * core_bytes(lines, sets, warps) + histograms * lines + 2 * MB
+    return sms * core_bytes(lines, sets, warps, sectors) + histograms * lines + 2 * MB
 
 
 def simulation_bytes(lines: int, *, sms: int, warps: int) -> int:

@@ -3,29 +3,70 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from rdmodel.common.checks import check_choice, check_int, check_number
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.memory import MAX_CLOCK_MHZ, CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import Fermi, IndexCode, IndexFunction, index_function
 from rdmodel.policies.index import index_to_dict
+from rdmodel.trace import WARP
 
 Allocate = Literal["miss", "fill"]
+StoreBehaviour = Literal["free", "step", "evict", "allocate", "update", "through"]
+CarveoutRule = Literal["auto", "fit", "max-l1", "max-shared"]
+Load = Literal["global", "local", "nc"]
+ALL_LOADS: tuple[Load, ...] = get_args(Load)
+"""Kinds of loads that an L1 may serve: of global memory, of local memory, and read-only ones (``ld.global.nc``)."""
+
+MAX_SECTORS = 32
+"""Limit on the sectors of a line: masks of sectors have 32 bits."""
+
+MIN_REQUEST_BYTES = 32
+MAX_REQUEST_BYTES = 512
+"""Limits of `CacheConfig.request_bytes`: 512 bytes are 16 for each of 32 lanes."""
+
 CoreSched = Literal["lrr", "gto", "two-level", "old"]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheConfig:
-    """An L1 data cache: `size` in bytes, `ways`, bytes per `line`, `index` function, MSHRs (None = unlimited).
+    """An L1 data cache; the defaults of `sector` and the fields after it describe GPUs from before Maxwell.
 
-    `mshr_merge` is the number of transactions that may share one MSHR, the first included; `mshr_per_warp` is the
-    number of MSHRs that one warp may hold (6 measured on Fermi: Nugteren et al., section 5.2). Only the simulator reads
-    `allocate` (a line gets its way on a "miss", or when its data "fill" it) and `miss_queue` (the number of requests
-    that may wait for the crossbar). Raises `ConfigError` for a geometry that cannot exist.
+    Parameters
+    ----------
+    size, ways, line, index
+        Bytes, ways, bytes per line, index function.
+    mshrs, mshr_merge, mshr_per_warp
+        Limits on the lines in flight, on the transactions that share an MSHR (the first included), and on the MSHRs of
+        one warp (6 measured on Fermi: Nugteren et al., section 5.2). None: unlimited.
+    allocate, miss_queue
+        When a line gets its way (on a "miss", or when its data "fill" it), and the number of requests that may wait for
+        the crossbar. Only the simulator reads them.
+    sector
+        Bytes of the parts of a line that are fetched on their own; None: the line (`sector_bytes` has the number).
+    request_bytes
+        Bytes of the largest request. An instruction of s bytes per lane becomes requests of `request_bytes` / s lanes.
+    tags_per_step
+        Transactions of one instruction that the tag stage looks up at a time.
+    stores
+        Treatment of stores: the default of the option `stores`. "update": they change lines that are there, and write
+        through. "through": they allocate their lines as well.
+    unified, carveouts, carveout
+        Bytes that the L1 shares with shared memory (0: the L1 has memory of its own), the choices for the bytes of
+        shared memory among them (the carve-out), and the selection among these (`rdmodel.gpu.carveout`): "auto",
+        "fit", "max-l1", "max-shared", or one of the choices. `size` is what a number leaves, otherwise that of the
+        largest L1; `with_carveout` changes both.
+    caches
+        The loads that the L1 serves, among `ALL_LOADS`; other loads go to the L2.
+
+    Raises
+    ------
+    ConfigError
+        If the geometry cannot exist or a field is out of range.
     """
 
     size: int
@@ -37,6 +78,14 @@ class CacheConfig:
     mshr_per_warp: int | None = None
     allocate: Allocate = "miss"
     miss_queue: int = 8
+    sector: int | None = None
+    request_bytes: int = 128
+    tags_per_step: int = 1
+    stores: StoreBehaviour = "free"
+    unified: int = 0
+    carveouts: tuple[int, ...] = ()
+    carveout: int | CarveoutRule = "auto"
+    caches: tuple[Load, ...] = ALL_LOADS
 
     def __post_init__(self) -> None:
         """Reject a geometry that cannot exist."""
@@ -54,9 +103,88 @@ class CacheConfig:
                 check_int(name, getattr(self, name), 1)
         check_choice("allocate", self.allocate, Allocate)
         check_int("miss_queue", self.miss_queue, 1)
+        self._check_sectors()
+        self._check_loads()
+        self._check_carveouts()
         if not isinstance(self.index, IndexFunction):
             raise ConfigError(f"index={self.index!r}: must be an index function (rdmodel.policies)")
         self.index_code()
+
+    def _check_sectors(self) -> None:
+        if self.sector is not None:
+            check_sector("sector", self.sector, self.line)
+        check_int("request_bytes", self.request_bytes, MIN_REQUEST_BYTES, MAX_REQUEST_BYTES)
+        if self.request_bytes & (self.request_bytes - 1):
+            raise ConfigError(f"request_bytes={self.request_bytes}: must be a power of two")
+        check_int("tags_per_step", self.tags_per_step, 1, WARP)
+
+    def _check_loads(self) -> None:
+        check_choice("stores", self.stores, StoreBehaviour)
+        if isinstance(self.caches, str) or not isinstance(self.caches, Iterable):
+            raise ConfigError(f"caches={self.caches!r}: must be a list of {', '.join(ALL_LOADS)}")
+        for load in self.caches:
+            check_choice("caches", load, Load)
+        object.__setattr__(self, "caches", tuple(load for load in ALL_LOADS if load in self.caches))
+
+    def _check_carveouts(self) -> None:
+        """Check the memory shared with shared memory: each choice must leave whole sets to the L1."""
+        check_int("unified", self.unified, 0)
+        if isinstance(self.carveouts, str) or not isinstance(self.carveouts, Iterable):
+            raise ConfigError(f"carveouts={self.carveouts!r}: must be a list of sizes in bytes")
+        for choice in self.carveouts:
+            check_int("carveouts", choice, 0)
+        object.__setattr__(self, "carveouts", tuple(sorted(set(self.carveouts))))
+        if not self.unified:
+            if self.carveouts or self.carveout != "auto":
+                name, value = ("carveouts", self.carveouts) if self.carveouts else ("carveout", self.carveout)
+                raise ConfigError(
+                    f"{name}={value!r}: needs unified, the bytes that L1 and shared memory share; it is 0"
+                )
+            return
+        if not self.carveouts:
+            raise ConfigError(f"carveouts=(): must hold the choices for shared memory out of unified={self.unified}")
+        unit = self.line * self.sets
+        for choice in self.carveouts:
+            if choice >= self.unified or (self.unified - choice) % unit:
+                raise ConfigError(
+                    f"carveouts={choice}: must leave an L1 of a multiple of line x sets = {self.line} x {self.sets} = "
+                    f"{unit} bytes out of unified={self.unified}"
+                )
+        if isinstance(self.carveout, bool) or self.carveout not in (*get_args(CarveoutRule), *self.carveouts):
+            allowed = ", ".join(map(str, (*get_args(CarveoutRule), *self.carveouts)))
+            raise ConfigError(f"carveout={self.carveout!r}: must be one of {allowed}")
+        chosen = self.carveouts[0] if isinstance(self.carveout, str) else self.carveout
+        if self.size != self.unified - chosen:
+            which = "the smallest of carveouts" if isinstance(self.carveout, str) else "carveout"
+            raise ConfigError(
+                f"size={self.size}: must be unified - {which} = {self.unified} - {chosen} = {self.unified - chosen}; "
+                "unified=0 gives the L1 memory of its own"
+            )
+
+    def with_carveout(self, carveout: int | CarveoutRule) -> CacheConfig:
+        """Return this cache with a carve-out, and with the size that it leaves: as many sets, with more or fewer ways.
+
+        Raises `ConfigError` if it is no choice, or if the L1 has memory of its own.
+        """
+        if not self.unified:
+            raise ConfigError(
+                f"carveout={carveout!r}: the L1 has memory of its own (unified=0), so there is nothing to divide"
+            )
+        number = isinstance(carveout, int) and carveout in self.carveouts
+        size = self.unified - (carveout if number else self.carveouts[0])  # type: ignore[operator]
+        ways = size // (self.line * self.sets)
+        resized: CacheConfig = replace(self, carveout=carveout, size=size, ways=ways)
+        return resized
+
+    @property
+    def sector_bytes(self) -> int:
+        """Bytes of a sector: those of a line if lines have no sectors."""
+        return self.line if self.sector is None else self.sector
+
+    @property
+    def sectors(self) -> int:
+        """Number of sectors of a line."""
+        return self.line // self.sector_bytes
 
     @property
     def sets(self) -> int:
@@ -118,7 +246,7 @@ class CoreConfig:
         check_int("hit_latency", self.hit_latency, 0)
 
 
-FIELDS_NOT_SIMULATED = ("name", "latency", "paper_latency", "calibrated", "sources")
+FIELDS_NOT_SIMULATED = ("name", "architecture", "latency", "paper_latency", "calibrated", "sources")
 """Fields of a `GPU` that the simulator does not read: two GPUs that differ only in them are the same machine."""
 
 
@@ -130,14 +258,19 @@ class GPU:
     ----------
     name
         Name in results.
+    architecture
+        Name of the architecture, such as "Ampere"; empty: not given. It has no effect on results.
     sms
         Number of SMs.
     max_threads, max_blocks, max_warps
         Limits on the resident threads, blocks and warps of an SM.
     registers, register_unit
         Registers of an SM, and the unit in which they are allocated to a warp.
-    shared_memory
-        Shared memory of an SM in bytes.
+    warp_unit
+        Unit in which the warps of a block are counted when registers are allocated.
+    shared_memory, shared_memory_unit, shared_memory_reserved
+        Shared memory of an SM in bytes (the largest carve-out, if the L1 shares it), the unit in which it is allocated
+        to a block, and the bytes of each block that the driver reserves.
     max_block_threads
         Limit on the threads of a block.
     l1
@@ -160,13 +293,17 @@ class GPU:
     """
 
     name: str
+    architecture: str = ""
     sms: int
     max_threads: int
     max_blocks: int
     max_warps: int
     registers: int = 32768
     register_unit: int = 64
+    warp_unit: int = 1
     shared_memory: int = 49152
+    shared_memory_unit: int = 1
+    shared_memory_reserved: int = 0
     max_block_threads: int = 1024
     l1: CacheConfig
     latency: LatencyConfig = field(default_factory=lambda: LatencyConfig())
@@ -182,9 +319,12 @@ class GPU:
     def __post_init__(self) -> None:
         """Reject impossible numbers."""
         counts = ("sms", "max_threads", "max_blocks", "max_warps", "registers", "register_unit", "max_block_threads")
-        for name in counts:
+        for name in (*counts, "warp_unit", "shared_memory_unit"):
             check_int(name, getattr(self, name), 1)
+        if not isinstance(self.architecture, str):
+            raise ConfigError(f"architecture={self.architecture!r}: must be a text")
         check_int("shared_memory", self.shared_memory, 0)
+        check_int("shared_memory_reserved", self.shared_memory_reserved, 0)
         check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         for name, cls in GPU_TABLES.items():
             value = getattr(self, name)
@@ -204,6 +344,34 @@ class GPU:
             )
         if self.dram.row % self.l1.line:
             raise ConfigError(f"dram.row={self.dram.row}: is not a multiple of l1.line = {self.l1.line}")
+        if self.l2.sector is not None:
+            check_sector("l2.sector", self.l2.sector, self.l1.line, "l1.line")
+        fetch = self.l2.fetch
+        if fetch is not None and (self.l1.line % fetch or fetch % self.l2_sector_bytes):
+            raise ConfigError(
+                f"l2.fetch={fetch}: must be a multiple of l2.sector={self.l2_sector_bytes} that divides "
+                f"l1.line={self.l1.line}"
+            )
+        if self.l1.unified and self.shared_memory != self.l1.carveouts[-1]:
+            raise ConfigError(
+                f"shared_memory={self.shared_memory}: must be the largest of l1.carveouts, {self.l1.carveouts[-1]}, "
+                f"because the L1 shares its memory with it (l1.unified={self.l1.unified})"
+            )
+
+    @property
+    def l2_sector_bytes(self) -> int:
+        """Bytes of a sector of the L2: those of a line if its lines have no sectors."""
+        return self.l1.line if self.l2.sector is None else self.l2.sector
+
+    @property
+    def l2_fetch_bytes(self) -> int:
+        """Bytes that a read miss in the L2 fetches from DRAM: those of a sector unless `l2.fetch` says otherwise."""
+        return self.l2_sector_bytes if self.l2.fetch is None else self.l2.fetch
+
+    @property
+    def sectored(self) -> bool:
+        """Whether a line of the L1 or of the L2 has several sectors, or a request is smaller than a warp's line."""
+        return self.l1.sectors > 1 or self.l2_sector_bytes < self.l1.line or self.l1.request_bytes != 128
 
     def replace(self, **changes: Any) -> GPU:
         """Return a validated copy with fields changed; raise `ConfigError` for an unknown field.
@@ -224,9 +392,20 @@ class GPU:
         return fresh
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain numbers, strings and dicts, which `gpu_from_dict` reads back."""
+        """Return the fields as plain numbers, texts, lists and dicts, which `gpu_from_dict` reads back.
+
+        Fields in `DEFAULTS_OMITTED` are left out if they have their defaults.
+        """
         plain = dataclasses.asdict(dataclasses.replace(self, sources={}))
         plain["l1"]["index"] = index_to_dict(self.l1.index)
+        for table, names in DEFAULTS_OMITTED.items():
+            value, part = (getattr(self, table), plain[table]) if table else (self, plain)
+            defaults = {f.name: f.default for f in dataclasses.fields(value)}
+            for name in names:
+                if part[name] == defaults[name]:
+                    del part[name]
+                elif isinstance(part[name], tuple):
+                    part[name] = list(part[name])
         if self.calibrated is None:
             del plain["calibrated"]
         plain["sources"] = dict(self.sources)
@@ -247,6 +426,15 @@ GPU_TABLES: dict[str, Any] = {
 
 UNLIMITED_FIELDS = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshrs", "mshr_merge")}
 """Fields of those tables for which None, written as ``inf``, means unlimited."""
+
+DEFAULTS_OMITTED = {
+    "": ("architecture", "warp_unit", "shared_memory_unit", "shared_memory_reserved"),
+    "l1": (
+        "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "caches",
+    ),
+    "l2": ("sector", "fetch", "index", "partitions"),
+}  # fmt: skip
+"""Fields that `GPU.to_dict` omits at their defaults, by table: GPUs from before Maxwell do not need them."""
 
 
 def gpu_from_dict(plain: Mapping[str, Any]) -> GPU:
@@ -269,7 +457,7 @@ def _construct_part(cls: Callable[..., T], data: Any, name: str) -> T:
         return _construct(cls, data, name)
     except ConfigError as error:
         message = str(error)
-        if isinstance(data, Mapping) and message.split("=")[0] in data:
+        if message.partition("=")[0] in {f.name for f in dataclasses.fields(cls)}:  # type: ignore[arg-type]
             raise ConfigError(f"{name}.{message}") from None
         raise
 
@@ -305,6 +493,16 @@ def _construct(cls: Callable[..., T], data: Any, where: str) -> T:
         if name not in data and f.default is MISSING and f.default_factory is MISSING:
             raise ConfigError(f"{where}.{name}: is missing")
     return cls(**data)
+
+
+def check_sector(name: str, sector: Any, line: int, line_name: str = "line") -> None:
+    """Raise `ConfigError` unless `sector` is a power of two, at most a line and at least 1 / `MAX_SECTORS` of it."""
+    check_int(name, sector, 1)
+    least = max(1, line // MAX_SECTORS)
+    if sector & (sector - 1) or not least <= sector <= line:
+        raise ConfigError(
+            f"{name}={sector}: must be a power of two from {least} to {line}, so that sectors divide {line_name}={line}"
+        )
 
 
 def replace(value: Any, **changes: Any) -> Any:

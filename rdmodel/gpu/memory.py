@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from rdmodel.common.checks import check_int
+from rdmodel.common.checks import check_choice, check_int
+from rdmodel.errors import ConfigError
+
+L2Index = Literal["linear", "hash"]
 
 MAX_CLOCK_MHZ = 100_000
 """The highest clock: its products with cycle counts fit into 64 bits."""
@@ -36,6 +40,11 @@ class L2Config:
     A slice handles one request per cycle of its `clock` (MHz), `latency` SM cycles after the request arrived, and
     holds at most `queue` requests that it has not handled. `mshrs` is per slice (None = unlimited), `mshr_merge` the
     number of requests that may share one. Lines have the size of the L1's.
+
+    `sector` is the number of bytes that a read asks for at least (None: a line), and `fetch` the number that a read
+    miss fetches from DRAM (None: a sector). `index` spreads lines over slices and sets: "linear", or a "hash" of all
+    upper address bits. The slices form `partitions` of equal size. Each SM belongs to one, and each line has its home
+    in one; an SM of another partition keeps a copy in its own.
     """
 
     clock: int = 700
@@ -46,6 +55,10 @@ class L2Config:
     mshr_merge: int | None = None
     queue: int = 256
     latency: int = 120
+    sector: int | None = None
+    fetch: int | None = None
+    index: L2Index = "linear"
+    partitions: int = 1
 
     def __post_init__(self) -> None:
         """Reject impossible numbers; `GPU` checks the geometry, which needs the line size."""
@@ -56,6 +69,13 @@ class L2Config:
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)
         check_int("latency", self.latency, 0)
+        for name in ("sector", "fetch"):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name), 1)
+        check_choice("index", self.index, L2Index)
+        check_int("partitions", self.partitions, 1)
+        if self.slices % self.partitions:
+            raise ConfigError(f"partitions={self.partitions}: must divide slices={self.slices}")
 
     def sets(self, line: int) -> int:
         """Return the number of sets of one slice, for lines of `line` bytes."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rdmodel.errors import LaunchError
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.shared_memory import available_shared_memory, block_shared_memory
 from rdmodel.trace import WARP, Launch
 
 
@@ -20,23 +21,23 @@ class Occupancy:
 def compute_occupancy(launch: Launch, gpu: GPU) -> Occupancy:
     """Return the occupancy: the number of blocks of a launch that fit on one SM at a time, and its limit.
 
-    The number is the minimum over the limits on blocks, threads, warps, registers and shared memory; registers are
-    allocated per warp in multiples of ``gpu.register_unit``. Raises a `LaunchError` that names the limit if not even
-    one block fits.
+    The number is the minimum over the limits on blocks, threads, warps, registers and shared memory. Registers are
+    allocated per warp in multiples of ``gpu.register_unit``, to warps in groups of ``gpu.warp_unit``. Shared memory is
+    that of `rdmodel.gpu.shared_memory`. Raises a `LaunchError` that names the limit if not even one block fits.
     """
     threads, warps = launch.block_threads, launch.block_warps
     if threads > gpu.max_block_threads:
         raise LaunchError(
             f"block={launch.block}: {threads} threads, {gpu.name} allows at most {gpu.max_block_threads} per block"
         )
-    unit = gpu.register_unit
-    registers = warps * (-(-launch.registers * WARP // unit) * unit)
+    unit, group = gpu.register_unit, gpu.warp_unit
+    registers = -(-warps // group) * group * (-(-launch.registers * WARP // unit) * unit)
     needs = {
         "blocks": (1, gpu.max_blocks),
         "threads": (threads, gpu.max_threads),
         "warps": (warps, gpu.max_warps),
         "registers": (registers, gpu.registers),
-        "shared memory": (launch.shared_memory, gpu.shared_memory),
+        "shared memory": (block_shared_memory(launch, gpu), available_shared_memory(launch, gpu)),
     }
     fits = {name: has // need for name, (need, has) in needs.items() if need}
     limiter = min(fits, key=lambda name: fits[name])

@@ -15,11 +15,17 @@ from rdmodel.policies.index import index_to_dict
 SIZE_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
 """Suffixes of whole numbers, with the factors that they mean."""
 
-NAME_KEYS = ("name", "l1.allocate", "core.sched")
+NAME_KEYS = ("name", "architecture", "l1.allocate", "l1.stores", "core.sched", "l2.index")
 """Keys whose values are names and not numbers."""
+
+LINE_KEYS = ("l1.sector", "l2.sector", "l2.fetch")
+"""Keys for which ``none`` means as many bytes as before: those of a line, or of a sector."""
 
 OVERRIDE_SOURCE = "set by the user"
 """The source of an overridden number, in `GPU.sources`."""
+
+DERIVED_SOURCE = "follows from "
+"""The start of the source of a number that other numbers decide."""
 
 
 def override_keys() -> list[str]:
@@ -35,7 +41,8 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
 
     `assignments` maps dotted keys (see `override_keys`) to values: texts in the form of `parse_number`, or values of
     the field's type. ``inf`` means unlimited for the MSHR fields. A new ``l1.index`` drops the parameters of the old
-    function; ``l1.index.polynomial`` and similar keys change one parameter. If the simulator reads one of the changed
+    function; ``l1.index.polynomial`` and similar keys change one parameter. A new ``l1.size`` without ``l1.unified`` or
+    a carve-out gives the L1 memory of its own, of that size in every launch. If the simulator reads one of the changed
     fields, `calibrated` becomes None unless it is assigned, too. Raises a `ConfigError` that names the key.
     """
     plain = gpu.to_dict()
@@ -50,8 +57,41 @@ def override(gpu: GPU, assignments: Mapping[str, Any]) -> GPU:
             table = table.setdefault(name, {})
         table[last] = _parse(key, assignments[key])
         plain["sources"][key] = OVERRIDE_SOURCE
+    _separate_l1(plain, assignments)
+    _resize_l1(plain, gpu, assignments)
     changed = gpu_from_dict(plain)
     return changed if any(key.startswith("calibrated.") for key in assignments) else changed.fitted_to(gpu)
+
+
+def _separate_l1(plain: dict[str, Any], assignments: Mapping[str, Any]) -> None:
+    """Drop the fields about memory shared with shared memory if the L1 gets a fixed size, or memory of its own."""
+    fields = ("unified", "carveouts", "carveout")
+    given = [name for name in fields if f"l1.{name}" in assignments]
+    if ("l1.size" in assignments and not given) or plain["l1"].get("unified") == 0:
+        for name in fields:
+            if name not in given:
+                plain["l1"].pop(name, None)
+                plain["sources"].pop(f"l1.{name}", None)
+
+
+def _resize_l1(plain: dict[str, Any], gpu: GPU, assignments: Mapping[str, Any]) -> None:
+    """Give the L1 the size that a new carve-out leaves, with as many sets as before, if its size is not assigned."""
+    l1 = plain["l1"]
+    changed = [name for name in ("unified", "carveouts", "carveout") if f"l1.{name}" in assignments]
+    if not changed or "l1.size" in assignments or not l1.get("unified") or not l1.get("carveouts"):
+        return
+    numbers = [l1["unified"], *l1["carveouts"]]
+    if not all(isinstance(number, int) for number in numbers):
+        return  # The fields are checked when the GPU is made.
+    carveout = l1.get("carveout", "auto")
+    l1["size"] = l1["unified"] - (carveout if isinstance(carveout, int) else min(l1["carveouts"]))
+    plain["sources"]["l1.size"] = f"{DERIVED_SOURCE}l1.unified and the carve-out"
+    if "l1.ways" not in assignments:
+        l1["ways"] = l1["size"] // (l1["line"] * gpu.l1.sets)
+        plain["sources"]["l1.ways"] = f"{DERIVED_SOURCE}l1.size and the number of sets"
+    if "carveouts" in changed and "shared_memory" not in assignments:
+        plain["shared_memory"] = max(l1["carveouts"])
+        plain["sources"]["shared_memory"] = f"{DERIVED_SOURCE}l1.carveouts"
 
 
 def parse_number(text: str, name: str = "value") -> int | float:
@@ -90,8 +130,14 @@ def _parse(key: str, value: Any) -> Any:
         return _index(value)
     if not isinstance(value, str) or key in NAME_KEYS:
         return value
-    if key == "l1.index.masks":
-        return [parse_size(mask, key) for mask in value.split(",")]
+    if key in ("l1.index.masks", "l1.carveouts"):
+        return [parse_size(number, key) for number in value.split(",") if number]
+    if key == "l1.caches":
+        return [] if value == "none" else value.split(",")
+    if key == "l1.carveout" and not value[:1].isdecimal():
+        return value
+    if key in LINE_KEYS and value == "none":
+        return None
     return parse_number(value, key)
 
 

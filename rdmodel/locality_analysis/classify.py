@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rdmodel.common.progress import Progress
 from rdmodel.errors import TraceError
+from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, CacheConfig
 from rdmodel.locality_analysis._locality import Accesses
 from rdmodel.locality_analysis.concentration import balance, concentration_by_load
@@ -29,6 +30,7 @@ from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.options import configure
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
+from rdmodel.trace.check import check_trace
 
 DISTANCE_BUCKETS = 64
 """Buckets of a histogram of reuse distances: bit lengths of an int64."""
@@ -78,6 +80,8 @@ def locality(
         If `trace` is not a `Trace`, or its simulated blocks hold no loads.
     """
     gpu, resolved = configure(find_gpu(gpu), options)
+    check_trace(trace)
+    gpu = fit_to_launch(gpu, trace.launch)
     assert resolved.sms is not None
     accesses = Accesses(resolved.sms)
     result = simulate(trace, gpu, seed=seed, check=check, progress=progress, observe=accesses.feed, **options)

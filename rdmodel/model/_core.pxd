@@ -9,7 +9,7 @@ run for every step or transaction are inline here; those that run rarely are in 
 GIL or raises; functions that allocate return -1, or NO_MEMORY, when out of memory.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from rdmodel._tree cimport FULL, LineTable, Stack, prefetch, stack_distance, stack_move, stack_touch
@@ -51,14 +51,33 @@ cdef enum:
     CLOSED = 2            # it stays empty: there are no more blocks
 
 
+cdef struct LineFlight:
+    # The request in flight for a whole line.
+    int64_t due           # when it arrives
+    int64_t merged        # transactions that share its MSHR
+
+
+cdef struct SectorMasks:
+    # The sectors of a line, one bit each (_sectors.pxd).
+    uint32_t valid        # data there
+    uint32_t written      # in place, not fetched
+    uint32_t asked        # loads have asked for them
+    int32_t flying        # the latest MSHR of the line, an index of `Core.flying`; of a line that is IN_FLIGHT
+
+
+cdef union LineState:
+    LineFlight flight
+    SectorMasks sectors   # of a sectored core
+
+
 cdef struct Line:
     # Its size is that of a line of the processor's cache.
     Link in_set
     Link in_shadow
     int64_t set
-    int64_t due           # when the request in flight arrives
-    int64_t merged        # transactions that share its MSHR
-    int64_t flags
+    LineState state
+    int32_t flags
+    uint32_t shadowed     # sectors in the shadow
 
 
 cdef struct Flight:
@@ -68,14 +87,24 @@ cdef struct Flight:
     int64_t owner_age
 
 
+cdef struct SectorFlight:
+    # An MSHR of a sectored core: the sectors that one transaction missed.
+    int64_t line
+    int64_t due           # when they arrive
+    int64_t merged        # transactions that share it
+    uint32_t sectors
+    int32_t next          # the MSHR of the line before it, or the next unused one; NONE = there is none
+
+
 cdef struct Request:
     # A request that leaves the SM.
     int64_t time
     int64_t line
+    uint32_t sectors
     bint write
 
 
-cdef inline void raise_line(Recency* r, int64_t size, Line* line, Link* link, int64_t flag, int64_t id) noexcept nogil:
+cdef inline void raise_line(Recency* r, int64_t size, Line* line, Link* link, int32_t flag, int64_t id) noexcept nogil:
     # Move a line to the top of a list of the `size` most recent lines. `link` is the list's Link of line 0; `flag`
     # marks the lines in the list.
     cdef int64_t old
@@ -137,6 +166,11 @@ cdef class Core:
     cdef Flight* flight               # one per line, if `flights`
     cdef bint flights
     cdef int64_t* position
+    # Lines that are fetched by sector, if `sectored`.
+    cdef readonly bint sectored
+    cdef SectorFlight* flying         # MSHRs: those in use, and a list of those that are not
+    cdef int64_t flying_capacity
+    cdef int32_t unused
     cdef int64_t known, line_capacity
     cdef LineTable table
     cdef Index index
@@ -158,6 +192,8 @@ cdef class Core:
     cdef public int64_t transactions, hits, latency_misses, compulsory, capacity, associativity
     cdef public int64_t stalls_mshr, stalls_ways, bypassed
     cdef public int64_t infinite
+    # Counters that only a sectored core keeps; `hits` and misses then count sectors.
+    cdef public int64_t tag_misses, sector_misses, store_transactions, store_sectors, store_hits
     # Requests that leave the SM, in order, if `logs`. `number` has the line of each id. A step does not begin while
     # the log has `log_full` requests or more.
     cdef bint logs
@@ -169,6 +205,7 @@ cdef class Core:
 
     cdef int _run(self) noexcept nogil            # runs until a request; a definition overrides it
     cdef int _add_lines(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil
+    cdef int _add_flights(self) noexcept nogil
     cdef int _count_far(self, int64_t distance) noexcept nogil
     cdef void _end_block(self, int64_t slot) noexcept nogil
     cdef bint _find_asking(self) noexcept nogil
@@ -231,20 +268,20 @@ cdef class Core:
 
     # ---- the log
 
-    cdef inline void _log(self, int64_t id, bint write) noexcept nogil:
+    cdef inline void _log(self, int64_t id, uint32_t sectors, bint write) noexcept nogil:
         if self.logged == self.log_capacity:
             if grow(<void**> &self.log, 2 * self.log_capacity + 64, sizeof(Request)) < 0:
                 self.log_lost = True
                 return
             self.log_capacity = 2 * self.log_capacity + 64
-        self.log[self.logged] = Request(self.now, self.number[id], write)
+        self.log[self.logged] = Request(self.now, self.number[id], sectors, write)
         self.logged += 1
 
     cdef inline void _log_stores(self, const Warp* w, int64_t first, int64_t end) noexcept nogil:
         # Log the lines of stores, from index `first` to `end` of a warp's lines.
         cdef int64_t i
         for i in range(first, end):
-            self._log(w.ids[i], True)
+            self._log(w.ids[i], 1 if w.masks == NULL else <uint32_t> w.masks[i], True)
 
     # ---- draws
 

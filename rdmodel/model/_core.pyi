@@ -25,6 +25,12 @@ class Core:
     bypassed: int
     infinite: int
     logged: int
+    sectored: bool
+    tag_misses: int
+    sector_misses: int
+    store_transactions: int
+    store_sectors: int
+    store_hits: int
 
     def __init__(
         self,
@@ -43,6 +49,7 @@ class Core:
         divergence: bool,
         track: bool,
         log_full: int,
+        sectored: bool,
         **definition: Any,
     ) -> None: ...
     def put_latencies(self, draws: NDArray[np.int64] | array[int]) -> None: ...
@@ -59,10 +66,18 @@ class Core:
         n: int,
         used: int,
         more: bool,
+        masks: NDArray[np.uint32] | None = None,
+        full: NDArray[np.uint32] | None = None,
     ) -> None: ...
     def primed(self, warp: int) -> bool: ...
     def start_block(self, slot: int) -> None: ...
     def decline_block(self, slot: int) -> None: ...
-    def take_log(self, times: NDArray[np.int64], lines: NDArray[np.int64], writes: NDArray[np.uint8]) -> None: ...
+    def take_log(
+        self,
+        times: NDArray[np.int64],
+        lines: NDArray[np.int64],
+        sectors: NDArray[np.uint32],
+        writes: NDArray[np.uint8],
+    ) -> None: ...
     def histogram(self) -> NDArray[np.int64]: ...
     def run(self) -> int: ...

@@ -7,7 +7,7 @@ from array import array
 
 import numpy as np
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -21,7 +21,7 @@ from rdmodel.model._warp cimport (
 )
 from rdmodel.structures._calendar cimport calendar_free, calendar_init
 from rdmodel.structures._index cimport index_read, set_of
-from rdmodel.structures._lru cimport recency_init
+from rdmodel.structures._lru cimport NONE, recency_init
 from rdmodel.structures._memory cimport grow
 
 DONE = C_DONE
@@ -45,7 +45,7 @@ cdef class Core:
     def __init__(
         self, *, int64_t sets, int64_t ways, index, int64_t mshrs, int64_t mshr_merge, int64_t mshr_per_warp,
         int64_t slots, int64_t block_warps, bint waves, int64_t lat_min, int64_t hit_latency, bint divergence,
-        bint track, int64_t log_full,
+        bint track, int64_t log_full, bint sectored,
     ):
         assert self.warp == NULL, "a core is set up once"
         index_read(&self.index, index)
@@ -65,6 +65,8 @@ cdef class Core:
         self.latency = array("q")
         self.divergence = divergence
         self.track = track
+        self.sectored = sectored
+        self.unused = NONE
         self.logs = log_full > 0
         self.log_full = log_full if self.logs else INT64_MAX
         self._allocate_warps()
@@ -110,6 +112,7 @@ cdef class Core:
         free(self.line)
         free(self.flight)
         free(self.position)
+        free(self.flying)
         free(self.number)
         free(self.log)
         free(self.recency)
@@ -152,13 +155,20 @@ cdef class Core:
     def put_chunk(
         self, int64_t warp, const uint8_t[::1] op, const uint64_t[::1] needs, const int32_t[::1] gap,
         const int32_t[::1] count, const int64_t[::1] lines, int64_t n, int64_t used, bint more,
+        const uint32_t[::1] masks=None, const uint32_t[::1] full=None,
     ):
-        """Append `n` instructions, which have `used` lines, to a warp's buffer; `more`: more may follow."""
+        """Append `n` instructions, which have `used` lines, to a warp's buffer; `more`: more may follow.
+
+        A sectored core gets the sectors of each line in `masks`, and in `full` (None: none) those that a store writes
+        in full.
+        """
         cdef Warp* w = &self.warp[warp]
         cdef int64_t* ids
+        cdef int64_t i
         cdef bint failed
         assert 0 <= n <= op.shape[0] and 0 <= used <= lines.shape[0]
-        if warp_make_room(w, n, used) < 0:
+        assert not self.sectored or used <= masks.shape[0] and (full is None or used <= full.shape[0])
+        if warp_make_room(w, n, used, self.sectored) < 0:
             raise MemoryError
         if n > 0:
             warp_append(w, &op[0], &count[0], &needs[0], &gap[0], n)
@@ -171,6 +181,12 @@ cdef class Core:
                 )
             if failed:
                 raise MemoryError
+            if self.sectored:
+                for i in range(used):
+                    w.masks[w.used + i] = masks[i]
+                if full is not None:
+                    for i in range(used):
+                        w.masks[w.used + i] |= <uint64_t> full[i] << 32
             w.used += used
         w.more = more
 
@@ -178,13 +194,14 @@ cdef class Core:
         """Tell whether a warp's buffer shows how it begins: it has a load, or all instructions of the warp."""
         return warp_primed(&self.warp[warp])
 
-    def take_log(self, int64_t[::1] times, int64_t[::1] lines, uint8_t[::1] writes):
+    def take_log(self, int64_t[::1] times, int64_t[::1] lines, uint32_t[::1] sectors, uint8_t[::1] writes):
         """Move the `logged` requests, in the order in which they left the SM, to arrays of that length."""
         cdef int64_t i
-        assert times.shape[0] == lines.shape[0] == writes.shape[0] == self.logged
+        assert times.shape[0] == lines.shape[0] == sectors.shape[0] == writes.shape[0] == self.logged
         for i in range(self.logged):
             times[i] = self.log[i].time
             lines[i] = self.log[i].line
+            sectors[i] = self.log[i].sectors
             writes[i] = self.log[i].write
         self.logged = 0
 
@@ -235,9 +252,24 @@ cdef class Core:
                     self.number[self.known] = lines[i]
                 l = &self.line[self.known]
                 l.flags = 0
-                l.due = -1
+                l.shadowed = 0
+                if self.sectored:
+                    l.state.sectors = SectorMasks(0, 0, 0, NONE)
+                else:
+                    l.state.flight = LineFlight(-1, 0)
                 l.set = set_of(&self.index, lines[i])
                 self.known += 1
+        return 0
+
+    cdef int _add_flights(self) noexcept nogil:
+        """Make unused MSHRs of a sectored core: there is none."""
+        cdef int64_t capacity = 2 * self.flying_capacity + 64, i
+        if grow(<void**> &self.flying, capacity, sizeof(SectorFlight)) < 0:
+            return -1
+        for i in range(self.flying_capacity, capacity):
+            self.flying[i].next = self.unused
+            self.unused = <int32_t> i
+        self.flying_capacity = capacity
         return 0
 
     cdef int _count_far(self, int64_t distance) noexcept nogil:

@@ -6,13 +6,14 @@
 from array import array
 
 cimport cython
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
 from rdmodel.model._core cimport IN_FLIGHT, IN_SET, NO_MEMORY, SEEN, SERVED, STALL_MSHR, STALL_WAYS
 from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._core cimport Flight, Line, leave_way, raise_line, take_way
+from rdmodel.model._sectors cimport sectors_access, sectors_fill, sectors_store
 from rdmodel.model._sched cimport MAX_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, has_bit, sched_pick
 from rdmodel.model._warp cimport OP_LOAD, Arrival, Warp, put_off
 from rdmodel.model._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record
@@ -23,11 +24,14 @@ from rdmodel.structures._lru cimport NONE, recency_touch
 # Names that are only cimported do not exist for Python callers of this module.
 from rdmodel.model._core import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core
 
-# Treatment of stores that do not act as loads; STORES_FREE: they take no step and no line.
+# Treatment of stores that do not act as loads; STORES_FREE: they take no step and no line. From STORES_UPDATE on, they
+# look up their lines as loads do, in a sectored core.
 cdef enum:
     STORES_FREE = 0
     STORES_STEP = 1
     STORES_EVICT = 2
+    STORES_UPDATE = 3
+    STORES_THROUGH = 4
 
 # Phases of a step, at which `_run` resumes.
 cdef enum:
@@ -163,23 +167,23 @@ cdef class PaperCore(Shared):
             self.hits += 1
             effect.time = self.now + self.hit_latency
         elif l.flags & IN_FLIGHT:
-            if self.mshr_merge >= 0 and l.merged >= self.mshr_merge:
+            if self.mshr_merge >= 0 and l.state.flight.merged >= self.mshr_merge:
                 return STALL_MSHR
             self.latency_misses += 1
-            effect.time = l.due if self.clip else self.now + self.lat_min + self._draw()
+            effect.time = l.state.flight.due if self.clip else self.now + self.lat_min + self._draw()
             effect.warp = self.flight[id].owner
             self.flight[id].pending += 1
-            l.merged += 1
+            l.state.flight.merged += 1
         else:
             if not self._mshr_free(w):
                 return STALL_MSHR
             if self.logs:
-                self._log(id, False)
+                self._log(id, 1, False)
             self._count_miss(l)
-            effect.time = l.due = self.now + self.lat_min + self._draw()
+            effect.time = l.state.flight.due = self.now + self.lat_min + self._draw()
             effect.warp = warp
             self.flight[id] = Flight(pending=1, owner=warp, owner_age=w.age)
-            l.merged = 1
+            l.state.flight.merged = 1
             l.flags |= IN_FLIGHT
             self.mshrs_used += 1
             w.mshrs += 1
@@ -268,6 +272,7 @@ cdef class HardwareCore(Shared):
     cdef uint64_t* slots_of           # [schedulers x words] the slots of each scheduler, one bit per slot
     cdef int64_t words
     cdef int64_t stores, stagger
+    cdef int64_t tags                 # transactions that a step issues
     cdef bint head, bypass, whole, gaps
     cdef double first_touch_factor
     cdef int phase
@@ -279,11 +284,12 @@ cdef class HardwareCore(Shared):
 
     def __init__(
         self, *, int64_t sched, int64_t schedulers, int64_t stores, int64_t stagger, bint head, bint bypass,
-        bint whole, bint gaps, double first_touch_factor, **common,
+        bint whole, int64_t tags, bint gaps, double first_touch_factor, **common,
     ):
         super().__init__(**common)
         cdef int64_t i
         assert 1 <= schedulers <= MAX_SCHEDULERS
+        assert stores < STORES_UPDATE or self.sectored
         self.schedulers = schedulers
         self.words = self.warps + 63 >> 6
         self.slots_of = <uint64_t*> calloc(<size_t> (schedulers * self.words), sizeof(uint64_t))
@@ -298,6 +304,7 @@ cdef class HardwareCore(Shared):
         self.head = head
         self.bypass = bypass
         self.whole = whole
+        self.tags = tags
         self.gaps = gaps
         self.first_touch_factor = first_touch_factor
         self.choice = array("d")
@@ -359,7 +366,10 @@ cdef class HardwareCore(Shared):
         cdef Event fill
         self.filled = False
         while calendar_take(&self.events, self.now, &fill):
-            self.line[fill.what].flags &= ~IN_FLIGHT
+            if self.sectored:
+                sectors_fill(self, fill.what)
+            else:
+                self.line[fill.what].flags &= ~IN_FLIGHT
             self.mshrs_used -= 1
             self.warp[fill.warp].mshrs -= 1
             self.filled = True
@@ -452,7 +462,7 @@ cdef class HardwareCore(Shared):
 
     cdef int64_t _most_transactions(self) noexcept nogil:
         """Return an upper bound on the number of draws of the next step."""
-        cdef int64_t i, most = 1
+        cdef int64_t i, most = self.tags
         cdef Warp* w
         if self.whole:
             if self.port != NONE:
@@ -471,15 +481,20 @@ cdef class HardwareCore(Shared):
         return C_MEMORY if calendar_put(&self.waiting, turn) < 0 else C_GO
 
     cdef int _use_port(self) noexcept nogil:
-        """Issue the next transaction of the instruction at the port, or all that are left."""
+        """Issue the next transactions of the instruction at the port, or all that are left."""
         cdef Warp* w = &self.warp[self.port]
         cdef bint load = w.program[w.at].op == OP_LOAD
+        cdef bint looks_up = load or self.stores >= STORES_UPDATE
+        cdef int64_t tags = self.tags
         cdef int outcome
         if w.left < 0:
-            w.left = w.program[w.at].count if load else 0
+            w.left = w.program[w.at].count if looks_up else 0
             w.latest = Arrival(-1, -1)
         while w.left > 0:
-            outcome = self._access(w.ids[w.id_at], w)
+            if self.sectored:
+                outcome = self._access_sectors(w.ids[w.id_at], w.masks[w.id_at], load, w)
+            else:
+                outcome = self._access(w.ids[w.id_at], w)
             if outcome == NO_MEMORY:
                 return C_MEMORY
             if outcome != SERVED:
@@ -489,10 +504,11 @@ cdef class HardwareCore(Shared):
             w.left -= 1
             if w.id_at < w.used:
                 self._fetch(w.ids[w.id_at])
-            if not self.whole:
+            tags -= 1
+            if tags == 0 and not self.whole:
                 break
         if w.left == 0:
-            if not load:
+            if not looks_up:
                 if self.logs:
                     self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
                 w.id_at += w.program[w.at].count
@@ -534,6 +550,9 @@ cdef class HardwareCore(Shared):
                 w.gap_left += w.program[w.at].gap
             if w.program[w.at].op == OP_LOAD or self.stores == STORES_STEP:
                 return True
+            # A store without lines is an access that does not go through the L1.
+            if self.stores >= STORES_UPDATE and w.program[w.at].count > 0:
+                return True
             if (self.logs or self.stores == STORES_EVICT) and w.passed_from < 0:
                 w.passed_from = w.id_at
             w.id_at += w.program[w.at].count
@@ -568,23 +587,29 @@ cdef class HardwareCore(Shared):
                 return i
         return -1
 
+    cdef inline int _access_sectors(self, int64_t id, uint64_t masks, bint load, Warp* w) noexcept nogil:
+        if load:
+            return sectors_access(self, id, <uint32_t> masks, w, self.port, self.bypass, self.first_touch_factor)
+        sectors_store(self, id, <uint32_t> masks, <uint32_t> (masks >> 32), self.stores == STORES_THROUGH)
+        return SERVED
+
     cdef int _access(self, int64_t id, Warp* w) noexcept nogil:
         cdef Line* l = &self.line[id]
         cdef int64_t arrival = self.now + self.hit_latency
         cdef int outcome
         if l.flags & IN_FLIGHT:
-            if self.mshr_merge >= 0 and l.merged >= self.mshr_merge:
+            if self.mshr_merge >= 0 and l.state.flight.merged >= self.mshr_merge:
                 return STALL_MSHR
-            l.merged += 1
+            l.state.flight.merged += 1
             self.latency_misses += 1
-            arrival = max(arrival, l.due)
+            arrival = max(arrival, l.state.flight.due)
         elif l.flags & IN_SET:
             self.hits += 1
         else:
             outcome = self._miss(id, w)
             if outcome != SERVED:
                 return outcome
-            arrival = l.due
+            arrival = l.state.flight.due
         if self._observe_and_remember(id) < 0:
             return NO_MEMORY
         if l.flags & IN_SET:
@@ -605,14 +630,14 @@ cdef class HardwareCore(Shared):
                 return STALL_WAYS
             self.bypassed += 1
         if self.logs:
-            self._log(id, False)
+            self._log(id, 1, False)
         self._count_miss(l)
         latency = self.lat_min + self._draw()
         if first and self.first_touch_factor != 1.0:
             latency = <int64_t> (self.first_touch_factor * <double> latency + 0.5)
-        l.due = self.now + latency
-        l.merged = 1
+        l.state.flight.due = self.now + latency
+        l.state.flight.merged = 1
         l.flags |= IN_FLIGHT
         self.mshrs_used += 1
         w.mshrs += 1
-        return NO_MEMORY if calendar_put(&self.events, Event(l.due, self.order, id, self.port)) < 0 else SERVED
+        return NO_MEMORY if calendar_put(&self.events, Event(l.state.flight.due, self.order, id, self.port)) < 0 else SERVED

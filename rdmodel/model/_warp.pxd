@@ -38,6 +38,8 @@ cdef struct Warp:
     int64_t used             # lines in the buffer
     Instruction* program     # [n]
     int64_t* ids             # [used] ids of the lines of all transactions, one after the other
+    uint64_t* masks          # [used] sectors that each asks for; in the upper half, those that a store writes in full;
+                             # NULL if lines have no sectors
     # On the way to its next instruction: gaps that are left, needs, and stores that are passed.
     int64_t gap_left
     Arrival key              # when the last of the needs arrives
@@ -82,6 +84,7 @@ cdef inline void warp_begin(Warp* w, int64_t age) noexcept nogil:
 cdef inline void warp_free(Warp* w) noexcept nogil:
     free(w.program)
     free(w.ids)
+    free(w.masks)
 
 
 # ---- the buffer
@@ -105,14 +108,17 @@ cdef inline void warp_drop_passed(Warp* w) noexcept nogil:
         memmove(w.program, w.program + w.at, <size_t> w.n * sizeof(Instruction))
     if first > 0 and w.used > 0:
         memmove(w.ids, w.ids + first, <size_t> w.used * sizeof(int64_t))
+        if w.masks != NULL:
+            memmove(w.masks, w.masks + first, <size_t> w.used * sizeof(uint64_t))
     w.at = 0
     w.id_at -= first
     if w.passed_from >= 0:
         w.passed_from = 0
 
 
-cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
-    # Drop passed entries and make room for `n` more instructions with `used` lines; -1: out of memory.
+cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used, bint masked) noexcept nogil:
+    # Drop passed entries and make room for `n` more instructions with `used` lines, with masks if `masked`; -1: out of
+    # memory.
     cdef int64_t capacity
     warp_drop_passed(w)
     if w.n + n > w.capacity:
@@ -123,6 +129,8 @@ cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used) noexcept nogil:
     if w.used + used > w.id_capacity:
         capacity = max(w.used + used, 2 * w.id_capacity)
         if grow(<void**> &w.ids, capacity, sizeof(int64_t)) < 0:
+            return -1
+        if masked and grow(<void**> &w.masks, capacity, sizeof(uint64_t)) < 0:
             return -1
         w.id_capacity = capacity
     return 0
@@ -142,6 +150,8 @@ cdef inline void warp_fetch_ahead(const Warp* w) noexcept nogil:
     # Prefetch the next entries: the buffers of all warps exceed the processor's caches, and warps take turns.
     prefetch(&w.program[min(w.at + 8, w.n)])
     prefetch(&w.ids[min(w.id_at + 16, w.used)])
+    if w.masks != NULL:
+        prefetch(&w.masks[min(w.id_at + 16, w.used)])
 
 
 # ---- arrivals

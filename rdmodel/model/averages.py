@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rdmodel.results.prediction import MissCounts, Prediction, SmCounts, mean_l2
+from rdmodel.results.prediction import MissCounts, Prediction, SmCounts, StoreCounts, mean_l2
 from rdmodel.reuse.histogram import Histogram
 
 
@@ -44,7 +44,8 @@ def combine_counters(
         return combine([attrgetter(name)(values) for values in counts])
 
     misses = MissCounts(*(combined(f"misses.{cause}") for cause in MissCounts.CAUSES))
-    return {"misses": misses, **{name: combined(name) for name in SmCounts.COUNTERS}}
+    stores = StoreCounts(*(combined(f"stores.{count}") for count in StoreCounts.COUNTS))
+    return {"misses": misses, "stores": stores, **{name: combined(name) for name in SmCounts.COUNTERS}}
 
 
 def sum_histograms(histograms: Sequence[Histogram]) -> Histogram:

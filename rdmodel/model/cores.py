@@ -7,13 +7,13 @@ from typing import Any, get_args
 from rdmodel.gpu.config import GPU
 from rdmodel.model import shared_l2
 from rdmodel.model._model import Core, HardwareCore, PaperCore
-from rdmodel.model.options import Options, Sched
-from rdmodel.trace.coalescing import StoreRule
+from rdmodel.model.options import STORES_IN_PLACE, Options, Sched
+from rdmodel.trace.coalescing import Chunk, StoreRule
 
 SCHED_NAMES = get_args(Sched)
 """Warp choices; the place of a name is its code in `_sched.pxd`."""
 
-STORE_CODES = {"free": 0, "step": 1, "evict": 2, "allocate": 0}
+STORE_CODES = {"free": 0, "step": 1, "evict": 2, "allocate": 0, "update": 3, "through": 4}
 """Values of the option `stores`, as codes of `_model.pyx`; with "allocate" the core sees no stores."""
 
 
@@ -27,7 +27,7 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
     def limit(value: int | None) -> int:
         return -1 if value is None else value
 
-    assert options.lat_min is not None and options.hit_latency is not None
+    assert options.lat_min is not None and options.hit_latency is not None and options.stores is not None
     common: dict[str, Any] = {
         "sets": l1.sets,
         "ways": l1.ways,
@@ -42,6 +42,7 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
         "hit_latency": options.hit_latency,
         "divergence": options.divergence,
         "track": track,
+        "sectored": is_sectored(gpu, options),
         "log_full": shared_l2.MAX_LOGGED_REQUESTS if options.l2 else 0,
     }
     if options.definition == "paper":
@@ -54,16 +55,29 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
         head=options.stall == "head",
         bypass=options.full_set == "bypass",
         whole=options.step == "instruction",
+        tags=l1.tags_per_step,
         gaps=options.gap,
         first_touch_factor=float(options.first_touch_factor),
         **common,
     )
 
 
+def is_sectored(gpu: GPU, options: Options) -> bool:
+    """Return whether the core keeps masks of sectors: for lines that have several, and for stores in place."""
+    return gpu.l1.sectors > 1 or options.stores in STORES_IN_PLACE
+
+
+def make_chunk(gpu: GPU, options: Options) -> Chunk:
+    """Return the buffer in which the core of `make_core` receives instructions."""
+    if not is_sectored(gpu, options):
+        return Chunk()
+    return Chunk(sector=gpu.l1.sector_bytes, full=options.stores in STORES_IN_PLACE)
+
+
 def store_rule(options: Options) -> StoreRule:
     """Return the form in which the model receives stores under the given options."""
     if options.stores == "allocate":
         return StoreRule.AS_LOAD
-    if options.l2 or options.stores == "evict":
+    if options.l2 or options.stores in ("evict", *STORES_IN_PLACE):
         return StoreRule.LINES
     return StoreRule.DROP if options.definition == "paper" else StoreRule.KEEP

@@ -54,12 +54,14 @@ class PartTimer:
         self._monitor = monitor
         self.tick = monitor.tick
 
-    def open_block(self, trace: Trace, block: int, line: int, rule: StoreRule) -> list[WarpStream]:
+    def open_block(
+        self, trace: Trace, block: int, line: int, rule: StoreRule, request_bytes: int
+    ) -> list[WarpStream]:
         """Return the streams of a block's warps; only one thread at a time makes a block."""
         arrived = perf_counter()
         with self._monitor.trace_lock:
             started = perf_counter()
-            streams = open_block(trace, block, line, rule)
+            streams = open_block(trace, block, line, rule, request_bytes)
         self.wait_seconds += started - arrived
         self.trace_seconds += perf_counter() - started
         self.blocks_started += 1

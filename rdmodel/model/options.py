@@ -8,10 +8,9 @@ from typing import Literal
 
 from rdmodel.common.checks import check_choice, check_flag, check_int, check_number
 from rdmodel.errors import ConfigError
-from rdmodel.gpu.config import GPU
+from rdmodel.gpu.config import GPU, StoreBehaviour
 
 Definition = Literal["hardware", "paper"]
-Stores = Literal["free", "step", "evict", "allocate"]
 Cta = Literal["replace", "waves"]
 Effects = Literal["after", "before"]
 Sched = Literal["random", "fifo", "lrr", "gto", "oldest"]
@@ -42,9 +41,11 @@ class Options:
         Send the requests of the modelled SMs to a shared L2: `Prediction.l2`.
     cta : "replace" or "waves"
         When a new block starts: as soon as a resident block ends, or when all resident blocks have ended.
-    stores : "free", "step", "evict" or "allocate"
-        Treatment of stores. "free": they take no step and no line. "step": each takes a step (`hardware`). "evict":
-        they make their lines absent (`hardware`). "allocate": they act as loads.
+    stores : "free", "step", "evict", "allocate", "update" or "through", optional
+        Treatment of stores; None: the GPU's (`paper`: "free"). "free": they take no step and no line. "allocate": they
+        act as loads. The others are those of `hardware`. "step": each takes a step. "evict": they make their lines
+        absent. "update": they write in place where their line is, and through to the L2. "through": they allocate
+        their lines as well.
     lat_min : int, optional
         Minimum latency of a miss, in steps; None: the GPU's for the definition, as for the next two.
     sigma : float, optional
@@ -82,7 +83,7 @@ class Options:
     blocks: int | None = None
     l2: bool = False
     cta: Cta = "replace"
-    stores: Stores = "free"
+    stores: StoreBehaviour | None = None
     lat_min: int | None = None
     sigma: float | None = None
     hit_latency: int | None = None
@@ -102,6 +103,8 @@ class Options:
         """Raise `ConfigError` for invalid values and for options of the other definition."""
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
+        if self.stores is not None:
+            check_choice("stores", self.stores, StoreBehaviour)
         for name in ("sms", "threads", "blocks"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)
@@ -127,11 +130,22 @@ class Options:
                 f"schedulers={self.schedulers} cannot be combined with sched='random', which chooses among all warps: "
                 "choose another sched"
             )
-        if self.definition == "paper" and self.stores in ("step", "evict"):
-            raise ConfigError(f"stores={self.stores!r}: only the definition 'hardware' has this option")
+        if self.definition == "paper" and self.stores not in (None, *PAPER_STORES):
+            raise ConfigError(
+                f"stores={self.stores!r}: only the definition 'hardware' has this option; 'paper' has "
+                f"{' and '.join(map(repr, PAPER_STORES))}"
+            )
 
     def resolve(self, gpu: GPU) -> Options:
-        """Return the options with each None that stands for a number of the GPU replaced by that number."""
+        """Return the options with each None that stands for a property of the GPU replaced by that property.
+
+        Raises `ConfigError` for a GPU that the definition cannot model.
+        """
+        if self.definition == "paper" and gpu.l1.sectors > 1:
+            raise ConfigError(
+                f"l1.sector={gpu.l1.sector}: the definition 'paper' fetches whole lines; use definition='hardware', or "
+                f"a GPU with l1.sector={gpu.l1.line}"
+            )
         latency = gpu.latency if self.definition == "hardware" else gpu.paper_latency
         sms = gpu.sms if self.sms is None else self.sms
         if self.model_sms != "all" and self.model_sms > sms:
@@ -139,24 +153,51 @@ class Options:
         return dataclasses.replace(
             self,
             sms=sms,
+            stores=self._resolve_stores(gpu),
             lat_min=latency.lat_min if self.lat_min is None else self.lat_min,
             sigma=float(latency.sigma if self.sigma is None else self.sigma),
             hit_latency=latency.hit_latency if self.hit_latency is None else self.hit_latency,
         )
 
+    def _resolve_stores(self, gpu: GPU) -> StoreBehaviour:
+        if self.stores is not None:
+            return self.stores
+        return gpu.l1.stores if self.definition == "hardware" else "free"
+
 
 _CHOICES = {
     "definition": Definition,
     "cta": Cta,
-    "stores": Stores,
     "effects": Effects,
     "sched": Sched,
     "stall": Stall,
     "full_set": FullSet,
     "step": Step,
 }
+PAPER_STORES: tuple[StoreBehaviour, ...] = ("free", "allocate")
+"""Treatments of stores that `paper` has."""
+
+STORES_IN_PLACE: tuple[StoreBehaviour, ...] = ("update", "through")
+"""Treatments in which stores look up their lines, as loads do."""
+
 FOREIGN_OPTIONS: dict[Definition, tuple[str, ...]] = {
     "hardware": ("effects", "clip"),
     "paper": ("sched", "schedulers", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor"),
 }
 """For each definition, the options that only the other one has."""
+
+
+def check_known_gpu(gpu: GPU, options: Options) -> None:
+    """Raise `ConfigError` for a GPU with parts whose effect the model does not know yet."""
+    missing = [load for load in ("global", "local") if load not in gpu.l1.caches]
+    if missing:
+        raise ConfigError(
+            f"l1.caches={','.join(gpu.l1.caches)}: the model does not know loads that bypass the L1 yet; "
+            f"l1.caches=global,local,nc models code that was compiled with -Xptxas -dlcm=ca"
+        )
+    if options.l2 and (gpu.l1.sectors > 1 or gpu.l2_sector_bytes < gpu.l1.line):
+        raise ConfigError(f"l2: the model does not know the sectors of the L2 of {gpu.name} yet; leave out l2")
+    if options.l2 and (gpu.l2.index != "linear" or gpu.l2.partitions > 1):
+        raise ConfigError(
+            f"l2: the model does not know l2.index={gpu.l2.index} and l2.partitions={gpu.l2.partitions} yet; leave out l2"
+        )

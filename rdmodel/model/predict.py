@@ -13,8 +13,9 @@ from rdmodel.common.checks import check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.execution.threads import check_jobs
+from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
-from rdmodel.model.options import Options
+from rdmodel.model.options import Options, check_known_gpu
 from rdmodel.model.sample_sms import check_sampling
 from rdmodel.model.study import Case, Study
 from rdmodel.policies import Linear, index_function
@@ -94,8 +95,9 @@ def predict(
     """
     check_trace(trace)
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
-    gpu = _with_l1_options(presets.gpu(gpu), options)
+    gpu = fit_to_launch(_with_l1_options(presets.gpu(gpu), options), trace.launch)
     resolved = _make_options(options).resolve(gpu)
+    check_known_gpu(gpu, resolved)
     check_int("seed", seed, 0, most=None)
     check_int("seeds", seeds, 1, most=None)
     if breakdown not in (None, "paper"):
@@ -151,7 +153,7 @@ def _make_options(options: Mapping[str, Any]) -> Options:
     for name in options:
         if name not in known:
             raise ConfigError(unknown("option", name, [*known, *L1_OPTIONS, *CALL_OPTIONS]))
-    stores = options.get("stores", "free")
+    stores = options.get("stores")
     if isinstance(stores, bool):
         stores = "allocate" if stores else "free"
     return Options(**{**options, "stores": stores})

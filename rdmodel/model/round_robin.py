@@ -24,10 +24,11 @@ ROUND_ROBIN_OPTIONS: dict[str, Any] = {"lat_min": 0, "sigma": 0.0, "hit_latency"
 def round_robin_setup(gpu: GPU) -> tuple[GPU, dict[str, Any]]:
     """Return the GPU and the options with which `predict` measures the reuse distances of warps that take turns.
 
-    The cache is fully associative, and there is neither a latency nor a limit on MSHRs. So the order of accesses
+    The cache is fully associative and fetches whole lines, and there is neither a latency nor a limit on MSHRs. So the order of accesses
     depends on the launch alone.
     """
-    l1 = replace(gpu.l1, ways=gpu.l1.lines, index=Linear(), mshrs=None, mshr_per_warp=None, mshr_merge=None)
+    whole = {"ways": gpu.l1.lines, "index": Linear(), "sector": None, "stores": "free"}
+    l1 = replace(gpu.l1, **whole, mshrs=None, mshr_per_warp=None, mshr_merge=None)
     return gpu.replace(l1=l1), {"definition": "paper", **ROUND_ROBIN_OPTIONS}
 
 
@@ -65,7 +66,7 @@ class _RoundRobinSm:
     def __init__(self, trace: Trace, gpu: GPU, shards: Shards, slots: int) -> None:
         self._warps = RoundRobin(shards, slots, trace.launch.block_warps)
         self._trace = trace
-        self._line = gpu.l1.line
+        self._line, self._request_bytes = gpu.l1.line, gpu.l1.request_bytes
         self._streams: dict[int, WarpStream] = {}
         self._chunk = Chunk()
 
@@ -81,7 +82,7 @@ class _RoundRobinSm:
     def give_block(self, block: int) -> None:
         """Serve the request for a block."""
         slot = self._warps.subject
-        streams = open_block(self._trace, block, self._line, StoreRule.DROP)
+        streams = open_block(self._trace, block, self._line, StoreRule.DROP, self._request_bytes)
         for warp, stream in enumerate(streams, slot * len(streams)):
             self._streams[warp] = stream
             self._warps.begin_warp(warp)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from rdmodel.common.intervals import Estimate, student_estimate
-from rdmodel.model.sample_sms import ESTIMATED_COUNTS, ESTIMATED_RATES, MIN_VARIANCE, choose
-from rdmodel.results.prediction import MissCounts, SmCounts
+from rdmodel.model.sample_sms import ESTIMATED_COUNTS, ESTIMATED_RATES, MIN_VARIANCE, REQUESTED_COUNTS, choose
+from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
 
 WARMUP_WAVES = 16
 """Waves at the beginning that are always run, or a quarter of all waves if that is less.
@@ -43,7 +43,7 @@ DRIFT_WEIGHT = 0.5
 SHARED_ERROR = 0.06
 """Extra standard error for variation that all stretches of a run share, so that their variance cannot show it.
 
-It is a fraction of min(count, transactions - count), divided by the root of the number of stretches. The relative
+It is a fraction of min(count, sectors - count), divided by the root of the number of stretches. The relative
 timing of an SM's blocks changes over more waves than a stretch has: neighbouring stretches are alike, runs differ.
 `SHARED_ERROR` and `DRIFT_WEIGHT` were chosen with kernels and GPUs other than those of the record of
 validation/sampling (validation/sampling/elsewhere.py).
@@ -118,7 +118,8 @@ def _combine(counts: Sequence[SmCounts], factors: Sequence[float]) -> SmCounts:
 
     counters: dict[str, Any] = {name: total(attrgetter(name)) for name in SmCounts.COUNTERS}
     misses = MissCounts(*(total(attrgetter(f"misses.{cause}")) for cause in MissCounts.CAUSES))
-    return replace(counts[0], blocks=round(total(attrgetter("blocks"))), misses=misses, **counters)
+    stores = StoreCounts(*(total(attrgetter(f"stores.{count}")) for count in StoreCounts.COUNTS))
+    return replace(counts[0], blocks=round(total(attrgetter("blocks"))), misses=misses, stores=stores, **counters)
 
 
 def _per_block(count: Callable[[SmCounts], float], sms: Sequence[SmCounts]) -> float:
@@ -173,13 +174,13 @@ class SampledSm:
         return DRIFT_WEIGHT * (before - in_stretch) * (tail.first - head.last)
 
     def shared_error(self, count: Callable[[SmCounts], float]) -> float:
-        """Return the standard error of the total of a counter due to variation that all stretches share."""
+        """Return the standard error of the total of hits or misses due to variation that all stretches share."""
         size = len(self._chosen)
         if size == 0:
             return 0.0
         total = self._middle_total(count)
-        transactions = self._middle_total(ESTIMATED_COUNTS["transactions"])
-        return float(SHARED_ERROR / size**0.5 * min(total, transactions - total))
+        sectors = self._middle_total(ESTIMATED_COUNTS["sectors"])
+        return float(SHARED_ERROR / size**0.5 * min(total, sectors - total))
 
     @property
     def freedom(self) -> int:
@@ -215,18 +216,19 @@ def estimate_from_stretches(sms: Sequence[SampledSm]) -> dict[str, Estimate]:
 
     def estimate(name: str, share: float, number: float, by: float, most: float = float("inf")) -> Estimate:
         def residual(sm: SmCounts) -> float:
-            return ESTIMATED_COUNTS[name](sm) - share * sm.transactions
+            return ESTIMATED_COUNTS[name](sm) - share * sm.sectors
 
-        least = 0.0 if name == "transactions" else MIN_VARIANCE
+        is_outcome = name not in REQUESTED_COUNTS
+        least = MIN_VARIANCE if is_outcome else 0.0
         choice = sum(sm.variance(residual, least) for sm in sms)
         # Drift and shared variation are the same on all SMs: they do not average out.
         drift = sum(sm.drift(residual) for sm in sms)
-        shared = sum(sm.shared_error(ESTIMATED_COUNTS[name]) for sm in sms)
+        shared = sum(sm.shared_error(ESTIMATED_COUNTS[name]) for sm in sms) if is_outcome else 0.0
         return _Variances(choice, drift**2, shared**2).estimate(number, by, freedom, sampled, most)
 
     def estimate_rate(numerator: str) -> Estimate:
-        share = value[numerator] / value["transactions"]
-        return estimate(numerator, share, share, value["transactions"], 1.0)
+        share = value[numerator] / value["sectors"]
+        return estimate(numerator, share, share, value["sectors"], 1.0)
 
     rates = {name: estimate_rate(numerator) for name, numerator in ESTIMATED_RATES.items()}
     return rates | {name: estimate(name, 0.0, value[name], 1.0) for name in ESTIMATED_COUNTS}

@@ -30,11 +30,15 @@ SAMPLE_SALT = 0x5A3D
 
 ESTIMATED_COUNTS: dict[str, Callable[[SmCounts], float]] = {
     "transactions": attrgetter("transactions"),
+    "sectors": attrgetter("sectors"),
     "hits": attrgetter("hits"),
     "latency_misses": attrgetter("latency_misses"),
     "misses": attrgetter("misses.total"),
 }
 """Counts of an SM that are estimated from SMs and from blocks, by the name of their estimate."""
+
+REQUESTED_COUNTS = ("transactions", "sectors")
+"""Those of these counts that the trace alone determines; the others are outcomes."""
 
 ESTIMATED_CAUSES: dict[str, Callable[[SmCounts], float]] = {
     cause: attrgetter(f"misses.{cause}") for cause in MissCounts.CAUSES
@@ -42,7 +46,7 @@ ESTIMATED_CAUSES: dict[str, Callable[[SmCounts], float]] = {
 """Misses of an SM by cause; they are estimated from SMs only."""
 
 ESTIMATED_RATES = {"miss_rate": "misses", "latency_miss_rate": "latency_misses"}
-"""Rates per transaction, with the name of their numerator."""
+"""Rates per sector, with the name of their numerator."""
 
 MIN_VARIANCE = 1.0
 """Smallest variance, in requests squared, of the hits or misses of an SM or of a stretch.
@@ -129,8 +133,10 @@ def estimate_from_sms(strata: Sequence[Stratum]) -> dict[str, Estimate]:
     counts = ESTIMATED_COUNTS | ESTIMATED_CAUSES
     value = {name: sum(stratum.total(count) for stratum in strata) for name, count in counts.items()}
 
+    requested = [ESTIMATED_COUNTS[name] for name in REQUESTED_COUNTS]
+
     def estimate(count: Callable[[SmCounts], float], number: float, by: float, most: float = float("inf")) -> Estimate:
-        least = 0.0 if count is ESTIMATED_COUNTS["transactions"] else MIN_VARIANCE
+        least = 0.0 if count in requested else MIN_VARIANCE
         variances = [stratum.variance(count, least) / by**2 for stratum in strata]
         weights = sum(v * v / (len(stratum.sample) - 1) for v, stratum in zip(variances, strata, strict=True) if v)
         # Satterthwaite's approximation: strata with a small variance add few degrees of freedom.
@@ -138,9 +144,9 @@ def estimate_from_sms(strata: Sequence[Stratum]) -> dict[str, Estimate]:
         return student_estimate(number, sum(variances), freedom, sampled, most=most)
 
     def estimate_rate(numerator: str) -> Estimate:
-        share = value[numerator] / value["transactions"]
+        share = value[numerator] / value["sectors"]
         count = ESTIMATED_COUNTS[numerator]
-        return estimate(lambda sm: count(sm) - share * sm.transactions, share, value["transactions"], 1.0)
+        return estimate(lambda sm: count(sm) - share * sm.sectors, share, value["sectors"], 1.0)
 
     rates = {name: estimate_rate(numerator) for name, numerator in ESTIMATED_RATES.items()}
     return rates | {name: estimate(count, value[name], 1.0) for name, count in counts.items()}

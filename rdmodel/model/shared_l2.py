@@ -96,7 +96,7 @@ class SharedL2:
         """Take over the requests that have left an SM since the last call."""
         if core.logged:
             log = _Log.empty(core.logged)
-            core.take_log(log.times, log.lines, log.writes)
+            core.take_log(log.times, log.lines, log.sectors, log.writes)
             self._logs[sm].append(log)
             self._pending += len(log.times)
 
@@ -141,23 +141,31 @@ class SharedL2:
 
 
 class _Log:
-    """Requests of an SM in the order in which they left it: time, line, and whether the line is written."""
+    """Requests of an SM in the order in which they left it: time, line, sectors, and whether these are written."""
 
-    __slots__ = ("lines", "times", "writes")
+    __slots__ = ("lines", "sectors", "times", "writes")
 
-    def __init__(self, times: NDArray[np.int64], lines: NDArray[np.int64], writes: NDArray[np.uint8]) -> None:
-        self.times, self.lines, self.writes = times, lines, writes
+    def __init__(
+        self,
+        times: NDArray[np.int64],
+        lines: NDArray[np.int64],
+        sectors: NDArray[np.uint32],
+        writes: NDArray[np.uint8],
+    ) -> None:
+        self.times, self.lines, self.sectors, self.writes = times, lines, sectors, writes
 
     @classmethod
     def empty(cls, count: int) -> _Log:
-        return cls(np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint8))
+        return cls(
+            np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint32), np.empty(count, np.uint8)
+        )
 
     @classmethod
     def join(cls, logs: Sequence[_Log]) -> _Log:
         def column(name: str) -> NDArray[Any]:
             return np.concatenate([getattr(log, name) for log in logs])
 
-        return logs[0] if len(logs) == 1 else cls(column("times"), column("lines"), column("writes"))
+        return logs[0] if len(logs) == 1 else cls(*map(column, ("times", "lines", "sectors", "writes")))
 
     def part(self, first: int, end: int) -> _Log:
-        return _Log(self.times[first:end], self.lines[first:end], self.writes[first:end])
+        return _Log(self.times[first:end], self.lines[first:end], self.sectors[first:end], self.writes[first:end])

@@ -11,15 +11,15 @@ import numpy as np
 
 from rdmodel.gpu.config import GPU
 from rdmodel.model._model import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core, HardwareCore
-from rdmodel.model.cores import store_rule
+from rdmodel.model.cores import make_chunk, store_rule
 from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
 from rdmodel.model.sample_blocks import Stretch, subtract_counts
-from rdmodel.results.prediction import MissCounts, SmCounts
+from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
 from rdmodel.reuse.histogram import Histogram
 from rdmodel.trace import Trace
-from rdmodel.trace.coalescing import Chunk, WarpStream
+from rdmodel.trace.coalescing import WarpStream
 
 MAX_DRAWS_PER_BATCH = 4096
 """Random numbers that are drawn at a time in a long run; the size of the batches does not change the numbers."""
@@ -46,13 +46,15 @@ class Sm:
         self.core = core
         self.blocks_started = 0
         self._trace = trace
-        self._line = gpu.l1.line
+        self._line, self._request_bytes = gpu.l1.line, gpu.l1.request_bytes
         self._rule = store_rule(options)
         self._make_draws = partial(Draws, seed, sm, options.sigma)
         self._batch = FIRST_DRAWS_PER_BATCH
         self._latencies = np.empty(0, np.int64)
         self._streams: dict[int, WarpStream] = {}
-        self._chunk = Chunk()
+        self._chunk = make_chunk(gpu, options)
+        self._masks = self._chunk.masks if len(self._chunk.masks) else None
+        self._full = self._chunk.full if len(self._chunk.full) else None
         self._timer = timer
 
     def run(self, blocks: Iterator[int]) -> None:
@@ -111,7 +113,7 @@ class Sm:
             self.core.decline_block(slot)
             return
         self.blocks_started += 1
-        streams = self._timer.open_block(self._trace, block, self._line, self._rule)
+        streams = self._timer.open_block(self._trace, block, self._line, self._rule, self._request_bytes)
         self.core.begin_block(slot)
         for warp, stream in enumerate(streams, slot * len(streams)):
             self._streams[warp] = stream
@@ -126,7 +128,19 @@ class Sm:
         chunk = self._chunk
         more = self._streams[warp].fill(chunk)
         self._timer.trace_seconds += perf_counter() - started
-        self.core.put_chunk(warp, chunk.op, chunk.needs, chunk.gap, chunk.count, chunk.lines, chunk.n, chunk.used, more)
+        self.core.put_chunk(
+            warp,
+            chunk.op,
+            chunk.needs,
+            chunk.gap,
+            chunk.count,
+            chunk.lines,
+            chunk.n,
+            chunk.used,
+            more,
+            self._masks,
+            self._full,
+        )
 
     @cached_property
     def _draws(self) -> Draws:
@@ -136,13 +150,19 @@ class Sm:
     def counts(self) -> SmCounts:
         """Return the SM's counters so far."""
         core = self.core
+        misses = MissCounts(core.compulsory, core.capacity, core.associativity)
+        sectors = core.hits + core.latency_misses + misses.total
         return SmCounts(
             sm=self.sm,
             blocks=self.blocks_started,
             transactions=core.transactions,
+            sectors=sectors,
             hits=core.hits,
             latency_misses=core.latency_misses,
-            misses=MissCounts(core.compulsory, core.capacity, core.associativity),
+            misses=misses,
+            tag_misses=core.tag_misses if core.sectored else misses.total,
+            sector_misses=core.sector_misses,
+            stores=StoreCounts(core.store_transactions, core.store_sectors, core.store_hits),
             stalls_mshr=core.stalls_mshr,
             stalls_ways=core.stalls_ways,
             bypassed=core.bypassed,

@@ -18,8 +18,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rdmodel.errors import ConfigError, unknown
+from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, gpu_from_dict
+from rdmodel.gpu.overrides import DERIVED_SOURCE, OVERRIDE_SOURCE, override
+from rdmodel.presets.aliases import resolve_name
+
+ARCHITECTURES = ("Fermi", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
+"""The architectures of the presets, from the oldest to the newest."""
 
 SUFFIX = ".toml"
 """The suffix of preset files."""
@@ -34,7 +39,9 @@ def names() -> list[str]:
 def gpu(which: str | os.PathLike[str] | GPU) -> GPU:
     """Return a GPU by its name or by the path of its ``.toml`` file; return a `GPU` unchanged.
 
-    Raises `ConfigError` for an unknown name, with near misses, and for a file that does not describe a GPU.
+    Besides the names of presets, names that people type and drivers report are known (`rdmodel.presets.aliases`):
+    ``"a100"``, ``"NVIDIA GeForce RTX 3070"``. Raises `ConfigError` for an unknown name, with near misses, for a name
+    that several presets share, and for a file that does not describe a GPU.
     """
     if isinstance(which, GPU):
         return which
@@ -43,16 +50,38 @@ def gpu(which: str | os.PathLike[str] | GPU) -> GPU:
     name = os.fspath(which)
     if name.endswith(SUFFIX):
         return load(name)
-    known = names()
-    if name not in known:
-        raise ConfigError(unknown("GPU", name, known))
-    preset = _preset(name)
+    preset = _preset(resolve_name(name, names()))
     return dataclasses.replace(preset, sources=dict(preset.sources))
 
 
 @functools.cache
 def _preset(name: str) -> GPU:
     return _parse(resources.files(__name__).joinpath(name + SUFFIX).read_bytes(), name)
+
+
+def like(which: str | os.PathLike[str] | GPU, changes: Mapping[str, Any], name: str | None = None) -> GPU:
+    """Return a GPU that is like another one except for `changes`, with the origin of every number in its sources.
+
+    `changes` maps keys to values, as in `rdmodel.gpu.overrides.override`. The sources of other numbers start with "as
+    in" and the name of the other GPU. `name` is the name of the new GPU, unless `changes` has one; None: that of the
+    other one with "-like". Raises `ConfigError`.
+    """
+    base = gpu(which)
+    changed = override(base, {"name": f"{base.name}-like" if name is None else name, **changes})
+    kept = (OVERRIDE_SOURCE, DERIVED_SOURCE)
+    sources = {
+        key: text if text.startswith(kept) else f"as in {base.name}: {text}"
+        for key, text in changed.sources.items()
+        if key != "name"
+    }
+    return changed.replace(sources=sources, calibrated=changed.calibrated)
+
+
+def architectures() -> dict[str, list[str]]:
+    """Return the names of the presets by architecture, from the oldest to the newest."""
+    by_name = {each: _preset(each).architecture for each in names()}
+    order = sorted(set(by_name.values()), key=lambda each: (ARCHITECTURES.index(each), each))
+    return {each: [name for name, other in by_name.items() if other == each] for each in order}
 
 
 def load(path: str | os.PathLike[str]) -> GPU:
@@ -101,7 +130,7 @@ def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int:
 
 def _entries(table: Mapping[str, Any]) -> Iterator[str]:
     for key, value in table.items():
-        yield f"{_key(key)} = {_index(value) if key == 'index' else _value(value)}"
+        yield f"{_key(key)} = {_index(value) if isinstance(value, Mapping) else _value(value)}"
 
 
 def _index(index: Mapping[str, Any]) -> str:

@@ -12,11 +12,11 @@ from rdmodel.common.progress import Progress, stage
 from rdmodel.common.text import size_text
 from rdmodel.comparison.compare import check_definitions, compare
 from rdmodel.errors import ConfigError
-from rdmodel.gpu.config import GPU, replace
+from rdmodel.gpu.config import GPU, CacheConfig, replace
 from rdmodel.locality_analysis._locality import Accesses
 from rdmodel.locality_analysis.classify import locality_of
 from rdmodel.model.dealing import modelled_blocks
-from rdmodel.model.options import FOREIGN_OPTIONS, Definition, Options
+from rdmodel.model.options import FOREIGN_OPTIONS, PAPER_STORES, Definition, Options
 from rdmodel.model.predict import predict
 from rdmodel.model.round_robin import round_robin_setup
 from rdmodel.policies import Linear
@@ -121,10 +121,16 @@ def usual_what_ifs(gpu: GPU) -> dict[str, GPU]:
     l1 = gpu.l1
     ways = [l1.ways // 2] if l1.ways % 2 == 0 else []
     sizes = {n: l1.size // l1.ways * n for n in (*ways, 2 * l1.ways, 4 * l1.ways)}
-    gpus = {f"L1 of {size_text(size)}, {n} ways": replace(l1, size=size, ways=n) for n, size in sizes.items()}
+    gpus = {f"L1 of {size_text(size)}, {n} ways": _own_l1(l1, size, n) for n, size in sizes.items()}
     if l1.sets > 1:
         gpus[f"L1 of {size_text(l1.size)}, fully associative"] = replace(l1, ways=l1.lines, index=Linear())
     return {name: gpu.replace(l1=changed) for name, changed in gpus.items()}
+
+
+def _own_l1(l1: CacheConfig, size: int, ways: int) -> CacheConfig:
+    """Return an L1 of another size, with memory of its own, so that it has this size in every launch."""
+    resized: CacheConfig = replace(l1, size=size, ways=ways, unified=0, carveouts=(), carveout="auto")
+    return resized
 
 
 # ---- one kernel
@@ -206,7 +212,7 @@ class _Plan:
         """Return the options of one definition, without options that only the other one of several has."""
         foreign = FOREIGN_OPTIONS[definition] if len(self.definitions) > 1 else ()
         options = {name: value for name, value in self.options.items() if name not in foreign}
-        if foreign and definition == "paper" and options.get("stores") in ("step", "evict"):
+        if foreign and definition == "paper" and options.get("stores") not in (None, False, True, *PAPER_STORES):
             del options["stores"]
         return {"definition": definition, **options}
 

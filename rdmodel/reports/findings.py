@@ -75,16 +75,16 @@ def _components(kernel: KernelReport) -> Iterator[str]:
     prediction = kernel.prediction
     if prediction.ablation:
         most = max(prediction.ablation, key=lambda row: row.difference)
-        if most.difference > MIN_COMPONENT_SHARE * prediction.transactions:
+        if most.difference > MIN_COMPONENT_SHARE * prediction.sectors:
             yield (
                 f"Of the components of the model, {most.component} accounts for the most misses: without it there are "
-                f"{count(round(most.difference))} fewer ({percent(most.difference, prediction.transactions)} of the "
-                "transactions)."
+                f"{count(round(most.difference))} fewer ({percent(most.difference, prediction.sectors)} of the "
+                f"{prediction.unit})."
             )
         else:
             yield (
                 "No single component of the model (associativity, latency, MSHRs, divergence, the order of blocks) "
-                f"accounts for misses of more than {percent(MIN_COMPONENT_SHARE, 1)} of the transactions."
+                f"accounts for misses of more than {percent(MIN_COMPONENT_SHARE, 1)} of the {prediction.unit}."
             )
 
 

@@ -77,16 +77,16 @@ def l1_section(kernel: KernelReport, ident: str) -> Element:
             f"{ident}-{name}", f"Load transactions by outcome, definition {name}", _outcomes(prediction)
         )
         parts.append(element("figure", figure, element("figcaption", f"{_extent(prediction)}, definition {name}")))
-    head = ["transactions", *(text for name in kernel.predictions for text in (name, "of all"))]
+    head = [kernel.prediction.unit, *(text for name in kernel.predictions for text in (name, "of all"))]
     parts += [
-        html_table("Load transactions at the L1", head, _counts(kernel)),
+        html_table(f"Load {kernel.prediction.unit} at the L1", head, _counts(kernel)),
         *map(_rate, kernel.predictions.values()),
     ]
     return section(ident, "L1 prediction", *parts, commands=kernel.commands.get("predictions", ()))
 
 
 def _outcomes(prediction: Prediction) -> list[tuple[str, float]]:
-    whole = prediction.transactions
+    whole = prediction.sectors
     return [
         ("hits", prediction.hits / whole),
         ("latency misses", prediction.latency_misses / whole),
@@ -98,7 +98,7 @@ def _outcomes(prediction: Prediction) -> list[tuple[str, float]]:
 
 def _counts(kernel: KernelReport) -> list[list[Node]]:
     names: list[tuple[Node, str]] = [
-        ("all", "transactions"),
+        ("all", "sectors"),
         ("hits", "hits"),
         ("latency misses", "latency_misses"),
         ("misses", "total"),
@@ -111,7 +111,7 @@ def _counts(kernel: KernelReport) -> list[list[Node]]:
         rows.append([text])
         for prediction in kernel.predictions.values():
             value = getattr(prediction.misses if hasattr(prediction.misses, field) else prediction, field)
-            rows[-1] += [count(value), percent(value, prediction.transactions)]
+            rows[-1] += [count(value), percent(value, prediction.sectors)]
     for text, field in (("stalls: no MSHR", "stalls_mshr"), ("stalls: no way", "stalls_ways")):
         values: list[list[Node]] = [
             [count(getattr(prediction, field)), ""] for prediction in kernel.predictions.values()
@@ -251,7 +251,7 @@ def remedies_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
                     row.component,
                     count(row.misses),
                     f"{row.difference:+,.0f}",
-                    percent(row.difference, prediction.transactions),
+                    percent(row.difference, prediction.sectors),
                 )
                 for row in prediction.ablation
             ]

@@ -28,6 +28,15 @@ def describe(trace: Trace, gpu: GPU, options: Any, seed: int) -> dict[str, Any]:
     return {"gpu": gpu.to_dict(), "options": asdict(options), "seed": seed, "trace": describe_trace(trace)}
 
 
+def describe_l1(gpu: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the L1 that a run had, from the GPU in its configuration: `size`, `carveout` and `sector`, in bytes.
+
+    `carveout` is the shared memory that the driver chooses for the launch; None if the L1 has memory of its own.
+    """
+    l1 = gpu["l1"]
+    return {"size": l1["size"], "carveout": l1.get("carveout"), "sector": l1.get("sector", l1["line"])}
+
+
 def describe_trace(trace: Trace) -> dict[str, Any]:
     """Return the launch of a trace and, if they are known, the parameters of its kernel."""
     launch = trace.launch

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rdmodel.common.intervals import Estimate, student_quantile
-from rdmodel.results.describe import frame
+from rdmodel.results.describe import describe_l1, frame
 from rdmodel.reuse.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -46,11 +46,34 @@ class MissCounts:
 MissCounts.CAUSES = list_counters(MissCounts)
 
 
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """Stores that look up their lines in the L1 (``stores="update"`` or ``"through"``); they are never in a miss rate.
+
+    `sectors` are those of all `transactions`, and `hits` those that were valid, in flight or written in place. `COUNTS`
+    has the names of the fields.
+    """
+
+    COUNTS: ClassVar[tuple[str, ...]]
+
+    transactions: float = 0
+    sectors: float = 0
+    hits: float = 0
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the counts as a plain dict."""
+        return asdict(self)
+
+
+StoreCounts.COUNTS = list_counters(StoreCounts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmCounts:
     """Counters of one SM; `steps` is the model's time at its end, not cycles.
 
-    `COUNTERS` has the names of the counters other than `misses`. `Prediction` has the same ones, summed over SMs.
+    `COUNTERS` has the names of the counters other than `misses` and `stores`. `Prediction` has the same ones, summed
+    over SMs, and documents them.
     """
 
     COUNTERS: ClassVar[tuple[str, ...]]
@@ -58,9 +81,13 @@ class SmCounts:
     sm: int
     blocks: int
     transactions: float
+    sectors: float
     hits: float
     latency_misses: float
     misses: MissCounts
+    tag_misses: float
+    sector_misses: float
+    stores: StoreCounts
     stalls_mshr: float
     stalls_ways: float
     bypassed: float
@@ -69,7 +96,7 @@ class SmCounts:
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as a plain dict."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**plain, "misses": self.misses.to_dict()}
+        return {**plain, "misses": self.misses.to_dict(), "stores": self.stores.to_dict()}
 
 
 SmCounts.COUNTERS = list_counters(SmCounts)
@@ -150,10 +177,13 @@ class Ablation:
 class Prediction:
     """Counters of the L1 data caches of the modelled SMs for one kernel launch.
 
-    ``transactions = hits + latency_misses + misses.total``, always. `latency_misses` are requests to a line in flight:
-    they wait but cause no memory request. Hardware counters do not count them as misses, and `miss_rate` leaves them
-    out. All counters are sums over the modelled SMs; `per_sm` has them by SM. `steps` is the time of the SM that ends
-    last.
+    `transactions` are tag lookups of loads: one line of a request each. `sectors` are the sectors of these lines that
+    the transactions ask for; where lines have no sectors, they are equal. ``sectors = hits + latency_misses +
+    misses.total``, always: these three count sectors. `latency_misses` are requests to a sector in flight: they wait
+    but cause no memory request. Hardware counters do not count them as misses, and `miss_rate` leaves them out.
+    `tag_misses` are transactions whose line was absent, and `sector_misses` those whose line was there, but not all of
+    the sectors. `stores` has the counters of stores that look up their lines. All counters are sums over the modelled
+    SMs; `per_sm` has them by SM. `steps` is the time of the SM that ends last.
 
     Every prediction has `kernel`, `gpu`, `definition`, `seed`, `sms_modelled`, the counters, `per_sm`, `config` (the
     complete configuration), `trace_seconds` (time to make and read the trace) and `seconds` (time of the model). The
@@ -184,9 +214,13 @@ class Prediction:
     seed: int
     sms_modelled: int
     transactions: float
+    sectors: float
     hits: float
     latency_misses: float
     misses: MissCounts
+    tag_misses: float
+    sector_misses: float
+    stores: StoreCounts
     stalls_mshr: float
     stalls_ways: float
     bypassed: float
@@ -205,13 +239,24 @@ class Prediction:
 
     @property
     def miss_rate(self) -> float:
-        """Misses per transaction, 0 to 1, latency misses left out: what hardware counters report."""
-        return self.misses.total / self.transactions
+        """Misses per sector, 0 to 1, latency misses left out: what hardware counters report."""
+        return self.misses.total / self.sectors
 
     @property
     def latency_miss_rate(self) -> float:
-        """Requests to lines in flight per transaction, 0 to 1."""
-        return self.latency_misses / self.transactions
+        """Requests to sectors in flight per sector, 0 to 1."""
+        return self.latency_misses / self.sectors
+
+    @property
+    def unit(self) -> str:
+        """The things that hits and misses count: "sectors", or "transactions" where lines have no sectors."""
+        gpu = self.config["gpu"]
+        return "sectors" if describe_l1(gpu)["sector"] < gpu["l1"]["line"] else "transactions"
+
+    @property
+    def sectors_per_transaction(self) -> float:
+        """Sectors that a transaction asks for, on average: 1 where lines have no sectors."""
+        return self.sectors / self.transactions
 
     @property
     def stalls(self) -> float:
@@ -229,7 +274,7 @@ class Prediction:
         """Return the prediction in one line."""
         return (
             f"{self.kernel} on {self.gpu} ({self.definition}): L1 miss rate {100 * self.miss_rate:.2f} % "
-            f"of {self.transactions:,.0f} transactions"
+            f"of {self.sectors:,.0f} {self.unit}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -252,6 +297,11 @@ class Prediction:
             "stalls_by": {"mshr": self.stalls_mshr, "ways": self.stalls_ways},
             "bypassed": self.bypassed,
             "steps": self.steps,
+            "sectors": self.sectors,
+            "sectors_per_transaction": self.sectors_per_transaction,
+            "tag_misses": self.tag_misses,
+            "sector_misses": self.sector_misses,
+            "stores": self.stores.to_dict(),
             "per_sm": [sm.to_dict() for sm in self.per_sm],
         }
         if self.instructions is not None:
@@ -271,6 +321,7 @@ class Prediction:
             plain["breakdown"] = dict(self.breakdown)
         if self.estimates:
             plain["estimates"] = {name: estimate.to_dict() for name, estimate in self.estimates.items()}
+        plain["l1"] = describe_l1(self.config["gpu"])
         plain["config"] = dict(self.config)
         return plain
 
@@ -280,6 +331,7 @@ class Prediction:
         low, high = self.interval or (None, None)
         row: dict[str, Any] = {k: v for k, v in plain.items() if isinstance(v, str | int | float)}
         row |= {f"misses_{k}": v for k, v in plain["misses"].items()}
+        row |= {f"stores_{k}": v for k, v in plain["stores"].items()}
         row |= {f"l2_{k}": v for k, v in plain.get("l2", {}).items()}
         row |= {"interval_low": low, "interval_high": high}
         if self.estimates:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.results.describe import frame
+from rdmodel.results.describe import describe_l1, frame
 from rdmodel.results.prediction import MissCounts
 
 if TYPE_CHECKING:
@@ -294,6 +294,7 @@ class Simulation(_L1Counts):
             "seconds": self.seconds,
             "found": dict(self.found),
             "per_sm": [sm.to_dict() for sm in self.per_sm],
+            "l1": describe_l1(self.config["gpu"]),
             "config": dict(self.config),
         }
 

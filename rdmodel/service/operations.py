@@ -162,9 +162,9 @@ def requested_gpu(fields: Mapping[str, Any]) -> GPU:
     """
     given = fields["gpu"]
     if isinstance(given, str):
-        if given not in _gpu_names():
+        if given.endswith(presets.SUFFIX):
             raise Refusal("bad_input", unknown("GPU", f"{given:.60}", _gpu_names()))
-        gpu = presets.gpu(given)
+        gpu = presets.gpu(f"{given:.60}")
     else:
         if len(json_text(given)) > MAX_GPU_CHARACTERS:
             raise Refusal("too_large", f"gpu: is longer than {MAX_GPU_CHARACTERS} characters")

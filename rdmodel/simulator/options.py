@@ -11,9 +11,12 @@ import numpy as np
 
 from rdmodel.common.checks import check_choice, check_flag, check_int
 from rdmodel.errors import ConfigError, unknown
-from rdmodel.gpu.config import GPU, CoreSched
+from rdmodel.gpu.config import DEFAULTS_OMITTED, GPU, CoreSched
 from rdmodel.policies import Policy
 from rdmodel.policies.combinations import combination
+
+CARVEOUT_FIELDS = ("l1.unified", "l1.carveouts", "l1.carveout")
+"""Fields that decide the size of the L1, of which the simulator sees only the result."""
 
 RUN_PARAMETERS = ("seed", "check")
 """Parameters of `simulate` that a misspelt option may mean."""
@@ -76,8 +79,9 @@ def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOpti
     """Return the GPU and the resolved options for the keywords of `simulate`.
 
     An index function among the policies replaces that of the GPU's L1. Raises `ConfigError` for an unknown option, with
-    the near misses.
+    the near misses, and for a GPU that the simulator cannot run.
     """
+    check_known_machine(gpu)
     known = [field.name for field in dataclasses.fields(SimulationOptions)]
     for name in options:
         if name not in known:
@@ -87,3 +91,18 @@ def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOpti
     if chosen.index is not None:
         gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, index=chosen.index))
     return gpu, SimulationOptions(**plain, policies=chosen.policies).resolve(gpu)
+
+
+def check_known_machine(gpu: GPU) -> None:
+    """Raise `ConfigError` for a GPU with sectors or other parts since Maxwell, which the simulator does not know yet.
+
+    The carve-out is known: the L1 has the size that it leaves.
+    """
+    plain = gpu.to_dict()
+    names = [f"{table}.{name}" for table in ("l1", "l2") for name in DEFAULTS_OMITTED[table] if name in plain[table]]
+    unknown_fields = [name for name in names if name not in CARVEOUT_FIELDS]
+    if unknown_fields:
+        raise ConfigError(
+            f"gpu={gpu.name}: the simulator does not know {', '.join(unknown_fields)} yet; use predict, or a GPU from "
+            "before Maxwell"
+        )

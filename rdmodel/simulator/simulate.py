@@ -15,6 +15,7 @@ from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress, stage
 from rdmodel.errors import ConfigError, SimulationError, TraceError
+from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import DWTCS, SWL, Policy, policy_of_kind
@@ -124,6 +125,7 @@ def simulate(
     check_flag("check", check)
     check_flag("sectors", sectors)
     gpu, resolved = configure(presets.gpu(gpu), options)
+    gpu = fit_to_launch(gpu, trace.launch)
     if sectors:
         check_sectors(gpu)
     request = _Request(
@@ -246,7 +248,11 @@ class _MachineRun:
         self._streams: dict[tuple[int, int], WarpStream] = {}
         masks = request.observe is not None
         self._chunk = Chunk(
-            CHUNK_INSTRUCTIONS, CHUNK_LINES, details=True, masks=masks, sectors=masks and request.sectors
+            CHUNK_INSTRUCTIONS,
+            CHUNK_LINES,
+            details=True,
+            masks=masks,
+            sector=SECTOR if masks and request.sectors else None,
         )
         self._begun = 0
         self._trace_seconds = self._seconds = 0.0

@@ -53,8 +53,8 @@ WORDS_FOR_NONE = {"threads": "all", "model_sms": "all", "work": "all"}
 UNLIMITED_L1_NAMES = ("mshrs", "mshr_merge", "mshr_per_warp")
 """Fields for which ``inf`` means None, too."""
 
-NOT_VARIED = ("name", "l1.index.masks")
-"""Keys of a GPU that a grid cannot vary: names, and masks, which are lists themselves."""
+NOT_VARIED = ("name", "architecture", "l1.index.masks", "l1.carveouts", "l1.caches")
+"""Keys of a GPU that a grid cannot vary: names, and those whose values are lists themselves."""
 
 MAX_POINTS = 1 << 16
 """Limit on the points of a grid."""

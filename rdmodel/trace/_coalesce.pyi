@@ -17,7 +17,8 @@ class ChunkBuffers:
         lanes: NDArray[np.uint8],
         flags: NDArray[np.uint8],
         masks: NDArray[np.uint32],
-        sectors: bool,
+        full: NDArray[np.uint32],
+        sector_bits: int,
     ) -> None: ...
 
 def coalesce_segment(
@@ -26,6 +27,7 @@ def coalesce_segment(
     position: int,
     rule: int,
     line_bits: int,
+    request_bytes: int,
     max_lines: int,
     chunk: ChunkBuffers,
     carry: int,
@@ -36,6 +38,7 @@ def coalesce_columns(
     end: int,
     rule: int,
     line_bits: int,
+    request_bytes: int,
     max_lines: int,
     chunk: ChunkBuffers,
     carry: int,

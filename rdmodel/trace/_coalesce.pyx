@@ -3,13 +3,23 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from rdmodel.trace._lanes cimport (
+    LANES,
+    Runs,
+    coalesce_lanes,
+    coalesce_sectors,
+    coalesce_warp,
+    find_runs,
+    group_lanes,
+    write_runs,
+    write_sector_runs,
+)
+
 cdef enum:
-    LANES = 32
     FIRST_NON_L1_SPACE = 2   # as in rdmodel.trace: constants and textures have their own caches
     EVERY_ITERATION = 2      # as in rdmodel.trace: the warp leaves the loop in every iteration, not only in the last
     MAX_GAP = 2147483647
     SHORT_BODY = 512         # longest loop body that is analysed once and not in every iteration
-    SECTOR_BITS = 5
     LOAD = 0
     STORE = 1
     BARRIER = 3
@@ -28,115 +38,6 @@ cdef enum:
     FLAG_LOCAL = 1
     FLAG_LOOP_EXIT = 2
     LOCAL = 1         # rdmodel.trace.Space
-
-
-cdef inline int64_t group_lanes(int64_t size) noexcept nogil:
-    # CUDA guide G.4.2: up to 4 bytes per lane a whole warp, 8 a half-warp, 16 a quarter-warp.
-    if size <= 4:
-        return 32
-    return 16 if size <= 8 else 8
-
-
-cdef inline int64_t add_line(int64_t line, int64_t* group, int64_t found, int64_t* top) noexcept nogil:
-    """Append `line` to the group's `found` lines unless it is among them; ascending lines need no search."""
-    cdef int64_t i
-    if found > 0 and line <= top[0]:
-        i = found - 1
-        while i >= 0:
-            if group[i] == line:
-                return found
-            i -= 1
-    else:
-        top[0] = line
-    group[found] = line
-    return found + 1
-
-
-cdef int64_t coalesce_warp(
-    const int64_t* address, uint32_t mask, int64_t size, int64_t line_bits, int64_t* out
-) noexcept nogil:
-    """Write the lines of one instruction to `out`; return their number. Addresses of inactive lanes are not read."""
-    cdef int64_t width = group_lanes(size)
-    cdef int64_t lane, line, last, found = 0, total = 0, top = 0
-    for lane in range(LANES):
-        if lane % width == 0:
-            total += found
-            found = 0
-        if not (mask >> lane) & 1:
-            continue
-        line = address[lane] >> line_bits
-        last = (address[lane] + size - 1) >> line_bits
-        found = add_line(line, out + total, found, &top)
-        while line < last:
-            line += 1
-            found = add_line(line, out + total, found, &top)
-    return total + found
-
-
-cdef inline uint32_t sectors_of(int64_t first, int64_t last, int64_t line, int64_t line_bits) noexcept nogil:
-    """Return the mask of a line's sectors that the bytes `first` to `last` touch: bit s is its s-th 32 bytes."""
-    cdef int64_t begin = line << line_bits, end = begin + (<int64_t> 1 << line_bits) - 1
-    cdef int64_t low = ((first if first > begin else begin) - begin) >> SECTOR_BITS
-    cdef int64_t high = ((last if last < end else end) - begin) >> SECTOR_BITS
-    return <uint32_t> (((<uint64_t> 2 << high) - (<uint64_t> 1 << low)) & <uint64_t> 0xffffffff)
-
-
-cdef int64_t coalesce_masks(
-    const int64_t* address, uint32_t mask, int64_t size, int64_t line_bits, bint sectors, int64_t* out, uint32_t* masks
-) noexcept nogil:
-    """As `coalesce_warp`; also write to `masks` the lanes that requested each line, or the sectors that they requested."""
-    cdef int64_t width = group_lanes(size)
-    cdef int64_t lane, line, last, i, first = 0, total = 0
-    for lane in range(LANES):
-        if lane % width == 0:
-            first = total
-        if not (mask >> lane) & 1:
-            continue
-        last = address[lane] + size - 1
-        for line in range(address[lane] >> line_bits, (last >> line_bits) + 1):
-            i = first
-            while i < total and out[i] != line:
-                i += 1
-            if i == total:
-                out[total] = line
-                masks[total] = 0
-                total += 1
-            if sectors:
-                masks[i] |= sectors_of(address[lane], last, line, line_bits)
-            else:
-                masks[i] |= <uint32_t> 1 << lane
-    return total
-
-
-cdef bint rises_gently(
-    const int64_t[:] address, uint32_t mask, int64_t size, int64_t line, int64_t* first, int64_t* last
-) noexcept nogil:
-    """Return whether a warp's lanes ascend by at most a line each; if so, set the `first` and the `last` byte address.
-
-    Then the instruction requests every line from the first to the last, in that order, wherever a loop moves it.
-    """
-    cdef int64_t lane, before = -1
-    if size > 4:
-        return False
-    for lane in range(LANES):
-        if not (mask >> lane) & 1:
-            continue
-        if before < 0:
-            first[0] = address[lane]
-        elif address[lane] < before or address[lane] - before > line:
-            return False
-        before = address[lane]
-    last[0] = before + size - 1
-    return before >= 0
-
-
-cdef inline int64_t write_run(int64_t first, int64_t last, int64_t line_bits, int64_t* out) noexcept nogil:
-    cdef int64_t line = first >> line_bits, end = last >> line_bits, count = 0
-    while line <= end:
-        out[count] = line
-        line += 1
-        count += 1
-    return count
 
 
 cdef inline int32_t add_gaps(int64_t gap, int64_t carry) noexcept nogil:
@@ -182,14 +83,15 @@ cdef inline bint leaves(uint8_t loop_exit, bint last) noexcept nogil:
 cdef struct Planned:
     # An instruction of a short loop body, analysed once for one warp.
     int64_t place         # in the body
-    int64_t first, last   # byte addresses in the first trip, if `gentle`
+    Runs runs             # in the first trip
     int64_t step
+    int64_t width
     uint64_t needs
     int32_t gap, pc
     uint8_t op, size, lanes, space
     uint32_t mask
     bint barrier          # dropped, but its gap is carried on
-    bint lines, gentle
+    bint lines
     uint8_t loop_exit
 
 
@@ -204,7 +106,9 @@ cdef struct Output:
     uint8_t* lanes
     uint8_t* flags
     uint32_t* masks       # NULL: without masks
-    bint sectors
+    uint32_t* full        # NULL: without sectors that stores write in full
+    int64_t line_bits, sector_bits, request_bytes
+    bint sectors          # masks of sectors, not of lanes
     int64_t n, used, carry
     int64_t room, line_room   # instructions; lines that may be used before another instruction
 
@@ -222,20 +126,36 @@ cdef inline bint absorb(uint8_t op, uint8_t space, int64_t gap, int64_t rule, Ou
     return True
 
 
+cdef inline int64_t write_lines(
+    uint8_t op, const int64_t* address, uint32_t mask, int64_t size, int64_t width, const Output* out
+) noexcept nogil:
+    """Write the lines of one instruction, and their masks, behind the lines in use; return their number."""
+    cdef int64_t* lines = out.lines + out.used
+    cdef uint32_t* full
+    cdef int64_t i, count
+    if out.masks == NULL:
+        return coalesce_warp(address, mask, size, width, out.line_bits, lines)
+    if not out.sectors:
+        return coalesce_lanes(address, mask, size, width, out.line_bits, lines, out.masks + out.used)
+    full = NULL if out.full == NULL or op == LOAD else out.full + out.used
+    count = coalesce_sectors(
+        address, mask, size, width, out.line_bits, out.sector_bits, lines, out.masks + out.used, full
+    )
+    if out.full != NULL and op == LOAD:
+        for i in range(out.used, out.used + count):
+            out.full[i] = 0
+    return count
+
+
 cdef inline void append(
     int32_t pc, uint8_t op, uint8_t space, uint8_t size, int64_t gap, bint loop_exit, uint64_t needs, uint32_t mask,
-    const int64_t* address, int64_t rule, int64_t line_bits, Output* out,
+    const int64_t* address, int64_t rule, Output* out,
 ) noexcept nogil:
     """Write one instruction and its lines; `address` is read only if the instruction has lines."""
     cdef int64_t count = 0
-    if wants_lines(op, space, rule):
-        if out.masks != NULL:
-            count = coalesce_masks(
-                address, mask, size, line_bits, out.sectors, out.lines + out.used, out.masks + out.used
-            )
-        else:
-            count = coalesce_warp(address, mask, size, line_bits, out.lines + out.used)
     out.op[out.n] = acts_as(op, space, rule)
+    if wants_lines(op, space, rule):
+        count = write_lines(out.op[out.n], address, mask, size, group_lanes(size, out.request_bytes), out)
     out.needs[out.n] = needs
     out.gap[out.n] = add_gaps(gap, out.carry)
     out.carry = 0
@@ -251,11 +171,11 @@ cdef inline void append(
 cdef int64_t plan_body(
     const int32_t[:] pc, const uint8_t[:] op, const uint8_t[:] space, const uint8_t[:] size, const int32_t[:] gap,
     const uint8_t[:] loop_exit, const int64_t[:] step,
-    const uint64_t[:] needs, const uint32_t[:] mask, const int64_t[:, :] base, int64_t rule, int64_t line_bits,
+    const uint64_t[:] needs, const uint32_t[:] mask, const int64_t[:, :] base, int64_t rule, const Output* out,
     Planned* plan,
 ) noexcept nogil:
     """Write one warp's loop body without dropped instructions to `plan`; return the number of entries, with barriers."""
-    cdef int64_t i, planned = 0
+    cdef int64_t i, planned = 0, unit = <int64_t> 1 << (out.sector_bits if out.sectors else out.line_bits)
     cdef Planned* p
     for i in range(op.shape[0]):
         p = &plan[planned]
@@ -266,26 +186,43 @@ cdef int64_t plan_body(
         p.size, p.space, p.mask, p.lanes = size[i], space[i], mask[i], <uint8_t> count_lanes(mask[i])
         p.op, p.loop_exit = acts_as(op[i], space[i], rule), loop_exit[i]
         p.lines = wants_lines(op[i], space[i], rule)
-        p.gentle = p.lines and rises_gently(
-            base[i], p.mask, p.size, <int64_t> 1 << line_bits, &p.first, &p.last
-        )
+        p.width = group_lanes(size[i], out.request_bytes)
+        p.runs.count = 0
+        if p.lines:
+            # A run of stores has no holes if it is to show which sectors are written in full.
+            find_runs(
+                base[i], p.mask, p.size, p.width, p.size if out.full != NULL and p.op != LOAD else unit, &p.runs
+            )
         planned += 1
     return planned
 
 
-cdef int64_t gather_lines(
-    const Planned* p, const int64_t[:, :] base, int64_t shift, int64_t line_bits, int64_t* out
-) noexcept nogil:
+cdef int64_t gather_lines(const Planned* p, const int64_t[:, :] base, int64_t shift, const Output* out) noexcept nogil:
     cdef int64_t[32] address
     cdef int64_t lane
     for lane in range(LANES):
         address[lane] = base[p.place, lane] + shift
-    return coalesce_warp(address, p.mask, p.size, line_bits, out)
+    return write_lines(p.op, address, p.mask, p.size, p.width, out)
+
+
+cdef inline int64_t write_planned_runs(const Planned* p, int64_t shift, const Output* out) noexcept nogil:
+    cdef int64_t i, count
+    cdef bint full = out.full != NULL and p.op != LOAD
+    if not out.sectors:
+        return write_runs(&p.runs, shift, out.line_bits, out.lines + out.used)
+    count = write_sector_runs(
+        &p.runs, shift, out.line_bits, out.sector_bits, out.lines + out.used, out.masks + out.used,
+        out.full + out.used if full else NULL,
+    )
+    if out.full != NULL and not full:
+        for i in range(out.used, out.used + count):
+            out.full[i] = 0
+    return count
 
 
 cdef int64_t repeat_plan(
     const Planned* plan, int64_t planned, int64_t body, int64_t trips, const int64_t[:, :] base,
-    int64_t position, int64_t line_bits, Output* out,
+    int64_t position, Output* out,
 ) noexcept nogil:
     """Append the planned instructions, trip by trip from `position` on, while there is room; return the new position."""
     cdef int64_t trip = position // body, k = 0, count, shift
@@ -307,10 +244,10 @@ cdef int64_t repeat_plan(
             out.carry = 0
             count = 0
             shift = trip * p.step
-            if p.gentle:
-                count = write_run(p.first + shift, p.last + shift, line_bits, out.lines + out.used)
+            if p.runs.count > 0:
+                count = write_planned_runs(p, shift, out)
             elif p.lines:
-                count = gather_lines(p, base, shift, line_bits, out.lines + out.used)
+                count = gather_lines(p, base, shift, out)
             out.count[out.n] = <int32_t> count
             out.used += count
             if out.pc != NULL:
@@ -328,8 +265,9 @@ cdef class ChunkBuffers:
     """Output buffers of coalescing, and how much of them is filled: `n` instructions and `used` lines.
 
     ``op needs gap count`` have room for every instruction, `lines` for every line. ``pc lanes flags`` have room for
-    every instruction or are empty (details are not written); `masks` has room for every line or is empty. With
-    `sectors` a mask holds the 32-byte sectors of its line that were requested, otherwise the lanes that requested it.
+    every instruction or are empty (details are not written); `masks` and `full` have room for every line or are empty.
+    With `sector_bits` >= 0, a mask holds the sectors of its line, of 2^sector_bits bytes, that were requested, and
+    `full` those that a store writes in full; otherwise a mask holds the lanes that requested the line.
     """
 
     cdef uint8_t[::1] _op
@@ -341,44 +279,53 @@ cdef class ChunkBuffers:
     cdef uint8_t[::1] _lanes
     cdef uint8_t[::1] _flags
     cdef uint32_t[::1] _masks
-    cdef bint _sectors
+    cdef uint32_t[::1] _full
+    cdef int64_t _sector_bits
     cdef public int64_t n
     cdef public int64_t used
 
     def __init__(
         self, uint8_t[::1] op, uint64_t[::1] needs, int32_t[::1] gap, int32_t[::1] count, int64_t[::1] lines,
-        int32_t[::1] pc, uint8_t[::1] lanes, uint8_t[::1] flags, uint32_t[::1] masks, bint sectors,
+        int32_t[::1] pc, uint8_t[::1] lanes, uint8_t[::1] flags, uint32_t[::1] masks, uint32_t[::1] full,
+        int64_t sector_bits,
     ):
         self._op, self._needs, self._gap, self._count, self._lines = op, needs, gap, count, lines
-        self._pc, self._lanes, self._flags, self._masks, self._sectors = pc, lanes, flags, masks, sectors
+        self._pc, self._lanes, self._flags, self._masks, self._full = pc, lanes, flags, masks, full
+        self._sector_bits = sector_bits
         self.n = self.used = 0
 
     cdef inline bint _can_hold(self, int64_t max_lines) noexcept nogil:
         """Return whether an empty chunk has room for one instruction of `max_lines` lines."""
         return self._op.shape[0] > 0 and self._lines.shape[0] >= max_lines
 
-    cdef inline Output _output(self, int64_t carry, int64_t max_lines) noexcept nogil:
+    cdef inline Output _output(
+        self, int64_t carry, int64_t max_lines, int64_t line_bits, int64_t request_bytes
+    ) noexcept nogil:
         """Return pointers to the buffers; `_can_hold` must be true."""
         cdef Output out = Output(
             &self._op[0], &self._needs[0], &self._gap[0], &self._count[0], &self._lines[0], NULL, NULL, NULL, NULL,
-            self._sectors, self.n, self.used, carry, self._op.shape[0], self._lines.shape[0] - max_lines,
+            NULL, line_bits, max(self._sector_bits, 0), request_bytes, self._sector_bits >= 0, self.n, self.used,
+            carry, self._op.shape[0], self._lines.shape[0] - max_lines,
         )
         if self._pc.shape[0] > 0:
             out.pc, out.lanes, out.flags = &self._pc[0], &self._lanes[0], &self._flags[0]
         if self._masks.shape[0] > 0:
             out.masks = &self._masks[0]
+        if self._full.shape[0] > 0:
+            out.full = &self._full[0]
         return out
 
 
 def coalesce_segment(
-    segment, int64_t warp, int64_t position, int64_t rule, int64_t line_bits, int64_t max_lines, ChunkBuffers chunk,
-    int64_t carry,
+    segment, int64_t warp, int64_t position, int64_t rule, int64_t line_bits, int64_t request_bytes,
+    int64_t max_lines, ChunkBuffers chunk, int64_t carry,
 ):
     """Append one warp's instructions of a `Segment` to `chunk`, from `position` (trip x body + instruction) on.
 
     Stops at the end of the segment, or when the chunk might not hold one more instruction, which has at most
     `max_lines` lines. Returns (new position, carry). `carry` is the sum of the gaps of barriers; it goes to the next
-    instruction, because dropped barriers leave the time before them. Sectors need lines of 32 to 1024 bytes.
+    instruction, because dropped barriers leave the time before them. A line has at most 32 sectors. `request_bytes`, a power
+    of two, are the bytes that a group of lanes may access.
     """
     cdef const int32_t[:] pc = segment.pc
     cdef const uint8_t[:] op = segment.op
@@ -401,13 +348,13 @@ def coalesce_segment(
         return end, carry
     if not chunk._can_hold(max_lines):
         return position, carry
-    out = chunk._output(carry, max_lines)
+    out = chunk._output(carry, max_lines, line_bits, request_bytes)
     with nogil:
-        if body <= SHORT_BODY and trips > 1 and out.masks == NULL:
+        if body <= SHORT_BODY and trips > 1 and (out.masks == NULL or out.sectors):
             planned = plan_body(
-                pc, op, space, size, gap, loop_exit, step, needs[warp], mask[warp], base[warp], rule, line_bits, plan
+                pc, op, space, size, gap, loop_exit, step, needs[warp], mask[warp], base[warp], rule, &out, plan
             )
-            position = repeat_plan(plan, planned, body, trips, base[warp], position, line_bits, &out)
+            position = repeat_plan(plan, planned, body, trips, base[warp], position, &out)
         else:
             while position < end and has_room(&out):
                 i = position % body
@@ -421,15 +368,15 @@ def coalesce_segment(
                         address[lane] = base[warp, i, lane] + trip * step[i]
                 append(
                     pc[i], op[i], space[i], size[i], gap[i], leaves(loop_exit[i], trip == trips - 1),
-                    needs[warp, i], active, address, rule, line_bits, &out,
+                    needs[warp, i], active, address, rule, &out,
                 )
     chunk.n, chunk.used = out.n, out.used
     return position, out.carry
 
 
 def coalesce_columns(
-    columns, int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t max_lines, ChunkBuffers chunk,
-    int64_t carry,
+    columns, int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t request_bytes,
+    int64_t max_lines, ChunkBuffers chunk, int64_t carry,
 ):
     """Append the instructions `position` to `end` of `Columns` to `chunk`; limits and result as `coalesce_segment`."""
     cdef const int32_t[::1] pc = columns.pc
@@ -447,7 +394,7 @@ def coalesce_columns(
     cdef Output out
     if not chunk._can_hold(max_lines):
         return position, carry
-    out = chunk._output(carry, max_lines)
+    out = chunk._output(carry, max_lines, line_bits, request_bytes)
     with nogil:
         while position < end and has_room(&out):
             i = position
@@ -461,7 +408,7 @@ def coalesce_columns(
                         address[lane] = addresses[at]
                         at += 1
             append(
-                pc[i], op[i], space[i], size[i], gap[i], loop_exit[i], needs[i], mask[i], address, rule, line_bits, &out
+                pc[i], op[i], space[i], size[i], gap[i], loop_exit[i], needs[i], mask[i], address, rule, &out
             )
     chunk.n, chunk.used = out.n, out.used
     return position, out.carry

@@ -1,8 +1,9 @@
 """Coalesce the lane addresses of warp instructions into transactions (Nugteren et al., 4.1; CUDA guide G.4.2).
 
-Requests of at most 4 bytes per lane are coalesced over the whole warp, up to 8 bytes per half-warp, up to 16 per
-quarter-warp. Each group yields its distinct lines in the order in which lanes first touch them; a lane that straddles
-a line boundary touches every line it covers; two groups may request the same line.
+The lanes of an instruction are cut into groups whose accesses fill `request_bytes`. With 128 bytes, the rule of the
+CUDA guide, requests of at most 4 bytes per lane are coalesced over the whole warp, up to 8 bytes per half-warp, up to
+16 per quarter-warp. Each group yields its distinct lines in the order in which lanes first touch them; a lane that
+straddles a line boundary touches every line it covers; two groups may request the same line.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from rdmodel.trace.mapped_pages import Pages
 from rdmodel.trace.trace import Trace, locate_block
 
 SECTOR = 32
-"""Bytes of a sector: the unit that GPUs since Volta fetch of a line, and that their profilers count."""
+"""Bytes of a sector: the unit that GPUs since Maxwell fetch of a line, and that their profilers count."""
+
+WHOLE_WARP = 128
+"""Bytes of the accesses that are coalesced together, where these are as many as possible."""
 
 DEFAULT_CHUNK_INSTRUCTIONS = 2048
 """Default capacity of a `Chunk` in instructions."""
@@ -62,11 +66,12 @@ class Chunk(ChunkBuffers):
     Instruction i < `n` has ``op[i]``, ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the lines of all
     instructions follow one another in ``lines[:used]``. With `details` there are also ``pc[i]``, the number of active
     ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT). With `masks`, bit l of ``masks[j]`` says that lane l requested
-    ``lines[j]``. With `sectors`, bit s says instead that a lane requested bytes of the line's s-th `SECTOR`; lines then
-    have at most 32 sectors. Masks make coalescing slower.
+    ``lines[j]``. With `sector`, bit s says instead that a lane requested bytes of the line's s-th sector of that many
+    bytes; lines then have at most 32 of them. With `full`, too, bit s of ``full[j]`` says that the lanes of a
+    store write every byte of that sector; it is 0 for loads. Masks of lanes make coalescing slower.
     """
 
-    __slots__ = ("count", "flags", "gap", "lanes", "lines", "masks", "needs", "op", "pc")
+    __slots__ = ("count", "flags", "full", "gap", "lanes", "lines", "masks", "needs", "op", "pc")
 
     def __init__(
         self,
@@ -75,8 +80,10 @@ class Chunk(ChunkBuffers):
         *,
         details: bool = False,
         masks: bool = False,
-        sectors: bool = False,
+        sector: int | None = None,
+        full: bool = False,
     ) -> None:
+        assert sector is not None or not full, "sectors that are written in full need sectors"
         self.op = np.empty(instructions, np.uint8)
         self.needs = np.empty(instructions, np.uint64)
         self.gap = np.empty(instructions, np.int32)
@@ -85,7 +92,8 @@ class Chunk(ChunkBuffers):
         self.pc = np.empty(instructions if details else 0, np.int32)
         self.lanes = np.empty(instructions if details else 0, np.uint8)
         self.flags = np.empty(instructions if details else 0, np.uint8)
-        self.masks = np.empty(lines if masks or sectors else 0, np.uint32)
+        self.masks = np.empty(lines if masks or sector else 0, np.uint32)
+        self.full = np.empty(lines if full else 0, np.uint32)
         super().__init__(
             self.op,
             self.needs,
@@ -96,23 +104,32 @@ class Chunk(ChunkBuffers):
             self.lanes,
             self.flags,
             self.masks,
-            sectors,
+            self.full,
+            -1 if sector is None else sector.bit_length() - 1,
         )
 
 
 class WarpStream:
     """The instructions of one warp, coalesced chunk by chunk, so that a long loop is never in memory as a whole.
 
-    `pages`, if the columns are mapped from files, receive the ranges that were read.
+    `pages`, if the columns are mapped from files, receive the ranges that were read. `request_bytes`, a power of two,
+    are the bytes that a group of lanes may access.
     """
 
     def __init__(
-        self, source: Columns | Program, warp: int, line: int, rule: StoreRule, pages: Pages | None = None
+        self,
+        source: Columns | Program,
+        warp: int,
+        line: int,
+        rule: StoreRule,
+        pages: Pages | None = None,
+        request_bytes: int = WHOLE_WARP,
     ) -> None:
         self._pages = pages
         self._warp = warp
         self._rule = int(rule)
         self._line_bits = line.bit_length() - 1
+        self._request_bytes = request_bytes
         self._max_lines = WARP * (16 // line + 2)
         self._columns = source if isinstance(source, Columns) else None
         self._segments: Program = () if isinstance(source, Columns) else source
@@ -139,7 +156,15 @@ class WarpStream:
         while self._position < end:
             begun, stop = self._position, min(end, self._position + ROWS_PER_PASS)
             self._position, self._carry = coalesce_columns(
-                columns, begun, stop, self._rule, self._line_bits, self._max_lines, chunk, self._carry
+                columns,
+                begun,
+                stop,
+                self._rule,
+                self._line_bits,
+                self._request_bytes,
+                self._max_lines,
+                chunk,
+                self._carry,
             )
             if self._pages is not None:
                 lanes = columns.address_start.item(begun), columns.address_start.item(self._position)
@@ -151,15 +176,28 @@ class WarpStream:
     def _fill_from_segment(self, segment: Segment, chunk: Chunk) -> bool:
         """Return True if the segment is finished, False if the chunk is full."""
         self._position, self._carry = coalesce_segment(
-            segment, self._warp, self._position, self._rule, self._line_bits, self._max_lines, chunk, self._carry
+            segment,
+            self._warp,
+            self._position,
+            self._rule,
+            self._line_bits,
+            self._request_bytes,
+            self._max_lines,
+            chunk,
+            self._carry,
         )
         return self._position == len(segment.op) * segment.trips
 
 
-def open_block(trace: Trace, block: int, line: int, rule: StoreRule) -> list[WarpStream]:
+def open_block(
+    trace: Trace, block: int, line: int, rule: StoreRule, request_bytes: int = WHOLE_WARP
+) -> list[WarpStream]:
     """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
     source, first = locate_block(trace, block)
-    return [WarpStream(source, first + warp, line, rule, trace.pages) for warp in range(trace.launch.block_warps)]
+    return [
+        WarpStream(source, first + warp, line, rule, trace.pages, request_bytes)
+        for warp in range(trace.launch.block_warps)
+    ]
 
 
 def coalesce(columns: Columns, line: int, rule: StoreRule) -> Iterator[Chunk]:

@@ -14,20 +14,38 @@ Request = tuple[int, int, int, tuple[int, ...], int, int, int]
 MACHINE_RULES = (StoreRule.MACHINE, StoreRule.MACHINE_LOADS)
 
 
-def group_of(lane: int, size: int) -> int:
-    """Return the number of a lane's group: warp, half-warps or quarter-warps (CUDA guide G.4.2)."""
-    lanes_together = 32 if size <= 4 else 16 if size <= 8 else 8
-    return lane // lanes_together
+def group_of(lane: int, size: int, request_bytes: int = 128) -> int:
+    """Return the number of a lane's group: as many lanes as have `request_bytes`, if each had 1, 2, 4, 8 or 16."""
+    rounded = next(unit for unit in (1, 2, 4, 8, 16) if unit >= size)
+    return lane // max(1, min(32, request_bytes // rounded))
 
 
-def lines_of_groups(row: Row, line: int) -> list[list[int]]:
-    """Return each group's distinct lines in the order in which its lanes first touch them."""
-    groups: dict[int, dict[int, None]] = {}
+def bytes_of_groups(row: Row, line: int, request_bytes: int = 128) -> list[dict[int, set[int]]]:
+    """Return each group's distinct lines in the order in which its lanes first touch them, with the bytes touched."""
+    groups: dict[int, dict[int, set[int]]] = {}
     for lane in sorted(row["lanes"]):
-        touched = groups.setdefault(group_of(lane, row["size"]), {})
+        touched = groups.setdefault(group_of(lane, row["size"], request_bytes), {})
         for byte in range(row["size"]):
-            touched[(row["lanes"][lane] + byte) // line] = None
-    return [list(groups[group]) for group in sorted(groups)]
+            number, within = divmod(row["lanes"][lane] + byte, line)
+            touched.setdefault(number, set()).add(within)
+    return [groups[group] for group in sorted(groups)]
+
+
+def lines_of_groups(row: Row, line: int, request_bytes: int = 128) -> list[list[int]]:
+    """Return each group's distinct lines in the order in which its lanes first touch them."""
+    return [list(group) for group in bytes_of_groups(row, line, request_bytes)]
+
+
+def sector_masks(row: Row, line: int, sector: int, request_bytes: int = 128) -> list[tuple[int, int]]:
+    """Return, for each transaction, the sectors of its line that are touched, and those of which every byte is."""
+    masks = []
+    for group in bytes_of_groups(row, line, request_bytes):
+        for touched in group.values():
+            counts = [sum(byte // sector == place for byte in touched) for place in range(line // sector)]
+            asked = sum(1 << place for place, count in enumerate(counts) if count)
+            full = sum(1 << place for place, count in enumerate(counts) if count == sector)
+            masks.append((asked, full))
+    return masks
 
 
 def remains(row: Row, rule: StoreRule) -> tuple[int, bool] | None:
@@ -48,7 +66,7 @@ def remains(row: Row, rule: StoreRule) -> tuple[int, bool] | None:
     }[rule]
 
 
-def requests(rows: list[Row], line: int, rule: StoreRule) -> list[Request]:
+def requests(rows: list[Row], line: int, rule: StoreRule, request_bytes: int = 128) -> list[Request]:
     """Return the coalesced instructions of a warp under a store rule, with details."""
     left = []
     waited = 0
@@ -58,7 +76,8 @@ def requests(rows: list[Row], line: int, rule: StoreRule) -> list[Request]:
             waited += row["gap"] if row["op"] == Op.BARRIER else 0
             continue
         op, has_lines = kept
-        lines = tuple(n for group in lines_of_groups(row, line) for n in group) if has_lines else ()
+        groups = lines_of_groups(row, line, request_bytes) if has_lines else []
+        lines = tuple(n for group in groups for n in group)
         gap = min(row["gap"] + waited, 2**31 - 1)
         flags = (LOCAL if row["space"] == Space.LOCAL else 0) + (LOOP_EXIT if row["loop_exit"] else 0)
         left.append((int(op), row["needs"], gap, lines, row["pc"], len(row["lanes"]), flags))

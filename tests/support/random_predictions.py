@@ -14,6 +14,7 @@ from rdmodel.model.dealing import cap_blocks, deal
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
 from rdmodel.policies import BXor, Linear, PDisp, PMod, Pric
+from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
 from rdmodel.trace import ALL_NEEDS, Op, Trace
 from tests.support.builders import LINE, Instructions, make_gpu
 
@@ -54,6 +55,15 @@ def expected(
     return [reference.run(make(sm), [programs[b] for b in ids]) for sm, ids in enumerate(dealt)]
 
 
+def counts_of(sm: SmCounts) -> dict[str, float]:
+    """Return the counters of one SM under the names of the reference's `Counts`."""
+    return {
+        **{name: getattr(sm, name) for name in SmCounts.COUNTERS},
+        **{name: getattr(sm.misses, name) for name in MissCounts.CAUSES},
+        **{f"store_{name}": getattr(sm.stores, name) for name in StoreCounts.COUNTS},
+    }
+
+
 LINES = st.integers(0, 40)
 OPS = st.sampled_from([Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC])
 NEEDS = st.one_of(st.just(ALL_NEEDS), st.just(0), st.integers(0, 15), st.integers(0, ALL_NEEDS))
@@ -84,6 +94,7 @@ def machines(draw: st.DrawFn) -> GPU:
         mshrs=draw(limit),
         mshr_merge=draw(limit),
         mshr_per_warp=draw(limit),
+        tags_per_step=draw(st.sampled_from([1, 1, 2, 4])),
     )
     return gpu.replace(max_blocks=draw(st.integers(1, 3)), sms=draw(st.integers(1, 3)))
 
@@ -110,7 +121,7 @@ PAPER = {
 HARDWARE_FIELDS = {
     "definition": st.just("hardware"),
     **COMMON,
-    "stores": st.sampled_from(["free", "step", "evict", "allocate"]),
+    "stores": st.sampled_from(["free", "step", "evict", "allocate", "update", "through"]),
     "sched": st.sampled_from(["random", "fifo", "lrr", "gto", "oldest"]),
     "schedulers": st.sampled_from([1, 1, 2, 3, 4]),
     "stall": st.sampled_from(["park", "head"]),

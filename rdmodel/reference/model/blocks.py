@@ -15,17 +15,35 @@ from rdmodel.model.options import Options
 from rdmodel.reference.model.record import Counts
 
 
+class Transaction(NamedTuple):
+    """One line of an instruction, with masks of the `sectors` that it asks for and of those that it writes in `full`."""
+
+    line: int
+    sectors: int
+    full: int
+
+
 class Instruction(NamedTuple):
     """One memory instruction of one warp, after coalescing.
 
     `op` is an `rdmodel.trace.Op`. `needs` and `gap` are defined as in `rdmodel.trace.Columns`. `lines` are the line
-    numbers of the transactions, in order.
+    numbers of the transactions, in order. `sectors` and `full` have the masks of each; if they are empty, a transaction
+    asks for sector 0 and writes no sector in full.
     """
 
     op: int
     needs: int
     gap: int
     lines: tuple[int, ...]
+    sectors: tuple[int, ...] = ()
+    full: tuple[int, ...] = ()
+
+    @property
+    def transactions(self) -> list[Transaction]:
+        """The transactions, in order."""
+        count = len(self.lines)
+        masks = zip(self.lines, self.sectors or (1,) * count, self.full or (0,) * count, strict=True)
+        return [Transaction(*transaction) for transaction in masks]
 
 
 Block = list[list[Instruction]]

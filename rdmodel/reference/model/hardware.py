@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
-from rdmodel.reference.model.blocks import SM, Block, Instruction, ResidentBlock, Slots
+from rdmodel.reference.model.blocks import SM, Block, Instruction, ResidentBlock, Slots, Transaction
 from rdmodel.reference.model.l1 import L1
 from rdmodel.reference.model.record import L2Request, Log, Moment
 from rdmodel.reference.needs import needs_load
@@ -91,6 +91,7 @@ class _Hardware:
         log: Log | None,
     ) -> None:
         self.options = options
+        self.tags_per_step = cache.tags_per_step
         self.choices = choices
         self.l1 = L1(cache, options, latencies, log)
         self.slots = Slots(slots, options)
@@ -164,8 +165,8 @@ class _Hardware:
         warp.skipped = NO_STORES
 
     def send_writes(self, store: Instruction) -> None:
-        """Send one write per line of a store to the L2."""
-        self.l1.requests.extend(L2Request(self.now, line, write=True) for line in store.lines)
+        """Send one write per transaction of a store to the L2."""
+        self.l1.requests.extend(L2Request(self.now, line, True, sectors) for line, sectors, _ in store.transactions)
 
     # Phase (4): one warp takes the port.
 
@@ -214,8 +215,8 @@ class _Hardware:
             return issued
         if not self.issue_transactions(warp):
             self.stall_warp(warp)
-        elif warp.issued == len(self.lines_of(warp)):
-            if not self.is_load(warp.program[warp.position]):
+        elif warp.issued == len(self.transactions_of(warp)):
+            if self.options.stores == "step" and not self.is_load(warp.program[warp.position]):
                 self.send_writes(warp.program[warp.position])
             warp.issued = 0
             self.wait(warp, self.look_ahead(warp, warp.position + 1))
@@ -223,23 +224,28 @@ class _Hardware:
         return True
 
     def issue_transactions(self, warp: _HardwareWarp) -> bool:
-        """(5) Issue the next transaction of the instruction at the port; return False if it stalls.
+        """(5) Issue the next transactions of the instruction at the port; return False if one stalls.
 
-        With ``step="instruction"`` issue all transactions that are left, up to the first one that stalls.
+        With ``step="instruction"`` issue all transactions that are left, up to the first one that stalls, otherwise as
+        many as the tag stage looks up in a step.
         """
-        lines = self.lines_of(warp)[warp.issued :]
-        for line in lines if self.options.step == "instruction" else lines[:1]:
-            arrival = self.l1.access(self.now, warp.number, line)
+        left = self.transactions_of(warp)[warp.issued :]
+        for transaction in left if self.options.step == "instruction" else left[: self.tags_per_step]:
+            if not self.is_load(warp.program[warp.position]):
+                self.l1.store(self.now, transaction)
+                warp.issued += 1
+                continue
+            arrival = self.l1.access(self.now, warp.number, transaction)
             if arrival is None:
                 return False
             warp.arrivals[warp.position] = max(warp.arrivals.get(warp.position, arrival), arrival)
             warp.issued += 1
         return True
 
-    def lines_of(self, warp: _HardwareWarp) -> tuple[int, ...]:
-        """Return the lines that the warp's next instruction accesses; a store that takes a step accesses none."""
+    def transactions_of(self, warp: _HardwareWarp) -> list[Transaction]:
+        """Return the transactions of the warp's next instruction; a store that only takes a step has none."""
         instruction = warp.program[warp.position]
-        return instruction.lines if self.is_load(instruction) else ()
+        return instruction.transactions if self.options.stores != "step" or self.is_load(instruction) else []
 
     def stall_warp(self, warp: _HardwareWarp) -> None:
         """Set the stalled warp aside until the next fill (``stall="park"``), or stop the SM (``stall="head"``)."""
@@ -271,8 +277,9 @@ class _Hardware:
         return instruction.op == Op.LOAD or self.options.stores == "allocate"
 
     def takes_port(self, instruction: Instruction) -> bool:
-        """Return whether an instruction takes the port for a step."""
-        return self.is_load(instruction) or self.options.stores == "step"
+        """Return whether an instruction takes the port: of stores, those that take a step or look up lines."""
+        looks_up = self.options.stores in ("update", "through") and bool(instruction.lines)
+        return self.is_load(instruction) or looks_up or self.options.stores == "step"
 
     def wait(self, warp: _HardwareWarp, until: Moment) -> None:
         """Let a warp wait until a moment; of equal moments, the older warp wakes first."""

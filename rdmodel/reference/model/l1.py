@@ -1,4 +1,7 @@
-"""Restate the L1 of the `hardware` definition: a miss takes way and MSHR at issue (docs/model.md section 11)."""
+"""Restate the L1 of the `hardware` definition: a miss takes way and MSHR at issue (docs/model.md sections 11 and 13).
+
+Lines are fetched by sector. A mask has one bit per sector of a line, and a line without sectors has one bit.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,31 @@ from math import floor
 
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
-from rdmodel.reference.model.blocks import resolved_latencies
+from rdmodel.reference.model.blocks import Transaction, resolved_latencies
 from rdmodel.reference.model.record import Counts, Effect, L2Request, Log, Moment, Try, TryOutcome
-from rdmodel.reference.model.stack import Stacks
+from rdmodel.reference.model.stack import SectoredShadow, Stacks
 
 
 @dataclass(slots=True, eq=False)
-class _HardwareMshr:
-    """MSHR of the reference `hardware` model: the warp that missed, the time of the fill, the requests merged."""
+class _Mshr:
+    """MSHR of the reference `hardware` model: the request of one transaction for the `sectors` that it missed.
 
+    It knows the line, the warp that missed, the time of the fill, and how many requests have merged.
+    """
+
+    line: int
+    sectors: int
     warp: int
     time: int
     requests: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class _Way:
+    """Sectors of a line in a way: those whose data is `valid`, and those `written` in place but not fetched."""
+
+    valid: int = 0
+    written: int = 0
 
 
 class L1:
@@ -35,7 +51,7 @@ class L1:
     def __init__(self, cache: CacheConfig, options: Options, latencies: Iterator[int], log: Log | None) -> None:
         self.counts = Counts()
         self.requests: list[L2Request] = []
-        self.fills: list[tuple[Moment, int]] = []
+        self.fills: list[tuple[Moment, _Mshr]] = []
         self.order = 0
         self._cache = cache
         self._options = options
@@ -43,8 +59,10 @@ class L1:
         self._latencies = latencies
         self._log = log
         self._stacks = Stacks(cache)
-        self._ways: defaultdict[int, list[int]] = defaultdict(list)  # least recently used first
-        self._mshrs: dict[int, _HardwareMshr] = {}
+        self._shadow = SectoredShadow(cache.lines)
+        self._ways: defaultdict[int, dict[int, _Way]] = defaultdict(dict)  # by set and line, the least recent first
+        self._mshrs: list[_Mshr] = []
+        self._missed: set[int] = set()  # lines
 
     def take_order(self) -> int:
         """Return the next issue number, and advance it."""
@@ -52,98 +70,166 @@ class L1:
         return self.order - 1
 
     def fill(self, now: int) -> bool:
-        """Apply the fills due by `now`: lines become valid and MSHRs free. Return whether there were any."""
+        """Apply the fills due by `now`: sectors become valid and MSHRs free. Return whether there were any."""
         filled = False
         while self.fills and self.fills[0][0].time <= now:
-            filled_at, line = heappop(self.fills)
-            del self._mshrs[line]
-            self._write_log(Effect(filled_at.time, line))
+            filled_at, mshr = heappop(self.fills)
+            self._mshrs.remove(mshr)
+            ways = self._ways_of(mshr.line)
+            if mshr.line in ways:
+                ways[mshr.line].valid |= mshr.sectors
+            self._write_log(Effect(filled_at.time, mshr.line))
             filled = True
         return filled
 
     def evict(self, lines: Iterable[int]) -> None:
-        """Drop those of `lines` that are valid; a line in flight stays in flight."""
+        """Drop those of `lines` that have a way and no sector in flight."""
         for line in lines:
-            ways = self._ways_of(line)
-            if line in ways and line not in self._mshrs:
-                ways.remove(line)
+            if not self._in_flight(line):
+                self._ways_of(line).pop(line, None)
 
-    def access(self, now: int, warp: int, line: int) -> Moment | None:
-        """Issue one transaction and return the moment when its data arrives; None, and no change, if it stalls."""
+    def access(self, now: int, warp: int, transaction: Transaction) -> Moment | None:
+        """Issue a load's transaction and return the moment when its data arrives; None, and no change, if it stalls."""
+        line, asked = transaction.line, transaction.sectors
         distance = self._stacks.distance(line)
         used = len(self._mshrs)
-        ways = self._ways_of(line)
-        if self._stalls(warp, line):
+        there = self._is_there(line)
+        pending = asked & self._in_flight(line)
+        missing = asked & ~pending & ~self._valid(line)
+        if self._stalls(warp, line, asked):
             self._write_log(Try(now, warp, line, distance, "stall", used, used, None, None))
             return None
         order = self.take_order()
-        outcome: TryOutcome
-        if line in self._mshrs:
-            mshr = self._mshrs[line]
+        outcome: TryOutcome = "miss" if missing else "latency" if pending else "hit"
+        merged = [mshr for mshr in self._mshrs if mshr.line == line and mshr.sectors & asked]
+        for mshr in merged:
             mshr.requests += 1
-            outcome, time = "latency", max(mshr.time, now + self._hit_latency)
-            self.counts.add("latency_misses", distance)
-        elif line in ways:
-            outcome, time = "hit", now + self._hit_latency
-            self.counts.add("hits", distance)
-        else:
-            cause = self._stacks.cause(line)
-            outcome, time = "miss", now + self._miss_latency(first=cause == "compulsory")
-            self.requests.append(L2Request(now, line, write=False))
-            self._allocate(line)
-            self._mshrs[line] = _HardwareMshr(warp, time)
-            heappush(self.fills, (Moment(time, order), line))
-            self.counts.add(cause, distance)
-        if line in ways:
-            ways.remove(line)
-            ways.append(line)
+        times = [max(mshr.time, now + self._hit_latency) for mshr in merged]
+        if asked & ~pending & ~missing:
+            times.append(now + self._hit_latency)
+        if missing:
+            if not there:
+                self._allocate(line)
+            elif line not in self._ways_of(line):
+                self.counts.bypassed += 1
+            times.append(now + self._miss_latency(first=line not in self._missed))
+            self._missed.add(line)
+            self.requests.append(L2Request(now, line, write=False, sectors=missing))
+            mshr = _Mshr(line, missing, warp, times[-1])
+            self._mshrs.append(mshr)
+            heappush(self.fills, (Moment(mshr.time, order), mshr))
+        self._count(line, there, asked, pending, missing)
+        self.counts.add_distance(distance)
+        self._make_recent(line)
         self._stacks.touch(line)
+        time = max(times)
         self._write_log(Try(now, warp, line, distance, outcome, used, len(self._mshrs), time - now, time))
         return Moment(time, order)
 
-    def _ways_of(self, line: int) -> list[int]:
+    def store(self, now: int, transaction: Transaction) -> None:
+        """Issue a transaction of a store that writes in place, where its line is, and through to the L2."""
+        line, asked = transaction.line, transaction.sectors
+        ways = self._ways_of(line)
+        self.take_order()
+        self.counts.store_transactions += 1
+        self.counts.store_sectors += asked.bit_count()
+        written = ways[line].written if line in ways else 0
+        self.counts.store_hits += (asked & (self._valid(line) | self._in_flight(line) | written)).bit_count()
+        if self._options.stores == "through" and not self._is_there(line) and self._has_way(line):
+            self._take_way(line)
+        if line in ways:
+            ways[line].written |= asked
+            ways[line].valid |= transaction.full & ~self._in_flight(line)
+            self._make_recent(line)
+        self.requests.append(L2Request(now, line, write=True, sectors=asked))
+
+    # Sectors and ways.
+
+    def _ways_of(self, line: int) -> dict[int, _Way]:
         return self._ways[self._stacks.set_of(line)]
 
-    def _stalls(self, warp: int, line: int) -> bool:
+    def _valid(self, line: int) -> int:
+        ways = self._ways_of(line)
+        return ways[line].valid if line in ways else 0
+
+    def _in_flight(self, line: int) -> int:
+        """Return the sectors of `line` that were requested and have not arrived."""
+        sectors = 0
+        for mshr in self._mshrs:
+            if mshr.line == line:
+                sectors |= mshr.sectors
+        return sectors
+
+    def _is_there(self, line: int) -> bool:
+        """Return whether a line has a way or, with ``full_set="bypass"``, is in flight without one."""
+        return line in self._ways_of(line) or self._in_flight(line) != 0
+
+    def _make_recent(self, line: int) -> None:
+        ways = self._ways_of(line)
+        if line in ways:
+            ways[line] = ways.pop(line)
+
+    def _has_way(self, line: int) -> bool:
+        """Return whether an absent line can have a way: an empty one, or that of a line that is not in flight."""
+        ways = self._ways_of(line)
+        return len(ways) < self._cache.ways or any(not self._in_flight(resident) for resident in ways)
+
+    def _take_way(self, line: int) -> None:
+        """Give `line` an empty way, else that of the least recently used line that is not in flight."""
+        ways = self._ways_of(line)
+        if len(ways) == self._cache.ways:
+            del ways[next(resident for resident in ways if not self._in_flight(resident))]
+        ways[line] = _Way()
+
+    def _allocate(self, line: int) -> None:
+        """Give `line` a way, or none if it cannot have one (a bypass)."""
+        if self._has_way(line):
+            self._take_way(line)
+        else:
+            self.counts.bypassed += 1
+
+    # MSHRs and stalls.
+
+    def _stalls(self, warp: int, line: int, asked: int) -> bool:
         """Return whether the transaction stalls for want of an MSHR or of a way, and count the stall."""
-        if not self._has_mshr(warp, line):
+        if not self._has_mshr(warp, line, asked):
             self.counts.stalls_mshr += 1
             return True
-        absent = line not in self._mshrs and line not in self._ways_of(line)
-        if absent and self._options.full_set == "stall" and not self._has_way(line):
+        if self._options.full_set == "stall" and not self._is_there(line) and not self._has_way(line):
             self.counts.stalls_ways += 1
             return True
         return False
 
-    def _has_mshr(self, warp: int, line: int) -> bool:
-        """Return whether the MSHR of a line in flight can merge one more request, or an absent line can get an MSHR."""
+    def _has_mshr(self, warp: int, line: int, asked: int) -> bool:
+        """Return whether the MSHRs of the sectors in flight can merge one more request, and others can get an MSHR."""
         cache = self._cache
-        if line in self._mshrs:
-            return cache.mshr_merge is None or self._mshrs[line].requests < cache.mshr_merge
-        if line in self._ways_of(line):
+        merged = [mshr for mshr in self._mshrs if mshr.line == line and mshr.sectors & asked]
+        if cache.mshr_merge is not None and any(mshr.requests >= cache.mshr_merge for mshr in merged):
+            return False
+        if not asked & ~self._in_flight(line) & ~self._valid(line):
             return True
-        used_by_warp = sum(mshr.warp == warp for mshr in self._mshrs.values())
+        used_by_warp = sum(mshr.warp == warp for mshr in self._mshrs)
         return (cache.mshrs is None or len(self._mshrs) < cache.mshrs) and (
             cache.mshr_per_warp is None or used_by_warp < cache.mshr_per_warp
         )
 
-    def _has_way(self, line: int) -> bool:
-        ways = self._ways_of(line)
-        return len(ways) < self._cache.ways or any(resident not in self._mshrs for resident in ways)
-
-    def _allocate(self, line: int) -> None:
-        """Give `line` an empty way, else that of the least recently used line not in flight, else none (a bypass)."""
-        ways = self._ways_of(line)
-        if not self._has_way(line):
-            self.counts.bypassed += 1
-            return
-        if len(ways) == self._cache.ways:
-            ways.remove(next(resident for resident in ways if resident not in self._mshrs))
-        ways.append(line)
-
     def _miss_latency(self, *, first: bool) -> int:
         latency = self._lat_min + int(next(self._latencies))
         return floor(self._options.first_touch_factor * latency + 0.5) if first else latency
+
+    # Counters and the log.
+
+    def _count(self, line: int, there: bool, asked: int, pending: int, missing: int) -> None:
+        """Count a load's transaction, and feed it to the shadow."""
+        counts = self.counts
+        counts.sectors += asked.bit_count()
+        counts.hits += (asked & ~pending & ~missing).bit_count()
+        counts.latency_misses += pending.bit_count()
+        for cause in self._shadow.causes(line, missing):
+            counts.add_miss(cause)
+        counts.tag_misses += not there
+        counts.sector_misses += there and missing != 0
+        self._shadow.load(line, asked)
 
     def _write_log(self, record: Try | Effect) -> None:
         if self._log is not None:

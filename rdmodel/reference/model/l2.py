@@ -32,7 +32,7 @@ def shared_l2(logs: Sequence[Sequence[L2Request]], slices: int, sets: int, ways:
     counts = SharedL2Counts()
     lines_of_set: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # least recently used first
     dirty: set[int] = set()
-    for _, (_, line, write) in requests:
+    for _, (_, line, write, _) in requests:
         lines = lines_of_set[line % slices, line // slices % sets]
         hit = line in lines
         if write:

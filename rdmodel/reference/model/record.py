@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from rdmodel.reference.model.stack import Cause
 
@@ -44,11 +44,12 @@ class Effect(NamedTuple):
 
 
 class L2Request(NamedTuple):
-    """A request that left an SM of the reference model at `time`: a read of a line that missed, or a `write`."""
+    """A request that left an SM of the reference model at `time`: a read of `sectors` that missed, or a `write`."""
 
     time: int
     line: int
     write: bool
+    sectors: int = 1
 
 
 Log = list[Try | Effect]
@@ -57,18 +58,27 @@ Log = list[Try | Effect]
 
 @dataclass(slots=True)
 class Counts:
-    """Counters of one SM of the reference model: transactions by outcome, stalls by cause, and its `steps`.
+    """Counters of one SM of the reference model: sectors by outcome, stalls by cause, and its `steps`.
 
-    A miss that is also `bypassed` counts as a miss of its cause too. `histogram` maps a reuse distance within the set
-    (`INFINITE` at a first touch) to the number of transactions that had it.
+    `transactions` are those of loads, and `sectors` the sectors that they asked for; each is a hit, a latency miss or a
+    miss of one cause. `tag_misses` are transactions whose line was absent, `sector_misses` those whose line was there,
+    but not all of its sectors. `bypassed` are misses that got no way. Stores that act on the L1 have counters of their
+    own. `histogram` maps a reuse distance of a line within the set (`INFINITE` at a first touch) to the number of
+    transactions that had it.
     """
 
     transactions: int = 0
+    sectors: int = 0
     hits: int = 0
     latency_misses: int = 0
     compulsory: int = 0
     capacity: int = 0
     associativity: int = 0
+    tag_misses: int = 0
+    sector_misses: int = 0
+    store_transactions: int = 0
+    store_sectors: int = 0
+    store_hits: int = 0
     stalls_mshr: int = 0
     stalls_ways: int = 0
     bypassed: int = 0
@@ -77,11 +87,24 @@ class Counts:
 
     @property
     def misses(self) -> int:
-        """Number of requests that left the SM: compulsory, capacity and associativity misses."""
+        """Number of sectors that were requested from the L2: compulsory, capacity and associativity misses."""
         return self.compulsory + self.capacity + self.associativity
 
     def add(self, outcome: Literal["hits", "latency_misses"] | Cause, distance: int) -> None:
-        """Count one issued transaction with its reuse distance, under the field `outcome`."""
+        """Count one transaction of a line without sectors, with its reuse distance, under the field `outcome`."""
+        self.sectors += 1
+        if outcome in ("hits", "latency_misses"):
+            setattr(self, outcome, getattr(self, outcome) + 1)
+        else:
+            self.tag_misses += 1
+            self.add_miss(cast(Cause, outcome))
+        self.add_distance(distance)
+
+    def add_miss(self, cause: Cause) -> None:
+        """Count one sector that missed."""
+        setattr(self, cause, getattr(self, cause) + 1)
+
+    def add_distance(self, distance: int) -> None:
+        """Count one transaction with the reuse distance of its line."""
         self.transactions += 1
-        setattr(self, outcome, getattr(self, outcome) + 1)
         self.histogram[distance] = self.histogram.get(distance, 0) + 1

@@ -6,6 +6,7 @@ The rules are in docs/model.md, sections 5 and 8.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -75,3 +76,33 @@ class Stacks:
         """Move `line` to the top of its set's stack and of the shadow's."""
         self._sets[self.set_of(line)].touch(line)
         self._shadow.touch(line)
+
+
+class SectoredShadow:
+    """A fully associative LRU cache of sectored lines, and the sectors that loads have asked for.
+
+    It classifies misses of the `hardware` definition by sector (docs/model.md section 13). Masks have a bit per sector.
+    """
+
+    def __init__(self, lines: int) -> None:
+        self._lines = lines
+        self._asked: defaultdict[int, int] = defaultdict(int)
+        self._held: dict[int, int] = {}  # sectors of the lines in the cache, the least recently used line first
+
+    def causes(self, line: int, missing: int) -> Iterator[Cause]:
+        """Return the cause of the miss of each sector in the mask `missing`; call it before `load`."""
+        for sector in range(missing.bit_length()):
+            bit = missing & 1 << sector
+            if not bit:
+                continue
+            if not bit & self._asked[line]:
+                yield "compulsory"
+            else:
+                yield "associativity" if bit & self._held.get(line, 0) else "capacity"
+
+    def load(self, line: int, sectors: int) -> None:
+        """Serve a load of some sectors of a line."""
+        self._asked[line] |= sectors
+        self._held[line] = self._held.pop(line, 0) | sectors
+        if len(self._held) > self._lines:
+            del self._held[next(iter(self._held))]

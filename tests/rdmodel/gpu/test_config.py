@@ -1,6 +1,7 @@
 """Configurations that cannot exist are refused with the field, the value and what is allowed."""
 
 import dataclasses
+import json
 import math
 import pickle
 
@@ -64,6 +65,123 @@ def test_a_cache_that_cannot_exist_is_refused(changes, message):
         CacheConfig(**({"size": 16384, "ways": 4} | changes))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+UNIFIED = {"size": 98304, "ways": 192, "index": policies.Linear(), "unified": 98304, "carveouts": (0, 32768, 65536)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sector": 48}, "sector=48: must be a power of two from 4 to 128, so that sectors divide line=128"),
+        ({"sector": 256}, "sector=256: must be a power of two from 4 to 128"),
+        ({"sector": 2}, "sector=2: must be a power of two from 4 to 128"),
+        ({"sector": 32.0}, "sector=32.0: must be a whole number"),
+        ({"request_bytes": 16}, "request_bytes=16: must be at least 32"),
+        ({"request_bytes": 48}, "request_bytes=48: must be a power of two"),
+        ({"request_bytes": 1024}, "request_bytes=1024: must be at most 512"),
+        ({"tags_per_step": 0}, "tags_per_step=0: must be at least 1"),
+        ({"tags_per_step": 33}, "tags_per_step=33: must be at most 32"),
+        ({"stores": "thru"}, "unknown value for stores: 'thru'; did you mean 'through'"),
+        ({"caches": ("globl",)}, "unknown value for caches: 'globl'; did you mean 'global'"),
+        ({"caches": "global"}, "caches='global': must be a list of global, local, nc"),
+        ({"unified": -1}, "unified=-1: must be at least 0"),
+        ({"unified": 65536}, "carveouts=(): must hold the choices for shared memory out of unified=65536"),
+        ({"carveouts": (8192,)}, "carveouts=(8192,): needs unified"),
+        ({"carveout": "max-l1"}, "carveout='max-l1': needs unified"),
+        (
+            UNIFIED | {"carveout": 32768},
+            "size=98304: must be unified - carveout = 98304 - 32768 = 65536",
+        ),
+        (UNIFIED | {"size": 65536, "ways": 128}, "size=65536: must be unified - the smallest of carveouts = 98304 - 0"),
+        (UNIFIED | {"carveouts": (0, 1000)}, "carveouts=1000: must leave an L1 of a multiple of line x sets = 128 x 4"),
+        (UNIFIED | {"carveouts": (0, 98304)}, "carveouts=98304: must leave an L1 of"),
+        (UNIFIED | {"carveouts": (0, -1)}, "carveouts=-1: must be at least 0"),
+        (UNIFIED | {"carveouts": 5}, "carveouts=5: must be a list of sizes in bytes"),
+        (UNIFIED | {"carveout": 8192}, "carveout=8192: must be one of auto, fit, max-l1, max-shared, 0, 32768, 65536"),
+        (UNIFIED | {"carveout": "max"}, "carveout='max': must be one of auto, fit, max-l1, max-shared, 0, 32768"),
+    ],
+)
+def test_sectors_and_carve_outs_that_cannot_exist_are_refused(changes, message):
+    with pytest.raises(ConfigError) as error:
+        CacheConfig(**({"size": 16384, "ways": 4} | changes))
+    assert message in str(error.value)
+
+
+def test_a_line_without_sectors_is_one_sector_whatever_its_size():
+    assert (L1.sector, L1.sector_bytes, L1.sectors) == (None, 128, 1)
+    smaller = dataclasses.replace(L1, line=64, index=policies.Linear())
+    assert (smaller.sector_bytes, smaller.sectors) == (64, 1)
+    assert dataclasses.replace(L1, sector=32).sectors == 4
+
+
+def test_choices_are_kept_in_order_and_once():
+    cache = CacheConfig(**UNIFIED | {"carveouts": [65536, 0, 0], "caches": ["nc", "global", "nc"]})
+    assert (cache.carveouts, cache.caches) == ((0, 65536), ("global", "nc"))
+    assert hash(cache) == hash(dataclasses.replace(cache))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"l2": L2Config(sector=48)}, "l2.sector=48: must be a power of two from 4 to 128"),
+        ({"l2": L2Config(sector=32, fetch=16)}, "l2.fetch=16: must be a multiple of l2.sector=32 that divides l1.line"),
+        ({"l2": L2Config(sector=32, fetch=96)}, "l2.fetch=96: must be a multiple of l2.sector=32 that divides l1.line"),
+        ({"l2": L2Config(fetch=64)}, "l2.fetch=64: must be a multiple of l2.sector=128"),
+        ({"architecture": None}, "architecture=None: must be a text"),
+        ({"warp_unit": 0}, "warp_unit=0: must be at least 1"),
+        ({"shared_memory_unit": 0}, "shared_memory_unit=0: must be at least 1"),
+        ({"shared_memory_reserved": -1}, "shared_memory_reserved=-1: must be at least 0"),
+        (
+            {"l1": CacheConfig(**UNIFIED), "shared_memory": 49152},
+            "shared_memory=49152: must be the largest of l1.carveouts, 65536, because the L1 shares",
+        ),
+    ],
+)
+def test_sectors_and_shared_memory_of_a_gpu_fit_together(changes, message):
+    with pytest.raises(ConfigError) as error:
+        gpu(**changes)
+    assert message in str(error.value)
+
+
+def test_the_sector_and_the_fetch_of_an_l2_follow_from_the_line():
+    assert (gpu().l2_sector_bytes, gpu().l2_fetch_bytes, gpu().sectored) == (128, 128, False)
+    sectored = gpu(l2=L2Config(sector=32))
+    assert (sectored.l2_sector_bytes, sectored.l2_fetch_bytes, sectored.sectored) == (32, 32, True)
+    assert gpu(l2=L2Config(sector=32, fetch=64)).l2_fetch_bytes == 64
+    assert gpu(l1=dataclasses.replace(L1, request_bytes=32)).sectored
+
+
+def test_a_gpu_from_before_maxwell_has_the_same_dict_as_before_sectors():
+    plain = gpu().to_dict()
+    assert list(plain["l1"]) == [
+        "size", "ways", "line", "index", "mshrs", "mshr_merge", "mshr_per_warp", "allocate", "miss_queue",
+    ]  # fmt: skip
+    assert list(plain["l2"]) == ["clock", "slices", "size", "ways", "mshrs", "mshr_merge", "queue", "latency"]
+    assert {"architecture", "warp_unit", "shared_memory_unit", "shared_memory_reserved"}.isdisjoint(plain)
+
+
+def test_a_sectored_gpu_survives_its_dict():
+    l1 = CacheConfig(**UNIFIED, sector=32, stores="through", caches=("local", "nc")).with_carveout(32768)
+    original = gpu(l1=l1, shared_memory=65536, warp_unit=4, l2=L2Config(sector=32, index="hash", partitions=2))
+    plain = json.loads(json.dumps(original.to_dict()))
+    assert plain["l1"]["carveouts"] == [0, 32768, 65536]
+    assert gpu_from_dict(plain) == original
+
+
+@pytest.mark.parametrize(
+    ("table", "changes", "message"),
+    [
+        (L2Config, {"sector": 0}, "sector=0: must be at least 1"),
+        (L2Config, {"fetch": 1.5}, "fetch=1.5: must be a whole number"),
+        (L2Config, {"index": "xor"}, "unknown value for index: 'xor'"),
+        (L2Config, {"partitions": 4}, "partitions=4: must divide slices=6"),
+    ],
+)
+def test_an_l2_that_cannot_exist_is_refused(table, changes, message):
+    with pytest.raises(ConfigError) as error:
+        table(**changes)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(

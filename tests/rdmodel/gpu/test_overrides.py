@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rdmodel import policies, presets
 from rdmodel.errors import ConfigError
+from rdmodel.gpu.config import DEFAULTS_OMITTED
 from rdmodel.gpu.overrides import OVERRIDE_SOURCE, override, override_keys, parse_number, parse_size
 
 GPU = presets.gpu("gtx470-16k")
@@ -210,13 +211,61 @@ def test_without_such_a_table_near_misses_come_from_all_keys():
         override(GPU, {"l3.size": "1"})
 
 
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("warp_unit", "1"), ("shared_memory_unit", "1"), ("shared_memory_reserved", "0"),
+        ("l1.sector", "none"), ("l1.request_bytes", "128"), ("l1.tags_per_step", "1"), ("l1.stores", "free"),
+        ("l1.unified", "0"), ("l1.carveouts", ""), ("l1.carveout", "auto"), ("l1.caches", "nc,local,global"),
+        ("l2.sector", "none"), ("l2.fetch", "none"), ("l2.index", "linear"), ("l2.partitions", "1"),
+    ],
+)  # fmt: skip
+def test_every_key_that_is_omitted_at_its_default_accepts_it(key, text):
+    group, _, name = key.rpartition(".")
+    assert name in DEFAULTS_OMITTED[group]
+    changed = override(GPU, {key: text})
+    assert changed == GPU
+    plain = changed.to_dict()
+    assert name not in (plain[group] if group else plain)
+
+
+AMPERE = {
+    "l1.size": "192K", "l1.ways": "384", "l1.index": "linear", "l1.sector": "32", "l1.tags_per_step": "4",
+    "l1.stores": "through", "l1.unified": "192K", "l1.carveouts": "0,8K,16K,32K,64K,100K,132K,164K",
+    "shared_memory": "164K", "shared_memory_unit": "128", "shared_memory_reserved": "1K", "warp_unit": "4",
+    "architecture": "Ampere", "l2.sector": "32", "l2.fetch": "64", "l2.index": "hash",
+}  # fmt: skip
+
+
+def test_a_gpu_with_sectors_and_a_carve_out_is_made_from_one_without(tmp_path):
+    changed = override(GPU, AMPERE)
+    assert (changed.l1.sets, changed.l1.sectors, changed.l2_sector_bytes, changed.l2_fetch_bytes) == (4, 4, 32, 64)
+    assert changed.l1.carveouts == (0, 8192, 16384, 32768, 65536, 102400, 135168, 167936)
+    path = tmp_path / "ampere.toml"
+    path.write_text(presets.dumps(changed), encoding="utf-8")
+    assert presets.load(path) == changed
+
+
+def test_an_l1_of_a_given_size_has_memory_of_its_own():
+    shared = override(GPU, AMPERE)
+    fixed = override(shared, {"l1.size": "48K", "l1.ways": "96"})
+    assert (fixed.l1.unified, fixed.l1.carveouts, fixed.l1.sector) == (0, (), 32)
+    assert [key for key in fixed.sources if key.startswith(("l1.unified", "l1.carve"))] == []
+    assert override(shared, {"l1.size": "48K", "l1.ways": "96", "l1.unified": "0"}) == fixed
+    with pytest.raises(ConfigError, match=r"l1\.size=49152: must be unified - the smallest of carveouts"):
+        override(shared, {"l1.size": "48K", "l1.ways": "96", "l1.carveout": "max-l1"})
+
+
 def test_every_key_is_accepted():
     plain = GPU.to_dict()
     for key in override_keys():
         if key.startswith(("l1.index", "name")):
             continue
         group, _, name = key.rpartition(".")
-        value = plain[group][name] if group else plain[name]
+        table = plain[group] if group else plain
+        if name in DEFAULTS_OMITTED.get(group, ()):
+            continue
+        value = table[name]
         assert override(GPU, {key: "inf" if value is None else str(value)}) == GPU, key
 
 

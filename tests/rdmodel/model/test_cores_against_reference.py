@@ -17,28 +17,11 @@ from tests.support.builders import Instructions, make_trace
 from tests.support.random_predictions import (
     HARDWARE,
     PAPER,
+    counts_of,
     expected,
     machines,
     programs,
 )
-
-
-def found(prediction: Prediction) -> list[dict[str, object]]:
-    return [
-        {
-            "transactions": sm.transactions,
-            "hits": sm.hits,
-            "latency_misses": sm.latency_misses,
-            "compulsory": sm.misses.compulsory,
-            "capacity": sm.misses.capacity,
-            "associativity": sm.misses.associativity,
-            "stalls_mshr": sm.stalls_mshr,
-            "stalls_ways": sm.stalls_ways,
-            "bypassed": sm.bypassed,
-            "steps": sm.steps,
-        }
-        for sm in prediction.per_sm
-    ]
 
 
 def check(program: list[list[Instructions]], warps: int, gpu: GPU, seed: int = 0, **given: object) -> Prediction | None:
@@ -50,7 +33,9 @@ def check(program: list[list[Instructions]], warps: int, gpu: GPU, seed: int = 0
             predict(trace, gpu, seed=seed, **given)
         return None
     got = predict(trace, gpu, seed=seed, **given)
-    assert found(got) == [{name: getattr(counts, name) for name in found(got)[0]} for counts in want]
+    assert [counts_of(sm) for sm in got.per_sm] == [
+        {name: getattr(counts, name) for name in counts_of(got.per_sm[0])} for counts in want
+    ]
     histogram: dict[int, int] = {}
     for counts in want:
         for distance, count in counts.histogram.items():

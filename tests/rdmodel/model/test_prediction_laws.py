@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rdmodel import predict
 from rdmodel.gpu.config import GPU
+from rdmodel.model import cores
 from rdmodel.model import sm as sm_module
 from rdmodel.model.options import Options
 from rdmodel.policies import Linear
@@ -132,7 +133,7 @@ def test_moving_all_data_by_whole_caches_changes_nothing(case, gpu, options, see
 def test_it_does_not_matter_in_what_portions_the_core_is_fed(case, gpu, options, seed, draws, instructions):
     found, _ = run(case, gpu, seed, **options)
     small_chunk = partial(Chunk, instructions, WARP * 2)
-    with patch.multiple(sm_module, MAX_DRAWS_PER_BATCH=draws, Chunk=small_chunk):
+    with patch.object(sm_module, "MAX_DRAWS_PER_BATCH", draws), patch.object(cores, "Chunk", small_chunk):
         assert run(case, gpu, seed, **options)[0] == found
 
 

@@ -33,7 +33,7 @@ from rdmodel.model.sample_blocks import (
     subtract_counts,
 )
 from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
-from rdmodel.results.prediction import MissCounts, SmCounts
+from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
 from tests.support.builders import BUSY, load, make_gpu, make_trace
 
 SMALL = make_gpu()
@@ -61,9 +61,13 @@ def counts(sm: int, transactions: int, hits: int, misses: tuple[int, int, int], 
         sm=sm,
         blocks=blocks,
         transactions=transactions,
+        sectors=transactions,
         hits=hits,
         latency_misses=transactions - hits - sum(misses),
         misses=MissCounts(*misses),
+        tag_misses=sum(misses),
+        sector_misses=0,
+        stores=StoreCounts(),
         stalls_mshr=0,
         stalls_ways=0,
         bypassed=0,

@@ -11,7 +11,7 @@ from rdmodel import L2Prediction, MissCounts, Prediction, SmCounts, predict
 from rdmodel.estimation.extrapolation import ExcerptRun, collect_counts, extrapolate_counts, replace_counts
 from rdmodel.model.averages import average, combine_counters
 from rdmodel.model.sample_blocks import subtract_counts
-from rdmodel.results.prediction import list_counters, mean_l2
+from rdmodel.results.prediction import StoreCounts, list_counters, mean_l2
 from tests.support.builders import BUSY, SMALL
 
 
@@ -51,9 +51,11 @@ def prediction(row_hits: float) -> Prediction:
 
 
 def test_the_counters_are_the_fields_in_order():
-    plain = ("transactions", "hits", "latency_misses", "stalls_mshr", "stalls_ways", "bypassed", "steps")
+    requested = ("transactions", "sectors", "hits", "latency_misses", "tag_misses", "sector_misses")
+    plain = (*requested, "stalls_mshr", "stalls_ways", "bypassed", "steps")
     assert plain == SmCounts.COUNTERS
     assert MissCounts.CAUSES == ("compulsory", "capacity", "associativity")
+    assert StoreCounts.COUNTS == ("transactions", "sectors", "hits")
     assert L2Prediction.COUNTERS == ("reads", "hits", "misses", "writes", "write_hits", "write_backs", "dirty")
     assert set(SmCounts.COUNTERS) <= {field.name for field in dataclasses.fields(Prediction)}
     assert list_counters(MoreSmCounts) == (*plain, "row_hits")
