@@ -20,8 +20,8 @@ from rdmodel.errors import RdmodelError as RdmodelError
 from rdmodel.errors import SimulationError as SimulationError
 from rdmodel.errors import TraceError as TraceError
 from rdmodel.estimation.estimate import estimate as estimate
+from rdmodel.gpu.cache import CacheConfig as CacheConfig
 from rdmodel.gpu.config import GPU as GPU
-from rdmodel.gpu.config import CacheConfig as CacheConfig
 from rdmodel.gpu.config import CoreConfig as CoreConfig
 from rdmodel.gpu.config import LatencyConfig as LatencyConfig
 from rdmodel.gpu.memory import CrossbarConfig as CrossbarConfig

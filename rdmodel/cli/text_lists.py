@@ -22,7 +22,9 @@ def format_kernels(specs: Iterable[Any]) -> str:
 
 def format_gpus(groups: Mapping[str, Iterable[GPU]]) -> str:
     """Return the GPUs of each architecture with their caches."""
-    rows = [("architecture", "GPU", "SMs", "L1", "ways", "sets", "sector", "L2", "MSHRs", "blocks", "threads")]
+    rows: list[tuple[str, ...]] = [
+        ("architecture", "GPU", "SMs", "L1", "ways", "sets", "sector", "L2", "MSHRs", "blocks", "threads")
+    ]
     for architecture, machines in groups.items():
         for at, gpu in enumerate(machines):
             rows.append((architecture if at == 0 else "", *_gpu_row(gpu)))

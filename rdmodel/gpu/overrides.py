@@ -75,23 +75,33 @@ def _separate_l1(plain: dict[str, Any], assignments: Mapping[str, Any]) -> None:
 
 
 def _resize_l1(plain: dict[str, Any], gpu: GPU, assignments: Mapping[str, Any]) -> None:
-    """Give the L1 the size that a new carve-out leaves, with as many sets as before, if its size is not assigned."""
-    l1 = plain["l1"]
-    changed = [name for name in ("unified", "carveouts", "carveout") if f"l1.{name}" in assignments]
-    if not changed or "l1.size" in assignments or not l1.get("unified") or not l1.get("carveouts"):
-        return
-    numbers = [l1["unified"], *l1["carveouts"]]
-    if not all(isinstance(number, int) for number in numbers):
-        return  # The fields are checked when the GPU is made.
-    carveout = l1.get("carveout", "auto")
-    l1["size"] = l1["unified"] - (carveout if isinstance(carveout, int) else min(l1["carveouts"]))
-    plain["sources"]["l1.size"] = f"{DERIVED_SOURCE}l1.unified and the carve-out"
-    if "l1.ways" not in assignments:
-        l1["ways"] = l1["size"] // (l1["line"] * gpu.l1.sets)
-        plain["sources"]["l1.ways"] = f"{DERIVED_SOURCE}l1.size and the number of sets"
-    if "carveouts" in changed and "shared_memory" not in assignments:
-        plain["shared_memory"] = max(l1["carveouts"])
-        plain["sources"]["shared_memory"] = f"{DERIVED_SOURCE}l1.carveouts"
+    """Derive numbers of the L1 that are not assigned from those that are.
+
+    A new carve-out decides the size and the shared memory. A new size of an L1 with sectors, or that shares its memory,
+    decides the ways: these L1s have few sets, whose number stays. Values of wrong types stay for the checks of the GPU.
+    """
+    l1, sources = plain["l1"], plain["sources"]
+    shared = [name for name in ("unified", "carveouts", "carveout") if f"l1.{name}" in assignments]
+    resized = "l1.size" in assignments
+    choices = l1.get("carveouts")
+    known = isinstance(choices, list | tuple) and _whole(*choices, l1.get("unified")) and len(choices) > 0
+    if shared and not resized and known:
+        carveout = l1.get("carveout", "auto")
+        l1["size"] = l1["unified"] - (carveout if _whole(carveout) else min(choices))
+        sources["l1.size"] = f"{DERIVED_SOURCE}l1.unified and the carve-out"
+        if "carveouts" in shared and "shared_memory" not in assignments:
+            plain["shared_memory"] = max(choices)
+            sources["shared_memory"] = f"{DERIVED_SOURCE}l1.carveouts"
+        resized = True
+    keeps_sets = gpu.l1.sectors > 1 or gpu.l1.unified
+    if resized and keeps_sets and "l1.ways" not in assignments and _whole(l1["size"], l1.get("line", 0)):
+        l1["ways"] = l1["size"] // max(1, l1["line"] * gpu.l1.sets)
+        sources["l1.ways"] = f"{DERIVED_SOURCE}l1.size and the number of sets"
+
+
+def _whole(*values: Any) -> bool:
+    """Tell whether all values are whole numbers of at least 0."""
+    return all(isinstance(value, int) and value >= 0 for value in values)
 
 
 def parse_number(text: str, name: str = "value") -> int | float:

@@ -23,7 +23,7 @@ from rdmodel.results.prediction import Ablation, Prediction
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 
-L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index")
+L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index", "carveout")
 """Options of `predict` that change a field of the GPU's L1."""
 
 CALL_OPTIONS = ("seed", "seeds", "ablation", "breakdown", "histogram", "n_jobs", "sample_sms", "sample_blocks")
@@ -77,7 +77,7 @@ def predict(
         Called with (started blocks, blocks in all); it may raise to end the run.
     **options
         The fields of `Options`, where ``stores=True`` means "allocate", and fields of the GPU's L1: ``mshrs``,
-        ``mshr_merge``, ``mshr_per_warp`` and ``index``.
+        ``mshr_merge``, ``mshr_per_warp``, ``index`` and ``carveout``.
 
     Returns
     -------
@@ -164,7 +164,8 @@ def _with_l1_options(gpu: GPU, options: dict[str, Any]) -> GPU:
     if isinstance(changes.get("index"), str):
         changes["index"] = index_function(changes["index"])
     changes = {k: None if v == float("inf") else v for k, v in changes.items()}
-    return gpu.replace(l1=replace(gpu.l1, **changes)) if changes else gpu
+    l1 = gpu.l1.with_carveout(changes.pop("carveout")) if "carveout" in changes else gpu.l1
+    return gpu.replace(l1=replace(l1, **changes)) if changes or l1 is not gpu.l1 else gpu
 
 
 # ---- ablation, breakdown

@@ -294,7 +294,7 @@ class Simulation(_L1Counts):
             "seconds": self.seconds,
             "found": dict(self.found),
             "per_sm": [sm.to_dict() for sm in self.per_sm],
-            "l1": describe_l1(self.config["gpu"]),
+            "l1": describe_l1(self.config["gpu"]) if "gpu" in self.config else None,
             "config": dict(self.config),
         }
 

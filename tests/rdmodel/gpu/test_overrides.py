@@ -252,8 +252,26 @@ def test_an_l1_of_a_given_size_has_memory_of_its_own():
     assert (fixed.l1.unified, fixed.l1.carveouts, fixed.l1.sector) == (0, (), 32)
     assert [key for key in fixed.sources if key.startswith(("l1.unified", "l1.carve"))] == []
     assert override(shared, {"l1.size": "48K", "l1.ways": "96", "l1.unified": "0"}) == fixed
+    assert override(shared, {"l1.size": "48K"}) == fixed
+    assert override(fixed, {"l1.size": "16K"}).l1.ways == 32
+    with pytest.raises(ConfigError, match=r"l1\.size=49153: is not a multiple of line x ways"):
+        override(shared, {"l1.size": "49153"})
     with pytest.raises(ConfigError, match=r"l1\.size=49152: must be unified - the smallest of carveouts"):
         override(shared, {"l1.size": "48K", "l1.ways": "96", "l1.carveout": "max-l1"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("l1.size", "x"), ("l1.size", 1.5), ("l1.line", "0"), ("l1.line", None), ("l1.unified", "big"),
+        ("l1.unified", "-1"), ("l1.unified", "1e3"), ("l1.carveouts", "8K,x"), ("l1.carveouts", 5),
+        ("l1.carveouts", [1.5]), ("l1.carveouts", ""), ("l1.carveout", 1.5), ("l1.carveout", "-8K"),
+        ("l1.sector", "x"), ("l1.caches", 5), ("l1.stores", 3), ("l2.index", ""),
+    ],
+)  # fmt: skip
+def test_a_value_that_makes_no_sense_is_refused_before_anything_is_derived(key, value):
+    with pytest.raises(ConfigError, match=key.rpartition(".")[2]):
+        override(override(GPU, AMPERE), {key: value})
 
 
 def test_every_key_is_accepted():

@@ -7,8 +7,10 @@ from importlib import resources
 
 import pytest
 
+import rdmodel as rd
+import tracegen
 from rdmodel import policies, presets
-from rdmodel.errors import ConfigError
+from rdmodel.errors import ConfigError, LaunchError
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.gpu.occupancy import compute_occupancy
@@ -263,3 +265,22 @@ def test_a_launch_divides_the_memory_of_an_sm(name, threads, shared, blocks, car
     assert compute_occupancy(launch, gpu).blocks == blocks
     fitted = fit_to_launch(gpu, launch)
     assert (fitted.l1.carveout, fitted.l1.size) == (carveout << 10, size << 10)
+
+
+def test_the_carve_out_is_an_option_of_a_prediction():
+    trace = tracegen.kernel("atax.1", NX=256, NY=256)
+    for carveout, size in {"auto": 176, "fit": 184, "max-shared": 28, 64 << 10: 128}.items():
+        found = rd.predict(trace, gpu="a100", carveout=carveout)
+        assert found.to_dict()["l1"]["size"] == size << 10
+    assert rd.predict(trace, gpu="gtx470-16k", carveout="auto").to_dict()["l1"]["carveout"] is None
+    with pytest.raises(ConfigError, match="carveout='max-l1': the L1 has memory of its own"):
+        rd.predict(trace, gpu="gtx470-16k", carveout="max-l1")
+    with pytest.raises(ConfigError, match="carveout=7: must be one of auto, fit, max-l1, max-shared, 0, 8192"):
+        rd.predict(trace, gpu="a100", carveout=7)
+
+
+def test_a_launch_with_more_shared_memory_than_the_largest_carve_out_is_refused():
+    body = Launch(kernel="k", grid=(1, 1, 1), block=(32, 1, 1), shared_memory=164 << 10)
+    message = r"a block takes 168960 bytes .* the largest carve-out of a100-80g has 167936"
+    with pytest.raises(LaunchError, match=message):
+        compute_occupancy(body, presets.gpu("a100"))

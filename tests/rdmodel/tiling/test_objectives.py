@@ -16,6 +16,7 @@ from rdmodel.gpu.latency import unloaded_latency
 from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
 from rdmodel.policies import Linear
 from rdmodel.tiling.objectives import OBJECTIVES, Value, complete_options, objective_named
+from tests.support.presets import SIMULATED_PRESETS
 
 SMALL = rd.GPU(
     name="small",
@@ -106,13 +107,13 @@ def hit_in_the_l2(gpu: rd.GPU) -> int:
     return rd.simulate(trace, gpu).miss_latencies.quantile(0.0)
 
 
-@pytest.mark.parametrize("name", rd.presets.names())
+@pytest.mark.parametrize("name", SIMULATED_PRESETS)
 def test_the_latency_on_an_empty_machine_is_that_of_a_simulated_miss_that_hits_the_l2(name):
     gpu = rd.presets.gpu(name)
     assert unloaded_latency(gpu) == hit_in_the_l2(gpu)
 
 
-@pytest.mark.parametrize("name", rd.presets.names())
+@pytest.mark.parametrize("name", SIMULATED_PRESETS)
 def test_the_latency_on_an_empty_machine_is_the_least_that_was_calibrated(name):
     gpu = rd.presets.gpu(name)
     if gpu.calibrated is None:
