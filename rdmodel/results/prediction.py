@@ -50,12 +50,13 @@ MissCounts.CAUSES = list_counters(MissCounts)
 class StoreCounts:
     """Stores that look up their lines in the L1 (``stores="update"`` or ``"through"``); they are never in a miss rate.
 
-    `sectors` are those of all `transactions`, and `hits` those that were valid, in flight or written in place. `COUNTS`
+    `requests` are instructions that have transactions, `sectors` are those of all `transactions`, and `hits` those that were valid, in flight or written in place. `COUNTS`
     has the names of the fields.
     """
 
     COUNTS: ClassVar[tuple[str, ...]]
 
+    requests: float = 0
     transactions: float = 0
     sectors: float = 0
     hits: float = 0
@@ -80,6 +81,7 @@ class SmCounts:
 
     sm: int
     blocks: int
+    requests: float
     transactions: float
     sectors: float
     hits: float
@@ -177,7 +179,8 @@ class Ablation:
 class Prediction:
     """Counters of the L1 data caches of the modelled SMs for one kernel launch.
 
-    `transactions` are tag lookups of loads: one line of a request each. `sectors` are the sectors of these lines that
+    `requests` are load instructions of warps that have transactions. `transactions` are tag lookups of loads: one line of
+    a request each. `sectors` are the sectors of these lines that
     the transactions ask for; where lines have no sectors, they are equal. ``sectors = hits + latency_misses +
     misses.total``, always: these three count sectors. `latency_misses` are requests to a sector in flight: they wait
     but cause no memory request. Hardware counters do not count them as misses, and `miss_rate` leaves them out.
@@ -213,6 +216,7 @@ class Prediction:
     definition: str
     seed: int
     sms_modelled: int
+    requests: float
     transactions: float
     sectors: float
     hits: float
@@ -297,6 +301,7 @@ class Prediction:
             "stalls_by": {"mshr": self.stalls_mshr, "ways": self.stalls_ways},
             "bypassed": self.bypassed,
             "steps": self.steps,
+            "requests": self.requests,
             "sectors": self.sectors,
             "sectors_per_transaction": self.sectors_per_transaction,
             "tag_misses": self.tag_misses,
