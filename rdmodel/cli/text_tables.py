@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rdmodel.common.text import size_text
+from rdmodel.common.text import count, size_text
 
 BAR_CHARACTERS = 24
 """Length of the longest bar in a table."""
@@ -41,6 +41,11 @@ def format_share(share: float) -> str:
 def format_points(error: float) -> str:
     """Return a difference in percentage points with its sign; none for a difference that rounds to 0."""
     return f"{error:+.2f}" if abs(error) >= 0.005 else "0.00"
+
+
+def format_metric(name: str, value: float) -> str:
+    """Return the value of a metric of Nsight Compute: a rate in percent if its name ends in ``.pct``, or a number."""
+    return f"{value:.2f} %" if name.endswith(".pct") else count(value)
 
 
 def format_kernel(kernel: str, config: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rdmodel.common.intervals import Estimate, student_quantile
 from rdmodel.results.describe import describe_l1, frame
+from rdmodel.results.metrics import profiler_metrics
 from rdmodel.reuse.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -280,6 +281,21 @@ class Prediction:
             f"{self.kernel} on {self.gpu} ({self.definition}): L1 miss rate {100 * self.miss_rate:.2f} % "
             f"of {self.sectors:,.0f} {self.unit}"
         )
+
+    def metrics(self) -> dict[str, float]:
+        """Return the counters of the modelled SMs and blocks by the names that Nsight Compute has for them.
+
+        Loads and stores are apart, sectors in flight are hits (docs/counters.md). Numbers end in ``.sum``, rates in
+        percent in ``.pct``.
+
+        Raises
+        ------
+        ConfigError
+            If the sectors of the L1 have not 32 bytes, or with ``stores="allocate"``, which counts stores as loads.
+        """
+        hits = self.hits + self.latency_misses
+        loads = {"requests": self.requests, "sectors": self.sectors, "hits": hits}
+        return profiler_metrics(loads, self.stores.to_dict(), self.config)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the prediction as plain numbers, strings and dicts, ready for JSON."""
