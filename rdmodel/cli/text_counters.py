@@ -19,7 +19,8 @@ from rdmodel.comparison.counters import CounterComparison
 def format_counter_comparisons(results: Sequence[CounterComparison]) -> str:
     """Return comparisons one below the other: the counters of each by name."""
     return "\n\n".join(map(_format_comparison, results)) + (
-        "\n\nerrors: predicted minus measured, in percent of a counter, and in points of a rate; sectors in flight are hits"
+        "\n\nerrors: predicted minus measured, in percent of a counter, and in points of a rate;\n"
+        "sectors in flight are hits"
     )
 
 

@@ -31,7 +31,8 @@ def format_with_metrics(result: Prediction) -> str:
     x, y, z = result.config["trace"]["grid"]
     legend = "in the words of Nsight Compute; sectors in flight are hits"
     if modelled < x * y * z:
-        legend += f"\ncounted for {format_blocks(modelled, result.config)}; --model-sms all --threads all counts all, as profilers do"
+        blocks = format_blocks(modelled, result.config)
+        legend += f"\ncounted for {blocks}; --model-sms all --threads all counts all, as profilers do"
     return f"{format_prediction(result)}\n\n{format_table(rows, right=(1,))}\n{legend}"
 
 

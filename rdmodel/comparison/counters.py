@@ -140,7 +140,8 @@ def check_measured(measurement: Measurement) -> None:
     """Raise `TraceError` if a report has no metric of global operations at the L1."""
     if not any(name.startswith("l1tex__t_") for name in measured_metrics(measurement)):
         raise TraceError(
-            f"{measurement.kernel}: the Nsight Compute report has no counters of the L1; collect them with: {NCU_COMMAND}"
+            f"{measurement.kernel}: the Nsight Compute report has no counters of the L1; "
+            f"collect them with: {NCU_COMMAND}"
         )
 
 

@@ -51,8 +51,8 @@ MissCounts.CAUSES = list_counters(MissCounts)
 class StoreCounts:
     """Stores that look up their lines in the L1 (``stores="update"`` or ``"through"``); they are never in a miss rate.
 
-    `requests` are instructions that have transactions, `sectors` are those of all `transactions`, and `hits` those that were valid, in flight or written in place. `COUNTS`
-    has the names of the fields.
+    `requests` are instructions that have transactions, `sectors` are those of all `transactions`, and `hits` those that
+    were valid, in flight or written in place. `COUNTS` has the names of the fields.
     """
 
     COUNTS: ClassVar[tuple[str, ...]]
@@ -180,9 +180,9 @@ class Ablation:
 class Prediction:
     """Counters of the L1 data caches of the modelled SMs for one kernel launch.
 
-    `requests` are load instructions of warps that have transactions. `transactions` are tag lookups of loads: one line of
-    a request each. `sectors` are the sectors of these lines that
-    the transactions ask for; where lines have no sectors, they are equal. ``sectors = hits + latency_misses +
+    `requests` are load instructions of warps that have transactions. `transactions` are tag lookups of loads: one line
+    of a request each. `sectors` are the sectors of these lines that the transactions ask for; where lines have no
+    sectors, they are equal. ``sectors = hits + latency_misses +
     misses.total``, always: these three count sectors. `latency_misses` are requests to a sector in flight: they wait
     but cause no memory request. Hardware counters do not count them as misses, and `miss_rate` leaves them out.
     `tag_misses` are transactions whose line was absent, and `sector_misses` those whose line was there, but not all of
