@@ -1,19 +1,22 @@
 """Measure the speed of `predict`, as a ratio to one plain hash-table pass over the same lines.
 
 Each kernel has its default sizes and 8192 threads, and runs with both definitions, with and without the histogram of
-reuse distances. Times include generating and coalescing the trace. The plain pass (`unique_pass`) only stores the last
-occurrence of each line. All run in turn in one process, so that the ratio of their medians is meaningful on a busy
-machine. ``python benchmarks/predict.py [--kernels KERNEL ...] [--repeat R] [--json]``
+reuse distances. `hardware` also runs on the same GPU with four sectors per line, where stores write through as on
+current GPUs; its stores count as transactions, too. Times include generating and coalescing the trace. The plain pass
+(`unique_pass`) only stores the last occurrence of each line. All run in turn in one process, so that the ratio of their
+medians is meaningful on a busy machine. ``python benchmarks/predict.py [--kernels KERNEL ...] [--repeat R] [--json]``
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +24,7 @@ from numpy.typing import NDArray
 import rdmodel as rd
 import tracegen
 from rdmodel._tree import unique_pass
+from rdmodel.gpu.overrides import override
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
 
@@ -29,7 +33,11 @@ TARGET_MILLIONS_PER_SECOND = 10.0
 
 GPU = "gtx470-16k"
 KERNELS = ("gemm", "atax.1", "atax.2", "syrk", "syr2k", "gesummv", "2dconv", "fdtd2d.3")
-RUNS = [(definition, track) for definition in ("hardware", "paper") for track in (True, False)]
+SECTORS = {"l1.sector": 32, "l1.stores": "through"}
+"""Changes of the GPU for the run with sectors."""
+
+RUNS = [("hardware", {}), ("hardware", SECTORS), ("paper", {})]
+"""Definition of the model, and changes of the GPU."""
 
 
 def lines_of(trace: rd.Trace) -> NDArray[np.int64]:
@@ -56,21 +64,25 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def label(definition: str, track: bool) -> str:
-    return f"{definition}{'' if track else ', rate only'}"
+def label(definition: str, changes: Mapping[str, Any], track: bool) -> str:
+    return f"{definition}{', sectors' if changes else ''}{'' if track else ', rate only'}"
 
 
 def measure(kernel: str, repeat: int) -> dict[str, float]:
-    """Return the transactions, and millions of transactions per second of each run (medians of `repeat`)."""
+    """Return the transactions of loads, and millions of transactions per second of each run (medians of `repeat`)."""
     trace = tracegen.kernel(kernel)
     lines = lines_of(trace)
     times: dict[str, list[float]] = {"plain": []}
+    done = {"plain": float(len(lines))}
     for _ in range(repeat):
         times["plain"].append(seconds(lambda: unique_pass(lines)))
-        for definition, track in RUNS:
-            run = functools.partial(rd.predict, trace, GPU, definition=definition, histogram=track)
-            times.setdefault(label(definition, track), []).append(seconds(run))
-    rates = {name: len(lines) / statistics.median(took) / 1e6 for name, took in times.items()}
+        for (definition, changes), track in itertools.product(RUNS, (True, False)):
+            gpu, name = override(rd.presets.gpu(GPU), changes), label(definition, changes, track)
+            results: list[rd.Prediction] = []
+            run = functools.partial(rd.predict, trace, gpu, definition=definition, histogram=track)
+            times.setdefault(name, []).append(seconds(lambda run=run, into=results: into.append(run())))
+            done[name] = results[0].transactions + results[0].stores.transactions
+    rates = {name: done[name] / statistics.median(took) / 1e6 for name, took in times.items()}
     return {"transactions": len(lines), **rates}
 
 
@@ -85,13 +97,13 @@ def main() -> None:
     if options.json:
         print(json.dumps({"target": TARGET_MILLIONS_PER_SECOND, "kernels": rows}, indent=2))
         return
-    labels = [label(*run) for run in RUNS]
+    labels = [label(*run, track) for run, track in itertools.product(RUNS, (True, False))]
     print(f"medians of {options.repeat}; M transactions/s, in brackets times slower than the plain pass")
     print(f"wanted: gemm at {TARGET_MILLIONS_PER_SECOND:g} M/s or more by every definition")
-    print(f"{'kernel':12}{'transactions':>13}{'plain':>8}" + "".join(f"{name:>21}" for name in labels))
+    print(f"{'kernel':12}{'transactions':>13}{'plain':>8}" + "".join(f"{name:>30}" for name in labels))
     for kernel, row in rows.items():
         cells = (f"{row[name]:.2f} ({row['plain'] / row[name]:.1f}x)" for name in labels)
-        figures = "".join(f"{cell:>21}" for cell in cells)
+        figures = "".join(f"{cell:>30}" for cell in cells)
         print(f"{kernel:12}{row['transactions']:>13,}{row['plain']:>8.1f}{figures}")
 
 

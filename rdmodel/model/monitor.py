@@ -54,9 +54,7 @@ class PartTimer:
         self._monitor = monitor
         self.tick = monitor.tick
 
-    def open_block(
-        self, trace: Trace, block: int, line: int, rule: StoreRule, request_bytes: int
-    ) -> list[WarpStream]:
+    def open_block(self, trace: Trace, block: int, line: int, rule: StoreRule, request_bytes: int) -> list[WarpStream]:
         """Return the streams of a block's warps; only one thread at a time makes a block."""
         arrived = perf_counter()
         with self._monitor.trace_lock:

@@ -199,5 +199,6 @@ def check_known_gpu(gpu: GPU, options: Options) -> None:
         raise ConfigError(f"l2: the model does not know the sectors of the L2 of {gpu.name} yet; leave out l2")
     if options.l2 and (gpu.l2.index != "linear" or gpu.l2.partitions > 1):
         raise ConfigError(
-            f"l2: the model does not know l2.index={gpu.l2.index} and l2.partitions={gpu.l2.partitions} yet; leave out l2"
+            f"l2: the model does not know l2.index={gpu.l2.index} and l2.partitions={gpu.l2.partitions} yet; "
+            "leave out l2"
         )

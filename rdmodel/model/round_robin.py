@@ -24,8 +24,8 @@ ROUND_ROBIN_OPTIONS: dict[str, Any] = {"lat_min": 0, "sigma": 0.0, "hit_latency"
 def round_robin_setup(gpu: GPU) -> tuple[GPU, dict[str, Any]]:
     """Return the GPU and the options with which `predict` measures the reuse distances of warps that take turns.
 
-    The cache is fully associative and fetches whole lines, and there is neither a latency nor a limit on MSHRs. So the order of accesses
-    depends on the launch alone.
+    The cache is fully associative and fetches whole lines, and there is neither a latency nor a limit on MSHRs. So the
+    order of accesses depends on the launch alone.
     """
     whole = {"ways": gpu.l1.lines, "index": Linear(), "sector": None, "stores": "free"}
     l1 = replace(gpu.l1, **whole, mshrs=None, mshr_per_warp=None, mshr_merge=None)

@@ -15,8 +15,8 @@ from rdmodel.model.options import Options
 from rdmodel.reference.model.record import Counts
 
 
-class Transaction(NamedTuple):
-    """One line of an instruction, with masks of the `sectors` that it asks for and of those that it writes in `full`."""
+class LineRequest(NamedTuple):
+    """One line of an instruction, and masks of the `sectors` that it asks for and of those that it writes in `full`."""
 
     line: int
     sectors: int
@@ -39,11 +39,11 @@ class Instruction(NamedTuple):
     full: tuple[int, ...] = ()
 
     @property
-    def transactions(self) -> list[Transaction]:
+    def transactions(self) -> list[LineRequest]:
         """The transactions, in order."""
         count = len(self.lines)
         masks = zip(self.lines, self.sectors or (1,) * count, self.full or (0,) * count, strict=True)
-        return [Transaction(*transaction) for transaction in masks]
+        return [LineRequest(*transaction) for transaction in masks]
 
 
 Block = list[list[Instruction]]

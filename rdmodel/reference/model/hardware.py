@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
-from rdmodel.reference.model.blocks import SM, Block, Instruction, ResidentBlock, Slots, Transaction
+from rdmodel.reference.model.blocks import SM, Block, Instruction, LineRequest, ResidentBlock, Slots
 from rdmodel.reference.model.l1 import L1
 from rdmodel.reference.model.record import L2Request, Log, Moment
 from rdmodel.reference.needs import needs_load
@@ -243,7 +243,7 @@ class _Hardware:
             warp.issued += 1
         return True
 
-    def transactions_of(self, warp: _HardwareWarp) -> list[Transaction]:
+    def transactions_of(self, warp: _HardwareWarp) -> list[LineRequest]:
         """Return the transactions of the warp's next instruction; a store that only takes a step has none."""
         instruction = warp.program[warp.position]
         return instruction.transactions if self.options.stores != "step" or self.is_load(instruction) else []

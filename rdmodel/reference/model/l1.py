@@ -13,7 +13,7 @@ from math import floor
 
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
-from rdmodel.reference.model.blocks import Transaction, resolved_latencies
+from rdmodel.reference.model.blocks import LineRequest, resolved_latencies
 from rdmodel.reference.model.record import Counts, Effect, L2Request, Log, Moment, Try, TryOutcome
 from rdmodel.reference.model.stack import SectoredShadow, Stacks
 
@@ -88,7 +88,7 @@ class L1:
             if not self._in_flight(line):
                 self._ways_of(line).pop(line, None)
 
-    def access(self, now: int, warp: int, transaction: Transaction) -> Moment | None:
+    def access(self, now: int, warp: int, transaction: LineRequest) -> Moment | None:
         """Issue a load's transaction and return the moment when its data arrives; None, and no change, if it stalls."""
         line, asked = transaction.line, transaction.sectors
         distance = self._stacks.distance(line)
@@ -126,7 +126,7 @@ class L1:
         self._write_log(Try(now, warp, line, distance, outcome, used, len(self._mshrs), time - now, time))
         return Moment(time, order)
 
-    def store(self, now: int, transaction: Transaction) -> None:
+    def store(self, now: int, transaction: LineRequest) -> None:
         """Issue a transaction of a store that writes in place, where its line is, and through to the L2."""
         line, asked = transaction.line, transaction.sectors
         ways = self._ways_of(line)
