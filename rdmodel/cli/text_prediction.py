@@ -76,6 +76,12 @@ def _format_l2(l2: L2Prediction, sms: int) -> str:
         ("  write-backs", count(l2.write_backs), ""),
         ("  DRAM bytes", count(l2.dram_bytes), ""),
     ]
+    if l2.sector < l2.line:
+        rows += [
+            (f"  sectors of {l2.sector} bytes", "", ""),
+            ("    read from DRAM", count(l2.dram_read_sectors), ""),
+            ("    between partitions", count(l2.partition_sectors), ""),
+        ]
     counts = format_table(rows, right=(1, 2))
     if l2.sms_modelled == sms:
         return counts

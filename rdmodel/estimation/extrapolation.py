@@ -13,8 +13,11 @@ from rdmodel.gpu.config import GPU
 from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts, StoreCounts
 from rdmodel.trace import Launch
 
-L2_COUNTS = tuple(name for name in L2Prediction.COUNTERS if name not in ("write_backs", "dirty"))
-"""Counters of the L2 that are extrapolated; the other two follow from the number of lines that became dirty."""
+FOLLOWING_L2_COUNTS = ("write_backs", "dirty", "dram_read_sectors", "partition_sectors")
+"""Counters of the L2 that follow from others: from its misses, and from the number of lines that became dirty."""
+
+L2_COUNTS = tuple(name for name in L2Prediction.COUNTERS if name not in FOLLOWING_L2_COUNTS)
+"""Counters of the L2 that are extrapolated."""
 
 
 INTERVAL_STANDARD_ERRORS = 2.0
@@ -195,7 +198,8 @@ def replace_counts(prediction: Prediction, counts: CountsByName, gpu: GPU) -> Pr
         # The same share of lines is dirty among those left at the end and among all ever brought in.
         dirty = min(1.0, lines / filled) * counts["l2_dirtied"] if filled else counts["l2_dirtied"]
         known: dict[str, Any] = {name: counts[f"l2_{name}"] for name in L2_COUNTS}
-        l2 = replace(prediction.l2, **known, dirty=dirty, write_backs=counts["l2_dirtied"] - dirty)
+        known |= {"dirty": dirty, "write_backs": counts["l2_dirtied"] - dirty, "dram_read_sectors": counts["l2_misses"]}
+        l2 = replace(prediction.l2, **known)
     plain: dict[str, Any] = {name: counts[name] for name in SmCounts.COUNTERS}
     misses = MissCounts(*(counts[cause] for cause in MissCounts.CAUSES))
     stores = StoreCounts(*(counts[f"stores_{name}"] for name in StoreCounts.COUNTS))

@@ -101,6 +101,7 @@ cdef struct Request:
     int64_t time
     int64_t line
     uint32_t sectors
+    uint32_t full         # of a write: those of which it changes every byte
     bint write
 
 
@@ -269,20 +270,23 @@ cdef class Core:
 
     # ---- the log
 
-    cdef inline void _log(self, int64_t id, uint32_t sectors, bint write) noexcept nogil:
+    cdef inline void _log(self, int64_t id, uint32_t sectors, uint32_t full, bint write) noexcept nogil:
         if self.logged == self.log_capacity:
             if grow(<void**> &self.log, 2 * self.log_capacity + 64, sizeof(Request)) < 0:
                 self.log_lost = True
                 return
             self.log_capacity = 2 * self.log_capacity + 64
-        self.log[self.logged] = Request(self.now, self.number[id], sectors, write)
+        self.log[self.logged] = Request(self.now, self.number[id], sectors, full, write)
         self.logged += 1
 
     cdef inline void _log_stores(self, const Warp* w, int64_t first, int64_t end) noexcept nogil:
         # Log the lines of stores, from index `first` to `end` of a warp's lines.
         cdef int64_t i
         for i in range(first, end):
-            self._log(w.ids[i], 1 if w.masks == NULL else <uint32_t> w.masks[i], True)
+            if w.masks == NULL:
+                self._log(w.ids[i], 1, 0, True)
+            else:
+                self._log(w.ids[i], <uint32_t> w.masks[i], <uint32_t> (w.masks[i] >> 32), True)
 
     # ---- draws
 

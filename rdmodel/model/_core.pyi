@@ -79,6 +79,7 @@ class Core:
         times: NDArray[np.int64],
         lines: NDArray[np.int64],
         sectors: NDArray[np.uint32],
+        full: NDArray[np.uint32],
         writes: NDArray[np.uint8],
     ) -> None: ...
     def histogram(self) -> NDArray[np.int64]: ...

@@ -194,14 +194,17 @@ cdef class Core:
         """Tell whether a warp's buffer shows how it begins: it has a load, or all instructions of the warp."""
         return warp_primed(&self.warp[warp])
 
-    def take_log(self, int64_t[::1] times, int64_t[::1] lines, uint32_t[::1] sectors, uint8_t[::1] writes):
+    def take_log(
+        self, int64_t[::1] times, int64_t[::1] lines, uint32_t[::1] sectors, uint32_t[::1] full, uint8_t[::1] writes
+    ):
         """Move the `logged` requests, in the order in which they left the SM, to arrays of that length."""
         cdef int64_t i
-        assert times.shape[0] == lines.shape[0] == sectors.shape[0] == writes.shape[0] == self.logged
+        assert times.shape[0] == lines.shape[0] == sectors.shape[0] == full.shape[0] == writes.shape[0] == self.logged
         for i in range(self.logged):
             times[i] = self.log[i].time
             lines[i] = self.log[i].line
             sectors[i] = self.log[i].sectors
+            full[i] = self.log[i].full
             writes[i] = self.log[i].write
         self.logged = 0
 

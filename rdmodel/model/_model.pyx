@@ -179,7 +179,7 @@ cdef class PaperCore(Shared):
             if not self._mshr_free(w):
                 return STALL_MSHR
             if self.logs:
-                self._log(id, 1, False)
+                self._log(id, 1, 0, False)
             self._count_miss(l)
             effect.time = l.state.flight.due = self.now + self.lat_min + self._draw()
             effect.warp = warp
@@ -634,7 +634,7 @@ cdef class HardwareCore(Shared):
                 return STALL_WAYS
             self.bypassed += 1
         if self.logs:
-            self._log(id, 1, False)
+            self._log(id, 1, 0, False)
         self._count_miss(l)
         latency = self.lat_min + self._draw()
         if first and self.first_touch_factor != 1.0:

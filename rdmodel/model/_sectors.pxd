@@ -94,7 +94,7 @@ cdef inline int64_t sectors_request(
             return -1
         at = core.unused
     if core.logs:
-        core._log(id, missing, False)
+        core._log(id, missing, 0, False)
     latency = core.lat_min + core._draw()
     if not l.flags & SEEN and first_touch_factor != 1.0:
         latency = <int64_t> (first_touch_factor * <double> latency + 0.5)
@@ -187,4 +187,4 @@ cdef inline void sectors_store(Core core, int64_t id, uint32_t asked, uint32_t f
         s.valid |= full & ~pending
         recency_touch(&core.recency[l.set], &core.line[0].in_set, id, sizeof(Line))
     if core.logs:
-        core._log(id, asked, True)
+        core._log(id, asked, full, True)

@@ -71,7 +71,7 @@ def make_chunk(gpu: GPU, options: Options) -> Chunk:
     """Return the buffer in which the core of `make_core` receives instructions."""
     if not is_sectored(gpu, options):
         return Chunk()
-    return Chunk(sector=gpu.l1.sector_bytes, full=options.stores in STORES_IN_PLACE)
+    return Chunk(sector=gpu.l1.sector_bytes, full=options.l2 or options.stores in STORES_IN_PLACE)
 
 
 def store_rule(options: Options) -> StoreRule:

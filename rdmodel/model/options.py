@@ -187,18 +187,11 @@ FOREIGN_OPTIONS: dict[Definition, tuple[str, ...]] = {
 """For each definition, the options that only the other one has."""
 
 
-def check_known_gpu(gpu: GPU, options: Options) -> None:
+def check_known_gpu(gpu: GPU) -> None:
     """Raise `ConfigError` for a GPU with parts whose effect the model does not know yet."""
     missing = [load for load in ("global", "local") if load not in gpu.l1.caches]
     if missing:
         raise ConfigError(
             f"l1.caches={','.join(gpu.l1.caches)}: the model does not know loads that bypass the L1 yet; "
             f"l1.caches=global,local,nc models code that was compiled with -Xptxas -dlcm=ca"
-        )
-    if options.l2 and (gpu.l1.sectors > 1 or gpu.l2_sector_bytes < gpu.l1.line):
-        raise ConfigError(f"l2: the model does not know the sectors of the L2 of {gpu.name} yet; leave out l2")
-    if options.l2 and (gpu.l2.index != "linear" or gpu.l2.partitions > 1):
-        raise ConfigError(
-            f"l2: the model does not know l2.index={gpu.l2.index} and l2.partitions={gpu.l2.partitions} yet; "
-            "leave out l2"
         )

@@ -17,6 +17,7 @@ from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options, check_known_gpu
 from rdmodel.model.sample_sms import check_sampling
+from rdmodel.model.shared_l2 import check_known_l2
 from rdmodel.model.study import Case, Study
 from rdmodel.policies import Linear, index_function
 from rdmodel.results.prediction import Ablation, Prediction
@@ -97,7 +98,9 @@ def predict(
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     gpu = fit_to_launch(_with_l1_options(presets.gpu(gpu), options), trace.launch)
     resolved = _make_options(options).resolve(gpu)
-    check_known_gpu(gpu, resolved)
+    check_known_gpu(gpu)
+    if resolved.l2:
+        check_known_l2(gpu)
     check_int("seed", seed, 0, most=None)
     check_int("seeds", seeds, 1, most=None)
     if breakdown not in (None, "paper"):

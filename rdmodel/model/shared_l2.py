@@ -1,4 +1,4 @@
-"""Run the modelled SMs side by side, and serve their requests in the L2 by time (docs/model.md section 12).
+"""Run the modelled SMs side by side, and serve their requests in the L2 by time (docs/model.md sections 12 and 14).
 
 Memory does not grow with the length of the trace: an SM that is ahead of the others waits for them, and requests older
 than the time of every SM are merged, served and discarded.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.model._core import DONE, WANT_BLOCK, WANT_LOG, Core
-from rdmodel.model._l2 import SharedCache
+from rdmodel.model._l2 import SectoredCache, SharedCache
 from rdmodel.results.prediction import L2Prediction
 
 MAX_LOGGED_REQUESTS = 4096
@@ -27,6 +27,20 @@ MIN_PENDING_TO_MERGE = 1 << 18
 
 MAX_L2_LINES = 1 << 32
 """Lines of the largest L2, half a terabyte with 128-byte lines."""
+
+
+def is_plain_l2(gpu: GPU) -> bool:
+    """Return whether the L2 has whole lines, a linear index and one partition, and serves L1s with whole lines."""
+    whole = gpu.l1.sectors == 1 and gpu.l2_sector_bytes == gpu.l1.line and gpu.l2_fetch_bytes == gpu.l1.line
+    return whole and gpu.l2.index == "linear" and gpu.l2.partitions == 1
+
+
+def check_known_l2(gpu: GPU) -> None:
+    """Raise `ConfigError` if the sectors of the L1s and of the L2 differ."""
+    if gpu.l1.sector_bytes != gpu.l2_sector_bytes:
+        raise ConfigError(
+            f"l2.sector={gpu.l2_sector_bytes}: with l2=True, it must be that of the L1, l1.sector={gpu.l1.sector_bytes}"
+        )
 
 
 class ModelledSm(Protocol):
@@ -82,12 +96,23 @@ class SharedL2:
     """
 
     def __init__(self, gpu: GPU, sms: int) -> None:
-        self._line = gpu.l1.line
+        self._line, self._sector = gpu.l1.line, gpu.l2_sector_bytes
         # Slice and set of a line follow from its number modulo slices x sets: all slices together are one cache.
         sets, ways = gpu.l2.slices * gpu.l2.sets(self._line), gpu.l2.ways
         if sets * ways > MAX_L2_LINES:
             raise ConfigError(f"l2.slices x l2.size: {sets * ways} lines; must be at most {MAX_L2_LINES} lines")
-        self._cache = SharedCache(sets=sets, ways=ways)
+        self._partitions = gpu.l2.partitions
+        self._cache: SharedCache | SectoredCache
+        if is_plain_l2(gpu):
+            self._cache = SharedCache(sets=sets, ways=ways)
+        else:
+            self._cache = SectoredCache(
+                units=sets,
+                partitions=self._partitions,
+                ways=ways,
+                fetch=gpu.l2_fetch_bytes // self._sector,
+                hashed=gpu.l2.index == "hash",
+            )
         self._logs = [[_Log.empty(0)] for _ in range(sms)]
         self._pending = 0
         self._merge_at = MIN_PENDING_TO_MERGE
@@ -96,7 +121,7 @@ class SharedL2:
         """Take over the requests that have left an SM since the last call."""
         if core.logged:
             log = _Log.empty(core.logged)
-            core.take_log(log.times, log.lines, log.sectors, log.writes)
+            core.take_log(log.times, log.lines, log.sectors, log.full, log.writes)
             self._logs[sm].append(log)
             self._pending += len(log.times)
 
@@ -114,9 +139,11 @@ class SharedL2:
     def prediction(self) -> L2Prediction:
         """Return the counters of the L2."""
         cache = self._cache
+        sectored = isinstance(cache, SectoredCache)
         return L2Prediction(
             sms_modelled=len(self._logs),
             line=self._line,
+            sector=self._sector,
             reads=cache.reads,
             hits=cache.hits,
             misses=cache.reads - cache.hits,
@@ -124,6 +151,8 @@ class SharedL2:
             write_hits=cache.write_hits,
             write_backs=cache.write_backs,
             dirty=cache.dirty(),
+            dram_read_sectors=cache.dram_read_sectors if sectored else cache.reads - cache.hits,
+            partition_sectors=cache.partition_sectors if sectored else 0,
         )
 
     def _serve(self, until: int | None) -> None:
@@ -136,36 +165,44 @@ class SharedL2:
             self._logs[sm] = [log.part(end, len(log.times))]
         log = _Log.join(due)
         order = np.argsort(log.times, kind="stable")
-        self._cache.request(log.lines[order], log.writes[order])
+        if isinstance(self._cache, SharedCache):
+            self._cache.request(log.lines[order], log.writes[order])
+        else:
+            sides = np.repeat(np.arange(len(due)) % self._partitions, [len(part.times) for part in due])
+            self._cache.request(log.lines[order], log.sectors[order], log.full[order], log.writes[order], sides[order])
         self._pending -= len(order)
 
 
 class _Log:
-    """Requests of an SM in the order in which they left it: time, line, sectors, and whether these are written."""
+    """Requests of an SM in the order in which they left it: time, line, sectors, and whether these are written.
 
-    __slots__ = ("lines", "sectors", "times", "writes")
+    Of written sectors, `full` has those that are written in every byte.
+    """
+
+    __slots__ = ("full", "lines", "sectors", "times", "writes")
 
     def __init__(
         self,
         times: NDArray[np.int64],
         lines: NDArray[np.int64],
         sectors: NDArray[np.uint32],
+        full: NDArray[np.uint32],
         writes: NDArray[np.uint8],
     ) -> None:
-        self.times, self.lines, self.sectors, self.writes = times, lines, sectors, writes
+        self.times, self.lines, self.sectors, self.full, self.writes = times, lines, sectors, full, writes
 
     @classmethod
     def empty(cls, count: int) -> _Log:
-        return cls(
-            np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint32), np.empty(count, np.uint8)
-        )
+        numbers, masks = (np.int64, np.int64), (np.uint32, np.uint32)
+        return cls(*(np.empty(count, kind) for kind in (*numbers, *masks, np.uint8)))
 
     @classmethod
     def join(cls, logs: Sequence[_Log]) -> _Log:
         def column(name: str) -> NDArray[Any]:
             return np.concatenate([getattr(log, name) for log in logs])
 
-        return logs[0] if len(logs) == 1 else cls(*map(column, ("times", "lines", "sectors", "writes")))
+        return logs[0] if len(logs) == 1 else cls(*map(column, ("times", "lines", "sectors", "full", "writes")))
 
     def part(self, first: int, end: int) -> _Log:
-        return _Log(self.times[first:end], self.lines[first:end], self.sectors[first:end], self.writes[first:end])
+        columns = (self.times, self.lines, self.sectors, self.full, self.writes)
+        return _Log(*(column[first:end] for column in columns))

@@ -111,15 +111,18 @@ class L2Prediction:
 
     ``reads = hits + misses``: the reads are the L1 misses of the modelled SMs. These `sms_modelled` SMs have the whole
     L2 to themselves, so if they are not all of the GPU's, lines that other SMs would bring in are missing as well.
-    `writes` are transactions of stores and atomics, and `write_hits` those whose line was in the L2. `write_backs` are
-    dirty lines that were evicted; lines that are still `dirty` in the L2 at the end are not included. `line` is the
-    line size in bytes. `COUNTERS` has the names of the counters.
+    `writes` are requests of stores and atomics, and `write_hits` those whose line was in the L2; a write never reads
+    DRAM. `write_backs` are dirty sectors that were evicted; those that are still `dirty` in the L2 at the end are not
+    included. All these count sectors of `sector` bytes, of lines of `line` bytes; before Maxwell, a sector is a line.
+    `dram_read_sectors` are the sectors that misses fetch from DRAM, and `partition_sectors` those that move between an
+    SM in one partition of the L2 and a line at home in another. `COUNTERS` has the names of the counters.
     """
 
     COUNTERS: ClassVar[tuple[str, ...]]
 
     sms_modelled: int
     line: int
+    sector: int
     reads: float
     hits: float
     misses: float
@@ -127,6 +130,8 @@ class L2Prediction:
     write_hits: float
     write_backs: float
     dirty: float
+    dram_read_sectors: float
+    partition_sectors: float
 
     @property
     def miss_rate(self) -> float:
@@ -135,18 +140,21 @@ class L2Prediction:
 
     @property
     def bytes(self) -> float:
-        """Bytes of the lines that the modelled SMs read and write."""
-        return (self.reads + self.writes) * self.line
+        """Bytes of the sectors that the modelled SMs read and write."""
+        return (self.reads + self.writes) * self.sector
 
     @property
     def dram_bytes(self) -> float:
-        """Bytes of the lines that are read from DRAM (misses) and written to it (write-backs)."""
-        return (self.misses + self.write_backs) * self.line
+        """Bytes of the sectors that are read from DRAM and written to it (write-backs)."""
+        return (self.dram_read_sectors + self.write_backs) * self.sector
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counters and the rates and byte counts derived from them."""
         return {
             **asdict(self),
+            "read_hits": self.hits,
+            "read_misses": self.misses,
+            "dram_write_sectors": self.write_backs,
             "miss_rate": self.miss_rate,
             "bytes": self.bytes,
             "dram_bytes": self.dram_bytes,

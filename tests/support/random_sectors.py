@@ -93,15 +93,18 @@ def make_trace(program: Program) -> Trace:
     return Trace(launch, columns)
 
 
-def coalesced(program: Program, l1: CacheConfig, options: Options) -> list[list[list[Instruction]]]:
-    """Return the program as the reference executes it; resolved `options` decide whether stores write in full."""
+def coalesced(program: Program, l1: CacheConfig, options: Options, full: bool = False) -> list[list[list[Instruction]]]:
+    """Return the program as the reference executes it.
+
+    Which sectors stores write in full is said with `full` or if they write in place under the resolved `options`.
+    """
 
     def instruction(row: Row) -> Instruction:
         lines = [line for group in lines_of_groups(row, l1.line, l1.request_bytes) for line in group]
-        asked, full = zip(*sector_masks(row, l1.line, l1.sector_bytes, l1.request_bytes), strict=True)
-        in_place = options.stores in STORES_IN_PLACE and row["op"] != Op.LOAD
+        asked, whole = zip(*sector_masks(row, l1.line, l1.sector_bytes, l1.request_bytes), strict=True)
+        known = (full or options.stores in STORES_IN_PLACE) and row["op"] != Op.LOAD
         return Instruction(
-            row["op"], row["needs"], row["gap"], tuple(lines), asked, full if in_place else (0,) * len(lines)
+            row["op"], row["needs"], row["gap"], tuple(lines), asked, whole if known else (0,) * len(lines)
         )
 
     return [[[instruction(row) for row in warp] for warp in block] for block in program]

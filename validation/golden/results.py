@@ -37,6 +37,9 @@ NOT_COUNTERS = ("seconds", "trace_seconds", "config")
 SECTOR_COUNTERS = ("requests", "sectors", "tag_misses", "sector_misses", "stores")
 """Fields of predictions that it leaves out, too: they are younger than the record, or other counters imply them."""
 
+L2_SECTOR_COUNTERS = ("sector", "dram_read_sectors", "partition_sectors")
+"""The same of an L2."""
+
 
 @dataclass(frozen=True, slots=True)
 class Digest:
@@ -76,6 +79,8 @@ def counter_bytes(value: Any) -> bytes:
         left_out = NOT_COUNTERS
         if isinstance(value, rd.Prediction | SmCounts):
             left_out += SECTOR_COUNTERS
+        if isinstance(value, rd.L2Prediction):
+            left_out += L2_SECTOR_COUNTERS
         counters = [field.name for field in fields(value) if field.name not in left_out]
         return b"{" + b",".join(name.encode() + b":" + counter_bytes(getattr(value, name)) for name in counters) + b"}"
     if isinstance(value, Mapping):

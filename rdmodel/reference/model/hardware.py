@@ -166,7 +166,7 @@ class _Hardware:
 
     def send_writes(self, store: Instruction) -> None:
         """Send one write per transaction of a store to the L2."""
-        self.l1.requests.extend(L2Request(self.now, line, True, sectors) for line, sectors, _ in store.transactions)
+        self.l1.requests.extend(L2Request(self.now, line, True, *masks) for line, *masks in store.transactions)
 
     # Phase (4): one warp takes the port.
 

@@ -141,7 +141,7 @@ class L1:
             ways[line].written |= asked
             ways[line].valid |= transaction.full & ~self._in_flight(line)
             self._make_recent(line)
-        self.requests.append(L2Request(now, line, write=True, sectors=asked))
+        self.requests.append(L2Request(now, line, write=True, sectors=asked, full=transaction.full))
 
     # Sectors and ways.
 

@@ -44,12 +44,16 @@ class Effect(NamedTuple):
 
 
 class L2Request(NamedTuple):
-    """A request that left an SM of the reference model at `time`: a read of `sectors` that missed, or a `write`."""
+    """A request that left an SM of the reference model at `time`: a read of `sectors` that missed, or a `write`.
+
+    A write changes every byte of the sectors in the mask `full`.
+    """
 
     time: int
     line: int
     write: bool
     sectors: int = 1
+    full: int = 0
 
 
 Log = list[Try | Effect]

@@ -56,7 +56,8 @@ def test_the_counters_are_the_fields_in_order():
     assert plain == SmCounts.COUNTERS
     assert MissCounts.CAUSES == ("compulsory", "capacity", "associativity")
     assert StoreCounts.COUNTS == ("requests", "transactions", "sectors", "hits")
-    assert L2Prediction.COUNTERS == ("reads", "hits", "misses", "writes", "write_hits", "write_backs", "dirty")
+    served = ("reads", "hits", "misses", "writes", "write_hits", "write_backs", "dirty")
+    assert L2Prediction.COUNTERS == (*served, "dram_read_sectors", "partition_sectors")
     assert set(SmCounts.COUNTERS) <= {field.name for field in dataclasses.fields(Prediction)}
     assert list_counters(MoreSmCounts) == (*plain, "row_hits")
 
