@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rdmodel import presets
-from rdmodel.comparison.nsight import L1_RATE_METRICS, NCU_COMMAND, Measurement
+from rdmodel.comparison.nsight import L1_RATE_METRICS, L2_RATE_METRICS, NCU_COMMAND, Measurement
 from rdmodel.errors import TraceError
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
 from rdmodel.results.describe import frame
-from rdmodel.results.metrics import L1_RATE_METRIC, check_countable
+from rdmodel.results.metrics import L1_METRICS, L1_RATE_METRIC, L2_METRICS, L2_RATE_METRIC, check_countable
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace
 
@@ -112,7 +112,8 @@ def compare_counters(
     progress : callable, optional
         As in `predict`.
     **options
-        Options of `predict`. By default, all SMs and all blocks are modelled, and reuse distances are not measured.
+        Options of `predict`. By default, all SMs and all blocks are modelled, the L2 if the report has counters of it
+        or of the DRAM, and reuse distances are not measured.
 
     Returns
     -------
@@ -131,26 +132,27 @@ def compare_counters(
     gpu = presets.gpu(gpu)
     check_countable(gpu.l1.sector_bytes, options.get("stores"))
     check_measured(measurement)
-    whole = {"model_sms": "all", "threads": None, "histogram": False}
+    l2 = not set(L2_METRICS).isdisjoint(measured_metrics(measurement))
+    whole = {"model_sms": "all", "threads": None, "histogram": False, "l2": l2}
     prediction = predict(trace, gpu, progress=progress, **{**whole, **options})
     return CounterComparison(prediction=prediction, measurement=measurement)
 
 
 def check_measured(measurement: Measurement) -> None:
-    """Raise `TraceError` if a report has no metric of global operations at the L1."""
-    if not any(name.startswith("l1tex__t_") for name in measured_metrics(measurement)):
+    """Raise `TraceError` if a report has no metric that a prediction may have."""
+    if not {*L1_METRICS, *L2_METRICS} & set(measured_metrics(measurement)):
         raise TraceError(
-            f"{measurement.kernel}: the Nsight Compute report has no counters of the L1; "
+            f"{measurement.kernel}: the Nsight Compute report has no counter that the model has; "
             f"collect them with: {NCU_COMMAND}"
         )
 
 
 def measured_metrics(measurement: Measurement) -> dict[str, float]:
-    """Return the metrics of a report by name; the hit rate of the default pages has the name of its metric, too."""
+    """Return the metrics of a report by name; the hit rates of the default pages have the names of metrics, too."""
     metrics = dict(measurement.metrics)
-    for name in L1_RATE_METRICS:
-        if name in metrics:
-            metrics.setdefault(L1_RATE_METRIC, metrics[name])
+    for name, label in ((L1_RATE_METRIC, L1_RATE_METRICS[-1]), (L2_RATE_METRIC, L2_RATE_METRICS[-1])):
+        if label in metrics:
+            metrics.setdefault(name, metrics[label])
     return metrics
 
 

@@ -24,13 +24,18 @@ LOAD_RATE_METRIC = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
 L1_RATE_METRIC = "l1tex__t_sector_hit_rate.pct"
 """Hit rate of all operations at the L1, stores included, in percent."""
 
+L2_METRIC = "lts__t_sectors_srcunit_tex_op_"
+"""Stem of the metrics that count sectors that the L1s read from the L2 or write to it; "read" or "write" follows."""
+L2_RATE_METRIC = "lts__t_sector_hit_rate.pct"
+"""Hit rate of the L2, writes included, in percent."""
+DRAM_METRIC = "dram__sectors_"
+"""Stem of the metrics that count sectors of the DRAM; "read" or "write" follows."""
+
 STORES_WITH_HITS = ("update", "through")
 """Treatments of stores that count the sectors of stores."""
 
 
-def profiler_metrics(
-    loads: Mapping[str, float], stores: Mapping[str, float], config: Mapping[str, Any]
-) -> dict[str, float]:
+def l1_metrics(loads: Mapping[str, float], stores: Mapping[str, float], config: Mapping[str, Any]) -> dict[str, float]:
     """Return the counters of the L1 by the names of Nsight Compute.
 
     Parameters
@@ -60,6 +65,20 @@ def profiler_metrics(
     return {**metrics, **_operation_metrics("st", stores), L1_RATE_METRIC: _percent(hits, sectors)}
 
 
+def l2_metrics(reads: float, hits: float, writes: float, dram_reads: float, dram_writes: float) -> dict[str, float]:
+    """Return counters of the L2 and the DRAM, in sectors of 32 bytes, by the names of Nsight Compute.
+
+    Writes are hits: the L2 takes them without a fetch, and counters of GPUs show no write that misses.
+    """
+    return {
+        **_lookup_metrics(f"{L2_METRIC}read", reads, hits),
+        **_lookup_metrics(f"{L2_METRIC}write", writes, writes),
+        L2_RATE_METRIC: _percent(hits + writes, reads + writes),
+        f"{DRAM_METRIC}read.sum": dram_reads,
+        f"{DRAM_METRIC}write.sum": dram_writes,
+    }
+
+
 def check_countable(sector: int, stores: str | None) -> None:
     """Raise `ConfigError` if an L1 with sectors of `sector` bytes has no such metrics under a treatment of stores."""
     if sector != SECTOR_BYTES:
@@ -75,14 +94,33 @@ def check_countable(sector: int, stores: str | None) -> None:
 
 
 def _operation_metrics(operation: str, counts: Mapping[str, float]) -> dict[str, float]:
-    stem = SECTOR_METRIC + operation
     return {
         f"{REQUEST_METRIC}{operation}.sum": counts["requests"],
-        f"{stem}.sum": counts["sectors"],
-        f"{stem}_lookup_hit.sum": counts["hits"],
-        f"{stem}_lookup_miss.sum": counts["sectors"] - counts["hits"],
+        **_lookup_metrics(SECTOR_METRIC + operation, counts["sectors"], counts["hits"]),
+    }
+
+
+def _lookup_metrics(stem: str, sectors: float, hits: float) -> dict[str, float]:
+    return {
+        f"{stem}.sum": sectors,
+        f"{stem}_lookup_hit.sum": hits,
+        f"{stem}_lookup_miss.sum": sectors - hits,
     }
 
 
 def _percent(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
+
+
+_NOTHING = {"requests": 0, "sectors": 0, "hits": 0}
+
+L1_METRICS = (
+    *_operation_metrics("ld", _NOTHING),
+    LOAD_RATE_METRIC,
+    *_operation_metrics("st", _NOTHING),
+    L1_RATE_METRIC,
+)
+"""Names of all metrics of the L1 that a prediction may have."""
+
+L2_METRICS = tuple(l2_metrics(0, 0, 0, 0, 0))
+"""Names of all metrics of the L2 and of the DRAM that it may have."""

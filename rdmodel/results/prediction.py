@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rdmodel.common.intervals import Estimate, student_quantile
 from rdmodel.results.describe import describe_l1, frame
-from rdmodel.results.metrics import profiler_metrics
+from rdmodel.results.metrics import SECTOR_BYTES, l1_metrics, l2_metrics
 from rdmodel.reuse.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -147,6 +147,10 @@ class L2Prediction:
     def dram_bytes(self) -> float:
         """Bytes of the sectors that are read from DRAM and written to it (write-backs)."""
         return (self.dram_read_sectors + self.write_backs) * self.sector
+
+    def metrics(self) -> dict[str, float]:
+        """Return the counters by the names that Nsight Compute has for them, if `sector` is 32 bytes."""
+        return l2_metrics(self.reads, self.hits, self.writes, self.dram_read_sectors, self.write_backs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counters and the rates and byte counts derived from them."""
@@ -293,8 +297,8 @@ class Prediction:
     def metrics(self) -> dict[str, float]:
         """Return the counters of the modelled SMs and blocks by the names that Nsight Compute has for them.
 
-        Loads and stores are apart, sectors in flight are hits (docs/counters.md). Numbers end in ``.sum``, rates in
-        percent in ``.pct``.
+        Loads and stores are apart, sectors in flight are hits (docs/counters.md). Counters of the L2 and of the DRAM
+        are among them if the L2 was modelled. Numbers end in ``.sum``, rates in percent in ``.pct``.
 
         Raises
         ------
@@ -303,7 +307,10 @@ class Prediction:
         """
         hits = self.hits + self.latency_misses
         loads = {"requests": self.requests, "sectors": self.sectors, "hits": hits}
-        return profiler_metrics(loads, self.stores.to_dict(), self.config)
+        metrics = l1_metrics(loads, self.stores.to_dict(), self.config)
+        if self.l2 is not None and self.l2.sector == SECTOR_BYTES:
+            metrics |= self.l2.metrics()
+        return metrics
 
     def to_dict(self) -> dict[str, Any]:
         """Return the prediction as plain numbers, strings and dicts, ready for JSON."""

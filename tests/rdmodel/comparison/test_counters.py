@@ -13,7 +13,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel.comparison.nsight import NCU_COMMAND, merge_launches
 from rdmodel.errors import ConfigError, TraceError
-from rdmodel.results.metrics import L1_RATE_METRIC, LOAD_RATE_METRIC, REQUEST_METRIC, SECTOR_METRIC
+from rdmodel.results.metrics import L1_RATE_METRIC, L2_RATE_METRIC, LOAD_RATE_METRIC, REQUEST_METRIC, SECTOR_METRIC
 
 N = 4096
 TRACE = tracegen.kernel("vectoradd", N=N)
@@ -32,7 +32,7 @@ def report(path: Path, *launches: dict[str, object], kernel: str = KERNEL) -> st
     return str(path)
 
 
-MEASURED = {LOADS: 1000, LOAD_HITS: 0, STORES: SECTORS, L1_RATE_METRIC: 2.5, "dram__sectors_read.sum": 17}
+MEASURED = {LOADS: 1000, LOAD_HITS: 0, STORES: SECTORS, L1_RATE_METRIC: 2.5, "gpc__cycles_elapsed.max": 17}
 
 
 def test_counters_are_compared_by_name_and_others_are_left_out(tmp_path):
@@ -42,6 +42,7 @@ def test_counters_are_compared_by_name_and_others_are_left_out(tmp_path):
     assert found.predicted == {LOADS: 2 * SECTORS, LOAD_HITS: 0, STORES: SECTORS, L1_RATE_METRIC: 0}
     assert found.errors() == {LOADS: pytest.approx(2.4), LOAD_HITS: None, STORES: 0, L1_RATE_METRIC: -2.5}
     assert found.prediction.sms_modelled == 80
+    assert found.prediction.l2 is None
     assert sum(sm.blocks for sm in found.prediction.per_sm) == N // 256
     assert str(found) == f"vectoradd on v100: {L1_RATE_METRIC} 2.50 %, predicted 0.00 %"
 
@@ -57,8 +58,16 @@ def test_the_hit_rate_of_the_default_pages_is_that_of_all_operations(tmp_path):
     assert rd.compare_counters(TRACE, measurement, "v100").measured == {L1_RATE_METRIC: 33.33}
 
 
+def test_an_l2_is_modelled_if_the_report_has_counters_of_it(tmp_path):
+    measured = {"L2 Hit Rate": 33.25, "dram__sectors_read.sum": 1030}
+    (measurement,) = rd.read_ncu(report(tmp_path / "a.csv", measured))
+    found = rd.compare_counters(TRACE, measurement, "v100")
+    assert found.measured == {L2_RATE_METRIC: 33.25, "dram__sectors_read.sum": 1030}
+    assert found.predicted == {L2_RATE_METRIC: pytest.approx(100 / 3), "dram__sectors_read.sum": 2 * SECTORS}
+
+
 def test_a_report_without_such_counters_is_refused_with_the_command_that_collects_them(tmp_path):
-    (measurement,) = rd.read_ncu(report(tmp_path / "a.csv", {"L2 Hit Rate": 50}))
+    (measurement,) = rd.read_ncu(report(tmp_path / "a.csv", {"gpc__cycles_elapsed.max": 50}))
     with pytest.raises(TraceError) as refused:
         rd.compare_counters(TRACE, measurement, "v100")
     assert NCU_COMMAND in str(refused.value)

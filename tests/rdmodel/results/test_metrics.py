@@ -7,7 +7,17 @@ import pytest
 import tracegen
 from rdmodel import GPU, Prediction, predict, presets
 from rdmodel.errors import ConfigError
-from rdmodel.results.metrics import L1_RATE_METRIC, LOAD_RATE_METRIC, REQUEST_METRIC, SECTOR_METRIC
+from rdmodel.results.metrics import (
+    DRAM_METRIC,
+    L1_METRICS,
+    L1_RATE_METRIC,
+    L2_METRIC,
+    L2_METRICS,
+    L2_RATE_METRIC,
+    LOAD_RATE_METRIC,
+    REQUEST_METRIC,
+    SECTOR_METRIC,
+)
 from tests.support.builders import BUSY, SMALL
 
 
@@ -50,6 +60,23 @@ def test_a_request_is_an_instruction_whatever_its_lines_and_its_groups_of_lanes(
         requests, sectors = (metrics[f"{stem}ld.sum"] for stem in (REQUEST_METRIC, SECTOR_METRIC))
         assert requests == 2 * 64 * 2  # per warp and column: a and x
         assert sectors == 64 * (64 + 2 * groups)  # all lanes read one element of x, which every group looks up
+
+
+def test_the_l2_has_its_reads_by_outcome_and_writes_that_hit():
+    metrics = whole_grid("vectoradd", sizes={"N": 4096}, l2=True).metrics()
+    sectors = 4096 * 4 // 32
+    assert {name: value for name, value in metrics.items() if name in L2_METRICS} == {
+        f"{L2_METRIC}read.sum": 2 * sectors,
+        f"{L2_METRIC}read_lookup_hit.sum": 0,
+        f"{L2_METRIC}read_lookup_miss.sum": 2 * sectors,
+        f"{L2_METRIC}write.sum": sectors,
+        f"{L2_METRIC}write_lookup_hit.sum": sectors,
+        f"{L2_METRIC}write_lookup_miss.sum": 0,
+        L2_RATE_METRIC: pytest.approx(100 / 3),
+        f"{DRAM_METRIC}read.sum": 2 * sectors,
+        f"{DRAM_METRIC}write.sum": 0,
+    }
+    assert tuple(metrics) == L1_METRICS + L2_METRICS
 
 
 def test_without_modelled_stores_there_are_only_the_metrics_of_loads():
