@@ -276,6 +276,11 @@ class Prediction:
         return self.sectors / self.transactions
 
     @property
+    def tag_miss_rate(self) -> float:
+        """Transactions whose line was absent per transaction, 0 to 1; `miss_rate` where lines have no sectors."""
+        return self.tag_misses / self.transactions
+
+    @property
     def stalls(self) -> float:
         """Attempts that failed for want of an MSHR or of a way and were repeated; they are not misses."""
         return self.stalls_mshr + self.stalls_ways
