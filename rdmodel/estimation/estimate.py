@@ -17,7 +17,6 @@ from rdmodel.estimation.plan import SHORT_RUN_SHARE, EstimationPlan, Window, pla
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
-from rdmodel.model.shared_l2 import is_plain_l2
 from rdmodel.results.describe import describe_trace
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace, missing_block
@@ -95,8 +94,6 @@ def estimate(
         _check_work(work)
     check_flag("l2", l2)
     gpu = fit_to_launch(presets.gpu(gpu), trace.launch)
-    if l2 and not is_plain_l2(gpu):
-        raise ConfigError(f"l2: estimate does not know the L2 of {gpu.name} yet; use predict, or leave out l2")
     limits = {name: options.pop(name, None) for name in ("blocks", "sms")}
     for name, value in limits.items():
         if value is not None:

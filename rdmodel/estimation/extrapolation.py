@@ -13,8 +13,8 @@ from rdmodel.gpu.config import GPU
 from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts, StoreCounts
 from rdmodel.trace import Launch
 
-FOLLOWING_L2_COUNTS = ("write_backs", "dirty", "dram_read_sectors", "partition_sectors")
-"""Counters of the L2 that follow from others: from its misses, and from the number of lines that became dirty."""
+FOLLOWING_L2_COUNTS = ("write_backs", "dirty")
+"""Counters of the L2 that follow from the number of sectors that became dirty."""
 
 L2_COUNTS = tuple(name for name in L2Prediction.COUNTERS if name not in FOLLOWING_L2_COUNTS)
 """Counters of the L2 that are extrapolated."""
@@ -66,7 +66,7 @@ class ExcerptRun:
 
 
 def collect_counts(prediction: Prediction, instructions: float) -> CountsByName:
-    """Return all counts of a prediction by name; "l2_dirtied" counts lines that became dirty, written back or not."""
+    """Return all counts of a prediction by name; "l2_dirtied" counts sectors that became dirty, written back or not."""
     counts: CountsByName = {name: getattr(prediction, name) for name in SmCounts.COUNTERS}
     counts |= {cause: getattr(prediction.misses, cause) for cause in MissCounts.CAUSES}
     counts |= {f"stores_{name}": getattr(prediction.stores, name) for name in StoreCounts.COUNTS}
@@ -142,19 +142,22 @@ def _time_factor(plan: EstimationPlan, window: Window, tags: int, counts: Counts
 
 
 def _limit_l2_misses(plan: EstimationPlan, counts: CountsByName, gpu: GPU, launch: Launch) -> float:
-    """Limit the lines brought into the L2 to those of all arrays, if a wave's lines or all arrays fit into it.
+    """Limit the sectors brought into the L2 to those of all arrays, if a wave's sectors or all arrays fit into it.
 
-    Later waves then find in the L2 what earlier ones left there. Returns the number of lines still brought in more than
-    once if the arrays are not much larger than the L2, since it is then uncertain whether they are.
+    Later waves then find in the L2 what earlier ones left there. Returns the number of sectors still brought in more
+    than once if the arrays are not much larger than the L2, since it is then uncertain whether they are. Data that all
+    SMs read fill every partition.
     """
-    lines, waves = gpu.l2.slices * gpu.l2.size // gpu.l1.line, plan.waves
+    sector = gpu.l2_sector_bytes
+    room, waves = gpu.l2.slices * gpu.l2.size // sector // gpu.l2.partitions, plan.waves
     written = counts["l2_writes"] - counts["l2_write_hits"]
-    filled = counts["l2_misses"] + written
-    arrays = sum(-(-array.bytes // gpu.l1.line) for array in launch.arrays)
-    if not arrays or filled <= arrays or (arrays > lines and (plan.windows[0].short_blocks or filled / waves > lines)):
-        return max(0.0, filled - arrays) if arrays < 2 * lines else 0.0
+    filled = counts["l2_dram_read_sectors"] + written
+    arrays = sum(-(-array.bytes // sector) for array in launch.arrays)
+    if not arrays or filled <= arrays or (arrays > room and (plan.windows[0].short_blocks or filled / waves > room)):
+        return max(0.0, filled - arrays) if arrays < 2 * room else 0.0
     once = arrays / filled
     counts["l2_misses"] *= once
+    counts["l2_dram_read_sectors"] *= once
     counts["l2_hits"] = counts["l2_reads"] - counts["l2_misses"]
     counts["l2_write_hits"] = counts["l2_writes"] - once * written
     counts["l2_dirtied"] = min(counts["l2_dirtied"], arrays)
@@ -180,8 +183,9 @@ def _add_unseen_errors(plan: EstimationPlan, counts: CountsByName, errors: Count
         drifts = several_waves or plan.covered < DRIFTED_SHARE
         sharing_error = widening * DRIFT_DRAM_ERROR if drifts else order_error
         relative = (sharing_error**2 + (FEWER_SMS_DRAM_ERROR if fewer_sms else 0.0) ** 2) ** 0.5
-        add("l2_misses", relative * counts["l2_misses"] + 1.0)
-        add("l2_misses", 0.5 * surplus)
+        for name in ("l2_misses", "l2_dram_read_sectors"):
+            add(name, relative * counts[name] + 1.0)
+            add(name, 0.5 * surplus)
         add("l2_dirtied", order_error * counts["l2_dirtied"])
         add("l2_reads", order_error * misses)
 
@@ -193,13 +197,12 @@ def replace_counts(prediction: Prediction, counts: CountsByName, gpu: GPU) -> Pr
     """Return a prediction in which `counts` replace its own."""
     l2 = None
     if prediction.l2 is not None:
-        filled = counts["l2_misses"] + counts["l2_writes"] - counts["l2_write_hits"]
-        lines = gpu.l2.slices * gpu.l2.size // gpu.l1.line
-        # The same share of lines is dirty among those left at the end and among all ever brought in.
-        dirty = min(1.0, lines / filled) * counts["l2_dirtied"] if filled else counts["l2_dirtied"]
+        filled = counts["l2_dram_read_sectors"] + counts["l2_writes"] - counts["l2_write_hits"]
+        room = gpu.l2.slices * gpu.l2.size // gpu.l2_sector_bytes
+        # The same share of sectors is dirty among those left at the end and among all ever brought in.
+        dirty = min(1.0, room / filled) * counts["l2_dirtied"] if filled else counts["l2_dirtied"]
         known: dict[str, Any] = {name: counts[f"l2_{name}"] for name in L2_COUNTS}
-        known |= {"dirty": dirty, "write_backs": counts["l2_dirtied"] - dirty, "dram_read_sectors": counts["l2_misses"]}
-        l2 = replace(prediction.l2, **known)
+        l2 = replace(prediction.l2, **known, dirty=dirty, write_backs=counts["l2_dirtied"] - dirty)
     plain: dict[str, Any] = {name: counts[name] for name in SmCounts.COUNTERS}
     misses = MissCounts(*(counts[cause] for cause in MissCounts.CAUSES))
     stores = StoreCounts(*(counts[f"stores_{name}"] for name in StoreCounts.COUNTS))
@@ -217,13 +220,13 @@ def make_estimates(prediction: Prediction, errors: CountsByName, sampled: str) -
         # sectors were known.
         known["miss_rate"] = prediction.misses.total / total, of_misses / total
     if prediction.l2 is not None:
-        line = prediction.l2.line
+        sector = prediction.l2.sector
         known["l2_bytes"] = (
             prediction.l2.bytes,
-            line * (errors.get("l2_reads", 0.0) ** 2 + errors.get("l2_writes", 0.0) ** 2) ** 0.5,
+            sector * (errors.get("l2_reads", 0.0) ** 2 + errors.get("l2_writes", 0.0) ** 2) ** 0.5,
         )
-        of_dram = (errors.get("l2_misses", 0.0) ** 2 + errors.get("l2_dirtied", 0.0) ** 2) ** 0.5
-        known["dram_bytes"] = prediction.l2.dram_bytes, line * of_dram
+        of_dram = (errors.get("l2_dram_read_sectors", 0.0) ** 2 + errors.get("l2_dirtied", 0.0) ** 2) ** 0.5
+        known["dram_bytes"] = prediction.l2.dram_bytes, sector * of_dram
     return {name: _make_estimate(name, value, error, sampled) for name, (value, error) in known.items()}
 
 

@@ -201,9 +201,8 @@ cdef class SectoredCache:
         self.writes += count
         if side != home:
             self.partition_sectors += count
-        if self._find(home * self.sets + set, line) < self.lines_in[home * self.sets + set]:
-            self.write_hits += count
         way = self._use(home * self.sets + set, line)
+        self.write_hits += popcount(asked & (way.valid | way.dirty))
         way.dirty |= asked
         way.valid |= full
         for other in range(self.partitions):

@@ -139,7 +139,6 @@ class SharedL2:
     def prediction(self) -> L2Prediction:
         """Return the counters of the L2."""
         cache = self._cache
-        sectored = isinstance(cache, SectoredCache)
         return L2Prediction(
             sms_modelled=len(self._logs),
             line=self._line,
@@ -151,8 +150,8 @@ class SharedL2:
             write_hits=cache.write_hits,
             write_backs=cache.write_backs,
             dirty=cache.dirty(),
-            dram_read_sectors=cache.dram_read_sectors if sectored else cache.reads - cache.hits,
-            partition_sectors=cache.partition_sectors if sectored else 0,
+            dram_read_sectors=cache.dram_read_sectors if isinstance(cache, SectoredCache) else cache.reads - cache.hits,
+            partition_sectors=cache.partition_sectors if isinstance(cache, SectoredCache) else 0,
         )
 
     def _serve(self, until: int | None) -> None:
@@ -193,8 +192,13 @@ class _Log:
 
     @classmethod
     def empty(cls, count: int) -> _Log:
-        numbers, masks = (np.int64, np.int64), (np.uint32, np.uint32)
-        return cls(*(np.empty(count, kind) for kind in (*numbers, *masks, np.uint8)))
+        return cls(
+            np.empty(count, np.int64),
+            np.empty(count, np.int64),
+            np.empty(count, np.uint32),
+            np.empty(count, np.uint32),
+            np.empty(count, np.uint8),
+        )
 
     @classmethod
     def join(cls, logs: Sequence[_Log]) -> _Log:
@@ -204,5 +208,5 @@ class _Log:
         return logs[0] if len(logs) == 1 else cls(*map(column, ("times", "lines", "sectors", "full", "writes")))
 
     def part(self, first: int, end: int) -> _Log:
-        columns = (self.times, self.lines, self.sectors, self.full, self.writes)
-        return _Log(*(column[first:end] for column in columns))
+        part = slice(first, end)
+        return _Log(self.times[part], self.lines[part], self.sectors[part], self.full[part], self.writes[part])

@@ -107,13 +107,13 @@ SmCounts.COUNTERS = list_counters(SmCounts)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Prediction:
-    """Counters of the L2 for the requests of the modelled SMs (docs/model.md section 12).
+    """Counters of the L2 for the requests of the modelled SMs (docs/model.md sections 12 and 14).
 
     ``reads = hits + misses``: the reads are the L1 misses of the modelled SMs. These `sms_modelled` SMs have the whole
     L2 to themselves, so if they are not all of the GPU's, lines that other SMs would bring in are missing as well.
-    `writes` are requests of stores and atomics, and `write_hits` those whose line was in the L2; a write never reads
-    DRAM. `write_backs` are dirty sectors that were evicted; those that are still `dirty` in the L2 at the end are not
-    included. All these count sectors of `sector` bytes, of lines of `line` bytes; before Maxwell, a sector is a line.
+    `writes` are requests of stores and atomics, and `write_hits` those that were in the L2; a write never reads DRAM.
+    `write_backs` are dirty sectors that were evicted; those still `dirty` in the L2 at the end are not included. These
+    counters are sectors of `sector` bytes, of lines of `line` bytes; before Maxwell, a sector is a line.
     `dram_read_sectors` are the sectors that misses fetch from DRAM, and `partition_sectors` those that move between an
     SM in one partition of the L2 and a line at home in another. `COUNTERS` has the names of the counters.
     """
@@ -267,7 +267,9 @@ class Prediction:
     @property
     def unit(self) -> str:
         """The things that hits and misses count: "sectors", or "transactions" where lines have no sectors."""
-        gpu = self.config["gpu"]
+        gpu = self.config.get("gpu")
+        if gpu is None:
+            return "sectors" if self.sectors > self.transactions else "transactions"
         return "sectors" if describe_l1(gpu)["sector"] < gpu["l1"]["line"] else "transactions"
 
     @property

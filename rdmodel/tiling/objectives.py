@@ -72,9 +72,9 @@ def roofline(prediction: Prediction, gpu: GPU) -> Roofline:
     if l2 is None:
         raise ConfigError("prediction: has no L2, whose traffic the roofline needs; predict with l2=True")
     sms = prediction.config["options"]["sms"]
-    port = (prediction.transactions + l2.writes) / sms
-    down = l2.reads * count_flits(READ_BYTES, gpu) + l2.writes * count_flits(HEADER_BYTES + l2.line, gpu)
-    up = l2.reads * count_flits(HEADER_BYTES + l2.line, gpu)
+    port = (prediction.transactions + (prediction.stores.transactions or l2.writes)) / gpu.l1.tags_per_step / sms
+    down = l2.reads * count_flits(READ_BYTES, gpu) + l2.writes * count_flits(HEADER_BYTES + l2.sector, gpu)
+    up = l2.reads * count_flits(HEADER_BYTES + l2.sector, gpu)
     ports = min(sms, gpu.l2.slices)
     return Roofline(
         sm=_with_dram(prediction, gpu, port, l2.miss_rate),

@@ -46,6 +46,12 @@ def programs(draw: st.DrawFn) -> Program:
 
 
 @st.composite
+def loads_only(draw: st.DrawFn) -> Program:
+    """Return a program without stores."""
+    return [[[{**row, "op": int(Op.LOAD)} for row in warp] for warp in block] for block in draw(programs())]
+
+
+@st.composite
 def machines(draw: st.DrawFn) -> GPU:
     """Return a GPU with few ways and MSHRs, lines of one to sixteen sectors, and any tag stage."""
     ways = draw(st.integers(1, 4))

@@ -76,7 +76,7 @@ def run(task: tuple[str, str]) -> Digest:
 def counter_bytes(value: Any) -> bytes:
     """Return bytes that differ whenever a counter of `value` does: fields by name, floats to the last bit."""
     if is_dataclass(value):
-        left_out = NOT_COUNTERS
+        left_out: tuple[str, ...] = NOT_COUNTERS
         if isinstance(value, rd.Prediction | SmCounts):
             left_out += SECTOR_COUNTERS
         if isinstance(value, rd.L2Prediction):

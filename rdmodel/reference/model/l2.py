@@ -121,11 +121,10 @@ class SectoredL2:
         """Write sectors at the home of their line, without a fetch; other sides lose their copies of these sectors."""
         home, number = self._place(request.line)
         self.counts.writes += request.sectors.bit_count()
-        if request.line in self._sets[home, number]:
-            self.counts.write_hits += request.sectors.bit_count()
         if side != home:
             self.counts.partition_sectors += request.sectors.bit_count()
         line = self._use(home, number, request.line)
+        self.counts.write_hits += (request.sectors & (line.valid | line.dirty)).bit_count()
         line.dirty |= request.sectors
         line.valid |= request.full
         for other in range(self._gpu.l2.partitions):

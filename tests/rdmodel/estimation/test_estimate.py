@@ -19,7 +19,7 @@ from tests.support.random_traces import ProgramTrace, column_traces
 from tracegen.affine.shortening import ShortenedNest
 
 COUNTS = ("transactions", "hits", "latency_misses", "misses", "stalls_mshr", "stalls_ways", "bypassed", "steps", "l2")
-NAMES = {"transactions", "hits", "latency_misses", "misses", "miss_rate", "steps"}
+NAMES = {"transactions", "sectors", "hits", "latency_misses", "misses", "miss_rate", "steps"}
 WAYS = pytest.mark.parametrize("l2", [False, True], ids=["l1", "l2"])
 
 STREAM = {

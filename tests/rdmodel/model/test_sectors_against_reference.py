@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+from unittest.mock import patch
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdmodel import predict
-from rdmodel.errors import TraceError
-from rdmodel.gpu.config import GPU
+from rdmodel import predict, presets
+from rdmodel.errors import ConfigError, TraceError
+from rdmodel.gpu.config import GPU, replace
+from rdmodel.model import cores
+from rdmodel.model import sm as sm_module
 from rdmodel.model.options import Options
 from rdmodel.results.prediction import Prediction
+from rdmodel.trace import WARP
+from rdmodel.trace.coalescing import Chunk
+from tests.support.builders import make_gpu
 from tests.support.random_predictions import counts_of, expected
-from tests.support.random_sectors import OPTIONS, Program, coalesced, machines, make_trace, programs
+from tests.support.random_sectors import OPTIONS, Program, coalesced, loads_only, machines, make_trace, programs
 
 
 def check(program: Program, gpu: GPU, seed: int = 0, **given: object) -> Prediction | None:
@@ -39,3 +48,93 @@ def check(program: Program, gpu: GPU, seed: int = 0, **given: object) -> Predict
 @given(programs(), machines(), OPTIONS, st.integers(0, 3))
 def test_the_compiled_core_equals_the_reference_on_sectored_machines(program, gpu, options, seed):
     check(program, gpu, seed, **options)
+
+
+# ---- laws
+
+
+@settings(max_examples=150, deadline=None)
+@given(loads_only(), machines(), OPTIONS, st.integers(0, 3))
+def test_a_core_with_masks_equals_one_without_where_a_sector_is_a_line(program, gpu, options, seed):
+    gpu = gpu.replace(l1=replace(gpu.l1, sector=None))
+    trace = make_trace(program)
+    try:
+        plain = predict(trace, gpu, seed=seed, **{**options, "stores": "free"})
+    except TraceError:
+        return
+    # Without stores, writing in place only chooses the core.
+    masked = predict(trace, gpu, seed=seed, **{**options, "stores": "through"})
+    assert masked.per_sm == plain.per_sm
+    assert masked.histogram == plain.histogram
+
+
+@settings(max_examples=100, deadline=None)
+@given(programs(), machines(), OPTIONS, st.integers(0, 3), st.integers(1, 5), st.integers(1, 3))
+def test_it_does_not_matter_in_what_portions_the_core_is_fed(program, gpu, options, seed, draws, instructions):
+    trace = make_trace(program)
+
+    def counts() -> object:
+        try:
+            return predict(trace, gpu, seed=seed, **options).per_sm
+        except TraceError:
+            return None
+
+    whole = counts()
+    small_chunk = partial(Chunk, instructions, WARP * 2)
+    with patch.object(sm_module, "MAX_DRAWS_PER_BATCH", draws), patch.object(cores, "Chunk", small_chunk):
+        assert counts() == whole
+
+
+# ---- refusals
+
+
+COPY = make_trace([[[{"op": 0, "needs": 0, "gap": 0, "size": 4, "lanes": {lane: 4 * lane for lane in range(32)}}]]])
+
+
+def test_paper_refuses_sectors_and_stores_in_place_by_name():
+    with pytest.raises(ConfigError, match=r"^l1\.sector=32: the definition 'paper' .*l1\.sector=128$"):
+        predict(COPY, "a100", definition="paper")
+    with pytest.raises(ConfigError, match=r"^stores='through': only the definition 'hardware'.*'free' and 'allocate'$"):
+        predict(COPY, "gtx470-16k", definition="paper", stores="through")
+
+
+def test_paper_leaves_stores_out_on_a_gpu_whose_stores_write_through():
+    gpu = make_gpu(stores="through")
+    assert predict(COPY, gpu, definition="paper").config["options"]["stores"] == "free"
+
+
+def test_loads_that_the_l1_does_not_serve_are_refused():
+    with pytest.raises(ConfigError, match=r"^l1\.caches=nc: .*l1\.caches=global,local,nc"):
+        predict(COPY, "titan-x-pascal")
+
+
+# ---- results
+
+
+def test_a_prediction_says_transactions_and_sectors():
+    plain = predict(COPY, "a100", sched="fifo", sigma=0).to_dict()
+    assert (plain["transactions"], plain["sectors"], plain["sectors_per_transaction"]) == (1, 4, 4.0)
+    assert (plain["misses"]["compulsory"], plain["tag_misses"], plain["sector_misses"]) == (4, 1, 0)
+    assert plain["stores"] == {"transactions": 0, "sectors": 0, "hits": 0}
+    assert plain["miss_rate"] == 1.0
+    assert plain["config"]["options"]["stores"] == "through"
+
+
+def test_on_maxwell_and_pascal_a_warp_looks_up_each_sector():
+    gpu = replace(presets.gpu("p100"), name="p100")
+    found = predict(COPY, gpu, sched="fifo", sigma=0)
+    assert (found.transactions, found.sectors, found.tag_misses, found.sector_misses) == (4, 4, 1, 3)
+    assert str(found).endswith("L1 miss rate 100.00 % of 4 sectors")
+
+
+@pytest.mark.parametrize("option", [{"sample_sms": 2}, {"sample_blocks": 0.5}, {"seeds": 2}, {"ablation": True}])
+def test_samples_seeds_and_ablation_know_sectors(option):
+    program = [[[{"op": 0, "needs": 0, "gap": 0, "size": 4, "lanes": {0: 32 * block, 1: 32}}]] for block in range(40)]
+    gpu = make_gpu(sector=32).replace(sms=4)
+    found = predict(make_trace(program), gpu, **option)
+    assert found.miss_rate == found.misses.total / found.sectors
+    assert found.sectors == found.hits + found.latency_misses + found.misses.total
+    if found.estimates:
+        assert found.estimates["miss_rate"].value == pytest.approx(
+            found.estimates["misses"].value / found.estimates["sectors"].value
+        )
