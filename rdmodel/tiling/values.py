@@ -49,6 +49,7 @@ class RankedTile:
             "pruned": self.pruned,
             "miss_rate": prediction.miss_rate,
             "transactions": prediction.transactions,
+            "sectors": prediction.sectors,
             "misses": prediction.misses.total,
         }
         if prediction.l2 is not None:
