@@ -28,6 +28,7 @@ _HOMES = {
     "rdmodel.common.intervals": ("Estimate",),
     "rdmodel.comparison.calibrate": ("Calibration", "calibrate"),
     "rdmodel.comparison.compare": ("compare",),
+    "rdmodel.comparison.counters": ("CounterComparison", "compare_counters"),
     "rdmodel.comparison.measured": ("MeasuredComparison", "compare_measured"),
     "rdmodel.comparison.nsight": ("Measurement", "read_ncu"),
     "rdmodel.comparison.values": ("Agreement", "Comparison", "agreement"),

@@ -5,6 +5,8 @@ from rdmodel.common.intervals import Estimate as Estimate
 from rdmodel.comparison.calibrate import Calibration as Calibration
 from rdmodel.comparison.calibrate import calibrate as calibrate
 from rdmodel.comparison.compare import compare as compare
+from rdmodel.comparison.counters import CounterComparison as CounterComparison
+from rdmodel.comparison.counters import compare_counters as compare_counters
 from rdmodel.comparison.measured import MeasuredComparison as MeasuredComparison
 from rdmodel.comparison.measured import compare_measured as compare_measured
 from rdmodel.comparison.nsight import Measurement as Measurement

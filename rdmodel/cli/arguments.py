@@ -21,6 +21,7 @@ from rdmodel.cli.option_groups import (
     add_grid,
     add_machine,
     add_memory,
+    add_metrics,
     add_option,
     add_output,
     add_seed,
@@ -89,7 +90,7 @@ def _predict(parser: Parser) -> None:
     add_memory(parser)
     add_model(parser)
     add_runs(parser)
-    add_output(parser, csv=True)
+    add_metrics(add_output(parser, csv=True))
 
 
 def _simulate(parser: Parser) -> None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
-from rdmodel.cli.option_values import comparison_options, output_form, selected_gpu, source_options
+from rdmodel.cli.option_values import comparison_options, counter_options, output_form, selected_gpu, source_options
 from rdmodel.cli.output import OutputForm, print_csv, print_json, print_text
 from rdmodel.cli.progress_line import ProgressLine, draw_bar
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.cli.text_comparison import format_comparison, format_comparisons
+from rdmodel.cli.text_counters import format_counter_comparisons
 from rdmodel.cli.text_measured import format_measured_comparison, format_measured_comparisons
 from rdmodel.comparison.compare import compare, latency_for
+from rdmodel.comparison.counters import CounterComparison, check_measured, compare_counters
 from rdmodel.comparison.measured import MeasuredComparison, compare_measured, measured_l1, select_measurement
-from rdmodel.comparison.nsight import read_ncu
+from rdmodel.comparison.nsight import Measurement, read_ncu
 from rdmodel.comparison.values import Comparison, agreement
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, LatencyConfig
 from rdmodel.plots import charts
+from rdmodel.results.metrics import SECTOR_BYTES
 from rdmodel.trace import Trace
 
 
@@ -56,31 +60,65 @@ def _run_measured(arguments: argparse.Namespace) -> None:
     """Compare every kernel or trace with a report; print the finished comparisons even if a later one fails."""
     if arguments.plot is not None:
         raise ConfigError("--plot cannot be combined with --ncu: it draws predicted against simulated rates")
-    report = read_ncu(arguments.ncu)
     gpu = selected_gpu(arguments)
-    sources = _open_sources(arguments)
-    patterns = arguments.ncu_kernels or [None] * len(sources)
-    if len(patterns) != len(sources):
-        raise ConfigError(f"--ncu-kernel: {len(patterns)} patterns for {len(sources)} kernels; give one for each")
+    if gpu.l1.sector_bytes == SECTOR_BYTES:
+        _run_counters(arguments, gpu)
+        return
+    report = read_ncu(arguments.ncu)
     options = comparison_options(arguments)
     finished: list[MeasuredComparison] = []
+    sources = _open_sources(arguments)
     progress = KernelProgress(len(sources))
     try:
         with progress.line as line:
-            for source, pattern in zip(sources, patterns, strict=True):
-                for trace in source:
-                    measurement = select_measurement(
-                        report, trace.launch, pattern=pattern, ids=arguments.ncu_launches, alone=len(sources) == 1
-                    )
-                    measured_l1(measurement)
-                    if "latency" not in options:
-                        options["latency"] = _latency(arguments, gpu, progress)
-                    progress.kernel = trace.launch.kernel
-                    finished.append(compare_measured(trace, measurement, gpu, progress=line, **options))
-                progress.finished += 1
+            for trace, measurement in _measured_traces(arguments, report, sources, progress):
+                measured_l1(measurement)
+                if "latency" not in options:
+                    options["latency"] = _latency(arguments, gpu, progress)
+                progress.kernel = trace.launch.kernel
+                finished.append(compare_measured(trace, measurement, gpu, progress=line, **options))
     finally:
         if finished:
             _print_measured(output_form(arguments), finished)
+
+
+def _run_counters(arguments: argparse.Namespace, gpu: GPU) -> None:
+    """Put the model's counters beside those of a report; print the finished kernels even if a later one fails."""
+    options = counter_options(arguments)
+    report = read_ncu(arguments.ncu)
+    finished: list[CounterComparison] = []
+    sources = _open_sources(arguments)
+    progress = KernelProgress(len(sources))
+    try:
+        with progress.line as line:
+            for trace, measurement in _measured_traces(arguments, report, sources, progress):
+                check_measured(measurement)
+                progress.kernel = trace.launch.kernel
+                finished.append(compare_counters(trace, measurement, gpu, progress=line, **options))
+    finally:
+        if finished:
+            _print_measured(output_form(arguments), finished)
+
+
+def _measured_traces(
+    arguments: argparse.Namespace,
+    report: Sequence[Measurement],
+    sources: Sequence[Iterable[Trace]],
+    progress: KernelProgress,
+) -> Iterator[tuple[Trace, Measurement]]:
+    """Yield every trace with its launches in the report."""
+    patterns = arguments.ncu_kernels or [None] * len(sources)
+    if len(patterns) != len(sources):
+        raise ConfigError(f"--ncu-kernel: {len(patterns)} patterns for {len(sources)} kernels; give one for each")
+    for source, pattern in zip(sources, patterns, strict=True):
+        for trace in source:
+            yield (
+                trace,
+                select_measurement(
+                    report, trace.launch, pattern=pattern, ids=arguments.ncu_launches, alone=len(sources) == 1
+                ),
+            )
+        progress.finished += 1
 
 
 def _open_sources(arguments: argparse.Namespace) -> Sequence[Iterable[Trace]]:
@@ -124,15 +162,17 @@ def _print_comparisons(form: OutputForm, finished: Sequence[Comparison], several
         print_text(format_comparison(finished[0]))
 
 
-def _print_measured(form: OutputForm, finished: Sequence[MeasuredComparison]) -> None:
+def _print_measured(form: OutputForm, finished: Sequence[MeasuredComparison] | Sequence[CounterComparison]) -> None:
     """Print comparisons with a report."""
     if form == "json":
         objects = [comparison.to_dict() for comparison in finished]
         print_json(objects[0] if len(objects) == 1 else {"comparisons": objects})
     elif form == "csv":
         print_csv(comparison.to_row() for comparison in finished)
+    elif isinstance(finished[0], CounterComparison):
+        print_text(format_counter_comparisons(cast(Sequence[CounterComparison], finished)))
     elif len(finished) > 1:
-        print_text(format_measured_comparisons(finished))
+        print_text(format_measured_comparisons(cast(Sequence[MeasuredComparison], finished)))
     else:
         print_text(format_measured_comparison(finished[0]))
 

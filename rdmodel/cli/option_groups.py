@@ -367,9 +367,23 @@ def add_memory(parser: Parser, hint: str = "") -> None:
 # ---- the output
 
 
-def add_output(parser: Parser, csv: bool = False, json: str = "one JSON object (a list for several kernels)") -> None:
-    """Add the options that choose the form of the output."""
-    group = parser.add_argument_group("output").add_mutually_exclusive_group()
+def add_output(
+    parser: Parser, csv: bool = False, json: str = "one JSON object (a list for several kernels)"
+) -> argparse._ArgumentGroup:
+    """Add the options that choose the form of the output, and return their group."""
+    output = parser.add_argument_group("output")
+    group = output.add_mutually_exclusive_group()
     add_option(group, "--json", action="store_true", help=f"print {json}")
     if csv:
         add_option(group, "--csv", action="store_true", help="print comma-separated values")
+    return output
+
+
+def add_metrics(group: argparse._ArgumentGroup) -> None:
+    """Add ``--metrics``."""
+    add_option(
+        group,
+        "--metrics",
+        help="print the counters by the names of a profiler as well; ncu: Nsight Compute",
+        **choice("metrics", ("ncu",)),
+    )

@@ -159,3 +159,21 @@ def comparison_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all options of `compare` except the latencies."""
     options = {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "seed", "check")}
     return options | {"definitions": arguments.definitions or list(DEFINITIONS)}
+
+
+def counter_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `predict` among those of ``compare``; raise `ConfigError` for those of the simulator."""
+    if arguments.sched is not None or arguments.check:
+        option = "--check" if arguments.check else f"--sched {arguments.sched}"
+        raise ConfigError(
+            f"{option}: is an option of the simulator; with --ncu, a GPU with sectors of 32 bytes is only modelled"
+        )
+    definitions = arguments.definitions or [DEFINITIONS[0]]
+    if definitions != [DEFINITIONS[0]]:
+        raise ConfigError(
+            f"--definition {definitions[-1]}: must be {DEFINITIONS[0]} for a GPU with sectors of 32 bytes"
+        )
+    options = {name: getattr(arguments, name) for name in ("sms", "blocks", "seed")}
+    if arguments.latency is not None:
+        options["lat_min"], options["sigma"] = arguments.latency
+    return options

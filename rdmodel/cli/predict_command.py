@@ -9,8 +9,10 @@ from rdmodel.cli.option_values import model_options, output_form, selected_gpu, 
 from rdmodel.cli.output import print_results
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import open_sources
-from rdmodel.cli.text_prediction import format_prediction
+from rdmodel.cli.text_prediction import format_prediction, format_with_metrics
 from rdmodel.model.predict import predict
+from rdmodel.results.metrics import check_countable
+from rdmodel.results.prediction import Prediction
 
 
 def run_predict(arguments: argparse.Namespace) -> None:
@@ -18,6 +20,8 @@ def run_predict(arguments: argparse.Namespace) -> None:
     gpu = selected_gpu(arguments)
     options = model_options(arguments)
     reading = source_options(arguments)
+    if arguments.metrics is not None:
+        check_countable(gpu.l1.sector_bytes, options["stores"])
     results = []
     with limit_memory("predict", arguments.memory) as budget:
         for source in arguments.sources:
@@ -26,4 +30,8 @@ def run_predict(arguments: argparse.Namespace) -> None:
                     budget.admit_prediction(trace, gpu, options, progress)
                 with block_progress(source) as progress:
                     results.append(predict(trace, gpu, progress=progress, **options))
-        print_results(output_form(arguments), results, format_prediction)
+        form = output_form(arguments)
+        if arguments.metrics is None:
+            print_results(form, results, format_prediction)
+        else:
+            print_results(form, results, format_with_metrics, Prediction.metrics)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rdmodel.cli.text_tables import format_blocks, format_carveout, format_gpu, format_kernel, format_table
+from rdmodel.cli.text_tables import (
+    format_blocks,
+    format_carveout,
+    format_gpu,
+    format_kernel,
+    format_metric,
+    format_table,
+)
 from rdmodel.common.intervals import Estimate
 from rdmodel.common.text import count, percent
 from rdmodel.results.prediction import L2Prediction, Prediction
@@ -22,6 +29,18 @@ def format_prediction(result: Prediction) -> str:
     if result.estimates:
         parts.insert(3, _format_estimates(result.estimates))
     return "\n\n".join(parts)
+
+
+def format_with_metrics(result: Prediction) -> str:
+    """Return a prediction as text, and its counters by the names of Nsight Compute."""
+    rows = [(f"  {name}", format_metric(name, value)) for name, value in result.metrics().items()]
+    modelled = sum(sm.blocks for sm in result.per_sm)
+    x, y, z = result.config["trace"]["grid"]
+    legend = "in the words of Nsight Compute; sectors in flight are hits"
+    if modelled < x * y * z:
+        blocks = format_blocks(modelled, result.config)
+        legend += f"\ncounted for {blocks}; --model-sms all --threads all counts all, as profilers do"
+    return f"{format_prediction(result)}\n\n{format_table(rows, right=(1,))}\n{legend}"
 
 
 def _format_counts(result: Prediction) -> str:

@@ -21,7 +21,9 @@ def format_sweep(result: Sweep) -> str:
     ran = [row for row in result.rows if row.result is not None]
     several_kernels = len({row.trace for row in result.rows}) > 1
     names = list(result.axes)
-    numbers = [_columns_of(row.result) for row in ran if row.result is not None]
+    results = [row.result for row in ran if row.result is not None]
+    sectors = any(isinstance(one, Prediction) and one.unit == "sectors" for one in results)
+    numbers = [_columns_of(one, sectors) for one in results]
     head = [*(["kernel"] if several_kernels else []), *names, *numbers[0]]
     rows = [
         [
@@ -64,8 +66,8 @@ def _kernel_of(row: SweepRow) -> str:
     return format_kernel(row.kernel, row.result.config)
 
 
-def _columns_of(result: Result) -> dict[str, str]:
-    """Return the columns of a result by their heads."""
+def _columns_of(result: Result, sectors: bool) -> dict[str, str]:
+    """Return the columns of a result by their heads; with `sectors`, some result of the sweep counts sectors."""
     if isinstance(result, Simulation):
         return {
             "loads": count(result.loads),
@@ -74,7 +76,7 @@ def _columns_of(result: Result) -> dict[str, str]:
             "IPC": f"{result.ipc:,.2f}",
         }
     return {
-        "transactions": count(result.transactions),
+        **({"sectors": count(result.sectors)} if sectors else {"transactions": count(result.transactions)}),
         **(_estimated_columns(result) if result.estimates else _exact_columns(result)),
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from rdmodel.common.text import percent, size_text
+from rdmodel.common.text import count, percent, size_text
 from rdmodel.errors import escape_unprintable
 
 BAR_CHARACTERS = 24
@@ -45,6 +45,11 @@ def format_points(error: float) -> str:
     if isnan(error):
         return "-"
     return f"{error:+.2f}" if abs(error) >= 0.005 else "0.00"
+
+
+def format_metric(name: str, value: float) -> str:
+    """Return the value of a metric of Nsight Compute: a rate in percent if its name ends in ``.pct``, or a number."""
+    return f"{value:.2f} %" if name.endswith(".pct") else count(value)
 
 
 def format_kernel(kernel: str, config: Mapping[str, Any]) -> str:

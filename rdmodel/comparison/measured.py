@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rdmodel.common.kernel_names import base_name
 from rdmodel.comparison.compare import compare
-from rdmodel.comparison.nsight import NCU_COMMAND, SECTOR_METRIC, Measurement, Rate, merge_launches
+from rdmodel.comparison.nsight import NCU_COMMAND, Measurement, Rate, merge_launches
 from rdmodel.comparison.values import Comparison, Unit
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.gpu.config import GPU
 from rdmodel.results.describe import frame
+from rdmodel.results.metrics import SECTOR_METRIC
 from rdmodel.trace import Launch, Trace
 
 if TYPE_CHECKING:

@@ -23,24 +23,34 @@ from typing import Any, BinaryIO
 from rdmodel.common.kernel_names import base_name
 from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
+from rdmodel.results.metrics import (
+    DRAM_METRIC,
+    L1_RATE_METRIC,
+    L2_METRIC,
+    L2_RATE_METRIC,
+    LOAD_RATE_METRIC,
+    REQUEST_METRIC,
+    SECTOR_METRIC,
+)
 
-SECTOR_METRIC = "l1tex__t_sectors_pipe_lsu_mem_global_op_"
-"""Stem of the metrics that count sectors of global operations at the L1; the operation follows."""
 OPERATION_SUFFIXES = ("ld", "st", "red", "atom")
 """Operations that the L1 counters distinguish."""
-L2_READ_METRICS = ("lts__t_sectors_srcunit_tex_op_read", "lts__t_sectors_op_read")
+L2_READ_METRICS = (f"{L2_METRIC}read", "lts__t_sectors_op_read")
 """Stems of the metrics that count sectors read from the L2: by the L1s only, and by all."""
 
-L1_RATE_METRICS = ("l1tex__t_sector_hit_rate.pct", "L1/TEX Hit Rate")
+L1_RATE_METRICS = (L1_RATE_METRIC, "L1/TEX Hit Rate")
 """Hit rates of the L1 in percent, for reports without counters; the default pages use the last name."""
-LOAD_RATE_METRICS = ("l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct",)
+LOAD_RATE_METRICS = (LOAD_RATE_METRIC,)
 """Hit rate of global loads at the L1, in percent."""
-L2_RATE_METRICS = ("lts__t_sector_op_read_hit_rate.pct", "lts__t_sector_hit_rate.pct", "L2 Hit Rate")
+L2_RATE_METRICS = ("lts__t_sector_op_read_hit_rate.pct", L2_RATE_METRIC, "L2 Hit Rate")
 """Hit rates of the L2 in percent, the most specific first; the default pages use the last name."""
 
 COLLECTED_METRICS = (
     *(f"{SECTOR_METRIC}{op}{lookup}.sum" for op in OPERATION_SUFFIXES for lookup in ("", "_lookup_hit")),
     *(f"{L2_READ_METRICS[0]}{lookup}.sum" for lookup in ("", "_lookup_hit")),
+    *(f"{REQUEST_METRIC}{op}.sum" for op in ("ld", "st")),
+    f"{L2_METRIC}write.sum",
+    *(f"{DRAM_METRIC}{op}.sum" for op in ("read", "write")),
 )
 """All counters that are read, in their preferred form."""
 NCU_COMMAND = f"ncu --csv --page raw --metrics {','.join(COLLECTED_METRICS)} PROGRAM > report.csv"

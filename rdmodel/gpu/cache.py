@@ -144,7 +144,7 @@ class CacheConfig:
             if choice >= self.unified or (self.unified - choice) % unit:
                 raise ConfigError(
                     f"carveouts={choice}: must leave an L1 of a multiple of line x sets = {self.line} x {self.sets} = "
-                    f"{unit} bytes out of unified={self.unified}"
+                    f"{unit} bytes out of unified={self.unified}; set l1.size as well for an L1 with memory of its own"
                 )
         if isinstance(self.carveout, bool) or self.carveout not in (*get_args(CarveoutRule), *self.carveouts):
             allowed = ", ".join(map(str, (*get_args(CarveoutRule), *self.carveouts)))

@@ -193,8 +193,9 @@ cdef class Core:
     cdef public int64_t transactions, hits, latency_misses, compulsory, capacity, associativity
     cdef public int64_t stalls_mshr, stalls_ways, bypassed
     cdef public int64_t infinite
+    cdef public int64_t requests      # of loads: instructions with transactions
     # Counters that only a sectored core keeps; `hits` and misses then count sectors.
-    cdef public int64_t tag_misses, sector_misses, store_transactions, store_sectors, store_hits
+    cdef public int64_t tag_misses, sector_misses, store_requests, store_transactions, store_sectors, store_hits
     # Requests that leave the SM, in order, if `logs`. `number` has the line of each id. A step does not begin while
     # the log has `log_full` requests or more.
     cdef bint logs

@@ -14,6 +14,7 @@ WANT_LOG: int
 class Core:
     now: int
     subject: int
+    requests: int
     transactions: int
     hits: int
     latency_misses: int
@@ -28,6 +29,7 @@ class Core:
     sectored: bool
     tag_misses: int
     sector_misses: int
+    store_requests: int
     store_transactions: int
     store_sectors: int
     store_hits: int

@@ -129,6 +129,7 @@ cdef class PaperCore(Shared):
             return C_MEMORY
         if outcome == SERVED:
             self.current = warp
+            self.requests += w.program[w.at].count > 0
             w.at += 1
             w.left = -1
             warp_fetch_ahead(w)
@@ -508,6 +509,9 @@ cdef class HardwareCore(Shared):
             if tags == 0 and not self.whole:
                 break
         if w.left == 0:
+            if looks_up and w.program[w.at].count > 0:
+                self.requests += load
+                self.store_requests += not load
             if not looks_up:
                 if self.logs:
                     self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)

@@ -155,6 +155,7 @@ class Sm:
         return SmCounts(
             sm=self.sm,
             blocks=self.blocks_started,
+            requests=core.requests,
             transactions=core.transactions,
             sectors=sectors,
             hits=core.hits,
@@ -162,7 +163,7 @@ class Sm:
             misses=misses,
             tag_misses=core.tag_misses if core.sectored else misses.total,
             sector_misses=core.sector_misses,
-            stores=StoreCounts(core.store_transactions, core.store_sectors, core.store_hits),
+            stores=StoreCounts(core.store_requests, core.store_transactions, core.store_sectors, core.store_hits),
             stalls_mshr=core.stalls_mshr,
             stalls_ways=core.stalls_ways,
             bypassed=core.bypassed,

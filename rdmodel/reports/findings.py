@@ -42,15 +42,20 @@ def _misses(kernel: KernelReport) -> Iterator[str]:
         return
     if not prediction.misses.total:
         waiting = percent(prediction.latency_miss_rate, 1)
-        yield f"No load request leaves the SM; {waiting} of the transactions wait for lines in flight."
+        in_flight = "sectors" if _has_sectors(kernel) else "lines"
+        yield f"No load request leaves the SM; {waiting} of the {prediction.unit} wait for {in_flight} in flight."
         return
     causes = {name: getattr(prediction.misses, name) for name in CAUSE_EXPLANATIONS}
     most = max(causes, key=lambda name: causes[name])
     yield (
-        f"{percent(prediction.miss_rate, 1)} of the load transactions leave the SM. "
+        f"{percent(prediction.miss_rate, 1)} of the load {prediction.unit} leave the SM. "
         f"{percent(causes[most], prediction.misses.total)} of these misses are {most} misses: "
         f"{CAUSE_EXPLANATIONS[most]}."
     )
+
+
+def _has_sectors(kernel: KernelReport) -> bool:
+    return kernel.prediction.unit == "sectors"
 
 
 def _coalescing(kernel: KernelReport) -> Iterator[str]:
@@ -66,9 +71,10 @@ def _curve(kernel: KernelReport, gpu: GPU) -> Iterator[str]:
     histogram, l1 = kernel.histogram, gpu.l1
     here = histogram.miss_ratio(l1.lines)
     larger = [(n, ratio) for n, ratio in kernel.curve() if n > l1.lines and ratio <= here / 2]
+    by_line = ", by line," if _has_sectors(kernel) else ""
     ideal = (
         f"With warps that take turns, a fully associative LRU cache of the size of the L1 ({size_text(l1.size)}) would "
-        f"have a miss ratio of {percent(here, 1)}"
+        f"have a miss ratio{by_line} of {percent(here, 1)}"
     )
     if larger:
         n, ratio = larger[0]

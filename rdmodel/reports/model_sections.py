@@ -77,7 +77,7 @@ def l1_section(kernel: KernelReport, ident: str) -> Element:
             parts.append(paragraph(f"{_extent(prediction)}, definition {name}: no loads."))
             continue
         figure = figures.draw_bars(
-            f"{ident}-{name}", f"Load transactions by outcome, definition {name}", _outcomes(prediction)
+            f"{ident}-{name}", f"Load {prediction.unit} by outcome, definition {name}", _outcomes(prediction)
         )
         parts.append(element("figure", figure, element("figcaption", f"{_extent(prediction)}, definition {name}")))
     head = [kernel.prediction.unit, *(text for name in kernel.predictions for text in (name, "of all"))]
@@ -120,6 +120,20 @@ def _counts(kernel: KernelReport) -> list[list[Node]]:
             [count(getattr(prediction, field)), ""] for prediction in kernel.predictions.values()
         ]
         rows.append([text, *(cell for pair in values for cell in pair)])
+    if kernel.prediction.unit == "sectors":
+        rows += _transactions(kernel)
+    return rows
+
+
+def _transactions(kernel: KernelReport) -> list[list[Node]]:
+    """Return the rows of the tag lookups and of the stores, which only L1s with sectors count."""
+    rows: list[list[Node]] = [["transactions"], [indented("line absent")], [indented("sectors absent")]]
+    rows += [["sectors of stores"], [indented("hits")]]
+    for p in kernel.predictions.values():
+        lookups = ((n, p.transactions) for n in (p.transactions, p.tag_misses, p.sector_misses))
+        written = ((n, p.stores.sectors) for n in (p.stores.sectors, p.stores.hits))
+        for row, (value, whole) in zip(rows, (*lookups, *written), strict=True):
+            row += [count(value), percent(value, whole)]
     return rows
 
 
@@ -144,11 +158,14 @@ def _rate(prediction: Prediction) -> Element:
     if prediction.interval is not None:
         low, high = prediction.interval
         interval = f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %)"
-    line = prediction.config["gpu"]["l1"]["line"]
+    l1 = prediction.config["gpu"]["l1"]
+    unit, in_flight = f"coalesced {l1['line']}-byte transaction", "lines"
+    if prediction.unit == "sectors":
+        unit, in_flight = f"{l1['sector']}-byte sector", "sectors"
     return paragraph(
         element("strong", f"L1 miss rate, {prediction.definition}: {percent(prediction.miss_rate, 1)}"),
-        f"{interval}. The rate counts load requests that leave the SM, per coalesced {line}-byte transaction; it "
-        f"leaves out requests to lines already in flight ({percent(prediction.latency_miss_rate, 1)}).",
+        f"{interval}. The rate counts load requests that leave the SM, per {unit}; it "
+        f"leaves out requests to {in_flight} already in flight ({percent(prediction.latency_miss_rate, 1)}).",
     )
 
 
@@ -195,7 +212,9 @@ def _alone(l2: L2Prediction, sms: int) -> str:
 def reuse_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
     """Return the miss-ratio curve and the histogram of reuse distances, with the capacities of the caches."""
     line, caches = gpu.l1.line, capacities(gpu)
-    rates = {str(name): prediction.miss_rate for name, prediction in kernel.predictions.items()}
+    # The curve counts transactions of lines; without sectors, these rates are the miss rates.
+    rates = {str(name): prediction.tag_miss_rate for name, prediction in kernel.predictions.items()}
+    rate = "miss rate" if gpu.l1.sectors == 1 else "share of transactions whose line is absent,"
     curve = figures.draw_curve(f"{ident}-curve", "Miss-ratio curve", kernel.histogram, line, caches, rates)
     spread = figures.draw_distances(f"{ident}-distances", "Reuse distances", kernel.histogram, caches)
     marks = " and ".join(f"{name} ({'circle' if at == 0 else 'cross'})" for at, name in enumerate(rates))
@@ -219,7 +238,7 @@ def reuse_section(kernel: KernelReport, gpu: GPU, ident: str) -> Element:
             element(
                 "figcaption",
                 "Miss ratio of a fully associative LRU cache by its size, first touches included. The vertical lines "
-                f"show the sizes of an L1 and of the shared L2, and marks the miss rate predicted by {marks}.",
+                f"show the sizes of an L1 and of the shared L2, and marks the {rate} predicted by {marks}.",
             ),
         ),
         element("figure", spread, element("figcaption", "Share of the load transactions by reuse distance.")),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rdmodel.common.intervals import Estimate, student_quantile
 from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.results.describe import describe_l1, frame
+from rdmodel.results.metrics import SECTOR_BYTES, l1_metrics, l2_metrics
 from rdmodel.reuse.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -51,12 +52,13 @@ MissCounts.CAUSES = list_counters(MissCounts)
 class StoreCounts:
     """Stores that look up their lines in the L1 (``stores="update"`` or ``"through"``); they are never in a miss rate.
 
-    `sectors` are those of all `transactions`, and `hits` those that were valid, in flight or written in place. `COUNTS`
-    has the names of the fields.
+    `requests` are instructions that have transactions, `sectors` are those of all `transactions`, and `hits` those that
+    were valid, in flight or written in place. `COUNTS` has the names of the fields.
     """
 
     COUNTS: ClassVar[tuple[str, ...]]
 
+    requests: float = 0
     transactions: float = 0
     sectors: float = 0
     hits: float = 0
@@ -81,6 +83,7 @@ class SmCounts:
 
     sm: int
     blocks: int
+    requests: float
     transactions: float
     sectors: float
     hits: float
@@ -146,6 +149,10 @@ class L2Prediction:
         """Bytes of the sectors that are read from DRAM and written to it (write-backs)."""
         return (self.dram_read_sectors + self.write_backs) * self.sector
 
+    def metrics(self) -> dict[str, float]:
+        """Return the counters by the names that Nsight Compute has for them, if `sector` is 32 bytes."""
+        return l2_metrics(self.reads, self.hits, self.writes, self.dram_read_sectors, self.write_backs)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the counters and the rates and byte counts derived from them."""
         return {
@@ -186,8 +193,9 @@ class Ablation:
 class Prediction:
     """Counters of the L1 data caches of the modelled SMs for one kernel launch.
 
-    `transactions` are tag lookups of loads: one line of a request each. `sectors` are the sectors of these lines that
-    the transactions ask for; where lines have no sectors, they are equal. ``sectors = hits + latency_misses +
+    `requests` are load instructions of warps that have transactions. `transactions` are tag lookups of loads: one line
+    of a request each. `sectors` are the sectors of these lines that the transactions ask for; where lines have no
+    sectors, they are equal. ``sectors = hits + latency_misses +
     misses.total``, always: these three count sectors. `latency_misses` are requests to a sector in flight: they wait
     but cause no memory request. Hardware counters do not count them as misses, and `miss_rate` leaves them out.
     `tag_misses` are transactions whose line was absent, and `sector_misses` those whose line was there, but not all of
@@ -222,6 +230,7 @@ class Prediction:
     definition: str
     seed: int
     sms_modelled: int
+    requests: float
     transactions: float
     sectors: float
     hits: float
@@ -270,6 +279,11 @@ class Prediction:
         return rate_of(self.sectors, self.transactions)
 
     @property
+    def tag_miss_rate(self) -> float:
+        """Transactions whose line was absent per transaction, 0 to 1; `miss_rate` where lines have no sectors."""
+        return self.tag_misses / self.transactions
+
+    @property
     def stalls(self) -> float:
         """Attempts that failed for want of an MSHR or of a way and were repeated; they are not misses."""
         return self.stalls_mshr + self.stalls_ways
@@ -291,6 +305,24 @@ class Prediction:
             f"L1 miss rate {rate}" if self.transactions else "no loads"
         )
 
+    def metrics(self) -> dict[str, float]:
+        """Return the counters of the modelled SMs and blocks by the names that Nsight Compute has for them.
+
+        Loads and stores are apart, sectors in flight are hits (docs/counters.md). Counters of the L2 and of the DRAM
+        are among them if the L2 was modelled. Numbers end in ``.sum``, rates in percent in ``.pct``.
+
+        Raises
+        ------
+        ConfigError
+            If the sectors of the L1 have not 32 bytes, or with ``stores="allocate"``, which counts stores as loads.
+        """
+        hits = self.hits + self.latency_misses
+        loads = {"requests": self.requests, "sectors": self.sectors, "hits": hits}
+        metrics = l1_metrics(loads, self.stores.to_dict(), self.config)
+        if self.l2 is not None and self.l2.sector == SECTOR_BYTES:
+            metrics |= self.l2.metrics()
+        return metrics
+
     def to_dict(self) -> dict[str, Any]:
         """Return the prediction as plain numbers, strings and dicts, ready for JSON."""
         plain: dict[str, Any] = {
@@ -311,6 +343,7 @@ class Prediction:
             "stalls_by": {"mshr": self.stalls_mshr, "ways": self.stalls_ways},
             "bypassed": self.bypassed,
             "steps": self.steps,
+            "requests": self.requests,
             "sectors": self.sectors,
             "sectors_per_transaction": plain_rate(self.sectors_per_transaction),
             "tag_misses": self.tag_misses,

@@ -74,6 +74,7 @@ class RankedTile:
             "pruned": self.pruned,
             "miss_rate": plain_rate(self.miss_rate),
             "transactions": self.transactions,
+            "sectors": self.prediction.sectors,
             "misses": self.misses,
         }
         if self.prediction.l2 is not None:

@@ -35,8 +35,8 @@ ENGINES = (*MODEL_OPTIONS, "simulator")
 NOT_COUNTERS = ("seconds", "trace_seconds", "config")
 """Fields of results that the digest leaves out."""
 
-SECTOR_COUNTERS = ("sectors", "tag_misses", "sector_misses", "stores")
-"""Fields of predictions that it leaves out, too: the lines of the GPU have no sectors, so other counters imply them."""
+SECTOR_COUNTERS = ("requests", "sectors", "tag_misses", "sector_misses", "stores")
+"""Fields of predictions that it leaves out, too: they are younger than the record, or other counters imply them."""
 
 SIMULATED_SECTOR_COUNTERS = ("lookups", "tag_misses", "sector_misses", "store_lookups")
 """The same of simulations."""

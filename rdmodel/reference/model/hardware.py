@@ -218,6 +218,7 @@ class _Hardware:
         elif warp.issued == len(self.transactions_of(warp)):
             if self.options.stores == "step" and not self.is_load(warp.program[warp.position]):
                 self.send_writes(warp.program[warp.position])
+            self.count_request(warp)
             warp.issued = 0
             self.wait(warp, self.look_ahead(warp, warp.position + 1))
             self.port = None
@@ -246,6 +247,12 @@ class _Hardware:
         """Return the transactions of the warp's next instruction; a store that only takes a step has none."""
         instruction = warp.program[warp.position]
         return instruction.transactions if self.options.stores != "step" or self.is_load(instruction) else []
+
+    def count_request(self, warp: _HardwareWarp) -> None:
+        """Count the instruction that the warp has issued, if it had transactions."""
+        loads = self.is_load(warp.program[warp.position])
+        self.l1.counts.requests += bool(warp.issued and loads)
+        self.l1.counts.store_requests += bool(warp.issued and not loads)
 
     def stall_warp(self, warp: _HardwareWarp) -> None:
         """Set the stalled warp aside until the next fill (``stall="park"``), or stop the SM (``stall="head"``)."""

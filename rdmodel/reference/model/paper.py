@@ -156,6 +156,8 @@ class _Paper:
                 self.counts.stalls_mshr += 1
                 break
             warp.issued += 1
+        else:
+            self.counts.requests += bool(warp.issued)
         return warp
 
     def access(self, warp: _PaperWarp, line: int) -> bool:

@@ -64,13 +64,14 @@ Log = list[Try | Effect]
 class Counts:
     """Counters of one SM of the reference model: sectors by outcome, stalls by cause, and its `steps`.
 
-    `transactions` are those of loads, and `sectors` the sectors that they asked for; each is a hit, a latency miss or a
-    miss of one cause. `tag_misses` are transactions whose line was absent, `sector_misses` those whose line was there,
-    but not all of its sectors. `bypassed` are misses that got no way. Stores that act on the L1 have counters of their
-    own. `histogram` maps a reuse distance of a line within the set (`INFINITE` at a first touch) to the number of
-    transactions that had it.
+    `requests` are the loads that have transactions. `transactions` are those of loads, and `sectors` the sectors that
+    they asked for; each is a hit, a latency miss or a miss of one cause. `tag_misses` are transactions whose line was
+    absent, `sector_misses` those whose line was there, but not all of its sectors. `bypassed` are misses that got no
+    way. Stores that act on the L1 have counters of their own. `histogram` maps a reuse distance of a line within the
+    set (`INFINITE` at a first touch) to the number of transactions that had it.
     """
 
+    requests: int = 0
     transactions: int = 0
     sectors: int = 0
     hits: int = 0
@@ -80,6 +81,7 @@ class Counts:
     associativity: int = 0
     tag_misses: int = 0
     sector_misses: int = 0
+    store_requests: int = 0
     store_transactions: int = 0
     store_sectors: int = 0
     store_hits: int = 0

@@ -335,3 +335,11 @@ def test_the_bar_says_how_many_points_are_finished():
     bar = bar_progress("points")
     assert bar.describe(3, 12) == "[######..................] 3 of 12 points"
     assert bar.describe(0, 0) == "[........................] 0 of 0 points"
+
+
+def test_a_sweep_over_caches_with_sectors_counts_sectors(run):
+    options = ("--param", "NX=64", "--param", "NY=64", "--gpu", "v100", "--vary", "l1.sector=32,128", "--no-cache")
+    _, out, _ = run("sweep", "atax.1", *options)
+    table = [line.split() for line in out.splitlines()[2:5]]
+    assert table[0][:2] == ["l1.sector", "sectors"]
+    assert [row[1] for row in table[1:]] == ["4,224", "4,224"]

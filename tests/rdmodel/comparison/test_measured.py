@@ -13,8 +13,9 @@ import pytest
 import rdmodel as rd
 import tracegen
 from rdmodel.comparison.measured import MeasuredComparison, compare_measured, select_measurement
-from rdmodel.comparison.nsight import NCU_COMMAND, SECTOR_METRIC, Measurement, read_ncu
+from rdmodel.comparison.nsight import NCU_COMMAND, Measurement, read_ncu
 from rdmodel.errors import ConfigError, TraceError
+from rdmodel.results.metrics import SECTOR_METRIC
 from rdmodel.trace import Launch
 from tests.support.builders import make_gpu, make_trace
 from tests.support.comparisons import stores

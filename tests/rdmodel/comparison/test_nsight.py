@@ -14,7 +14,6 @@ from rdmodel.comparison.nsight import (
     L2_READ_METRICS,
     NCU_COMMAND,
     OPERATION_SUFFIXES,
-    SECTOR_METRIC,
     Measurement,
     base_name,
     merge_launches,
@@ -22,6 +21,7 @@ from rdmodel.comparison.nsight import (
     read_ncu,
 )
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
+from rdmodel.results.metrics import SECTOR_METRIC
 from tests.support.paths import DATA as TEST_DATA
 
 DATA = TEST_DATA / "ncu"

@@ -60,6 +60,7 @@ def counts(sm: int, transactions: int, hits: int, misses: tuple[int, int, int], 
     return SmCounts(
         sm=sm,
         blocks=blocks,
+        requests=transactions,
         transactions=transactions,
         sectors=transactions,
         hits=hits,

@@ -401,3 +401,19 @@ def test_findings_say_where_nothing_helps_or_nothing_misses(full):
 def test_the_style_and_the_page_fit_on_little(page):
     assert len(page.text.encode()) < 100_000
     assert Path(figures.__file__).with_name("style.css").read_text() in page.text
+
+
+# ---- sectors
+
+
+def test_a_page_about_a_gpu_with_sectors_counts_sectors_and_draws_lines():
+    report = rd.report(kernel(), "v100", ablation=False)
+    found = report.kernels[0].prediction
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", report.to_html()))
+    assert f"{100 * found.miss_rate:.2f} % of the load sectors leave the SM." in text
+    assert "per 32-byte sector; it leaves out requests to sectors already in flight" in text
+    assert "miss ratio, by line, of" in text
+    assert "marks the share of transactions whose line is absent, predicted by hardware" in text
+    assert "load transactions leave the SM" not in text
+    share = 100 * found.tag_misses / found.transactions
+    assert f"transactions {found.transactions:,} 100.00 % line absent {found.tag_misses:,} {share:.2f} %" in text

@@ -51,11 +51,11 @@ def prediction(row_hits: float) -> Prediction:
 
 
 def test_the_counters_are_the_fields_in_order():
-    requested = ("transactions", "sectors", "hits", "latency_misses", "tag_misses", "sector_misses")
+    requested = ("requests", "transactions", "sectors", "hits", "latency_misses", "tag_misses", "sector_misses")
     plain = (*requested, "stalls_mshr", "stalls_ways", "bypassed", "steps")
     assert plain == SmCounts.COUNTERS
     assert MissCounts.CAUSES == ("compulsory", "capacity", "associativity")
-    assert StoreCounts.COUNTS == ("transactions", "sectors", "hits")
+    assert StoreCounts.COUNTS == ("requests", "transactions", "sectors", "hits")
     served = ("reads", "hits", "misses", "writes", "write_hits", "write_backs", "dirty")
     assert (*served, "dram_read_sectors", "partition_sectors") == L2Prediction.COUNTERS
     assert set(SmCounts.COUNTERS) <= {field.name for field in dataclasses.fields(Prediction)}

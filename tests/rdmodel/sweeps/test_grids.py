@@ -72,7 +72,7 @@ def test_a_field_is_changed_as_override_does_it(key):
 
 def test_short_names_are_fields_of_the_l1():
     chosen = {"ways": 2, "line": 64, "index": "linear", "mshrs": 8, "mshr_merge": 4, "mshr_per_warp": 6}
-    assert set(chosen) == set(L1_NAMES)
+    assert {*chosen, "carveout"} == set(L1_NAMES)
     for engine in CALL_ARGUMENTS:
         (point,) = grid_points(read_axes(engine, BASE, chosen))
         assert point.build_gpu() == override(BASE, {f"l1.{name}": one for name, one in chosen.items()})
@@ -194,3 +194,8 @@ def test_options_of_the_other_engines_are_unknown():
 
 def test_an_index_function_that_is_a_list_of_masks_can_be_given_as_an_object():
     assert axes(index=Masks(masks=(1, 2)))["index"].values == (Masks(masks=(1, 2)),)
+
+
+def test_the_carveout_varies_by_its_short_name_as_in_predict():
+    points = grid_points(read_axes("predict", "v100", {"carveout": ["max-l1", "max-shared", "32K"]}))
+    assert [point.build_gpu().l1.carveout for point in points] == ["max-l1", "max-shared", 32 << 10]

@@ -66,6 +66,7 @@ def test_a_ranking_is_json_and_has_the_numbers_of_its_predictions():
         "pruned": None,
         "miss_rate": PLAIN.miss_rate,
         "transactions": PLAIN.transactions,
+        "sectors": PLAIN.sectors,
         "misses": PLAIN.misses.total,
     }
     assert third.keys() - first.keys() == {"l2_bytes", "dram_bytes"}

@@ -1,0 +1,103 @@
+"""Counters of predictions under the names of Nsight Compute: loads and stores apart, sectors of 32 bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+import tracegen
+from rdmodel import GPU, Prediction, predict, presets
+from rdmodel.errors import ConfigError
+from rdmodel.results.metrics import (
+    DRAM_METRIC,
+    L1_METRICS,
+    L1_RATE_METRIC,
+    L2_METRIC,
+    L2_METRICS,
+    L2_RATE_METRIC,
+    LOAD_RATE_METRIC,
+    REQUEST_METRIC,
+    SECTOR_METRIC,
+)
+from tests.support.builders import BUSY, SMALL
+
+
+def whole_grid(kernel: str, gpu: str | GPU = "v100", **options: object) -> Prediction:
+    sizes = options.pop("sizes", {})
+    return predict(tracegen.kernel(kernel, **sizes), gpu, model_sms="all", threads=None, histogram=False, **options)
+
+
+def test_a_vector_add_misses_every_sector_once_and_its_stores_miss_as_well():
+    metrics = whole_grid("vectoradd", sizes={"N": 4096}).metrics()
+    assert metrics == {
+        f"{REQUEST_METRIC}ld.sum": 2 * 4096 / 32,
+        f"{SECTOR_METRIC}ld.sum": 2 * 4096 * 4 / 32,
+        f"{SECTOR_METRIC}ld_lookup_hit.sum": 0,
+        f"{SECTOR_METRIC}ld_lookup_miss.sum": 2 * 4096 * 4 / 32,
+        LOAD_RATE_METRIC: 0,
+        f"{REQUEST_METRIC}st.sum": 4096 / 32,
+        f"{SECTOR_METRIC}st.sum": 4096 * 4 / 32,
+        f"{SECTOR_METRIC}st_lookup_hit.sum": 0,
+        f"{SECTOR_METRIC}st_lookup_miss.sum": 4096 * 4 / 32,
+        L1_RATE_METRIC: 0,
+    }
+
+
+def test_sectors_in_flight_are_hits_and_the_two_rates_differ_by_the_stores():
+    found = whole_grid("gemm", sizes={"NI": 64, "NJ": 64, "NK": 64})
+    metrics = found.metrics()
+    load_hits = found.hits + found.latency_misses
+    assert found.latency_misses > 0
+    assert metrics[f"{SECTOR_METRIC}ld_lookup_hit.sum"] == load_hits
+    assert metrics[f"{SECTOR_METRIC}ld_lookup_miss.sum"] == found.misses.total
+    assert metrics[LOAD_RATE_METRIC] == pytest.approx(100 * (1 - found.miss_rate))
+    every = found.sectors + found.stores.sectors
+    assert metrics[L1_RATE_METRIC] == pytest.approx(100 * (load_hits + found.stores.hits) / every)
+
+
+def test_a_request_is_an_instruction_whatever_its_lines_and_its_groups_of_lanes():
+    for gpu, groups in (("v100", 1), ("p100", 4)):
+        metrics = whole_grid("atax.1", gpu, sizes={"NX": 64, "NY": 64}).metrics()
+        requests, sectors = (metrics[f"{stem}ld.sum"] for stem in (REQUEST_METRIC, SECTOR_METRIC))
+        assert requests == 2 * 64 * 2  # per warp and column: a and x
+        assert sectors == 64 * (64 + 2 * groups)  # all lanes read one element of x, which every group looks up
+
+
+def test_the_l2_has_its_reads_by_outcome_and_writes_that_hit():
+    metrics = whole_grid("vectoradd", sizes={"N": 4096}, l2=True).metrics()
+    sectors = 4096 * 4 // 32
+    assert {name: value for name, value in metrics.items() if name in L2_METRICS} == {
+        f"{L2_METRIC}read.sum": 2 * sectors,
+        f"{L2_METRIC}read_lookup_hit.sum": 0,
+        f"{L2_METRIC}read_lookup_miss.sum": 2 * sectors,
+        f"{L2_METRIC}write.sum": sectors,
+        f"{L2_METRIC}write_lookup_hit.sum": sectors,
+        f"{L2_METRIC}write_lookup_miss.sum": 0,
+        L2_RATE_METRIC: pytest.approx(100 / 3),
+        f"{DRAM_METRIC}read.sum": 2 * sectors,
+        f"{DRAM_METRIC}write.sum": 0,
+    }
+    assert tuple(metrics) == L1_METRICS + L2_METRICS
+
+
+def test_without_modelled_stores_there_are_only_the_metrics_of_loads():
+    metrics = whole_grid("vectoradd", sizes={"N": 4096}, stores="free").metrics()
+    assert L1_RATE_METRIC not in metrics
+    assert not [name for name in metrics if "_op_st" in name]
+
+
+def test_the_mean_over_seeds_is_a_metric_too():
+    sizes = {"NI": 32, "NJ": 32, "NK": 32}
+    found = whole_grid("gemm", sizes=sizes, seeds=2)
+    name = f"{SECTOR_METRIC}ld_lookup_hit.sum"
+    assert found.metrics()[name] == sum(run.metrics()[name] for run in found.runs) / 2
+
+
+def test_caches_of_whole_lines_have_no_such_metrics():
+    with pytest.raises(ConfigError, match=r"l1\.sector=128: Nsight Compute counts sectors of 32 bytes"):
+        predict(BUSY, SMALL).metrics()
+
+
+def test_stores_that_act_as_loads_cannot_be_told_apart():
+    gpu = presets.gpu("v100")
+    with pytest.raises(ConfigError, match=r"stores='allocate': counts stores as loads"):
+        predict(BUSY, gpu, stores="allocate").metrics()

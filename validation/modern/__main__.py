@@ -1,0 +1,62 @@
+"""``python -m validation.modern``: predict counters of GPUs from Pascal to Ampere, and print the errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from validation.common import records
+from validation.modern import capacity, report
+from validation.modern.cases import CASES, Counter, read_counters, read_points
+from validation.modern.study import Score, score_case, score_point
+
+
+def parse() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m validation.modern", description=__doc__)
+    parser.add_argument(
+        "--kernels", nargs="+", metavar="KERNEL", choices=[*CASES], help="only these kernels, no curves"
+    )
+    parser.add_argument("--capacity", action="store_true", help="try other L1s at the knees of the curves (minutes)")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--csv", action="store_true", help="print CSV")
+    output.add_argument("--record", action="store_true", help="renew the committed record")
+    options = parser.parse_args()
+    if options.record and options.kernels:
+        parser.error("--record takes all kernels; leave out --kernels")
+    return options
+
+
+def score_kernels(names: Iterable[str]) -> list[Score]:
+    """Return the scores of all counters of some kernels, in the order of the measured rows."""
+    groups: dict[tuple[str, str], list[Counter]] = {}
+    for counter in read_counters():
+        if counter.case in names:
+            groups.setdefault((counter.case, counter.gpu), []).append(counter)
+    return [score for group in groups.values() for score in score_case(group)]
+
+
+def main() -> None:
+    """Run the command."""
+    options = parse()
+    if options.capacity:
+        tables = dict(capacity.rows([*capacity.KNEES]))
+        if options.record:
+            report.write_capacity(tables)
+        else:
+            print(report.capacity_page(tables), end="")
+        return
+    curves = [] if options.kernels else [score_point(point) for point in read_points()]
+    counters = score_kernels(options.kernels or CASES)
+    if options.record:
+        report.write(curves, counters)
+    elif options.csv:
+        print(records.to_csv(Score, [*curves, *counters]), end="")
+    elif options.kernels:
+        print(report.counter_table(counters), end="")
+    else:
+        print(report.pages(curves, counters), end="")
+
+
+if __name__ == "__main__":
+    main()
