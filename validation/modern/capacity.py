@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import rdmodel as rd
-from rdmodel.policies import BXor, Linear, Pric
+from rdmodel.policies import BXor, Linear, PMod, Pric
 from validation.modern.cases import read_points
 from validation.modern.study import machine, score_point
 
@@ -16,6 +16,9 @@ KNEES = {"v100": (120, 280), "a100-80g": (128, 280), "rtx3070": (104, 384)}
 
 SETS = (16, 64, 256)
 """Numbers of sets that are tried; with 256, a V100 has 4 ways."""
+
+FEW_WAYS = 6
+"""Ways of the sets of an L1 whose index is the line modulo a prime."""
 
 
 def alternatives(gpu: rd.GPU) -> Iterator[tuple[str, rd.GPU, dict[str, Any]]]:
@@ -27,6 +30,10 @@ def alternatives(gpu: rd.GPU) -> Iterator[tuple[str, rd.GPU, dict[str, Any]]]:
         lines = int(share * gpu.l1.lines) // gpu.l1.sets * gpu.l1.sets
         smaller = _own(gpu, size=lines * gpu.l1.line, ways=lines // gpu.l1.sets)
         yield f"{share:.0%} of the lines", smaller, {}
+    for share in (0.82, 0.95):
+        sets = int(share * gpu.l1.lines) // FEW_WAYS
+        modulo = _own(gpu, size=sets * FEW_WAYS * gpu.l1.line, ways=FEW_WAYS, index=PMod())
+        yield f"{share:.0%} of the lines, {FEW_WAYS} ways, pmod", modulo, {}
     for sets in SETS:
         for index in (Linear(), BXor(), Pric()):
             ways = gpu.l1.lines // sets

@@ -139,7 +139,7 @@ def _sort_shared() -> Trace:
 CASES: Mapping[str, Case] = {
     "stores": Case(_write_bytes),
     "add 100": Case(_add(100)),
-    "add 1048576": Case(lambda: tracegen.kernel("vectoradd", N=1 << 20, block=128)),
+    "add 1048576": Case(lambda: tracegen.kernel("vectoradd", N=1 << 20, block=(128, 1, 1))),
     "add.strided": Case(_strided(160 * 1024 * 16)),
     **{f"stream.{name} {n}": Case(_stream(n)) for name in ("copy", "mul") for n in (10240, 102400)},
     **{f"stream.dot {n}": Case(_dot(n)) for n in (10240, 102400)},

@@ -73,7 +73,7 @@ def _scans(point: Point, gpu: rd.GPU, options: dict[str, Any]) -> float:
     kernel = kernels.scan_again if point.curve == "again" else kernels.scan_back
     arrays = {"data": point.kib << 8, "out": 64}
     trace = tracegen.trace(kernel, grid=1, block=1, arrays=arrays, stride=32)
-    carveout = {"carveout": "max-l1"} if gpu.l1.unified else {}
+    carveout: dict[str, Any] = {"carveout": "max-l1"} if gpu.l1.unified else {}
     found = rd.predict(trace, gpu, threads=None, histogram=False, **carveout, **options)
     return 100 - found.metrics()["l1tex__t_sector_hit_rate.pct"]
 
