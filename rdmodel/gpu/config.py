@@ -42,7 +42,8 @@ class CoreConfig:
     `schedulers` share the warps by slot. Each issues one instruction per cycle, from a warp that `sched` selects
     ("lrr": loose round-robin; "gto": greedy, then oldest; "two-level": round-robin within a group of `fetch_group`
     warps; "old": oldest). `ldst_queue` memory instructions fit into the load/store unit. A transaction that hits
-    receives its data `hit_latency` cycles later.
+    receives its data `hit_latency` cycles later. A warp that issues a non-memory instruction may issue again `alu_latency`
+    cycles later, as though each of these instructions needed the result of the one before it.
     """
 
     schedulers: int = 2
@@ -50,6 +51,7 @@ class CoreConfig:
     fetch_group: int = 8
     ldst_queue: int = 1
     hit_latency: int = 20
+    alu_latency: int = 1
 
     def __post_init__(self) -> None:
         """Reject impossible numbers."""
@@ -58,6 +60,7 @@ class CoreConfig:
         check_int("fetch_group", self.fetch_group, 1)
         check_int("ldst_queue", self.ldst_queue, 1)
         check_int("hit_latency", self.hit_latency, 0)
+        check_int("alu_latency", self.alu_latency, 1)
 
 
 FIELDS_NOT_SIMULATED = ("name", "architecture", "latency", "paper_latency", "calibrated", "sources")
@@ -246,6 +249,7 @@ DEFAULTS_OMITTED = {
     "l1": (
         "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "caches",
     ),
+    "core": ("alu_latency",),
     "l2": ("sector", "fetch", "index", "partitions"),
 }  # fmt: skip
 """Fields that `GPU.to_dict` omits at their defaults, by table: GPUs from before Maxwell do not need them."""

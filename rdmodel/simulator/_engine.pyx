@@ -173,6 +173,7 @@ cdef class Machine(Inspection):
                 cache_free(&sm.cache)
                 mshrs_free(&sm.mshrs)
                 ring_free(&sm.hits)
+                ring_free(&sm.resting)
                 ring_free(&sm.misses)
                 ring_free(&sm.responses)
                 if sm.buffer.queue != NULL:
@@ -438,12 +439,18 @@ cdef class Machine(Inspection):
                 return C_MEMORY
         elif sm.entries > 0 and (self._access(i, t) if self.tags == 1 else self._access_tags(i, t)) < 0:
             return C_MEMORY
+        while sm.resting.size > 0 and ring_first(&sm.resting).time <= t:
+            self._end_rest(sm, ring_pop(&sm.resting).what)
         if self._issue(i, t) < 0 or self._send(i, t) < 0:
             return C_MEMORY
         sm.wake[0] = self._sm_wake(sm, t)
         if sm.check:
             self.any_check = True
         return C_GO
+
+    cdef void _end_rest(self, Sm* sm, int64_t warp) noexcept nogil:
+        sm.warp[warp].resting = False
+        self._stand(sm, warp)
 
     cdef int64_t _sm_wake(self, Sm* sm, int64_t t) noexcept nogil:
         """Return the next cycle in which the SM can do something unless a message arrives before."""
@@ -458,6 +465,8 @@ cdef class Machine(Inspection):
             wake = min(wake, sm.victims.until)
         if sm.responses.size > 0:
             wake = min(wake, ring_first(&sm.responses).time)
+        if sm.resting.size > 0:
+            wake = min(wake, ring_first(&sm.resting).time)
         if sm.hits.size > 0:
             wake = min(wake, ring_first(&sm.hits).time)
         if sm.misses.size > 0 and not sm.waiting:

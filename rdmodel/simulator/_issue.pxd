@@ -58,6 +58,7 @@ cdef struct Warp:
     int64_t held             # MSHRs
     # Identity and state.
     bint alive, at_barrier
+    bint resting             # until the latency of its last non-memory instruction is over
     int64_t age, block, index
     int standing
 
@@ -94,7 +95,7 @@ cdef inline void warp_begin(Warp* w, int64_t age, int64_t block, int64_t index) 
     w.pending = 0
     w.ancient = w.loads = w.issued = w.in_unit = w.held = 0
     w.alive = True
-    w.at_barrier = False
+    w.at_barrier = w.resting = False
     w.age = age
     w.block = block
     w.index = index
@@ -168,7 +169,7 @@ cdef inline bint warp_satisfied(const Warp* w) noexcept nogil:
 
 cdef inline int warp_stand(const Warp* w) noexcept nogil:
     # Return what the warp needs to issue its next instruction.
-    if not w.alive or w.at_barrier or w.at == w.n:
+    if not w.alive or w.at_barrier or w.resting or w.at == w.n:
         return CANNOT
     if w.gap_left > 0 or w.op[w.at] == BARRIER:
         return FREELY

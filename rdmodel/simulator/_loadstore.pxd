@@ -35,6 +35,7 @@ cdef class LoadStore(SectoredNetwork):
     # Configuration: see rdmodel.gpu.config.
     cdef int64_t schedulers, fetch_group, ldst_queue, hit_latency, max_lines
     cdef int sched
+    cdef int64_t alu_latency
     cdef int64_t tags                 # transactions that access the L1 in a cycle
     cdef bint stores_allocate
     cdef bint global_passes, local_passes     # loads that the L1 does not serve

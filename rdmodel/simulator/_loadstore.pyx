@@ -49,6 +49,7 @@ cdef class LoadStore(SectoredNetwork):
         self.fetch_group = min(core["fetch_group"], 64)
         self.ldst_queue = core["ldst_queue"]
         self.hit_latency = core["hit_latency"]
+        self.alu_latency = core["alu_latency"]
         self.fill = l1["fill"]
         self.miss_queue = l1["miss_queue"]
         self.mshr_per_warp = l1["mshr_per_warp"]

@@ -116,6 +116,7 @@ cdef struct Sm:
     Load* load
     int64_t free_load, loads
     Ring hits             # loads whose last hit returns at `time`
+    Ring resting          # warps, in `what`, that may issue again at `time`
     # The L1, and what lies between it and the crossbar.
     Cache cache
     Mshrs mshrs

@@ -18,6 +18,7 @@ from rdmodel.simulator._reorder cimport Reordering
 from rdmodel.simulator._victims cimport Victims, victims_init, victims_score
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
+from rdmodel.structures._ring cimport Item, ring_push
 
 cdef enum:
     THROTTLE_NONE = 0
@@ -257,7 +258,11 @@ cdef class Scheduling(Reordering):
         if w.gap_left > 0:
             self._log(LOG_ISSUE, t, i, warp, 0, 0)
             w.gap_left -= 1
-            if w.gap_left == 0:
+            if self.alu_latency > 1:
+                w.resting = True
+                if ring_push(&sm.resting, Item(t + self.alu_latency, 0, 0, warp)) < 0:
+                    return C_MEMORY
+            if w.gap_left == 0 or w.resting:
                 self._stand(sm, warp)
             return C_GO
         if w.op[w.at] == BARRIER:

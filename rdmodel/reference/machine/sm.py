@@ -162,7 +162,9 @@ class SM:
             scheduler = turn % count
             room = len(self.ldst.queue) < self._core.ldst_queue
             permits = self._permits(scheduler)
-            issuable = [warp for warp in permits if warp.can_issue(room=room, may_load=permits[warp] != Permit.WAIT)]
+            issuable = [
+                warp for warp in permits if warp.can_issue(now, room=room, may_load=permits[warp] != Permit.WAIT)
+            ]
             if issuable:
                 warp = self._schedulers[scheduler].choose(issuable)
                 self._issue_from(warp, permits[warp], now)
@@ -180,6 +182,7 @@ class SM:
         self.counts["thread_instructions"] += instruction.lanes
         if warp.gap_left:
             warp.gap_left -= 1
+            warp.rests_until = now + self._core.alu_latency
             kind = NON_MEMORY
         elif instruction.op == Op.BARRIER:
             warp.at_barrier = True

@@ -17,7 +17,8 @@ class Warp:
     Instruction `position` of its program is next, after `gap_left` non-memory instructions. `age` is the number of
     warps that began before it on the SM. `memory_instructions` counts the memory instructions issued, and so numbers
     them. `loads` maps the number of each incomplete load to the transactions that have not returned. `queued`
-    instructions have transactions that have not been served.
+    instructions have transactions that have not been served. The latency of its last non-memory instruction
+    is over in cycle `rests_until`.
     """
 
     slot: int
@@ -30,6 +31,7 @@ class Warp:
     loads: dict[int, int] = field(default_factory=dict)
     queued: int = 0
     at_barrier: bool = False
+    rests_until: int = 0
 
     def __post_init__(self) -> None:
         self.go_to(0)
@@ -55,13 +57,13 @@ class Warp:
         """Whether the warp has nothing left to issue, to access or to wait for."""
         return self.next_instruction is None and not self.queued and not self.loads and not self.at_barrier
 
-    def can_issue(self, *, room: bool, may_load: bool = True) -> bool:
-        """Return whether the warp could issue now; `room` says whether the load/store queue has room.
+    def can_issue(self, now: int, *, room: bool, may_load: bool = True) -> bool:
+        """Return whether the warp could issue in cycle `now`; `room` says whether the load/store queue has room.
 
         Without `may_load`, the warp may not issue loads that have transactions.
         """
         instruction = self.next_instruction
-        if instruction is None or self.at_barrier:
+        if instruction is None or self.at_barrier or now < self.rests_until:
             return False
         if self.gap_left or instruction.op == Op.BARRIER:
             return True

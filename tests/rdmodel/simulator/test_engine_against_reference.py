@@ -53,6 +53,16 @@ def test_kernels_without_loads_equal_the_reference(seed, sms, blocks, memory):
 # ---- one mechanism at a time
 
 
+@pytest.mark.parametrize("latency", [2, 5, 24])
+@examples(30)
+@given(SEEDS, st.integers(1, 2), st.integers(1, 6), st.integers(0, 2), MEMORIES)
+def test_warps_rest_after_non_memory_instructions_alike(latency, seed, slots, warps, barriers, memory):
+    random = np.random.default_rng(seed)
+    gpu = random_gpu(random, core={"alu_latency": latency})
+    mix = Mix(most=8, ops=MOSTLY_LOADS, gaps=(0, 1, 3, 10), barriers=barriers)
+    check(random, gpu, random_blocks(random, 4, warps, mix), slots, memory=memory)
+
+
 @pytest.mark.parametrize("allocate", ["miss", "fill"])
 @examples(20)
 @given(SEEDS, st.integers(1, 2), st.integers(0, 4), MEMORIES)

@@ -118,7 +118,7 @@ def check(
 @given(SEEDS, st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(0, 7), MEMORIES)
 def test_random_policies_on_random_machines_equal_the_reference(seed, sms, slots, warps, blocks, memory):
     random = np.random.default_rng(seed)
-    gpu, policies = random_gpu(random), random_policies(random)
+    gpu, policies = random_gpu(random, core={"alu_latency": int(random.choice([1, 1, 6]))}), random_policies(random)
     check(random, gpu, random_blocks(random, blocks, warps), slots, *policies, sms=sms, memory=memory)
 
 
