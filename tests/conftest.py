@@ -18,6 +18,11 @@ if not os.environ.get("CI"):
     settings.load_profile("unhurried")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker process more than there are cores, since many tests wait for processes that they start."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that are listed as slow."""
     from tests.support.durations import listed_tests  # after its assertions were registered

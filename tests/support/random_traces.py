@@ -17,6 +17,9 @@ class ProgramTrace(Trace):
         self.programs = programs
         self.blocks = sorted(programs)
 
+    def _repr_pretty_(self, printer, cycle):  # hypothesis would print the fields of the dataclass
+        printer.text(f"ProgramTrace({self.launch!r}, {self.programs!r})")
+
     def block(self, block):
         return self.programs[block]
 

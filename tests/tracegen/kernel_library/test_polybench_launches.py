@@ -84,7 +84,7 @@ def test_kernels_of_a_benchmark_share_their_arrays_in_order_of_first_naming(name
         (lambda: tracegen.kernel("atax.1", base=100), ConfigError, "base=100: must be a multiple of 256"),
         (lambda: tracegen.kernel("atax.1", blocks=[99]), TraceError, "below 16"),
         (lambda: tracegen.kernel("atax.1", blocks=[1]).block(0), TraceError, "it holds 1 of 16 blocks"),
-        (lambda: tracegen.kernel("2dconv", NI=1 << 40, NJ=1 << 40), ConfigError, "end beyond address 2^63"),
+        (lambda: tracegen.kernel("atax.1", NX=1 << 30, NY=1 << 40), ConfigError, "end beyond address 2^63"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(call, error, message):
