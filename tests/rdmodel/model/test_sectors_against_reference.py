@@ -113,9 +113,10 @@ def test_loads_that_the_l1_does_not_serve_are_refused():
 
 def test_a_prediction_says_transactions_and_sectors():
     plain = predict(COPY, "a100", sched="fifo", sigma=0).to_dict()
+    assert plain["requests"] == 1
     assert (plain["transactions"], plain["sectors"], plain["sectors_per_transaction"]) == (1, 4, 4.0)
     assert (plain["misses"]["compulsory"], plain["tag_misses"], plain["sector_misses"]) == (4, 1, 0)
-    assert plain["stores"] == {"transactions": 0, "sectors": 0, "hits": 0}
+    assert plain["stores"] == {"requests": 0, "transactions": 0, "sectors": 0, "hits": 0}
     assert plain["miss_rate"] == 1.0
     assert plain["config"]["options"]["stores"] == "through"
 
