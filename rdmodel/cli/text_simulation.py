@@ -130,7 +130,11 @@ def _l1_rows(result: Simulation) -> list[Row]:
 
 
 def _sectored_l1_rows(result: Simulation) -> list[Row]:
-    lookups = [("loads", result.loads), ("  line absent", result.tag_misses), ("  sectors absent", result.sector_misses)]
+    lookups = [
+        ("loads", result.loads),
+        ("  line absent", result.tag_misses),
+        ("  sectors absent", result.sector_misses),
+    ]
     sectors = [
         ("all", result.sectors),
         ("hits", result.hits),
