@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rdmodel.trace import LAST_ADDRESS, WARP, Op, Segment
 from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream
-from tests.rdmodel.trace.test_coalescing import (
+from tests.support.coalescing_inputs import (
     LOAD,
     REQUEST_BYTES,
     RULES,
