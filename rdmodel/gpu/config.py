@@ -42,8 +42,8 @@ class CoreConfig:
     `schedulers` share the warps by slot. Each issues one instruction per cycle, from a warp that `sched` selects
     ("lrr": loose round-robin; "gto": greedy, then oldest; "two-level": round-robin within a group of `fetch_group`
     warps; "old": oldest). `ldst_queue` memory instructions fit into the load/store unit. A transaction that hits
-    receives its data `hit_latency` cycles later. A warp that issues a non-memory instruction may issue again `alu_latency`
-    cycles later, as though each of these instructions needed the result of the one before it.
+    receives its data `hit_latency` cycles later. A warp that issues a non-memory instruction may issue again
+    `alu_latency` cycles later, as though each of these instructions needed the result of the one before it.
     """
 
     schedulers: int = 2

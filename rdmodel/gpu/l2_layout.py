@@ -11,9 +11,9 @@ from rdmodel.gpu.config import GPU
 class L2Layout:
     """The slice and the set of every line: a line is in unit u, one of `slices` x `sets` = `odd` x 2^`bits`.
 
-    Its slice is u mod `slices`, its set there u / `slices`, rounded down. Without a hash, u is the line modulo the number
-    of units. With one, the groups of `bits` bits of the line are xored; the remainder of the line / 2^`bits` by `odd`
-    follows above them.
+    Its slice is u mod `slices`, its set there u / `slices`, rounded down. Without a hash, u is the line modulo the
+    number of units. With one, the groups of `bits` bits of the line are xored; the remainder of the line / 2^`bits` by
+    `odd` follows above them.
     """
 
     slices: int

@@ -143,6 +143,10 @@ class MissLatencies:
         return {**{name: self.quantile(share) for name, share in names.items()}, "mean": self.mean}
 
 
+NO_STORE_LOOKUPS = StoreCounts()
+"""Counters of a machine whose stores do not look up their lines."""
+
+
 class _L1Counts:
     """Sums of the L1 counters that one SM and all SMs have in common."""
 
@@ -193,7 +197,7 @@ class SmSimulation(_L1Counts):
     lookups: int | None = None
     tag_misses: int = 0
     sector_misses: int = 0
-    store_lookups: StoreCounts = StoreCounts()
+    store_lookups: StoreCounts = NO_STORE_LOOKUPS
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as a plain dict."""
@@ -216,9 +220,9 @@ class Simulation(_L1Counts):
 
     All load transactions, as in `Prediction`, are ``transactions = loads + bypassed``. Those that looked for their line
     in the L1 are `loads`; those that a policy made bypass it are `bypassed`. They asked for ``sectors = hits +
-    pending_hits + misses.total`` sectors; where lines have no sectors, `sectors` and `loads` are equal, and `lookups` is
-    None. `tag_misses` are loads whose line was absent, `sector_misses` those whose line was there, but not all of the
-    sectors. `store_lookups` counts the stores of GPUs whose stores write in place.
+    pending_hits + misses.total`` sectors; where lines have no sectors, `sectors` and `loads` are equal, and `lookups`
+    is None. `tag_misses` are loads whose line was absent, `sector_misses` those whose line was there, but not all of
+    the sectors. `store_lookups` counts the stores of GPUs whose stores write in place.
     `pending_hits` merged into the MSHR of a line in flight. `stores` (also `writes`) are transactions of stores and
     atomics. `instructions` counts thread instructions, `warp_instructions` warp instructions. `cycles` are SM cycles
     until the last block ended. `l2` and `dram` are None with an ideal memory. `found` holds the limits that policies
@@ -251,7 +255,7 @@ class Simulation(_L1Counts):
     lookups: int | None = None
     tag_misses: int = 0
     sector_misses: int = 0
-    store_lookups: StoreCounts = StoreCounts()
+    store_lookups: StoreCounts = NO_STORE_LOOKUPS
 
     @property
     def miss_rate(self) -> float:

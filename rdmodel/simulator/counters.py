@@ -54,7 +54,7 @@ def sm_result(sm: int, counters: RawCounters, *, sectored: bool) -> SmSimulation
         pending_hits=counters["pending_hits"],
         misses=misses,
         lookups=counters["lookups"] if sectored else None,
-        tag_misses=counters["tag_misses"] if sectored else misses.total,
+        tag_misses=counters["tag_misses"] if sectored else int(misses.total),
         sector_misses=counters["sector_misses"],
         store_lookups=stores if sectored else StoreCounts(),
         writes=counters["writes"],

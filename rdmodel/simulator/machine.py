@@ -10,7 +10,7 @@ from rdmodel.gpu.config import GPU, CoreSched
 from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.policies.registry import machine_settings
 from rdmodel.simulator._engine import Machine
-from rdmodel.simulator.options import SimulationOptions, is_sectored
+from rdmodel.simulator.options import SimulationOptions, has_sector_masks
 from rdmodel.trace import WARP
 
 MAX_WARPS_PER_SCHEDULER = 64
@@ -69,7 +69,7 @@ def _l2_numbers(gpu: GPU) -> dict[str, Any]:
     # Lines are linear in the absence of hash bits; with an odd number of units the hash is linear, too.
     return {
         "sets": gpu.l2.sets(gpu.l1.line),
-        "sectored": is_sectored(gpu),
+        "sectored": has_sector_masks(gpu),
         "sector_bytes": gpu.l2_sector_bytes,
         "fetch_bytes": gpu.l2_fetch_bytes,
         "hash_bits": layout.bits if layout.hashed else 0,

@@ -24,7 +24,7 @@ from rdmodel.policies import (
 )
 from rdmodel.policies.combinations import combination
 
-STORES_IN_PLACE = ("update", "through")
+IN_PLACE = ("update", "through")
 """Values of `l1.stores` with which stores write the lines that are in the L1."""
 
 SECTORED_POLICIES = (SWL, DWTCS, CCWS, PCAL, BypassAll, BypassOnStall)
@@ -106,23 +106,23 @@ def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOpti
     return gpu, SimulationOptions(**plain, policies=chosen.policies).resolve(gpu)
 
 
-def is_sectored(gpu: GPU) -> bool:
+def has_sector_masks(gpu: GPU) -> bool:
     """Return whether the simulator has masks of sectors for a GPU: its lines have several, or stores write in place."""
-    return gpu.l1.sectors > 1 or gpu.l2_sector_bytes < gpu.l1.line or gpu.l1.stores in STORES_IN_PLACE
+    return gpu.l1.sectors > 1 or gpu.l2_sector_bytes < gpu.l1.line or gpu.l1.stores in IN_PLACE
 
 
 def check_known_machine(gpu: GPU) -> None:
     """Raise `ConfigError` for a GPU that the simulator cannot run."""
     if gpu.l2.partitions > 1:
         raise ConfigError(
-            f"l2.partitions={gpu.l2.partitions}: the simulator knows only L2s of one partition; l2.partitions=1 simulates "
-            "one of the same size"
+            f"l2.partitions={gpu.l2.partitions}: the simulator knows only L2s of one partition; l2.partitions=1 "
+            "simulates one of the same size"
         )
     if gpu.l1.stores in ("step", "allocate"):
         raise ConfigError(f"l1.stores={gpu.l1.stores!r}: the simulator knows 'free', 'evict', 'update' and 'through'")
-    if not is_sectored(gpu):
+    if not has_sector_masks(gpu):
         return
-    if gpu.l1.stores not in STORES_IN_PLACE:
+    if gpu.l1.stores not in IN_PLACE:
         raise ConfigError(
             f"l1.stores={gpu.l1.stores!r}: the simulator knows 'update' and 'through' where lines have sectors"
         )
@@ -137,11 +137,11 @@ def check_known_machine(gpu: GPU) -> None:
 def check_known_policies(gpu: GPU, policies: Sequence[Policy]) -> None:
     """Raise `ConfigError` for policies that are not defined on a GPU."""
     for policy in policies:
-        if is_sectored(gpu) and not isinstance(policy, SECTORED_POLICIES):
+        if has_sector_masks(gpu) and not isinstance(policy, SECTORED_POLICIES):
             known = ", ".join(kind.name for kind in SECTORED_POLICIES)
             raise ConfigError(
-                f"policies: {policy.name} is not defined where lines are fetched by sector, as on {gpu.name}; these are: "
-                f"{known}"
+                f"policies: {policy.name} is not defined where lines are fetched by sector, as on {gpu.name}; these "
+                f"are: {known}"
             )
         if isinstance(policy, MRPB) and (gpu.l1.tags_per_step > 1 or not {"global", "local"} <= set(gpu.l1.caches)):
             raise ConfigError(

@@ -36,7 +36,7 @@ from rdmodel.simulator.counters import (
     traffic_result,
 )
 from rdmodel.simulator.machine import make_machine
-from rdmodel.simulator.options import SimulationOptions, configure, is_sectored
+from rdmodel.simulator.options import SimulationOptions, configure, has_sector_masks
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, WarpStream, open_block
@@ -258,7 +258,7 @@ class _MachineRun:
         self._machine = make_machine(request.gpu, request.options, slots, self._block_warps)
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
         self._streams: dict[tuple[int, int], WarpStream] = {}
-        self._sectored = is_sectored(request.gpu)
+        self._sectored = has_sector_masks(request.gpu)
         self._observed: Chunk | None = None
         self._observed_streams: dict[tuple[int, int], WarpStream] = {}
         observed_sector = SECTOR if request.sectors else None

@@ -21,7 +21,7 @@ from rdmodel.reference.machine import MachineBlock, MachineInstruction
 from rdmodel.reference.machine import simulate as step_by_step
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, MISS, SLICE_COUNTERS, SM_COUNTERS
 from rdmodel.results.simulation import Simulation
-from rdmodel.simulator.options import STORES_IN_PLACE, SimulationOptions, is_sectored
+from rdmodel.simulator.options import IN_PLACE, SimulationOptions, has_sector_masks
 from rdmodel.trace import Columns, Op, Trace
 from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, StoreRule
 from tests.support.plain_coalescing import Row, executed, remains, requests, sector_masks
@@ -106,7 +106,7 @@ def instructions_of_warp(rows: list[Row], l1: CacheConfig, rule: StoreRule) -> l
         op, needs, gap, lines, pc, lanes, flags = request
         asked: tuple[int, ...] = ()
         full: tuple[int, ...] = ()
-        if lines and l1.stores in STORES_IN_PLACE:
+        if lines and l1.stores in IN_PLACE:
             asked, full = zip(*sector_masks(row, l1.line, l1.sector_bytes, l1.request_bytes), strict=True)
         details = (bool(flags & LOCAL), needs, gap, lanes, lines, pc, bool(flags & LOOP_EXIT))
         result.append(MachineInstruction(op, *details, asked, full))
@@ -125,9 +125,9 @@ def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation | None:
         return None
     got = simulate(trace, gpu, **given)
     assert got.cycles == want.cycles
-    shown = SHOWN_WITH_SECTORS if is_sectored(gpu) else SHOWN
+    shown = SHOWN_WITH_SECTORS if has_sector_masks(gpu) else SHOWN
     assert [chosen(summary(sm), shown) for sm in got.per_sm] == [chosen(counts, shown) for counts in want.sms]
-    if is_sectored(gpu):
+    if has_sector_masks(gpu):
         sectors = {name: total(want.sms, f"{name}_sectors") for name in ("read", "write")}
         headers = 8 * got.traffic.read_messages
         assert got.traffic.response_bytes == headers + gpu.l1.sector_bytes * sectors["read"]

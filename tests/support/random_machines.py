@@ -23,7 +23,7 @@ from rdmodel.policies import (
 )
 from rdmodel.reference.machine import MachineInstruction
 from rdmodel.simulator import _engine, machine
-from rdmodel.simulator.options import is_sectored
+from rdmodel.simulator.options import has_sector_masks
 from rdmodel.trace import Op
 from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT
 
@@ -263,7 +263,7 @@ class Driven:
         self.machine = machine.make_machine(gpu, options, slots, block_warps, log=True)
         self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
         self.blocks, self.block_warps = blocks, block_warps
-        self.sectored = is_sectored(gpu)
+        self.sectored = has_sector_masks(gpu)
         self.random = random or np.random.default_rng(0)
         self.begun = 0
         self.left = {}

@@ -11,7 +11,7 @@ from rdmodel.gpu.l2_layout import l2_layout
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.messages import Reader
 from rdmodel.reference.machine.record import CHANNEL_COUNTERS, EventLog, zero_counters
-from rdmodel.simulator.options import is_sectored
+from rdmodel.simulator.options import has_sector_masks
 
 FAR_PAST = -(1 << 60)
 """A cycle long before the start, for events that have not happened yet."""
@@ -33,7 +33,7 @@ class Bank:
 
 @dataclass(slots=True, eq=False)
 class DramRequest:
-    """Sectors of a line to read from or write to DRAM, with their bank and row, and the cycles that their `burst` takes.
+    """Sectors of a line to read from or write to DRAM, with their bank and row; `burst` is the time that they take.
 
     A read that bypasses the L2 is for `reader`.
     """
@@ -66,7 +66,7 @@ class Channel:
         self._config = gpu.dram
         self._layout = l2_layout(gpu)
         self._row_lines = gpu.dram.row // gpu.l1.line
-        self._sectored = is_sectored(gpu)
+        self._sectored = has_sector_masks(gpu)
         self._read_burst = -(-gpu.l2_fetch_bytes // gpu.dram.width)
         self._write_burst = -(-gpu.l2_sector_bytes // gpu.dram.width)
         self._domain = Domain(gpu.dram.clock, gpu.clock)

@@ -17,7 +17,7 @@ from rdmodel.reference.machine.messages import HEADER, Reader, Response
 from rdmodel.reference.machine.record import Counters, EventLog
 from rdmodel.reference.machine.sectored_l2 import SectoredSlice
 from rdmodel.reference.machine.sm import SM
-from rdmodel.simulator.options import is_sectored
+from rdmodel.simulator.options import has_sector_masks
 
 
 class MemorySystem(Protocol):
@@ -80,7 +80,7 @@ class Partitions:
         self._sms = sms
         self._log = log
         self._sector = gpu.l2_sector_bytes
-        self._sectored = is_sectored(gpu)
+        self._sectored = has_sector_masks(gpu)
         self._layout = l2_layout(gpu)
         self._latency = gpu.l2.latency
         self._crossbar = Crossbar(gpu.crossbar, gpu.clock, len(sms), gpu.l2.slices)

@@ -31,8 +31,8 @@ class Transaction(NamedTuple):
 class Message(NamedTuple):
     """A request of an SM to a slice: a read of a line, or a write.
 
-    A read that bypasses the L1 carries its transaction in `bypass`. `sectors` is the mask of the sectors that are read or
-    written, `full` of those that are written in full.
+    A read that bypasses the L1 carries its transaction in `bypass`. `sectors` is the mask of the sectors that are read
+    or written, `full` of those that are written in full.
     """
 
     line: int

@@ -17,7 +17,7 @@ from rdmodel.reference.machine.record import BARRIER, MEMORY, NON_MEMORY, SM_COU
 from rdmodel.reference.machine.sectored_l1 import SectoredL1
 from rdmodel.reference.machine.throttling import Permit, Throttle
 from rdmodel.reference.machine.warps import Scheduler, Warp
-from rdmodel.simulator.options import SimulationOptions, is_sectored
+from rdmodel.simulator.options import SimulationOptions, has_sector_masks
 from rdmodel.trace import Op
 
 
@@ -50,7 +50,7 @@ class SM:
         core = gpu.core
         self.number = number
         self.counts = zero_counters(SM_COUNTERS)
-        self._sectored = is_sectored(gpu)
+        self._sectored = has_sector_masks(gpu)
         self.l1 = SectoredL1(gpu.l1, self.counts) if self._sectored else L1(gpu.l1, self.counts)
         self.admission = make_admission(self.l1, options.policies, allocate_on_miss=gpu.l1.allocate == "miss")
         self.responses: deque[Response] = deque()

@@ -37,6 +37,8 @@ def test_one_warp_at_a_time_hits_and_misses_as_the_model_says(lines):
 
 INSTRUCTIONS = st.builds(
     MachineInstruction,
+    sectors=st.just(()),
+    full=st.just(()),
     op=st.sampled_from([Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC]),
     local=st.booleans(),
     needs=st.sampled_from([0, 1, 3, ALL_NEEDS]),

@@ -293,7 +293,7 @@ def made(**changes: object) -> Simulation:
         "dram": DramCounts(reads=10, writes=6, activations=4, bytes=2048),
         "trace_seconds": 0.25,
         "seconds": 0.5,
-        "config": {"seed": 3},
+        "config": {"seed": 3, "gpu": {"l1": {"size": 16384, "line": 128}}},
         "per_sm": (SmSimulation(sm=0, blocks=1, **counts),),
     }
     return Simulation(**{**whole, **changes})
