@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.results.describe import describe_l1, frame
-from rdmodel.results.prediction import MissCounts, StoreCounts
+from rdmodel.results.prediction import MissCounts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +143,20 @@ class MissLatencies:
         return {**{name: self.quantile(share) for name, share in names.items()}, "mean": self.mean}
 
 
-NO_STORE_LOOKUPS = StoreCounts()
+@dataclass(frozen=True, slots=True)
+class StoreLookups:
+    """Stores that look up their lines in the L1: transactions, their sectors, and the sectors that hit."""
+
+    transactions: float = 0
+    sectors: float = 0
+    hits: float = 0
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the counts as a plain dict."""
+        return asdict(self)
+
+
+NO_STORE_LOOKUPS = StoreLookups()
 """Counters of a machine whose stores do not look up their lines."""
 
 
@@ -197,7 +210,7 @@ class SmSimulation(_L1Counts):
     lookups: int | None = None
     tag_misses: int = 0
     sector_misses: int = 0
-    store_lookups: StoreCounts = NO_STORE_LOOKUPS
+    store_lookups: StoreLookups = NO_STORE_LOOKUPS
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as a plain dict."""
@@ -255,7 +268,7 @@ class Simulation(_L1Counts):
     lookups: int | None = None
     tag_misses: int = 0
     sector_misses: int = 0
-    store_lookups: StoreCounts = NO_STORE_LOOKUPS
+    store_lookups: StoreLookups = NO_STORE_LOOKUPS
 
     @property
     def miss_rate(self) -> float:

@@ -33,7 +33,7 @@ WORKER_EXIT_SECONDS = 1.0
 """Time in which workers have to abandon their work when the service ends."""
 
 
-MAX_REQUEST_BYTES = 2 << 30
+MAX_REQUEST_MEMORY_BYTES = 2 << 30
 """Memory that the inputs of one request may take, or a share of what the process may take, if that is less.
 
 Larger inputs would also take seconds between two checks of the time limit.
@@ -116,7 +116,7 @@ class RequestScheduler:
         self._bytes = self._working = self._replying = 0
         self._soonest = inf
         room = room_bytes()
-        self._share = MAX_REQUEST_BYTES if room is None else min(MAX_REQUEST_BYTES, room // jobs)
+        self._share = MAX_REQUEST_MEMORY_BYTES if room is None else min(MAX_REQUEST_MEMORY_BYTES, room // jobs)
         self._closed = False
         self._reported: str | None = None
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]

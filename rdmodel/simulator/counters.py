@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from rdmodel.gpu.config import GPU
-from rdmodel.results.prediction import MissCounts, StoreCounts
+from rdmodel.results.prediction import MissCounts
 from rdmodel.results.simulation import (
+    NO_STORE_LOOKUPS,
     Contention,
     DramCounts,
     L2Counts,
     MissLatencies,
     ReservationFails,
     SmSimulation,
+    StoreLookups,
     Traffic,
 )
 from rdmodel.simulator._engine import FAIL_NAMES, REQUEST_BYTES, SLICE_FAIL_NAMES
@@ -44,7 +46,7 @@ def sum_counters(parts: Sequence[RawCounters]) -> dict[str, Any]:
 def sm_result(sm: int, counters: RawCounters, *, sectored: bool) -> SmSimulation:
     """Return the counts of an SM, or of `ALL_SMS`, on a machine with or without sectors."""
     misses = MissCounts(counters["compulsory"], counters["capacity"], counters["associativity"])
-    stores = StoreCounts(counters["writes"], counters["store_sectors"], counters["store_hits"])
+    stores = StoreLookups(counters["writes"], counters["store_sectors"], counters["store_hits"])
     return SmSimulation(
         sm=sm,
         blocks=counters["blocks"],
@@ -56,7 +58,7 @@ def sm_result(sm: int, counters: RawCounters, *, sectored: bool) -> SmSimulation
         lookups=counters["lookups"] if sectored else None,
         tag_misses=counters["tag_misses"] if sectored else int(misses.total),
         sector_misses=counters["sector_misses"],
-        store_lookups=stores if sectored else StoreCounts(),
+        store_lookups=stores if sectored else NO_STORE_LOOKUPS,
         writes=counters["writes"],
         bypassed=counters["bypassed"],
         reservation_fails=ReservationFails(**dict(zip(FAIL_NAMES, counters["fails"], strict=True))),

@@ -48,6 +48,11 @@ class RankedTile:
         return self.prediction.transactions
 
     @property
+    def sectors(self) -> float:
+        """Sectors that the load transactions ask for: as many as transactions where lines have no sectors."""
+        return self.prediction.sectors
+
+    @property
     def misses(self) -> float:
         """Misses of the L1."""
         return self.prediction.misses.total
@@ -74,7 +79,7 @@ class RankedTile:
             "pruned": self.pruned,
             "miss_rate": plain_rate(self.miss_rate),
             "transactions": self.transactions,
-            "sectors": self.prediction.sectors,
+            "sectors": self.sectors,
             "misses": self.misses,
         }
         if self.prediction.l2 is not None:

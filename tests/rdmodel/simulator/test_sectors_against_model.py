@@ -13,7 +13,7 @@ from rdmodel import predict, presets, simulate
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.results.prediction import Prediction
-from rdmodel.results.simulation import Simulation
+from rdmodel.results.simulation import Simulation, StoreLookups
 from rdmodel.trace import Op, Trace
 from tests.support.random_sectors import machines, make_trace, programs
 
@@ -37,7 +37,8 @@ def check(found: Simulation, model: Prediction) -> None:
     assert (found.hits, found.pending_hits, found.misses) == (model.hits, model.latency_misses, model.misses)
     assert (found.transactions, found.sectors) == (model.transactions, model.sectors)
     assert (found.tag_misses, found.sector_misses) == (model.tag_misses, model.sector_misses)
-    assert found.store_lookups == model.stores
+    stores = model.stores
+    assert found.store_lookups == StoreLookups(stores.transactions, stores.sectors, stores.hits)
 
 
 @settings(max_examples=150, deadline=None)
