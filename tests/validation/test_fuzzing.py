@@ -14,6 +14,7 @@ import pytest
 
 from rdmodel.errors import MAX_MESSAGE_LENGTH, RdmodelError, TraceError
 from tests.support.paths import DATA, ROOT
+from tests.support.sanitizers import not_sanitized
 from tracegen.cuda import array_arguments
 from tracegen.formats import compressed
 from validation.fuzzing import __main__ as command
@@ -227,6 +228,7 @@ def ending(monkeypatch, end, inputs=7):
     monkeypatch.setattr(command, "worker_command", script)
 
 
+@not_sanitized
 @pytest.mark.parametrize(
     ("end", "problem"),
     [

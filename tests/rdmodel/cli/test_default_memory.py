@@ -15,8 +15,12 @@ from rdmodel.execution import processes
 from tests.support.measured_commands import MB, measured, on_machine, taken, walk, walk_launch
 from tests.support.paths import ROOT
 from tests.support.random_traces import ProgramTrace
+from tests.support.sanitizers import not_sanitized
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits data")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits data"),
+    not_sanitized,
+]
 
 COMMANDS = {
     "predict": "--sms 1 --threads all",

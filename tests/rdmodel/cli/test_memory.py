@@ -15,6 +15,9 @@ import rdmodel as rd
 from rdmodel.cli import predict_command
 from tests.support.measured_commands import MB, measured, walk, walk_launch
 from tests.support.random_traces import ProgramTrace
+from tests.support.sanitizers import not_sanitized
+
+pytestmark = not_sanitized
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits data and tells the peak")
 

@@ -16,6 +16,7 @@ from rdmodel.trace import Columns, Trace, _truncation, storage
 from rdmodel.trace.mapped_pages import Pages
 from tests.support.paths import ROOT
 from tests.support.raw_columns import LOAD, launch, make_raw
+from tests.support.sanitizers import not_sanitized
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs SIGBUS of Linux")
 SAID = "was truncated while it was read"
@@ -132,6 +133,7 @@ else:
 
 
 @LINUX
+@not_sanitized
 @pytest.mark.parametrize("how", ["sent", "of another map"])
 def test_other_bus_errors_keep_their_meaning(folder, tmp_path, how):
     (tmp_path / "other").write_bytes(bytes(1 << 16))
