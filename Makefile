@@ -53,7 +53,9 @@ checked: setup  ## Run all tests on modules with bounds checks and assertions
 	$(BIN)/python setup.py -q build_ext --inplace --force
 
 # The sanitizer opens libraries in the place of their openers, so that the CUDA compiler needs the path of its parts.
+# Without psutil, joblib calls pgrep to end processes, which hangs under the sanitizer.
 sanitize: setup  ## Run all tests on modules that AddressSanitizer and UBSan watch; about half an hour
+	$(BIN)/pip install -q psutil
 	RDMODEL_SANITIZE=1 $(BIN)/python setup.py -q build_ext --inplace --force
 	LD_LIBRARY_PATH="$$(echo $(CURDIR)/.venv/lib/python3*/site-packages/nvidia/*/lib | tr ' ' ':')" \
 	    LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:handle_sigbus=0 \

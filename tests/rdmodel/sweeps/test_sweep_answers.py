@@ -18,7 +18,6 @@ from rdmodel.gpu.overrides import override
 from rdmodel.sweeps import sweep as sweep_module
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support.builders import make_trace
-from tests.support.sanitizers import not_sanitized
 from tests.support.sweep_grids import ATAX, BASE, BICG, GRID, LINEAR
 
 # ---- what was made is not made again
@@ -170,7 +169,6 @@ except KeyboardInterrupt:
 """
 
 
-@not_sanitized
 @pytest.mark.parametrize("head_start", ["0", "1000"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_sweep_that_is_ended_from_outside_is_gone_on_with(tmp_path, number, head_start):

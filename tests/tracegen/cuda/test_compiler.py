@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from rdmodel.errors import ConfigError, TraceError
+from tests.support.sanitizers import not_sanitized
 from tracegen.cuda import compiler, headers, nvrtc, sources
 from tracegen.cuda.compiler import CompileError, compile, compile_program
 from tracegen.cuda.source import read_source
@@ -23,7 +24,10 @@ int main() { scale<float, 8><<<1, 32>>>(nullptr, 2.0f); return 0; }
 need_nvrtc = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
 COMPILERS = [
     pytest.param("nvrtc", marks=need_nvrtc),
-    pytest.param("nvcc", marks=pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc on the PATH")),
+    pytest.param(
+        "nvcc",
+        marks=[pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc on the PATH"), not_sanitized],
+    ),
 ]
 each_compiler = pytest.mark.parametrize("which", COMPILERS)
 
