@@ -115,20 +115,7 @@ def _cycle_rows(result: Simulation) -> list[Row]:
 def _l1_rows(result: Simulation) -> list[Row]:
     if result.lookups is not None:
         return _sectored_l1_rows(result)
-    loads = [
-        ("loads", result.loads),
-        ("hits", result.hits),
-        ("pending hits", result.pending_hits),
-        ("misses", result.misses.total),
-        ("  compulsory", result.misses.compulsory),
-        ("  capacity", result.misses.capacity),
-        ("  associativity", result.misses.associativity),
-    ]
-    rows = [("  L1", "transactions", "of loads"), *_share_rows(loads, result.loads)]
-    rows.append(("    stores", count(result.stores), ""))
-    if result.bypassed or result.config["options"]["policies"]:
-        rows.append(("    bypassed", count(result.bypassed), ""))
-    return rows
+    return _transaction_rows(result, [("loads", result.loads), *_outcomes(result)])
 
 
 def _sectored_l1_rows(result: Simulation) -> list[Row]:
@@ -137,8 +124,15 @@ def _sectored_l1_rows(result: Simulation) -> list[Row]:
         ("  line absent", result.tag_misses),
         ("  sectors absent", result.sector_misses),
     ]
-    sectors = [
-        ("all", result.sectors),
+    sectors = [("all", result.sectors), *_outcomes(result)]
+    stores = [("all", result.store_lookups.sectors), ("hits", result.store_lookups.hits)]
+    rows = [*_transaction_rows(result, lookups), ("", "", "")]
+    rows += [("  L1 sectors of loads", "sectors", "of all"), *_share_rows(sectors, result.sectors)]
+    return [*rows, ("  L1 sectors of stores", "sectors", "of all"), *_share_rows(stores, result.store_lookups.sectors)]
+
+
+def _outcomes(result: Simulation) -> list[tuple[str, float]]:
+    return [
         ("hits", result.hits),
         ("pending hits", result.pending_hits),
         ("misses", result.misses.total),
@@ -146,13 +140,14 @@ def _sectored_l1_rows(result: Simulation) -> list[Row]:
         ("  capacity", result.misses.capacity),
         ("  associativity", result.misses.associativity),
     ]
-    stores = [("all", result.store_lookups.sectors), ("hits", result.store_lookups.hits)]
-    rows = [("  L1", "transactions", "of loads"), *_share_rows(lookups, result.loads)]
+
+
+def _transaction_rows(result: Simulation, loads: list[tuple[str, float]]) -> list[Row]:
+    rows = [("  L1", "transactions", "of loads"), *_share_rows(loads, result.loads)]
     rows.append(("    stores", count(result.stores), ""))
     if result.bypassed or result.config["options"]["policies"]:
         rows.append(("    bypassed", count(result.bypassed), ""))
-    rows += [("", "", ""), ("  L1 sectors of loads", "sectors", "of all"), *_share_rows(sectors, result.sectors)]
-    return [*rows, ("  L1 sectors of stores", "sectors", "of all"), *_share_rows(stores, result.store_lookups.sectors)]
+    return rows
 
 
 def _latency_rows(latencies: MissLatencies) -> list[Row]:

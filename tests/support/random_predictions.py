@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ from rdmodel.model.dealing import cap_blocks, deal
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
 from rdmodel.policies import BXor, Linear, PDisp, PMod, Pric
-from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.prediction import MissCounts, Prediction, SmCounts, StoreCounts
 from rdmodel.trace import ALL_NEEDS, Op, Trace
 from tests.support.builders import LINE, Instructions, make_gpu
 
@@ -62,6 +62,18 @@ def counts_of(sm: SmCounts) -> dict[str, float]:
         **{name: getattr(sm.misses, name) for name in MissCounts.CAUSES},
         **{f"store_{name}": getattr(sm.stores, name) for name in StoreCounts.COUNTS},
     }
+
+
+def assert_counts_equal(got: Prediction, want: Sequence[reference.Counts]) -> None:
+    """Assert that all counters of every SM, and the histogram of all, are those of the reference."""
+    assert [counts_of(sm) for sm in got.per_sm] == [
+        {name: getattr(counts, name) for name in counts_of(got.per_sm[0])} for counts in want
+    ]
+    histogram: dict[int, int] = {}
+    for counts in want:
+        for distance, count in counts.histogram.items():
+            histogram[distance] = histogram.get(distance, 0) + count
+    assert dict(got.histogram) == {d: n for d, n in histogram.items() if n}
 
 
 LINES = st.integers(0, 40)

@@ -27,13 +27,10 @@ def shared_l2(logs: Sequence[Sequence[L2Request]], slices: int, sets: int, ways:
 
     `logs` holds the requests of each SM. The L2 has `slices` of `sets` sets with `ways` lines each.
     """
-    requests = sorted(
-        ((request.time, sm, place), request) for sm, log in enumerate(logs) for place, request in enumerate(log)
-    )
     counts = SharedL2Counts()
     lines_of_set: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # least recently used first
     dirty: set[int] = set()
-    for _, (_, line, write, *_) in requests:
+    for _, (_, line, write, *_) in _in_order(logs):
         lines = lines_of_set[line % slices, line // slices % sets]
         hit = line in lines
         if write:
@@ -55,16 +52,16 @@ def shared_l2(logs: Sequence[Sequence[L2Request]], slices: int, sets: int, ways:
     return counts
 
 
+def _in_order(logs: Sequence[Sequence[L2Request]]) -> list[tuple[int, L2Request]]:
+    """Return all requests with their SMs, ordered by time, then by SM, then by their order within the SM."""
+    requests = [(sm, request) for sm, log in enumerate(logs) for request in log]
+    return sorted(requests, key=lambda each: (each[1].time, each[0]))  # a stable sort
+
+
 @dataclass(slots=True)
-class SectoredL2Counts:
+class SectoredL2Counts(SharedL2Counts):
     """Counters of the reference model's L2 by sector; `dirty` sectors are left at the end."""
 
-    reads: int = 0
-    hits: int = 0
-    writes: int = 0
-    write_hits: int = 0
-    write_backs: int = 0
-    dirty: int = 0
     dram_read_sectors: int = 0
     partition_sectors: int = 0
 
@@ -88,8 +85,7 @@ class SectoredL2:
 
     def serve(self, logs: Sequence[Sequence[L2Request]]) -> SectoredL2Counts:
         """Serve the requests that left the SMs, ordered by time, then by SM, then by their order within the SM."""
-        requests = sorted((each.time, sm, place, each) for sm, log in enumerate(logs) for place, each in enumerate(log))
-        for _, sm, _, request in requests:
+        for sm, request in _in_order(logs):
             side = sm % self._gpu.l2.partitions
             if request.write:
                 self._write(request, side)

@@ -16,7 +16,7 @@ from tests.support.builders import Instructions, make_trace
 from tests.support.random_predictions import (
     HARDWARE,
     PAPER,
-    counts_of,
+    assert_counts_equal,
     expected,
     machines,
     programs,
@@ -28,14 +28,7 @@ def check(program: list[list[Instructions]], warps: int, gpu: GPU, seed: int = 0
     options = Options(**given).resolve(gpu)
     want = expected(trace, program, gpu, options, seed)
     got = predict(trace, gpu, seed=seed, **given)
-    assert [counts_of(sm) for sm in got.per_sm] == [
-        {name: getattr(counts, name) for name in counts_of(got.per_sm[0])} for counts in want
-    ]
-    histogram: dict[int, int] = {}
-    for counts in want:
-        for distance, count in counts.histogram.items():
-            histogram[distance] = histogram.get(distance, 0) + count
-    assert dict(got.histogram) == {d: n for d, n in histogram.items() if n}
+    assert_counts_equal(got, want)
     return got
 
 
