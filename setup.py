@@ -22,6 +22,7 @@ for package, names in {
     "rdmodel.simulator": (
         "_network",
         "_sectored_network",
+        "_partitioned_network",
         "_loadstore",
         "_sectored_loadstore",
         "_reorder",

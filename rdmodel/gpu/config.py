@@ -250,7 +250,7 @@ DEFAULTS_OMITTED = {
         "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "caches",
     ),
     "core": ("alu_latency",),
-    "l2": ("sector", "fetch", "index", "partitions"),
+    "l2": ("sector", "fetch", "index", "partitions", "partition_latency"),
 }  # fmt: skip
 """Fields that `GPU.to_dict` omits at their defaults, by table: GPUs from before Maxwell do not need them."""
 

@@ -44,7 +44,8 @@ class L2Config:
     `sector` is the number of bytes that a read asks for at least (None: a line), and `fetch` the number that a read
     miss fetches from DRAM (None: a sector). `index` spreads lines over slices and sets: "linear", or a "hash" of all
     upper address bits. The slices form `partitions` of equal size. Each SM belongs to one, and each line has its home
-    in one; an SM of another partition keeps a copy in its own.
+    in one; an SM of another partition keeps a copy in its own. A message from one partition to another takes
+    `partition_latency` SM cycles.
     """
 
     clock: int = 700
@@ -59,6 +60,7 @@ class L2Config:
     fetch: int | None = None
     index: L2Index = "linear"
     partitions: int = 1
+    partition_latency: int = 0
 
     def __post_init__(self) -> None:
         """Reject impossible numbers; `GPU` checks the geometry, which needs the line size."""
@@ -68,7 +70,8 @@ class L2Config:
         for name in ("mshrs", "mshr_merge"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)
-        check_int("latency", self.latency, 0)
+        for name in ("latency", "partition_latency"):
+            check_int(name, getattr(self, name), 0)
         for name in ("sector", "fetch"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)

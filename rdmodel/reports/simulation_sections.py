@@ -116,6 +116,7 @@ def _l2_and_dram(run: Simulation) -> list[Element]:
         (indented("pending hits"), count(l2.pending_hits), percent(l2.pending_hits, l2.reads)),
         (indented("misses"), count(l2.misses), percent(l2.misses, l2.reads)),
         ("L2 writes", count(l2.writes), ""),
+        *([("between partitions", count(l2.partition_sectors), "")] if l2.partition_sectors else []),
         ("DRAM reads", count(dram.reads), ""),
         ("DRAM writes", count(dram.writes), ""),
         ("DRAM bytes", count(dram.bytes), ""),

@@ -55,7 +55,10 @@ class Contention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class L2Counts:
-    """Counters of all slices of the L2; `stalls` are L2 cycles in which a request had to wait, by cause."""
+    """Counters of all slices of the L2; `stalls` are L2 cycles in which a request had to wait, by cause.
+
+    `partition_sectors` are sectors that moved between partitions, if there are several.
+    """
 
     reads: int
     hits: int
@@ -65,6 +68,7 @@ class L2Counts:
     writes: int
     write_hits: int
     stalls: Mapping[str, int]
+    partition_sectors: int = 0
 
     @property
     def miss_rate(self) -> float:

@@ -189,9 +189,12 @@ cdef class Machine(Inspection):
                 cache_free(&s.cache)
                 mshrs_free(&s.mshrs)
                 mshrs_free(&s.passing)
+                mshrs_free(&s.crossing)
                 ring_free(&s.input)
                 ring_free(&s.waiting)
                 ring_free(&s.returns)
+                ring_free(&s.crossed)
+                ring_free(&s.answers)
                 channel_free(&s.channel)
         free(self.sm)
         free(self.slice)
@@ -327,7 +330,7 @@ cdef class Machine(Inspection):
             if self.wakes[i] <= t and self._sm_cycle(i, t) < 0:
                 return C_MEMORY
         for i in range(self.slices):
-            if self.wakes[self.sms + i] <= t and self._partition_cycle(i, t) < 0:
+            if self.wakes[self.sms + i] <= t and self._slice_cycle(i, t) < 0:
                 return C_MEMORY
         return C_GO
 

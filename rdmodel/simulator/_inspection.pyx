@@ -83,6 +83,8 @@ cdef class Inspection(Scheduling):
             sizes = {
                 "requests in the input": s.input.size, "waiting SMs": s.waiting.size, "MSHRs": s.mshrs.used,
                 "requests in the DRAM's queue": s.channel.queued, "lines on their way from the DRAM": s.returns.size,
+                "requests from other partitions": s.crossed.size, "answers from other partitions": s.answers.size,
+                "lines on their way from other partitions": s.crossing.used,
             }
             leftovers += [f"slice {i}: {size} {name}" for name, size in sizes.items() if size]
         return leftovers
@@ -97,7 +99,7 @@ cdef class Inspection(Scheduling):
             if sm.stalled:
                 reasons.append(f"SM {i}: the load/store unit waits for {FAIL_NAMES[sm.reason - FAILED]}")
             if sm.waiting:
-                k = self._slice_of(ring_first(&sm.misses).line)
+                k = self._entrance(i, ring_first(&sm.misses).line)
                 reasons.append(f"SM {i}: the miss queue waits for room in slice {k}")
             for k in range(self.slots):
                 if sm.slot[k].occupied:

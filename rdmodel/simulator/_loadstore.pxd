@@ -4,7 +4,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel.simulator._machine cimport Entry, Sm
-from rdmodel.simulator._sectored_network cimport SectoredNetwork
+from rdmodel.simulator._partitioned_network cimport PartitionedNetwork
 from rdmodel.simulator._period cimport Period
 from rdmodel.structures._ring cimport Item
 
@@ -29,7 +29,7 @@ cdef enum:
     PROTECTED = 2             # all others are protected
 
 
-cdef class LoadStore(SectoredNetwork):
+cdef class LoadStore(PartitionedNetwork):
     cdef int64_t slots, block_warps
     cdef bint any_check
     # Configuration: see rdmodel.gpu.config.

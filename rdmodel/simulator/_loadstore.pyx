@@ -1,6 +1,6 @@
 # See _loadstore.pxd for the subject. More than 500 lines: accesses and admission policies call each other for every
 # transaction, and calls between compiled modules are not inlined.
-"""Simulate load/store units and L1s: `LoadStore`, on top of `SectoredNetwork`."""
+"""Simulate load/store units and L1s: `LoadStore`, on top of `PartitionedNetwork`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
@@ -19,9 +19,9 @@ from rdmodel.simulator._machine cimport (
     SECTORS_AT, WRITE, WRITTEN, Entry, Load, Sm,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL
+from rdmodel.simulator._partitioned_network cimport PartitionedNetwork
 from rdmodel.simulator._patterns cimport STREAMING, patterns_protect, patterns_see, patterns_served
 from rdmodel.simulator._period cimport Period
-from rdmodel.simulator._sectored_network cimport SectoredNetwork
 from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
 from rdmodel.structures._index cimport modulo
 from rdmodel.structures._lru cimport NONE
@@ -40,7 +40,7 @@ ADMISSION_RULES = {
 STALL_RULES = {"none": STALL, "associativity": BYPASS_LINE, "all": BYPASS_ANY}
 
 
-cdef class LoadStore(SectoredNetwork):
+cdef class LoadStore(PartitionedNetwork):
     """Loads and stores within an SM, from the load/store unit to the miss queue."""
 
     def _read_core(self, core, l1):

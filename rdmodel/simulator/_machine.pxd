@@ -9,8 +9,9 @@ from rdmodel.simulator._patterns cimport Patterns
 from rdmodel.simulator._victims cimport Victims
 from rdmodel.structures._ring cimport Ring
 
-# Messages to the slices. `what` of a message has its kind in the low bits, then a mask of sectors, then the SM. The id of
-# a read is the line or, in an L1 with sectors, the MSHR; that of a write is the mask of sectors written in full.
+# Messages to the slices. `what` of a message has its kind in the low bits, then a mask of sectors, then the sender: an SM,
+# or the number of SMs plus that of a slice. The id of a read is the sender's line or, in an L1 with sectors, the MSHR;
+# that of a write is the mask of sectors written in full.
 cdef enum:
     READ = 0
     WRITE = 1
@@ -28,6 +29,7 @@ cdef enum:
     WRITE_MISS = 4    # of a slice
     BYPASSED = 4      # of an L1
     PASSED = 5        # of a slice
+    SENT_ON = 6       # of a slice: a write to a line whose home is in another partition
     NO_MEMORY = 7
     FAILED = 8
     FAIL_LINE = 8
@@ -138,7 +140,7 @@ cdef struct Sm:
 
 
 cdef struct SliceCounters:
-    int64_t reads, hits, pending_hits, misses, bypassed, writes, write_hits
+    int64_t reads, hits, pending_hits, misses, bypassed, writes, write_hits, partition_sectors
     int64_t[4] fails
 
 
@@ -154,6 +156,11 @@ cdef struct Slice:
     int64_t since         # L2 cycle
     Channel channel
     Ring returns
+    # Where the L2 has partitions: messages from slices of the others, requests and answers; the ports through which
+    # they leave and enter; and the lines that are under way from their homes.
+    Ring crossed, answers
+    int64_t request_exit, request_entry, answer_exit, answer_entry
+    Mshrs crossing
     # Streaming bypass: reads that bypass, whether the slice is closed, and counters of the period.
     Mshrs passing
     bint closed

@@ -7,7 +7,7 @@ from rdmodel.simulator._cache cimport Spread
 from rdmodel.simulator._clock cimport Clock
 from rdmodel.simulator._machine cimport Slice, Sm
 from rdmodel.structures._index cimport modulo
-from rdmodel.structures._ring cimport Item
+from rdmodel.structures._ring cimport Item, Ring, ring_first
 
 cdef enum:
     NEVER = 0x3fffffffffffffff
@@ -45,6 +45,7 @@ cdef class Network:
     cdef int64_t fetch_sectors        # sectors that the DRAM reads together
     cdef Spread spread                # of lines over slices and sets
     cdef int64_t l_queue, l_latency, d_latency
+    cdef int64_t partitions, partition_latency
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
     cdef int64_t* log
@@ -54,16 +55,19 @@ cdef class Network:
     cdef int _respond(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil
     cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil
+    cdef int _take_answer(self, Slice* s, int64_t t, Item item) noexcept nogil
     cdef int _send(self, int64_t i, int64_t t) noexcept nogil
     cdef int64_t _count_sectors_sent(self, Sm* sm, Item item) noexcept nogil
     cdef int64_t _response_flits(self, int64_t sectors) noexcept nogil
     @cython.final
     cdef int _send_ideal(self, Sm* sm, int64_t t) noexcept nogil
     @cython.final
-    cdef int64_t _travel(self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t t) noexcept nogil
-    cdef int _partition_cycle(self, int64_t p, int64_t t) noexcept nogil
+    cdef int64_t _travel(
+        self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t latency, int64_t t
+    ) noexcept nogil
+    cdef int _slice_cycle(self, int64_t p, int64_t t) noexcept nogil
     @cython.final
-    cdef int64_t _partition_wake(self, Slice* s, int64_t t) noexcept nogil
+    cdef int64_t _slice_wake(self, Slice* s, int64_t t) noexcept nogil
     @cython.final
     cdef int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil
     @cython.final
@@ -95,6 +99,19 @@ cdef class Network:
     cdef inline int64_t _slice_of(self, int64_t line) noexcept nogil:
         # Return the slice of a line.
         return modulo(line, self.slices) if self.spread.bits == 0 else self._hashed_slice(line)
+
+    cdef inline int64_t _entrance(self, int64_t sm, int64_t line) noexcept nogil:
+        # Return the slice that serves a line to an SM: of the slices with its set, that of the SM's partition.
+        cdef int64_t home = self._slice_of(line)
+        return home if self.partitions == 1 else home - home % self.partitions + sm % self.partitions
+
+    cdef inline Ring* _first_input(self, Slice* s) noexcept nogil:
+        # Return the queue of the message that the slice handles next: the one that could be handled first.
+        if s.crossed.size == 0:
+            return &s.input
+        if s.input.size == 0 or ring_first(&s.crossed).time <= ring_first(&s.input).time:
+            return &s.crossed
+        return &s.input
 
     cdef inline void _log(
         self, int64_t kind, int64_t time, int64_t where, int64_t a, int64_t b, int64_t c

@@ -19,7 +19,7 @@ from rdmodel.simulator._machine cimport (
 )
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
-from rdmodel.structures._ring cimport Item, ring_first, ring_pop, ring_push
+from rdmodel.structures._ring cimport Item, Ring, ring_first, ring_pop, ring_push
 
 cdef enum:
     LOG_WIDTH = 6
@@ -41,6 +41,8 @@ cdef class Network:
         self.data_flits = -(-(REQUEST_BYTES + line) // crossbar["width"])
         self.l_queue = l2["queue"]
         self.l_latency = l2["latency"]
+        self.partitions = l2["partitions"]
+        self.partition_latency = l2["partition_latency"]
         self.d_latency = dram["latency"]
         self._read_sectors(crossbar["width"], l2, line)
 
@@ -66,6 +68,7 @@ cdef class Network:
             s = &self.slice[i]
             mshrs_init(&s.mshrs, l2["mshrs"], l2["mshr_merge"])
             mshrs_init(&s.passing, -1, -1)
+            mshrs_init(&s.crossing, -1, -1)
             if cache_init(&s.cache, l2["sets"], l2["ways"], 0) < 0:
                 raise MemoryError
             s.cache.index.kind = 1
@@ -98,6 +101,9 @@ cdef class Network:
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil:
         return C_MEMORY
 
+    cdef int _take_answer(self, Slice* s, int64_t t, Item item) noexcept nogil:
+        return C_MEMORY
+
     cdef int _send(self, int64_t i, int64_t t) noexcept nogil:
         cdef Sm* sm = &self.sm[i]
         cdef int64_t flits
@@ -106,7 +112,7 @@ cdef class Network:
         if self.ideal >= 0:
             return self._send_ideal(sm, t)
         while not sm.waiting and sm.misses.size > 0 and sm.request_port < first_cycle(&self.x_clock, t + 1):
-            s = &self.slice[self._slice_of(ring_first(&sm.misses).line)]
+            s = &self.slice[self._entrance(i, ring_first(&sm.misses).line)]
             if s.occupancy >= self.l_queue:
                 sm.waiting = True
                 return C_MEMORY if ring_push(&s.waiting, Item(t, 0, 0, i)) < 0 else C_GO
@@ -120,7 +126,7 @@ cdef class Network:
                 flits = self.read_flits
             if self.sectored:
                 flits = self._count_sectors_sent(sm, item)
-            item.time = self._travel(&sm.request_port, &s.request_port, flits, t) + self.l_latency
+            item.time = self._travel(&sm.request_port, &s.request_port, flits, self.x_latency, t) + self.l_latency
             item.what |= i << SENDER_AT
             s.occupancy += 1
             s.wake[0] = min(s.wake[0], item.time)
@@ -157,34 +163,41 @@ cdef class Network:
                 return C_MEMORY
         return C_GO
 
-    cdef inline int64_t _travel(self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t t) noexcept nogil:
+    cdef inline int64_t _travel(
+        self, int64_t* leaves, int64_t* enters, int64_t flits, int64_t latency, int64_t t
+    ) noexcept nogil:
         """Book both ports for a message that is sent at `t`; return the SM cycle in which it has arrived."""
         cdef int64_t out = max(leaves[0], first_cycle(&self.x_clock, t))
-        cdef int64_t into = max(out + self.x_latency, enters[0])
+        cdef int64_t into = max(out + latency, enters[0])
         leaves[0] = out + flits
         enters[0] = into + flits
         return max(sm_cycle(&self.x_clock, into + flits), t + 1)
 
-    cdef int _partition_cycle(self, int64_t p, int64_t t) noexcept nogil:
+    cdef int _slice_cycle(self, int64_t p, int64_t t) noexcept nogil:
         cdef Slice* s = &self.slice[p]
         while s.returns.size > 0 and ring_first(&s.returns).time <= t:
             if self._fill_slice(s, t, ring_pop(&s.returns)) < 0:
                 return C_MEMORY
-        if s.input.size > 0 and self._serve(p, t) < 0:
+        while s.answers.size > 0 and ring_first(&s.answers).time <= t:
+            if self._take_answer(s, t, ring_pop(&s.answers)) < 0:
+                return C_MEMORY
+        if s.input.size + s.crossed.size > 0 and self._serve(p, t) < 0:
             return C_MEMORY
         if s.channel.queued > 0 and self._command(p, t) < 0:
             return C_MEMORY
-        s.wake[0] = self._partition_wake(s, t)
+        s.wake[0] = self._slice_wake(s, t)
         return C_GO
 
-    cdef int64_t _partition_wake(self, Slice* s, int64_t t) noexcept nogil:
+    cdef int64_t _slice_wake(self, Slice* s, int64_t t) noexcept nogil:
         cdef int64_t wake = NEVER
         if s.returns.size > 0:
             wake = ring_first(&s.returns).time
         if s.channel.queued > 0:
             wake = min(wake, sm_cycle_of(&self.d_clock, s.channel.next))
-        if s.input.size > 0 and (not s.stalled or s.retry):
-            wake = min(wake, max(ring_first(&s.input).time, t + 1))
+        if s.answers.size > 0:
+            wake = min(wake, ring_first(&s.answers).time)
+        if s.input.size + s.crossed.size > 0 and (not s.stalled or s.retry):
+            wake = min(wake, max(ring_first(self._first_input(s)).time, t + 1))
         return max(wake, t + 1)
 
     cdef int _fill_slice(self, Slice* s, int64_t t, Item item) noexcept nogil:
@@ -214,7 +227,7 @@ cdef class Network:
     cdef int _answer(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil:
         cdef Sm* m = &self.sm[sm]
         cdef int64_t flits = self._response_flits(sectors) if self.sectored else self.data_flits
-        cdef int64_t time = self._travel(&s.response_port, &m.response_port, flits, t)
+        cdef int64_t time = self._travel(&s.response_port, &m.response_port, flits, self.x_latency, t)
         m.wake[0] = min(m.wake[0], time)
         return C_MEMORY if ring_push(&m.responses, Item(time, line, id, 0)) < 0 else C_GO
 
@@ -222,14 +235,15 @@ cdef class Network:
         """P2: handle one request per L2 cycle."""
         cdef Slice* s = &self.slice[p]
         cdef int64_t cycle = first_cycle(&self.l_clock, t), end = first_cycle(&self.l_clock, t + 1)
+        cdef Ring* queue = self._first_input(s)
         cdef Item item
         cdef int outcome
-        while cycle < end and s.input.size > 0 and ring_first(&s.input).time <= t and (not s.stalled or s.retry):
+        while cycle < end and queue.size > 0 and ring_first(queue).time <= t and (not s.stalled or s.retry):
             if s.stalled:
                 s.n.fails[s.reason - FAILED] += cycle - s.since
                 s.stalled = False
             s.retry = False
-            outcome = self._handle(s, ring_first(&s.input)[0], t)
+            outcome = self._handle(s, ring_first(queue)[0], t)
             if outcome == NO_MEMORY:
                 return C_MEMORY
             if outcome >= FAILED:
@@ -237,11 +251,13 @@ cdef class Network:
                 s.reason = outcome
                 s.since = cycle
                 break
-            item = ring_pop(&s.input)
+            item = ring_pop(queue)
             self._log(LOG_SLICE, t, p, item.line, outcome, <uint32_t> (item.what >> SECTORS_AT))
-            s.occupancy -= 1
-            if s.waiting.size > 0 and self._grant(s, t) < 0:
-                return C_MEMORY
+            if queue == &s.input:
+                s.occupancy -= 1
+                if s.waiting.size > 0 and self._grant(s, t) < 0:
+                    return C_MEMORY
+            queue = self._first_input(s)
             cycle += 1
         return C_GO
 

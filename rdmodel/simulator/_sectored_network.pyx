@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    RESERVED, VALID, CacheLine, Mshr, SectorMasks, Waiter, cache_drop, cache_give, cache_touch, cache_victim,
+    RESERVED, VALID, CacheLine, Mshr, Mshrs, SectorMasks, Waiter, cache_drop, cache_give, cache_touch, cache_victim,
     mshr_available, mshr_merge, mshr_mergeable, mshr_release, mshr_take,
 )
 from rdmodel.simulator._dram cimport channel_enter
@@ -18,17 +18,21 @@ from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Item
 
-cdef enum:
-    ASKED_AT = 32     # a waiter's `who` has the SM, and from this bit on the sectors that it asked for
-
-
 cdef class SectoredNetwork(Network):
     """Slices with sectors."""
 
     cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        if self.partitions > 1 and self._slice_of(item.line) != s - self.slice:
+            return self._handle_away(s, id, item, t)
         if item.what & KIND_MASK == WRITE:
             return self._write_slice_sectors(s, id, item)
         return self._read_slice_sectors(s, id, item, t)
+
+    cdef int _handle_away(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        return NO_MEMORY
+
+    cdef void _take_from_copies(self, Slice* s, int64_t line, uint32_t sectors) noexcept nogil:
+        pass
 
     cdef int _read_slice_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
         cdef int64_t sm = item.what >> SENDER_AT, victim
@@ -59,7 +63,8 @@ cdef class SectoredNetwork(Network):
         elif self._respond(s, sm, item.id, item.line, asked, t) < 0:
             return NO_MEMORY
         cache_touch(&s.cache, id)
-        s.n.reads += popcount(asked)
+        if sm < self.sms:
+            s.n.reads += popcount(asked)
         s.n.hits += popcount(found)
         s.n.pending_hits += popcount(pending)
         s.n.misses += popcount(missing)
@@ -98,6 +103,8 @@ cdef class SectoredNetwork(Network):
         m.written |= asked
         m.valid |= full & ~m.pending
         cache_touch(&s.cache, id)
+        if self.partitions > 1:
+            self._take_from_copies(s, item.line, asked)
         s.n.writes += popcount(asked)
         return WRITTEN if there else WRITE_MISS
 
@@ -113,7 +120,7 @@ cdef class SectoredNetwork(Network):
                     &s.channel, s.cache.line[victim].line, victim, &self.spread, True, <int64_t> 1 << sector
                 ) < 0:
                     return C_MEMORY
-        s.cache.sector[id].valid = s.cache.sector[id].pending = s.cache.sector[id].written = 0
+        s.cache.sector[id].valid = s.cache.sector[id].written = 0
         cache_give(&s.cache, id, VALID)
         return C_GO
 
@@ -121,32 +128,39 @@ cdef class SectoredNetwork(Network):
         """P1: take sectors from the DRAM, and answer the reads that have all of theirs now."""
         cdef CacheLine* l = &s.cache.line[item.id]
         cdef SectorMasks* m = &s.cache.sector[item.id]
-        cdef Mshr* entry = &s.mshrs.item[l.mshr]
-        cdef int64_t i = entry.first, previous = NONE
-        cdef Waiter waiter
         m.valid |= <uint32_t> item.what & m.pending
         m.pending &= ~(<uint32_t> item.what)
+        if m.pending == 0:
+            l.flags = (l.flags & ~RESERVED) | VALID
+        return self._answer_complete(s, &s.mshrs, item.id, t)
+
+    cdef int _answer_complete(self, Slice* s, Mshrs* mshrs, int64_t id, int64_t t) noexcept nogil:
+        """Answer the reads of a line that wait for none of its sectors any more; free its MSHR after the last."""
+        cdef CacheLine* l = &s.cache.line[id]
+        cdef uint32_t pending = s.cache.sector[id].pending
+        cdef Mshr* entry = &mshrs.item[l.mshr]
+        cdef int64_t i = entry.first, previous = NONE
+        cdef Waiter waiter
         while i != NONE:
-            waiter = s.mshrs.waiter[i]
-            if <uint32_t> (waiter.who >> ASKED_AT) & ~m.valid:
+            waiter = mshrs.waiter[i]
+            if <uint32_t> (waiter.who >> ASKED_AT) & pending:
                 previous = i
                 i = waiter.next
                 continue
             if previous == NONE:
                 entry.first = waiter.next
             else:
-                s.mshrs.waiter[previous].next = waiter.next
+                mshrs.waiter[previous].next = waiter.next
             if entry.last == i:
                 entry.last = previous
-            s.mshrs.waiter[i].next = s.mshrs.free_waiter
-            s.mshrs.free_waiter = i
+            mshrs.waiter[i].next = mshrs.free_waiter
+            mshrs.free_waiter = i
             entry.merged -= 1
-            if self._respond(s, <uint32_t> waiter.who, waiter.id, item.line, waiter.who >> ASKED_AT, t) < 0:
+            if self._respond(s, <uint32_t> waiter.who, waiter.id, l.line, waiter.who >> ASKED_AT, t) < 0:
                 return C_MEMORY
             i = waiter.next
-        if m.pending == 0:
-            mshr_release(&s.mshrs, l.mshr)
+        if pending == 0:
+            mshr_release(mshrs, l.mshr)
             l.mshr = NONE
-            l.flags = (l.flags & ~RESERVED) | VALID
         s.retry = True
         return C_GO

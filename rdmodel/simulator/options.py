@@ -107,24 +107,24 @@ def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOpti
 
 
 def has_sector_masks(gpu: GPU) -> bool:
-    """Return whether the simulator has masks of sectors for a GPU: its lines have several, or stores write in place."""
-    return gpu.l1.sectors > 1 or gpu.l2_sector_bytes < gpu.l1.line or gpu.l1.stores in IN_PLACE
+    """Return whether the simulator has masks of sectors for a GPU.
+
+    Its lines have several, stores write in place, or the L2 has partitions.
+    """
+    several = gpu.l1.sectors > 1 or gpu.l2_sector_bytes < gpu.l1.line
+    return several or gpu.l1.stores in IN_PLACE or gpu.l2.partitions > 1
 
 
 def check_known_machine(gpu: GPU) -> None:
     """Raise `ConfigError` for a GPU that the simulator cannot run."""
-    if gpu.l2.partitions > 1:
-        raise ConfigError(
-            f"l2.partitions={gpu.l2.partitions}: the simulator knows only L2s of one partition; l2.partitions=1 "
-            "simulates one of the same size"
-        )
     if gpu.l1.stores in ("step", "allocate"):
         raise ConfigError(f"l1.stores={gpu.l1.stores!r}: the simulator knows 'free', 'evict', 'update' and 'through'")
     if not has_sector_masks(gpu):
         return
     if gpu.l1.stores not in IN_PLACE:
         raise ConfigError(
-            f"l1.stores={gpu.l1.stores!r}: the simulator knows 'update' and 'through' where lines have sectors"
+            f"l1.stores={gpu.l1.stores!r}: the simulator knows 'update' and 'through' where lines have sectors "
+            "or the L2 has partitions"
         )
     if gpu.l1.allocate == "fill":
         raise ConfigError("l1.allocate='fill': the simulator knows only 'miss' where lines have sectors")

@@ -105,6 +105,18 @@ def random_sectored_gpu(random, line=128, **parts):
     return changed(changed(random_gpu(random, line), **sectored), **parts)
 
 
+def random_partitioned_gpu(random, line=128, **parts):
+    """Return a small machine whose L2 has two or three partitions of one to three slices."""
+    pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
+    partitions = pick(2, 2, 3)
+    l2 = {
+        "partitions": partitions,
+        "slices": partitions * pick(1, 1, 2, 3),
+        "partition_latency": pick(0, 0, 1, 7, 40),
+    }
+    return changed(changed(random_sectored_gpu(random, line), l2=l2), **parts)
+
+
 def changed(gpu, **parts):
     """Return a machine with fields of its parts changed; the L1 may be given as sets instead of a size."""
     for name, changes in parts.items():

@@ -85,7 +85,7 @@ def counter_bytes(value: Any) -> bytes:
             left_out += SECTOR_COUNTERS
         if isinstance(value, rd.Simulation | SmSimulation):
             left_out += SIMULATED_SECTOR_COUNTERS
-        if isinstance(value, rd.L2Prediction):
+        if isinstance(value, rd.L2Prediction | rd.L2Counts):
             left_out += L2_SECTOR_COUNTERS
         counters = [field.name for field in fields(value) if field.name not in left_out]
         return b"{" + b",".join(name.encode() + b":" + counter_bytes(getattr(value, name)) for name in counters) + b"}"

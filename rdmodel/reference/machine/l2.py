@@ -14,9 +14,9 @@ from rdmodel.reference.machine.messages import Message, Reader
 from rdmodel.reference.machine.record import SLICE_COUNTERS, zero_counters
 from rdmodel.reference.machine.ways import Way, Ways
 
-L2Outcome = Literal["hit", "pending", "miss", "write_hit", "write_miss", "bypassed"]
+L2Outcome = Literal["hit", "pending", "miss", "write_hit", "write_miss", "bypassed", "sent_on"]
 L2Failure = Literal["fail_line_alloc", "fail_mshr_entry", "fail_mshr_merge", "fail_dram_queue"]
-L2_OUTCOMES: tuple[L2Outcome, ...] = ("hit", "pending", "miss", "write_hit", "write_miss", "bypassed")
+L2_OUTCOMES: tuple[L2Outcome, ...] = ("hit", "pending", "miss", "write_hit", "write_miss", "bypassed", "sent_on")
 """Outcomes of a served message to the L2; the log stores their positions."""
 
 READS = ("hits", "pending_hits", "misses", "bypassed")
@@ -57,6 +57,11 @@ class Slice:
         self._mshrs: dict[int, L2Mshr] = {}
         self._channel = channel
         self._gate = gate
+
+    @property
+    def queue(self) -> deque[Arrival]:
+        """The queue whose first message is served next."""
+        return self.input
 
     @property
     def has_room(self) -> bool:

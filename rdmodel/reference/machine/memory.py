@@ -1,4 +1,4 @@
-"""Model the memory behind the SMs: an ideal memory, or the crossbar with one partition per slice of the L2."""
+"""Model the memory behind the SMs: an ideal memory, or the crossbar, the slices of the L2 and their DRAM channels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rdmodel.reference.machine.choice import make_slice_gate
 from rdmodel.reference.machine.clocks import Domain
 from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
-from rdmodel.reference.machine.l2 import L2_OUTCOMES, Arrival, Slice
-from rdmodel.reference.machine.messages import HEADER, Reader, Response
+from rdmodel.reference.machine.l2 import L2_OUTCOMES, Arrival, L2Outcome, Slice
+from rdmodel.reference.machine.messages import HEADER, Message, Reader, Response
 from rdmodel.reference.machine.record import Counters, EventLog
 from rdmodel.reference.machine.sectored_l2 import SectoredSlice
 from rdmodel.reference.machine.sm import SM
@@ -73,7 +73,7 @@ class IdealMemory:
         return [], []
 
 
-class Partitions:
+class SharedMemory:
     """Crossbar, L2 slices and DRAM channels."""
 
     def __init__(self, gpu: GPU, sms: Sequence[SM], policies: Sequence[Policy], log: EventLog) -> None:
@@ -86,11 +86,12 @@ class Partitions:
         self._crossbar = Crossbar(gpu.crossbar, gpu.clock, len(sms), gpu.l2.slices)
         self._domain = Domain(gpu.l2.clock, gpu.clock)
         self._channels = [Channel(number, gpu, log) for number in range(gpu.l2.slices)]
-        self._slices: list[Slice]
+        self._slices: Sequence[Slice] = self._make_slices(gpu, policies)
+
+    def _make_slices(self, gpu: GPU, policies: Sequence[Policy]) -> Sequence[Slice]:
         if self._sectored:
-            self._slices = [SectoredSlice(gpu, channel, None) for channel in self._channels]
-        else:
-            self._slices = [Slice(gpu, channel, make_slice_gate(policies)) for channel in self._channels]
+            return [SectoredSlice(gpu, channel, None) for channel in self._channels]
+        return [Slice(gpu, channel, make_slice_gate(policies)) for channel in self._channels]
 
     @property
     def idle(self) -> bool:
@@ -100,7 +101,7 @@ class Partitions:
     def send(self, sm: SM, now: int) -> None:
         """Send messages while the SM's port is free and the slice of the next message has room."""
         while sm.l1.miss_queue and self._crossbar.may_request(sm.number, now):
-            number = self._layout.slice_of(sm.l1.miss_queue[0].line)
+            number = self._entrance(sm.number, sm.l1.miss_queue[0].line)
             target = self._slices[number]
             if not target.has_room:
                 if sm.number not in target.waiting:
@@ -111,8 +112,12 @@ class Partitions:
             arrival = self._crossbar.carry(self._crossbar.requests, sm.number, number, size, now)
             target.input.append(Arrival(arrival + self._latency, sm.number, message))
 
+    def _entrance(self, sm: int, line: int) -> int:
+        """Return the slice to which an SM sends its messages for a line."""
+        return self._layout.slice_of(line)
+
     def step(self, now: int) -> None:
-        """Run every partition: lines from DRAM (P1), the slice (P2), the channel (P3)."""
+        """Run every slice: lines from DRAM (P1), its input (P2), its channel (P3)."""
         for number, channel in enumerate(self._channels):
             self._return(number, now)
             for _ in self._domain.cycles_of(now):
@@ -130,19 +135,24 @@ class Partitions:
     def _serve(self, number: int, now: int) -> None:
         """P2: in one L2 cycle, serve the first message of the slice's input, if it may be served."""
         source = self._slices[number]
-        if not source.input or source.input[0].time > now:
+        queue = source.queue
+        if not queue or queue[0].time > now:
             return
-        _, sm, message = source.input[0]
+        _, sm, message = queue[0]
         outcome = source.serve(sm, message)
         if outcome not in L2_OUTCOMES:
             return
         masks = (message.sectors,) if self._sectored else ()
         self._log.record("slice", now, number, message.line, L2_OUTCOMES.index(outcome), *masks)
         if outcome == "hit":
-            self._answer(number, Reader(sm, message.bypass, message.sectors), message.line, now)
-        source.input.popleft()
-        if source.waiting:
+            self._answer(number, message.reader(sm), message.line, now)
+        queue.popleft()
+        self._after(number, message, outcome, now)
+        if queue is source.input and source.waiting:
             self.send(self._sms[source.waiting.popleft()], now)
+
+    def _after(self, number: int, message: Message, outcome: L2Outcome, now: int) -> None:
+        """Complete a message that a slice has served."""
 
     def end_cycle(self, now: int) -> None:
         """Let every slice open or close at the end of a period."""
@@ -150,12 +160,15 @@ class Partitions:
             l2_slice.end_cycle(now)
 
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
-        size = HEADER + reader.sectors.bit_count() * self._sector
+        size = self._answer_size(reader)
         arrival = self._crossbar.carry(self._crossbar.responses, number, reader.sm, size, now)
         self._sms[reader.sm].responses.append(Response(arrival, line, reader.bypass, reader.sectors))
 
+    def _answer_size(self, reader: Reader) -> int:
+        return HEADER + reader.sectors.bit_count() * self._sector
+
     def check_drained(self) -> None:
-        """Assert that every partition is empty, and that the slices got all messages that the SMs sent."""
+        """Assert that every slice is empty, and that the slices got all messages that the SMs sent."""
         for l2_slice in self._slices:
             l2_slice.check_drained()
         for kind in ("read", "write"):

@@ -29,7 +29,7 @@ class Transaction(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A request of an SM to a slice: a read of a line, or a write.
+    """A request of an SM, or of slice `away` of another partition, to a slice: a read of a line, or a write.
 
     A read that bypasses the L1 carries its transaction in `bypass`. `sectors` is the mask of the sectors that are read
     or written, `full` of those that are written in full.
@@ -40,18 +40,27 @@ class Message(NamedTuple):
     bypass: Transaction | None = None
     sectors: int = 1
     full: int = 1
+    away: int | None = None
 
     def size(self, sector_size: int) -> int:
         """Return the bytes that travel: the header, and the sectors if it is a write."""
         return HEADER + (self.sectors.bit_count() * sector_size if self.write else 0)
 
+    def reader(self, sm: int) -> Reader:
+        """Return the receiver of what a read asks for that SM `sm` or slice `away` has sent."""
+        return Reader(sm, self.bypass, self.sectors, self.away)
+
 
 class Reader(NamedTuple):
-    """Receiver of a response with `sectors`: an SM, and there the L1 (None) or the transaction `bypass`."""
+    """Receiver of a response with `sectors`: an SM, and there the L1 (None) or the transaction `bypass`.
+
+    Slice `away` of another partition receives it instead, unless that is None.
+    """
 
     sm: int
     bypass: Transaction | None
     sectors: int = 1
+    away: int | None = None
 
 
 class Response(NamedTuple):

@@ -42,6 +42,7 @@ SLICE_COUNTERS = (
     "bypassed",
     "writes",
     "write_hits",
+    "partition_sectors",
     "fail_line_alloc",
     "fail_mshr_entry",
     "fail_mshr_merge",
@@ -57,7 +58,7 @@ NON_MEMORY, MEMORY, BARRIER = range(3)
 HIT, PENDING, MISS, WRITE, BYPASSED = range(5)
 """Outcomes of an ``access`` in the log."""
 
-WRITE_HIT, WRITE_MISS, SLICE_BYPASSED = 3, 4, 5
+WRITE_HIT, WRITE_MISS, SLICE_BYPASSED, SENT_ON = 3, 4, 5, 6
 """Outcomes of a ``slice`` in the log, beside `HIT`, `PENDING` and `MISS`."""
 
 Counters = dict[str, int]

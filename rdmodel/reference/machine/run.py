@@ -10,7 +10,8 @@ from rdmodel.errors import SimulationError
 from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.choice import make_throttle
 from rdmodel.reference.machine.instruction import MachineBlock
-from rdmodel.reference.machine.memory import IdealMemory, MemorySystem, Partitions
+from rdmodel.reference.machine.memory import IdealMemory, MemorySystem, SharedMemory
+from rdmodel.reference.machine.partitions import PartitionedMemory
 from rdmodel.reference.machine.record import Counters, Entry, EventLog
 from rdmodel.reference.machine.sm import SM
 from rdmodel.simulator.options import SimulationOptions
@@ -75,10 +76,11 @@ class Machine:
         self._throttle = make_throttle(options.policies, options.sms, max_warps)
         self._sms = [SM(number, gpu, options, slots, block_warps, self._throttle, log) for number in range(options.sms)]
         self._memory: MemorySystem
-        if options.memory is None:
-            self._memory = Partitions(gpu, self._sms, options.policies, log)
-        else:
+        if options.memory is not None:
             self._memory = IdealMemory(options.memory)
+        else:
+            kind = PartitionedMemory if gpu.l2.partitions > 1 else SharedMemory
+            self._memory = kind(gpu, self._sms, options.policies, log)
 
     def run(self) -> MachineResult:
         """Run until every block has ended and no message is under way."""

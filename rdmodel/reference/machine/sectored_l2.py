@@ -44,12 +44,13 @@ class SectoredSlice(Slice):
         if message.write:
             outcome = self._write_sectors(message, way)
         else:
-            outcome = self._read_sectors(Reader(sm, message.bypass, message.sectors), message.line, way)
+            outcome = self._read_sectors(message.reader(sm), message.line, way)
         if outcome not in L2_OUTCOMES:
             self.counts[outcome] += 1
             return outcome
         asked = message.sectors
-        self.counts["writes" if message.write else "reads"] += asked.bit_count()
+        if message.write or message.away is None:
+            self.counts["writes" if message.write else "reads"] += asked.bit_count()
         if message.write:
             self.counts["write_hits"] += (asked & (found | pending | written)).bit_count()
         else:

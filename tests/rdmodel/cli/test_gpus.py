@@ -68,10 +68,10 @@ BAD = {
     "simulate atax.1 --gpu v100 --set l1.allocate=fill": "l1.allocate='fill': the simulator knows only 'miss' where",
     "simulate atax.1 --gpu v100 --set l2.sector=64 --set l2.fetch=64": "l2.sector=64: the simulator needs that of the",
     "simulate atax.1 --gpu v100 --set l1.stores=step": "l1.stores='step': the simulator knows 'free', 'evict',",
-    "compare atax.1 --gpu h100": "l2.partitions=2: the simulator knows only L2s of one partition",
-    "policies atax.1 --gpu h100 --policies swl:warps=4": "l2.partitions=2: the simulator knows only L2s of one",
-    "locality atax.1 --gpu a100": "l2.partitions=2: the simulator knows only L2s of one partition",
-    "calibrate a100": "l2.partitions=2: the simulator knows only L2s of one partition",
+    "compare atax.1 --gpu h100 --set l1.stores=evict": "l1.stores='evict': the simulator knows 'update' and",
+    "policies atax.1 --gpu h100 --policies mrpb": "mrpb is not defined where lines are fetched by sector, as on h100",
+    "locality atax.1 --gpu a100 --set l2.sector=64": "l2.sector=64: the simulator needs that of the L1",
+    "calibrate a100 --set l2.partition_latency=-1": "l2.partition_latency=-1: must be at least 0",
 }
 
 

@@ -1,0 +1,3 @@
+from rdmodel.simulator._sectored_network import SectoredNetwork
+
+class PartitionedNetwork(SectoredNetwork): ...
