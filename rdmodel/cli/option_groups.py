@@ -196,6 +196,13 @@ def add_machine(parser: Parser) -> None:
         help="shared memory of an SM, which the L1 does not get: auto, fit, max-l1, max-shared, or bytes such as 64K",
         default_text=DEFAULT_OF_GPU,
     )
+    add_option(
+        group,
+        "--dlcm",
+        help="cache operator of loads of global memory that have none, as nvcc's option -dlcm",
+        default_text=DEFAULT_OF_GPU,
+        **choice("dlcm", ("ca", "cg", "cs", "cv")),
+    )
     add_option(group, "--mshr", metavar="N", help="number of MSHRs per SM, or inf", default_text=DEFAULT_OF_GPU)
     add_option(
         group,

@@ -30,6 +30,7 @@ GPU_OPTION_KEYS = {
     "mshr_merge": "l1.mshr_merge",
     "allocate": "l1.allocate",
     "carveout": "l1.carveout",
+    "dlcm": "l1.dlcm",
 }
 """Dotted key of the field of the GPU that each option sets."""
 

@@ -22,6 +22,7 @@ GEOMETRY_KEYS = ("l1.size", "l1.ways", "l1.line")
 SHORT_OPTIONS = {
     "l1.index": "--index",
     "l1.carveout": "--carveout",
+    "l1.dlcm": "--dlcm",
     "l1.mshrs": "--mshr",
     "l1.mshr_merge": "--mshr-merge",
     "l1.mshr_per_warp": "--mshr-per-warp",

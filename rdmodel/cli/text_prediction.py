@@ -70,6 +70,11 @@ def _format_counts(result: Prediction) -> str:
             ("    sectors", count(result.stores.sectors), percent(result.stores.sectors, result.stores.sectors)),
             ("    hits", count(result.stores.hits), percent(result.stores.hits, result.stores.sectors)),
         ]
+    if result.bypassed_transactions:
+        cells += [
+            ("  loads past the L1", count(result.bypassed_transactions), ""),
+            ("    sectors", count(result.bypassed_sectors), ""),
+        ]
     return format_table(cells, right=(1, 2))
 
 
@@ -115,6 +120,8 @@ def _format_stalls(result: Prediction) -> str:
 
 
 def _format_miss_rate(result: Prediction) -> str:
+    if not result.transactions and result.bypassed_transactions:
+        return "L1 miss rate: no loads look into the L1"
     if not result.transactions:
         hint = "; --l2 counts stores at the L2, --stores in the L1"
         uncounted = result.l2 is None and result.config["options"]["stores"] == "free"

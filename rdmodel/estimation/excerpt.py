@@ -71,6 +71,11 @@ class Excerpt(Trace):
         """Whether a block does not depend on the blocks that were read before it."""
         return self._trace.any_order
 
+    @property
+    def may_have_cache_ops(self) -> bool:
+        """False if no instruction has a cache operator."""
+        return self._trace.may_have_cache_ops
+
     def cut(self, block: int) -> BlockExcerpt:
         """Return an excerpt of a block; raise `TraceError` if the trace does not hold the block."""
         number, start = self._ids[block], 0.0 if self._starts is None else self._starts[block]
@@ -177,5 +182,6 @@ def _select_rows(columns: Columns, firsts: NDArray[np.int64], counts: NDArray[np
         warp_start=np.concatenate([[0], np.cumsum(counts)]),
         address_start=np.concatenate([[0], np.cumsum(lanes[rows + 1] - lanes[rows])]),
         addresses=np.concatenate(pieces),
+        cache_op=None if columns.cache_op is None else columns.cache_op[rows],
         **{name: getattr(columns, name)[rows] for name in names},
     )

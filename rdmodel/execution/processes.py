@@ -58,7 +58,8 @@ def _is_shareable(column: Any) -> bool:
 
 def _copy_to_memory(trace: Trace) -> Trace:
     """Return a copy of a trace with its columns in memory."""
-    columns = Columns(**{field.name: np.array(getattr(trace.columns, field.name)) for field in fields(Columns)})
+    values = {field.name: getattr(trace.columns, field.name) for field in fields(Columns)}
+    columns = Columns(**{name: np.array(value) for name, value in values.items() if value is not None})
     return Trace(trace.launch, columns, trace.blocks, trusted=True)
 
 

@@ -20,6 +20,9 @@ Load = Literal["global", "local", "nc"]
 ALL_LOADS: tuple[Load, ...] = get_args(Load)
 """Kinds of loads that an L1 may serve: of global memory, of local memory, and read-only ones (``ld.global.nc``)."""
 
+DefaultLoad = Literal["ca", "cg", "cs", "cv"]
+"""Cache operators that the option ``-dlcm`` of nvcc gives to loads of global memory."""
+
 MAX_SECTORS = 32
 """Limit on the sectors of a line: masks of sectors have 32 bits."""
 
@@ -57,7 +60,9 @@ class CacheConfig:
         "fit", "max-l1", "max-shared", or one of the choices. `size` is what a number leaves, otherwise that of the
         largest L1; `with_carveout` changes both.
     caches
-        The loads that the L1 serves, among `ALL_LOADS`; other loads go to the L2.
+        The loads that the L1 serves, among `ALL_LOADS`; other loads go to the L2 (`rdmodel.gpu.served_loads`).
+    dlcm
+        The cache operator of loads of global memory that have none, as nvcc's option ``-dlcm`` gives it; None: none.
 
     Raises
     ------
@@ -82,6 +87,7 @@ class CacheConfig:
     carveouts: tuple[int, ...] = ()
     carveout: int | CarveoutRule = "auto"
     caches: tuple[Load, ...] = ALL_LOADS
+    dlcm: DefaultLoad | None = None
 
     def __post_init__(self) -> None:
         """Reject a geometry that cannot exist."""
@@ -121,6 +127,8 @@ class CacheConfig:
         for load in self.caches:
             check_choice("caches", load, Load)
         object.__setattr__(self, "caches", tuple(load for load in ALL_LOADS if load in self.caches))
+        if self.dlcm is not None:
+            check_choice("dlcm", self.dlcm, DefaultLoad)
 
     def _check_carveouts(self) -> None:
         """Check the memory shared with shared memory: each choice must leave whole sets to the L1."""

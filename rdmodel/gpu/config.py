@@ -248,6 +248,7 @@ DEFAULTS_OMITTED = {
     "": ("architecture", "warp_unit", "shared_memory_unit", "shared_memory_reserved"),
     "l1": (
         "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "caches",
+        "dlcm",
     ),
     "core": ("alu_latency",),
     "l2": ("sector", "fetch", "index", "partitions", "partition_latency"),

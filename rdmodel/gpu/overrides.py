@@ -16,7 +16,7 @@ from rdmodel.policies.index import index_to_dict
 SIZE_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20}
 """Suffixes of whole numbers, with the factors that they mean."""
 
-NAME_KEYS = ("name", "architecture", "l1.allocate", "l1.stores", "core.sched", "l2.index")
+NAME_KEYS = ("name", "architecture", "l1.allocate", "l1.stores", "l1.dlcm", "core.sched", "l2.index")
 """Keys whose values are names and not numbers."""
 
 LINE_KEYS = ("l1.sector", "l2.sector", "l2.fetch")
@@ -143,6 +143,8 @@ def _near(key: str, known: list[str]) -> list[str]:
 def _parse(key: str, value: Any) -> Any:
     if key == "l1.index":
         return _index(value)
+    if key == "l1.dlcm" and value == "none":
+        return None
     if not isinstance(value, str) or key in NAME_KEYS:
         return value
     if key in ("l1.index.masks", "l1.carveouts"):

@@ -12,7 +12,7 @@ GIL or raises; functions that allocate return -1, or NO_MEMORY, when out of memo
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
-from rdmodel._tree cimport FULL, LineTable, Stack, prefetch, stack_distance, stack_move, stack_touch
+from rdmodel._tree cimport FULL, LineTable, Stack, popcount, prefetch, stack_distance, stack_move, stack_touch
 from rdmodel.model._warp cimport Warp
 from rdmodel.structures._calendar cimport NEVER, Calendar
 from rdmodel.structures._index cimport Index
@@ -196,6 +196,8 @@ cdef class Core:
     cdef public int64_t requests      # of loads: instructions with transactions
     # Counters that only a sectored core keeps; `hits` and misses then count sectors.
     cdef public int64_t tag_misses, sector_misses, store_requests, store_transactions, store_sectors, store_hits
+    # Of loads that do not look into the L1.
+    cdef public int64_t bypassed_requests, bypassed_transactions, bypassed_sectors
     # Requests that leave the SM, in order, if `logs`. `number` has the line of each id. A step does not begin while
     # the log has `log_full` requests or more.
     cdef bint logs
@@ -287,6 +289,17 @@ cdef class Core:
                 self._log(w.ids[i], 1, 0, True)
             else:
                 self._log(w.ids[i], <uint32_t> w.masks[i], <uint32_t> (w.masks[i] >> 32), True)
+
+    # ---- loads that do not look into the L1
+
+    cdef inline int64_t _bypass(self, const Warp* w) noexcept nogil:
+        # Send the next transaction of a load to the L2; return when its data arrive. `order` is its number.
+        cdef uint32_t sectors = 1 if w.masks == NULL else <uint32_t> w.masks[w.id_at]
+        if self.logs:
+            self._log(w.ids[w.id_at], sectors, 0, False)
+        self.bypassed_transactions += 1
+        self.bypassed_sectors += popcount(sectors)
+        return self.now + self.lat_min + self._draw()
 
     # ---- draws
 

@@ -23,6 +23,9 @@ class Core:
     associativity: int
     stalls_mshr: int
     stalls_ways: int
+    bypassed_requests: int
+    bypassed_transactions: int
+    bypassed_sectors: int
     bypassed: int
     infinite: int
     logged: int

@@ -15,7 +15,7 @@ from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._core cimport Flight, Line, leave_way, raise_line, take_way
 from rdmodel.model._sectors cimport sectors_access, sectors_fill, sectors_store
 from rdmodel.model._sched cimport MAX_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, has_bit, sched_pick
-from rdmodel.model._warp cimport OP_LOAD, Arrival, Warp, put_off
+from rdmodel.model._warp cimport OP_BYPASS, OP_LOAD, Arrival, Warp, loads, put_off
 from rdmodel.model._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record
 from rdmodel.structures._calendar cimport NEVER, calendar_put, calendar_take
 from rdmodel.structures._heap cimport Event
@@ -129,7 +129,10 @@ cdef class PaperCore(Shared):
             return C_MEMORY
         if outcome == SERVED:
             self.current = warp
-            self.requests += w.program[w.at].count > 0
+            if w.program[w.at].op == OP_LOAD:
+                self.requests += w.program[w.at].count > 0
+            else:
+                self.bypassed_requests += w.program[w.at].count > 0
             w.at += 1
             w.left = -1
             warp_fetch_ahead(w)
@@ -153,9 +156,13 @@ cdef class PaperCore(Shared):
             w.left = w.program[w.at].count
             w.latest = Arrival(-1, -1)
         while w.left > 0:
-            outcome = self._access(w.ids[w.id_at], warp)
-            if outcome != SERVED:
-                return outcome
+            if w.program[w.at].op == OP_BYPASS:
+                put_off(&w.latest, Arrival(self._bypass(w), self.order))
+                self.order += 1
+            else:
+                outcome = self._access(w.ids[w.id_at], warp)
+                if outcome != SERVED:
+                    return outcome
             w.id_at += 1
             w.left -= 1
         return SERVED
@@ -248,7 +255,7 @@ cdef class PaperCore(Shared):
 
     cdef void _pass_stores(self, Warp* w) noexcept nogil:
         """Log the stores before the warp's next load, and pass them."""
-        while w.at < w.n and w.program[w.at].op != OP_LOAD:
+        while w.at < w.n and not loads(&w.program[w.at]):
             self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
             w.id_at += w.program[w.at].count
             w.at += 1
@@ -484,15 +491,19 @@ cdef class HardwareCore(Shared):
     cdef int _use_port(self) noexcept nogil:
         """Issue the next transactions of the instruction at the port, or all that are left."""
         cdef Warp* w = &self.warp[self.port]
-        cdef bint load = w.program[w.at].op == OP_LOAD
-        cdef bint looks_up = load or self.stores >= STORES_UPDATE
+        cdef bint load = w.program[w.at].op == OP_LOAD, past = w.program[w.at].op == OP_BYPASS
+        cdef bint issues = load or past or self.stores >= STORES_UPDATE
         cdef int64_t tags = self.tags
         cdef int outcome
         if w.left < 0:
-            w.left = w.program[w.at].count if looks_up else 0
+            w.left = w.program[w.at].count if issues else 0
             w.latest = Arrival(-1, -1)
         while w.left > 0:
-            if self.sectored:
+            if past:
+                put_off(&w.latest, Arrival(self._bypass(w), self.order))
+                self.order += 1
+                outcome = SERVED
+            elif self.sectored:
                 outcome = self._access_sectors(w.ids[w.id_at], w.masks[w.id_at], load, w)
             else:
                 outcome = self._access(w.ids[w.id_at], w)
@@ -509,10 +520,11 @@ cdef class HardwareCore(Shared):
             if tags == 0 and not self.whole:
                 break
         if w.left == 0:
-            if looks_up and w.program[w.at].count > 0:
+            if issues and w.program[w.at].count > 0:
                 self.requests += load
-                self.store_requests += not load
-            if not looks_up:
+                self.bypassed_requests += past
+                self.store_requests += not (load or past)
+            if not issues:
                 if self.logs:
                     self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
                 w.id_at += w.program[w.at].count
@@ -552,7 +564,7 @@ cdef class HardwareCore(Shared):
             warp_gather_needs(w)
             if self.gaps:
                 w.gap_left += w.program[w.at].gap
-            if w.program[w.at].op == OP_LOAD or self.stores == STORES_STEP:
+            if loads(&w.program[w.at]) or self.stores == STORES_STEP:
                 return True
             # A store without lines is an access that does not go through the L1.
             if self.stores >= STORES_UPDATE and w.program[w.at].count > 0:

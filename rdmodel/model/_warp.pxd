@@ -12,6 +12,7 @@ cdef extern from *:
 
 cdef enum:
     OP_LOAD = 0
+    OP_BYPASS = 4            # a load that does not look into the L1 (rdmodel.trace.coalescing.BYPASS)
     HISTORY = 64             # number of earlier memory instructions that a `needs` mask covers; a power of two
 
 
@@ -87,6 +88,10 @@ cdef inline void warp_free(Warp* w) noexcept nogil:
     free(w.masks)
 
 
+cdef inline bint loads(const Instruction* i) noexcept nogil:
+    return i.op == OP_LOAD or i.op == OP_BYPASS
+
+
 # ---- the buffer
 
 cdef inline bint warp_primed(const Warp* w) noexcept nogil:
@@ -95,7 +100,7 @@ cdef inline bint warp_primed(const Warp* w) noexcept nogil:
     if not w.more:
         return True
     for i in range(w.at, w.n):
-        if w.program[i].op == OP_LOAD:
+        if loads(&w.program[i]):
             return True
     return False
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from threading import Event, Lock
 from time import perf_counter
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
 from rdmodel.trace import Trace
@@ -54,12 +57,20 @@ class PartTimer:
         self._monitor = monitor
         self.tick = monitor.tick
 
-    def open_block(self, trace: Trace, block: int, line: int, rule: StoreRule, request_bytes: int) -> list[WarpStream]:
+    def open_block(
+        self,
+        trace: Trace,
+        block: int,
+        line: int,
+        rule: StoreRule,
+        request_bytes: int,
+        bypass: NDArray[np.uint8] | None,
+    ) -> list[WarpStream]:
         """Return the streams of a block's warps; only one thread at a time makes a block."""
         arrived = perf_counter()
         with self._monitor.trace_lock:
             started = perf_counter()
-            streams = open_block(trace, block, line, rule, request_bytes)
+            streams = open_block(trace, block, line, rule, request_bytes, bypass)
         self.wait_seconds += started - arrived
         self.trace_seconds += perf_counter() - started
         self.blocks_started += 1

@@ -185,13 +185,3 @@ FOREIGN_OPTIONS: dict[Definition, tuple[str, ...]] = {
     "paper": ("sched", "schedulers", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor"),
 }
 """For each definition, the options that only the other one has."""
-
-
-def check_known_gpu(gpu: GPU) -> None:
-    """Raise `ConfigError` for a GPU with parts whose effect the model does not know yet."""
-    missing = [load for load in ("global", "local") if load not in gpu.l1.caches]
-    if missing:
-        raise ConfigError(
-            f"l1.caches={','.join(gpu.l1.caches)}: the model does not know loads that bypass the L1 yet; "
-            f"l1.caches=global,local,nc models code that was compiled with -Xptxas -dlcm=ca"
-        )

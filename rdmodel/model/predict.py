@@ -17,7 +17,7 @@ from rdmodel.execution.memory_need import SET_BYTES
 from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
-from rdmodel.model.options import Options, check_known_gpu
+from rdmodel.model.options import Options
 from rdmodel.model.sample_sms import check_sampling
 from rdmodel.model.shared_l2 import check_known_l2
 from rdmodel.model.study import Case, Study
@@ -26,7 +26,7 @@ from rdmodel.results.prediction import Ablation, Prediction
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 
-L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index", "carveout")
+L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index", "carveout", "dlcm")
 """Options of `predict` that change a field of the GPU's L1."""
 
 CALL_OPTIONS = ("seed", "seeds", "ablation", "breakdown", "histogram", "n_jobs", "sample_sms", "sample_blocks")
@@ -80,7 +80,7 @@ def predict(
         Called with (started blocks, blocks in all); it may raise to end the run.
     **options
         The fields of `Options`, where ``stores=True`` means "allocate", and fields of the GPU's L1: ``mshrs``,
-        ``mshr_merge``, ``mshr_per_warp``, ``index`` and ``carveout``.
+        ``mshr_merge``, ``mshr_per_warp``, ``index``, ``carveout`` and ``dlcm``.
 
     Returns
     -------
@@ -100,7 +100,6 @@ def predict(
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     gpu = fit_to_launch(_with_l1_options(presets.gpu(gpu), options), trace.launch)
     resolved = _make_options(options).resolve(gpu)
-    check_known_gpu(gpu)
     if resolved.l2:
         check_known_l2(gpu)
     check_int("seed", seed, 0, most=None)

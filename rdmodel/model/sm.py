@@ -10,6 +10,7 @@ from time import perf_counter
 import numpy as np
 
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
 from rdmodel.model._model import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core, HardwareCore
 from rdmodel.model.cores import make_chunk, store_rule
 from rdmodel.model.monitor import PartTimer
@@ -48,6 +49,7 @@ class Sm:
         self._trace = trace
         self._line, self._request_bytes = gpu.l1.line, gpu.l1.request_bytes
         self._rule = store_rule(options)
+        self._bypass = bypass_table(gpu.l1) if bypasses_l1(gpu.l1, trace) else None
         self._make_draws = partial(Draws, seed, sm, options.sigma)
         self._batch = FIRST_DRAWS_PER_BATCH
         self._latencies = np.empty(0, np.int64)
@@ -113,7 +115,7 @@ class Sm:
             self.core.decline_block(slot)
             return
         self.blocks_started += 1
-        streams = self._timer.open_block(self._trace, block, self._line, self._rule, self._request_bytes)
+        streams = self._timer.open_block(self._trace, block, self._line, self._rule, self._request_bytes, self._bypass)
         self.core.begin_block(slot)
         for warp, stream in enumerate(streams, slot * len(streams)):
             self._streams[warp] = stream
@@ -167,6 +169,9 @@ class Sm:
             stalls_mshr=core.stalls_mshr,
             stalls_ways=core.stalls_ways,
             bypassed=core.bypassed,
+            bypassed_requests=core.bypassed_requests,
+            bypassed_transactions=core.bypassed_transactions,
+            bypassed_sectors=core.bypassed_sectors,
             steps=core.now,
         )
 

@@ -96,6 +96,9 @@ class SmCounts:
     stalls_ways: float
     bypassed: float
     steps: float
+    bypassed_requests: float = 0
+    bypassed_transactions: float = 0
+    bypassed_sectors: float = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as a plain dict."""
@@ -110,7 +113,8 @@ SmCounts.COUNTERS = list_counters(SmCounts)
 class L2Prediction:
     """Counters of the L2 for the requests of the modelled SMs (docs/model.md sections 12 and 14).
 
-    ``reads = hits + misses``: the reads are the L1 misses of the modelled SMs. These `sms_modelled` SMs have the whole
+    ``reads = hits + misses``: the reads are the sectors of loads that leave the modelled SMs, because they missed in
+    the L1 or do not look into it. These `sms_modelled` SMs have the whole
     L2 to themselves, so if they are not all of the GPU's, lines that other SMs would bring in are missing as well.
     `writes` are requests of stores and atomics, and `write_hits` those that were in the L2; a write never reads DRAM.
     `write_backs` are dirty sectors that were evicted; those still `dirty` in the L2 at the end are not included. These
@@ -199,7 +203,9 @@ class Prediction:
     misses.total``, always: these three count sectors. `latency_misses` are requests to a sector in flight: they wait
     but cause no memory request. Hardware counters do not count them as misses, and `miss_rate` leaves them out.
     `tag_misses` are transactions whose line was absent, and `sector_misses` those whose line was there, but not all of
-    the sectors. `stores` has the counters of stores that look up their lines. All counters are sums over the modelled
+    the sectors. `stores` has the counters of stores that look up their lines. Loads that do not look into the L1 are in
+    none of these; `bypassed_requests`, `bypassed_transactions` and `bypassed_sectors` count them. `bypassed` are misses
+    that got no way (``full_set="bypass"``). All counters are sums over the modelled
     SMs; `per_sm` has them by SM. `steps` is the time of the SM that ends last.
 
     Every prediction has `kernel`, `gpu`, `definition`, `seed`, `sms_modelled`, the counters, `per_sm`, `config` (the
@@ -243,6 +249,9 @@ class Prediction:
     stalls_ways: float
     bypassed: float
     steps: float
+    bypassed_requests: float = 0
+    bypassed_transactions: float = 0
+    bypassed_sectors: float = 0
     histogram: Histogram | None = field(repr=False)
     trace_seconds: float = field(compare=False)
     seconds: float = field(compare=False)
@@ -281,7 +290,7 @@ class Prediction:
     @property
     def tag_miss_rate(self) -> float:
         """Transactions whose line was absent per transaction, 0 to 1; `miss_rate` where lines have no sectors."""
-        return self.tag_misses / self.transactions
+        return rate_of(self.tag_misses, self.transactions)
 
     @property
     def stalls(self) -> float:
@@ -317,7 +326,9 @@ class Prediction:
             If the sectors of the L1 have not 32 bytes, or with ``stores="allocate"``, which counts stores as loads.
         """
         hits = self.hits + self.latency_misses
-        loads = {"requests": self.requests, "sectors": self.sectors, "hits": hits}
+        # The profiler counts a load that may not hit as one that misses.
+        requests, sectors = self.requests + self.bypassed_requests, self.sectors + self.bypassed_sectors
+        loads = {"requests": requests, "sectors": sectors, "hits": hits}
         metrics = l1_metrics(loads, self.stores.to_dict(), self.config)
         if self.l2 is not None and self.l2.sector == SECTOR_BYTES:
             metrics |= self.l2.metrics()
@@ -342,6 +353,9 @@ class Prediction:
             "seconds": self.seconds,
             "stalls_by": {"mshr": self.stalls_mshr, "ways": self.stalls_ways},
             "bypassed": self.bypassed,
+            "bypassed_requests": self.bypassed_requests,
+            "bypassed_transactions": self.bypassed_transactions,
+            "bypassed_sectors": self.bypassed_sectors,
             "steps": self.steps,
             "requests": self.requests,
             "sectors": self.sectors,

@@ -23,10 +23,10 @@ from rdmodel.simulator.options import SimulationOptions
 
 Engine = Literal["predict", "estimate", "simulate"]
 
-L1_NAMES = ("ways", "line", "index", "mshrs", "mshr_merge", "mshr_per_warp", "carveout")
+L1_NAMES = ("ways", "line", "index", "mshrs", "mshr_merge", "mshr_per_warp", "carveout", "dlcm")
 """Fields of the L1 that have a short name in a grid. Every field of a GPU has its key, ``l1.size`` or ``l1_size``."""
 
-UNSOURCED_L1_NAMES = ("index", "mshrs", "mshr_merge", "mshr_per_warp", "carveout")
+UNSOURCED_L1_NAMES = ("index", "mshrs", "mshr_merge", "mshr_per_warp", "carveout", "dlcm")
 """The `L1_NAMES` that are also options of `predict`; results do not list them among the sources of the GPU."""
 
 PREDICT_ARGUMENTS = {

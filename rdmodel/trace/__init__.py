@@ -1,5 +1,6 @@
 """Represent, read, coalesce, split, summarise and store traces: the memory instructions of a kernel launch."""
 
+from rdmodel.trace.cache_ops import CacheOp
 from rdmodel.trace.columns import (
     ALL_NEEDS,
     EVERY_ITERATION,
@@ -23,6 +24,7 @@ __all__ = [
     "LAST_ADDRESS",
     "WARP",
     "ArrayInfo",
+    "CacheOp",
     "Columns",
     "Launch",
     "Op",

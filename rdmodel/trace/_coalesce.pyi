@@ -31,6 +31,7 @@ def coalesce_segment(
     max_lines: int,
     chunk: ChunkBuffers,
     carry: int,
+    bypass: NDArray[np.uint8] | None = None,
 ) -> tuple[int, int]: ...
 def coalesce_columns(
     columns: Columns,
@@ -42,4 +43,5 @@ def coalesce_columns(
     max_lines: int,
     chunk: ChunkBuffers,
     carry: int,
+    bypass: NDArray[np.uint8] | None = None,
 ) -> tuple[int, int]: ...

@@ -23,6 +23,8 @@ cdef enum:
     LOAD = 0
     STORE = 1
     BARRIER = 3
+    BYPASS = 4               # as in rdmodel.trace.coalescing: a load that does not look into the L1
+    CACHE_OPS = 32           # as in rdmodel.trace.cache_ops
 
 # Treatment of stores and atomics: rdmodel.trace.coalescing.StoreRule.
 cdef enum:
@@ -63,6 +65,15 @@ cdef inline uint8_t acts_as(uint8_t op, uint8_t space, int64_t rule) noexcept no
     if space >= FIRST_NON_L1_SPACE:
         return STORE
     return LOAD if rule == RULE_AS_LOAD else op
+
+
+cdef inline bint is_load(uint8_t op) noexcept nogil:
+    return op == LOAD or op == BYPASS
+
+
+cdef inline uint8_t goes_past(uint8_t op, uint8_t space, uint8_t cache_op, const uint8_t* bypass) noexcept nogil:
+    # Mark a load that does not look into the L1; `bypass` is NULL if there is none.
+    return BYPASS if op == LOAD and bypass != NULL and bypass[space * CACHE_OPS + cache_op] else op
 
 
 cdef inline int64_t count_lanes(uint32_t x) noexcept nogil:
@@ -107,6 +118,7 @@ cdef struct Output:
     uint8_t* flags
     uint32_t* masks       # NULL: without masks
     uint32_t* full        # NULL: without sectors that stores write in full
+    const uint8_t* bypass # by space and cache operator: loads that do not look into the L1; NULL: there are none
     int64_t line_bits, sector_bits, request_bytes
     bint sectors          # masks of sectors, not of lanes
     int64_t n, used, carry
@@ -137,11 +149,11 @@ cdef inline int64_t write_lines(
         return coalesce_warp(address, mask, size, width, out.line_bits, lines)
     if not out.sectors:
         return coalesce_lanes(address, mask, size, width, out.line_bits, lines, out.masks + out.used)
-    full = NULL if out.full == NULL or op == LOAD else out.full + out.used
+    full = NULL if out.full == NULL or is_load(op) else out.full + out.used
     count = coalesce_sectors(
         address, mask, size, width, out.line_bits, out.sector_bits, lines, out.masks + out.used, full
     )
-    if out.full != NULL and op == LOAD:
+    if out.full != NULL and is_load(op):
         for i in range(out.used, out.used + count):
             out.full[i] = 0
     return count
@@ -149,11 +161,11 @@ cdef inline int64_t write_lines(
 
 cdef inline void append(
     int32_t pc, uint8_t op, uint8_t space, uint8_t size, int64_t gap, bint loop_exit, uint64_t needs, uint32_t mask,
-    const int64_t* address, int64_t rule, Output* out,
+    uint8_t cache_op, const int64_t* address, int64_t rule, Output* out,
 ) noexcept nogil:
     """Write one instruction and its lines; `address` is read only if the instruction has lines."""
     cdef int64_t count = 0
-    out.op[out.n] = acts_as(op, space, rule)
+    out.op[out.n] = goes_past(acts_as(op, space, rule), space, cache_op, out.bypass)
     if wants_lines(op, space, rule):
         count = write_lines(out.op[out.n], address, mask, size, group_lanes(size, out.request_bytes), out)
     out.needs[out.n] = needs
@@ -171,8 +183,8 @@ cdef inline void append(
 cdef int64_t plan_body(
     const int32_t[:] pc, const uint8_t[:] op, const uint8_t[:] space, const uint8_t[:] size, const int32_t[:] gap,
     const uint8_t[:] loop_exit, const int64_t[:] step,
-    const uint64_t[:] needs, const uint32_t[:] mask, const int64_t[:, :] base, int64_t rule, const Output* out,
-    Planned* plan,
+    const uint64_t[:] needs, const uint32_t[:] mask, const int64_t[:, :] base, const uint8_t[:] cache_op,
+    int64_t rule, const Output* out, Planned* plan,
 ) noexcept nogil:
     """Write one warp's loop body without dropped instructions to `plan`; return the number of entries, with barriers."""
     cdef int64_t i, planned = 0, unit = <int64_t> 1 << (out.sector_bits if out.sectors else out.line_bits)
@@ -185,13 +197,14 @@ cdef int64_t plan_body(
         p.place, p.step, p.needs, p.gap, p.pc = i, step[i], needs[i], gap[i], pc[i]
         p.size, p.space, p.mask, p.lanes = size[i], space[i], mask[i], <uint8_t> count_lanes(mask[i])
         p.op, p.loop_exit = acts_as(op[i], space[i], rule), loop_exit[i]
+        p.op = goes_past(p.op, space[i], cache_op[i] if cache_op is not None else 0, out.bypass)
         p.lines = wants_lines(op[i], space[i], rule)
         p.width = group_lanes(size[i], out.request_bytes)
         p.runs.count = 0
         if p.lines:
             # A run of stores has no holes if it is to show which sectors are written in full.
             find_runs(
-                base[i], p.mask, p.size, p.width, p.size if out.full != NULL and p.op != LOAD else unit, &p.runs
+                base[i], p.mask, p.size, p.width, p.size if out.full != NULL and not is_load(p.op) else unit, &p.runs
             )
         planned += 1
     return planned
@@ -207,7 +220,7 @@ cdef int64_t gather_lines(const Planned* p, const int64_t[:, :] base, int64_t sh
 
 cdef inline int64_t write_planned_runs(const Planned* p, int64_t shift, const Output* out) noexcept nogil:
     cdef int64_t i, count
-    cdef bint full = out.full != NULL and p.op != LOAD
+    cdef bint full = out.full != NULL and not is_load(p.op)
     if not out.sectors:
         return write_runs(&p.runs, shift, out.line_bits, out.lines + out.used)
     count = write_sector_runs(
@@ -299,12 +312,12 @@ cdef class ChunkBuffers:
         return self._op.shape[0] > 0 and self._lines.shape[0] >= max_lines
 
     cdef inline Output _output(
-        self, int64_t carry, int64_t max_lines, int64_t line_bits, int64_t request_bytes
+        self, int64_t carry, int64_t max_lines, int64_t line_bits, int64_t request_bytes, const uint8_t[::1] bypass
     ) noexcept nogil:
         """Return pointers to the buffers; `_can_hold` must be true."""
         cdef Output out = Output(
             &self._op[0], &self._needs[0], &self._gap[0], &self._count[0], &self._lines[0], NULL, NULL, NULL, NULL,
-            NULL, line_bits, max(self._sector_bits, 0), request_bytes, self._sector_bits >= 0, self.n, self.used,
+            NULL, NULL, line_bits, max(self._sector_bits, 0), request_bytes, self._sector_bits >= 0, self.n, self.used,
             carry, self._op.shape[0], self._lines.shape[0] - max_lines,
         )
         if self._pc.shape[0] > 0:
@@ -313,19 +326,22 @@ cdef class ChunkBuffers:
             out.masks = &self._masks[0]
         if self._full.shape[0] > 0:
             out.full = &self._full[0]
+        if bypass is not None:
+            out.bypass = &bypass[0]
         return out
 
 
 def coalesce_segment(
     segment, int64_t warp, int64_t position, int64_t rule, int64_t line_bits, int64_t request_bytes,
-    int64_t max_lines, ChunkBuffers chunk, int64_t carry,
+    int64_t max_lines, ChunkBuffers chunk, int64_t carry, const uint8_t[::1] bypass=None,
 ):
     """Append one warp's instructions of a `Segment` to `chunk`, from `position` (trip x body + instruction) on.
 
     Stops at the end of the segment, or when the chunk might not hold one more instruction, which has at most
     `max_lines` lines. Returns (new position, carry). `carry` is the sum of the gaps of barriers; it goes to the next
     instruction, because dropped barriers leave the time before them. A line has at most 32 sectors. `request_bytes`, a power
-    of two, are the bytes that a group of lanes may access.
+    of two, are the bytes that a group of lanes may access. `bypass` tells by space and cache operator which loads do not
+    look into the L1: they become BYPASS; None: none.
     """
     cdef const int32_t[:] pc = segment.pc
     cdef const uint8_t[:] op = segment.op
@@ -337,6 +353,7 @@ def coalesce_segment(
     cdef const uint64_t[:, :] needs = segment.needs
     cdef const uint32_t[:, :] mask = segment.mask
     cdef const int64_t[:, :, :] base = segment.base
+    cdef const uint8_t[:] cache_op = segment.cache_op
     cdef int64_t trips = segment.trips, body = op.shape[0], end = body * trips, i, trip, lane, planned
     cdef int64_t[32] address
     cdef Planned[SHORT_BODY] plan
@@ -348,11 +365,12 @@ def coalesce_segment(
         return end, carry
     if not chunk._can_hold(max_lines):
         return position, carry
-    out = chunk._output(carry, max_lines, line_bits, request_bytes)
+    out = chunk._output(carry, max_lines, line_bits, request_bytes, bypass)
     with nogil:
         if body <= SHORT_BODY and trips > 1 and (out.masks == NULL or out.sectors):
             planned = plan_body(
-                pc, op, space, size, gap, loop_exit, step, needs[warp], mask[warp], base[warp], rule, &out, plan
+                pc, op, space, size, gap, loop_exit, step, needs[warp], mask[warp], base[warp], cache_op, rule, &out,
+                plan,
             )
             position = repeat_plan(plan, planned, body, trips, base[warp], position, &out)
         else:
@@ -368,7 +386,7 @@ def coalesce_segment(
                         address[lane] = base[warp, i, lane] + trip * step[i]
                 append(
                     pc[i], op[i], space[i], size[i], gap[i], leaves(loop_exit[i], trip == trips - 1),
-                    needs[warp, i], active, address, rule, &out,
+                    needs[warp, i], active, cache_op[i] if cache_op is not None else 0, address, rule, &out,
                 )
     chunk.n, chunk.used = out.n, out.used
     return position, out.carry
@@ -376,7 +394,7 @@ def coalesce_segment(
 
 def coalesce_columns(
     columns, int64_t position, int64_t end, int64_t rule, int64_t line_bits, int64_t request_bytes,
-    int64_t max_lines, ChunkBuffers chunk, int64_t carry,
+    int64_t max_lines, ChunkBuffers chunk, int64_t carry, const uint8_t[::1] bypass=None,
 ):
     """Append the instructions `position` to `end` of `Columns` to `chunk`; limits and result as `coalesce_segment`."""
     cdef const int32_t[::1] pc = columns.pc
@@ -389,12 +407,13 @@ def coalesce_columns(
     cdef const uint32_t[::1] mask = columns.mask
     cdef const int64_t[::1] address_start = columns.address_start
     cdef const int64_t[::1] addresses = columns.addresses
+    cdef const uint8_t[::1] cache_op = columns.cache_op
     cdef int64_t i, lane, at
     cdef int64_t[32] address
     cdef Output out
     if not chunk._can_hold(max_lines):
         return position, carry
-    out = chunk._output(carry, max_lines, line_bits, request_bytes)
+    out = chunk._output(carry, max_lines, line_bits, request_bytes, bypass)
     with nogil:
         while position < end and has_room(&out):
             i = position
@@ -408,7 +427,8 @@ def coalesce_columns(
                         address[lane] = addresses[at]
                         at += 1
             append(
-                pc[i], op[i], space[i], size[i], gap[i], loop_exit[i], needs[i], mask[i], address, rule, &out
+                pc[i], op[i], space[i], size[i], gap[i], loop_exit[i], needs[i], mask[i],
+                cache_op[i] if cache_op is not None else 0, address, rule, &out,
             )
     chunk.n, chunk.used = out.n, out.used
     return position, out.carry

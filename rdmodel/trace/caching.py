@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rdmodel.trace.columns import Columns, Program
+from rdmodel.trace.columns import Columns, Program, has_cache_ops
 from rdmodel.trace.trace import ShortenedBlocks, Trace, check_blocks, missing_block
 
 CACHED_BYTES = 64 << 20
@@ -57,6 +57,11 @@ class CachedTrace(Trace):
         """Parameters of the kernel by name."""
         return self.original.params
 
+    @property
+    def may_have_cache_ops(self) -> bool:
+        """False if no instruction has a cache operator."""
+        return self.original.may_have_cache_ops
+
     def shortened(self, share: float) -> ShortenedBlocks | None:
         """Return what `original` returns; shortened blocks are not cached."""
         return self.original.shortened(share)
@@ -94,6 +99,11 @@ class MaterialisedTrace(Trace):
         """True if the content of a block did not depend on the blocks that were made before it."""
         return self._any_order
 
+    @property
+    def may_have_cache_ops(self) -> bool:
+        """True if an instruction has a cache operator."""
+        return any(has_cache_ops(content) for content in self._content.values())
+
     def block(self, block: int) -> Block:
         """Return one block; raises `TraceError` if it was not made."""
         if block not in self._content:
@@ -123,6 +133,8 @@ def _digest(block: Block) -> bytes:
     for part in [block] if isinstance(block, Columns) else block:
         digest.update(type(part).__name__.encode())
         for field in fields(part):
+            if getattr(part, field.name) is None:
+                continue
             value = np.asarray(getattr(part, field.name))
             digest.update(f"\0{field.name} {value.dtype.str} {value.shape}\0".encode())
             digest.update(np.ascontiguousarray(value).data)
@@ -134,6 +146,7 @@ def _bytes(block: Block) -> int:
         np.asarray(getattr(part, field.name)).nbytes
         for part in ([block] if isinstance(block, Columns) else block)
         for field in fields(part)
+        if getattr(part, field.name) is not None
     )
 
 

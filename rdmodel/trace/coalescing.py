@@ -13,6 +13,7 @@ from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rdmodel.trace._coalesce import ChunkBuffers, coalesce_columns, coalesce_segment
 from rdmodel.trace.columns import Columns, Program, Segment
@@ -31,6 +32,9 @@ DEFAULT_CHUNK_INSTRUCTIONS = 2048
 
 DEFAULT_CHUNK_LINES = 16384
 """Default capacity of a `Chunk` in lines."""
+
+BYPASS = 4
+"""In place of `Op.LOAD` in `Chunk.op`: a load that does not look into the L1."""
 
 ROWS_PER_PASS = 1 << 16
 """Instructions of mapped columns that are read before their pages may be given back."""
@@ -63,12 +67,12 @@ LOOP_EXIT = 2
 class Chunk(ChunkBuffers):
     """A buffer of consecutive coalesced instructions of one warp, which the engines read.
 
-    Instruction i < `n` has ``op[i]``, ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the lines of all
-    instructions follow one another in ``lines[:used]``. With `details` there are also ``pc[i]``, the number of active
-    ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT). With `masks`, bit l of ``masks[j]`` says that lane l requested
-    ``lines[j]``. With `sector`, bit s says instead that a lane requested bytes of the line's s-th sector of that many
-    bytes; lines then have at most 32 of them. With `full`, too, bit s of ``full[j]`` says that the lanes of a
-    store write every byte of that sector; it is 0 for loads. Masks of lanes make coalescing slower.
+    Instruction i < `n` has ``op[i]`` (an `Op`, or BYPASS), ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the
+    lines of all instructions follow one another in ``lines[:used]``. With `details` there are also ``pc[i]``, the
+    number of active ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT). With `masks`, bit l of ``masks[j]`` says that
+    lane l requested ``lines[j]``. With `sector`, bit s says instead that a lane requested bytes of the line's s-th
+    sector of that many bytes; lines then have at most 32 of them. With `full`, too, bit s of ``full[j]`` says that the
+    lanes of a store write every byte of that sector; it is 0 for loads. Masks of lanes make coalescing slower.
     """
 
     __slots__ = ("count", "flags", "full", "gap", "lanes", "lines", "masks", "needs", "op", "pc")
@@ -113,7 +117,8 @@ class WarpStream:
     """The instructions of one warp, coalesced chunk by chunk, so that a long loop is never in memory as a whole.
 
     `pages`, if the columns are mapped from files, receive the ranges that were read. `request_bytes`, a power of two,
-    are the bytes that a group of lanes may access.
+    are the bytes that a group of lanes may access. `bypass` has 1 for loads that do not look into the L1, at
+    ``space * CACHE_OPS + cache_op``; None: all do.
     """
 
     def __init__(
@@ -124,8 +129,10 @@ class WarpStream:
         rule: StoreRule,
         pages: Pages | None = None,
         request_bytes: int = WHOLE_WARP,
+        bypass: NDArray[np.uint8] | None = None,
     ) -> None:
         self._pages = pages
+        self._bypass = bypass
         self._warp = warp
         self._rule = int(rule)
         self._line_bits = line.bit_length() - 1
@@ -165,6 +172,7 @@ class WarpStream:
                 self._max_lines,
                 chunk,
                 self._carry,
+                self._bypass,
             )
             if self._pages is not None:
                 lanes = columns.address_start.item(begun), columns.address_start.item(self._position)
@@ -185,17 +193,23 @@ class WarpStream:
             self._max_lines,
             chunk,
             self._carry,
+            self._bypass,
         )
         return self._position == len(segment.op) * segment.trips
 
 
 def open_block(
-    trace: Trace, block: int, line: int, rule: StoreRule, request_bytes: int = WHOLE_WARP
+    trace: Trace,
+    block: int,
+    line: int,
+    rule: StoreRule,
+    request_bytes: int = WHOLE_WARP,
+    bypass: NDArray[np.uint8] | None = None,
 ) -> list[WarpStream]:
     """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
     source, first = locate_block(trace, block)
     return [
-        WarpStream(source, first + warp, line, rule, trace.pages, request_bytes)
+        WarpStream(source, first + warp, line, rule, trace.pages, request_bytes, bypass)
         for warp in range(trace.launch.block_warps)
     ]
 

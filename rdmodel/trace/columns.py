@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
+from rdmodel.trace.cache_ops import CACHE_OPS, VALID_CACHE_OPS
 from rdmodel.trace.mapped_pages import Pages
 
 ALL_NEEDS = (1 << 64) - 1
@@ -59,7 +60,11 @@ _COLUMN_TYPES: dict[str, Any] = {
     "mask": np.uint32,
     "address_start": np.int64,
     "addresses": np.int64,
+    "cache_op": np.uint8,
 }
+
+_NO_CACHE_OP = ~np.array([*VALID_CACHE_OPS, *[False] * (256 - CACHE_OPS)])
+"""Whether each value of a byte is no cache operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,6 +86,8 @@ class Columns:
     ``mask``            uint32   instruction: active lanes
     ``address_start``   int64    instruction, and one more: its addresses, one per active lane, lowest lane first
     ``addresses``       int64    active lane: byte address
+    ``cache_op``        uint8    instruction: cache operator (`rdmodel.trace.cache_ops`), 0 for none. The column is
+                                 None if no instruction has one
     ==================  =======  ==============================================================================
 
     A barrier has no addresses. Raises `TraceError` for a value that its dtype cannot hold. `check` raises a
@@ -98,10 +105,13 @@ class Columns:
     mask: NDArray[np.uint32]
     address_start: NDArray[np.int64]
     addresses: NDArray[np.int64]
+    cache_op: NDArray[np.uint8] | None = None
 
     def __post_init__(self) -> None:
         """Convert every column to its dtype, contiguous and read-only; copy only where necessary."""
         for column in fields(self):
+            if column.name == "cache_op" and self.cache_op is None:
+                continue
             value = np.ascontiguousarray(_as_dtype(column.name, getattr(self, column.name)))
             if value.flags.writeable:
                 value = value.view()
@@ -125,6 +135,8 @@ class Columns:
         n = len(self)
         for column in fields(self):
             value = getattr(self, column.name)
+            if value is None:
+                continue
             free = column.name in ("warp_start", "addresses")
             expected = len(value) if free else n + (column.name == "address_start")
             if value.shape != (expected,):
@@ -146,6 +158,8 @@ class Columns:
         self._refuse(op > max(Op), "op {0} is not one of 0 to 3", op, part)
         self._refuse(space > max(Space), "space {0} is not one of 0 to 3", space, part)
         self._refuse(self.gap[part] < 0, "gap {0} is negative", self.gap[part], part)
+        if self.cache_op is not None:
+            self._refuse(_NO_CACHE_OP[self.cache_op[part]], "cache_op {0} is no operator", self.cache_op[part], part)
         barrier = op == Op.BARRIER
         self._refuse(~barrier & ((size < 1) | (size > 16)), "size {0} is not 1 to 16 bytes", size, part)
         self._refuse(~barrier & (mask == 0), "no active lane (mask {0})", mask, part)
@@ -218,7 +232,7 @@ class Segment:
     with ``trips == 1``. ``pc op space size gap loop_exit step`` have shape (m,); ``needs`` and ``mask`` (W, m);
     ``base`` (W, m, 32). ``loop_exit`` marks the instruction of the *last* iteration. As uint8 in place of bool it may
     also be `EVERY_ITERATION`: the body contains, written out, the last iteration of an inner loop. Other dtypes as in
-    `Columns`.
+    `Columns`, and ``cache_op`` of shape (m,) may be None as well.
     """
 
     trips: int
@@ -232,6 +246,7 @@ class Segment:
     mask: NDArray[np.uint32]
     base: NDArray[np.int64]
     step: NDArray[np.int64]
+    cache_op: NDArray[np.uint8] | None = None
 
     @property
     def instructions(self) -> int:
@@ -257,11 +272,24 @@ class Segment:
             mask=self.mask if mask is None else mask,
             base=base,
             step=self.step,
+            cache_op=self.cache_op,
         )
 
 
 Program = Sequence[Segment]
 """The memory instructions of one block in program order, as segments."""
+
+
+def has_cache_ops(source: Columns | Program) -> bool:
+    """Return whether an instruction may have a cache operator: whether a part has a column of them."""
+    return any(part.cache_op is not None for part in ([source] if isinstance(source, Columns) else source))
+
+
+def join_cache_ops(parts: Sequence[Columns] | Program) -> NDArray[np.uint8] | None:
+    """Return the cache operators of the instructions of all parts, one after the other; None if there are none."""
+    if all(part.cache_op is None for part in parts):
+        return None
+    return np.concatenate([np.zeros(len(p.pc), np.uint8) if p.cache_op is None else p.cache_op for p in parts])
 
 
 def slice_warps(columns: Columns, first: int, last: int) -> Columns:
@@ -281,6 +309,8 @@ def _slice_rows(columns: Columns, warp_start: NDArray[np.int64]) -> Columns:
         name: getattr(columns, name)[lo:hi]
         for name in ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
     }
+    if columns.cache_op is not None:
+        per_instruction["cache_op"] = columns.cache_op[lo:hi]
     return Columns(
         warp_start=warp_start - lo,
         address_start=columns.address_start[lo : hi + 1] - at,

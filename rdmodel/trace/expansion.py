@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace.columns import EVERY_ITERATION, Columns, Op, Program, Segment
+from rdmodel.trace.columns import EVERY_ITERATION, Columns, Op, Program, Segment, join_cache_ops
 from rdmodel.trace.launch import WARP
 
 _ROW_COLUMNS = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
@@ -23,7 +23,8 @@ def expand(program: Program, warps: int) -> Columns:
     barrier has no addresses; `loop_exit` is set in the last iteration only. Time and memory are O(warp instructions +
     active lanes).
     """
-    parts = [_rows(segment) for segment in program if segment.instructions]
+    has_cache_ops = any(segment.cache_op is not None for segment in program)
+    parts = [_rows(segment, has_cache_ops) for segment in program if segment.instructions]
     if not parts:
         return _empty(warps)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -49,10 +50,11 @@ def concatenate(columns: Sequence[Columns]) -> Columns:
     for name in ("warp_start", "address_start"):
         steps = [np.diff(getattr(part, name)) for part in columns]
         joined[name] = _offsets(np.concatenate(steps))
+    joined["cache_op"] = join_cache_ops(columns)
     return Columns(**joined)
 
 
-def _rows(segment: Segment) -> dict[str, NDArray[Any]]:
+def _rows(segment: Segment, has_cache_ops: bool) -> dict[str, NDArray[Any]]:
     """Return the rows of one segment, warp by warp and iteration by iteration, with the `warp` of each."""
     warps, body = segment.mask.shape
     trips = segment.trips
@@ -65,6 +67,9 @@ def _rows(segment: Segment) -> dict[str, NDArray[Any]]:
     rows["loop_exit"] = (exits == EVERY_ITERATION) | (exits != 0) & (trip == trips - 1)
     rows["needs"] = segment.needs[warp, instruction]
     rows["mask"] = segment.mask[warp, instruction]
+    if has_cache_ops:
+        given = segment.cache_op
+        rows["cache_op"] = np.zeros(len(warp), np.uint8) if given is None else given[instruction]
     rows["warp"] = warp
     active = (rows["mask"][:, None] >> _LANES & 1).astype(np.bool_)
     active[rows["op"] == Op.BARRIER] = False

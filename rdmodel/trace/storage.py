@@ -1,7 +1,8 @@
 """Save and load traces in the native format: a folder with one raw ``.npy`` file per column and ``meta.json``.
 
 Columns are little-endian, one-dimensional and named as in `rdmodel.trace.Columns`; ``blocks.npy`` (int64) holds the ids
-of the blocks. ``meta.json`` holds ``format``, ``version``, ``launch``, ``columns`` (the length of every column) and
+of the blocks. ``cache_op.npy`` exists only if an instruction has a cache operator; the version is 1 without it, else 2.
+``meta.json`` holds ``format``, ``version``, ``launch``, ``columns`` (the length of every column) and
 ``source`` (a description of the trace's origin, as its writer gave it). Reading maps the columns into memory, so a
 trace may be larger than memory; writing keeps only a piece of one block in memory.
 """
@@ -31,7 +32,7 @@ from rdmodel.trace.splitting import split_block
 from rdmodel.trace.trace import Trace
 
 TRACE_FORMAT = "rdmodel-trace"
-TRACE_VERSION = 1
+TRACE_VERSION = 2
 """The format's name and newest version, as ``meta.json`` has them."""
 
 META = "meta.json"
@@ -54,12 +55,20 @@ DTYPES = {
     "address_start": "<i8",
     "addresses": "<i8",
 }
-"""Every column of the format with its dtype on disk."""
+"""Every column of the format with its dtype on disk, without that of cache operators."""
+
+CACHE_OPS = "cache_op"
+CACHE_OPS_DTYPE = "|u1"
+PLAIN_VERSION = 1
+"""The column of cache operators, and the version of a trace that does without it."""
 
 _OFFSETS = ("warp_start", "address_start")
 _PER_INSTRUCTION = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
 _MAX_COUNT = (1 << 63) - 1
 """The largest number that ``meta.json`` may hold."""
+
+_ZEROS_AT_ONCE = 1 << 20
+"""Zeros that are written at a time for instructions before the first one with a cache operator."""
 
 IDS_PER_CHECK = 1 << 16
 """Block ids that `compact_ids` compares at a time."""
@@ -101,7 +110,7 @@ def save(
     recover(target)
     head = {
         "format": TRACE_FORMAT,
-        "version": TRACE_VERSION,
+        "version": PLAIN_VERSION,
         "launch": asdict(trace.launch),
         "source": dict(source or {}),
     }
@@ -113,6 +122,7 @@ def save(
     try:
         with folder_replaced_when_complete(target) as folder:
             counts = _write_columns(trace, folder, progress)
+            head["version"] = TRACE_VERSION if CACHE_OPS in counts else PLAIN_VERSION
             text = json.dumps({**head, "columns": counts}, indent=1, allow_nan=False)
             (folder / META).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
@@ -148,9 +158,13 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
     recover(folder)
     meta = _read_meta(folder)
     launch = launch_from_json(meta.get("launch"), folder / META)
-    columns = {name: _map_column(folder, name, meta.get("columns")) for name in DTYPES}
+    columns = {name: _map_column(folder, name, meta.get("columns"), kind) for name, kind in DTYPES.items()}
     rows = len(columns["pc"])
-    for name in _PER_INSTRUCTION:
+    per_instruction = list(_PER_INSTRUCTION)
+    if meta["version"] > PLAIN_VERSION:
+        columns[CACHE_OPS] = _map_column(folder, CACHE_OPS, meta.get("columns"), CACHE_OPS_DTYPE)
+        per_instruction.append(CACHE_OPS)
+    for name in per_instruction:
         if len(columns[name]) != rows:
             raise TraceError(f"{folder / name}.npy: {len(columns[name])} values, but pc.npy has {rows}")
     if len(columns["address_start"]) != rows + 1:
@@ -186,7 +200,7 @@ def _refuse_foreign(target: Path, overwrite: bool) -> None:
     # Other files beside the columns would be deleted with the folder.
     if not os.path.lexists(target):
         return
-    ours = {META, *(f"{name}.npy" for name in DTYPES)}
+    ours = {META, *(f"{name}.npy" for name in (*DTYPES, CACHE_OPS))}
     if not is_trace(target) or not {entry.name for entry in target.iterdir()} <= ours:
         raise TraceError(f"{target}: exists and is not a trace folder, or holds other files; it is never overwritten")
     if not overwrite:
@@ -219,6 +233,30 @@ class _ColumnFile:
         np.lib.format.write_array_header_1_0(self._file, header)
 
 
+class _CacheOpsFile:
+    """The file of cache operators, which is created with the first instruction that has one."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+        self._file: _ColumnFile | None = None
+
+    def append(self, cache_ops: NDArray[np.uint8] | None, before: int, rows: int) -> None:
+        """Append the operators of `rows` instructions, which follow the `before` first ones of the trace."""
+        if self._file is None:
+            if cache_ops is None or not cache_ops.any():
+                return
+            self._file = self._stack.enter_context(
+                closing(_ColumnFile(self._folder / f"{CACHE_OPS}.npy", CACHE_OPS_DTYPE))
+            )
+            for first in range(0, before, _ZEROS_AT_ONCE):
+                self._file.append(np.zeros(min(_ZEROS_AT_ONCE, before - first), np.uint8))
+        self._file.append(np.zeros(rows, np.uint8) if cache_ops is None else cache_ops)
+
+    def opened(self) -> dict[str, _ColumnFile]:
+        """Return the file by the name of its column, if it was created."""
+        return {} if self._file is None else {CACHE_OPS: self._file}
+
+
 def _write_columns(trace: Trace, folder: Path, progress: Progress | None) -> dict[str, int]:
     """Write every column of the trace; return their lengths."""
     assert trace.blocks is not None
@@ -229,22 +267,25 @@ def _write_columns(trace: Trace, folder: Path, progress: Progress | None) -> dic
         }
         for name in _OFFSETS:
             files[name].append(np.zeros(1, dtype=np.int64))
+        cache_ops = _CacheOpsFile(folder, stack)
         for done, block in enumerate(trace.blocks, start=1):
             files["blocks"].append(np.array([block]))
-            _write_block(trace, int(block), files)
+            _write_block(trace, int(block), files, cache_ops)
             if progress is not None:
                 progress(done, len(trace.blocks))
+        files |= cache_ops.opened()
         for file in files.values():
             file.finish()
         return {name: file.count for name, file in files.items()}
 
 
-def _write_block(trace: Trace, block: int, files: Mapping[str, _ColumnFile]) -> None:
+def _write_block(trace: Trace, block: int, files: Mapping[str, _ColumnFile], cache_ops: _CacheOpsFile) -> None:
     warp_end = np.zeros(trace.launch.block_warps, dtype=np.int64)
     rows = files["pc"].count
     for first, columns in split_block(trace, block):
         warp_end[first : first + columns.warps] += np.diff(columns.warp_start)
         files["address_start"].append(columns.address_start[1:] + files["addresses"].count)
+        cache_ops.append(columns.cache_op, files["pc"].count, len(columns))
         for name in (*_PER_INSTRUCTION, "addresses"):
             files[name].append(getattr(columns, name))
     files["warp_start"].append(rows + np.cumsum(warp_end))
@@ -318,11 +359,11 @@ def _count(value: Any) -> int:
     return int(value)
 
 
-def _map_column(folder: Path, name: str, counts: Any) -> NDArray[Any]:
+def _map_column(folder: Path, name: str, counts: Any, kind: str) -> NDArray[Any]:
     where = folder / f"{name}.npy"
     if not isinstance(counts, dict) or not _is_count(counts.get(name)):
         raise TraceError(f"{folder / META}: columns: the length of {name} is missing")
-    return npy.map_values(where, DTYPES[name], counts[name])
+    return npy.map_values(where, kind, counts[name])
 
 
 def compact_ids(blocks: NDArray[np.int64]) -> range | list[int]:

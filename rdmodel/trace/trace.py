@@ -85,6 +85,11 @@ class Trace:
         """True if the content of a block does not depend on the blocks that were read before it."""
         return True
 
+    @property
+    def may_have_cache_ops(self) -> bool:
+        """False if no instruction has a cache operator; True also for a trace that does not know before it is made."""
+        return not self.stored or self.columns.cache_op is not None
+
     @cached_property
     def params(self) -> Mapping[str, Any]:
         """Parameters of the kernel by name; empty if they are unknown."""

@@ -87,7 +87,7 @@ def requests(rows: list[Row], line: int, rule: StoreRule, request_bytes: int = 1
 
 def executed(written: list[tuple]) -> list[Row]:
     """Return rows from those of `random_traces.write_out`, and give barriers the lanes of their masks."""
-    names = ("pc", "op", "space", "size", "gap", "needs", "mask", "loop_exit", "lanes")
+    names = ("pc", "op", "space", "size", "gap", "needs", "mask", "loop_exit", "cache_op", "lanes")
     rows = [dict(zip(names, values, strict=True)) for values in written]
     for row in rows:
         row["lanes"] = {lane: row["lanes"].get(lane) for lane in range(WARP) if row["mask"] >> lane & 1}

@@ -9,6 +9,7 @@ from rdmodel.gpu.config import GPU, CacheConfig
 from rdmodel.model.options import STORES_IN_PLACE, Options
 from rdmodel.reference import Instruction
 from rdmodel.trace import WARP, Columns, Launch, Op, Space, Trace
+from rdmodel.trace.cache_ops import CACHE_OP_NAMES
 from tests.support.builders import make_gpu
 from tests.support.plain_coalescing import Row, lines_of_groups, sector_masks
 from tests.support.random_predictions import HARDWARE_FIELDS, INDEXES, NEEDS, OPS, possible
@@ -43,6 +44,17 @@ def programs(draw: st.DrawFn) -> Program:
     warps = draw(st.integers(1, 3))
     block = st.lists(st.lists(rows(), max_size=6), min_size=warps, max_size=warps)
     return draw(st.lists(block, min_size=1, max_size=5))
+
+
+@st.composite
+def programs_with_operators(draw: st.DrawFn) -> Program:
+    """Return a program whose instructions have any cache operators, and some of which access local memory."""
+    spaces = st.sampled_from([Space.GLOBAL, Space.GLOBAL, Space.LOCAL])
+    operators = st.one_of(st.just(0), st.sampled_from(sorted(CACHE_OP_NAMES)))
+    return [
+        [[{**row, "space": int(draw(spaces)), "cache_op": draw(operators)} for row in warp] for warp in block]
+        for block in draw(programs())
+    ]
 
 
 @st.composite
@@ -86,7 +98,7 @@ def make_trace(program: Program) -> Trace:
         warp_start=np.cumsum([0, *map(len, warps)]),
         pc=np.zeros(len(flat)),
         op=[row["op"] for row in flat],
-        space=np.full(len(flat), Space.GLOBAL),
+        space=[row.get("space", Space.GLOBAL) for row in flat],
         size=[row["size"] for row in flat],
         gap=[row["gap"] for row in flat],
         needs=np.array([row["needs"] for row in flat], np.uint64),
@@ -94,9 +106,26 @@ def make_trace(program: Program) -> Trace:
         mask=[sum(1 << lane for lane in row["lanes"]) for row in flat],
         address_start=np.cumsum([0, *(len(row["lanes"]) for row in flat)]),
         addresses=[row["lanes"][lane] for row in flat for lane in sorted(row["lanes"])],
+        cache_op=[row.get("cache_op", 0) for row in flat] if any("cache_op" in row for row in flat) else None,
     )
     launch = Launch(kernel="random", grid=(len(program), 1, 1), block=(len(program[0]) * WARP, 1, 1))
     return Trace(launch, columns)
+
+
+PAST_L1 = {"cg", "cv", "volatile", "no_allocate", "async.cg", "bulk"}
+"""Operators of loads that do not look into the L1, by their names without ``nc``."""
+
+
+def goes_past(row: Row, l1: CacheConfig) -> bool:
+    """Return whether a load does not look into the L1."""
+    parts = CACHE_OP_NAMES.get(row.get("cache_op", 0), "").split(".")
+    kind = "local" if row.get("space") == Space.LOCAL else "nc" if parts[0] == "nc" else "global"
+    operator = ".".join(part for part in parts if part != "nc")
+    if kind == "global" and not operator:
+        operator = l1.dlcm or ""
+    if operator in PAST_L1:
+        return True
+    return kind not in l1.caches and not (kind == "global" and operator in ("ca", "async.ca"))
 
 
 def coalesced(program: Program, l1: CacheConfig, options: Options, full: bool = False) -> list[list[list[Instruction]]]:
@@ -109,8 +138,7 @@ def coalesced(program: Program, l1: CacheConfig, options: Options, full: bool = 
         lines = [line for group in lines_of_groups(row, l1.line, l1.request_bytes) for line in group]
         asked, whole = zip(*sector_masks(row, l1.line, l1.sector_bytes, l1.request_bytes), strict=True)
         known = (full or options.stores in STORES_IN_PLACE) and row["op"] != Op.LOAD
-        return Instruction(
-            row["op"], row["needs"], row["gap"], tuple(lines), asked, whole if known else (0,) * len(lines)
-        )
+        full_masks = whole if known else (0,) * len(lines)
+        return Instruction(row["op"], row["needs"], row["gap"], tuple(lines), asked, full_masks, goes_past(row, l1))
 
     return [[[instruction(row) for row in warp] for warp in block] for block in program]

@@ -4,9 +4,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from rdmodel.trace import EVERY_ITERATION, WARP, ArrayInfo, Columns, Launch, Op, Segment, Trace
+from rdmodel.trace.cache_ops import CACHE_OP_NAMES
 from rdmodel.trace.lanes import last_warp_mask
 
-FIELDS = tuple(Columns.__dataclass_fields__)
+FIELDS = tuple(name for name in Columns.__dataclass_fields__ if name != "cache_op")
 
 
 class ProgramTrace(Trace):
@@ -64,6 +65,7 @@ def column_traces(draw, most_rows=6):
         mask=mask,
         address_start=np.cumsum([0, *lanes]),
         addresses=random.integers(0, high, int(lanes.sum())),
+        cache_op=cache_ops(random, n),
     )
     return Trace(launch, columns, blocks)
 
@@ -101,7 +103,19 @@ def segment(random, warps, trips, body, last_mask=0xFFFFFFFF):
         mask=mask,
         base=random.integers(4096, 16384, (warps, body, WARP)),
         step=random.integers(-300, 300, body),
+        cache_op=cache_ops(random, body),
     )
+
+
+def cache_ops(random, n):
+    """Return random cache operators of n instructions, or None."""
+    if random.random() < 0.5:
+        return None
+    return random.choice(np.array([0, *CACHE_OP_NAMES], np.uint8), n)
+
+
+def cache_op(part, i):
+    return 0 if part.cache_op is None else part.cache_op[i].item()
 
 
 def write_out(trace):
@@ -124,6 +138,7 @@ def rows_of_columns(columns, warp):
             columns.needs[i].item(),
             columns.mask[i].item(),
             columns.loop_exit[i].item(),
+            cache_op(columns, i),
             dict(zip(lanes, held, strict=True)),
         )
 
@@ -138,6 +153,7 @@ def rows_of_program(program, warp):
                         part.needs[warp, i].item(),
                         part.mask[warp, i].item(),
                         part.loop_exit[i] == EVERY_ITERATION or (bool(part.loop_exit[i]) and trip == part.trips - 1),
+                        cache_op(part, i),
                         {
                             lane: int(part.base[warp, i, lane] + trip * part.step[i])
                             for lane in active(part.op[i], part.mask[warp, i])

@@ -12,6 +12,7 @@ import numpy as np
 
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
 from rdmodel.trace import Launch, Space
+from rdmodel.trace.cache_ops import parse_cache_op
 from tracegen.affine.affine_form import Affine, Bound, Extreme, leaves, map_affine
 from tracegen.affine.bounds import ProofBudget, find_violation, stays_inside
 from tracegen.affine.expression import (
@@ -300,7 +301,8 @@ class _Binder:
                 subscripts.append(self._check_range(evaluate_affine(subscript, scope)))
         with within(where):
             address = self._check_range(self._address_form(array, subscripts))
-        node = NestAccess(access.op, self._next_pc(), array, tuple(subscripts), address, where)
+        cache_op = parse_cache_op(access.cache)
+        node = NestAccess(access.op, self._next_pc(), array, tuple(subscripts), address, where, cache_op)
         if reached:
             node.inside = stays_inside(node, self._conditions, self._box, self._budget)
             if not node.inside and (wrong := find_violation(node, self._path, self._launch, self._box, self._budget)):

@@ -139,7 +139,9 @@ class _BlockRun:
         array = access.array
         step = 0 if loop is None else int(self._nest.moves[access.pc, loop.dimension])
         address = access.address.value(self._at)
-        target.record(AffineInstruction(access.pc, access.op, mask, array.space, array.size, address, step))
+        target.record(
+            AffineInstruction(access.pc, access.op, mask, array.space, array.size, address, step, access.cache_op)
+        )
 
     def _check_bounds(self, access: NestAccess, mask: Mask, loop: NestLoop | None, trips: int) -> None:
         """Raise `TraceError` if an index is outside; the first and the last iteration bound those in between."""

@@ -183,8 +183,8 @@ def _statement(value: Any, where: str, depth: int) -> Statement:
 def _access(value: Any, where: str, depth: int) -> Statement:
     kind = next(kind for kind in _ACCESS_CLASSES if kind in value)
     with within(where):
-        fields = _check_fields(value, kind, (kind, "at"), ())
-        return _ACCESS_CLASSES[kind](fields[kind], fields["at"])  # type: ignore[return-value]
+        fields = _check_fields(value, kind, (kind, "at"), ("cache",) if kind == "load" else ())
+        return _ACCESS_CLASSES[kind](fields[kind], fields["at"], fields.get("cache"))  # type: ignore[return-value]
 
 
 def _loop(value: Any, where: str, depth: int) -> Statement:
@@ -223,7 +223,8 @@ def _array_value(array: AffineArray) -> Any:
 def _statement_value(statement: Statement) -> Any:
     match statement:
         case Access():
-            return {statement.op.name.lower(): statement.array, "at": list(statement.subscripts)}
+            access = {statement.op.name.lower(): statement.array, "at": list(statement.subscripts)}
+            return access if statement.cache is None else {**access, "cache": statement.cache}
         case Loop():
             value = {"for": statement.variable, "from": statement.lower, "to": statement.upper, "step": statement.step}
             if statement.step == 1:

@@ -23,7 +23,7 @@ THREAD_DIMENSIONS = (3, 4, 5)
 
 @dataclass(slots=True, eq=False)
 class NestAccess:
-    """An access, with its `subscripts`, its byte `address` and its number `pc`.
+    """An access, with its `subscripts`, its byte `address`, its number `pc`, and its cache operator `cache_op`.
 
     `where` is its place in the kernel, for messages; `inside` says that it is proven to stay inside the array.
     """
@@ -34,6 +34,7 @@ class NestAccess:
     subscripts: tuple[Affine, ...]
     address: Affine
     where: str
+    cache_op: int = 0
     inside: bool = False
 
 

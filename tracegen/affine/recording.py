@@ -35,6 +35,7 @@ class AffineInstruction:
     size: int = 0
     address: Any = 0
     step: int = 0
+    cache_op: int = 0
 
 
 State = tuple[NDArray[np.uint64], NDArray[np.bool_], int]
@@ -172,7 +173,10 @@ def _segment(rows: Sequence[RecordedRow], trips: int) -> Segment:
     """Return a segment; segments with the same body share its columns, which saves memory."""
     listed = [row.instruction for row in rows]
     shared = shared_columns(
-        tuple((i.pc, i.op, i.space, i.size, row.gap, row.exit, row.step) for i, row in zip(listed, rows, strict=True))
+        tuple(
+            (i.pc, i.op, i.space, i.size, row.gap, row.exit, row.step, i.cache_op)
+            for i, row in zip(listed, rows, strict=True)
+        )
     )
     warps = len(rows[0].needs)
     base = np.empty((warps, len(rows), WARP), dtype=np.int64)

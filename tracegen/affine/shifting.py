@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import EVERY_ITERATION, Segment
+from rdmodel.trace.columns import join_cache_ops
 
 SHIFTED_COPIES = 64
 """Number of copies that are made at a time: their addresses share memory."""
@@ -73,6 +74,7 @@ def _as_one_segment(program: Sequence[Segment], offsets: NDArray[np.int64], time
     pc, exits = column("pc"), column("loop_exit")
     step = offsets[pc]
     base = column("base", 1)
+    cache_ops = join_cache_ops(program)
     base += (trip * column("step") + times.start * step)[:, None]
     return Segment(
         trips=len(times),
@@ -86,6 +88,7 @@ def _as_one_segment(program: Sequence[Segment], offsets: NDArray[np.int64], time
         mask=column("mask", 1),
         base=base,
         step=step,
+        cache_op=None if cache_ops is None else cache_ops[row],
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Op, Space
+from rdmodel.trace.cache_ops import parse_cache_op
 from tracegen.affine.expression import MAX_NUMBER, Expression, parse_condition, parse_expression, quote_expression
 
 ELEMENT_BYTES = {
@@ -84,10 +85,14 @@ class AffineArray:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An access of each active thread to one element, given by one subscript per dimension of the array."""
+    """An access of each active thread to one element, given by one subscript per dimension of the array.
+
+    `cache` is the cache operator of a load (`rdmodel.trace.cache_ops`), None for none.
+    """
 
     array: str
     subscripts: tuple[Expression, ...]
+    cache: str | None = None
     op: ClassVar[Op]
 
     def __post_init__(self) -> None:
@@ -98,6 +103,8 @@ class Access:
         given = (self.subscripts,) if isinstance(self.subscripts, int | str) else self.subscripts
         with within(place):
             object.__setattr__(self, "subscripts", check_expressions("subscript", given))
+            if parse_cache_op(self.cache) and self.op != Op.LOAD:
+                raise TraceError(f"cache={self.cache!r}: only a load has a cache operator")
 
 
 class Load(Access):

@@ -10,6 +10,7 @@ from typing import Any
 from rdmodel.trace import Program, check_blocks, missing_block
 from tracegen.affine.binding import bind_kernel
 from tracegen.affine.generation import Generator
+from tracegen.affine.nest import NestAccess, walk
 from tracegen.affine.shifting import shift_program
 from tracegen.affine.shortening import ShortenedNest
 from tracegen.affine.statements import KernelForm
@@ -42,6 +43,11 @@ class AffineTrace(GeneratedTrace):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the generator, which is rebuilt on demand."""
         return {name: value for name, value in self.__dict__.items() if name != "_generator"}
+
+    @property
+    def may_have_cache_ops(self) -> bool:
+        """True if a load of the nest has a cache operator."""
+        return any(isinstance(node, NestAccess) and node.cache_op for node in walk(self._nest.body))
 
     def block(self, block: int) -> Program:
         """Return the `Program` of one block; raise `TraceError` if the trace does not hold it."""

@@ -4,7 +4,8 @@ A row is a warp instruction: ``block`` (its number in the grid), ``warp`` (its n
 `rdmodel.trace.Columns` by their names, and ``addresses``, a list with one address per active lane. Rows are in the
 order of blocks and warps, those of a warp in program order. The file's metadata has ``rdmodel.format``,
 ``rdmodel.version``, ``rdmodel.launch`` (JSON, as in the native form) and ``rdmodel.blocks``: the blocks that the trace
-holds, including those without instructions, as a JSON list of [first, one beyond the last].
+holds, including those without instructions, as a JSON list of [first, one beyond the last]. The column ``cache_op`` is
+there only if an instruction has a cache operator; the version is 1 without it, else 2.
 
 Needs pyarrow (extra ``parquet``).
 """
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch, Trace
+from rdmodel.trace.columns import join_cache_ops
 from rdmodel.trace.lanes import check_lanes
 from rdmodel.trace.splitting import split_block
 from rdmodel.trace.storage import find_pages, launch_from_json, parse_json
@@ -32,6 +34,8 @@ from tracegen.formats.atomic_write import error_reason, refuse_existing, replaci
 from tracegen.formats.compressed import is_compressed
 from tracegen.formats.empty_blocks import max_warps
 from tracegen.formats.parquet_columns import (
+    CACHE_OP_COLUMN,
+    CACHE_OP_TYPE,
     COLUMN_MEMORY_BYTES,
     COLUMN_TYPES,
     INSTRUCTION_COLUMNS,
@@ -41,8 +45,11 @@ from tracegen.formats.parquet_columns import (
 
 PARQUET_MAGIC = b"PAR1"
 PARQUET_FORMAT_NAME = "rdmodel-trace"
-PARQUET_FORMAT_VERSION = 1
+PARQUET_FORMAT_VERSION = 2
 """First bytes of a Parquet file, and the name and the newest version of the format in its metadata."""
+
+_PLAIN_VERSION = 1
+"""The version of a file without cache operators."""
 
 ROW_GROUP_ADDRESSES = 1 << 20
 """Addresses after which a row group is closed; memory holds at most twice as many."""
@@ -70,19 +77,28 @@ def write_parquet(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool
     target = Path(path)
     arrow, parquet = _pyarrow()
     refuse_existing(target, overwrite=overwrite)
-    schema = _schema(arrow).with_metadata(_metadata(trace))
+    # A trace that may be made twice is written again with a column of cache operators when one is found.
+    given = trace.may_have_cache_ops and not trace.any_order
     with replacing(target) as partial:
         try:
-            rows = _write(trace, partial, schema, arrow, parquet)
+            try:
+                rows = _write(trace, partial, given, arrow, parquet)
+            except _CacheOpFoundError:
+                rows = _write(trace, partial, True, arrow, parquet)
         except arrow.ArrowException as error:
             raise TraceError(f"{path}: cannot be written: {error_reason(error)}") from error
         if len(trace.blocks) * trace.launch.block_warps > max_warps(rows):
             raise TraceError(f"{path}: cannot be written: only {rows} instructions in {len(trace.blocks)} blocks")
 
 
-def _write(trace: Trace, path: Path, schema: Any, arrow: ModuleType, parquet: ModuleType) -> int:
-    """Write the instructions of a trace; return their number."""
+class _CacheOpFoundError(Exception):
+    """An instruction has a cache operator, for which the file has no column."""
+
+
+def _write(trace: Trace, path: Path, cache_ops: bool, arrow: ModuleType, parquet: ModuleType) -> int:
+    """Write the instructions of a trace, with a column of cache operators or without; return their number."""
     rows = 0
+    schema = _schema(arrow, cache_ops).with_metadata(_metadata(trace, cache_ops))
     with (
         path.open("wb") as file,
         parquet.ParquetWriter(
@@ -90,7 +106,7 @@ def _write(trace: Trace, path: Path, schema: Any, arrow: ModuleType, parquet: Mo
             schema,
             compression="zstd",
             compression_level=_ZSTD_LEVEL,
-            use_dictionary=list(SCALAR_COLUMNS),
+            use_dictionary=[name for name in schema.names if name != "addresses"],
             # Neighbouring lanes differ in their low bytes only, so bytes of equal significance compress best together.
             column_encoding={"addresses.list.element": "BYTE_STREAM_SPLIT"},
             write_page_checksum=True,
@@ -119,10 +135,11 @@ def read_parquet(path: str | os.PathLike[str], *, memory: int = COLUMN_MEMORY_BY
         file = parquet.ParquetFile(name, page_checksum_verification=True)
     with file:
         with _convert_arrow_errors(arrow, name):
-            launch, blocks = _read_metadata(file, name)
-            _check_schema(arrow, file, name)
-            batches = file.iter_batches(BATCH_ROWS, columns=list(COLUMN_TYPES), use_threads=False)
-        builder = ColumnBuilder(launch, blocks, memory)
+            launch, blocks, cache_ops = _read_metadata(file, name)
+            _check_schema(arrow, file, name, cache_ops)
+            columns = [*COLUMN_TYPES, *([CACHE_OP_COLUMN] if cache_ops else [])]
+            batches = file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
+        builder = ColumnBuilder(launch, blocks, memory, cache_ops=cache_ops)
         while True:
             with _convert_arrow_errors(arrow, name):
                 batch = next(batches, None)
@@ -132,13 +149,13 @@ def read_parquet(path: str | os.PathLike[str], *, memory: int = COLUMN_MEMORY_BY
                 builder.append(batch)
             except TraceError as error:
                 raise TraceError(f"{name}: rows from {builder.rows}: {error}") from None
-    columns = builder.finish()
-    pages = find_pages(columns)
+    held = builder.finish()
+    pages = find_pages(held)
     try:
-        check_lanes(launch, columns, blocks, pages)
+        check_lanes(launch, held, blocks, pages)
     except TraceError as error:
         raise TraceError(f"{name}: {error}") from None
-    return Trace(launch, columns, blocks, trusted=True, pages=pages)
+    return Trace(launch, held, blocks, trusted=True, pages=pages)
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -161,8 +178,9 @@ def _convert_arrow_errors(arrow: ModuleType, name: str) -> Iterator[None]:
         raise TraceError(f"{name}: cannot be read: {error_reason(error)}") from None
 
 
-def _schema(arrow: ModuleType) -> Any:
-    types = {name: arrow.type_for_alias(alias) for name, alias in COLUMN_TYPES.items()}
+def _schema(arrow: ModuleType, cache_ops: bool) -> Any:
+    aliases = {**COLUMN_TYPES, **({CACHE_OP_COLUMN: CACHE_OP_TYPE} if cache_ops else {})}
+    types = {name: arrow.type_for_alias(alias) for name, alias in aliases.items()}
     types["addresses"] = arrow.list_(arrow.field("element", types["addresses"], nullable=False))
     return arrow.schema([arrow.field(name, kind, nullable=False) for name, kind in types.items()])
 
@@ -170,11 +188,11 @@ def _schema(arrow: ModuleType) -> Any:
 # ---- Writing
 
 
-def _metadata(trace: Trace) -> dict[str, str]:
+def _metadata(trace: Trace, cache_ops: bool) -> dict[str, str]:
     assert trace.blocks is not None
     return {
         "rdmodel.format": PARQUET_FORMAT_NAME,
-        "rdmodel.version": str(PARQUET_FORMAT_VERSION),
+        "rdmodel.version": str(PARQUET_FORMAT_VERSION if cache_ops else _PLAIN_VERSION),
         "rdmodel.launch": json.dumps(asdict(trace.launch)),
         "rdmodel.blocks": json.dumps(_ranges(trace.blocks)),
     }
@@ -210,6 +228,11 @@ def _table(arrow: ModuleType, schema: Any, group: Sequence[tuple[int, int, Colum
     values: dict[str, NDArray[Any]] = {
         name: np.concatenate([getattr(columns, name) for _, _, columns in group]) for name in INSTRUCTION_COLUMNS
     }
+    cache_ops = join_cache_ops([columns for _, _, columns in group])
+    if CACHE_OP_COLUMN in schema.names:
+        values[CACHE_OP_COLUMN] = np.zeros(len(values["pc"]), np.uint8) if cache_ops is None else cache_ops
+    elif cache_ops is not None and cache_ops.any():
+        raise _CacheOpFoundError
     values["block"] = np.repeat([block for block, _, _ in group], [len(columns) for _, _, columns in group])
     values["warp"] = np.concatenate(
         [np.repeat(np.arange(columns.warps) + first, np.diff(columns.warp_start)) for _, first, columns in group]
@@ -219,13 +242,16 @@ def _table(arrow: ModuleType, schema: Any, group: Sequence[tuple[int, int, Colum
     starts = np.concatenate([[0], np.cumsum(lanes)]).astype(np.int32)
     arrays = [arrow.array(values[name], type=schema.field(name).type) for name in SCALAR_COLUMNS]
     arrays.append(arrow.ListArray.from_arrays(starts, arrow.array(addresses), type=schema.field("addresses").type))
+    if CACHE_OP_COLUMN in values:
+        arrays.append(arrow.array(values[CACHE_OP_COLUMN]))
     return arrow.Table.from_arrays(arrays, schema=schema)
 
 
 # ---- Reading
 
 
-def _read_metadata(file: Any, name: str) -> tuple[Launch, Sequence[int]]:
+def _read_metadata(file: Any, name: str) -> tuple[Launch, Sequence[int], bool]:
+    """Return the launch, the blocks, and whether the file has a column of cache operators."""
     metadata = file.schema_arrow.metadata or {}
     if metadata.get(b"rdmodel.format") != PARQUET_FORMAT_NAME.encode():
         raise TraceError(f"{name}: a Parquet file, but not a trace ('rdmodel.format' is not {PARQUET_FORMAT_NAME!r})")
@@ -235,7 +261,8 @@ def _read_metadata(file: Any, name: str) -> tuple[Launch, Sequence[int]]:
     if int(version) > PARQUET_FORMAT_VERSION:
         raise TraceError(f"{name}: version {int(version)} is newer than this rdmodel reads ({PARQUET_FORMAT_VERSION})")
     launch = launch_from_json(_json(metadata, "rdmodel.launch", name), name)
-    return launch, _blocks(_json(metadata, "rdmodel.blocks", name), launch, file.metadata.num_rows, name)
+    blocks = _blocks(_json(metadata, "rdmodel.blocks", name), launch, file.metadata.num_rows, name)
+    return launch, blocks, int(version) > _PLAIN_VERSION
 
 
 def _json(metadata: dict[bytes, bytes], key: str, name: str) -> Any:
@@ -264,9 +291,9 @@ def _blocks(ranges: Any, launch: Launch, rows: int, name: str) -> Sequence[int]:
     return [block for pair in ranges for block in range(*pair)]
 
 
-def _check_schema(arrow: ModuleType, file: Any, name: str) -> None:
-    expected_schema, schema = _schema(arrow), file.schema_arrow
-    for column in COLUMN_TYPES:
+def _check_schema(arrow: ModuleType, file: Any, name: str, cache_ops: bool) -> None:
+    expected_schema, schema = _schema(arrow, cache_ops), file.schema_arrow
+    for column in expected_schema.names:
         at = schema.get_field_index(column)
         if at < 0:
             raise TraceError(f"{name}: the column {column} is missing")

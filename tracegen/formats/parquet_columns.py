@@ -28,6 +28,9 @@ COLUMN_TYPES = {
 }
 """Type of the values of every column; ``addresses`` has a list of values per row."""
 
+CACHE_OP_COLUMN, CACHE_OP_TYPE = "cache_op", "uint8"
+"""The column of cache operators, and its type; only files with an operator have it."""
+
 SCALAR_COLUMNS = tuple(name for name in COLUMN_TYPES if name != "addresses")
 """Columns with one value per row."""
 
@@ -41,14 +44,16 @@ COLUMN_MEMORY_BYTES = 64 << 20
 class ColumnBuilder:
     """Collects the columns of a trace, in memory or, beyond `memory` bytes, in temporary files.
 
-    `blocks` are the ids of the blocks that the trace holds.
+    `blocks` are the ids of the blocks that the trace holds; `cache_ops` says that there is a column of cache operators.
     """
 
-    def __init__(self, launch: Launch, blocks: Sequence[int], memory: int) -> None:
+    def __init__(self, launch: Launch, blocks: Sequence[int], memory: int, *, cache_ops: bool = False) -> None:
         self._ends = {"block": launch.blocks, "warp": launch.block_warps}
         self._blocks = np.asarray(blocks, np.int64)
         self._lengths = np.zeros(len(blocks) * launch.block_warps, np.int64)
-        self._columns = {name: _SpillableColumn() for name in (*INSTRUCTION_COLUMNS, "address_start", "addresses")}
+        self._types = {**COLUMN_TYPES, **({CACHE_OP_COLUMN: CACHE_OP_TYPE} if cache_ops else {})}
+        self._scalars = [name for name in self._types if name != "addresses"]
+        self._columns = {name: _SpillableColumn() for name in (*self._scalars[2:], "address_start", "addresses")}
         self._columns["address_start"].append(np.zeros(1, np.int64))
         self._memory_left = memory
         self._last = 0
@@ -56,7 +61,7 @@ class ColumnBuilder:
 
     def append(self, batch: Any) -> None:
         """Append a batch of rows; raise `TraceError` for invalid values, and for rows out of order."""
-        values = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in SCALAR_COLUMNS}
+        values = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in self._scalars}
         lists = batch.column("addresses")
         starts = np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))])
         warp_index = self._warp_indices(values.pop("block"), values.pop("warp").astype(np.int64))
@@ -77,7 +82,7 @@ class ColumnBuilder:
     def finish(self) -> Columns:
         """Return the columns; nothing may be appended afterwards."""
         warp_start = np.concatenate([[0], np.cumsum(self._lengths)])
-        types = {**COLUMN_TYPES, "address_start": "int64"}
+        types = {**self._types, "address_start": "int64"}
         columns: dict[str, Any] = {name: column.finish(types[name]) for name, column in self._columns.items()}
         return Columns(warp_start=warp_start, **columns)
 

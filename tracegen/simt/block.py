@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rdmodel.common.cancellation import checkpoint
 from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Launch, Op, Program, Space
+from rdmodel.trace.cache_ops import parse_cache_op
 from tracegen.arrays import Array, Place
 from tracegen.simt.agreement import common_value, is_per_thread
 from tracegen.simt.recorder import BlockRecorder, LoopStart
@@ -74,7 +75,7 @@ class Block:
         self._recorder.flush()
         return self._recorder.segments
 
-    def load(self, array: Array, *index: Any) -> Value:
+    def load(self, array: Array, *index: Any, cache: str | None = None) -> Value:
         """Load one element per active thread.
 
         Parameters
@@ -83,6 +84,8 @@ class Block:
             An array of the kernel.
         *index
             One number, or one per thread, for each dimension, or a single flat index.
+        cache
+            The cache operator of the load, such as ``"cg"`` or ``"nc"`` (`rdmodel.trace.cache_ops`); None: none.
 
         Returns
         -------
@@ -93,9 +96,9 @@ class Block:
         Raises
         ------
         TraceError
-            If an index is outside the array.
+            If an index is outside the array, or if `cache` is no operator.
         """
-        return self._access(Op.LOAD, array, index, sys._getframe(1))
+        return self._access(Op.LOAD, array, index, sys._getframe(1), parse_cache_op(cache))
 
     def store(self, array: Array, *index: Any) -> None:
         """Store one element per active thread; see `load`."""
@@ -218,7 +221,7 @@ class Block:
         finally:
             recorder.exiting = exiting
 
-    def _access(self, op: Op, array: Array, index: tuple[Any, ...], frame: FrameType) -> Value:
+    def _access(self, op: Op, array: Array, index: tuple[Any, ...], frame: FrameType, cache_op: int = 0) -> Value:
         mask = self._mask
         place, sources = self._locate(array, index)
         if not mask.any:
@@ -239,6 +242,7 @@ class Block:
             address=address,
             step=step * array.stride,
             sources=join_sources((sources, mask.conditions)) if mask.conditions else sources,
+            cache_op=cache_op,
         )
         self._record(instruction)
         if op != Op.LOAD or array.data is None:

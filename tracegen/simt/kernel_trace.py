@@ -114,7 +114,7 @@ class KernelTrace(GeneratedTrace):
 
     `launch` and `blocks` are as in `Trace`; `params` are the sizes of the kernel. `columns` expands all blocks, once,
     on first use: a trace of 10^8 instructions is better read block by block. `ahead` lets the function run for batches
-    of blocks: it must treat threads independently, as the bundled kernels do.
+    of blocks: it must treat threads independently and give no cache operators, as the bundled kernels do.
     """
 
     def __init__(
@@ -149,6 +149,11 @@ class KernelTrace(GeneratedTrace):
     def __getstate__(self) -> dict[str, Any]:
         """Exclude the runner, which belongs to this process."""
         return {name: value for name, value in self.__dict__.items() if name != "_runner"}
+
+    @property
+    def may_have_cache_ops(self) -> bool:
+        """True unless the kernel is a bundled one: only a run shows the operators that a function gives its loads."""
+        return not self._ahead
 
     def block(self, block: int) -> Program:
         """Run one block and return its `Program`; raises `TraceError` for a block outside the trace."""

@@ -129,7 +129,7 @@ class BlockRecorder:
 
     def _segment(self, body: list[MemoryInstruction], trips: int) -> Segment:
         """Return a segment; segments with equal bodies share columns, in all blocks, so that loop nests stay small."""
-        shared = shared_columns(tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step) for i in body))
+        shared = shared_columns(tuple((i.pc, i.op, i.space, i.size, i.gap, i.exit, i.step, i.cache_op) for i in body))
         warps = len(body[0].mask.bits)
         base = np.empty((warps, len(body), WARP), dtype=np.int64)
         for at, instruction in enumerate(body):
@@ -157,8 +157,8 @@ class LoopStart:
 
 
 @functools.lru_cache(maxsize=64)
-def shared_columns(key: tuple[tuple[int, ...], ...]) -> dict[str, NDArray[Any]]:
-    """Return the columns of a segment from rows of (pc, op, space, size, gap, loop_exit, step)."""
+def shared_columns(key: tuple[tuple[int, ...], ...]) -> dict[str, Any]:
+    """Return the columns of a segment from rows of (pc, op, space, size, gap, loop_exit, step, cache_op)."""
     types = {
         "pc": np.int32,
         "op": np.uint8,
@@ -167,11 +167,14 @@ def shared_columns(key: tuple[tuple[int, ...], ...]) -> dict[str, NDArray[Any]]:
         "gap": np.int32,
         "loop_exit": np.bool_,
         "step": np.int64,
+        "cache_op": np.uint8,
     }
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Any] = {}
     for (name, dtype), values in zip(types.items(), zip(*key, strict=True), strict=True):
         columns[name] = np.array(values, dtype=dtype)
         columns[name].flags.writeable = False
+    if not columns["cache_op"].any():
+        columns["cache_op"] = None
     return columns
 
 

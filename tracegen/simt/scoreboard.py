@@ -56,6 +56,7 @@ class MemoryInstruction:
     __slots__ = (
         "address",
         "arrived",
+        "cache_op",
         "exit",
         "gap",
         "mask",
@@ -81,9 +82,10 @@ class MemoryInstruction:
         address: Any = 0,
         step: int = 0,
         sources: frozenset[MemoryInstruction] = frozenset(),
+        cache_op: int = 0,
     ) -> None:
         self.pc, self.op, self.mask, self.space, self.size = pc, op, mask, space, size
-        self.address, self.step, self.sources = address, step, sources
+        self.address, self.step, self.sources, self.cache_op = address, step, sources, cache_op
         self.gap = 0
         self.wait: NDArray[np.bool_] | None = None
         self.exit = False
@@ -95,6 +97,7 @@ class MemoryInstruction:
         """Return a copy that starts in iteration `t`, advances by `step` and waits for `needs`."""
         copy = MemoryInstruction(self.pc, self.op, self.mask, space=self.space, size=self.size, step=step)
         copy.address, copy.gap, copy.needs = self.address + t * self.step, self.gap, needs
+        copy.cache_op = self.cache_op
         return copy
 
 

@@ -35,7 +35,10 @@ ENGINES = (*MODEL_OPTIONS, "simulator")
 NOT_COUNTERS = ("seconds", "trace_seconds", "config")
 """Fields of results that the digest leaves out."""
 
-SECTOR_COUNTERS = ("requests", "sectors", "tag_misses", "sector_misses", "stores")
+SECTOR_COUNTERS = (
+    *("requests", "sectors", "tag_misses", "sector_misses", "stores"),
+    *("bypassed_requests", "bypassed_transactions", "bypassed_sectors"),
+)
 """Fields of predictions that it leaves out, too: they are younger than the record, or other counters imply them."""
 
 SIMULATED_SECTOR_COUNTERS = ("lookups", "tag_misses", "sector_misses", "store_lookups")

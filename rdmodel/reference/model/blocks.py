@@ -28,7 +28,7 @@ class Instruction(NamedTuple):
 
     `op` is an `rdmodel.trace.Op`. `needs` and `gap` are defined as in `rdmodel.trace.Columns`. `lines` are the line
     numbers of the transactions, in order. `sectors` and `full` have the masks of each; if they are empty, a transaction
-    asks for sector 0 and writes no sector in full.
+    asks for sector 0 and writes no sector in full. A load with `bypass` does not look into the L1.
     """
 
     op: int
@@ -37,6 +37,7 @@ class Instruction(NamedTuple):
     lines: tuple[int, ...]
     sectors: tuple[int, ...] = ()
     full: tuple[int, ...] = ()
+    bypass: bool = False
 
     @property
     def transactions(self) -> list[LineRequest]:

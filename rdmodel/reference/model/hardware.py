@@ -236,7 +236,10 @@ class _Hardware:
                 self.l1.store(self.now, transaction)
                 warp.issued += 1
                 continue
-            arrival = self.l1.access(self.now, warp.number, transaction)
+            if warp.program[warp.position].bypass:
+                arrival: Moment | None = self.l1.bypass(self.now, transaction)
+            else:
+                arrival = self.l1.access(self.now, warp.number, transaction)
             if arrival is None:
                 return False
             warp.arrivals[warp.position] = max(warp.arrivals.get(warp.position, arrival), arrival)
@@ -250,9 +253,15 @@ class _Hardware:
 
     def count_request(self, warp: _HardwareWarp) -> None:
         """Count the instruction that the warp has issued, if it had transactions."""
-        loads = self.is_load(warp.program[warp.position])
-        self.l1.counts.requests += bool(warp.issued and loads)
-        self.l1.counts.store_requests += bool(warp.issued and not loads)
+        instruction = warp.program[warp.position]
+        if not warp.issued:
+            return
+        if not self.is_load(instruction):
+            self.l1.counts.store_requests += 1
+        elif instruction.bypass:
+            self.l1.counts.bypassed_requests += 1
+        else:
+            self.l1.counts.requests += 1
 
     def stall_warp(self, warp: _HardwareWarp) -> None:
         """Set the stalled warp aside until the next fill (``stall="park"``), or stop the SM (``stall="head"``)."""

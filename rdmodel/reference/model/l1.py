@@ -126,6 +126,13 @@ class L1:
         self._write_log(Try(now, warp, line, distance, outcome, used, len(self._mshrs), time - now, time))
         return Moment(time, order)
 
+    def bypass(self, now: int, transaction: LineRequest) -> Moment:
+        """Send the transaction of a load that does not look into the L1 to the L2; return when its data arrives."""
+        self.counts.bypassed_transactions += 1
+        self.counts.bypassed_sectors += transaction.sectors.bit_count()
+        self.requests.append(L2Request(now, transaction.line, write=False, sectors=transaction.sectors))
+        return Moment(now + self._miss_latency(first=False), self.take_order())
+
     def store(self, now: int, transaction: LineRequest) -> None:
         """Issue a transaction of a store that writes in place, where its line is, and through to the L2."""
         line, asked = transaction.line, transaction.sectors

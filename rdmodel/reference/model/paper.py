@@ -151,7 +151,11 @@ class _Paper:
     def issue(self) -> _PaperWarp:
         """Issue what is left of the front warp's instruction, up to the first transaction that stalls."""
         warp = self.ready.popleft()
-        for line in warp.program[warp.position].lines[warp.issued :]:
+        instruction = warp.program[warp.position]
+        if instruction.bypass:
+            self.bypass(warp, instruction)
+            return warp
+        for line in instruction.lines[warp.issued :]:
             if not self.access(warp, line):
                 self.counts.stalls_mshr += 1
                 break
@@ -159,6 +163,17 @@ class _Paper:
         else:
             self.counts.requests += bool(warp.issued)
         return warp
+
+    def bypass(self, warp: _PaperWarp, instruction: Instruction) -> None:
+        """Send all transactions of a load that does not look into the L1 to the L2: none of them stalls."""
+        for line in instruction.lines:
+            warp.arrival = max(warp.arrival, Moment(self.miss_time(), self.order))
+            self.order += 1
+            self.requests.append(L2Request(self.now, line, write=False))
+        warp.issued = len(instruction.lines)
+        self.counts.bypassed_requests += bool(instruction.lines)
+        self.counts.bypassed_transactions += len(instruction.lines)
+        self.counts.bypassed_sectors += len(instruction.lines)
 
     def access(self, warp: _PaperWarp, line: int) -> bool:
         """Try one transaction; return whether it was issued."""

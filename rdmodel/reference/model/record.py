@@ -67,7 +67,8 @@ class Counts:
     `requests` are the loads that have transactions. `transactions` are those of loads, and `sectors` the sectors that
     they asked for; each is a hit, a latency miss or a miss of one cause. `tag_misses` are transactions whose line was
     absent, `sector_misses` those whose line was there, but not all of its sectors. `bypassed` are misses that got no
-    way. Stores that act on the L1 have counters of their own. `histogram` maps a reuse distance of a line within the
+    way. Stores that act on the L1, and loads that do not look into it (`bypassed_sectors` ...), have counters of their
+    own. `histogram` maps a reuse distance of a line within the
     set (`INFINITE` at a first touch) to the number of transactions that had it.
     """
 
@@ -88,6 +89,9 @@ class Counts:
     stalls_mshr: int = 0
     stalls_ways: int = 0
     bypassed: int = 0
+    bypassed_requests: int = 0
+    bypassed_transactions: int = 0
+    bypassed_sectors: int = 0
     steps: int = 0
     histogram: dict[int, int] = field(default_factory=dict)
 

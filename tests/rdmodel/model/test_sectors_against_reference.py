@@ -83,11 +83,6 @@ def test_paper_leaves_stores_out_on_a_gpu_whose_stores_write_through():
     assert predict(COPY, gpu, definition="paper").config["options"]["stores"] == "free"
 
 
-def test_loads_that_the_l1_does_not_serve_are_refused():
-    with pytest.raises(ConfigError, match=r"^l1\.caches=nc: .*l1\.caches=global,local,nc"):
-        predict(COPY, "titan-x-pascal")
-
-
 # ---- results
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import Launch, replacement, storage
+from rdmodel.trace import Launch, Trace, replacement, storage
 from rdmodel.trace.storage import DTYPES, load, read_source, save
+from tests.support.builders import make_trace
 from tests.support.random_traces import FIELDS, ProgramTrace, column_traces, program_traces, segment, write_out
 from tests.support.small_traces import small
 
@@ -238,8 +240,8 @@ def refusal(folder):
 
 
 def test_a_newer_version_is_refused_by_name(folder):
-    edit_meta(folder, version=2)
-    assert refusal(folder) == "/meta.json: version 2 is newer than this rdmodel reads (1)"
+    edit_meta(folder, version=3)
+    assert refusal(folder) == "/meta.json: version 3 is newer than this rdmodel reads (2)"
 
 
 @pytest.mark.parametrize("version", [0, -1, "1", 1.5, None, True])
@@ -403,3 +405,49 @@ def test_blocks_outside_the_grid_are_refused(folder):
 
 def test_a_folder_that_is_no_trace_is_refused(tmp_path):
     assert refusal(tmp_path) == "/meta.json: No such file or directory"
+
+
+# ---- cache operators
+
+
+def with_cache_ops(values):
+    columns = replace(loads(3).columns, cache_op=values)
+    return Trace(loads(3).launch, columns)
+
+
+def loads(rows):
+    return make_trace([[[(0, 0, 0, (line,)) for line in range(rows)]]], warps=1)
+
+
+def test_cache_operators_are_a_column_of_version_2(tmp_path):
+    save(with_cache_ops([0, 2, 16]), tmp_path / "t")
+    assert json.loads((tmp_path / "t" / "meta.json").read_text())["version"] == 2
+    back = load(tmp_path / "t")
+    assert back.columns.cache_op.tolist() == [0, 2, 16]
+    assert back.may_have_cache_ops
+
+
+@pytest.mark.parametrize("values", [None, [0, 0, 0]])
+def test_a_trace_without_cache_operators_is_written_as_before(tmp_path, values):
+    save(loads(3), tmp_path / "plain")
+    save(with_cache_ops(values), tmp_path / "t")
+    names = sorted(path.name for path in (tmp_path / "plain").iterdir())
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == names
+    assert all((tmp_path / "t" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes() for name in names)
+    assert json.loads((tmp_path / "t" / "meta.json").read_text())["version"] == 1
+
+
+def test_a_number_that_is_no_cache_operator_is_refused_with_its_place(tmp_path):
+    save(with_cache_ops([0, 2, 2]), tmp_path / "t")
+    np.save(tmp_path / "t" / "cache_op.npy", np.array([0, 2, 15], np.uint8))
+    with pytest.raises(TraceError, match=r"warp 0, instruction 2: cache_op 15 is no operator$"):
+        load(tmp_path / "t")
+
+
+def test_cache_operators_after_many_instructions_without_are_in_their_places(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_ZEROS_AT_ONCE", 2)
+    blocks = [[[(0, 0, 0, (1,))] * 5], [[(0, 0, 0, (1,))] * 2]]
+    trace = make_trace(blocks, warps=1)
+    marked = Trace(trace.launch, replace(trace.columns, cache_op=[0] * 6 + [5]))
+    save(ProgramTrace(trace.launch, {0: marked.block(0), 1: marked.block(1)}), tmp_path / "t")
+    assert load(tmp_path / "t").columns.cache_op.tolist() == [0] * 6 + [5]

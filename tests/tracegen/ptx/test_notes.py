@@ -1,4 +1,4 @@
-"""Notes about kernels: cache operators without effect, and decisions that depend on constants nobody filled."""
+"""Notes about kernels: decisions that depend on constants nobody filled."""
 
 from __future__ import annotations
 
@@ -76,40 +76,3 @@ def test_initial_values_of_constants_are_read():
     body = "and.b32 %r2, %r1, 3; mul.wide.u32 %rd3, %r2, 4; mov.u64 %rd4, known; add.s64 %rd3, %rd3, %rd4;"
     run_kernel(MODULE + body + " ld.const.u32 %r3, [%rd3]; st.global.u32 [%rd2], %r3; ret; }", "k", 1, 32, [out])
     assert out.tolist() == [4, 8, 0, 0] * 8
-
-
-# ---- cache operators
-
-
-OPERATORS = "cg cv cs lu volatile relaxed.gpu acquire.sys L1::no_allocate L1::evict_first mmio.relaxed.sys"
-
-
-@pytest.mark.parametrize("operator", OPERATORS.split())
-@pytest.mark.parametrize("space", ["global", "local"])
-def test_a_load_with_a_cache_operator_is_told_once(operator, space):
-    body = f".local .u32 v; ld.{operator}.{space}.u32 %r2, [{'%rd2' if space == 'global' else 'v'}];"
-    (note,) = trace_of(body)[0].notes
-    assert note == (
-        f"k: cache operators have no effect yet, these loads count as cached: ld.{operator}.{space}.u32 in PTX line 14"
-    )
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "ld.global.u32 %r2, [%rd2];",
-        "ld.ca.global.u32 %r2, [%rd2];",
-        "ld.global.nc.L2::128B.u32 %r2, [%rd2];",
-        "ld.relaxed.cta.global.u32 %r2, [%rd2];",
-        "ld.volatile.shared.u32 %r2, [tile];",
-        "st.volatile.global.u32 [%rd2], 1;",
-        "st.cg.global.u32 [%rd2], 1;",
-    ],
-)
-def test_other_accesses_are_not_told(body):
-    assert trace_of(body)[0].notes == ()
-
-
-def test_many_loads_with_cache_operators_are_told_in_one_note():
-    (note,) = trace_of("\n".join("ld.cg.global.u32 %r2, [%rd2];" for _ in range(9)))[0].notes
-    assert note.endswith("ld.cg.global.u32 in PTX line 16 and 6 more")

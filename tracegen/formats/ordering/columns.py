@@ -14,6 +14,7 @@ from rdmodel.trace.storage import compact_ids
 from tracegen.formats.ordering._gather import unpack
 from tracegen.formats.ordering.external_sort import TemporaryFile
 from tracegen.formats.ordering.rows import (
+    CACHE_OP_SHIFT,
     LOOP_EXIT_FLAG,
     NARROW_FLAG,
     NO_ACCESS_OP,
@@ -59,6 +60,27 @@ class GrowingColumn:
         return self._parts[0] if self._parts[0].base is None else self._parts[0].copy()
 
 
+class CacheOpColumn:
+    """A growing column of cache operators, which exists from the first instruction on that has one."""
+
+    def __init__(self, in_memory: bool) -> None:
+        self._in_memory = in_memory
+        self._column: GrowingColumn | None = None
+
+    def append(self, values: NDArray[np.uint8], before: int) -> None:
+        """Append the operators of instructions that follow the `before` first ones."""
+        if self._column is None:
+            if not values.any():
+                return
+            self._column = GrowingColumn(np.dtype(np.uint8), self._in_memory)
+            self._column.append(np.zeros(before, np.uint8))
+        self._column.append(values)
+
+    def finish(self) -> NDArray[np.uint8] | None:
+        """Return all values; None if no instruction has an operator."""
+        return None if self._column is None else self._column.finish()
+
+
 class ColumnSink:
     """Collects sorted rows as the columns of a trace.
 
@@ -75,6 +97,7 @@ class ColumnSink:
             self._columns[name] = GrowingColumn(np.dtype(np.int64), in_memory)
         for name in ("address_start", "warp_start"):
             self._columns[name].append(np.zeros(1, np.int64))
+        self._cache_ops = CacheOpColumn(in_memory)
         self._rows = 0
         self._block = -1
         self._gap = (-1, 0)  # a key, and the instructions to add to the gap of its next row
@@ -88,6 +111,7 @@ class ColumnSink:
         unpack(words, lanes, np.ascontiguousarray(rows["flags"] & (REGULAR_FLAG | NARROW_FLAG)), addresses)
         all_rows = rows
         rows = self._folded(rows)
+        self._cache_ops.append(rows["flags"] >> CACHE_OP_SHIFT, self._columns["pc"].count)
         for name in ROW_FIELDS:
             self._columns[name].append(rows[name])
         self._columns["loop_exit"].append(rows["flags"] & LOOP_EXIT_FLAG)
@@ -161,4 +185,4 @@ class ColumnSink:
         self._close_blocks(np.array([self._block]), self._lengths[None, :])
         columns = {name: column.finish() for name, column in self._columns.items()}
         blocks = columns.pop("blocks")
-        return Columns(**columns), compact_ids(blocks)
+        return Columns(**columns, cache_op=self._cache_ops.finish()), compact_ids(blocks)

@@ -20,6 +20,7 @@ from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.external_sort import SpilledRuns
 from tracegen.formats.ordering.rows import (
     ADDRESS_BYTES,
+    CACHE_OP_SHIFT,
     LOOP_EXIT_FLAG,
     MAX_ROW_BYTES,
     ROW_FIELDS,
@@ -72,7 +73,8 @@ class Gathering:
             The block, and the warp (or slot) within it. ``block * slots`` must be below 2^63.
         columns : mapping of arrays
             The columns `tracegen.formats.ordering.rows.INSTRUCTION_FIELDS`, named and typed as in
-            `rdmodel.trace.Columns`, and ``"addresses"`` with one value per active lane (barriers have none).
+            `rdmodel.trace.Columns`, and ``"addresses"`` with one value per active lane (barriers have none). If
+            ``"cache_op"`` is missing, no instruction has a cache operator.
             Instructions with op `NO_ACCESS_OP` and mask 0 count for the gap of the warp's next one.
 
         Raises
@@ -99,6 +101,8 @@ class Gathering:
             addresses = columns["addresses"][used_lanes : int(ends[end - 1])]
             self._filled += pack(addresses, lanes[at:end], self._words[self._filled :], packed)
             part["flags"] = LOOP_EXIT_FLAG * columns["loop_exit"][at:end].astype(np.uint8) | packed
+            if "cache_op" in columns:
+                part["flags"] |= columns["cache_op"][at:end] << CACHE_OP_SHIFT
             self._used += end - at
             self._lanes += len(addresses)
             at, used_lanes = end, int(ends[end - 1])

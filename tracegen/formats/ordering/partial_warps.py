@@ -23,7 +23,7 @@ _WARPS_AT_ONCE = 1 << 18
 _ROWS_AT_ONCE = 1 << 14
 """Instructions that are copied at a time."""
 
-_COPIED = ("pc", "op", "space", "size", "needs", "loop_exit")
+_COPIED = ("pc", "op", "space", "size", "needs", "loop_exit", "cache_op")
 """Columns of instructions that do not change when lanes are dropped."""
 
 
@@ -91,7 +91,9 @@ class _Copy:
         self._columns = {
             name: GrowingColumn(getattr(columns, name).dtype, in_memory=not self._pages.mapped)
             for name in Columns.__dataclass_fields__
+            if getattr(columns, name) is not None
         }
+        self._copied = [name for name in _COPIED if name in self._columns]
         for name in ("warp_start", "address_start"):
             self._columns[name].append(np.zeros(1, np.int64))
         self._next = 0
@@ -164,7 +166,7 @@ class _Copy:
         self._columns["warp_start"].append(source.warp_start[first + 1 : end + 1] + shift)
 
     def _add_rows(self, part: slice, chosen: slice | NDArray[np.bool_], **changed: NDArray[np.generic]) -> None:
-        for name in _COPIED:
+        for name in self._copied:
             self._columns[name].append(getattr(self._source, name)[part][chosen])
         for name in ("mask", "gap"):
             self._columns[name].append(changed[name][chosen])

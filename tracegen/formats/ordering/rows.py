@@ -14,7 +14,7 @@ NO_ACCESS_OP = 255
 """Stands in place of an `Op`: an instruction without an access to global, local, constant or texture memory."""
 
 INSTRUCTION_FIELDS = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
-"""Columns that `Gathering.add` takes per instruction, beside `addresses`."""
+"""Columns that `Gathering.add` takes per instruction, beside `addresses`; ``cache_op`` may be left out."""
 
 ROW_TYPE = np.dtype(
     [
@@ -31,6 +31,9 @@ ROW_TYPE = np.dtype(
 )
 LOOP_EXIT_FLAG, REGULAR_FLAG, NARROW_FLAG = 1, 2, 4
 """Values of `flags`; the latter two say how addresses are packed (`tracegen.formats.ordering._gather.pack`)."""
+
+CACHE_OP_SHIFT = 3
+"""The first bit of the cache operator in `flags`, which takes the upper five bits."""
 
 REGULAR_WORDS = 2
 """Words that evenly spaced addresses take: the first address and the step."""

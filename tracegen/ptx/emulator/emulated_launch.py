@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rdmodel.common.checks import check_int
 from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
-from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Trace, check_blocks, missing_block
+from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Op, Trace, check_blocks, missing_block
 from rdmodel.trace.expansion import concatenate
 from tracegen.arrays import BASE
 from tracegen.limits import MAX_BLOCK_THREADS
@@ -24,8 +24,9 @@ from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
 from tracegen.ptx.emulator.launch_directives import check_directives
 from tracegen.ptx.isa.special_registers import SPECIAL_REGISTERS, block_index
+from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.lowering import lower_kernel, variable_bytes
-from tracegen.ptx.lowering.notes import decisive_variables, note_cache_operators
+from tracegen.ptx.lowering.notes import decisive_variables
 from tracegen.ptx.lowering.program import PTX_TYPES, Constant, LoweredKernel, ParameterPart, encode_steps
 from tracegen.ptx.lowering.slicing import depends_on_data, slice_steps, tainted_slots
 from tracegen.ptx.syntax.ast import Module
@@ -266,8 +267,12 @@ class EmulatedLaunch:
         names = ", ".join(base_name(name) for name in unfilled)
         constants = f"addresses or branches depend on variables that hold zeros, since they were not filled: {names}"
         constants += " (fill them with 'variables' in Python or in a launch file)"
-        operators = note_cache_operators(self._program.steps)
-        return ((constants,) if unfilled else ()) + ((operators,) if operators else ())
+        return (constants,) if unfilled else ()
+
+    @cached_property
+    def cache_ops(self) -> NDArray[np.uint8] | None:
+        """The cache operators of the PTX instructions by their numbers; None if no instruction has one."""
+        return cache_ops_by_pc(self._program.steps)
 
     # ---- execution
 
@@ -331,7 +336,7 @@ class EmulatedLaunch:
             status = Status(emulator.run(_STEPS_PER_CALL))
         if status != Status.FINISHED:
             raise self._error(status, block)
-        return _columns(*self._log.columns())
+        return _columns(*self._log.columns(), self.cache_ops)
 
     # ---- errors
 
@@ -385,7 +390,12 @@ class EmulatedLaunch:
         )
 
 
-def _columns(rows: NDArray[Any], addresses: NDArray[np.int64], warp_start: NDArray[np.int64]) -> Columns:
+def _columns(
+    rows: NDArray[Any],
+    addresses: NDArray[np.int64],
+    warp_start: NDArray[np.int64],
+    cache_ops: NDArray[np.uint8] | None,
+) -> Columns:
     lanes = np.where(rows["op"] == 3, 0, np.bitwise_count(rows["mask"]))
     start = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum(lanes, out=start[1:])
@@ -395,6 +405,7 @@ def _columns(rows: NDArray[Any], addresses: NDArray[np.int64], warp_start: NDArr
         loop_exit=np.zeros(len(rows), dtype=np.bool_),
         address_start=start,
         addresses=addresses,
+        cache_op=None if cache_ops is None else np.where(rows["op"] == Op.LOAD, cache_ops[rows["pc"]], 0),
         **{name: rows[name] for name in names},
     )
 
@@ -424,6 +435,11 @@ class EmulatedTrace(Trace):
     def notes(self) -> tuple[str, ...]:
         """Sentences about parts of the kernel that are executed differently than on a GPU, with the kernel's name."""
         return tuple(f"{self.launch.kernel}: {note}" for note in self.launched.notes)
+
+    @property
+    def may_have_cache_ops(self) -> bool:
+        """True if an instruction of the kernel has a cache operator."""
+        return self.launched.cache_ops is not None
 
     @cached_property
     def _traced_blocks(self) -> Container[int]:

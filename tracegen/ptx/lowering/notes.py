@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
-from tracegen.ptx.lowering.slicing import spaces_of
-
-_OPERATORS = frozenset({"cg", "cv", "cs", "lu", "volatile", "mmio"})
-"""Cache operators of loads: bypass the L1, fetch again, or leave its lines soon."""
-
-_HINTS = frozenset({"L1::no_allocate", "L1::evict_first", "L1::evict_last"})
-_ORDERS, _SCOPES = frozenset({"relaxed", "acquire"}), frozenset({"gpu", "sys", "cluster"})
-"""Memory orders of loads that other SMs take part in, which the L1 cannot answer."""
-
-_MAX_LISTED = 3
-"""Maximum number of instructions that a note lists."""
 
 _MEMORY_STEPS = frozenset({"LOAD", "STORE", "ATOM"})
-
-
-def note_cache_operators(steps: Iterable[Step]) -> str | None:
-    """Return a note about the loads of global or local memory whose cache operators have no effect; None if none."""
-    found = {
-        (step.origin.line, ".".join((step.origin.opcode, *step.origin.modifiers)))
-        for step in steps
-        if step.op == "LOAD" and spaces_of(step) & {"GLOBAL", "LOCAL"} and _has_operator(step.origin.modifiers)
-    }
-    if not found:
-        return None
-    listed = [f"{name} in PTX line {line}" for line, name in sorted(found)]
-    more = f" and {len(listed) - _MAX_LISTED} more" if len(listed) > _MAX_LISTED else ""
-    return f"cache operators have no effect yet, these loads count as cached: {', '.join(listed[:_MAX_LISTED])}{more}"
-
-
-def _has_operator(modifiers: Sequence[str]) -> bool:
-    names = {*modifiers}
-    return bool(names & _OPERATORS or names & _HINTS or (names & _ORDERS and names & _SCOPES))
 
 
 def decisive_variables(
