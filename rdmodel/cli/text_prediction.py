@@ -58,11 +58,12 @@ def _format_counts(result: Prediction) -> str:
     if result.unit == "transactions":
         cells.insert(0, ("  transactions", count(result.transactions), percent(result.transactions, total)))
     else:
+        each = f", {result.sectors_per_transaction:.2f} each" if result.transactions else ""
         cells[:0] = [
             ("  transactions", count(result.transactions), ""),
             ("    line absent", count(result.tag_misses), percent(result.tag_misses, result.transactions)),
             ("    sectors absent", count(result.sector_misses), percent(result.sector_misses, result.transactions)),
-            (f"  sectors, {result.sectors_per_transaction:.2f} each", count(total), percent(total, total)),
+            (f"  sectors{each}", count(total), percent(total, total)),
         ]
     if result.stores.transactions:
         cells += [

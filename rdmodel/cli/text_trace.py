@@ -20,6 +20,7 @@ def format_summary(result: Summary) -> str:
         ("grid, block", f"{shape_text(result.grid)}, {shape_text(result.block)} threads"),
         ("blocks held", f"{result.blocks_held:,} of {result.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in result.instructions.items() if n),
+        *((f"  with .{name}", f"{n:,}") for name, n in result.cache_ops.items()),
         ("lane accesses", f"{result.lane_accesses:,} ({result.active_lanes:.1f} active lanes per instruction)"),
         ("bytes requested", f"{result.bytes_requested:,}"),
         ("footprint", f"{result.lines:,} lines of {result.line} bytes = {result.footprint:,} bytes"),

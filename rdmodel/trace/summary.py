@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError
+from rdmodel.trace.cache_ops import CACHE_OP_NAMES, CACHE_OPS
 from rdmodel.trace.coalescing import StoreRule, coalesce
 from rdmodel.trace.columns import Columns, Op
 from rdmodel.trace.launch import ArrayInfo
@@ -42,7 +43,8 @@ class Summary:
     numbers are about these blocks. `instructions` counts warp instructions by operation. `lane_accesses` is the number
     of accesses of single lanes, `bytes_requested` the sum of their bytes. `lines` is the number of distinct lines of
     `line` bytes that loads and stores request. `load_transactions` is the number of transactions of the loads.
-    `elsewhere` counts lane accesses outside `arrays`.
+    `elsewhere` counts lane accesses outside `arrays`. `cache_ops` counts warp instructions by their cache operator;
+    those without one are not among them.
     """
 
     kernel: str
@@ -59,6 +61,7 @@ class Summary:
     load_transactions: int
     arrays: tuple[ArrayUse, ...]
     elsewhere: int
+    cache_ops: dict[str, int] = field(default_factory=dict)
 
     @property
     def footprint(self) -> int:
@@ -115,6 +118,7 @@ def summarise(trace: Trace, line: int = 128, blocks: Sequence[int] | None = None
         load_transactions=counts.load_transactions,
         arrays=counts.uses(),
         elsewhere=counts.lane_accesses - int(counts.inside.sum()),
+        cache_ops={name: int(n) for number, name in CACHE_OP_NAMES.items() if (n := counts.cache_ops[number])},
     )
 
 
@@ -167,6 +171,7 @@ class _SummaryCounts:
         self._ends = np.array([array.base + array.bytes for array in arrays], dtype=np.int64)
         self._line = line
         self.instructions = np.zeros(len(Op), np.int64)
+        self.cache_ops = np.zeros(CACHE_OPS, np.int64)
         self.inside = np.zeros(len(arrays), np.int64)
         self.lane_accesses = self.bytes_requested = self.load_transactions = 0
         self.lines = _LineSet()
@@ -174,6 +179,8 @@ class _SummaryCounts:
     def add(self, columns: Columns) -> None:
         """Count the instructions of a piece."""
         self.instructions += np.bincount(columns.op, minlength=len(Op))
+        if columns.cache_op is not None:
+            self.cache_ops += np.bincount(columns.cache_op, minlength=CACHE_OPS)
         self.lane_accesses += len(columns.addresses)
         self.bytes_requested += int(np.diff(columns.address_start) @ columns.size.astype(np.int64))
         if self._arrays:

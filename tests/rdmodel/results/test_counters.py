@@ -52,7 +52,8 @@ def prediction(row_hits: float) -> Prediction:
 
 def test_the_counters_are_the_fields_in_order():
     requested = ("requests", "transactions", "sectors", "hits", "latency_misses", "tag_misses", "sector_misses")
-    plain = (*requested, "stalls_mshr", "stalls_ways", "bypassed", "steps")
+    past_the_l1 = ("bypassed_requests", "bypassed_transactions", "bypassed_sectors")
+    plain = (*requested, "stalls_mshr", "stalls_ways", "bypassed", "steps", *past_the_l1)
     assert plain == SmCounts.COUNTERS
     assert MissCounts.CAUSES == ("compulsory", "capacity", "associativity")
     assert StoreCounts.COUNTS == ("requests", "transactions", "sectors", "hits")

@@ -154,7 +154,7 @@ def test_other_tools_find_named_columns_and_the_launch(tmp_path):
     for row in table.to_pylist():
         plain = tuple(row[name] for name in ("pc", "op", "space", "size", "gap", "needs", "mask", "loop_exit"))
         lanes = dict(zip(active(row["op"], row["mask"]), row["addresses"], strict=True))
-        found.setdefault((row["block"], row["warp"]), []).append((*plain, lanes))
+        found.setdefault((row["block"], row["warp"]), []).append((*plain, row.get("cache_op", 0), lanes))
     assert found == {key: rows for key, rows in write_out(trace).items() if rows}
     assert pq.ParquetFile(tmp_path / "t.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
 
