@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from rdmodel._tree cimport FULL, LineTable, Stack, popcount, prefetch, stack_distance, stack_move, stack_touch
-from rdmodel.model._warp cimport Warp
+from rdmodel.model._warp cimport Arrival, Warp, put_off
 from rdmodel.structures._calendar cimport NEVER, Calendar
 from rdmodel.structures._index cimport Index
 from rdmodel.structures._lru cimport NONE, Link, Recency, recency_push, recency_remove, recency_touch
@@ -196,8 +196,6 @@ cdef class Core:
     cdef public int64_t requests      # of loads: instructions with transactions
     # Counters that only a sectored core keeps; `hits` and misses then count sectors.
     cdef public int64_t tag_misses, sector_misses, store_requests, store_transactions, store_sectors, store_hits
-    # Of loads that do not look into the L1.
-    cdef public int64_t bypassed_requests, bypassed_transactions, bypassed_sectors
     # Requests that leave the SM, in order, if `logs`. `number` has the line of each id. A step does not begin while
     # the log has `log_full` requests or more.
     cdef bint logs
@@ -206,6 +204,8 @@ cdef class Core:
     cdef readonly int64_t logged
     cdef int64_t log_capacity, log_full
     cdef bint log_lost                # a request was lost: out of memory
+    # Counters of loads that do not look into the L1.
+    cdef public int64_t bypassed_requests, bypassed_transactions, bypassed_sectors
 
     cdef int _run(self) noexcept nogil            # runs until a request; a definition overrides it
     cdef int _add_lines(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil
@@ -292,14 +292,20 @@ cdef class Core:
 
     # ---- loads that do not look into the L1
 
-    cdef inline int64_t _bypass(self, const Warp* w) noexcept nogil:
-        # Send the next transaction of a load to the L2; return when its data arrive. `order` is its number.
-        cdef uint32_t sectors = 1 if w.masks == NULL else <uint32_t> w.masks[w.id_at]
-        if self.logs:
-            self._log(w.ids[w.id_at], sectors, 0, False)
-        self.bypassed_transactions += 1
-        self.bypassed_sectors += popcount(sectors)
-        return self.now + self.lat_min + self._draw()
+    cdef inline void _pass_by(self, Warp* w, int64_t most) noexcept nogil:
+        # Send the next transactions of a load to the L2, at most so many.
+        cdef uint32_t sectors
+        while w.left > 0 and most > 0:
+            sectors = 1 if w.masks == NULL else <uint32_t> w.masks[w.id_at]
+            if self.logs:
+                self._log(w.ids[w.id_at], sectors, 0, False)
+            put_off(&w.latest, Arrival(self.now + self.lat_min + self._draw(), self.order))
+            self.order += 1
+            self.bypassed_transactions += 1
+            self.bypassed_sectors += popcount(sectors)
+            w.id_at += 1
+            w.left -= 1
+            most -= 1
 
     # ---- draws
 

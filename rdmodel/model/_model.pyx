@@ -155,14 +155,12 @@ cdef class PaperCore(Shared):
         if w.left < 0:
             w.left = w.program[w.at].count
             w.latest = Arrival(-1, -1)
+        if w.program[w.at].op == OP_BYPASS:
+            self._pass_by(w, w.left)
         while w.left > 0:
-            if w.program[w.at].op == OP_BYPASS:
-                put_off(&w.latest, Arrival(self._bypass(w), self.order))
-                self.order += 1
-            else:
-                outcome = self._access(w.ids[w.id_at], warp)
-                if outcome != SERVED:
-                    return outcome
+            outcome = self._access(w.ids[w.id_at], warp)
+            if outcome != SERVED:
+                return outcome
             w.id_at += 1
             w.left -= 1
         return SERVED
@@ -416,6 +414,7 @@ cdef class HardwareCore(Shared):
                 leave_way(&self.recency[l.set], self.line, w.ids[i])
 
     cdef int _issue_step(self) noexcept nogil:
+        cdef Warp* w
         if self.port != NONE and self.port_waits:
             if not self.filled:
                 return self._leap()
@@ -434,6 +433,9 @@ cdef class HardwareCore(Shared):
                 return C_MEMORY
             if self.port == NONE:
                 return C_GO
+        w = &self.warp[self.port]
+        if w.program[w.at].op == OP_BYPASS:
+            return self._use_port_to_pass_by(w)
         return self._use_port()
 
     cdef int _issue(self) noexcept nogil:
@@ -491,19 +493,15 @@ cdef class HardwareCore(Shared):
     cdef int _use_port(self) noexcept nogil:
         """Issue the next transactions of the instruction at the port, or all that are left."""
         cdef Warp* w = &self.warp[self.port]
-        cdef bint load = w.program[w.at].op == OP_LOAD, past = w.program[w.at].op == OP_BYPASS
-        cdef bint issues = load or past or self.stores >= STORES_UPDATE
+        cdef bint load = w.program[w.at].op == OP_LOAD
+        cdef bint looks_up = load or self.stores >= STORES_UPDATE
         cdef int64_t tags = self.tags
         cdef int outcome
         if w.left < 0:
-            w.left = w.program[w.at].count if issues else 0
+            w.left = w.program[w.at].count if looks_up else 0
             w.latest = Arrival(-1, -1)
         while w.left > 0:
-            if past:
-                put_off(&w.latest, Arrival(self._bypass(w), self.order))
-                self.order += 1
-                outcome = SERVED
-            elif self.sectored:
+            if self.sectored:
                 outcome = self._access_sectors(w.ids[w.id_at], w.masks[w.id_at], load, w)
             else:
                 outcome = self._access(w.ids[w.id_at], w)
@@ -520,20 +518,34 @@ cdef class HardwareCore(Shared):
             if tags == 0 and not self.whole:
                 break
         if w.left == 0:
-            if issues and w.program[w.at].count > 0:
+            if looks_up and w.program[w.at].count > 0:
                 self.requests += load
-                self.bypassed_requests += past
-                self.store_requests += not (load or past)
-            if not issues:
+                self.store_requests += not load
+            if not looks_up:
                 if self.logs:
                     self._log_stores(w, w.id_at, w.id_at + w.program[w.at].count)
                 w.id_at += w.program[w.at].count
-            warp_record(w, w.latest)
-            warp_fetch_ahead(w)
-            w.left = -1
-            w.key = Arrival(-1, -1)
-            self.phase = AT_ADVANCE
+            self._leave_port(w)
         return C_GO
+
+    cdef int _use_port_to_pass_by(self, Warp* w) noexcept nogil:
+        """Issue the next transactions of a load that does not look into the L1: they never stall."""
+        if w.left < 0:
+            w.left = w.program[w.at].count
+            w.latest = Arrival(-1, -1)
+        self._pass_by(w, w.left if self.whole else self.tags)
+        if w.left == 0:
+            self.bypassed_requests += w.program[w.at].count > 0
+            self._leave_port(w)
+        return C_GO
+
+    cdef inline void _leave_port(self, Warp* w) noexcept nogil:
+        """Record that the instruction at the port is issued."""
+        warp_record(w, w.latest)
+        warp_fetch_ahead(w)
+        w.left = -1
+        w.key = Arrival(-1, -1)
+        self.phase = AT_ADVANCE
 
     cdef void _stall(self, int outcome) noexcept nogil:
         if outcome == STALL_MSHR:
