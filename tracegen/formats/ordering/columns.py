@@ -111,7 +111,7 @@ class ColumnSink:
         unpack(words, lanes, np.ascontiguousarray(rows["flags"] & (REGULAR_FLAG | NARROW_FLAG)), addresses)
         all_rows = rows
         rows = self._folded(rows)
-        self._cache_ops.append(rows["flags"] >> CACHE_OP_SHIFT, self._columns["pc"].count)
+        self._cache_ops.append((rows["flags"] >> CACHE_OP_SHIFT).astype(np.uint8), self._columns["pc"].count)
         for name in ROW_FIELDS:
             self._columns[name].append(rows[name])
         self._columns["loop_exit"].append(rows["flags"] & LOOP_EXIT_FLAG)
