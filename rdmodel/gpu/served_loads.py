@@ -1,4 +1,4 @@
-"""Tell which loads look into the L1, by their memory space and their cache operator (docs/model.md section 15)."""
+"""Decide if a load looks into the L1, by their memory space and their cache operator (docs/model.md section 15)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bypasses_l1(l1: CacheConfig, trace: Trace) -> bool:
     return not serves_all_loads(l1) or trace.may_have_cache_ops
 
 
-def is_served(l1: CacheConfig, space: int, cache_op: int) -> bool:
+def looks_into_l1(l1: CacheConfig, space: int, cache_op: int) -> bool:
     """Return whether a load with a cache operator looks into the L1."""
     operator, kind = cache_op & ~READ_ONLY, _kind(space, cache_op)
     if kind == "global" and operator == CacheOp.NONE and l1.dlcm is not None:
@@ -36,7 +36,7 @@ def is_served(l1: CacheConfig, space: int, cache_op: int) -> bool:
 def bypass_table(l1: CacheConfig) -> NDArray[np.uint8]:
     """Return 1 for loads that do not look into the L1, 0 for others, at ``space * CACHE_OPS + cache_op``."""
     loads = [(space, cache_op) for space in Space for cache_op in range(CACHE_OPS)]
-    return np.array([not is_served(l1, *load) for load in loads], np.uint8)
+    return np.array([not looks_into_l1(l1, *load) for load in loads], np.uint8)
 
 
 def _kind(space: int, cache_op: int) -> Load:

@@ -57,8 +57,8 @@ DTYPES = {
 }
 """Every column of the format with its dtype on disk, without that of cache operators."""
 
-CACHE_OPS = "cache_op"
-CACHE_OPS_DTYPE = "|u1"
+OPERATOR_COLUMN = "cache_op"
+OPERATOR_DTYPE = "|u1"
 PLAIN_VERSION = 1
 """The column of cache operators, and the version of a trace that does without it."""
 
@@ -122,7 +122,7 @@ def save(
     try:
         with folder_replaced_when_complete(target) as folder:
             counts = _write_columns(trace, folder, progress)
-            head["version"] = TRACE_VERSION if CACHE_OPS in counts else PLAIN_VERSION
+            head["version"] = TRACE_VERSION if OPERATOR_COLUMN in counts else PLAIN_VERSION
             text = json.dumps({**head, "columns": counts}, indent=1, allow_nan=False)
             (folder / META).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
@@ -162,8 +162,8 @@ def load(path: str | os.PathLike[str], *, trusted: bool = False) -> Trace:
     rows = len(columns["pc"])
     per_instruction = list(_PER_INSTRUCTION)
     if meta["version"] > PLAIN_VERSION:
-        columns[CACHE_OPS] = _map_column(folder, CACHE_OPS, meta.get("columns"), CACHE_OPS_DTYPE)
-        per_instruction.append(CACHE_OPS)
+        columns[OPERATOR_COLUMN] = _map_column(folder, OPERATOR_COLUMN, meta.get("columns"), OPERATOR_DTYPE)
+        per_instruction.append(OPERATOR_COLUMN)
     for name in per_instruction:
         if len(columns[name]) != rows:
             raise TraceError(f"{folder / name}.npy: {len(columns[name])} values, but pc.npy has {rows}")
@@ -200,7 +200,7 @@ def _refuse_foreign(target: Path, overwrite: bool) -> None:
     # Other files beside the columns would be deleted with the folder.
     if not os.path.lexists(target):
         return
-    ours = {META, *(f"{name}.npy" for name in (*DTYPES, CACHE_OPS))}
+    ours = {META, *(f"{name}.npy" for name in (*DTYPES, OPERATOR_COLUMN))}
     if not is_trace(target) or not {entry.name for entry in target.iterdir()} <= ours:
         raise TraceError(f"{target}: exists and is not a trace folder, or holds other files; it is never overwritten")
     if not overwrite:
@@ -246,7 +246,7 @@ class _CacheOpsFile:
             if cache_ops is None or not cache_ops.any():
                 return
             self._file = self._stack.enter_context(
-                closing(_ColumnFile(self._folder / f"{CACHE_OPS}.npy", CACHE_OPS_DTYPE))
+                closing(_ColumnFile(self._folder / f"{OPERATOR_COLUMN}.npy", OPERATOR_DTYPE))
             )
             for first in range(0, before, _ZEROS_AT_ONCE):
                 self._file.append(np.zeros(min(_ZEROS_AT_ONCE, before - first), np.uint8))
@@ -254,7 +254,7 @@ class _CacheOpsFile:
 
     def opened(self) -> dict[str, _ColumnFile]:
         """Return the file by the name of its column, if it was created."""
-        return {} if self._file is None else {CACHE_OPS: self._file}
+        return {} if self._file is None else {OPERATOR_COLUMN: self._file}
 
 
 def _write_columns(trace: Trace, folder: Path, progress: Progress | None) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Which loads look into the L1: rules by memory space, cache operator and default operator."""
+"""Rules by which loads look into the L1: memory space, cache operator and default operator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from rdmodel import presets
 from rdmodel.gpu.config import replace
-from rdmodel.gpu.served_loads import bypass_table, bypasses_l1, is_served, serves_all_loads
+from rdmodel.gpu.served_loads import bypass_table, bypasses_l1, looks_into_l1, serves_all_loads
 from rdmodel.trace import Space
 from rdmodel.trace.cache_ops import CACHE_OP_NAMES, CACHE_OPS, parse_cache_op
 from tests.support.builders import BUSY, make_gpu
@@ -17,7 +17,7 @@ PAST = {"cg", "cv", "volatile", "no_allocate", "async.cg", "bulk", "nc.cg", "nc.
 @pytest.mark.parametrize("name", CACHE_OP_NAMES.values())
 @pytest.mark.parametrize("space", [Space.GLOBAL, Space.LOCAL])
 def test_an_l1_that_serves_all_loads_serves_those_whose_operator_does_not_lead_past_it(name, space):
-    assert is_served(make_gpu().l1, space, parse_cache_op(name)) == (name not in PAST)
+    assert looks_into_l1(make_gpu().l1, space, parse_cache_op(name)) == (name not in PAST)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_default_operator_is_that_of_global_loads_without_one(caches, dlcm, 
     l1 = replace(make_gpu().l1, caches=caches, dlcm=dlcm)
     loads = {"global": (Space.GLOBAL, None), "local": (Space.LOCAL, None)}
     loads |= {name: (Space.GLOBAL, name) for name in ("ca", "cs", "nc")}
-    assert {load for load, (space, name) in loads.items() if is_served(l1, space, parse_cache_op(name))} == served
+    assert {load for load, (space, name) in loads.items() if looks_into_l1(l1, space, parse_cache_op(name))} == served
 
 
 def test_the_table_has_every_space_and_operator():
