@@ -20,6 +20,9 @@ import rdmodel as rd
 import tracegen
 from rdmodel.execution.threads import available_cores
 
+GPU = "gtx470-16k"
+"""GPU of the numbers in benchmarks/README.md."""
+
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("gemm", {"model_sms": 4}),
     ("atax.1", {"model_sms": 4}),
@@ -51,11 +54,11 @@ def side_by_side() -> None:
 def measure(kernel: str, options: dict[str, Any], repeat: int) -> dict[str, float]:
     """Return the seconds in one thread, and how many times faster all cores are, here and for SHA-256 (medians)."""
     trace = tracegen.kernel(kernel)
-    assert rd.predict(trace, n_jobs=1, **options) == rd.predict(trace, n_jobs=-1, **options)
+    assert rd.predict(trace, GPU, n_jobs=1, **options) == rd.predict(trace, GPU, n_jobs=-1, **options)
     times: dict[str, list[float]] = {"one": [], "all": [], "plain one": [], "plain all": []}
     for _ in range(repeat):
-        times["one"].append(seconds(lambda: rd.predict(trace, n_jobs=1, **options)))
-        times["all"].append(seconds(lambda: rd.predict(trace, n_jobs=-1, **options)))
+        times["one"].append(seconds(lambda: rd.predict(trace, GPU, n_jobs=1, **options)))
+        times["all"].append(seconds(lambda: rd.predict(trace, GPU, n_jobs=-1, **options)))
         times["plain one"].append(seconds(one_by_one))
         times["plain all"].append(seconds(side_by_side))
     middle = {name: statistics.median(took) for name, took in times.items()}

@@ -19,6 +19,9 @@ from pathlib import Path
 
 from children import measure
 
+GPU = "gtx470-16k"
+"""GPU of the numbers in benchmarks/README.md."""
+
 SIZES = (1.0, 10.0)
 PIECE = 1 << 22
 """Number of accesses of a ``.trc`` that are written at a time."""
@@ -91,7 +94,7 @@ def measure_file(name: str, gigabytes: float, folder: Path, memory: str) -> dict
             ["-m", "rdmodel", "trace", str(path), "--input-format", name, "-o", str(converted), *limit]
         )
         rows["converted"] = {"gb": disk(converted) / 1e9}
-        return rows | {"predict": measure(["-m", "rdmodel", "predict", str(converted), *limit, "--json"])}
+        return rows | {"predict": measure(["-m", "rdmodel", "predict", str(converted), "--gpu", GPU, *limit, "--json"])}
     finally:
         for one in (path, converted):
             shutil.rmtree(one, ignore_errors=True)

@@ -21,6 +21,9 @@ from pathlib import Path
 
 from children import measure
 
+GPU = "gtx470-16k"
+"""GPU of the numbers in benchmarks/README.md."""
+
 SIZES = (10**7, 10**8, 10**9)
 COMMANDS = ("mrc", "predict")
 MAX_SLOWDOWN = 1.5
@@ -84,7 +87,7 @@ def segments(block: int) -> Iterator[object]:
 def run(command: str, path: Path, memory: str) -> dict[str, float]:
     """Return time and memory of a command on a trace."""
     output = "--csv" if command == "mrc" else "--json"
-    return measure(["-m", "rdmodel", command, str(path), *EXTENT, "--memory", memory, output])
+    return measure(["-m", "rdmodel", command, str(path), "--gpu", GPU, *EXTENT, "--memory", memory, output])
 
 
 def measure_length(transactions: int, folder: Path, memory: str) -> dict[str, dict[str, float]]:

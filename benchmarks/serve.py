@@ -26,6 +26,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+GPU = "gtx470-16k"
+"""GPU of the numbers in benchmarks/README.md."""
+
 KERNELS = ("gemm", "syrk", "syr2k", "2mm.1", "mvt.1", "atax.2", "2dconv", "fdtd2d.3")
 SIZES = {
     "gemm": ("NI", "NJ", "NK"),
@@ -45,7 +48,8 @@ def query(number: int, n: int = 1024) -> dict[str, Any]:
     """Return a query; queries with different numbers are different questions."""
     kernel = KERNELS[number % len(KERNELS)]
     params = dict.fromkeys(SIZES[kernel], n)
-    return {"op": "predict", "effort": "quick", "kernel": kernel, "params": params, "seed": number // len(KERNELS)}
+    seed = number // len(KERNELS)
+    return {"op": "predict", "effort": "quick", "gpu": GPU, "kernel": kernel, "params": params, "seed": seed}
 
 
 class Service:

@@ -22,6 +22,9 @@ import tracegen
 from rdmodel.execution.threads import available_cores
 from rdmodel.sweeps.grid import grid_points, read_axes
 
+GPU = "gtx470-16k"
+"""GPU of the numbers in benchmarks/README.md."""
+
 GRID = {"index": "linear", "ways": [2, 4, 8], "l1_size": ["16K", "32K", "64K"], "sched": ["random", "gto"]}
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("gemm", {**GRID, "seed": [0, 1, 2, 3]}),
@@ -43,7 +46,7 @@ def single(trace: rd.Trace, grid: dict[str, Any]) -> list[rd.Prediction]:
     """Return the predictions of all points, each from a separate call."""
     return [
         rd.predict(trace, point.build_gpu(), histogram=False, n_jobs=1, **point.options)
-        for point in grid_points(read_axes("predict", "gtx470-16k", grid))
+        for point in grid_points(read_axes("predict", GPU, grid))
     ]
 
 
@@ -54,12 +57,12 @@ def measure(kernel: str, grid: dict[str, Any], repeat: int) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in COLUMNS}
     for _ in range(repeat):
         times["single calls"].append(seconds(lambda: single(trace, grid)))
-        times["one process"].append(seconds(lambda: rd.sweep(trace, n_jobs=1, **grid)))
-        times["all cores"].append(seconds(lambda: rd.sweep(trace, n_jobs=-1, **grid)))
+        times["one process"].append(seconds(lambda: rd.sweep(trace, GPU, n_jobs=1, **grid)))
+        times["all cores"].append(seconds(lambda: rd.sweep(trace, GPU, n_jobs=-1, **grid)))
         with tempfile.TemporaryDirectory() as folder:
             answers = Path(folder) / "answers.sqlite"
-            first = rd.sweep(trace, n_jobs=1, answers=answers, **grid)
-            times["kept"].append(seconds(lambda path=answers: rd.sweep(trace, n_jobs=1, answers=path, **grid)))  # type: ignore[misc]
+            first = rd.sweep(trace, GPU, n_jobs=1, answers=answers, **grid)
+            times["kept"].append(seconds(lambda path=answers: rd.sweep(trace, GPU, n_jobs=1, answers=path, **grid)))  # type: ignore[misc]
         if [row.result for row in first.rows] != wanted:
             raise SystemExit(f"{kernel}: the results differ")
     return {"points": len(wanted), **{name: len(wanted) / statistics.median(took) for name, took in times.items()}}

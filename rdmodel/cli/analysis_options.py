@@ -56,7 +56,7 @@ def add_comparison(parser: Parser) -> None:
         dest="definitions",
         action="append",
         help="definition of the model to run (repeatable)",
-        default_text="both",
+        default_text="all that can model the GPU",
         **choice("definition", DEFINITIONS),
     )
     add_option(

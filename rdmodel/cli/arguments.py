@@ -15,7 +15,6 @@ from rdmodel.cli.analysis_options import (
 )
 from rdmodel.cli.engine_options import add_model, add_policies, add_runs, add_simulation_seed, add_simulator
 from rdmodel.cli.option_groups import (
-    DEFAULT_GPU,
     add_assignments,
     add_extent,
     add_grid,
@@ -30,6 +29,7 @@ from rdmodel.cli.option_groups import (
 )
 from rdmodel.cli.parser import Parser, finite_number
 from rdmodel.errors import suggestion, unknown
+from rdmodel.gpu.default import DEFAULT_GPU
 from rdmodel.version import __version__
 
 WRITABLE_FORMATS = ("native", "parquet", "trc", "accelsim")
@@ -85,7 +85,7 @@ def _add_source_name(parser: Parser, help: str = SOURCE_HELP) -> None:
 def _predict(parser: Parser) -> None:
     _add_sources(parser)
     add_source(parser)
-    add_machine(parser)
+    add_machine(parser, paper="--definition")
     add_extent(parser)
     add_memory(parser)
     add_model(parser)
@@ -127,7 +127,7 @@ def _policies(parser: Parser) -> None:
 def _compare(parser: Parser) -> None:
     _add_sources(parser, f"{SOURCE_HELP}; with --suite: name of a kernel of the suite", "*")
     add_source(parser)
-    add_machine(parser)
+    add_machine(parser, paper="--definition")
     add_grid(parser)
     add_comparison(parser)
     add_output(parser, csv=True, json="one JSON object (for several kernels: all comparisons and their agreement)")
@@ -210,7 +210,7 @@ def _mrc(parser: Parser) -> None:
         help="follow this share of the lines only, such as 0.01, and estimate the miss-ratio curve from them",
     )
     add_source(parser)
-    add_machine(parser)
+    add_machine(parser, paper="--order")
     add_extent(parser)
     add_memory(parser)
     add_output(parser, csv=True)
@@ -222,7 +222,7 @@ def _report(parser: Parser) -> None:
     add_option(parser, "--overwrite", action="store_true", help="replace an existing file")
     add_report(parser)
     add_source(parser)
-    add_machine(parser)
+    add_machine(parser, paper="--definition")
     add_extent(parser)
     add_model(parser, several_definitions=True)
     add_memory(parser)
@@ -239,7 +239,7 @@ def _tiles(parser: Parser) -> None:
 def _sweep(parser: Parser) -> None:
     _add_sources(parser)
     add_source(parser)
-    add_machine(parser)
+    add_machine(parser, paper="--definition")
     add_extent(parser)
     add_model(parser)
     add_sweep(parser)

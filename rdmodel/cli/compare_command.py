@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import cast
 
 from rdmodel.cli.option_values import comparison_options, counter_options, output_form, selected_gpu, source_options
-from rdmodel.cli.output import OutputForm, print_csv, print_json, print_text
+from rdmodel.cli.output import OutputForm, print_csv, print_json, print_note, print_text
 from rdmodel.cli.progress_line import ProgressLine, draw_bar
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.cli.text_comparison import format_comparison, format_comparisons
 from rdmodel.cli.text_counters import format_counter_comparisons
 from rdmodel.cli.text_measured import format_measured_comparison, format_measured_comparisons
-from rdmodel.comparison.compare import compare, latency_for
+from rdmodel.comparison.compare import DEFINITIONS, compare, latency_for
 from rdmodel.comparison.counters import CounterComparison, check_measured, compare_counters
 from rdmodel.comparison.measured import MeasuredComparison, compare_measured, measured_l1, select_measurement
 from rdmodel.comparison.nsight import Measurement, read_ncu
 from rdmodel.comparison.values import Comparison, agreement
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, LatencyConfig
+from rdmodel.model.options import Definition, check_known_definition
 from rdmodel.plots import charts
 from rdmodel.results.metrics import SECTOR_BYTES
 from rdmodel.trace import Trace
@@ -37,8 +38,9 @@ def run_compare(arguments: argparse.Namespace) -> None:
     if arguments.plot is not None:
         charts.check_path(arguments.plot)
     gpu = selected_gpu(arguments)
-    sources = _open_sources(arguments)
     options = comparison_options(arguments)
+    options["definitions"] = _definitions(arguments, gpu)
+    sources = _open_sources(arguments)
     finished: list[Comparison] = []
     progress = KernelProgress(len(sources))
     try:
@@ -66,6 +68,7 @@ def _run_measured(arguments: argparse.Namespace) -> None:
         return
     report = read_ncu(arguments.ncu)
     options = comparison_options(arguments)
+    options["definitions"] = _definitions(arguments, gpu)
     finished: list[MeasuredComparison] = []
     sources = _open_sources(arguments)
     progress = KernelProgress(len(sources))
@@ -119,6 +122,24 @@ def _measured_traces(
                 ),
             )
         progress.finished += 1
+
+
+def _definitions(arguments: argparse.Namespace, gpu: GPU) -> Sequence[Definition]:
+    """Return the definitions to compare: those that are named, else those that can model the GPU.
+
+    Name those that cannot on stderr. Raises `ConfigError` for a named one, before latencies are fitted.
+    """
+    known: list[Definition] = []
+    for definition in arguments.definitions or DEFINITIONS:
+        try:
+            check_known_definition(definition, gpu)
+        except ConfigError as error:
+            if arguments.definitions:
+                raise
+            print_note(f"definition {definition} is left out: {error}")
+        else:
+            known.append(definition)
+    return known
 
 
 def _open_sources(arguments: argparse.Namespace) -> Sequence[Iterable[Trace]]:

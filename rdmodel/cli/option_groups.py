@@ -19,9 +19,7 @@ from rdmodel.cli.parser import (
     whole_number,
     whole_number_or,
 )
-
-DEFAULT_GPU = "gtx470-16k"
-"""Preset that commands use without ``--gpu``."""
+from rdmodel.gpu.default import DEFAULT_GPU, PAPER_GPU
 
 MAX_INSTRUCTIONS = 10**9
 """Default of ``--max-instructions``."""
@@ -169,10 +167,11 @@ def add_program(parser: Parser) -> None:
     )
 
 
-def add_machine(parser: Parser) -> None:
-    """Add the GPU and the options that change it."""
+def add_machine(parser: Parser, paper: str | None = None) -> None:
+    """Add the GPU and the options that change it; `paper` is the option that chooses the definition ``paper``."""
     group = parser.add_argument_group("the GPU")
-    add_option(group, "--gpu", default=DEFAULT_GPU, metavar="NAME", help="name or .toml file of a GPU")
+    default = DEFAULT_GPU if paper is None else f"{DEFAULT_GPU}; with {paper} paper: {PAPER_GPU}"
+    add_option(group, "--gpu", metavar="NAME", help="name or .toml file of a GPU", default_text=default)
     add_assignments(group)
     add_option(
         group,
@@ -230,7 +229,7 @@ def add_assignments(parser: Group) -> None:
         type=assignment,
         default=[],
         metavar="KEY=VALUE",
-        help="set a field of the GPU, such as l1.size=48K (repeatable)",
+        help="set a field of the GPU, such as l1.size=48K (repeatable; the last value of a field counts)",
     )
 
 

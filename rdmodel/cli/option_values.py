@@ -15,6 +15,7 @@ from rdmodel.cli.option_groups import DEFINITIONS
 from rdmodel.cli.output import OutputForm
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.default import default_gpu
 from rdmodel.gpu.overrides import override
 
 Dimensions = tuple[int, int, int]
@@ -92,8 +93,16 @@ def output_form(arguments: argparse.Namespace) -> OutputForm:
 
 
 def selected_gpu(arguments: argparse.Namespace) -> GPU:
-    """Return the GPU that ``--gpu`` names, with all changes."""
-    return changed_gpu(arguments.gpu, gpu_changes(arguments))
+    """Return the GPU that ``--gpu`` names, or the default one, with all changes."""
+    return changed_gpu(gpu_name(arguments), gpu_changes(arguments))
+
+
+def gpu_name(arguments: argparse.Namespace) -> str:
+    """Return the GPU that ``--gpu`` names, or the default one of the definitions of the model that are chosen."""
+    if arguments.gpu is not None:
+        return str(arguments.gpu)
+    chosen = [getattr(arguments, name, None) for name in ("definition", "order")]
+    return default_gpu([*chosen, *(getattr(arguments, "definitions", None) or ())])
 
 
 def changed_gpu(name: str, changes: Mapping[str, str]) -> GPU:
@@ -157,9 +166,8 @@ def simulation_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def comparison_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return all options of `compare` except the latencies."""
-    options = {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "seed", "check")}
-    return options | {"definitions": arguments.definitions or list(DEFINITIONS)}
+    """Return all options of `compare` except the latencies and the definitions."""
+    return {name: getattr(arguments, name) for name in ("sms", "blocks", "sched", "seed", "check")}
 
 
 def counter_options(arguments: argparse.Namespace) -> dict[str, Any]:

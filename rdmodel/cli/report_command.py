@@ -14,6 +14,7 @@ from rdmodel.cli.option_groups import DEFINITIONS
 from rdmodel.cli.option_values import (
     SourceOptions,
     extent_options,
+    gpu_name,
     output_form,
     rule_options,
     selected_gpu,
@@ -27,6 +28,7 @@ from rdmodel.cli.sources import LAUNCH_SUFFIX, is_recorded, open_sources
 from rdmodel.common.file_writing import replaced_when_complete, resolve_target
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.default import DEFAULT_GPU
 from rdmodel.gpu.overrides import override
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Definition, Options
@@ -84,7 +86,7 @@ def _write_page(output: Path, page: bytes) -> None:
 
 
 def _report_runs(arguments: argparse.Namespace) -> _ReportRuns:
-    gpu = selected_gpu(arguments)
+    name, gpu = gpu_name(arguments), selected_gpu(arguments)
     definitions = tuple(dict.fromkeys(arguments.definitions or DEFINITIONS[:1]))
     changes = _what_if_changes(arguments, gpu)
     return _ReportRuns(
@@ -103,7 +105,7 @@ def _report_runs(arguments: argparse.Namespace) -> _ReportRuns:
         },
         rules=rule_options(arguments),
         reading=source_options(arguments),
-        values={**vars(arguments), "definitions": definitions},
+        values={**vars(arguments), "gpu": None if name == DEFAULT_GPU else name, "definitions": definitions},
     )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel.answers.store import Answers
-from rdmodel.cli.option_groups import DEFAULT_GPU
 from rdmodel.cli.option_values import changed_gpu, gpu_changes, output_form, source_options
 from rdmodel.cli.output import print_csv, print_json, print_note, print_text
 from rdmodel.cli.progress_line import bar_progress
@@ -17,6 +16,7 @@ from rdmodel.cli.sources import open_all
 from rdmodel.cli.text_sweep import format_sweep
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.default import default_gpu
 from rdmodel.model.options import Options
 from rdmodel.sweeps.sweep import sweep
 
@@ -103,12 +103,14 @@ def _option_name(name: str) -> str:
 def _gpus(arguments: argparse.Namespace, grid: dict[str, Any]) -> GPU | list[GPU]:
     """Return the GPU, or a list of them, with the changes that hold for all points; take ``gpu`` out of `grid`."""
     names = grid.pop("gpu", None)
-    if names is not None and arguments.gpu != DEFAULT_GPU:
+    if names is not None and arguments.gpu is not None:
         raise ConfigError("--vary gpu: cannot be combined with --gpu")
-    if names is None and "," in arguments.gpu and not Path(arguments.gpu).exists():
+    if names is None and arguments.gpu is not None and "," in arguments.gpu and not Path(arguments.gpu).exists():
         names = arguments.gpu.split(",")
+    definitions = grid.get("definition", ())
+    definitions = [definitions] if isinstance(definitions, str) else definitions
     changes = gpu_changes(arguments, [pair for pair in arguments.assignments if not _is_list(*pair)])
-    gpus = [changed_gpu(name, changes) for name in names or [arguments.gpu]]
+    gpus = [changed_gpu(name, changes) for name in names or [arguments.gpu or default_gpu(definitions)]]
     return gpus[0] if names is None else gpus
 
 

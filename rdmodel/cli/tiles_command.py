@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel.answers.store import Answers
-from rdmodel.cli.option_values import gpu_changes, output_form, selected_gpu
+from rdmodel.cli.option_values import gpu_changes, gpu_name, output_form, selected_gpu
 from rdmodel.cli.output import OutputForm, print_csv, print_json, print_note, print_text
 from rdmodel.cli.progress_line import ProgressLine
 from rdmodel.cli.sources import AFFINE_SUFFIX, refuse_repeated
@@ -58,7 +58,7 @@ def _request_fields(arguments: argparse.Namespace) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "kernel": _kernel(arguments.source),
         "tiles": _tile_sizes(arguments.tiles),
-        "gpu": arguments.gpu,
+        "gpu": gpu_name(arguments),
         "objective": arguments.objective,
         "effort": arguments.effort,
         "top": arguments.top,
@@ -66,7 +66,7 @@ def _request_fields(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     if arguments.param:
         fields["params"] = _kernel_sizes(arguments.param, fields["tiles"])
-    if gpu_changes(arguments) or arguments.gpu.endswith(".toml"):
+    if gpu_changes(arguments) or fields["gpu"].endswith(".toml"):
         fields["gpu"] = _gpu_fields(selected_gpu(arguments))
     if arguments.block is not None:
         _refuse_both(BLOCK_SIZE, fields["tiles"], "--block")

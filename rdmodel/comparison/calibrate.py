@@ -62,7 +62,7 @@ class Calibration:
 
 
 def calibrate(
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU = presets.DEFAULT_GPU,
     *,
     measured: ArrayLike | None = None,
     seed: int = 0,

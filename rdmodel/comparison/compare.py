@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from rdmodel.comparison.values import Comparison
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, CoreSched, LatencyConfig
 from rdmodel.model.machine_options import matching_options
-from rdmodel.model.options import Definition, Options
+from rdmodel.model.options import Definition, Options, check_known_definition
 from rdmodel.model.predict import L1_OPTIONS, predict
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.simulator.sectors import SectorCounter
@@ -41,7 +42,7 @@ LATENCY_FIELDS = tuple(f.name for f in fields(LatencyConfig))
 
 def compare(
     trace: Trace,
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU | None = None,
     *,
     seed: int = 0,
     seeds: int = 1,
@@ -49,7 +50,7 @@ def compare(
     blocks: int | None = None,
     sched: CoreSched | None = None,
     latency: LatencyConfig | None = None,
-    definitions: Sequence[Definition] = DEFINITIONS,
+    definitions: Sequence[Definition] | None = None,
     check: bool = False,
     sectors: bool = False,
     observe: Observer | None = None,
@@ -66,8 +67,9 @@ def compare(
     ----------
     trace : Trace
         The kernel launch. It must hold loads.
-    gpu : str or GPU
-        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    gpu : str or GPU, optional
+        Name of a preset, path of a ``.toml`` file, or a `GPU`; by default `presets.DEFAULT_GPU`, and
+        `presets.PAPER_GPU` if "paper" is among the `definitions`.
     seed, seeds : int
         Seed of the model, and number of runs with consecutive seeds that are averaged.
     sms, blocks : int, optional
@@ -76,8 +78,9 @@ def compare(
         Scheduler of the simulated machine, as in `simulate`; by default that of the GPU.
     latency : LatencyConfig, optional
         Latencies of the model; by default those of `latency_for`.
-    definitions : sequence of str
-        Definitions of the model to compare: "hardware", "paper" or both.
+    definitions : sequence of str, optional
+        Definitions of the model to compare: "hardware", "paper" or both; by default those that know the GPU: "paper"
+        fetches whole lines.
     check : bool
         Whether the simulator checks its invariants.
     sectors : bool
@@ -103,7 +106,7 @@ def compare(
     TraceError
         If `trace` is not a `Trace`, or accesses no memory.
     """
-    gpu = presets.gpu(gpu)
+    gpu = presets.gpu_or_default(gpu, () if definitions is None else check_definitions(definitions))
     check_int("seed", seed, 0)
     check_int("seeds", seeds, 1, MAX_SEEDS)
     check_flag("check", check)
@@ -113,7 +116,9 @@ def compare(
     if sectors and observe is not None:
         raise ConfigError("observe cannot be combined with sectors: sectors=True observes the accesses itself")
     SimulationOptions(sms=sms, blocks=blocks, sched=sched)
-    chosen_definitions = check_definitions(definitions)
+    chosen_definitions = known_definitions(gpu) if definitions is None else check_definitions(definitions)
+    for definition in chosen_definitions:
+        check_known_definition(definition, gpu)
     given = _check_options(options)
     by_definition = _options_by_definition(given, chosen_definitions)
     chosen_latency = _choose_latency(gpu, sms, latency, given)
@@ -157,7 +162,7 @@ def compare(
 
 
 def latency_for(
-    gpu: str | GPU = "gtx470-16k", sms: int | None = None, progress: Progress | None = None
+    gpu: str | GPU = presets.DEFAULT_GPU, sms: int | None = None, progress: Progress | None = None
 ) -> LatencyConfig:
     """Return the model's latencies that describe a simulated machine: the GPU's, with `sms` SMs.
 
@@ -171,6 +176,16 @@ def latency_for(
 
 
 # ---- options of the model
+
+
+def known_definitions(gpu: GPU) -> tuple[Definition, ...]:
+    """Return the definitions that can model a GPU, in order."""
+    known = []
+    for definition in DEFINITIONS:
+        with suppress(ConfigError):
+            check_known_definition(definition, gpu)
+            known.append(definition)
+    return tuple(known)
 
 
 def check_definitions(definitions: Sequence[Definition]) -> tuple[Definition, ...]:

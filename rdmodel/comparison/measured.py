@@ -123,7 +123,7 @@ class MeasuredComparison:
 
 
 def compare_measured(
-    trace: Trace, measurement: Measurement, gpu: str | GPU = "gtx470-16k", **options: Any
+    trace: Trace, measurement: Measurement, gpu: str | GPU | None = None, **options: Any
 ) -> MeasuredComparison:
     """Run the model and the simulator on a trace, and compare their hit rates with those that Nsight Compute measured.
 
@@ -134,8 +134,8 @@ def compare_measured(
     measurement : Measurement
         Hit rates from a report of Nsight Compute: one of `rdmodel.read_ncu`, or several launches selected and merged by
         `rdmodel.comparison.measured.select_measurement`.
-    gpu : str or GPU
-        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    gpu : str or GPU, optional
+        Name of a preset, path of a ``.toml`` file, or a `GPU`; by default that of `compare`.
     **options
         Options of `compare`; `sectors` is always on.
 

@@ -112,7 +112,7 @@ class Contest:
 def contest(
     traces: Trace | Iterable[Trace],
     policies: Iterable[CombinationLike],
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU = presets.DEFAULT_GPU,
     *,
     n_jobs: int = -1,
     seed: int = 0,

@@ -37,7 +37,7 @@ UNSUPPORTED_OPTIONS = (
 
 def estimate(
     trace: Trace,
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU | None = None,
     *,
     l2: bool = False,
     work: float | None = 150_000,
@@ -54,8 +54,9 @@ def estimate(
     ----------
     trace : Trace
         The kernel launch.
-    gpu : str or GPU
-        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    gpu : str or GPU, optional
+        Name of a preset, path of a ``.toml`` file, or a `GPU`; by default `presets.DEFAULT_GPU`, and
+        `presets.PAPER_GPU` with ``definition="paper"``.
     l2 : bool
         Whether requests go on to the L2 that the SMs share.
     work : float or None
@@ -93,7 +94,7 @@ def estimate(
     if work is not None:
         _check_work(work)
     check_flag("l2", l2)
-    gpu = fit_to_launch(presets.gpu(gpu), trace.launch)
+    gpu = fit_to_launch(presets.gpu_or_default(gpu, [options.get("definition")]), trace.launch)
     limits = {name: options.pop(name, None) for name in ("blocks", "sms")}
     for name, value in limits.items():
         if value is not None:

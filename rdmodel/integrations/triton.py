@@ -26,7 +26,7 @@ Arguments = Mapping[str, Any]
 
 def perf_model(
     kernel: Any,
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU | None = None,
     *,
     names: Mapping[str, str] | None = None,
     objective: str | Callable[..., float] = "time",
@@ -47,7 +47,7 @@ def perf_model(
         `tracegen.affine_kernel` accepts; its parameters are set from the keywords of the same names. Parameters
         without a keyword keep their values.
     gpu
-        A GPU, its name, or the path of its ``.toml`` file.
+        A GPU, its name, or the path of its ``.toml`` file. None means that of `rdmodel.rank_tiles`.
     names
         Names of keywords by names of an affine kernel's parameters, where they differ.
     objective
@@ -60,7 +60,7 @@ def perf_model(
     ConfigError
         If an argument is invalid.
     """
-    target = presets.gpu(gpu)
+    target = presets.gpu_or_default(gpu, [options.get("definition")])
     make = _from_function(kernel) if callable(kernel) else _from_affine(kernel, names or {})
     if callable(kernel) and names is not None:
         raise ConfigError("names: cannot be combined with a function, which takes its arguments by their own names")

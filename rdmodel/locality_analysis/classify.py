@@ -25,6 +25,7 @@ from rdmodel.locality_analysis.values import (
     ReuseDistances,
     sum_by_index,
 )
+from rdmodel.presets import DEFAULT_GPU
 from rdmodel.presets import gpu as find_gpu
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.options import configure
@@ -38,7 +39,7 @@ DISTANCE_BUCKETS = 64
 
 def locality(
     trace: Trace,
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU = DEFAULT_GPU,
     *,
     seed: int = 0,
     check: bool = False,

@@ -9,6 +9,7 @@ from typing import Literal
 from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_choice, check_flag, check_int, check_number
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, StoreBehaviour
+from rdmodel.gpu.default import PAPER_GPU
 
 Definition = Literal["hardware", "paper"]
 Cta = Literal["replace", "waves"]
@@ -141,11 +142,7 @@ class Options:
 
         Raises `ConfigError` for a GPU that the definition cannot model.
         """
-        if self.definition == "paper" and gpu.l1.sectors > 1:
-            raise ConfigError(
-                f"l1.sector={gpu.l1.sector}: the definition 'paper' fetches whole lines; use definition='hardware', or "
-                f"a GPU with l1.sector={gpu.l1.line}"
-            )
+        check_known_definition(self.definition, gpu)
         latency = gpu.latency if self.definition == "hardware" else gpu.paper_latency
         sms = gpu.sms if self.sms is None else self.sms
         if self.model_sms != "all" and self.model_sms > sms:
@@ -185,3 +182,12 @@ FOREIGN_OPTIONS: dict[Definition, tuple[str, ...]] = {
     "paper": ("sched", "schedulers", "stall", "full_set", "step", "stagger", "gap", "first_touch_factor"),
 }
 """For each definition, the options that only the other one has."""
+
+
+def check_known_definition(definition: Definition, gpu: GPU) -> None:
+    """Raise `ConfigError` for a GPU that the definition cannot model."""
+    if definition == "paper" and gpu.l1.sectors > 1:
+        raise ConfigError(
+            f"l1.sector={gpu.l1.sector}: the definition 'paper' fetches whole lines; use definition='hardware', or "
+            f"a GPU with l1.sector={gpu.l1.line}, such as {PAPER_GPU}"
+        )

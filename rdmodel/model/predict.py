@@ -35,7 +35,7 @@ CALL_OPTIONS = ("seed", "seeds", "ablation", "breakdown", "histogram", "n_jobs",
 
 def predict(
     trace: Trace,
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU | None = None,
     *,
     seed: int = 0,
     seeds: int = 1,
@@ -57,8 +57,9 @@ def predict(
     ----------
     trace : Trace
         The launch and its memory instructions.
-    gpu : str or GPU
-        Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    gpu : str or GPU, optional
+        Name of a preset, path of a ``.toml`` file, or a `GPU`; by default `presets.DEFAULT_GPU`, and
+        `presets.PAPER_GPU` with ``definition="paper"``.
     seed : int
         Seed of the random latencies and warp choices, at least 0.
     seeds : int
@@ -98,7 +99,8 @@ def predict(
     """
     check_trace(trace)
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
-    gpu = fit_to_launch(_with_l1_options(presets.gpu(gpu), options), trace.launch)
+    gpu = presets.gpu_or_default(gpu, [options.get("definition")])
+    gpu = fit_to_launch(_with_l1_options(gpu, options), trace.launch)
     resolved = _make_options(options).resolve(gpu)
     if resolved.l2:
         check_known_l2(gpu)

@@ -13,13 +13,16 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from typing import Any
 
 from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, gpu_from_dict
+from rdmodel.gpu.default import DEFAULT_GPU as DEFAULT_GPU
+from rdmodel.gpu.default import PAPER_GPU as PAPER_GPU
+from rdmodel.gpu.default import default_gpu
 from rdmodel.gpu.overrides import DERIVED_SOURCE, OVERRIDE_SOURCE, override
 from rdmodel.presets.aliases import resolve_name
 
@@ -55,6 +58,11 @@ def gpu(which: str | os.PathLike[str] | GPU) -> GPU:
         return load(name)
     preset = _preset(resolve_name(name, names()))
     return dataclasses.replace(preset, sources=dict(preset.sources))
+
+
+def gpu_or_default(which: str | os.PathLike[str] | GPU | None, definitions: Iterable[object] = ()) -> GPU:
+    """Return `gpu` of a name, path or `GPU`; for None, the default GPU of runs with these definitions of the model."""
+    return gpu(default_gpu(definitions) if which is None else which)
 
 
 @functools.cache

@@ -35,7 +35,7 @@ SIMULATION_EXTENT = ("sms", "blocks")
 
 def report(
     traces: Trace | Iterable[Trace],
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU | None = None,
     *,
     definitions: Sequence[Definition] = ("hardware",),
     seed: int = 0,
@@ -56,7 +56,8 @@ def report(
     traces
         One trace or several.
     gpu
-        Name of a preset, or a `GPU`.
+        Name of a preset, or a `GPU`. None means `presets.DEFAULT_GPU`, and `presets.PAPER_GPU` if ``"paper"`` is among
+        the `definitions`.
     definitions
         Definitions of the model. The first one also predicts the changed GPUs.
     seed
@@ -94,12 +95,13 @@ def report(
     RdmodelError
         Any other error of `predict`, `compare` or `locality`.
     """
-    gpu = presets.gpu(gpu)
+    chosen_definitions = check_definitions(definitions)
+    gpu = presets.gpu_or_default(gpu, chosen_definitions)
     for name, value in (("l2", l2), ("ablation", ablation), ("simulate", simulate), ("all_blocks", all_blocks)):
         check_flag(name, value)
     plan = _Plan(
         gpu=gpu,
-        definitions=check_definitions(definitions),
+        definitions=chosen_definitions,
         what_ifs=usual_what_ifs(gpu) if what_ifs is None else _check_what_ifs(what_ifs),
         common={"seed": seed, "seeds": seeds, "l2": l2, "n_jobs": n_jobs, "histogram": False},
         ablation=ablation,

@@ -14,6 +14,7 @@ from rdmodel.errors import unknown
 from rdmodel.estimation.estimate import estimate
 from rdmodel.execution.memory_need import prediction_bytes
 from rdmodel.gpu.config import GPU, gpu_from_dict
+from rdmodel.gpu.default import default_gpu
 from rdmodel.gpu.overrides import override
 from rdmodel.model.predict import predict
 from rdmodel.service.protocol import Refusal, json_text
@@ -24,10 +25,10 @@ from tracegen import affine
 from tracegen.kernel_library.registry import REGISTRY
 
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "predict": {"gpu": "gtx470-16k", "effort": "exact", "seed": 0},
-    "rank": {"gpu": "gtx470-16k", "effort": "quick", "seed": 0, "objective": "dram_bytes", "top": 1},
+    "predict": {"effort": "exact", "seed": 0},
+    "rank": {"effort": "quick", "seed": 0, "objective": "dram_bytes", "top": 1},
 }
-"""Values of the fields that a request leaves out, by op."""
+"""Values of the fields that a request leaves out, by op; that of `gpu` is `default_gpu`."""
 
 EFFORTS = ("quick", "exact")
 """Values of the field `effort`."""
@@ -55,11 +56,17 @@ def question_of(request: ServiceRequest) -> dict[str, Any]:
     Kernels and tiles become texts, because the order of their members matters: that of arrays decides their addresses,
     that of tile sizes the order of the tiles.
     """
-    question = {"op": request.op, **DEFAULTS[request.op], **request.fields}
+    question = {"op": request.op, **_with_defaults(request)}
     for name in ("kernel", "tiles"):
         if isinstance(question.get(name), dict | list):
             question[name] = {"text": json_text(question[name])}
     return question
+
+
+def _with_defaults(request: ServiceRequest) -> dict[str, Any]:
+    """Return the fields of a `predict` or `rank` request, with the default values of those that it leaves out."""
+    gpu = default_gpu([request.fields.get("definition")])
+    return {"gpu": gpu, **DEFAULTS[request.op], **request.fields}
 
 
 def is_answer(op: str, stored: Mapping[str, Any] | None) -> bool:
@@ -84,7 +91,7 @@ def compute(request: ServiceRequest, progress: Progress, threads: int) -> dict[s
 
     Raises `Refusal`, `RdmodelError`, and any exception of `progress`.
     """
-    fields = {**DEFAULTS[request.op], **request.fields}
+    fields = _with_defaults(request)
     if fields["effort"] not in EFFORTS:
         raise Refusal("bad_input", unknown("value for effort:", fields["effort"], EFFORTS))
     gpu = requested_gpu(fields)
@@ -182,7 +189,7 @@ def _gpu_names() -> tuple[str, ...]:
 def list_gpus(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return all presets with all their fields, or only the GPU that `fields` describe."""
     if fields:
-        return {"gpus": [requested_gpu({**DEFAULTS["predict"], **fields}).to_dict()]}
+        return {"gpus": [requested_gpu({"gpu": default_gpu(), **fields}).to_dict()]}
     return {"gpus": [presets.gpu(name).to_dict() for name in _gpu_names()]}
 
 

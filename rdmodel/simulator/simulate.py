@@ -67,7 +67,7 @@ s is set if the transaction touches the s-th 32 bytes of the line. The array is 
 
 def simulate(
     trace: Trace,
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU = presets.DEFAULT_GPU,
     *,
     seed: int = 0,
     check: bool = False,

@@ -16,6 +16,7 @@ import numpy as np
 from rdmodel import presets
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, GPU_TABLES
+from rdmodel.gpu.default import default_gpu
 from rdmodel.gpu.overrides import override, override_keys, parse_number
 from rdmodel.model.options import Options
 from rdmodel.policies import INDEX_FUNCTIONS, IndexFunction
@@ -101,12 +102,15 @@ class Point:
 
 
 def read_axes(engine: str, gpu: Any, grid: Mapping[str, Any]) -> list[Axis]:
-    """Return the axes of a grid: the GPU, and the names in `grid`, each with one value or several.
+    """Return the axes of a grid: the GPU (None: the default one), and the names in `grid`, with one value or several.
 
     Raises `ConfigError` for unknown names, for values that no point can have (meaningless texts, wrong types, unknown
     choices), for names without values or with repeated ones, and for grids of too many points.
     """
-    axes = [_axis(engine, name, value) for name, value in {"gpu": gpu, **grid}.items()]
+    options = [_axis(engine, name, value) for name, value in grid.items()]
+    if gpu is None:
+        gpu = default_gpu(value for axis in options if axis.key == "definition" for value in axis.values)
+    axes = [_axis(engine, "gpu", gpu), *options]
     by_key: dict[tuple[str, str], str] = {}
     for axis in axes:
         other = by_key.setdefault((axis.kind, axis.key), axis.name)

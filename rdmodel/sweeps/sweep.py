@@ -46,7 +46,7 @@ PROCESS_STARTUP_SECONDS = 2.0
 
 def sweep(
     traces: Trace | Iterable[Trace],
-    gpu: str | os.PathLike[str] | GPU | Iterable[str | os.PathLike[str] | GPU] = "gtx470-16k",
+    gpu: str | os.PathLike[str] | GPU | Iterable[str | os.PathLike[str] | GPU] | None = None,
     *,
     engine: Engine = "predict",
     n_jobs: int = -1,
@@ -64,7 +64,8 @@ def sweep(
     traces
         One trace, or several.
     gpu
-        A GPU (its name, the path of its ``.toml`` file, or a `GPU`), or several.
+        A GPU (its name, the path of its ``.toml`` file, or a `GPU`), or several. None means `presets.DEFAULT_GPU`, and
+        `presets.PAPER_GPU` if ``"paper"`` is among the definitions.
     engine
         ``"predict"``, ``"estimate"`` or ``"simulate"``. The result of a point equals that of a single call of the
         function; ``"predict"`` is called with ``histogram=False`` unless the grid says otherwise.

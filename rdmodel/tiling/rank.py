@@ -29,7 +29,7 @@ MAX_RANKED_TILES = 1 << 16
 def rank_tiles(
     make_trace: Callable[[Tile], Any],
     tiles: Iterable[Tile] | Mapping[str, Iterable[Any]],
-    gpu: str | GPU = "gtx470-16k",
+    gpu: str | GPU | None = None,
     *,
     objective: str | Callable[[Prediction], float] = "dram_bytes",
     effort: Effort = "quick",
@@ -51,7 +51,8 @@ def rank_tiles(
         Any values, by convention mappings of names to sizes. A mapping of names to lists of sizes means all
         combinations.
     gpu
-        A GPU, its name, or the path of its ``.toml`` file.
+        A GPU, its name, or the path of its ``.toml`` file. None means `presets.DEFAULT_GPU`, and `presets.PAPER_GPU`
+        with ``definition="paper"``.
     objective
         The number to minimise: ``"miss_rate"`` or ``"misses"`` of the L1, ``"l2_bytes"``, ``"dram_bytes"``, ``"time"``
         (cycles, `rdmodel.roofline`), or a function of a `Prediction` for the whole grid.
@@ -82,7 +83,7 @@ def rank_tiles(
         another type, an objective that is not a finite number. Exceptions of `make_trace` and `objective` are passed
         on, except for an `RdmodelError` of `make_trace`, which makes its tile infeasible.
     """
-    gpu = presets.gpu(gpu)
+    gpu = presets.gpu_or_default(gpu, [options.get("definition")])
     aim = objective_named(objective)
     check_choice("effort", effort, Effort)
     check_int("top", top, 1)
