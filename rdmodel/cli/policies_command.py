@@ -8,18 +8,16 @@ from typing import Any
 
 from rdmodel.cli import text_contest
 from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
-from rdmodel.cli.output import print_csv, print_json, print_text
+from rdmodel.cli.output import print_csv, print_json, print_note, print_text
 from rdmodel.cli.progress_line import bar_progress
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.contests.contest import Contest, contest
+from rdmodel.contests.defaults import default_combinations
 from rdmodel.errors import ConfigError
+from rdmodel.gpu.config import GPU
 from rdmodel.plots import charts
-from rdmodel.policies import POLICIES
-from rdmodel.policies.combinations import COMBINATIONS, Combination, combination, combinations
+from rdmodel.policies.combinations import Combination, combinations
 from rdmodel.trace import Trace
-
-SWEEP = "swl:best"
-"""The default combination with static limits; `swl` has no default limit."""
 
 
 def run_policies(arguments: argparse.Namespace) -> None:
@@ -57,8 +55,8 @@ def _contest(arguments: argparse.Namespace) -> None:
     """Run a contest; print the finished runs even if the rest fails."""
     if arguments.plot is not None:
         charts.check_path(arguments.plot)
-    wanted = _combinations(arguments.combinations)
     gpu = selected_gpu(arguments)
+    wanted = _combinations(arguments.combinations, gpu)
     finished: list[Contest] = []
 
     def keep(result: Contest) -> None:
@@ -73,12 +71,14 @@ def _contest(arguments: argparse.Namespace) -> None:
             _print(arguments, finished[0])
 
 
-def _combinations(texts: Sequence[str] | None) -> list[Combination]:
-    """Return the combinations in `texts`; by default, all that need no options."""
+def _combinations(texts: Sequence[str] | None, gpu: GPU) -> list[Combination]:
+    """Return the combinations in `texts`; by default, those of a contest on the GPU, naming the others on stderr."""
     if texts is not None:
         return [entry for text in texts for entry in combinations(text)]
-    alone = [name for name, cls in POLICIES.items() if not text_contest.required_options(cls)]
-    return [combination(text) for text in (SWEEP, *alone, *COMBINATIONS)]
+    chosen, left_out = default_combinations(gpu)
+    for reason, names in left_out.items():
+        print_note(f"left out: {', '.join(names)}: {reason}")
+    return chosen
 
 
 def _traces(arguments: argparse.Namespace) -> Iterator[Trace]:

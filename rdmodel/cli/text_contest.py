@@ -14,6 +14,7 @@ from rdmodel.common.text import count, percent
 from rdmodel.contests.contest import Contest
 from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
 from rdmodel.policies.combinations import BASELINE, COMBINATIONS, INDEX_PREFIX
+from rdmodel.policies.registry import required_options
 from rdmodel.results.simulation import Simulation
 
 DESCRIPTION_AND_SOURCE = re.compile(r"^(.*) \((.*)\)\.$")
@@ -85,11 +86,6 @@ def _legend() -> str:
 
 
 # ---- listings
-
-
-def required_options(cls: type[Policy | IndexFunction]) -> list[str]:
-    """Return the options of a policy, or of an index function, that have no default."""
-    return [f.name for f in fields(cls) if f.default is MISSING]  # type: ignore[arg-type]
 
 
 def policy_rows() -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
+from rdmodel.contests.defaults import default_combinations
 from rdmodel.errors import ConfigError, suggestion
 from rdmodel.execution.processes import make_picklable, run_in_processes
 from rdmodel.execution.threads import check_jobs
@@ -111,7 +112,7 @@ class Contest:
 
 def contest(
     traces: Trace | Iterable[Trace],
-    policies: Iterable[CombinationLike],
+    policies: Iterable[CombinationLike] | None = None,
     gpu: str | GPU = presets.DEFAULT_GPU,
     *,
     n_jobs: int = -1,
@@ -130,9 +131,10 @@ def contest(
     ----------
     traces : Trace or iterable of Trace
         The kernel launches.
-    policies : iterable
+    policies : iterable, optional
         The combinations: texts such as ``"swl:warps=2+mrpb"``, policies, index functions, sequences of these, or
-        `Combination` objects; see `combination`.
+        `Combination` objects; see `combination`. By default all that need no options, except those that the simulator
+        does not have on the GPU (`rdmodel.contests.defaults.default_combinations`).
     gpu : str or GPU
         Name of a preset, path of a ``.toml`` file, or a `GPU`.
     n_jobs : int
@@ -162,7 +164,7 @@ def contest(
     check_int("seed", seed, 0)
     check_flag("check", check)
     check_jobs(n_jobs)
-    entries = _with_baseline(policies)
+    entries = _with_baseline(default_combinations(gpu)[0] if policies is None else policies)
     gpus = {entry.name: _gpu_of(entry, gpu, options) for entry in entries}
     order = [(kernel, entry) for kernel in range(len(kernels)) for entry in sorted(entries, key=_run_order)]
     runs = [

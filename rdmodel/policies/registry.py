@@ -46,6 +46,11 @@ VALUE_WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf"
 """Option values that are written as words."""
 
 
+def required_options(cls: type[Policy | IndexFunction]) -> list[str]:
+    """Return the options of a policy, or of an index function, that have no default."""
+    return [f.name for f in fields(cls) if f.default is MISSING]  # type: ignore[arg-type]
+
+
 def parse_policy(text: str) -> Policy:
     """Return the policy that a text names, ``NAME`` or ``NAME:OPTION=VALUE,OPTION=VALUE``.
 

@@ -17,6 +17,7 @@ from rdmodel.policies import (
     DWTCS,
     MRPB,
     PCAL,
+    POLICIES,
     SWL,
     BypassAll,
     BypassOnStall,
@@ -137,13 +138,17 @@ def check_known_machine(gpu: GPU) -> None:
 def check_known_policies(gpu: GPU, policies: Sequence[Policy]) -> None:
     """Raise `ConfigError` for policies that are not defined on a GPU."""
     for policy in policies:
-        if has_sector_masks(gpu) and not isinstance(policy, SECTORED_POLICIES):
-            known = ", ".join(kind.name for kind in SECTORED_POLICIES)
-            raise ConfigError(
-                f"policies: {policy.name} is not defined where lines are fetched by sector, as on {gpu.name}; these "
-                f"are: {known}"
-            )
-        if isinstance(policy, MRPB) and (gpu.l1.tags_per_step > 1 or not {"global", "local"} <= set(gpu.l1.caches)):
-            raise ConfigError(
-                f"policies: {policy.name} needs l1.tags_per_step=1 and an L1 that serves global and local loads"
-            )
+        reason = policy_refusal(gpu, policy)
+        if reason is not None:
+            allowed = ", ".join(kind.name for kind in POLICIES.values() if policy_refusal(gpu, kind) is None)
+            raise ConfigError(f"policies: {policy.name}: {reason}; these can be used: {allowed}")
+
+
+def policy_refusal(gpu: GPU, policy: Policy | type[Policy]) -> str | None:
+    """Return the reason why the simulator has no such policy on a GPU; None if it has."""
+    kind = policy if isinstance(policy, type) else type(policy)
+    if has_sector_masks(gpu) and not issubclass(kind, SECTORED_POLICIES):
+        return f"not defined where lines are fetched by sector, as on {gpu.name}"
+    if issubclass(kind, MRPB) and (gpu.l1.tags_per_step > 1 or not {"global", "local"} <= set(gpu.l1.caches)):
+        return f"needs l1.tags_per_step=1 and an L1 that serves global and local loads, unlike {gpu.name}"
+    return None

@@ -8,6 +8,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel.gpu.config import LatencyConfig
 from rdmodel.trace import ALL_NEEDS, Op
+from tests.support.presets import FERMI
 
 ATAX = tracegen.kernel("atax.1", NX=64, NY=64, block=(32, 1, 1))
 LATENCY = LatencyConfig(lat_min=90, sigma=3.5, hit_latency=7)
@@ -23,7 +24,7 @@ def stores(*lines: int) -> list:
 
 def hand_made(kernel: str, simulated: float, hardware: float, paper: float | None = None) -> rd.Comparison:
     """Return a comparison of 1000 loads with the given miss rates."""
-    base = rd.compare(ATAX, latency=LATENCY)
+    base = rd.compare(ATAX, gpu=FERMI, latency=LATENCY)
 
     def misses(rate: float) -> rd.MissCounts:
         return rd.MissCounts(0, round(1000 * rate), 0)

@@ -24,34 +24,35 @@ from rdmodel.errors import SimulationError
 from rdmodel.gpu.config import LatencyConfig
 from tests.support.builders import make_gpu
 from tests.support.commands import SIZES, SMALL, timeless, without_times
+from tests.support.presets import FERMI
 from tracegen.kernel_library.suites import SUITES
 
 NAMES = ["atax.1", "bicg.1"]
 
 
 def compared(*names: str, **options: object) -> list[rd.Comparison]:
-    return [rd.compare(tracegen.kernel(name, **SIZES), **options) for name in names]
+    return [rd.compare(tracegen.kernel(name, **SIZES), gpu=FERMI, **options) for name in names]
 
 
 # ---- forms of output
 
 
 def test_json_of_one_kernel_is_the_object_that_the_library_returns(run):
-    status, out, err = run("compare", "atax.1", *SMALL, "--json", "--seed", "3")
+    status, out, err = run("compare", "atax.1", *SMALL, "--json", "--seed", "3", "--gpu", FERMI)
     assert (status, err) == (0, "")
     same = json.loads(json.dumps(compared("atax.1", seed=3)[0].to_dict()))
     assert timeless(json.loads(out)) == timeless(same)
 
 
 def test_json_of_several_kernels_has_them_and_their_agreement(run):
-    _, out, _ = run("compare", *NAMES, *SMALL, "--json")
+    _, out, _ = run("compare", *NAMES, *SMALL, "--json", "--gpu", FERMI)
     plain, results = json.loads(out), compared(*NAMES)
     assert [one["kernel"] for one in plain["comparisons"]] == NAMES
     assert plain["agreement"] == {name: rd.agreement(results, name).to_dict() for name in DEFINITIONS}
 
 
 def test_csv_has_a_row_for_each_kernel(run):
-    _, out, _ = run("compare", *NAMES, *SMALL, "--csv")
+    _, out, _ = run("compare", *NAMES, *SMALL, "--csv", "--gpu", FERMI)
     for row, result in zip(csv.DictReader(io.StringIO(out)), compared(*NAMES), strict=True):
         assert without_times(row) == without_times({name: str(value) for name, value in result.to_row().items()})
 
@@ -64,7 +65,7 @@ def rows_of(text: str) -> dict[str, list[str]]:
 
 def test_the_text_of_one_kernel_has_every_share_and_error(run):
     (result,) = compared("atax.1", latency=LatencyConfig(lat_min=400, sigma=90))
-    status, out, err = run("compare", "atax.1", *SMALL, "--latency", "400:90")
+    status, out, err = run("compare", "atax.1", *SMALL, "--latency", "400:90", "--gpu", FERMI)
     assert (status, err) == (0, "")
     assert out.startswith(
         "atax.1 NX=64 NY=64 on gtx470-16k, simulated and predicted\n14 SMs, scheduler lrr: 2 of 2 blocks, seed 0\n"
@@ -83,7 +84,7 @@ def test_the_text_of_one_kernel_has_every_share_and_error(run):
 
 def test_the_text_of_several_kernels_has_a_line_each_and_a_summary_per_definition(run):
     results = compared(*NAMES, blocks=1)
-    _, out, _ = run("compare", *NAMES, *SMALL, "--blocks", "1")
+    _, out, _ = run("compare", *NAMES, *SMALL, "--blocks", "1", "--gpu", FERMI)
     rows = rows_of(out)
     assert rows["kernel"] == ["loads", "simulated", "hardware", "error", "paper", "error"]
     for result in results:
@@ -96,10 +97,10 @@ def test_the_text_of_several_kernels_has_a_line_each_and_a_summary_per_definitio
 
 
 def test_one_definition_has_its_columns_alone(run):
-    _, out, _ = run("compare", "atax.1", *SMALL, "--definition", "paper")
+    _, out, _ = run("compare", "atax.1", *SMALL, "--definition", "paper", "--gpu", FERMI)
     assert rows_of(out)["of 4,224 loads"] == ["simulated", "paper", "error"]
     both = json.loads(
-        run("compare", "atax.1", *SMALL, "--definition", "paper", "--definition", "hardware", "--json")[1]
+        run("compare", "atax.1", *SMALL, "--definition", "paper", "--definition", "hardware", "--json")[1],
     )
     assert list(both["predictions"]) == ["paper", "hardware"]
 
@@ -107,7 +108,7 @@ def test_one_definition_has_its_columns_alone(run):
 def test_a_plot_is_drawn_beside_the_output(run, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "a.svg"
-    status, out, _ = run("compare", *NAMES, *SMALL, "--csv", "--plot", str(path))
+    status, out, _ = run("compare", *NAMES, *SMALL, "--csv", "--plot", str(path), "--gpu", FERMI)
     assert status == 0
     assert out.count("\n") == 3
     assert path.read_text().startswith("<?xml")
@@ -122,7 +123,7 @@ def test_every_option_reaches_the_simulator_and_the_model(run):
         "--mshr-merge 8 --sched gto --allocate fill --sms 3 --blocks 5 --check --seed 4 --latency 50:6"
     )
     sizes = ("--param", "NX=512", "--param", "NY=8", "--block", "64")
-    status, out, err = run("compare", "atax.1", *sizes, *options.split(), "--json")
+    status, out, err = run("compare", "atax.1", *sizes, *options.split(), "--json", "--gpu", FERMI)
     assert (status, err) == (0, "")
     plain = json.loads(out)
     simulated, predicted = plain["simulation"]["config"], plain["predictions"]["hardware"]["config"]
@@ -143,8 +144,8 @@ def test_a_check_is_passed_on(run, monkeypatch):
     monkeypatch.setattr(
         compare_command, "compare", lambda *a, **given: [seen.append(given["check"]), compare(*a, **given)][1]
     )
-    run("compare", "atax.1", *SMALL, "--check")
-    run("compare", "atax.1", *SMALL)
+    run("compare", "atax.1", *SMALL, "--check", "--gpu", FERMI)
+    run("compare", "atax.1", *SMALL, "--gpu", FERMI)
     assert seen == [True, False]
 
 
@@ -172,7 +173,7 @@ def test_latencies_are_fitted_once_where_the_machine_is_not_the_calibrated_one(r
         return rd.Calibration(gpu=gpu.name, latency=latency, misses=1, error=0, patterns={})
 
     monkeypatch.setattr("rdmodel.comparison.compare.calibrate", fit)
-    status, out, _ = run("compare", *NAMES, *SMALL, *options.split(), "--json")
+    status, out, _ = run("compare", *NAMES, *SMALL, *options.split(), "--json", "--gpu", FERMI)
     assert status == 0
     assert seen == ([] if fitted is None else [fitted])
     kept = presets.gpu("gtx470-16k").calibrated
@@ -185,8 +186,8 @@ def test_latencies_are_fitted_once_where_the_machine_is_not_the_calibrated_one(r
 
 def test_a_recorded_trace_compares_as_its_kernel(run, tmp_path):
     path = str(tmp_path / "atax")
-    assert run("trace", "atax.1", *SMALL, "--all", "-o", path)[0] == 0
-    _, out, _ = run("compare", path, "--json")
+    assert run("trace", "atax.1", *SMALL, "--all", "-o", path, "--gpu", FERMI)[0] == 0
+    _, out, _ = run("compare", path, "--json", "--gpu", FERMI)
     assert json.loads(out)["errors"] == compared("atax.1")[0].to_dict()["errors"]
 
 
@@ -196,12 +197,12 @@ def test_a_recorded_trace_compares_as_its_kernel(run, tmp_path):
 def test_a_suite_is_compared_at_its_sizes_and_can_be_cut_to_some_kernels(run, monkeypatch):
     sizes = {"atax.1": {"NX": 64, "NY": 32}, "bicg.1": {"NX": 32, "NY": 64}, "gemm": {"NI": 32, "NJ": 32, "NK": 32}}
     monkeypatch.setitem(SUITES, "polybench", sizes)
-    _, out, _ = run("compare", "--suite", "polybench", "--json", "--definition", "hardware")
+    _, out, _ = run("compare", "--suite", "polybench", "--json", "--definition", "hardware", "--gpu", FERMI)
     found = {one["kernel"]: one["simulation"]["config"]["trace"]["params"] for one in json.loads(out)["comparisons"]}
     assert found == sizes
-    _, out, _ = run("compare", "--suite", "polybench", "gemm", "atax.1", "--csv")
+    _, out, _ = run("compare", "--suite", "polybench", "gemm", "atax.1", "--csv", "--gpu", FERMI)
     assert [row["kernel"] for row in csv.DictReader(io.StringIO(out))] == ["gemm", "atax.1"]
-    one = json.loads(run("compare", "--suite", "polybench", "gemm", "--json")[1])
+    one = json.loads(run("compare", "--suite", "polybench", "gemm", "--json", "--gpu", FERMI)[1])
     assert one["kernel"] == "gemm"
 
 
@@ -223,7 +224,7 @@ def test_what_is_finished_comes_out_even_if_the_rest_cannot(run, monkeypatch, fo
         return compare(trace, *given, **options)
 
     monkeypatch.setattr(compare_command, "compare", stopping)
-    found, out, err = run("compare", "atax.1", "bicg.1", "atax.2", *SMALL, form)
+    found, out, err = run("compare", "atax.1", "bicg.1", "atax.2", *SMALL, form, "--gpu", FERMI)
     assert (found, err) == (status, f"rdmodel: error: {said}\n")
     if form == "--json":
         assert [one["kernel"] for one in json.loads(out)["comparisons"]] == ["atax.1"]
@@ -231,7 +232,7 @@ def test_what_is_finished_comes_out_even_if_the_rest_cannot(run, monkeypatch, fo
         assert [row["kernel"] for row in csv.DictReader(io.StringIO(out))] == ["atax.1"]
     else:
         assert "over 1 kernel\n" in out
-    assert run("compare", "bicg.1", *SMALL)[:2] == (status, "")
+    assert run("compare", "bicg.1", *SMALL, "--gpu", FERMI)[:2] == (status, "")
 
 
 # ---- mistakes
@@ -289,7 +290,7 @@ def test_a_mistake_gives_status_2_and_one_clear_line_before_the_work(run, monkey
 def test_without_matplotlib_a_plot_is_refused_before_the_work(run, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr(compare_command, "compare", None)
-    status, out, err = run("compare", "atax.1", "--plot", str(tmp_path / "a.svg"))
+    status, out, err = run("compare", "atax.1", "--plot", str(tmp_path / "a.svg"), "--gpu", FERMI)
     assert (status, out) == (2, "")
     assert "pip install 'rdmodel[plot]'" in err
 
@@ -323,7 +324,7 @@ def test_a_full_disk_keeps_the_old_plot_and_the_printed_results(run, monkeypatch
 def test_progress_is_a_bar_over_kernels_and_is_wiped(run, monkeypatch):
     monkeypatch.setattr(progress_line, "monotonic", itertools.count().__next__)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    _, out, err = run("compare", *NAMES, *SMALL, "--check", "--csv")
+    _, out, err = run("compare", *NAMES, *SMALL, "--check", "--csv", "--gpu", FERMI)
     lines = err.split("\r\x1b[K")[1:]
     assert lines[-1] == ""
     assert all(re.fullmatch(r"\[#*\.*\] kernel [12] of 2, (atax|bicg)\.1: \d+ %, \d+ s", line) for line in lines[:-1])
@@ -392,7 +393,7 @@ def test_measured_latencies_are_read_between_spaces_commas_and_lines(run, tmp_pa
     path.write_text(text)
     status, out, _ = run("calibrate", "--measured", str(path), "--json")
     assert status == 0
-    assert json.loads(out) == json.loads(json.dumps(rd.calibrate(measured=[100, 110, 130]).to_dict()))
+    assert json.loads(out) == json.loads(json.dumps(rd.calibrate(gpu=FERMI, measured=[100, 110, 130]).to_dict()))
     assert "3 L1 miss latencies, measured\n" in run("calibrate", "--measured", str(path))[1]
 
 

@@ -12,6 +12,7 @@ import pytest
 import rdmodel as rd
 import tracegen
 from rdmodel.cli import text_locality
+from tests.support.presets import FERMI
 
 SIZES = {"NI": 64, "NJ": 64, "NK": 16}
 SMALL = ["--param", "NI=64", "--param", "NJ=64", "--param", "NK=16"]
@@ -19,7 +20,7 @@ SMALL = ["--param", "NI=64", "--param", "NJ=64", "--param", "NK=16"]
 
 @pytest.fixture(scope="module")
 def gemm() -> rd.Locality:
-    return rd.locality(tracegen.kernel("gemm", **SIZES), sms=2)
+    return rd.locality(tracegen.kernel("gemm", **SIZES), gpu=FERMI, sms=2)
 
 
 def without_times(plain: dict) -> dict:
@@ -40,24 +41,26 @@ def whole(cell: str) -> int:
 
 
 def test_json_is_the_object_that_the_library_returns(run, gemm):
-    status, out, err = run("locality", "gemm", *SMALL, "--sms", "2", "--json")
+    status, out, err = run("locality", "gemm", *SMALL, "--sms", "2", "--json", "--gpu", FERMI)
     assert (status, err) == (0, "")
     assert without_times(json.loads(out)) == without_times(json.loads(json.dumps(gemm.to_dict())))
 
 
 def test_several_kernels_give_a_list_and_csv_a_row_each(run):
     names = ["gemm", "2mm.1"]
-    _, out, _ = run("locality", *names, "--param", "NI=64", "--param", "NJ=64", "--param", "NK=16", "--json")
+    _, out, _ = run(
+        "locality", *names, "--param", "NI=64", "--param", "NJ=64", "--param", "NK=16", "--json", "--gpu", FERMI
+    )
     assert [plain["kernel"] for plain in json.loads(out)] == names
-    _, out, _ = run("locality", *names, *SMALL, "--csv")
+    _, out, _ = run("locality", *names, *SMALL, "--csv", "--gpu", FERMI)
     rows = list(csv.DictReader(io.StringIO(out)))
-    wanted = rd.locality(tracegen.kernel("gemm", **SIZES)).to_row()
+    wanted = rd.locality(tracegen.kernel("gemm", **SIZES), gpu=FERMI).to_row()
     assert [row["kernel"] for row in rows] == names
     assert without_times(rows[0]) == {name: str(value) for name, value in without_times(wanted).items()}
 
 
 def test_the_report_has_the_numbers_of_the_result(run, gemm):
-    status, out, err = run("locality", "gemm", *SMALL, "--sms", "2")
+    status, out, err = run("locality", "gemm", *SMALL, "--sms", "2", "--gpu", FERMI)
     assert (status, err) == (0, "")
     found = tables(out)
     loads = found["L1 loads"]
@@ -82,7 +85,7 @@ def test_the_report_has_the_numbers_of_the_result(run, gemm):
 
 
 def test_shares_of_a_table_add_up(run):
-    _, out, _ = run("locality", "gemm", *SMALL)
+    _, out, _ = run("locality", "gemm", *SMALL, "--gpu", FERMI)
     found = tables(out)
     for name in ("reuse distance", "accesses"):
         rows = [cells for label, cells in found[name].items() if label != "mean"]
@@ -92,7 +95,7 @@ def test_shares_of_a_table_add_up(run):
 
 def test_lines_that_nobody_uses_again_have_no_distances():
     trace = tracegen.trace(lambda k, A: k.load(A, k.x), grid=1, block=64, arrays={"A": 64})
-    report = text_locality.format_locality(rd.locality(trace))
+    report = text_locality.format_locality(rd.locality(trace, gpu=FERMI))
     assert "no line is used again on its SM" in report
     assert "reuse distance" not in report
 
@@ -102,12 +105,16 @@ def test_a_load_that_brings_no_line_has_a_dash():
         k.load(A, k.x)
         k.load(A, k.x)
 
-    report = text_locality.format_locality(rd.locality(tracegen.trace(twice, grid=1, block=32, arrays={"A": 32})))
+    report = text_locality.format_locality(
+        rd.locality(tracegen.trace(twice, grid=1, block=32, arrays={"A": 32}), gpu=FERMI)
+    )
     assert re.search(r"^    \d+ +1 +100\.00 % +0  - +1\.00$", report, re.M)
 
 
 def test_options_are_those_of_simulate(run):
-    status, out, _ = run("locality", "gemm", *SMALL, "--sms", "1", "--blocks", "2", "--sched", "old", "--no-stores")
+    status, out, _ = run(
+        "locality", "gemm", *SMALL, "--sms", "1", "--blocks", "2", "--sched", "old", "--no-stores", "--gpu", FERMI
+    )
     assert status == 0
     assert out.splitlines()[1] == "1 SM: 2 of 16 blocks, only the first 2 of the grid, scheduler old"
 
@@ -121,6 +128,6 @@ def test_options_are_those_of_simulate(run):
     ],
 )
 def test_what_means_nothing_is_refused(run, argv, message):
-    status, out, err = run("locality", *argv)
+    status, out, err = run("locality", *argv, "--gpu", FERMI)
     assert (status, out) == (2, "")
     assert message in err

@@ -14,12 +14,14 @@ import pytest
 
 import rdmodel as rd
 import tracegen
-from rdmodel.cli import policies_command, progress_line
+from rdmodel.cli import progress_line
 from rdmodel.contests import contest as contest_module
 from rdmodel.errors import SimulationError
 from rdmodel.policies import INDEX_FUNCTIONS, PD, POLICIES, parse_policy
 from rdmodel.policies.combinations import COMBINATIONS
+from rdmodel.policies.registry import required_options
 from tests.support.commands import SIZES, SMALL, sections, timeless, without_times
+from tests.support.presets import FERMI
 from tests.support.ptx_texts import SAXPY
 from tracegen.kernel_library.suites import SUITES
 
@@ -29,7 +31,7 @@ WANTED = ["swl:best", "pd:distance=2"]
 
 
 def held(*names: str, policies: list[str] = WANTED, **options: object) -> rd.Contest:
-    return rd.contest([tracegen.kernel(name, **SIZES) for name in names], policies, n_jobs=1, **options)
+    return rd.contest([tracegen.kernel(name, **SIZES) for name in names], policies, gpu=FERMI, n_jobs=1, **options)
 
 
 def parts_of(text: str) -> list[list[list[str]]]:
@@ -42,13 +44,13 @@ def parts_of(text: str) -> list[list[list[str]]]:
 
 
 def test_json_is_what_the_library_returns(run):
-    status, out, err = run("policies", *NAMES, *SMALL, *FEW, "--json", "--seed", "3")
+    status, out, err = run("policies", *NAMES, *SMALL, *FEW, "--json", "--seed", "3", "--gpu", FERMI)
     assert (status, err) == (0, "")
     assert timeless(json.loads(out)) == timeless(json.loads(json.dumps(held(*NAMES, seed=3).to_dict())))
 
 
 def test_csv_has_a_row_for_each_run_and_empty_fields_where_nothing_was_found(run):
-    _, out, _ = run("policies", *NAMES, *SMALL, *FEW, "--csv")
+    _, out, _ = run("policies", *NAMES, *SMALL, *FEW, "--csv", "--gpu", FERMI)
     found = list(csv.DictReader(io.StringIO(out)))
     assert found[0]["found_swl.warps"] == ""
     for row, wanted in zip(found, held(*NAMES).to_rows(), strict=True):
@@ -58,7 +60,7 @@ def test_csv_has_a_row_for_each_run_and_empty_fields_where_nothing_was_found(run
 
 def test_the_text_has_every_kernel_with_every_combination_and_the_means(run):
     result = held(*NAMES)
-    status, out, err = run("policies", *NAMES, *SMALL, *FEW)
+    status, out, err = run("policies", *NAMES, *SMALL, *FEW, "--gpu", FERMI)
     assert (status, err) == (0, "")
     assert out.startswith("policies on gtx470-16k, 14 SMs, scheduler lrr\n\n  atax.1 NX=64 NY=64 ")
     *kernels, means = parts_of(out)
@@ -75,26 +77,30 @@ def test_the_text_has_every_kernel_with_every_combination_and_the_means(run):
 
 
 def test_one_kernel_has_no_means(run):
-    _, out, _ = run("policies", "atax.1", *SMALL, *FEW)
+    _, out, _ = run("policies", "atax.1", *SMALL, *FEW, "--gpu", FERMI)
     assert len(parts_of(out)) == 1
     assert "geometric" not in out
 
 
 def test_loads_that_all_bypass_have_no_miss_rate(run):
-    _, out, _ = run("policies", "atax.1", *SMALL, "--policies", "bypass-all", "--jobs", "1")
+    _, out, _ = run("policies", "atax.1", *SMALL, "--policies", "bypass-all", "--jobs", "1", "--gpu", FERMI)
     assert parts_of(out)[0][2][3:] == ["-", "100.00 %"]
 
 
 def test_any_number_of_jobs_prints_the_same(run):
     outputs = {
-        re.sub(r"\d+\.\d+ s", "", run("policies", *NAMES, *SMALL, "--policies", "pd,mrpb", "--jobs", jobs)[1])
+        re.sub(
+            r"\d+\.\d+ s",
+            "",
+            run("policies", *NAMES, *SMALL, "--policies", "pd,mrpb", "--jobs", jobs, "--gpu", FERMI)[1],
+        )
         for jobs in ("1", "2", "-1")
     }
     assert len(outputs) == 1
 
 
 def test_by_default_all_policies_run_that_need_no_options(run):
-    _, out, _ = run("policies", "atax.1", *SMALL, "--blocks", "1", "--jobs", "1", "--json")
+    _, out, _ = run("policies", "atax.1", *SMALL, "--blocks", "1", "--jobs", "1", "--json", "--gpu", FERMI)
     named = [one["name"] for one in json.loads(out)["combinations"]]
     assert named == [
         "none",
@@ -116,7 +122,7 @@ def test_combinations_are_read_from_all_options_in_their_order(run):
 def test_a_plot_is_drawn_beside_the_output(run, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "a.svg"
-    status, out, _ = run("policies", *NAMES, *SMALL, *FEW, "--csv", "--plot", str(path))
+    status, out, _ = run("policies", *NAMES, *SMALL, *FEW, "--csv", "--plot", str(path), "--gpu", FERMI)
     assert (status, out.count("\n")) == (0, 7)
     assert path.read_text().startswith("<?xml")
 
@@ -126,7 +132,9 @@ def test_every_option_reaches_the_simulator(run):
         "--gpu gtx470-48k --set core.hit_latency=7 --l1 16K:4:128 --index bxor --mshr 9 --sched gto --allocate fill "
         "--sms 3 --blocks 1 --ideal-memory 70 --no-stores --check --seed 4"
     )
-    _, out, _ = run("policies", "atax.1", *SMALL, *options.split(), "--policies", "pd", "--jobs", "1", "--json")
+    _, out, _ = run(
+        "policies", "atax.1", *SMALL, *options.split(), "--policies", "pd", "--jobs", "1", "--json", "--gpu", FERMI
+    )
     for one in json.loads(out)["kernels"][0]["simulations"].values():
         config = one["config"]
         assert (config["gpu"]["core"]["hit_latency"], config["gpu"]["l1"]["index"]) == (7, {"name": "bxor"})
@@ -139,10 +147,12 @@ def test_every_option_reaches_the_simulator(run):
 def test_a_suite_is_run_at_its_sizes_and_can_be_cut(run, monkeypatch):
     sizes = {"atax.1": {"NX": 64, "NY": 32}, "gemm": {"NI": 32, "NJ": 32, "NK": 32}}
     monkeypatch.setitem(SUITES, "polybench", sizes)
-    _, out, _ = run("policies", "--suite", "polybench", "--policies", "pd", "--jobs", "1", "--json")
+    _, out, _ = run("policies", "--suite", "polybench", "--policies", "pd", "--jobs", "1", "--json", "--gpu", FERMI)
     runs = [one["simulations"]["pd"] for one in json.loads(out)["kernels"]]
     assert {one["kernel"]: one["config"]["trace"]["params"] for one in runs} == sizes
-    _, out, _ = run("policies", "--suite", "polybench", "gemm", "--policies", "pd", "--jobs", "1", "--csv")
+    _, out, _ = run(
+        "policies", "--suite", "polybench", "gemm", "--policies", "pd", "--jobs", "1", "--csv", "--gpu", FERMI
+    )
     assert {row["kernel"] for row in csv.DictReader(io.StringIO(out))} == {"gemm"}
 
 
@@ -160,7 +170,7 @@ def test_what_is_finished_comes_out_even_if_the_rest_cannot(run, monkeypatch, fo
         return simulate(trace, *given, policies=policies, **options)
 
     monkeypatch.setattr(contest_module, "simulate", stopping)
-    found, out, err = run("policies", *NAMES, *SMALL, "--policies", "mrpb,pd", "--jobs", "1", form)
+    found, out, err = run("policies", *NAMES, *SMALL, "--policies", "mrpb,pd", "--jobs", "1", form, "--gpu", FERMI)
     assert (found, err) == (status, f"rdmodel: error: {said}\n")
     if form == "--json":
         plain = json.loads(out)["kernels"]
@@ -170,13 +180,14 @@ def test_what_is_finished_comes_out_even_if_the_rest_cannot(run, monkeypatch, fo
     else:
         assert parts_of(out)[1][3] == ["pd", "-", "-", "-", "-", "not finished"]
         assert parts_of(out)[2][0][0] == "geometric mean of 1 kernel, 1 not finished"
-    assert run("policies", "bicg.1", *SMALL, "--policies", "pd", "--jobs", "1", "--csv")[1].count("\n") == 2
+    found = run("policies", "bicg.1", *SMALL, "--policies", "pd", "--jobs", "1", "--csv", "--gpu", FERMI)
+    assert found[1].count("\n") == 2
 
 
 def test_progress_is_a_bar_over_runs_and_is_wiped(run, monkeypatch):
     monkeypatch.setattr(progress_line, "monotonic", itertools.count().__next__)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    _, _, err = run("policies", *NAMES, *SMALL, *FEW, "--csv")
+    _, _, err = run("policies", *NAMES, *SMALL, *FEW, "--csv", "--gpu", FERMI)
     lines = err.split("\r\x1b[K")[1:]
     assert lines[-1] == ""
     assert [re.fullmatch(r"\[(#*)\.*\] (\d) of 6 runs, \d+ s", line).groups() for line in lines[:-1]] == [
@@ -203,7 +214,7 @@ def test_without_kernels_everything_is_listed_with_its_options_and_source(run):
         assert re.search(r"([Ss]ections?|table) \d", source)
         for option in " ".join(options).split():
             if not option.endswith("=..."):
-                given = ",".join(f"{required}=1" for required in policies_command.text_contest.required_options(cls))
+                given = ",".join(f"{required}=1" for required in required_options(cls))
                 assert parse_policy(f"{name}:{given}{',' if given else ''}{option}") == parse_policy(
                     f"{name}:{given}" if given else name
                 )
@@ -255,8 +266,8 @@ def test_a_combination_is_a_policy_of_one_run(run, command):
 
 
 def test_a_combination_is_that_of_a_contest(run):
-    plain = json.loads(run("simulate", "atax.1", *SMALL, "--policy", "dwt-pric", "--json")[1])
-    _, out, _ = run("policies", "atax.1", *SMALL, "--policies", "dwt-pric", "--jobs", "1", "--json")
+    plain = json.loads(run("simulate", "atax.1", *SMALL, "--policy", "dwt-pric", "--json", "--gpu", FERMI)[1])
+    _, out, _ = run("policies", "atax.1", *SMALL, "--policies", "dwt-pric", "--jobs", "1", "--json", "--gpu", FERMI)
     assert timeless(plain) == timeless(json.loads(out)["kernels"][0]["simulations"]["dwt-pric"])
     assert plain["config"]["gpu"]["l1"]["index"] == {"name": "pric"}
 
@@ -274,42 +285,46 @@ def test_a_combination_is_that_of_a_contest(run):
 )
 def test_a_bad_combination_is_told_with_what_is_allowed(run, given, said):
     options = [text for one in given for text in ("--policy", one)]
-    status, out, err = run("simulate", "atax.1", *SMALL, *options)
+    status, out, err = run("simulate", "atax.1", *SMALL, *options, "--gpu", FERMI)
     assert (status, out) == (2, "")
     assert said in err
 
 
 def test_the_report_of_a_run_says_policies_bypassed_loads_and_what_was_found(run):
     options = ["--policy", "swl:best", "--policy", "pd:distance=1", "--policy", "mrpb:entries=2"]
-    status, out, err = run("simulate", "atax.1", *SMALL, *options)
+    status, out, err = run("simulate", "atax.1", *SMALL, *options, "--gpu", FERMI)
     assert (status, err) == (0, "")
-    result = rd.simulate(tracegen.kernel("atax.1", **SIZES), policies=["swl:best", "pd:distance=1", "mrpb:entries=2"])
+    result = rd.simulate(
+        tracegen.kernel("atax.1", **SIZES), gpu=FERMI, policies=["swl:best", "pd:distance=1", "mrpb:entries=2"]
+    )
     found = result.found["swl.warps"]
     assert f"\npolicies swl:warps=best, pd:distance=1, mrpb:entries=2; found swl.warps={found}\n\n" in out
     assert sections(out)["L1"]["bypassed"] == [f"{result.bypassed:,}"]
     assert ", loads that bypass the L1 and stores" in out
-    plain = json.loads(run("simulate", "atax.1", *SMALL, *options, "--json")[1])
+    plain = json.loads(run("simulate", "atax.1", *SMALL, *options, "--json", "--gpu", FERMI)[1])
     assert timeless(plain) == timeless(json.loads(json.dumps(result.to_dict())))
 
 
 def test_a_run_without_policies_says_nothing_of_them(run):
-    _, out, _ = run("simulate", "atax.1", *SMALL)
+    _, out, _ = run("simulate", "atax.1", *SMALL, "--gpu", FERMI)
     assert "polic" not in out
     assert "bypass" not in out
 
 
 def test_runs_that_find_different_things_fit_in_one_csv(run):
-    _, out, _ = run("simulate", *NAMES, *SMALL, "--policy", "dwt-cs:period=50,confirm=1,mpki=1000", "--csv")
+    _, out, _ = run(
+        "simulate", *NAMES, *SMALL, "--policy", "dwt-cs:period=50,confirm=1,mpki=1000", "--csv", "--gpu", FERMI
+    )
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["kernel"] for row in rows] == NAMES
 
 
 def test_locality_takes_policies_too(run):
-    status, out, _ = run("locality", "atax.1", *SMALL, "--policy", "swl:warps=1")
+    status, out, _ = run("locality", "atax.1", *SMALL, "--policy", "swl:warps=1", "--gpu", FERMI)
     assert status == 0
     assert "\npolicies swl:warps=1\n\n" in out
-    _, out, _ = run("locality", "atax.1", *SMALL, "--policy", "swl:warps=1", "--json")
-    found = rd.locality(tracegen.kernel("atax.1", **SIZES), policies=["swl:warps=1"]).to_dict()
+    _, out, _ = run("locality", "atax.1", *SMALL, "--policy", "swl:warps=1", "--json", "--gpu", FERMI)
+    found = rd.locality(tracegen.kernel("atax.1", **SIZES), gpu=FERMI, policies=["swl:warps=1"]).to_dict()
     assert timeless(json.loads(out)) == timeless(json.loads(json.dumps(found)))
 
 
@@ -339,14 +354,14 @@ def limits_of(results: list[dict]) -> list[int | None]:
 
 def test_a_limit_that_was_found_holds_for_later_launches_of_the_kernel(run, launches):
     options = ["--policy", HASTY, "--policy", "pd", "--json"]
-    three = json.loads(run("simulate", launches, *options)[1])
+    three = json.loads(run("simulate", launches, *options, "--gpu", FERMI)[1])
     assert limits_of(three) == [None, None, three[0]["found"]["dwt-cs.limit"]]
     assert [one["config"]["options"]["policies"][1]["name"] for one in three] == ["pd"] * 3
-    assert limits_of(json.loads(run("locality", launches, *options)[1])) == limits_of(three)
+    assert limits_of(json.loads(run("locality", launches, *options, "--gpu", FERMI)[1])) == limits_of(three)
 
 
 def test_a_limit_that_was_found_is_forgotten_with_the_file(run, launches):
-    found = json.loads(run("simulate", launches, launches, "--policy", HASTY, "--json")[1])
+    found = json.loads(run("simulate", launches, launches, "--policy", HASTY, "--json", "--gpu", FERMI)[1])
     assert limits_of(found) == 2 * [None, None, found[0]["found"]["dwt-cs.limit"]]
 
 

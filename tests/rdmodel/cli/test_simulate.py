@@ -18,18 +18,19 @@ from rdmodel.cli import progress_line, simulate_command
 from rdmodel.errors import SimulationError
 from tests.support.builders import make_trace
 from tests.support.commands import ARGUMENTS, SHAPE, SIZES, SMALL, sections, without_times
+from tests.support.presets import FERMI
 from tests.support.ptx_texts import SAXPY
 
 
 def simulated(*names: str, **options: object) -> list[rd.Simulation]:
-    return [rd.simulate(tracegen.kernel(name, **SIZES), **options) for name in names]
+    return [rd.simulate(tracegen.kernel(name, **SIZES), gpu=FERMI, **options) for name in names]
 
 
 # ---- forms of output
 
 
 def test_json_is_the_object_that_the_library_returns(run):
-    status, out, err = run("simulate", "atax.1", *SMALL, "--json", "--seed", "3")
+    status, out, err = run("simulate", "atax.1", *SMALL, "--json", "--seed", "3", "--gpu", FERMI)
     assert (status, err) == (0, "")
     plain = json.loads(out)
     same = json.loads(json.dumps(simulated("atax.1", seed=3)[0].to_dict()))
@@ -40,20 +41,20 @@ def test_json_is_the_object_that_the_library_returns(run):
 
 def test_several_kernels_give_a_list_and_csv_a_row_each(run):
     names = ["atax.1", "bicg.1"]
-    _, out, _ = run("simulate", *names, *SMALL, "--json")
+    _, out, _ = run("simulate", *names, *SMALL, "--json", "--gpu", FERMI)
     assert [plain["kernel"] for plain in json.loads(out)] == names
-    _, out, _ = run("simulate", *names, *SMALL, "--csv")
+    _, out, _ = run("simulate", *names, *SMALL, "--csv", "--gpu", FERMI)
     rows = list(csv.DictReader(io.StringIO(out)))
     for row, result in zip(rows, simulated(*names), strict=True):
         wanted = {name: str(value) for name, value in result.to_row().items()}
         assert without_times(row) == without_times(wanted)
-    _, out, _ = run("simulate", *names, *SMALL)
+    _, out, _ = run("simulate", *names, *SMALL, "--gpu", FERMI)
     assert re.findall(r"^(\S+) NX=64 NY=64 on", out, re.M) == names
 
 
 def test_the_text_has_every_count_with_its_share(run):
     result = simulated("atax.1")[0]
-    status, out, err = run("simulate", "atax.1", *SMALL)
+    status, out, err = run("simulate", "atax.1", *SMALL, "--gpu", FERMI)
     assert (status, err) == (0, "")
     assert out.startswith("atax.1 NX=64 NY=64 on gtx470-16k, simulated\n14 SMs: 2 of 2 blocks, scheduler lrr, seed 0\n")
     parts = sections(out)
@@ -80,7 +81,7 @@ def test_the_text_has_every_count_with_its_share(run):
 
 
 def test_the_columns_of_the_text_are_aligned(run):
-    _, out, _ = run("simulate", "atax.1", *SMALL)
+    _, out, _ = run("simulate", "atax.1", *SMALL, "--gpu", FERMI)
     table = out.split("\n\n", 1)[1].split("  time: ")[0]
     rows = [re.fullmatch(r"  .*?\S {2,}(\S+)( {2,}\S.*)?", line) for line in table.splitlines() if line]
     assert len({row.end(1) for row in rows}) == 1
@@ -88,24 +89,26 @@ def test_the_columns_of_the_text_are_aligned(run):
 
 
 def test_an_ideal_memory_is_said_and_has_no_l2_and_no_dram(run):
-    _, out, _ = run("simulate", "atax.1", *SMALL, "--ideal-memory", "1200")
+    _, out, _ = run("simulate", "atax.1", *SMALL, "--ideal-memory", "1200", "--gpu", FERMI)
     parts = sections(out)
     assert "ideal memory, 1,200 cycles away" in parts
     assert parts["L1 miss latency"]["median"] == ["1,200"]
     assert not {"crossbar", "L2", "DRAM"} & set(parts)
-    _, out, _ = run("simulate", "atax.1", *SMALL, "--ideal-memory", "0", "--json")
+    _, out, _ = run("simulate", "atax.1", *SMALL, "--ideal-memory", "0", "--json", "--gpu", FERMI)
     assert json.loads(out)["l2"] is None
 
 
 def test_blocks_and_stores_that_are_left_out_are_said(run):
-    _, out, _ = run("simulate", "atax.1", *SMALL, "--blocks", "1", "--no-stores", "--sms", "1", "--sched", "gto")
+    _, out, _ = run(
+        "simulate", "atax.1", *SMALL, "--blocks", "1", "--no-stores", "--sms", "1", "--sched", "gto", "--gpu", FERMI
+    )
     assert "\n1 SM: 1 of 2 blocks, only the first 1 of the grid, scheduler gto, without stores, seed 0\n" in out
     assert sections(out)["L1"]["stores"] == ["0"]
 
 
 def test_stalls_of_the_l2_are_told_apart(run):
     sizes = [option for name in ("NI", "NJ", "NK") for option in ("--param", f"{name}=64")]
-    _, out, _ = run("simulate", "gemm", *sizes)
+    _, out, _ = run("simulate", "gemm", *sizes, "--gpu", FERMI)
     stalls = sections(out)["L2"]
     causes = [stalls[name][0].replace(",", "") for name in ("full MSHR", "full DRAM queue")]
     assert sum(map(int, causes)) == int(stalls["cycles stalled"][0].replace(",", "")) > 0
@@ -122,7 +125,7 @@ def test_every_option_reaches_the_simulator(run):
         "--no-stores --check --seed 4"
     )
     sizes = ("--param", "NX=512", "--param", "NY=8", "--block", "64")
-    status, out, err = run("simulate", "atax.1", *sizes, *options.split(), "--json")
+    status, out, err = run("simulate", "atax.1", *sizes, *options.split(), "--json", "--gpu", FERMI)
     assert (status, err) == (0, "")
     plain = json.loads(out)
     gpu = plain["config"]["gpu"]
@@ -147,8 +150,8 @@ def test_check_and_allocate_are_what_they_are_short_for(run, monkeypatch):
     monkeypatch.setattr(
         simulate_command, "simulate", lambda *a, **given: [seen.append(given["check"]), simulate(*a, **given)][1]
     )
-    _, short, _ = run("simulate", "atax.1", *SMALL, "--check", "--allocate", "fill", "--csv")
-    _, long, _ = run("simulate", "atax.1", *SMALL, "--set", "l1.allocate=fill", "--csv")
+    _, short, _ = run("simulate", "atax.1", *SMALL, "--check", "--allocate", "fill", "--csv", "--gpu", FERMI)
+    _, long, _ = run("simulate", "atax.1", *SMALL, "--set", "l1.allocate=fill", "--csv", "--gpu", FERMI)
     assert seen == [True, False]
     rows = [without_times(row) for text in (short, long) for row in csv.DictReader(io.StringIO(text))]
     assert rows[0] == rows[1]
@@ -157,7 +160,7 @@ def test_check_and_allocate_are_what_they_are_short_for(run, monkeypatch):
 def test_a_ptx_kernel_and_every_launch_of_a_file_are_simulated(run, tmp_path):
     (tmp_path / "saxpy.ptx").write_text(SAXPY)
     source = str(tmp_path / "saxpy.ptx")
-    status, out, err = run("simulate", source, "--kernel", "saxpy", *SHAPE, *ARGUMENTS, "--json")
+    status, out, err = run("simulate", source, "--kernel", "saxpy", *SHAPE, *ARGUMENTS, "--json", "--gpu", FERMI)
     assert (status, err) == (0, "")
     plain = json.loads(out)
     # 31 full warps and one of 8 lanes, two loads and a store each, one line each: nothing is used twice.
@@ -167,15 +170,15 @@ def test_a_ptx_kernel_and_every_launch_of_a_file_are_simulated(run, tmp_path):
         'source = "saxpy.ptx"\nblock = 256\nargs = { n = 1000, x = "float[1000]:iota", y = "float[1000]" }\n'
         f"[[launch]]\n{launch}[[launch]]\n{launch}"
     )
-    both = json.loads(run("simulate", str(tmp_path / "two.toml"), "--json")[1])
+    both = json.loads(run("simulate", str(tmp_path / "two.toml"), "--json", "--gpu", FERMI)[1])
     assert [launch["misses"] for launch in both] == [plain["misses"]] * 2
 
 
 @pytest.mark.parametrize("form", ["trace", "trace.trc"])
 def test_a_written_trace_with_all_blocks_simulates_as_its_kernel(run, tmp_path, form):
     path = str(tmp_path / form)
-    assert run("trace", "atax.1", *SMALL, "--all", "-o", path)[0] == 0
-    status, out, _ = run("simulate", path, "--json")
+    assert run("trace", "atax.1", *SMALL, "--all", "-o", path, "--gpu", FERMI)[0] == 0
+    status, out, _ = run("simulate", path, "--json", "--gpu", FERMI)
     assert status == 0
     from_file, from_kernel = json.loads(out), simulated("atax.1")[0].to_dict()
     # A .trc file says neither how many instructions are between two accesses nor which loads they need.
@@ -185,11 +188,11 @@ def test_a_written_trace_with_all_blocks_simulates_as_its_kernel(run, tmp_path, 
 
 def test_a_block_that_a_file_does_not_hold_is_an_error_as_for_predict(run, tmp_path):
     path = str(tmp_path / "some")
-    run("trace", "atax.1", *SMALL, "-o", path)
-    status, out, err = run("simulate", path)
+    run("trace", "atax.1", *SMALL, "-o", path, "--gpu", FERMI)
+    status, out, err = run("simulate", path, "--gpu", FERMI)
     assert (status, out) == (2, "")
     assert err == "rdmodel: error: block 1 is not in the trace of atax.1: it holds 1 of 2 blocks\n"
-    assert run("simulate", path, "--blocks", "1")[0] == 0
+    assert run("simulate", path, "--blocks", "1", "--gpu", FERMI)[0] == 0
 
 
 BAD = {
@@ -245,7 +248,7 @@ def test_a_mistake_gives_status_2_and_one_clear_line(run, line):
 
 def test_a_kernel_that_accesses_no_memory_gives_status_2(run, tmp_path):
     rd.save(make_trace([[[]]], warps=1), tmp_path / "empty")
-    status, out, err = run("simulate", str(tmp_path / "empty"))
+    status, out, err = run("simulate", str(tmp_path / "empty"), "--gpu", FERMI)
     assert (status, out) == (2, "")
     assert err == "rdmodel: error: the simulated blocks of random access no memory\n"
 
@@ -255,7 +258,7 @@ def test_a_run_that_cannot_go_on_gives_status_1(run, monkeypatch):
         raise SimulationError("atax.1, cycle 7: nothing can happen any more: SM 0 waits")
 
     monkeypatch.setattr(simulate_command, "simulate", fail)
-    status, out, err = run("simulate", "atax.1", *SMALL)
+    status, out, err = run("simulate", "atax.1", *SMALL, "--gpu", FERMI)
     assert (status, out) == (1, "")
     assert err == "rdmodel: error: atax.1, cycle 7: nothing can happen any more: SM 0 waits\n"
 
@@ -264,10 +267,10 @@ def test_a_run_that_cannot_go_on_gives_status_1(run, monkeypatch):
 
 
 def test_progress_is_one_line_on_a_terminal_and_is_wiped(run, monkeypatch):
-    assert run("simulate", "atax.1", *SMALL, "--check")[2] == ""
+    assert run("simulate", "atax.1", *SMALL, "--check", "--gpu", FERMI)[2] == ""
     monkeypatch.setattr(progress_line, "monotonic", itertools.count().__next__)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    _, out, err = run("simulate", "atax.1", *SMALL, "--check", "--csv")
+    _, out, err = run("simulate", "atax.1", *SMALL, "--check", "--csv", "--gpu", FERMI)
     assert "\r\x1b[Katax.1: block 2 of 2, " in err
     assert "\n" not in err
     assert err.endswith("\r\x1b[K")

@@ -15,7 +15,7 @@ from rdmodel.comparison.calibrate import LOADS_PER_WARP, PATTERNS, WARPS_PER_BLO
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import LatencyConfig
 from tests.support.builders import make_gpu
-from tests.support.presets import SIMULATED_PRESETS
+from tests.support.presets import FERMI, SIMULATED_PRESETS
 
 SMALL = make_gpu()
 
@@ -31,7 +31,7 @@ def drawn(lat_min: int, sigma: float, n: int = 20_000, seed: int = 0) -> np.ndar
 @pytest.mark.parametrize(("lat_min", "sigma"), [(200, 40.0), (100, 5.0), (0, 700.0)])
 def test_a_known_half_normal_is_recovered_as_scipy_fits_it(lat_min, sigma):
     samples = drawn(lat_min, sigma)
-    found = rd.calibrate(measured=samples)
+    found = rd.calibrate(gpu=FERMI, measured=samples)
     location, scale = halfnorm.fit(samples)
     assert found.latency == LatencyConfig(lat_min=int(location), sigma=round(scale, 1), hit_latency=20)
     assert found.latency.lat_min == lat_min
@@ -41,28 +41,28 @@ def test_a_known_half_normal_is_recovered_as_scipy_fits_it(lat_min, sigma):
 
 
 def test_equal_latencies_have_no_spread():
-    found = rd.calibrate(measured=[321] * 5)
+    found = rd.calibrate(gpu=FERMI, measured=[321] * 5)
     assert (found.latency.lat_min, found.latency.sigma, found.error) == (321, 0.0, 0.0)
 
 
 def test_an_ideal_memory_has_no_spread():
     misses = rd.simulate(PATTERNS["stream"](SMALL, 0), SMALL, memory=300, sms=1).miss_latencies
-    found = rd.calibrate(measured=np.repeat(misses.cycles, misses.counts)).latency
+    found = rd.calibrate(gpu=FERMI, measured=np.repeat(misses.cycles, misses.counts)).latency
     assert (found.lat_min, found.sigma) == (300, 0.0)
 
 
 def test_shape_order_and_type_of_the_samples_do_not_matter():
     samples = drawn(50, 9, n=600)
-    plain = rd.calibrate(measured=samples)
-    assert rd.calibrate(measured=samples[::-1].reshape(20, 30).tolist()) == plain
-    assert rd.calibrate(measured=samples.astype(np.uint16)) == plain
-    assert rd.calibrate(measured=samples + 0.3) == plain
+    plain = rd.calibrate(gpu=FERMI, measured=samples)
+    assert rd.calibrate(gpu=FERMI, measured=samples[::-1].reshape(20, 30).tolist()) == plain
+    assert rd.calibrate(gpu=FERMI, measured=samples.astype(np.uint16)) == plain
+    assert rd.calibrate(gpu=FERMI, measured=samples + 0.3) == plain
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_distance_is_the_largest_between_the_two_distributions(seed):
     samples = np.random.default_rng(seed).integers(0, 60, 12)
-    found = rd.calibrate(measured=samples)
+    found = rd.calibrate(gpu=FERMI, measured=samples)
     low, scale = found.latency.lat_min, max(found.latency.sigma, 1e-9)
     every = np.arange(low - 1, samples.max() + 2)
     shares = np.array([np.mean(samples <= cycle) for cycle in every])
@@ -79,7 +79,7 @@ def test_the_distance_is_the_largest_between_the_two_distributions(seed):
 )
 def test_what_is_no_latency_is_refused(measured):
     with pytest.raises(ConfigError, match="measured: must be latencies in cycles: at least one, each a number from 0"):
-        rd.calibrate(measured=measured)
+        rd.calibrate(gpu=FERMI, measured=measured)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True])

@@ -19,6 +19,7 @@ from rdmodel.gpu.config import LatencyConfig
 from rdmodel.model.machine_options import NEAREST_SCHED
 from tests.support.builders import make_gpu, make_trace
 from tests.support.comparisons import ATAX, LATENCY, hand_made, loads, stores
+from tests.support.presets import FERMI
 
 
 def perfect(simulation: rd.Simulation, prediction: rd.Prediction) -> rd.Prediction:
@@ -44,7 +45,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_shares_are_parts_of_the_loads_and_errors_their_differences(name):
-    result = rd.compare(tracegen.kernel(name, **KERNELS[name]))
+    result = rd.compare(tracegen.kernel(name, **KERNELS[name]), gpu=FERMI)
     for shares in (result.simulated, *(result.predicted(definition) for definition in DEFINITIONS)):
         assert tuple(shares) == SHARES
         assert shares["hits"] + shares["pending_hits"] + shares["misses"] == pytest.approx(1)
@@ -58,7 +59,7 @@ def test_shares_are_parts_of_the_loads_and_errors_their_differences(name):
 
 
 def test_equal_inputs_give_equal_outputs():
-    assert rd.compare(ATAX, seed=5) == rd.compare(ATAX, seed=5)
+    assert rd.compare(ATAX, gpu=FERMI, seed=5) == rd.compare(ATAX, gpu=FERMI, seed=5)
 
 
 def test_a_perfect_model_has_no_error_and_correlates():
@@ -83,7 +84,7 @@ def test_where_nothing_is_used_twice_model_and_simulator_agree_exactly():
 
 
 def test_on_one_sm_both_count_the_same_first_touches():
-    result = rd.compare(tracegen.kernel("mvt.1", N=256), sms=1, latency=LATENCY)
+    result = rd.compare(tracegen.kernel("mvt.1", N=256), gpu=FERMI, sms=1, latency=LATENCY)
     counts = {result.predictions[definition].misses.compulsory for definition in DEFINITIONS}
     assert counts == {result.simulation.misses.compulsory}
 
@@ -136,28 +137,28 @@ def options_of(result: rd.Comparison, name: str) -> list:
 )
 def test_an_option_goes_to_the_definitions_that_have_it(options, hardware, paper):
     (name,) = options
-    assert options_of(rd.compare(ATAX, latency=LATENCY, **options), name) == [hardware, paper]
+    assert options_of(rd.compare(ATAX, gpu=FERMI, latency=LATENCY, **options), name) == [hardware, paper]
 
 
 def test_seeds_are_averaged_on_the_models_side():
-    result = rd.compare(ATAX, seeds=2)
+    result = rd.compare(ATAX, gpu=FERMI, seeds=2)
     assert [len(result.predictions[definition].runs) for definition in DEFINITIONS] == [2, 2]
 
 
 def test_one_definition_alone_can_be_compared():
-    result = rd.compare(ATAX, definitions=["paper", "paper"], effects="before")
+    result = rd.compare(ATAX, gpu=FERMI, definitions=["paper", "paper"], effects="before")
     assert list(result.predictions) == ["paper"]
     with pytest.raises(ConfigError, match="definition='hardware': was not compared; must be paper"):
         result.error()
 
 
 def test_checking_invariants_changes_nothing():
-    assert rd.compare(ATAX, check=True, latency=LATENCY) == rd.compare(ATAX, latency=LATENCY)
+    assert rd.compare(ATAX, gpu=FERMI, check=True, latency=LATENCY) == rd.compare(ATAX, gpu=FERMI, latency=LATENCY)
 
 
 def test_progress_goes_on_over_all_runs():
     seen: list[tuple[int, int]] = []
-    rd.compare(tracegen.kernel("mvt.1", N=512), progress=lambda *at: seen.append(at))
+    rd.compare(tracegen.kernel("mvt.1", N=512), gpu=FERMI, progress=lambda *at: seen.append(at))
     begun, blocks = zip(*seen, strict=True)
     assert list(begun) == sorted(begun)
     assert set(blocks) == {3 * 2}
@@ -233,7 +234,7 @@ def test_the_same_kernel_may_come_twice():
 
 
 def test_a_comparison_is_json_and_one_row():
-    result = rd.compare(ATAX, latency=LATENCY)
+    result = rd.compare(ATAX, gpu=FERMI, latency=LATENCY)
     plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert plain["latency"] == {"lat_min": 90, "sigma": 3.5, "hit_latency": 7}
     assert plain["errors"]["paper"] == result.errors("paper")
@@ -247,7 +248,7 @@ def test_a_comparison_is_json_and_one_row():
 
 def test_a_comparison_is_a_data_frame_of_one_row():
     pytest.importorskip("pandas")
-    assert rd.compare(ATAX).to_frame().shape[0] == 1
+    assert rd.compare(ATAX, gpu=FERMI).to_frame().shape[0] == 1
 
 
 # ---- mistakes
@@ -286,7 +287,7 @@ def test_a_mistake_is_refused_before_anything_runs(case, monkeypatch):
         monkeypatch.setattr(compare_module, name, never)
     options, message = BAD[case]
     with pytest.raises(ConfigError, match=message):
-        rd.compare(ATAX, **options)
+        rd.compare(ATAX, gpu=FERMI, **options)
 
 
 def test_a_kernel_that_accesses_no_memory_cannot_be_compared():
@@ -302,7 +303,7 @@ def test_a_kernel_without_loads_has_no_rates_and_counts_for_no_agreement():
     assert silent.to_row()["hardware_error"] is None
     json.dumps(silent.to_dict(), allow_nan=False)
     assert str(silent) == "random on small: no loads"
-    loud = rd.compare(ATAX, latency=LATENCY)
+    loud = rd.compare(ATAX, gpu=FERMI, latency=LATENCY)
     assert rd.agreement([silent, loud]) == rd.agreement([loud])
     nothing = rd.agreement([silent])
     assert (nothing.kernels, nothing.worst, nothing.to_dict()["mean_absolute_error"]) == (0, (), None)
@@ -310,7 +311,7 @@ def test_a_kernel_without_loads_has_no_rates_and_counts_for_no_agreement():
 
 def test_what_is_no_trace_and_what_cannot_be_resident_are_told():
     with pytest.raises(TraceError, match="must be a Trace"):
-        rd.compare("atax.1")
+        rd.compare("atax.1", gpu=FERMI)
     with pytest.raises(LaunchError, match="cannot be resident"):
         rd.compare(make_trace([[loads(1)] * 3], warps=3), make_gpu().replace(max_threads=64), latency=LATENCY)
 

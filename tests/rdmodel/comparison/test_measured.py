@@ -20,6 +20,7 @@ from rdmodel.trace import Launch
 from tests.support.builders import make_gpu, make_trace
 from tests.support.comparisons import stores
 from tests.support.paths import DATA as TEST_DATA
+from tests.support.presets import FERMI
 
 DATA = TEST_DATA / "ncu"
 REPORT = read_ncu(DATA / "wide.csv")
@@ -34,7 +35,7 @@ KERNEL = "atax_kernel2(int, int, float *, float *, float *)"
 @pytest.fixture(scope="module")
 def result() -> MeasuredComparison:
     measurement = select_measurement(REPORT, LAUNCH, pattern="*kernel2")
-    return compare_measured(tracegen.kernel("atax.2", **SIZES), measurement, **OPTIONS)
+    return compare_measured(tracegen.kernel("atax.2", **SIZES), measurement, gpu=FERMI, **OPTIONS)
 
 
 def launch(kernel: str, blocks: int = 1, threads: int = 256) -> Launch:
@@ -79,7 +80,7 @@ def test_a_rate_of_all_operations_serves_where_loads_are_not_told_apart():
     whole = Measurement(
         kernel="k", launches=("0",), grid=None, block=None, metrics={"l1tex__t_sector_hit_rate.pct": 50.0}
     )
-    result = compare_measured(tracegen.kernel("atax.2", **SIZES), whole, **OPTIONS)
+    result = compare_measured(tracegen.kernel("atax.2", **SIZES), whole, gpu=FERMI, **OPTIONS)
     assert (result.l1.hit_rate, result.loads_only, result.sectors_of_a_launch) == (0.5, False, None)
     assert result.errors()["simulated"] == pytest.approx(100 * result.rates()["simulated"] - 50)
 
@@ -100,7 +101,7 @@ def test_the_dict_and_the_row_hold_the_same(result):
 def test_a_measurement_without_rates_is_refused_with_the_command_that_collects_them():
     empty = Measurement(kernel="k(int)", launches=("0",), grid=None, block=None, metrics={"dram__bytes.sum": 1.0})
     with pytest.raises(TraceError) as error:
-        compare_measured(tracegen.kernel("atax.2", **SIZES), empty)
+        compare_measured(tracegen.kernel("atax.2", **SIZES), empty, gpu=FERMI)
     assert f"k(int): the Nsight Compute report lacks {SECTOR_METRIC}ld.sum, {SECTOR_METRIC}ld_lookup_hit.sum" in str(
         error.value
     )
@@ -169,7 +170,7 @@ def test_what_is_not_in_the_report_or_not_clear_is_refused(arguments, message):
 
 
 def test_the_command_prints_what_the_library_returns(run, result):
-    arguments = ("compare", "atax.2", *SMALL, *NCU, "--ncu-kernel", "*kernel2")
+    arguments = ("compare", "atax.2", *SMALL, *NCU, "--ncu-kernel", "*kernel2", "--gpu", FERMI)
     status, out, err = run(*arguments, "--json")
     assert (status, err) == (0, "")
     plain, same = json.loads(out), json.loads(json.dumps(result.to_dict()))
@@ -181,7 +182,7 @@ def test_the_command_prints_what_the_library_returns(run, result):
 
 
 def test_the_text_has_both_units_the_l2_and_what_was_counted(run):
-    _, out, err = run("compare", "atax.2", *SMALL, *NCU, "--ncu-kernel", "*kernel2")
+    _, out, err = run("compare", "atax.2", *SMALL, *NCU, "--ncu-kernel", "*kernel2", "--gpu", FERMI)
     assert err == ""
     assert (
         f"measured: {KERNEL}, 2 launches\n  L1, global loads: {SECTOR_METRIC}ld_lookup_hit.sum, {SECTOR_METRIC}ld.sum"
@@ -196,7 +197,7 @@ def test_the_text_has_both_units_the_l2_and_what_was_counted(run):
 
 def test_several_kernels_have_a_pattern_each_and_a_line_each(run):
     patterns = ("--ncu-kernel", "*kernel1", "--ncu-kernel", "*kernel2")
-    arguments = ("compare", "atax.1", "atax.2", *SMALL, *NCU, *patterns)
+    arguments = ("compare", "atax.1", "atax.2", *SMALL, *NCU, *patterns, "--gpu", FERMI)
     _, out, _ = run(*arguments)
     assert [line.split()[:2] for line in out.splitlines()[4:6]] == [["atax.1", "2.98"], ["atax.2", "19.71"]]
     assert "hardware: mean absolute error" in out
@@ -208,7 +209,7 @@ def test_a_trace_is_matched_by_its_kernels_name(run, tmp_path):
     trace = tracegen.kernel("atax.2", **SIZES)
     trace.launch = replace(trace.launch, kernel="atax_kernel2")
     rd.save(trace, tmp_path / "t")
-    status, out, _ = run("compare", str(tmp_path / "t"), *SMALL[4:], *NCU, "--json")
+    status, out, _ = run("compare", str(tmp_path / "t"), *SMALL[4:], *NCU, "--json", "--gpu", FERMI)
     assert status == 0
     assert json.loads(out)["measured"]["kernel"] == KERNEL
 
@@ -229,7 +230,7 @@ def test_a_trace_is_matched_by_its_kernels_name(run, tmp_path):
     ],
 )
 def test_mistakes_are_one_line(run, arguments, message):
-    status, out, err = run("compare", "atax.2", *SMALL, *arguments)
+    status, out, err = run("compare", "atax.2", *SMALL, *arguments, "--gpu", FERMI)
     assert (status, out) == (2, "")
     assert err.startswith("rdmodel: error: ") and err.count("\n") == 1
     assert message in err
@@ -238,6 +239,6 @@ def test_mistakes_are_one_line(run, arguments, message):
 def test_a_report_without_the_metrics_is_refused_before_anything_runs(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["rdmodel.comparison.compare"], "predict", None)
     (tmp_path / "r.csv").write_text('"ID","Kernel Name","dram__bytes.sum"\n"0","k","5"\n')
-    status, _, err = run("compare", "atax.2", *SMALL, "--ncu", str(tmp_path / "r.csv"))
+    status, _, err = run("compare", "atax.2", *SMALL, "--ncu", str(tmp_path / "r.csv"), "--gpu", FERMI)
     assert status == 2
     assert "collect them with: ncu --csv --page raw --metrics l1tex__" in err

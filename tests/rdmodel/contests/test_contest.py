@@ -29,6 +29,7 @@ from rdmodel.policies.combinations import BASELINE, COMBINATIONS, combinations
 from tests.support.builders import make_gpu, make_trace
 from tests.support.comparisons import loads
 from tests.support.paths import ROOT
+from tests.support.presets import FERMI
 from tests.support.ptx_texts import GATHER
 from tracegen import cuda
 from tracegen.formats import compressed, trc
@@ -42,7 +43,7 @@ LINES = make_trace([[loads(1, 2, 1, 3)]], warps=1)
 
 @cache
 def base() -> rd.Simulation:
-    return rd.simulate(ATAX)
+    return rd.simulate(ATAX, gpu=FERMI)
 
 
 def hand_made(*rows: dict[str, int], names: tuple[str, ...] | None = None) -> rd.Contest:
@@ -59,7 +60,7 @@ def hand_made(*rows: dict[str, int], names: tuple[str, ...] | None = None) -> rd
 
 
 def test_nothing_relative_to_nothing_is_one():
-    result = rd.contest([ATAX, BICG], [], n_jobs=1)
+    result = rd.contest([ATAX, BICG], [], gpu=FERMI, n_jobs=1)
     assert result.names == (BASELINE,)
     assert result.relative_ipc(BASELINE) == (1.0, 1.0)
     assert result.geometric_mean(BASELINE) == 1.0
@@ -86,7 +87,7 @@ def test_an_index_function_belongs_to_the_machine_of_its_combination_alone():
 
 def test_the_result_is_the_same_for_any_number_of_processes():
     policies = ["swl:best", "pd", "dwt-pric", "mrpb"]
-    results = [rd.contest([ATAX, BICG, LINES], policies, n_jobs=jobs) for jobs in (1, 2, 3)]
+    results = [rd.contest([ATAX, BICG, LINES], policies, gpu=FERMI, n_jobs=jobs) for jobs in (1, 2, 3)]
     assert results[0] == results[1] == results[2]
     for result in results[1:]:
         assert [list(runs) for runs in result.simulations] == [list(runs) for runs in results[0].simulations]
@@ -97,7 +98,7 @@ def test_a_program_is_emulated_once_and_does_the_same_in_every_run(tmp_path):
     results = []
     for jobs in (1, 2):
         trace = cuda.trace(tmp_path / "k.ptx", "k", (2, 1, 1), (64, 1, 1), {"x": "int[1024]:random"})
-        results.append(rd.contest(trace, ["pd", "bypass-all"], n_jobs=jobs))
+        results.append(rd.contest(trace, ["pd", "bypass-all"], gpu=FERMI, n_jobs=jobs))
     assert results[0] == results[1]
     assert len({run.loads + run.bypassed for run in results[0].simulations[0].values()}) == 1
 
@@ -108,8 +109,8 @@ def test_a_kernel_within_a_function_is_run_by_other_processes_too():
         k.store(B, k.x)
 
     traces = [tracegen.trace(copy, grid=2, block=64, arrays={"A": 128, "B": 128})] * 2
-    assert rd.contest(traces, ["pd"], n_jobs=1) == rd.contest(traces, ["pd"], n_jobs=2)
-    assert rd.contest(traces, [], n_jobs=1).simulations[0][BASELINE] == rd.simulate(traces[0])
+    assert rd.contest(traces, ["pd"], gpu=FERMI, n_jobs=1) == rd.contest(traces, ["pd"], gpu=FERMI, n_jobs=2)
+    assert rd.contest(traces, [], gpu=FERMI, n_jobs=1).simulations[0][BASELINE] == rd.simulate(traces[0], gpu=FERMI)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -120,13 +121,13 @@ def test_columns_that_are_mapped_from_files_without_names_are_run_by_other_proce
     assert isinstance(trace.columns.addresses.base, np.memmap)
     if not named:
         monkeypatch.setattr(trace.columns.addresses.base, "filename", None)
-    assert rd.contest(trace, ["pd"], n_jobs=2) == rd.contest(trace, ["pd"], n_jobs=1)
+    assert rd.contest(trace, ["pd"], gpu=FERMI, n_jobs=2) == rd.contest(trace, ["pd"], gpu=FERMI, n_jobs=1)
 
 
 @pytest.mark.parametrize("name", [*POLICIES, *COMBINATIONS])
 def test_no_policy_changes_what_is_executed(name):
     required = {"swl": "swl:warps=1"}
-    result = rd.contest(ATAX, [required.get(name, name)], n_jobs=1, check=True)
+    result = rd.contest(ATAX, [required.get(name, name)], gpu=FERMI, n_jobs=1, check=True)
     runs = result.simulations[0].values()
     assert len({run.instructions for run in runs}) == 1
     assert len({run.loads + run.bypassed for run in runs}) == 1
@@ -135,7 +136,7 @@ def test_no_policy_changes_what_is_executed(name):
 def test_the_best_static_limit_is_no_slower_than_any():
     trace = tracegen.kernel("atax.1", NX=128, NY=64)
     limits = [f"swl:warps={n}" for n in (1, 2, 3, 4)]
-    result = rd.contest(trace, ["swl:best", *limits], n_jobs=1)
+    result = rd.contest(trace, ["swl:best", *limits], gpu=FERMI, n_jobs=1)
     ratios = {name: result.relative_ipc(name)[0] for name in result.names}
     assert ratios["swl:best"] == max(ratios.values())
     found = result.simulations[0]["swl:best"].found["swl.warps"]
@@ -173,7 +174,7 @@ def test_kernels_that_are_not_finished_are_left_out_of_all_means():
 
 
 def test_rows_and_dicts_have_every_run():
-    result = rd.contest([ATAX, BICG], ["swl:best+pd:distance=3", [Pric()]], n_jobs=1)
+    result = rd.contest([ATAX, BICG], ["swl:best+pd:distance=3", [Pric()]], gpu=FERMI, n_jobs=1)
     rows = result.to_rows()
     assert [(row["kernel"], row["policies"]) for row in rows] == [
         (kernel, name) for kernel in ("atax.1", "bicg.1") for name in ("none", "swl:best+pd:distance=3", "index:pric")
@@ -202,7 +203,12 @@ def test_a_frame_has_a_row_for_each_run():
 def test_every_finished_run_is_told_and_shown(jobs):
     told, shown = [], []
     result = rd.contest(
-        [ATAX, BICG], ["pd"], n_jobs=jobs, progress=lambda *at: told.append(at), so_far=lambda one: shown.append(one)
+        [ATAX, BICG],
+        ["pd"],
+        gpu=FERMI,
+        n_jobs=jobs,
+        progress=lambda *at: told.append(at),
+        so_far=lambda one: shown.append(one),
     )
     assert told == [(n, 4) for n in (1, 2, 3, 4)]
     assert [sum(map(len, one.simulations)) for one in shown] == [1, 2, 3, 4]
@@ -220,7 +226,7 @@ def test_an_interruption_leaves_what_was_shown(monkeypatch):
 
     monkeypatch.setattr(contest_module, "simulate", stopping)
     with pytest.raises(KeyboardInterrupt):
-        rd.contest([ATAX, BICG], ["pd"], n_jobs=1, so_far=shown.append)
+        rd.contest([ATAX, BICG], ["pd"], gpu=FERMI, n_jobs=1, so_far=shown.append)
     assert shown[-1].complete == (True, False)
     assert shown[-1].relative_ipc("pd")[1] is None
 
@@ -285,7 +291,7 @@ class Deadly(rd.Trace):
 @pytest.mark.filterwarnings("ignore:A worker stopped")
 def test_a_process_that_is_ended_from_outside_is_told_in_one_line():
     with pytest.raises(SimulationError, match=r"a worker process was killed.*try fewer jobs"):
-        rd.contest(Deadly(), [], n_jobs=2)
+        rd.contest(Deadly(), [], gpu=FERMI, n_jobs=2)
 
 
 # ---- combinations
@@ -339,7 +345,7 @@ def test_a_list_has_commas_between_combinations_and_between_options():
 
 
 def test_a_combination_that_is_named_twice_runs_once():
-    assert rd.contest(ATAX, ["pd", "none", PD(), "pd"], n_jobs=1).names == ("none", "pd")
+    assert rd.contest(ATAX, ["pd", "none", PD(), "pd"], gpu=FERMI, n_jobs=1).names == ("none", "pd")
 
 
 def test_the_examples_in_the_docstrings_are_so():
@@ -419,7 +425,7 @@ def never(*_: object, **__: object) -> None:
 def test_mistakes_are_told_before_the_first_run(monkeypatch, traces, policies, options, error, message):
     monkeypatch.setattr(contest_module, "_run_all", never)
     with pytest.raises(error, match=re.escape(message)):
-        rd.contest(traces, policies, **options)
+        rd.contest(traces, policies, **{"gpu": FERMI, **options})
 
 
 @pytest.mark.parametrize(

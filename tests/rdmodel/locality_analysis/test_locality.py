@@ -23,6 +23,7 @@ from rdmodel.locality_analysis.values import LINE_TYPES, Locality, ReReferences
 from rdmodel.simulator import simulate as simulate_module
 from rdmodel.trace import Op
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
+from tests.support.presets import FERMI
 
 GPU = rd.presets.gpu("gtx470-16k")
 HIT, PENDING, MISS = 0, 1, 2
@@ -279,7 +280,7 @@ def first_then_neighbour(k, A):
 def test_a_load_of_the_neighbours_element_is_inter_thread_only_where_lanes_are_apart():
     # The whole warp loads one line twice, so each thread is in both transactions.
     trace = tracegen.trace(first_then_neighbour, grid=1, block=32, arrays={"A": 32})
-    assert rd.locality(trace).unbounded == ReReferences(1, 0, 0, 0, 0)
+    assert rd.locality(trace, gpu=FERMI).unbounded == ReReferences(1, 0, 0, 0, 0)
 
     def halves(k, A):
         with k.where(k.x < 16):
@@ -288,12 +289,12 @@ def test_a_load_of_the_neighbours_element_is_inter_thread_only_where_lanes_are_a
             k.load(A, k.x)
 
     trace = tracegen.trace(halves, grid=1, block=32, arrays={"A": 32})
-    assert rd.locality(trace).unbounded == ReReferences(0, 1, 0, 0, 0)
+    assert rd.locality(trace, gpu=FERMI).unbounded == ReReferences(0, 1, 0, 0, 0)
 
 
 def test_two_half_warps_that_share_a_line_are_inter_thread():
     trace = tracegen.trace(lambda k, A: k.load(A, k.x % 16), grid=1, block=32, arrays={"A": np.zeros(16)})
-    found = rd.locality(trace)
+    found = rd.locality(trace, gpu=FERMI)
     assert found.accesses == 2
     assert found.unbounded == ReReferences(0, 1, 0, 0, 0)
 
@@ -307,7 +308,7 @@ def same_line(k, A):
 )
 def test_one_line_for_all_is_reused_by_warps_blocks_and_sms(grid, sms, classes):
     trace = tracegen.trace(same_line, grid=grid, block=128, arrays={"A": 32})
-    found = rd.locality(trace, sms=sms).unbounded
+    found = rd.locality(trace, gpu=FERMI, sms=sms).unbounded
     assert found.total == 4 * grid - 1
     for number, wanted in zip(asdict(found).values(), classes, strict=True):
         assert wanted is None or number == wanted
@@ -323,16 +324,16 @@ KERNELS = {
 
 def observed(trace, **options) -> list[Row]:
     rows: list[Row] = []
-    rd.simulate(trace, observe=lambda array: rows.extend(map(tuple, array.tolist())), **options)
+    rd.simulate(trace, gpu=FERMI, observe=lambda array: rows.extend(map(tuple, array.tolist())), **options)
     return rows
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_is_classified_as_its_rows_are(name):
     trace = tracegen.kernel(name, **KERNELS[name])
-    found = rd.locality(trace, sms=3)
+    found = rd.locality(trace, gpu=FERMI, sms=3)
     assert facts(found) == facts(classify(observed(trace, sms=3)))
-    assert found.simulation == rd.simulate(trace, sms=3)
+    assert found.simulation == rd.simulate(trace, gpu=FERMI, sms=3)
     assert [load.concentration for load in found.loads] == list(
         concentration_by_load(trace, GPU.l1.index, GPU.l1.sets).values()
     )
@@ -409,7 +410,7 @@ def test_balance_is_the_mean_over_the_sms_by_their_accesses():
         lines = rows[rows[:, 0] == sm, 4]
         values.append(balance(np.bincount(GPU.l1.index.set_of(lines, GPU.l1.sets), minlength=GPU.l1.sets)))
         weights.append(len(lines))
-    assert rd.locality(trace, sms=3).balance == pytest.approx(np.average(values, weights=weights))
+    assert rd.locality(trace, gpu=FERMI, sms=3).balance == pytest.approx(np.average(values, weights=weights))
 
 
 # ---- the face
@@ -417,7 +418,7 @@ def test_balance_is_the_mean_over_the_sms_by_their_accesses():
 
 def test_only_the_first_blocks_are_looked_at_if_so_asked():
     trace = tracegen.kernel("gemm", **KERNELS["gemm"])
-    found = rd.locality(trace, sms=2, blocks=3)
+    found = rd.locality(trace, gpu=FERMI, sms=2, blocks=3)
     assert {row[1] for row in observed(trace, sms=2, blocks=3)} == {0, 1, 2}
     assert found.accesses == found.simulation.loads
     assert len(trace.blocks) == trace.launch.blocks > 3
@@ -429,7 +430,7 @@ def test_only_the_first_blocks_are_looked_at_if_so_asked():
 
 
 def test_the_result_is_frozen_and_plain():
-    found = rd.locality(tracegen.kernel("gemm", **KERNELS["gemm"]), sms=2)
+    found = rd.locality(tracegen.kernel("gemm", **KERNELS["gemm"]), gpu=FERMI, sms=2)
     with pytest.raises(FrozenInstanceError):
         found.accesses = 0
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
@@ -445,7 +446,7 @@ def test_the_result_is_frozen_and_plain():
 def test_a_kernel_that_only_stores_is_refused():
     trace = tracegen.trace(lambda k, A: k.store(A, k.x), grid=1, block=32, arrays={"A": 32})
     with pytest.raises(rd.TraceError, match=r"the simulated blocks of .* hold no loads"):
-        rd.locality(trace)
+        rd.locality(trace, gpu=FERMI)
 
 
 @pytest.mark.parametrize(
@@ -454,4 +455,4 @@ def test_a_kernel_that_only_stores_is_refused():
 def test_options_are_those_of_simulate(options, message):
     trace = tracegen.trace(same_line, grid=1, block=32, arrays={"A": 32})
     with pytest.raises(rd.ConfigError, match=message):
-        rd.locality(trace, **options)
+        rd.locality(trace, gpu=FERMI, **options)

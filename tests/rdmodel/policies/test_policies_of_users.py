@@ -11,6 +11,7 @@ import pytest
 import tracegen
 from rdmodel import policies, predict, presets, simulate
 from rdmodel.errors import ConfigError
+from tests.support.presets import FERMI
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def test_an_index_function_of_the_user_is_checked_before_a_core_runs_it(index, m
     with pytest.raises(ConfigError, match=re.escape(message)):
         replace(l1, index=index)
     with pytest.raises(ConfigError, match=re.escape(message)):
-        simulate(tracegen.kernel("atax.1", NX=64, NY=64), policies=[index])
+        simulate(tracegen.kernel("atax.1", NX=64, NY=64), gpu=FERMI, policies=[index])
 
 
 def test_a_sound_index_function_of_the_user_runs():
@@ -108,4 +109,4 @@ class WithoutAnything(policies.Policy):
 )
 def test_a_policy_of_the_user_must_say_its_name_and_kind(policy, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
-        simulate(tracegen.kernel("atax.1", NX=64, NY=64), policies=[policy])
+        simulate(tracegen.kernel("atax.1", NX=64, NY=64), gpu=FERMI, policies=[policy])

@@ -15,6 +15,7 @@ from rdmodel.common.intervals import Estimate
 from rdmodel.results.prediction import MissCounts, Prediction
 from rdmodel.results.serialization import from_record, to_record
 from rdmodel.results.simulation import Simulation
+from tests.support.presets import FERMI
 
 ATAX = tracegen.kernel("atax.1", NX=64, NY=64, block=(32, 1, 1))
 
@@ -37,7 +38,7 @@ def back(kind: type, value: Any) -> Any:
 
 @pytest.mark.parametrize("name", PREDICTIONS)
 def test_a_prediction_comes_back_through_json_as_it_was(name):
-    made = rd.predict(ATAX, **PREDICTIONS[name])
+    made = rd.predict(ATAX, gpu=FERMI, **PREDICTIONS[name])
     found = back(Prediction, made)
     assert found == made
     assert found.to_dict() == made.to_dict()
@@ -46,14 +47,14 @@ def test_a_prediction_comes_back_through_json_as_it_was(name):
 
 
 def test_an_estimate_comes_back_as_it_was():
-    made = rd.estimate(tracegen.kernel("gemm", NI=128, NJ=128, NK=128), l2=True, work=2000)
+    made = rd.estimate(tracegen.kernel("gemm", NI=128, NJ=128, NK=128), gpu=FERMI, l2=True, work=2000)
     assert made.estimates["dram_bytes"].standard_error > 0
     assert back(Prediction, made) == made
 
 
 @pytest.mark.parametrize("options", [{}, {"memory": 100}, {"policies": ["swl:best"]}])
 def test_a_simulation_comes_back_as_it_was(options):
-    made = rd.simulate(ATAX, **options)
+    made = rd.simulate(ATAX, gpu=FERMI, **options)
     found = back(Simulation, made)
     assert found == made
     # What is not compared comes back, too.

@@ -29,6 +29,7 @@ from rdmodel.trace import ALL_NEEDS, Op, Trace
 from rdmodel.trace.coalescing import StoreRule
 from tests.support.builders import LINE, make_gpu, make_trace
 from tests.support.plain_coalescing import executed, requests
+from tests.support.presets import FERMI
 from tests.support.random_machines import Driven, Mix, random_blocks, random_gpu
 from tests.support.random_predictions import INSTRUCTION
 from tests.support.random_traces import write_out
@@ -254,7 +255,7 @@ def test_observers_see_the_loads_of_every_warp_in_program_order(name, monkeypatc
     monkeypatch.setattr(simulate_module, "RECORDED_ACCESSES", 5)
     rows: list[list[int]] = []
     trace = kernel(name)
-    found = simulate(trace, sms=3, observe=lambda array: rows.extend(array.tolist()))
+    found = simulate(trace, gpu=FERMI, sms=3, observe=lambda array: rows.extend(array.tolist()))
     seen = defaultdict(list)
     for _, block, warp, pc, line, *_ in rows:
         seen[block, warp].append((pc, line))

@@ -19,6 +19,7 @@ from rdmodel.simulator.sectors import SectorCounter, SectorCounts
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Space, Trace
 from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, open_block
 from tests.support.builders import LINE, make_gpu
+from tests.support.presets import FERMI
 from tests.support.random_traces import active, column_traces, program_traces, write_out
 
 SMALL = {"latency": rd.LatencyConfig(lat_min=100, sigma=10.0, hit_latency=5), "definitions": ["hardware"]}
@@ -147,12 +148,12 @@ def row_by_row(rows: list[list[int]]) -> SectorCounts:
 def test_rows_may_be_looked_at_in_any_portions(name, sizes, together, monkeypatch):
     monkeypatch.setattr(module, "ROWS_PER_BATCH", together)
     trace, rows = tracegen.kernel(name, **sizes), []
-    rd.simulate(trace, observe=lambda some: rows.extend(some.tolist()), sectors=True)
+    rd.simulate(trace, gpu=FERMI, observe=lambda some: rows.extend(some.tolist()), sectors=True)
     assert count(trace, rd.presets.gpu("gtx470-16k")) == row_by_row(rows)
 
 
 def test_where_transactions_touch_whole_lines_rates_by_sector_and_by_line_agree():
-    compared = rd.compare(tracegen.patterns.stream(2048, passes=3), sectors=True, **SMALL)
+    compared = rd.compare(tracegen.patterns.stream(2048, passes=3), gpu=FERMI, sectors=True, **SMALL)
     assert 0 < compared.hit_rates()["simulated"] < 1
     assert compared.hit_rates("sector") == pytest.approx(compared.hit_rates("line"))
     assert compared.sectors.sector_misses == 0
@@ -184,7 +185,7 @@ def test_rates_and_their_names():
 
 
 def test_by_sector_each_line_that_the_model_misses_costs_what_one_costs_in_the_simulator():
-    compared = rd.compare(tracegen.kernel("corr.corr", M=40, N=40), sectors=True, **SMALL)
+    compared = rd.compare(tracegen.kernel("corr.corr", M=40, N=40), gpu=FERMI, sectors=True, **SMALL)
     counts, predicted = compared.sectors, compared.prediction().misses.total
     expected = 1 - predicted * counts.misses / counts.line_misses / counts.sectors
     assert compared.hit_rates("sector") == {"simulated": counts.hit_rate, "hardware": pytest.approx(expected)}
@@ -193,7 +194,7 @@ def test_by_sector_each_line_that_the_model_misses_costs_what_one_costs_in_the_s
 
 
 def test_a_model_that_is_right_by_line_is_right_by_sector():
-    compared = rd.compare(tracegen.kernel("corr.corr", M=40, N=40), sectors=True, **SMALL)
+    compared = rd.compare(tracegen.kernel("corr.corr", M=40, N=40), gpu=FERMI, sectors=True, **SMALL)
     prediction = replace(
         compared.prediction(), misses=compared.simulation.misses, transactions=compared.simulation.loads
     )
@@ -205,7 +206,8 @@ def test_a_model_that_is_right_by_line_is_right_by_sector():
 
 def test_counting_sectors_changes_nothing_else():
     trace = tracegen.kernel("atax.2", NX=64, NY=64)
-    assert rd.compare(trace, sectors=True, **SMALL).simulation == rd.compare(trace, **SMALL).simulation
+    counted, plain = (rd.compare(trace, gpu=FERMI, sectors=sectors, **SMALL) for sectors in (True, False))
+    assert counted.simulation == plain.simulation
 
 
 def test_sectors_need_lines_that_are_made_of_them():
@@ -221,12 +223,18 @@ def test_sectors_need_lines_that_are_made_of_them():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rd.simulate(tracegen.kernel("atax.2", NX=64, NY=64), sectors=1), "sectors=1: must be True or False"),
         (
-            lambda: rd.compare(tracegen.kernel("atax.2", NX=64, NY=64), **SMALL).hit_rates("sector"),
+            lambda: rd.simulate(tracegen.kernel("atax.2", NX=64, NY=64), gpu=FERMI, sectors=1),
+            "sectors=1: must be True or False",
+        ),
+        (
+            lambda: rd.compare(tracegen.kernel("atax.2", NX=64, NY=64), gpu=FERMI, **SMALL).hit_rates("sector"),
             "unit='sector': sectors were not counted",
         ),
-        (lambda: rd.compare(tracegen.kernel("atax.2", NX=64, NY=64), **SMALL).hit_rates("byte"), "unit: 'byte'"),
+        (
+            lambda: rd.compare(tracegen.kernel("atax.2", NX=64, NY=64), gpu=FERMI, **SMALL).hit_rates("byte"),
+            "unit: 'byte'",
+        ),
     ],
 )
 def test_what_has_no_sectors_is_refused(call, message):

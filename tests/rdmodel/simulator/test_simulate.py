@@ -31,6 +31,7 @@ from rdmodel.simulator import machine as machine_module
 from rdmodel.simulator import simulate as simulate_module
 from rdmodel.simulator.options import SimulationOptions
 from tests.support.builders import busy_program, load, make_gpu, make_trace, store
+from tests.support.presets import FERMI
 
 GPU = make_gpu().replace(l2=L2Config(slices=2, size=16 * 128, ways=2, mshrs=2))
 """Two SMs whose caches, the L2's too, are smaller than what `BUSY` uses."""
@@ -77,7 +78,7 @@ def test_a_wrong_option_is_refused_in_one_line_that_names_it(options, message):
 
 def test_what_is_no_trace_is_refused():
     with pytest.raises(TraceError, match=r"trace='atax\.1': must be a Trace"):
-        simulate("atax.1")
+        simulate("atax.1", gpu=FERMI)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +107,9 @@ def test_a_scheduler_has_at_most_64_warps():
 
 def test_a_block_that_the_trace_does_not_hold_is_an_error_only_where_it_is_needed():
     trace = tracegen.kernel("atax.1", NX=512, NY=4, block=(64, 1, 1)).cut([0, 1, 2])
-    assert simulate(trace, blocks=3).per_sm[2].blocks == 1
+    assert simulate(trace, gpu=FERMI, blocks=3).per_sm[2].blocks == 1
     with pytest.raises(TraceError, match=r"block 3 is not in the trace of atax\.1: it holds 3 of 8 blocks"):
-        simulate(trace)
+        simulate(trace, gpu=FERMI)
 
 
 def test_only_the_first_blocks_are_simulated_on_as_many_sms_as_asked_for():

@@ -8,6 +8,7 @@ import rdmodel as rd
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support import nvbit_texts, ppt_texts
 from tests.support.builders import make_trace
+from tests.support.presets import FERMI
 from tracegen import formats
 
 STORES = make_trace([[[(int(Op.STORE), ALL_NEEDS, 0, tuple(range(4)))]]], warps=1)
@@ -15,9 +16,9 @@ STORES = make_trace([[[(int(Op.STORE), ALL_NEEDS, 0, tuple(range(4)))]]], warps=
 
 
 def check(trace: rd.Trace, transactions: int) -> None:
-    simulation = rd.simulate(trace)
+    simulation = rd.simulate(trace, gpu=FERMI)
     assert (simulation.transactions, simulation.stores) == (0, transactions)
-    prediction = rd.predict(trace, l2=True)
+    prediction = rd.predict(trace, gpu=FERMI, l2=True)
     assert (prediction.transactions, prediction.l2.writes) == (0, transactions)
 
 
