@@ -8,7 +8,7 @@ latencies of the simulated machine on a few access patterns, none of which is on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,12 @@ WARPS_PER_BLOCK = 8
 LOADS_PER_WARP = 64
 """Loads of each warp of the patterns."""
 
+MOST_WHOLE_SMS = 32
+"""SMs of the largest machine that is simulated as a whole."""
+
+PART_SMS = range(8, 17)
+"""Number of SMs of the simulated part of a larger machine."""
+
 AddressFunction = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.int64]]
 """From warp numbers (n, 1, 1), load numbers (1, m, 1) and a line size in bytes to byte addresses (n, m, 32)."""
 
@@ -37,6 +43,9 @@ AddressFunction = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """Latencies of the model, fitted to `misses` samples, and a summary of each pattern.
+
+    `sms` and `slices` are the SMs and L2 slices of the simulated machine, fewer than those of the GPU if only a part of
+    it was simulated; None if the samples are measured.
 
     `error` is the Kolmogorov-Smirnov distance between the samples and the fitted distribution, 0 to 1. `patterns` holds
     the shortest, median, 95 %, longest and mean latency in cycles, for each pattern or for "measured".
@@ -47,11 +56,15 @@ class Calibration:
     misses: int
     error: float
     patterns: Mapping[str, Mapping[str, float]]
+    sms: int | None = None
+    slices: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fit as plain numbers and dicts."""
         return {
             "gpu": self.gpu,
+            "sms": self.sms,
+            "slices": self.slices,
             "lat_min": self.latency.lat_min,
             "sigma": self.latency.sigma,
             "hit_latency": self.latency.hit_latency,
@@ -72,7 +85,8 @@ def calibrate(
 
     The fit is the maximum-likelihood half-normal above the shortest latency. Without `measured`, the latencies are
     those of the simulated GPU on the patterns `stream`, `column`, `random` and `resident`, each with the same weight.
-    That takes seconds: about 4 million transactions are simulated.
+    That takes seconds: a few million transactions are simulated. Of a GPU with more than `MOST_WHOLE_SMS` SMs, a part
+    is simulated that has about as many SMs for each slice of the L2 (`representative_part`).
 
     Parameters
     ----------
@@ -98,22 +112,47 @@ def calibrate(
     gpu = presets.gpu(gpu)
     check_int("seed", seed, 0)
     check_int("sms", gpu.sms, 1, MAX_SMS)
-    if measured is not None:
+    part = None if measured is not None else representative_part(gpu)
+    if part is None:
         samples = {"measured": _tally_samples(measured)}
     else:
         samples = {
-            name: simulate(make(gpu, seed), gpu, progress=stage(progress, i, len(PATTERNS))).miss_latencies
+            name: simulate(make(part, seed), part, progress=stage(progress, i, len(PATTERNS))).miss_latencies
             for i, (name, make) in enumerate(PATTERNS.items())
         }
     cycles, weights = _pool_samples(list(samples.values()))
     lat_min, sigma = fit_half_normal(cycles, weights)
     return Calibration(
         gpu=gpu.name,
+        sms=None if part is None else part.sms,
+        slices=None if part is None else part.l2.slices,
         latency=LatencyConfig(lat_min=lat_min, sigma=sigma, hit_latency=gpu.core.hit_latency),
         misses=sum(int(sample.counts.sum()) for sample in samples.values()),
         error=_kolmogorov_smirnov(cycles, weights, lat_min, sigma),
         patterns={name: sample.to_dict() for name, sample in samples.items()},
     )
+
+
+def representative_part(gpu: GPU) -> GPU:
+    """Return a part of a large machine in which the SMs load the memory as in the whole one; a small one unchanged.
+
+    The time of a simulation grows with the SMs, while the latencies of the patterns depend on how many SMs share a
+    slice of the L2 and its channel. So the part has `PART_SMS` SMs and the slices that come closest to the ratio of the
+    whole machine, the fewest if several come as close; both are divided evenly among the partitions of the L2.
+    """
+    if gpu.sms <= MOST_WHOLE_SMS:
+        return gpu
+    partitions = gpu.l2.partitions
+    candidates = [
+        (abs(sms * gpu.l2.slices - slices * gpu.sms) / slices, sms, slices)
+        for sms in PART_SMS
+        for slices in range(partitions, gpu.l2.slices + 1, partitions)
+        if sms % partitions == 0
+    ]
+    if not candidates:  # more partitions than the part could have SMs
+        return gpu
+    _, sms, slices = min(candidates)
+    return gpu.replace(sms=sms, l2=replace(gpu.l2, slices=slices))
 
 
 def fit_half_normal(cycles: NDArray[np.int64], weights: NDArray[np.float64]) -> tuple[int, float]:

@@ -11,7 +11,8 @@ from scipy.special import erf
 from scipy.stats import halfnorm
 
 import rdmodel as rd
-from rdmodel.comparison.calibrate import LOADS_PER_WARP, PATTERNS, WARPS_PER_BLOCK
+from rdmodel.comparison import calibrate as calibrate_module
+from rdmodel.comparison.calibrate import LOADS_PER_WARP, PART_SMS, PATTERNS, WARPS_PER_BLOCK, representative_part
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import LatencyConfig
 from tests.support.builders import make_gpu
@@ -162,6 +163,35 @@ def test_a_fit_is_json():
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert list(plain["patterns"]) == list(PATTERNS)
     assert (plain["lat_min"], plain["sigma"], plain["gpu"]) == (found.latency.lat_min, found.latency.sigma, "small")
+
+
+# ---- large machines
+
+
+@pytest.mark.parametrize("name", ["a100-80g", "h100-sxm", "rtx4090", "v100"])
+def test_the_part_of_a_large_machine_has_its_ratio_of_sms_to_slices(name):
+    gpu = rd.presets.gpu(name)
+    part = representative_part(gpu)
+    assert part.sms in PART_SMS
+    assert part.sms % part.l2.partitions == part.l2.slices % part.l2.partitions == 0
+    assert part.sms / part.l2.slices == pytest.approx(gpu.sms / gpu.l2.slices, rel=0.03)
+    assert part.replace(sms=gpu.sms, l2=gpu.l2) == gpu
+
+
+@pytest.mark.parametrize("name", ["gtx470-16k", "wang-32k", "titan-x-pascal"])
+def test_a_small_machine_is_simulated_as_a_whole(name):
+    gpu = rd.presets.gpu(name)
+    assert representative_part(gpu) is gpu
+
+
+def test_latencies_of_a_large_machine_are_those_of_its_part(monkeypatch):
+    monkeypatch.setattr(calibrate_module, "MOST_WHOLE_SMS", 4)
+    monkeypatch.setattr(calibrate_module, "PART_SMS", range(1, 3))
+    large = SMALL.replace(sms=8, l2=replace(SMALL.l2, slices=4))
+    found = rd.calibrate(large)
+    assert (found.sms, found.slices) == (2, 1)
+    part = rd.calibrate(large.replace(sms=2, l2=replace(SMALL.l2, slices=1)))
+    assert (found.latency, found.patterns) == (part.latency, part.patterns)
 
 
 # ---- the presets
