@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from rdmodel.cli.option_values import comparison_options, counter_options, output_form, selected_gpu, source_options
-from rdmodel.cli.output import OutputForm, print_csv, print_json, print_note, print_text
+from rdmodel.cli.output import OutputForm, print_csv, print_json, print_notes, print_text
 from rdmodel.cli.progress_line import ProgressLine, draw_bar
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.cli.text_comparison import format_comparison, format_comparisons
@@ -39,7 +39,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
         charts.check_path(arguments.plot)
     gpu = selected_gpu(arguments)
     options = comparison_options(arguments)
-    options["definitions"] = _definitions(arguments, gpu)
+    options["definitions"], notes = _definitions(arguments, gpu)
     sources = _open_sources(arguments)
     finished: list[Comparison] = []
     progress = KernelProgress(len(sources))
@@ -54,6 +54,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
     finally:
         if finished:
             _print_comparisons(output_form(arguments), finished, several=len(sources) > 1 or len(finished) > 1)
+            print_notes(notes)
             if arguments.plot is not None:
                 charts.scatter(finished, arguments.plot)
 
@@ -68,7 +69,7 @@ def _run_measured(arguments: argparse.Namespace) -> None:
         return
     report = read_ncu(arguments.ncu)
     options = comparison_options(arguments)
-    options["definitions"] = _definitions(arguments, gpu)
+    options["definitions"], notes = _definitions(arguments, gpu)
     finished: list[MeasuredComparison] = []
     sources = _open_sources(arguments)
     progress = KernelProgress(len(sources))
@@ -83,6 +84,7 @@ def _run_measured(arguments: argparse.Namespace) -> None:
     finally:
         if finished:
             _print_measured(output_form(arguments), finished)
+            print_notes(notes)
 
 
 def _run_counters(arguments: argparse.Namespace, gpu: GPU) -> None:
@@ -124,22 +126,23 @@ def _measured_traces(
         progress.finished += 1
 
 
-def _definitions(arguments: argparse.Namespace, gpu: GPU) -> Sequence[Definition]:
-    """Return the definitions to compare: those that are named, else those that can model the GPU.
+def _definitions(arguments: argparse.Namespace, gpu: GPU) -> tuple[Sequence[Definition], Sequence[str]]:
+    """Return the definitions to compare: those that are named, else those that can model the GPU, and notes on others.
 
-    Name those that cannot on stderr. Raises `ConfigError` for a named one, before latencies are fitted.
+    Raises `ConfigError` for a named one that cannot model the GPU, before latencies are fitted.
     """
     known: list[Definition] = []
+    notes: list[str] = []
     for definition in arguments.definitions or DEFINITIONS:
         try:
             check_known_definition(definition, gpu)
         except ConfigError as error:
             if arguments.definitions:
                 raise
-            print_note(f"definition {definition} is left out: {error}")
+            notes.append(f"definition {definition} is left out: {error}")
         else:
             known.append(definition)
-    return known
+    return known, notes
 
 
 def _open_sources(arguments: argparse.Namespace) -> Sequence[Iterable[Trace]]:

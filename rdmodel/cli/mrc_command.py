@@ -19,7 +19,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import parse_size
 from rdmodel.model.options import Options
 from rdmodel.model.predict import predict
-from rdmodel.model.round_robin import ROUND_ROBIN_OPTIONS, kernel_histogram, round_robin_setup
+from rdmodel.model.round_robin import kernel_histogram, round_robin_setup
 from rdmodel.policies import Linear
 from rdmodel.results.describe import describe
 from rdmodel.reuse.histogram import INFINITE, Histogram
@@ -92,7 +92,8 @@ def _print_sampled_curve(arguments: argparse.Namespace, gpu: GPU, sizes: Sequenc
     rate = check_sample(arguments.sample)
     check_int("seed", arguments.seed, 0)
     trace = open_source(arguments.source, source_options(arguments), budget)
-    options = Options(definition="paper", **ROUND_ROBIN_OPTIONS, **extent_options(arguments)).resolve(gpu)
+    machine, turns = round_robin_setup(gpu)
+    options = Options(**turns, **extent_options(arguments)).resolve(machine)
     with block_progress(f"{arguments.source}, counting lines") as progress:
         budget.admit_sample(trace, gpu, options, rate, progress, listed=form == "json")
     with block_progress(arguments.source) as progress:

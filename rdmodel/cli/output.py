@@ -57,6 +57,12 @@ def print_note(text: str) -> None:
     print(f"rdmodel: {escape_unprintable(text)}", file=sys.stderr)
 
 
+def print_notes(texts: Iterable[str]) -> None:
+    """Print lines about a run on stderr."""
+    for text in texts:
+        print_note(text)
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON; refuse NaN and infinities with `ValueError`."""
     json.dump(value, sys.stdout, indent=2, allow_nan=False)

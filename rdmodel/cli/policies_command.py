@@ -8,7 +8,7 @@ from typing import Any
 
 from rdmodel.cli import text_contest
 from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
-from rdmodel.cli.output import print_csv, print_json, print_note, print_text
+from rdmodel.cli.output import print_csv, print_json, print_notes, print_text
 from rdmodel.cli.progress_line import bar_progress
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.contests.contest import Contest, contest
@@ -56,7 +56,7 @@ def _contest(arguments: argparse.Namespace) -> None:
     if arguments.plot is not None:
         charts.check_path(arguments.plot)
     gpu = selected_gpu(arguments)
-    wanted = _combinations(arguments.combinations, gpu)
+    wanted, notes = _combinations(arguments.combinations, gpu)
     finished: list[Contest] = []
 
     def keep(result: Contest) -> None:
@@ -69,16 +69,15 @@ def _contest(arguments: argparse.Namespace) -> None:
     finally:
         if finished:
             _print(arguments, finished[0])
+            print_notes(notes)
 
 
-def _combinations(texts: Sequence[str] | None, gpu: GPU) -> list[Combination]:
-    """Return the combinations in `texts`; by default, those of a contest on the GPU, naming the others on stderr."""
+def _combinations(texts: Sequence[str] | None, gpu: GPU) -> tuple[list[Combination], list[str]]:
+    """Return the combinations in `texts`; by default, those of a contest on the GPU, and notes on the others."""
     if texts is not None:
-        return [entry for text in texts for entry in combinations(text)]
+        return [entry for text in texts for entry in combinations(text)], []
     chosen, left_out = default_combinations(gpu)
-    for reason, names in left_out.items():
-        print_note(f"left out: {', '.join(names)}: {reason}")
-    return chosen
+    return chosen, [f"left out: {', '.join(names)}: {reason}" for reason, names in left_out.items()]
 
 
 def _traces(arguments: argparse.Namespace) -> Iterator[Trace]:

@@ -65,9 +65,9 @@ def format_calibration(result: Calibration) -> str:
     names = ("min", "median", "mean", "p95", "max")
     rows = [["  cycles", "shortest", "median", "mean", "95 % within", "longest"]]
     rows += [[f"    {name}", *(count(round(row[key], 1)) for key in names)] for name, row in result.patterns.items()]
-    source = "measured"
-    if result.sms is not None and result.slices is not None:
-        source = f"simulated on {format_gpu(result.gpu)}, {format_sms(result.sms)}, {count(result.slices)} L2 slices"
+    source = "measured" if "measured" in result.patterns else f"simulated on {format_gpu(result.gpu)}"
+    if result.sms is not None:
+        source += f": a part of {format_sms(result.sms)} and {result.slices} L2 slices"
     latency = result.latency
     return (
         f"{count(result.misses)} L1 miss latencies, {source}\n\n{format_number_table(rows)}\n\n"

@@ -44,8 +44,8 @@ AddressFunction = Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[
 class Calibration:
     """Latencies of the model, fitted to `misses` samples, and a summary of each pattern.
 
-    `sms` and `slices` are the SMs and L2 slices of the simulated machine, fewer than those of the GPU if only a part of
-    it was simulated; None if the samples are measured.
+    `sms` and `slices` are the SMs and L2 slices of the simulated part of the GPU; None if all of it was simulated, or
+    if the samples are measured.
 
     `error` is the Kolmogorov-Smirnov distance between the samples and the fitted distribution, 0 to 1. `patterns` holds
     the shortest, median, 95 %, longest and mean latency in cycles, for each pattern or for "measured".
@@ -112,8 +112,8 @@ def calibrate(
     gpu = presets.gpu(gpu)
     check_int("seed", seed, 0)
     check_int("sms", gpu.sms, 1, MAX_SMS)
-    part = None if measured is not None else representative_part(gpu)
-    if part is None:
+    part = representative_part(gpu) if measured is None else gpu
+    if measured is not None:
         samples = {"measured": _tally_samples(measured)}
     else:
         samples = {
@@ -124,8 +124,8 @@ def calibrate(
     lat_min, sigma = fit_half_normal(cycles, weights)
     return Calibration(
         gpu=gpu.name,
-        sms=None if part is None else part.sms,
-        slices=None if part is None else part.l2.slices,
+        sms=None if part is gpu else part.sms,
+        slices=None if part is gpu else part.l2.slices,
         latency=LatencyConfig(lat_min=lat_min, sigma=sigma, hit_latency=gpu.core.hit_latency),
         misses=sum(int(sample.counts.sum()) for sample in samples.values()),
         error=_kolmogorov_smirnov(cycles, weights, lat_min, sigma),
@@ -137,7 +137,7 @@ def representative_part(gpu: GPU) -> GPU:
     """Return a part of a large machine in which the SMs load the memory as in the whole one; a small one unchanged.
 
     The time of a simulation grows with the SMs, while the latencies of the patterns depend on how many SMs share a
-    slice of the L2 and its channel. So the part has `PART_SMS` SMs and the slices that come closest to the ratio of the
+    slice of the L2 and its channel: a whole V100 gives sigma = 1148 cycles, and its part 1108. So the part has `PART_SMS` SMs and the slices that come closest to the ratio of the
     whole machine, the fewest if several come as close; both are divided evenly among the partitions of the L2.
     """
     if gpu.sms <= MOST_WHOLE_SMS:

@@ -38,7 +38,7 @@ def test_predict_prints_the_object_of_the_contract_and_agrees_with_the_library(r
 def test_several_kernels_give_a_list_and_csv_a_row_each(run):
     _, out, _ = run("predict", "atax.1", "bicg.1", *SMALL, "--json")
     assert [p["kernel"] for p in json.loads(out)] == ["atax.1", "bicg.1"]
-    _, out, _ = run("predict", "atax.1", "bicg.1", *SMALL, "--csv")
+    _, out, _ = run("predict", "atax.1", "bicg.1", *SMALL, "--gpu", "gtx470-16k", "--csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["kernel"] for row in rows] == ["atax.1", "bicg.1"]
     for row in rows:
@@ -245,7 +245,7 @@ BAD = {
     "predict atax.1 --block 2000": "2000 threads",
     "predict atax.1 --block 3;4": "is not X,Y,Z",
     "predict atax.1 --threads 100": "must be at least 256, the threads of one block",
-    "predict atax.1 --model-sms 15": "model_sms=15: must be at most 14",
+    "predict atax.1 --model-sms 109": "model_sms=109: must be at most 108",
     "predict atax.1 --model-sms some": "is not a whole number",
     "predict atax.1 --seeds 0": "seeds=0",
     "predict atax.1 --seed -1": "seed=-1",

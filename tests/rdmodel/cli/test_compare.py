@@ -391,7 +391,7 @@ def test_calibrate_as_json_is_what_the_library_returns(run, small):
 def test_measured_latencies_are_read_between_spaces_commas_and_lines(run, tmp_path, text):
     path = tmp_path / "measured.txt"
     path.write_text(text)
-    status, out, _ = run("calibrate", "--measured", str(path), "--json")
+    status, out, _ = run("calibrate", FERMI, "--measured", str(path), "--json")
     assert status == 0
     assert json.loads(out) == json.loads(json.dumps(rd.calibrate(gpu=FERMI, measured=[100, 110, 130]).to_dict()))
     assert "3 L1 miss latencies, measured\n" in run("calibrate", "--measured", str(path))[1]

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.support.commands import ARGUMENTS, SHAPE
+from tests.support.presets import FERMI
 from tests.support.ptx_texts import SAXPY
 
 
@@ -18,7 +19,7 @@ def saxpy(tmp_path):
 
 
 def test_a_ptx_kernel_is_predicted_from_one_command(run, saxpy):
-    status, out, err = run("predict", saxpy, *SHAPE, *ARGUMENTS, "--sms", "1", "--json")
+    status, out, err = run("predict", saxpy, *SHAPE, *ARGUMENTS, "--sms", "1", "--gpu", FERMI, "--json")
     assert (status, err) == (0, "")
     plain = json.loads(out)
     # 31 full warps and one of 8 lanes, two loads each, one line each: nothing is used twice.
@@ -114,7 +115,8 @@ class TestCudaSource:
             "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = a * x[i] + y[i];\n}\n"
             'int main() { saxpy<<<4, 256>>>(0, 1.f, 0, 0); printf("done\\n"); return 0; }\n'
         )
-        status, out, _ = run("predict", str(path), "--kernel", "saxpy", *SHAPE, *ARGUMENTS, "--sms", "1", "--json")
+        options = ("--sms", "1", "--gpu", FERMI, "--json")
+        status, out, _ = run("predict", str(path), "--kernel", "saxpy", *SHAPE, *ARGUMENTS, *options)
         assert status == 0
         assert json.loads(out)["misses"]["compulsory"] == 64
 

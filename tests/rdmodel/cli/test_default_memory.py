@@ -28,9 +28,9 @@ COMMANDS = {
     "report": "--sms 1 --threads all --json --no-what-if",
     "simulate": "--sms 1",
     "locality": "--sms 1",
-    "compare": "--sms 1",
-    "policies": "--sms 1 --jobs 1",
-    "sweep": "--sms 1 --threads all --jobs 1 --vary ways=4,8 --no-cache",
+    "compare": "--gpu gtx470-16k --sms 1",
+    "policies": "--gpu gtx470-16k --sms 1 --jobs 1",
+    "sweep": "--gpu gtx470-16k --sms 1 --threads all --jobs 1 --vary ways=4,8 --no-cache",
 }
 
 

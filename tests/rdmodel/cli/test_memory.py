@@ -14,6 +14,7 @@ import pytest
 import rdmodel as rd
 from rdmodel.cli import predict_command
 from tests.support.measured_commands import MB, measured, walk, walk_launch
+from tests.support.presets import FERMI
 from tests.support.random_traces import ProgramTrace
 from tests.support.sanitizers import not_sanitized
 
@@ -29,7 +30,7 @@ MEMTRACE: CTX 0x1 - grid_launch_id 0 - CTA 0,0,0 - warp 0 - LDG.E - 0x80"""
     + b"\n"
 )
 
-ALL = ("--sms", "1", "--threads", "all")
+ALL = ("--gpu", FERMI, "--sms", "1", "--threads", "all")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def size_of(text: str) -> float:
 COMMANDS = {
     "mrc": ALL,
     "predict": ALL,
-    "simulate": ("--sms", "1"),
+    "simulate": ("--gpu", FERMI, "--sms", "1"),
     "info": (),
 }
 
@@ -84,7 +85,7 @@ def test_a_trace_of_nearly_twice_the_memory_runs_within_it(large, command):
 @LINUX
 def test_a_trace_of_nearly_three_times_the_memory_is_copied_within_it(large, tmp_path):
     copy = tmp_path / "copy"
-    status, _, err, peak = measured("trace", large, "-o", str(copy), "--memory", "100M")
+    status, _, err, peak = measured("trace", large, "-o", str(copy), "--memory", "100M", "--gpu", FERMI)
     assert (status, err) == (0, "")
     assert peak <= 100 * MB
     ours, theirs = (np.load(path / "addresses.npy", mmap_mode="r")[-1000:] for path in (copy, Path(large)))
@@ -112,7 +113,7 @@ def test_what_a_command_says_that_it_needs_is_enough_and_not_exceeded(request, t
 @pytest.mark.parametrize(("rate", "form"), [("1", ""), ("0.5", "--json")])
 def test_what_a_sample_says_that_it_needs_is_enough_and_not_exceeded(palindrome, rate, form):
     """One warp, 409600 lines, of which each has a distance of its own: a sample of all or half of these."""
-    argv = ("mrc", palindrome, "--sms", "1", "--sample", rate, *form.split())
+    argv = ("mrc", palindrome, "--gpu", FERMI, "--sms", "1", "--sample", rate, *form.split())
     status, out, err, _ = measured(*argv, "--memory", "150M")
     assert (status, out) == (2, "")
     needed = re.search(r"may need (\S+) for up to ([\d,]+) distinct lines; give that much, or follow fewer lines", err)
@@ -124,7 +125,7 @@ def test_what_a_sample_says_that_it_needs_is_enough_and_not_exceeded(palindrome,
 
 @LINUX
 def test_a_small_sample_fits_where_a_large_one_does_not(palindrome):
-    argv = ("mrc", palindrome, "--sms", "1", "--memory", "150M")
+    argv = ("mrc", palindrome, "--gpu", FERMI, "--sms", "1", "--memory", "150M")
     assert measured(*argv, "--sample", "0.9")[0] == 2
     status, _, err, peak = measured(*argv, "--sample", "0.01")
     assert (status, err) == (0, "")
@@ -156,7 +157,7 @@ def test_a_need_that_was_judged_too_low_ends_in_one_line_instead_of_more_memory(
     ],
 )
 def test_lines_are_those_of_the_sm_that_has_most(wide, extent, lines, each):
-    _, _, err, _ = measured("predict", wide, "--threads", "all", *extent.split(), "--memory", "132M")
+    _, _, err, _ = measured("predict", wide, "--threads", "all", *extent.split(), "--memory", "132M", "--gpu", FERMI)
     found = re.search(r"may need \S+ for up to ([\d,]+) distinct lines( on each SM)?; ", err)
     assert lines <= int(found[1].replace(",", "")) <= 1.02 * lines
     assert (found[2] or "") == each
@@ -165,7 +166,7 @@ def test_lines_are_those_of_the_sm_that_has_most(wide, extent, lines, each):
 
 @LINUX
 def test_more_sms_need_more(wide):
-    argv = ("predict", wide, "--threads", "all", "--sms", "2", "--memory", "132M")
+    argv = ("predict", wide, "--gpu", FERMI, "--threads", "all", "--sms", "2", "--memory", "132M")
     one, two = (
         size_of(re.search(r"may need (\S+)", measured(*argv, *more)[2])[1]) for more in ((), ("--model-sms", "2"))
     )
@@ -174,7 +175,7 @@ def test_more_sms_need_more(wide):
 
 @LINUX
 def test_what_a_run_needs_whatever_its_lines_is_said_without_a_look_at_them(wide):
-    _, _, err, _ = measured("predict", wide, "--model-sms", "all", "--memory", "120M")
+    _, _, err, _ = measured("predict", wide, "--model-sms", "all", "--memory", "120M", "--gpu", FERMI)
     assert re.search(r"predict of walk needs at least \S+M whatever its lines; give that much, or", err)
 
 
@@ -202,7 +203,7 @@ def own_size(tmp_path_factory):
     """Megabytes that the program itself takes when it reads a file."""
     path = tmp_path_factory.mktemp("own") / "small.log"
     path.write_bytes(LOG)
-    return float(re.search(r"takes (\S+)M", measured("info", str(path), "--memory", "10M")[2])[1])
+    return float(re.search(r"takes (\S+)M", measured("info", str(path), "--memory", "10M", "--gpu", FERMI)[2])[1])
 
 
 @LINUX
@@ -255,9 +256,9 @@ def test_the_limit_ends_with_the_command_however_it_ends(run, wide, monkeypatch,
     monkeypatch.setattr(predict_command, "predict", fail)
     if error is RuntimeError:
         with pytest.raises(RuntimeError):
-            run("predict", wide, "--memory", "8G")
+            run("predict", wide, "--memory", "8G", "--gpu", FERMI)
     else:
-        status = run("predict", wide, "--memory", "8G")[0]
+        status = run("predict", wide, "--memory", "8G", "--gpu", FERMI)[0]
         assert status == {KeyboardInterrupt: 130, MemoryError: 1}[error]
     assert seen[0] != before
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
@@ -265,8 +266,8 @@ def test_the_limit_ends_with_the_command_however_it_ends(run, wide, monkeypatch,
 
 def test_kernels_that_are_made_on_demand_have_a_budget_too(run):
     sizes = ("--param", "NX=64", "--param", "NY=64")
-    assert run("predict", "atax.1", *sizes, "--memory", "8G", "--csv")[0] == 0
-    assert run("info", "atax.1", *sizes, "--memory", "8G")[0] == 0
+    assert run("predict", "atax.1", *sizes, "--memory", "8G", "--csv", "--gpu", FERMI)[0] == 0
+    assert run("info", "atax.1", *sizes, "--memory", "8G", "--gpu", FERMI)[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_the_name_of_a_written_file_is_printed_with_escapes(run, tmp_path, comma
         "compare atax.1 --plot NAME/a.svg",
         "report atax.1 -o NAME/a.html",
         "trace atax.1 -o NAME/a",
-        "sweep atax.1 --vary ways=1,2 --param NX=64 --param NY=64 --cache /dev/null/NAME",
+        "sweep atax.1 --gpu gtx470-16k --vary ways=1,2 --param NX=64 --param NY=64 --cache /dev/null/NAME",
         "NAME",
     ],
 )
@@ -76,7 +76,7 @@ def gpu_file(folder) -> str:
         "compare atax.1 --latency 100:5",
         "compare atax.1 atax.2 --latency 100:5",
         "policies atax.1 --policies swl:warps=1 --jobs 1",
-        "sweep atax.1 --vary ways=1,2 --no-cache --jobs 1",
+        "sweep atax.1 --gpu gtx470-16k --vary ways=1,2 --no-cache --jobs 1",
         "tiles atax.1 --tile block=32,64 --no-cache",
     ],
 )

@@ -112,7 +112,7 @@ def test_by_default_all_policies_run_that_need_no_options(run):
 
 def test_combinations_are_read_from_all_options_in_their_order(run):
     _, out, _ = run(
-        *("policies", "atax.1", *SMALL, "--jobs", "1", "--json"),
+        *("policies", "atax.1", *SMALL, "--gpu", FERMI, "--jobs", "1", "--json"),
         *("--policies", "mrpb:drain=longest,entries=16,none", "--policies", "swl:warps=2+index:pric,dwt-pric"),
     )
     named = [one["name"] for one in json.loads(out)["combinations"]]
@@ -257,10 +257,11 @@ def test_a_list_of_all_choices_runs_nothing(run, given):
 
 @pytest.mark.parametrize("command", ["simulate", "locality"])
 def test_a_combination_is_a_policy_of_one_run(run, command):
-    status, out, err = run(command, "atax.1", *SMALL, "--policy", "dwt-cs+pric", "--policy", "mrpb:entries=2,latency=3")
+    policies = ("--policy", "dwt-cs+pric", "--policy", "mrpb:entries=2,latency=3")
+    status, out, err = run(command, "atax.1", *SMALL, "--gpu", FERMI, *policies)
     assert (status, err) == (0, "")
     assert "\npolicies dwt-cs, mrpb:entries=2,latency=3, index:pric\n\n" in out
-    plain = json.loads(run(command, "atax.1", *SMALL, "--policy", "apcm-swl", "--json")[1])
+    plain = json.loads(run(command, "atax.1", *SMALL, "--gpu", FERMI, "--policy", "apcm-swl", "--json")[1])
     config = plain["config"]
     assert [one["name"] for one in config["options"]["policies"]] == ["apcm", "swl"]
 

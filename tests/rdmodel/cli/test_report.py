@@ -17,6 +17,7 @@ from rdmodel.reports.report import Report
 from tests.support.commands import ARGUMENTS, SHAPE
 from tests.support.html_page import Page
 from tests.support.nvbit_texts import header, record
+from tests.support.presets import FERMI
 from tests.support.ptx_texts import SAXPY
 
 SMALL = ["--param", "NX=256", "--param", "NY=64", "--block", "32", "--sms", "4"]
@@ -115,7 +116,7 @@ def test_json_has_what_the_page_shows(run):
     sizes = "--param NX=256 --param NY=64 --block 32,1,1 --sms 4"
     assert one["commands"]["predictions"] == [f"rdmodel predict atax.1 {sizes} --ablation"]
     assert one["comparison"] is one["locality"] is None
-    assert plain["gpu"] == rd.presets.gpu("gtx470-16k").to_dict()
+    assert plain["gpu"] == rd.presets.gpu(rd.presets.DEFAULT_GPU).to_dict()
 
 
 def test_several_kernels_and_launches_stand_on_one_page(run, report, tmp_path):
@@ -140,7 +141,7 @@ def test_several_kernels_and_launches_stand_on_one_page(run, report, tmp_path):
 def test_a_program_is_reported_with_its_arguments(run, report, tmp_path):
     file = tmp_path / "the saxpy.ptx"
     file.write_text(SAXPY)
-    page = report(str(file), *SHAPE, *ARGUMENTS, "--sms", "1")
+    page = report(str(file), *SHAPE, *ARGUMENTS, "--sms", "1", "--gpu", FERMI)
     [command] = page.commands["L1 prediction"]
     assert shlex.split(command)[2] == str(file)
     status, out, _ = run(*shlex.split(command)[1:], "--json")
@@ -162,7 +163,7 @@ def test_a_name_in_a_recorded_trace_is_no_markup(run, report, tmp_path):
     lines = [header(name="<script>alert(1)</script>", grid=(1, 1, 1), block=(32, 1, 1))]
     lines += [record([0x7F0000000000 + 128 * i + 4 * lane for lane in range(32)]) for i in range(4)]
     (tmp_path / "<b>.txt").write_text("".join(lines))
-    page = report(str(tmp_path / "<b>.txt"), "--simulate")
+    page = report(str(tmp_path / "<b>.txt"), "--simulate", "--gpu", FERMI)
     assert not {"script", "b"} & set(page.tags)
     assert page.headings[0][1] == "Cache behaviour of <script>alert(1)</script> on gtx470-16k"
     assert any(text.startswith(f"{tmp_path}/<b>.txt: <script>") for level, text in page.headings if level == 2)
@@ -180,7 +181,10 @@ def test_a_name_in_a_recorded_trace_is_no_markup(run, report, tmp_path):
         (["-o", "gone/page.html"], "there is no folder 'gone'"),
         (["-o", "a.html", "--definition", "papr"], "unknown definition 'papr'; did you mean 'paper'?"),
         (["-o", "a.html", "--what-if", "l1.sise=1"], "unknown key 'l1.sise'; did you mean 'l1.size'"),
-        (["-o", "a.html", "--what-if", "l1.size=48K"], "l1.index='fermi': is defined for 32 or 64 sets"),
+        (
+            ["-o", "a.html", "--gpu", FERMI, "--what-if", "l1.size=48K"],
+            "l1.index='fermi': is defined for 32 or 64 sets",
+        ),
         (["-o", "a.html", "--what-if", "l1"], "'l1' is not name=value"),
         (["-o", "a.html", "--what-if", "sms=2", "--no-what-if"], "--no-what-if cannot be combined with --what-if"),
         (["-o", "a.html", "--memory", "2G", "--simulate"], "simulate cannot be combined with --memory"),

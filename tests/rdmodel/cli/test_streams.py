@@ -17,7 +17,7 @@ COMMANDS = (
     "gpus",
     "predict atax.1 --param NX=64 --param NY=64",
     "simulate atax.1 --param NX=64 --param NY=64",
-    "sweep atax.1 --param NX=64 --param NY=64 --vary ways=1,2 --no-cache",
+    "sweep atax.1 --param NX=64 --param NY=64 --gpu gtx470-16k --vary ways=1,2 --no-cache",
     "tiles atax.1 --param NX=64 --param NY=64 --tile block=32,64 --no-cache",
     "info atax.1 --param NX=64 --param NY=64",
     "trace atax.1 --param NX=64 --param NY=64 -o OUT",

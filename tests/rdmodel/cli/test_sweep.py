@@ -23,9 +23,10 @@ from rdmodel.cli.text_sweep import MAX_REASONS
 from rdmodel.gpu.overrides import override
 from rdmodel.sweeps import sweep as sweep_module
 from tests.support.commands import SIZES, SMALL
+from tests.support.presets import FERMI
 
 LINEAR = override(rd.presets.gpu("gtx470-16k"), {"l1.index": "linear"})
-VARY = ["--index", "linear", "--vary", "ways=1,2,3", "--vary", "l1_size=8K,16K", "--jobs", "1"]
+VARY = ["--gpu", FERMI, "--index", "linear", "--vary", "ways=1,2,3", "--vary", "l1_size=8K,16K", "--jobs", "1"]
 GRID: dict[str, Any] = {"ways": [1, 2, 3], "l1_size": [8192, 16384], "n_jobs": 1}
 
 
@@ -92,9 +93,7 @@ def test_several_kernels_are_told_apart(run):
 
 
 def test_many_reasons_are_cut_and_the_csv_has_all(run):
-    _, out, _ = run(
-        "sweep", "atax.1", *SMALL, "--index", "linear", "--vary", "ways=" + ",".join(map(str, range(1, 41)))
-    )
+    _, out, _ = run("sweep", "atax.1", *SMALL, *VARY[:4], "--vary", "ways=" + ",".join(map(str, range(1, 41))))
     assert out.count("cannot be run") == MAX_REASONS
     assert out.endswith(f"and {40 - 6 - MAX_REASONS} more (--csv has all)\n")
 
@@ -148,7 +147,8 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("line", SPELLINGS)
 def test_options_mean_what_they_mean_in_python(run, line):
-    status, out, err = run("sweep", "atax.1", *SMALL, *line.split(), "--json")
+    gpu = () if "gpu=" in line or "--gpu" in line else ("--gpu", FERMI)
+    status, out, err = run("sweep", "atax.1", *SMALL, *line.split(), *gpu, "--json")
     assert (status, err) == (0, "")
     grid = {"gpu": "gtx470-16k", "n_jobs": 1, **SPELLINGS[line]}
     wanted = [row.to_dict() for row in held("atax.1", **grid).rows]
@@ -285,7 +285,7 @@ BAD = {
     "sweep gemm --gpu gtx470-16k,gtx47": "unknown GPU 'gtx47'; did you mean",
     "sweep gemm --vary index=linnear": "unknown index function 'linnear'",
     "sweep gemm --vary policies=pd": "policies: cannot be varied by a sweep; rdmodel.contest",
-    "sweep gemm --vary ways=3,5": "none of 2 points can be run: l1.size=16384: is not a multiple",
+    "sweep gemm --gpu gtx470-16k --vary ways=3,5": "none of 2 points can be run: l1.size=16384: is not a multiple",
     "sweep gemm --engine guess": "unknown engine 'guess'",
     "sweep gemm --engine simulate --definition paper": "unknown name in a sweep of simulate: 'definition'",
     "sweep gemm --engine estimate --seeds 2": "unknown name in a sweep of estimate: 'seeds'",

@@ -15,9 +15,10 @@ import tracegen
 from rdmodel.answers.store import Answers
 from rdmodel.service.operations import question_of
 from rdmodel.service.requests import read_request
+from tests.support.presets import FERMI
 
 SMALL = ("--param", "NI=64", "--param", "NJ=64", "--param", "NK=64")
-ASK = ("tiles", "gemm.tiled", *SMALL, "--tile", "TI=8,16,64", "--tile", "TJ=16,32")
+ASK = ("tiles", "gemm.tiled", *SMALL, "--gpu", FERMI, "--tile", "TI=8,16,64", "--tile", "TJ=16,32")
 TILES = {"TI": [8, 16, 64], "TJ": [16, 32]}
 
 
@@ -45,7 +46,7 @@ def without_time(text: str) -> dict[str, object]:
 
 
 def test_the_table_has_the_best_tiles_and_says_what_became_of_the_others(run):
-    ranking = rd.rank_tiles(make_trace, TILES, objective="misses", top=2)
+    ranking = rd.rank_tiles(make_trace, TILES, gpu=FERMI, objective="misses", top=2)
     lines = asked(run, *ASK, "--objective", "misses", "--top", "2").splitlines()
     assert lines[0] == "gemm.tiled on gtx470-16k: 6 tiles by misses, least first (quick)"
     assert re.split(r"  +", lines[2].strip()) == ["rank", "TI", "TJ", "misses", "at least", "at most", "L1 miss rate"]
@@ -59,14 +60,14 @@ def test_the_table_has_the_best_tiles_and_says_what_became_of_the_others(run):
 
 
 def test_one_tile_is_not_called_tiles(run):
-    out = asked(run, "tiles", "gemm.tiled", *SMALL, "--tile", "TI=8")
+    out = asked(run, "tiles", "gemm.tiled", *SMALL, "--gpu", FERMI, "--tile", "TI=8")
     assert out.startswith("gemm.tiled on gtx470-16k: 1 tile by DRAM bytes")
     assert "more" not in out
     assert "1 more tile\n" in asked(run, "tiles", "gemm.tiled", *SMALL, "--tile", "TI=8,16", "--top", "1")
 
 
 def test_json_is_what_the_ranking_is(run):
-    ranking = rd.rank_tiles(make_trace, TILES, objective="time", top=5, seed=3)
+    ranking = rd.rank_tiles(make_trace, TILES, gpu=FERMI, objective="time", top=5, seed=3)
     printed = without_time(asked(run, *ASK, "--objective", "time", "--seed", "3", "--json"))
     wanted = without_time(json.dumps(ranking.to_dict()))
     assert printed == wanted
@@ -84,13 +85,26 @@ def test_csv_has_a_row_for_every_tile_those_that_cannot_run_included(run):
 
 
 def test_tiles_that_cannot_run_are_below_the_table(run):
-    out = asked(run, "tiles", "gemm.shared", *SMALL, "--tile", "TI=16,128", "--tile", "TJ=128", "--tile", "TK=64")
+    out = asked(
+        run,
+        "tiles",
+        "gemm.shared",
+        *SMALL,
+        "--gpu",
+        FERMI,
+        "--tile",
+        "TI=16,128",
+        "--tile",
+        "TJ=128",
+        "--tile",
+        "TK=64",
+    )
     assert "cannot run: TI=128 TJ=128 TK=64: a block cannot be resident: it needs 65536 bytes of shared memory" in out
 
 
 def test_a_miss_rate_is_in_percent(run):
     out = asked(run, *ASK, "--objective", "miss_rate", "--effort", "exact")
-    best = rd.rank_tiles(make_trace, TILES, objective="miss_rate", effort="exact").best
+    best = rd.rank_tiles(make_trace, TILES, gpu=FERMI, objective="miss_rate", effort="exact").best
     assert f"{100 * best.value:.2f} %" in out.splitlines()[3]
 
 
@@ -142,7 +156,8 @@ def test_an_answer_is_kept_and_the_same_the_next_time(run, cache, monkeypatch):
 
 def test_the_service_has_the_same_question(run, monkeypatch):
     first = asked(run, *ASK, "--json")
-    fields = {"kernel": "gemm.tiled", "params": {"NI": 64, "NJ": 64, "NK": 64}, "tiles": TILES, "top": 5}
+    sizes = {"NI": 64, "NJ": 64, "NK": 64}
+    fields = {"kernel": "gemm.tiled", "gpu": FERMI, "params": sizes, "tiles": TILES, "top": 5}
     with Answers() as answers:
         assert answers.get(question_of(read_request({"op": "rank", **fields}))) == json.loads(first)
         assert answers.get(question_of(read_request({"op": "rank", **fields, "top": 4}))) is None

@@ -12,6 +12,7 @@ import rdmodel as rd
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support.builders import make_trace
 from tests.support.html_page import Page
+from tests.support.presets import FERMI
 
 LINES = 200
 
@@ -33,50 +34,60 @@ def loads(tmp_path) -> str:
 
 @pytest.mark.parametrize("definition", ["hardware", "paper"])
 def test_predict_says_that_there_are_no_loads_and_counts_the_stores_at_the_l2(run, stores, definition):
-    status, out, err = run("predict", stores, "--definition", definition)
+    status, out, err = run("predict", stores, "--definition", definition, "--gpu", FERMI)
     assert (status, err) == (0, "")
     assert out.endswith("\nL1 miss rate: no loads; --l2 counts stores at the L2, --stores in the L1\n")
-    status, out, _ = run("predict", stores, "--definition", definition, "--l2", "--ablation", "--seeds", "2")
+    status, out, _ = run(
+        "predict", stores, "--definition", definition, "--l2", "--ablation", "--seeds", "2", "--gpu", FERMI
+    )
     assert status == 0
     assert out.endswith("\nL1 miss rate: no loads\n")
-    plain = json.loads(run("predict", stores, "--definition", definition, "--l2", "--json")[1])
+    plain = json.loads(run("predict", stores, "--definition", definition, "--l2", "--json", "--gpu", FERMI)[1])
     assert (plain["transactions"], plain["miss_rate"], plain["latency_miss_rate"]) == (0, None, None)
     assert (plain["l2"]["writes"], plain["l2"]["write_hits"]) == (2 * LINES, LINES)
-    [row] = csv.DictReader(io.StringIO(run("predict", stores, "--definition", definition, "--csv")[1]))
+    [row] = csv.DictReader(io.StringIO(run("predict", stores, "--definition", definition, "--csv", "--gpu", FERMI)[1]))
     assert (row["transactions"], row["miss_rate"]) == ("0", "")
 
 
 def test_simulate_counts_cycles_stores_l2_and_dram(run, stores):
-    status, out, err = run("simulate", stores, "--check")
+    status, out, err = run("simulate", stores, "--check", "--gpu", FERMI)
     assert (status, err) == (0, "")
     assert out.endswith("\nL1 miss rate: no loads\n")
-    plain = json.loads(run("simulate", stores, "--json")[1])
+    plain = json.loads(run("simulate", stores, "--json", "--gpu", FERMI)[1])
     assert (plain["loads"], plain["stores"], plain["miss_rate"]) == (0, 2 * LINES, None)
     assert plain["l2"]["writes"] == 2 * LINES
     assert plain["cycles"] >= 2 * LINES
-    [row] = csv.DictReader(io.StringIO(run("simulate", stores, "--csv")[1]))
+    [row] = csv.DictReader(io.StringIO(run("simulate", stores, "--csv", "--gpu", FERMI)[1]))
     assert (row["stores"], row["miss_rate"]) == (str(2 * LINES), "")
 
 
 def test_compare_has_no_rates_to_compare(run, stores):
-    status, out, _ = run("compare", stores, "--latency", "50:5")
+    status, out, _ = run("compare", stores, "--latency", "50:5", "--gpu", FERMI)
     assert status == 0
     assert "\n  no loads  " in out
     assert "nan" not in out
-    plain = json.loads(run("compare", stores, "--latency", "50:5", "--json")[1])
+    plain = json.loads(run("compare", stores, "--latency", "50:5", "--json", "--gpu", FERMI)[1])
     assert set(plain["errors"]["hardware"].values()) == {None}
     assert plain["simulation"]["l2"]["writes"] == 2 * LINES
 
 
 def test_a_kernel_without_loads_is_left_out_of_the_agreement(run, stores, tmp_path):
     sizes = ["--param", "NX=64", "--param", "NY=64"]
-    assert run("trace", "atax.1", *sizes, "-o", str(tmp_path / "atax"), "--all")[0] == 0
+    assert run("trace", "atax.1", *sizes, "-o", str(tmp_path / "atax"), "--all", "--gpu", FERMI)[0] == 0
     status, out, _ = run(
-        "compare", stores, str(tmp_path / "atax"), "--latency", "50:5", "--plot", str(tmp_path / "a.svg")
+        "compare",
+        stores,
+        str(tmp_path / "atax"),
+        "--latency",
+        "50:5",
+        "--plot",
+        str(tmp_path / "a.svg"),
+        "--gpu",
+        FERMI,
     )
     assert status == 0
     assert "over 1 kernel\n" in out
-    status, out, _ = run("compare", stores, stores, "--latency", "50:5")
+    status, out, _ = run("compare", stores, stores, "--latency", "50:5", "--gpu", FERMI)
     assert status == 0
     assert "hardware: no kernel has loads\n" in out
 
@@ -86,14 +97,14 @@ def test_a_kernel_without_loads_is_left_out_of_the_agreement(run, stores, tmp_pa
 )
 def test_a_report_has_the_sections_that_there_are_numbers_for(run, loads, stores, tmp_path, more):
     path = tmp_path / "page.html"
-    status, _, err = run("report", loads, stores, "-o", str(path), *more)
+    status, _, err = run("report", loads, stores, "-o", str(path), *more, "--gpu", FERMI)
     assert (status, err) == (0, "")
     text = path.read_text(encoding="utf-8")
     assert Page(text)
     assert "store instructions but no loads, and so no L1 miss rate" in text
     assert ">nan" not in text
     assert "nan %" not in text
-    plain = json.loads(run("report", loads, stores, "--json", *more)[1])
+    plain = json.loads(run("report", loads, stores, "--json", *more, "--gpu", FERMI)[1])
     silent = plain["kernels"][1]
     assert (silent["predictions"]["hardware"]["miss_rate"], silent["reuse"]["curve"]) == (None, None)
     assert silent["locality"] is None
@@ -102,7 +113,7 @@ def test_a_report_has_the_sections_that_there_are_numbers_for(run, loads, stores
 
 @pytest.mark.parametrize("engine", ["predict", "estimate", "simulate"])
 def test_a_sweep_has_a_row_for_every_point(run, stores, engine):
-    argv = ["sweep", stores, "--engine", engine, "--vary", "ways=2,4", "--no-cache", "--jobs", "1"]
+    argv = ["sweep", stores, "--gpu", FERMI, "--engine", engine, "--vary", "ways=2,4", "--no-cache", "--jobs", "1"]
     status, out, err = run(*argv)
     assert (status, err) == (0, "")
     assert "2 points run" in out
@@ -112,7 +123,9 @@ def test_a_sweep_has_a_row_for_every_point(run, stores, engine):
 
 
 def test_the_best_row_of_a_sweep_is_one_with_a_rate(stores):
-    result = rd.sweep([rd.load(stores), make_trace([[[(int(Op.LOAD), ALL_NEEDS, 0, (1,))]]], warps=1)], ways=[2, 4])
+    result = rd.sweep(
+        [rd.load(stores), make_trace([[[(int(Op.LOAD), ALL_NEEDS, 0, (1,))]]], warps=1)], gpu=FERMI, ways=[2, 4]
+    )
     assert result.best().trace == 1
 
 
@@ -133,7 +146,9 @@ def test_tiles_are_ranked_by_their_stores(run, tmp_path):
 
 
 def test_policies_run_and_have_no_miss_rate(run, stores):
-    status, out, _ = run("policies", stores, "--policies", "swl:best,streaming-bypass,pd", "--jobs", "1")
+    status, out, _ = run(
+        "policies", stores, "--policies", "swl:best,streaming-bypass,pd", "--jobs", "1", "--gpu", FERMI
+    )
     assert status == 0
     assert "nan" not in out
 

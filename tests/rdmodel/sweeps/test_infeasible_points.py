@@ -6,6 +6,7 @@ import pytest
 
 import rdmodel as rd
 from rdmodel.errors import ConfigError, LaunchError, TraceError
+from tests.support.presets import FERMI
 from tests.support.ptx_texts import GATHER
 from tests.support.sweep_grids import ATAX, LINEAR
 from tracegen import cuda
@@ -35,7 +36,7 @@ def test_a_kernel_that_does_not_fit_on_one_of_the_gpus_runs_on_the_others():
 
 def test_blocks_that_a_trace_lacks_are_a_reason(tmp_path):
     rd.save(ATAX.cut([0]), tmp_path / "t")
-    found = rd.sweep(rd.load(tmp_path / "t"), model_sms=[1, 2], n_jobs=1)
+    found = rd.sweep(rd.load(tmp_path / "t"), gpu=FERMI, model_sms=[1, 2], n_jobs=1)
     assert found.rows[0].reason is None
     assert found.rows[1].reason == "block 1 is not in the trace of atax.1: it holds 1 of 2 blocks"
 
@@ -54,13 +55,13 @@ class Faulty(rd.Trace):
 
 def test_points_that_fail_have_the_reason_and_are_not_kept(tmp_path, at_once):
     for jobs in (1, 2):
-        found = rd.sweep(Faulty(), model_sms=[1, 2], seed=[0, 1], n_jobs=jobs)
+        found = rd.sweep(Faulty(), gpu=FERMI, model_sms=[1, 2], seed=[0, 1], n_jobs=jobs)
         assert [row.reason for row in found.rows] == [None, None, "line 7: is bad", "line 7: is bad"]
 
 
 def test_a_point_whose_blocks_cannot_be_read_has_no_answer_and_its_reason_each_time(tmp_path):
     for kept in (0, 1):
-        found = rd.sweep(Faulty(), model_sms=[1, 2], n_jobs=1, answers=tmp_path / "a")
+        found = rd.sweep(Faulty(), gpu=FERMI, model_sms=[1, 2], n_jobs=1, answers=tmp_path / "a")
         assert [row.reason for row in found.rows] == [None, "line 7: is bad"]
         assert found.kept == kept
 
@@ -69,8 +70,8 @@ def test_a_program_that_fails_has_the_reason_at_every_point():
     ptx = GATHER.replace("mul.wide.u32 %a3, %r2, 128;", "mul.wide.u32 %a3, %r2, 1280;")
     trace = cuda.trace(ptx, "k", (2, 1, 1), (64, 1, 1), {"x": "int[1024]:random"})
     with pytest.raises(TraceError, match=r"none of 2 points can be run: k: PTX line 16: .* past the end of x"):
-        rd.sweep([trace], seed=[0, 1], n_jobs=1)
-    assert [row.kernel for row in rd.sweep([trace, ATAX], seed=0, n_jobs=1).rows if row.result] == ["atax.1"]
+        rd.sweep([trace], gpu=FERMI, seed=[0, 1], n_jobs=1)
+    assert [row.kernel for row in rd.sweep([trace, ATAX], gpu=FERMI, seed=0, n_jobs=1).rows if row.result] == ["atax.1"]
 
 
 @pytest.mark.parametrize(

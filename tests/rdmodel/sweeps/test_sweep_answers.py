@@ -18,6 +18,7 @@ from rdmodel.gpu.overrides import override
 from rdmodel.sweeps import sweep as sweep_module
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support.builders import make_trace
+from tests.support.presets import FERMI
 from tests.support.sweep_grids import ATAX, BASE, BICG, GRID, LINEAR
 
 # ---- what was made is not made again
@@ -47,11 +48,11 @@ def test_a_larger_grid_runs_only_what_is_new(tmp_path, calls):
 @pytest.mark.parametrize("engine", ["predict", "estimate", "simulate"])
 def test_answers_are_of_one_engine(tmp_path, calls, engine):
     kept = {
-        name: rd.sweep(ATAX, engine=name, answers=tmp_path / "a", n_jobs=1)
+        name: rd.sweep(ATAX, gpu=FERMI, engine=name, answers=tmp_path / "a", n_jobs=1)
         for name in ("predict", "estimate", "simulate")
     }
     calls.clear()
-    assert rd.sweep(ATAX, engine=engine, answers=tmp_path / "a", n_jobs=1) == kept[engine]
+    assert rd.sweep(ATAX, gpu=FERMI, engine=engine, answers=tmp_path / "a", n_jobs=1) == kept[engine]
     assert calls == []
 
 
@@ -71,25 +72,25 @@ def test_what_differs_in_anything_is_run(tmp_path, calls, name):
         rd.sweep(ATAX, LINEAR, answers=answers, n_jobs=1)
         calls.clear()
         point = {"gpu": LINEAR, **OTHERS[name]}
-        found = rd.sweep(ATAX, answers=answers, n_jobs=1, **point)
+        found = rd.sweep(ATAX, answers=answers, n_jobs=1, **{"gpu": FERMI, **point})
         assert (found.kept, len(calls)) == (0, 1)
-        assert found == rd.sweep(ATAX, n_jobs=1, **point)
-        assert rd.sweep(ATAX, answers=answers, n_jobs=1, **point).kept == 1
+        assert found == rd.sweep(ATAX, n_jobs=1, **{"gpu": FERMI, **point})
+        assert rd.sweep(ATAX, answers=answers, n_jobs=1, **{"gpu": FERMI, **point}).kept == 1
 
 
 def test_a_trace_is_known_by_what_it_does_not_by_where_it_is_from(tmp_path, calls):
     with rd.Answers(tmp_path / "a") as answers:
         rd.save(ATAX, tmp_path / "t")
-        wanted = rd.sweep(rd.load(tmp_path / "t"), seed=[0, 1], answers=answers, n_jobs=1)
+        wanted = rd.sweep(rd.load(tmp_path / "t"), gpu=FERMI, seed=[0, 1], answers=answers, n_jobs=1)
         rd.save(ATAX, tmp_path / "u")
-        assert rd.sweep(rd.load(tmp_path / "u"), seed=[0, 1], answers=answers, n_jobs=1) == wanted
+        assert rd.sweep(rd.load(tmp_path / "u"), gpu=FERMI, seed=[0, 1], answers=answers, n_jobs=1) == wanted
         assert len(calls) == 2
         rd.save(
             tracegen.kernel("atax.1", NX=64, NY=64, block=(32, 1, 1), base=ATAX.launch.arrays[0].base + 256),
             tmp_path / "u",
             overwrite=True,
         )
-        assert rd.sweep(rd.load(tmp_path / "u"), seed=[0, 1], answers=answers, n_jobs=1).kept == 0
+        assert rd.sweep(rd.load(tmp_path / "u"), gpu=FERMI, seed=[0, 1], answers=answers, n_jobs=1).kept == 0
 
 
 def test_blocks_that_a_point_does_not_ask_for_do_not_matter_to_its_answer(tmp_path):
@@ -117,22 +118,22 @@ def test_a_damaged_file_costs_time_and_no_result(tmp_path, calls):
 
 
 def test_an_answer_that_is_no_result_is_not_taken_for_one(tmp_path, monkeypatch, calls):
-    wanted = rd.sweep(ATAX, n_jobs=1)
+    wanted = rd.sweep(ATAX, gpu=FERMI, n_jobs=1)
     for wrong in ({}, {"config": {}}, {"config": {"gpu": None}}, {"config": {"gpu": None}, "hits": 3, "runs": []}):
         monkeypatch.setattr(sweep_module, "result_to_record", lambda *_, wrong=wrong: wrong)
-        rd.sweep(ATAX, answers=tmp_path / "a", n_jobs=1)
+        rd.sweep(ATAX, gpu=FERMI, answers=tmp_path / "a", n_jobs=1)
         monkeypatch.undo()
-        assert rd.sweep(ATAX, answers=tmp_path / "a", n_jobs=1) == wanted
+        assert rd.sweep(ATAX, gpu=FERMI, answers=tmp_path / "a", n_jobs=1) == wanted
         (tmp_path / "a").unlink()
 
 
 def test_a_file_that_is_not_a_cache_is_left_alone_and_said_so(tmp_path):
     path = tmp_path / "results.csv"
     path.write_text("mine\n" * 100)
-    found = rd.sweep(ATAX, answers=path, n_jobs=1)
+    found = rd.sweep(ATAX, gpu=FERMI, answers=path, n_jobs=1)
     assert "is not a cache of answers; left alone" in found.trouble
     assert path.read_text() == "mine\n" * 100
-    assert rd.sweep(ATAX, n_jobs=1).trouble is None
+    assert rd.sweep(ATAX, gpu=FERMI, n_jobs=1).trouble is None
 
 
 # ---- interruptions
@@ -163,7 +164,7 @@ def tell(done, total):
 sweep_module.SINGLE_PROCESS_SECONDS = sweep_module.PROCESS_STARTUP_SECONDS = float(sys.argv[2])
 trace = tracegen.kernel("atax.1", NX=256, NY=256)
 try:
-    rd.sweep(trace, engine="simulate", l1_mshrs=range(8, 28), answers=sys.argv[1], n_jobs=2, progress=tell)
+    rd.sweep(trace, "gtx470-16k", engine="simulate", l1_mshrs=range(8, 28), answers=sys.argv[1], n_jobs=2, progress=tell)
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -190,7 +191,7 @@ def test_a_sweep_that_is_ended_from_outside_is_gone_on_with(tmp_path, number, he
     with rd.Answers(path) as answers:
         left = len(answers)
         assert 3 <= left < 20
-        found = rd.sweep(trace, engine="simulate", l1_mshrs=range(8, 28), answers=answers, n_jobs=1)
+        found = rd.sweep(trace, gpu=FERMI, engine="simulate", l1_mshrs=range(8, 28), answers=answers, n_jobs=1)
     assert found.kept == left
     for at in (0, 19):
         assert found.rows[at].result == rd.simulate(trace, override(BASE, {"l1.mshrs": 8 + at}))

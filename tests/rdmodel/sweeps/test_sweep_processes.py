@@ -14,6 +14,7 @@ import pytest
 import rdmodel as rd
 import tracegen
 from rdmodel.errors import SimulationError
+from tests.support.presets import FERMI
 from tests.support.ptx_texts import GATHER
 from tests.support.sweep_grids import ATAX, BICG, LINEAR
 from tracegen import cuda
@@ -36,9 +37,9 @@ def test_a_kernel_within_a_function_is_run_by_other_processes_too(at_once):
         k.store(B, k.x)
 
     trace = tracegen.trace(copy, grid=4, block=64, arrays={"A": 256, "B": 256})
-    found = rd.sweep(trace, model_sms=[1, 3, "all"], n_jobs=2)
+    found = rd.sweep(trace, gpu=FERMI, model_sms=[1, 3, "all"], n_jobs=2)
     assert [row.result for row in found.rows] == [
-        rd.predict(trace, model_sms=sms, histogram=False) for sms in (1, 3, "all")
+        rd.predict(trace, gpu=FERMI, model_sms=sms, histogram=False) for sms in (1, 3, "all")
     ]
 
 
@@ -81,7 +82,7 @@ def test_columns_that_are_mapped_from_files_are_run_by_other_processes_too(tmp_p
     assert isinstance(trace.columns.addresses.base, np.memmap)
     if not named:
         monkeypatch.setattr(trace.columns.addresses.base, "filename", None)
-    assert rd.sweep(trace, seed=[0, 1, 2], n_jobs=2) == rd.sweep(trace, seed=[0, 1, 2], n_jobs=1)
+    assert rd.sweep(trace, gpu=FERMI, seed=[0, 1, 2], n_jobs=2) == rd.sweep(trace, gpu=FERMI, seed=[0, 1, 2], n_jobs=1)
 
 
 def test_a_program_is_emulated_once_and_does_the_same_at_every_point(tmp_path, at_once):
@@ -89,7 +90,7 @@ def test_a_program_is_emulated_once_and_does_the_same_at_every_point(tmp_path, a
     found = []
     for jobs in (1, 2):
         trace = cuda.trace(tmp_path / "k.ptx", "k", (2, 1, 1), (64, 1, 1), {"x": "int[1024]:random"})
-        found.append(rd.sweep(trace, model_sms="all", ways=[1, 2, 4], index="linear", n_jobs=jobs))
+        found.append(rd.sweep(trace, gpu=FERMI, model_sms="all", ways=[1, 2, 4], index="linear", n_jobs=jobs))
     assert found[0] == found[1]
     assert len({row.result.transactions for row in found[0].rows}) == 1
 
@@ -110,7 +111,7 @@ class Deadly(rd.Trace):
 @pytest.mark.filterwarnings("ignore:A worker stopped")
 def test_a_process_that_is_ended_from_outside_is_told_in_one_line(at_once):
     with pytest.raises(SimulationError, match=r"a worker process was killed.*try fewer jobs"):
-        rd.sweep(Deadly(), seed=range(4), n_jobs=2)
+        rd.sweep(Deadly(), gpu=FERMI, seed=range(4), n_jobs=2)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -16,6 +16,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.gpu.overrides import override
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support.builders import make_trace
+from tests.support.presets import FERMI
 from tests.support.sweep_grids import ATAX, BASE, BICG, GRID, LINEAR
 
 # ---- results are those of single calls
@@ -82,23 +83,25 @@ def timeless(result: Any) -> dict[str, Any]:
 
 
 def test_options_of_the_l1_are_those_of_predict():
-    (row,) = rd.sweep(ATAX, mshrs=4, index="pmod", n_jobs=1).rows
-    assert row.result == rd.predict(ATAX, mshrs=4, index="pmod", histogram=False)
+    (row,) = rd.sweep(ATAX, gpu=FERMI, mshrs=4, index="pmod", n_jobs=1).rows
+    assert row.result == rd.predict(ATAX, gpu=FERMI, mshrs=4, index="pmod", histogram=False)
 
 
 def test_simulations_and_estimates_are_those_of_single_calls():
-    (row,) = rd.sweep(ATAX, engine="simulate", sched="gto", dram_latency=50, n_jobs=1).rows
+    (row,) = rd.sweep(ATAX, gpu=FERMI, engine="simulate", sched="gto", dram_latency=50, n_jobs=1).rows
     assert row.result == rd.simulate(ATAX, override(BASE, {"dram.latency": 50}), sched="gto")
     gemm = tracegen.kernel("gemm", NI=256, NJ=256, NK=256)
-    rows = rd.sweep(gemm, engine="estimate", work=[2000, None], seed=2, l2=True, n_jobs=1).rows
-    assert [row.result for row in rows] == [rd.estimate(gemm, work=work, seed=2, l2=True) for work in (2000, None)]
+    rows = rd.sweep(gemm, gpu=FERMI, engine="estimate", work=[2000, None], seed=2, l2=True, n_jobs=1).rows
+    assert [row.result for row in rows] == [
+        rd.estimate(gemm, gpu=FERMI, work=work, seed=2, l2=True) for work in (2000, None)
+    ]
 
 
 def test_the_gpu_is_one_of_the_names():
     found = rd.sweep(ATAX, gpu=["gtx470-16k", LINEAR.replace(name="mine")], n_jobs=1)
     assert [row.point["gpu"] for row in found.rows] == [row.result.gpu for row in found.rows] == ["gtx470-16k", "mine"]
     assert found.axes == {"gpu": ("gtx470-16k", "mine")}
-    assert rd.sweep(ATAX, seed=[0, 1], n_jobs=1).fixed == {"gpu": "gtx470-16k"}
+    assert rd.sweep(ATAX, gpu=FERMI, seed=[0, 1], n_jobs=1).fixed == {"gpu": "gtx470-16k"}
 
 
 def test_blocks_are_made_once_for_all_points():
@@ -112,7 +115,7 @@ def test_blocks_are_made_once_for_all_points():
             made.append(block)
             return ATAX.block(block)
 
-    rd.sweep(Watched(), model_sms=2, seed=range(5), n_jobs=1)
+    rd.sweep(Watched(), gpu=FERMI, model_sms=2, seed=range(5), n_jobs=1)
     assert sorted(made) == [0, 1]
 
 
