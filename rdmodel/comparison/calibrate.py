@@ -137,8 +137,9 @@ def representative_part(gpu: GPU) -> GPU:
     """Return a part of a large machine in which the SMs load the memory as in the whole one; a small one unchanged.
 
     The time of a simulation grows with the SMs, while the latencies of the patterns depend on how many SMs share a
-    slice of the L2 and its channel: a whole V100 gives sigma = 1148 cycles, and its part 1108. So the part has `PART_SMS` SMs and the slices that come closest to the ratio of the
-    whole machine, the fewest if several come as close; both are divided evenly among the partitions of the L2.
+    slice of the L2 and its channel: a whole V100 gives sigma = 1148 cycles, and its part 1108.
+    So the part has `PART_SMS` SMs and the slices that come closest to the ratio of the whole machine, the fewest if
+    several come as close; both are divided evenly among the partitions of the L2.
     """
     if gpu.sms <= MOST_WHOLE_SMS:
         return gpu

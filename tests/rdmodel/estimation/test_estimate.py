@@ -15,6 +15,7 @@ from rdmodel.errors import ConfigError, TraceError
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.trace import Columns, Launch
 from tests.support.builders import load, make_trace
+from tests.support.presets import FERMI
 from tests.support.random_traces import ProgramTrace, column_traces
 from tracegen.affine.shortening import ShortenedNest
 
@@ -59,7 +60,7 @@ def gemm(**sizes: int):
 
 
 def exactly(trace, l2: bool, **options):
-    return rd.predict(trace, model_sms="all", threads=None, histogram=False, l2=l2, **options)
+    return rd.predict(trace, gpu=FERMI, model_sms="all", threads=None, histogram=False, l2=l2, **options)
 
 
 def instructions_of(trace) -> int:
@@ -77,7 +78,7 @@ def instructions_of(trace) -> int:
 def test_with_work_enough_everything_is_counted_as_by_predict(l2, definition, work):
     trace = gemm()
     found, exact = (
-        rd.estimate(trace, l2=l2, work=work, definition=definition, seed=3),
+        rd.estimate(trace, gpu=FERMI, l2=l2, work=work, definition=definition, seed=3),
         exactly(trace, l2, definition=definition, seed=3),
     )
     assert [getattr(found, name) for name in COUNTS] == [getattr(exact, name) for name in COUNTS]
@@ -96,9 +97,9 @@ def test_recorded_traces_are_counted_as_by_predict(trace, l2):
         exact = exactly(trace, l2)
     except rd.RdmodelError as error:
         with pytest.raises(type(error)):
-            rd.estimate(trace, l2=l2)
+            rd.estimate(trace, gpu=FERMI, l2=l2)
         return
-    found = rd.estimate(trace, l2=l2)
+    found = rd.estimate(trace, gpu=FERMI, l2=l2)
     assert [getattr(found, name) for name in COUNTS] == [getattr(exact, name) for name in COUNTS]
     assert found.instructions == instructions_of(trace)
 
@@ -115,13 +116,13 @@ def test_blocks_that_depend_on_those_before_are_all_run_in_order():
 
     stream = tracegen.affine_kernel(STREAM)
     trace = InOrder(dataclasses.replace(stream.launch, grid=(40, 1, 1)), {b: stream.block(b) for b in range(40)})
-    assert rd.estimate(trace, work=100).estimates["misses"].standard_error == 0
+    assert rd.estimate(trace, gpu=FERMI, work=100).estimates["misses"].standard_error == 0
     assert asked == list(range(40))
 
 
 def test_only_the_first_blocks_can_be_asked_for():
     trace = gemm()
-    found, exact = rd.estimate(trace, blocks=7), exactly(trace, False, blocks=7)
+    found, exact = rd.estimate(trace, gpu=FERMI, blocks=7), exactly(trace, False, blocks=7)
     assert (found.transactions, found.misses) == (exact.transactions, exact.misses)
 
 
@@ -132,7 +133,7 @@ def test_only_the_first_blocks_can_be_asked_for():
 @pytest.mark.parametrize("work", [20_000, 100_000])
 def test_blocks_that_share_nothing_are_counted_exactly_whatever_is_run_of_them(l2, work):
     trace = tracegen.affine_kernel(STREAM)
-    found = rd.estimate(trace, l2=l2, work=work)
+    found = rd.estimate(trace, gpu=FERMI, l2=l2, work=work)
     lines = 500 * 400 * 8
     assert found.transactions == pytest.approx(lines)
     assert found.misses.total == pytest.approx(lines)
@@ -147,7 +148,7 @@ def test_blocks_that_share_nothing_are_counted_exactly_whatever_is_run_of_them(l
 
 @WAYS
 def test_parts_add_up_to_the_whole(l2):
-    found = rd.estimate(gemm(NI=512, NJ=512, NK=512), l2=l2)
+    found = rd.estimate(gemm(NI=512, NJ=512, NK=512), gpu=FERMI, l2=l2)
     assert found.hits + found.latency_misses + found.misses.total == pytest.approx(found.transactions)
     if l2:
         assert found.l2.reads == pytest.approx(found.misses.total)
@@ -163,7 +164,7 @@ def test_parts_add_up_to_the_whole(l2):
 def test_simple_kernels_are_within_their_intervals(l2, kernel):
     trace = tracegen.affine_kernel(kernel)
     exact = exactly(trace, l2)
-    found = rd.estimate(trace, l2=l2, work=100_000).estimates
+    found = rd.estimate(trace, gpu=FERMI, l2=l2, work=100_000).estimates
     assert exact.miss_rate in found["miss_rate"]
     assert exact.misses.total in found["misses"]
     assert exact.transactions in found["transactions"]
@@ -174,7 +175,7 @@ def test_simple_kernels_are_within_their_intervals(l2, kernel):
 @WAYS
 def test_the_same_question_has_the_same_answer(l2):
     trace = gemm(NI=512, NJ=512, NK=256)
-    one, other = (rd.estimate(trace, l2=l2, work=30_000, seed=5) for _ in range(2))
+    one, other = (rd.estimate(trace, gpu=FERMI, l2=l2, work=30_000, seed=5) for _ in range(2))
     assert one == other
     assert one.estimates == other.estimates
 
@@ -191,7 +192,7 @@ def test_more_work_opens_no_fewer_transactions(l2, monkeypatch):
     monkeypatch.setattr("rdmodel.estimation.estimate.predict", counted)
     for work in (20_000, 150_000, 1_000_000, None):
         run.append(0)
-        rd.estimate(gemm(NI=256, NJ=256, NK=256), l2=l2, work=work)
+        rd.estimate(gemm(NI=256, NJ=256, NK=256), gpu=FERMI, l2=l2, work=work)
     assert run == sorted(run)
     assert run[0] < run[-1] / 20
 
@@ -199,11 +200,11 @@ def test_more_work_opens_no_fewer_transactions(l2, monkeypatch):
 def test_triangles_and_borders_do_not_stop_it():
     for kernel, sizes in {"corr.corr": {"M": 512, "N": 64}, "2dconv": {"NI": 1024, "NJ": 1024}}.items():
         trace = tracegen.affine_kernel(kernel, **sizes)
-        assert rd.estimate(trace, l2=True, work=30_000).transactions > 0
+        assert rd.estimate(trace, gpu=FERMI, l2=True, work=30_000).transactions > 0
 
 
 def test_fewer_sms_than_the_gpu_has_are_possible():
-    assert rd.estimate(gemm(NI=256, NJ=256), sms=3, work=10_000).config["options"]["sms"] == 3
+    assert rd.estimate(gemm(NI=256, NJ=256), gpu=FERMI, sms=3, work=10_000).config["options"]["sms"] == 3
 
 
 # ---- excerpts
@@ -282,7 +283,7 @@ def test_absurd_sizes_are_answered_at_once(l2):
     }
     trace = tracegen.affine_kernel(nest)
     # Whatever took a step per block, or per iteration, would never end.
-    found = rd.estimate(trace, l2=l2)
+    found = rd.estimate(trace, gpu=FERMI, l2=l2)
     assert found.instructions == pytest.approx(10**9 * 8 * 2**32, rel=0.05)
 
 
@@ -306,19 +307,19 @@ def test_absurd_sizes_are_answered_at_once(l2):
 )
 def test_bad_arguments_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
-        rd.estimate(gemm(), **options)
+        rd.estimate(gemm(), gpu=FERMI, **options)
 
 
 def test_what_is_no_trace_is_refused():
     with pytest.raises(TraceError, match="must be a Trace"):
-        rd.estimate("gemm")
+        rd.estimate("gemm", gpu=FERMI)
 
 
 def test_a_block_that_is_missing_is_named():
     trace = tracegen.affine_kernel("gemm", NI=128, NJ=128, NK=64, blocks=[0, 1, 3])
     with pytest.raises(TraceError, match="block 2 is not in the trace"):
-        rd.estimate(trace)
-    assert rd.estimate(trace, blocks=2).transactions > 0
+        rd.estimate(trace, gpu=FERMI)
+    assert rd.estimate(trace, gpu=FERMI, blocks=2).transactions > 0
 
 
 def test_progress_rises_and_may_stop_it():
@@ -332,9 +333,9 @@ def test_progress_rises_and_may_stop_it():
         if done >= 20:
             raise Enough
 
-    rd.estimate(gemm(NI=512, NJ=512), l2=True, progress=lambda done, total: seen.append((done, total)))
+    rd.estimate(gemm(NI=512, NJ=512), gpu=FERMI, l2=True, progress=lambda done, total: seen.append((done, total)))
     assert seen == sorted(seen)
     assert seen[-1][0] == seen[-1][1]
     seen.clear()
     with pytest.raises(Enough):
-        rd.estimate(gemm(NI=512, NJ=512), l2=True, progress=progress)
+        rd.estimate(gemm(NI=512, NJ=512), gpu=FERMI, l2=True, progress=progress)

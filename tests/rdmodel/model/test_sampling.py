@@ -419,7 +419,7 @@ def test_what_cannot_be_sampled_is_refused(options, message):
 
 
 def test_the_command_shows_estimates(run):
-    size = ("2dconv", "--param", "NI=256", "--param", "NJ=256")
+    size = ("2dconv", "--param", "NI=256", "--param", "NJ=256", "--gpu", "gtx470-16k")
     status, out, err = run("predict", *size, "--sample-sms", "4")
     assert (status, err) == (0, "")
     assert "a sample: 4 of 14 SMs" in out

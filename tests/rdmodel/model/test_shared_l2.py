@@ -238,7 +238,8 @@ def test_what_is_not_merged_yet_does_not_grow_with_the_trace():
         patch.object(shared_l2.SharedL2, "pass_time", note),
     ):
         reads = [
-            predict(tracegen.kernel("atax.1", NX=2048, NY=n), model_sms="all", l2=True).l2.reads for n in (32, 256)
+            predict(tracegen.kernel("atax.1", NX=2048, NY=n), "gtx470-16k", model_sms="all", l2=True).l2.reads
+            for n in (32, 256)
         ]
     assert reads[1] > 100_000
     # 8 SMs have blocks, and log 100 requests and what one step adds.

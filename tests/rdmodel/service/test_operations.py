@@ -21,7 +21,8 @@ def question(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_question_does_not_depend_on_what_the_answer_does_not_depend_on():
-    assert question() == question(id=7, timeout=3, gpu="gtx470-16k", seed=0, effort="exact")
+    assert question() == question(id=7, timeout=3, gpu=rdmodel.presets.DEFAULT_GPU, seed=0, effort="exact")
+    assert question(definition="paper") == question(definition="paper", gpu=rdmodel.presets.PAPER_GPU)
     assert question() != question(seed=1)
 
 
@@ -60,7 +61,7 @@ def test_a_kernel_as_text_is_no_name():
         ({"sms": 1 << 30, "model_sms": "all"}, "sms=1073741824"),
         ({"set": {"sms": 1 << 30}, "model_sms": "all"}, "sms=1073741824"),
         ({"seeds": 1 << 30}, "seeds=1073741824"),
-        ({"set": {"l1.size": 1 << 40, "l1.index": "linear"}}, "sets need"),
+        ({"gpu": "gtx470-16k", "set": {"l1.size": 1 << 40, "l1.index": "linear"}}, "sets need"),
         ({"set": {"l2.size": 1 << 36}}, "l2.size"),
         ({"kernel": {**ROWS, "body": [{"load": "B", "at": [0]}]}}, "unknown array 'B'"),
         ({"kernel": {**ROWS, "body": [{"load": "A", "at": ["x", "x + 1"]}]}}, "A[255, 256]"),
@@ -80,7 +81,9 @@ def test_what_cannot_be_is_refused_and_the_offending_part_named(fields, part):
 def test_a_kernel_in_json_is_answered_as_predict_answers():
     import tracegen
 
-    request = read_request({"op": "predict", "kernel": ROWS, "params": {"N": 128}, "seed": 3, "set": {"l1.mshrs": 8}})
+    request = read_request(
+        {"op": "predict", "kernel": ROWS, "params": {"N": 128}, "gpu": "gtx470-16k", "seed": 3, "set": {"l1.mshrs": 8}}
+    )
     found = operations.compute(request, lambda done, total: None, 1)
     gpu = rdmodel.presets.gpu("gtx470-16k")
     gpu = gpu.replace(l1=rdmodel.gpu.config.replace(gpu.l1, mshrs=8))

@@ -17,6 +17,7 @@ import tracegen
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.tiling import halving, rank
 from rdmodel.tiling.objectives import Value
+from tests.support.presets import FERMI
 
 GEMM = tracegen.load_affine("gemm.tiled")
 SHARED = tracegen.load_affine("gemm.shared")
@@ -107,22 +108,25 @@ def test_an_exact_ranking_is_predictions_sorted_by_hand(gpu):
 
 
 def test_what_takes_no_more_than_the_first_round_is_exact():
-    quick, exact = (rd.rank_tiles(gemm, TILES, effort=effort) for effort in ("quick", "exact"))
+    quick, exact = (rd.rank_tiles(gemm, TILES, gpu=FERMI, effort=effort) for effort in ("quick", "exact"))
     assert [(one.tile, one.value) for one in quick.tiles[:3]] == [(one.tile, one.value) for one in exact.tiles[:3]]
     assert all(one.low == one.high for one in quick.tiles)
 
 
 def test_options_of_the_model_take_the_place_of_those_that_are_told():
-    ranking = rd.rank_tiles(gemm, ALL[:2], objective="misses", sigma=300.0, sched="random", effort="exact")
+    ranking = rd.rank_tiles(gemm, ALL[:2], gpu=FERMI, objective="misses", sigma=300.0, sched="random", effort="exact")
     gpu = rd.presets.gpu("gtx470-16k")
     options = {**told_by_hand(gpu), "sigma": 300.0, "sched": "random", "schedulers": 1}
     alone = rd.predict(gemm(ranking.best.tile), gpu, model_sms="all", threads=None, **options)
     assert ranking.best.value == alone.misses.total
-    assert rd.rank_tiles(gemm, ALL[:2], objective="misses", definition="paper").best.prediction.definition == "paper"
+    assert (
+        rd.rank_tiles(gemm, ALL[:2], gpu=FERMI, objective="misses", definition="paper").best.prediction.definition
+        == "paper"
+    )
 
 
 def test_the_l2_may_be_asked_for_beside_an_objective_without_it():
-    without, beside = (rd.rank_tiles(gemm, ALL[:1], objective="misses", l2=l2).best for l2 in (False, True))
+    without, beside = (rd.rank_tiles(gemm, ALL[:1], gpu=FERMI, objective="misses", l2=l2).best for l2 in (False, True))
     assert without.prediction.l2 is None
     assert beside.prediction.l2 is not None
     assert without.value == beside.value
@@ -133,15 +137,17 @@ def test_the_l2_may_be_asked_for_beside_an_objective_without_it():
 
 @pytest.mark.parametrize("objective", ["misses", "time"])
 def test_the_number_of_threads_changes_nothing(little_work, objective):
-    one, two, all_ = (said(rd.rank_tiles(gemm, TILES, objective=objective, n_jobs=jobs)) for jobs in (1, 2, -1))
+    one, two, all_ = (
+        said(rd.rank_tiles(gemm, TILES, gpu=FERMI, objective=objective, n_jobs=jobs)) for jobs in (1, 2, -1)
+    )
     assert one == two == all_
 
 
 @pytest.mark.parametrize(("effort", "objective"), [("quick", "misses"), ("exact", "dram_bytes")])
 def test_the_order_in_which_tiles_are_given_changes_only_the_order_of_equals(little_work, effort, objective):
-    one = rd.rank_tiles(gemm, ALL, effort=effort, objective=objective)
+    one = rd.rank_tiles(gemm, ALL, gpu=FERMI, effort=effort, objective=objective)
     for order in (ALL[::-1], ALL[4:] + ALL[:4]):
-        other = rd.rank_tiles(gemm, order, effort=effort, objective=objective)
+        other = rd.rank_tiles(gemm, order, gpu=FERMI, effort=effort, objective=objective)
         assert [(a.rank, a.value, a.low, a.high, a.tied) for a in one.tiles] == [
             (b.rank, b.value, b.low, b.high, b.tied) for b in other.tiles
         ]
@@ -152,7 +158,7 @@ def test_the_order_in_which_tiles_are_given_changes_only_the_order_of_equals(lit
 @pytest.mark.parametrize("top", [1, 3, 100])
 @pytest.mark.parametrize("objective", ["misses", "dram_bytes", "time"])
 def test_places_ties_and_what_was_given_up_fit_together(little_work, objective, top):
-    ranking = rd.rank_tiles(gemm, TILES, objective=objective, top=top)
+    ranking = rd.rank_tiles(gemm, TILES, gpu=FERMI, objective=objective, top=top)
     check_places(ranking)
     assert len(ranking.tiles) == 9
     assert json.loads(json.dumps(ranking.to_dict())) == ranking.to_dict()
@@ -163,9 +169,13 @@ def test_places_ties_and_what_was_given_up_fit_together(little_work, objective, 
 def test_the_best_tiles_are_told_from_each_other_and_not_only_from_the_rest(little_work):
     """As many tiles as matter are left after the first round: their order is still open."""
     few = ALL[:4]
-    four, exact = (rd.rank_tiles(gemm, few, objective="misses", top=4, effort=one) for one in ("quick", "exact"))
+    four, exact = (
+        rd.rank_tiles(gemm, few, gpu=FERMI, objective="misses", top=4, effort=one) for one in ("quick", "exact")
+    )
     assert not four.pruned
-    first = [rd.estimate(gemm(tile), work=WORK, **told_by_hand(rd.presets.gpu("gtx470-16k"))) for tile in few]
+    first = [
+        rd.estimate(gemm(tile), gpu=FERMI, work=WORK, **told_by_hand(rd.presets.gpu("gtx470-16k"))) for tile in few
+    ]
     bounds = sorted((one.estimates["misses"].low, one.estimates["misses"].high) for one in first)
     assert any(high > low for (_, high), (low, _) in itertools.pairwise(bounds))
     assert all(one.prediction.config["work"] > WORK for one in four.tiles)
@@ -173,20 +183,20 @@ def test_the_best_tiles_are_told_from_each_other_and_not_only_from_the_rest(litt
 
 
 def test_a_tile_alone_is_the_best():
-    ranking = rd.rank_tiles(gemm, [ALL[3]])
+    ranking = rd.rank_tiles(gemm, [ALL[3]], gpu=FERMI)
     assert ranking.best.tile == ALL[3]
     assert ranking.ties == ranking.tiles
     assert not ranking.pruned
 
 
 def test_equal_tiles_share_a_rank():
-    ranking = rd.rank_tiles(gemm, [ALL[0], ALL[0], ALL[1]], objective="misses")
+    ranking = rd.rank_tiles(gemm, [ALL[0], ALL[0], ALL[1]], gpu=FERMI, objective="misses")
     assert sorted(one.rank for one in ranking.tiles) in ([1, 1, 3], [1, 2, 2])
 
 
 def test_tiles_that_were_given_up_come_last_even_with_a_lower_value():
     def candidate(at, value, low, high):
-        one = halving.Candidate(at, at, prediction=rd.predict(gemm(ALL[0])))
+        one = halving.Candidate(at, at, prediction=rd.predict(gemm(ALL[0]), gpu=FERMI))
         one.value = Value(value, low, high)
         return one
 
@@ -204,7 +214,7 @@ def test_a_zero_that_was_estimated_is_not_taken_for_exact(little_work):
         works.append(prediction.config["work"])
         return 0 if works[-1] == WORK else len(works)
 
-    ranking = rd.rank_tiles(gemm, ALL[:3], objective=nothing_at_first, n_jobs=1, top=3)
+    ranking = rd.rank_tiles(gemm, ALL[:3], gpu=FERMI, objective=nothing_at_first, n_jobs=1, top=3)
     assert works.count(WORK) == 3
     assert all(one.value == 0.0 for one in ranking.tiles)  # all the same: nothing to tell apart
 
@@ -213,7 +223,7 @@ def test_a_zero_that_was_estimated_is_not_taken_for_exact(little_work):
         return 0 if len(works) == 1 else 1e-9 - len(works)
 
     works.clear()
-    rd.rank_tiles(gemm, ALL[:3], objective=one_at_first, n_jobs=1, top=3)
+    rd.rank_tiles(gemm, ALL[:3], gpu=FERMI, objective=one_at_first, n_jobs=1, top=3)
     assert works.count(4 * WORK) == 3
 
 
@@ -232,7 +242,7 @@ def test_tiles_that_cannot_run_are_reported_with_the_reason_and_the_others_ranke
         {"BX": 64, "BY": 64},
         {"TI": 16, "TJ": 32, "TK": 16},
     ]
-    ranking = rd.rank_tiles(shared, tiles)
+    ranking = rd.rank_tiles(shared, tiles, gpu=FERMI)
     assert len(ranking.tiles) == 2
     assert [one.tile for one in ranking.infeasible] == tiles[1:5]
     memory, name, zero, threads = (one.reason for one in ranking.infeasible)
@@ -244,7 +254,7 @@ def test_tiles_that_cannot_run_are_reported_with_the_reason_and_the_others_ranke
 
 def test_a_tile_that_needs_too_many_registers_cannot_run():
     with pytest.raises(ConfigError, match=r"none of 1 can run: .*registers"):
-        _ = rd.rank_tiles(gemm, [{"TI": 256, "TJ": 256}]).best
+        _ = rd.rank_tiles(gemm, [{"TI": 256, "TJ": 256}], gpu=FERMI).best
 
 
 def test_a_function_may_refuse_a_tile():
@@ -253,7 +263,7 @@ def test_a_function_may_refuse_a_tile():
             raise LaunchError("not eight")
         return gemm(tile)
 
-    ranking = rd.rank_tiles(picky, TILES, objective="misses")
+    ranking = rd.rank_tiles(picky, TILES, gpu=FERMI, objective="misses")
     assert {one.reason for one in ranking.infeasible} == {"not eight"}
     assert len(ranking.infeasible) == 3
     assert len(ranking.tiles) == 6
@@ -267,13 +277,13 @@ def test_a_trace_that_turns_out_to_be_wrong_while_it_is_run_is_infeasible():
     def make(tile):
         return gemm(tile) if tile["TI"] > 8 else Broken(GEMM, {**SIZES, **tile})
 
-    ranking = rd.rank_tiles(make, TILES, objective="misses")
+    ranking = rd.rank_tiles(make, TILES, gpu=FERMI, objective="misses")
     assert {one.reason for one in ranking.infeasible} == {"block is torn"}
     assert len(ranking.tiles) == 6
 
 
 def test_if_no_tile_can_run_there_is_a_ranking_without_a_best():
-    ranking = rd.rank_tiles(gemm, {"TI": [0, -1]})
+    ranking = rd.rank_tiles(gemm, {"TI": [0, -1]}, gpu=FERMI)
     assert (ranking.tiles, len(ranking.infeasible)) == ((), 2)
     with pytest.raises(ConfigError, match=r"none of 2 can run: gemm\.tiled: TI=0"):
         _ = ranking.best
@@ -285,24 +295,26 @@ def test_if_no_tile_can_run_there_is_a_ranking_without_a_best():
 def test_a_tile_is_anything_and_a_function_may_return_a_kernel():
     small = replace(GEMM, parameters={**GEMM.parameters, **SIZES})
     kernels = {"a": small, "b": replace(small, parameters={**small.parameters, "TI": 64})}
-    ranking = rd.rank_tiles(kernels.get, ["a", "b"], objective="misses", effort="exact")
+    ranking = rd.rank_tiles(kernels.get, ["a", "b"], gpu=FERMI, objective="misses", effort="exact")
     assert {one.tile for one in ranking.tiles} == {"a", "b"}
-    traces = [rd.rank_tiles(lambda _, one=one: one.trace(), [None], objective="misses") for one in kernels.values()]
+    traces = [
+        rd.rank_tiles(lambda _, one=one: one.trace(), [None], gpu=FERMI, objective="misses") for one in kernels.values()
+    ]
     assert ranking.best.value == min(one.best.value for one in traces)
-    shapes = rd.rank_tiles(lambda tile: gemm({"TI": int(tile[0])}), np.array([[8, 16]]), objective="misses")
+    shapes = rd.rank_tiles(lambda tile: gemm({"TI": int(tile[0])}), np.array([[8, 16]]), gpu=FERMI, objective="misses")
     assert len(shapes.tiles) == 1
-    assert rd.rank_tiles(gemm, [{}]).best.tile == {}
+    assert rd.rank_tiles(gemm, [{}], gpu=FERMI).best.tile == {}
 
 
 def test_an_objective_may_be_any_function_of_a_prediction():
     def stalls(prediction):
         return np.float32(prediction.stalls_mshr)
 
-    ranking = rd.rank_tiles(gemm, TILES, objective=stalls)
+    ranking = rd.rank_tiles(gemm, TILES, gpu=FERMI, objective=stalls)
     assert ranking.objective == "stalls"
     assert all(type(one.value) is float for one in ranking.tiles)
-    assert rd.rank_tiles(gemm, TILES, objective=lambda one: -one.l2.dram_bytes).best.tile == max(
-        ALL, key=lambda tile: rd.rank_tiles(gemm, [tile]).best.value
+    assert rd.rank_tiles(gemm, TILES, gpu=FERMI, objective=lambda one: -one.l2.dram_bytes).best.tile == max(
+        ALL, key=lambda tile: rd.rank_tiles(gemm, [tile], gpu=FERMI).best.value
     )
 
 
@@ -323,7 +335,7 @@ def test_an_objective_that_is_no_finite_number_is_an_error(value, shown):
         return value
 
     with pytest.raises(ConfigError, match=f"objective mine: returned {shown}.*: must be a finite number"):
-        rd.rank_tiles(gemm, ALL[:2], objective=mine)
+        rd.rank_tiles(gemm, ALL[:2], gpu=FERMI, objective=mine)
 
 
 def failing(_):
@@ -333,15 +345,15 @@ def failing(_):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_users_functions_raise_arrives(jobs):
     with pytest.raises(ZeroDivisionError, match="mine"):
-        rd.rank_tiles(gemm, ALL, objective=failing, n_jobs=jobs)
+        rd.rank_tiles(gemm, ALL, gpu=FERMI, objective=failing, n_jobs=jobs)
     with pytest.raises(ZeroDivisionError, match="mine"):
-        rd.rank_tiles(failing, ALL, n_jobs=jobs)
+        rd.rank_tiles(failing, ALL, gpu=FERMI, n_jobs=jobs)
 
 
 @pytest.mark.parametrize("nonsense", [None, 3, "gemm", [gemm], {"name": "gemm"}])
 def test_a_function_that_returns_no_trace_is_an_error(nonsense):
     with pytest.raises(ConfigError, match=r"make_trace\(TI=8 TJ=8\) returned .*: must be a Trace or an AffineKernel"):
-        rd.rank_tiles(lambda tile: nonsense, ALL)
+        rd.rank_tiles(lambda tile: nonsense, ALL, gpu=FERMI)
 
 
 @pytest.mark.parametrize(
@@ -365,12 +377,12 @@ def test_a_function_that_returns_no_trace_is_an_error(nonsense):
 )
 def test_options_that_mean_nothing_are_refused(options, named):
     with pytest.raises(ConfigError, match=named):
-        rd.rank_tiles(gemm, ALL[:2], **options)
+        rd.rank_tiles(gemm, ALL[:2], gpu=FERMI, **options)
 
 
 def test_a_kernel_is_no_function_of_a_tile():
     with pytest.raises(ConfigError, match=r"make_trace=.*: must be a function of a tile"):
-        rd.rank_tiles(GEMM, TILES)
+        rd.rank_tiles(GEMM, TILES, gpu=FERMI)
 
 
 # ---- progress
@@ -394,7 +406,7 @@ def test_progress_may_raise_and_then_everything_stops(monkeypatch, little_work, 
             raise Enough
 
     with pytest.raises(Enough):
-        rd.rank_tiles(gemm, TILES, n_jobs=jobs, progress=progress)
+        rd.rank_tiles(gemm, TILES, gpu=FERMI, n_jobs=jobs, progress=progress)
     assert len(calls) == after
     assert len(begun) <= after
     if after == 1:
@@ -404,7 +416,7 @@ def test_progress_may_raise_and_then_everything_stops(monkeypatch, little_work, 
 
 def test_progress_counts_to_the_end(little_work):
     calls = []
-    rd.rank_tiles(gemm, TILES, progress=lambda *call: calls.append(call))
+    rd.rank_tiles(gemm, TILES, gpu=FERMI, progress=lambda *call: calls.append(call))
     assert calls[0] == (0, 9)
     assert calls[-1][0] == calls[-1][1] >= 9
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
@@ -453,4 +465,4 @@ def test_sizes_by_name_stand_for_all_combinations(sizes):
 )
 def test_what_are_no_tiles_or_too_many_is_refused(tiles, named):
     with pytest.raises(ConfigError, match=named):
-        rd.rank_tiles(gemm, tiles)
+        rd.rank_tiles(gemm, tiles, gpu=FERMI)
