@@ -18,6 +18,7 @@ from rdmodel.comparison.calibrate import Calibration
 from rdmodel.comparison.values import SHARES, Agreement, Comparison
 from rdmodel.gpu.config import LatencyConfig
 from rdmodel.model.options import Definition
+from rdmodel.results.simulation import Simulation
 
 SHARE_LABELS = dict(
     zip(SHARES, ("hits", "pending hits", "misses", "  compulsory", "  capacity", "  associativity"), strict=True)
@@ -27,7 +28,7 @@ SHARE_LABELS = dict(
 
 def format_comparison(result: Comparison) -> str:
     """Return one comparison: every simulated and predicted share of the loads, with the error in points."""
-    loads = f"of {count(result.simulation.loads)} loads" if result.has_loads else "no loads"
+    loads = _counted(result.simulation) if result.has_loads else "no loads"
     rows = [[f"  {loads}", *_column_names(result)]]
     for name, label in SHARE_LABELS.items():
         rows.append([f"    {label}", format_share(result.simulated[name])])
@@ -129,9 +130,17 @@ def _format_times(results: Sequence[Comparison]) -> str:
     return f"  time: simulation {simulation:.2f} s{model}, without traces"
 
 
+def _counted(run: Simulation) -> str:
+    """Return the number of which the shares are: sectors of the loads where lines have several, else loads."""
+    return f"of {count(run.loads)} loads" if run.lookups is None else f"of {count(run.sectors)} sectors"
+
+
 def _format_legend(result: Comparison) -> str:
-    line = result.simulation.config["gpu"]["l1"]["line"]
+    l1 = result.simulation.config["gpu"]["l1"]
+    unit, part = f"coalesced {l1['line']}-byte transactions", "lines"
+    if result.simulation.lookups is not None:
+        unit, part = f"{l1.get('sector') or l1['line']}-byte sectors", "sectors"
     return (
-        f"shares of the loads' coalesced {line}-byte transactions, over all SMs; errors in points, predicted minus\n"
-        "simulated; pending hits, to lines in flight, are the model's latency misses and no part of the misses"
+        f"shares of the loads' {unit}, over all SMs; errors in points, predicted minus\n"
+        f"simulated; pending hits, to {part} in flight, are the model's latency misses and no part of the misses"
     )

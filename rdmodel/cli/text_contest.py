@@ -36,7 +36,7 @@ def format_contest(result: Contest) -> str:
     # One table, so that all parts share their columns.
     empty: Row = ("", "", "", "", "", "")
     rows = [row for section in sections for row in [*section, empty]][:-1]
-    return f"{_heading(first)}\n\n{format_table(rows, right=(1, 2, 3, 4))}\n\n{_times(result)}\n\n{_legend()}"
+    return f"{_heading(first)}\n\n{format_table(rows, right=(1, 2, 3, 4))}\n\n{_times(result)}\n\n{_legend(first)}"
 
 
 def _heading(run: Simulation) -> str:
@@ -78,10 +78,11 @@ def _times(result: Contest) -> str:
     return f"  time: {count(len(runs))} runs, {seconds:.2f} s of work"
 
 
-def _legend() -> str:
+def _legend(run: Simulation) -> str:
+    unit = "coalesced transaction" if run.lookups is None else "sector"
     return (
         f"relative: IPC by that of {BASELINE}; miss rate: of the loads that did not bypass the L1;\n"
-        "bypassed: of all loads; both per coalesced transaction"
+        f"bypassed: of all loads; both per {unit}"
     )
 
 

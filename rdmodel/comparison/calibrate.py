@@ -107,7 +107,8 @@ def calibrate(
     Raises
     ------
     ConfigError
-        If `measured` is empty or holds a value that is not a latency, or `seed` is not a whole number of at least 0.
+        If `measured` is empty or holds a value that is not a latency, if `seed` is not a whole number of at least 0, or
+        if the L1 of the GPU does not serve global loads.
     """
     gpu = presets.gpu(gpu)
     check_int("seed", seed, 0)
@@ -120,6 +121,11 @@ def calibrate(
             name: simulate(make(part, seed), part, progress=stage(progress, i, len(PATTERNS))).miss_latencies
             for i, (name, make) in enumerate(PATTERNS.items())
         }
+    if not all(sample.counts.size for sample in samples.values()):
+        raise ConfigError(
+            f"l1.caches={','.join(gpu.l1.caches)}: global loads bypass the L1 of {gpu.name}, so that they have no "
+            "latencies of L1 misses; l1.caches=global,local,nc simulates code that was compiled with -Xptxas -dlcm=ca"
+        )
     cycles, weights = _pool_samples(list(samples.values()))
     lat_min, sigma = fit_half_normal(cycles, weights)
     return Calibration(

@@ -11,12 +11,13 @@ from scipy.special import erf
 from scipy.stats import halfnorm
 
 import rdmodel as rd
+from rdmodel import presets
 from rdmodel.comparison import calibrate as calibrate_module
 from rdmodel.comparison.calibrate import LOADS_PER_WARP, PART_SMS, PATTERNS, WARPS_PER_BLOCK, representative_part
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import LatencyConfig
 from tests.support.builders import make_gpu
-from tests.support.presets import FERMI, SIMULATED_PRESETS
+from tests.support.presets import FERMI
 
 SMALL = make_gpu()
 
@@ -175,7 +176,7 @@ def test_the_part_of_a_large_machine_has_its_ratio_of_sms_to_slices(name):
     assert part.sms in PART_SMS
     assert part.sms % part.l2.partitions == part.l2.slices % part.l2.partitions == 0
     assert part.sms / part.l2.slices == pytest.approx(gpu.sms / gpu.l2.slices, rel=0.03)
-    assert part.replace(sms=gpu.sms, l2=gpu.l2) == gpu
+    assert (part.l1, part.l2.size, part.dram) == (gpu.l1, gpu.l2.size, gpu.dram)
 
 
 @pytest.mark.parametrize("name", ["gtx470-16k", "wang-32k", "titan-x-pascal"])
@@ -194,10 +195,16 @@ def test_latencies_of_a_large_machine_are_those_of_its_part(monkeypatch):
     assert (found.latency, found.patterns) == (part.latency, part.patterns)
 
 
+def test_a_gpu_whose_l1_serves_no_global_loads_is_refused_with_its_field():
+    gpu = SMALL.replace(l1=replace(SMALL.l1, caches=("local",)))
+    with pytest.raises(ConfigError, match=r"l1\.caches=local: global loads bypass the L1 of small"):
+        rd.calibrate(gpu)
+
+
 # ---- the presets
 
 
-@pytest.mark.parametrize("name", SIMULATED_PRESETS)
+@pytest.mark.parametrize("name", [name for name in presets.names() if "global" in presets.gpu(name).l1.caches])
 def test_every_preset_says_which_command_fitted_its_latencies(name):
     gpu = rd.presets.gpu(name)
     assert gpu.calibrated is not None

@@ -307,7 +307,7 @@ def test_absurd_sizes_are_answered_at_once(l2):
 )
 def test_bad_arguments_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
-        rd.estimate(gemm(), gpu=FERMI, **options)
+        rd.estimate(gemm(), **{"gpu": FERMI, **options})
 
 
 def test_what_is_no_trace_is_refused():

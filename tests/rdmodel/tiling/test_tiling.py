@@ -377,7 +377,7 @@ def test_a_function_that_returns_no_trace_is_an_error(nonsense):
 )
 def test_options_that_mean_nothing_are_refused(options, named):
     with pytest.raises(ConfigError, match=named):
-        rd.rank_tiles(gemm, ALL[:2], gpu=FERMI, **options)
+        rd.rank_tiles(gemm, ALL[:2], **{"gpu": FERMI, **options})
 
 
 def test_a_kernel_is_no_function_of_a_tile():
