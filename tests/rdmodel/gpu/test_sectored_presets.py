@@ -56,7 +56,7 @@ MEASURED = {
 
 ORIGIN = re.compile(
     r"NVIDIA(,|:| engineer)|CUDA C\+\+ Programming Guide|GPGPU-Sim 4 \(|follows from |logs of Nsight Compute"
-    r"|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |inferred"
+    r"|[A-Za-z0-9-]+/[a-z-]+@[0-9a-f]+, |inferred|fitted to the simulator by: "
 )
 REASON = re.compile(r"inferred(, not (measured|checked at the source))?(:| from | to be as )")
 
@@ -122,7 +122,7 @@ def leaves(table, prefix=""):
     """Dotted names of everything in a GPU's dict that is a number or a choice."""
     for name, value in table.items():
         key = prefix + name
-        if isinstance(value, dict) and key not in ("l1.index", "latency", "paper_latency"):
+        if isinstance(value, dict) and key not in ("l1.index", "latency", "paper_latency", "calibrated"):
             yield from leaves(value, key + ".")
         elif key != "name":
             yield key
