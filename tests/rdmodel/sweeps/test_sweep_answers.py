@@ -164,7 +164,8 @@ def tell(done, total):
 sweep_module.SINGLE_PROCESS_SECONDS = sweep_module.PROCESS_STARTUP_SECONDS = float(sys.argv[2])
 trace = tracegen.kernel("atax.1", NX=256, NY=256)
 try:
-    rd.sweep(trace, "gtx470-16k", engine="simulate", l1_mshrs=range(8, 28), answers=sys.argv[1], n_jobs=2, progress=tell)
+    options = {"engine": "simulate", "l1_mshrs": range(8, 28), "answers": sys.argv[1]}
+    rd.sweep(trace, "gtx470-16k", n_jobs=2, progress=tell, **options)
 except KeyboardInterrupt:
     print("interrupted")
 """

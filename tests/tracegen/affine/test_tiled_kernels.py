@@ -18,11 +18,11 @@ import tracegen
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.trace import EVERY_ITERATION, Op
 from tests.support.naive_affine import assert_as_naive, columns
+from tests.support.presets import FERMI
 from tracegen.affine import AffineKernel, Load, Loop, load_affine, to_json
 from tracegen.affine.nest import NestAccess, walk
 from tracegen.kernel_library.registry import spec_of
 from tracegen.kernel_library.suites import TILED
-from tests.support.presets import FERMI
 
 PRODUCTS = ("gemm.tiled", "syrk.tiled", "syr2k.tiled", "2mm.tiled.1", "2mm.tiled.2")
 CUBES = ("3dconv.tiled", "jacobi3d.tiled")
