@@ -8,12 +8,22 @@ import pytest
 
 from validation.common import records
 from validation.modern import __main__ as command
-from validation.modern import report
+from validation.modern import report, simulated
 from validation.modern.cases import CASES, read_counters, read_points
 from validation.modern.study import Score, mean_error, score_point
 
-QUICK = ("stores", "add 100", "stream.copy 10240", "multiply.shared 64", "transpose.naive 128")
+QUICK = (
+    "stores",
+    "add 100",
+    "transform",
+    "sequences",
+    "diffuse",
+    "stream.copy 10240",
+    "multiply.shared 64",
+    "transpose.naive 128",
+)
 RECORD = records.from_csv(Score, report.PREDICTED.read_text())
+SIMULATED = records.from_csv(simulated.Row, simulated.ROWS.read_text())
 CURVES, COUNTERS = RECORD[: len(read_points())], RECORD[len(read_points()) :]
 
 
@@ -33,7 +43,7 @@ def test_predictions_are_as_recorded():
     assert found == [score for score in COUNTERS if score.name in QUICK]
 
 
-@pytest.mark.parametrize("at", [0, 30, len(CURVES) - 1])
+@pytest.mark.parametrize("at", [0, 30, 109])
 def test_points_of_curves_are_as_recorded(at):
     assert score_point(read_points()[at]) == CURVES[at]
 
@@ -57,3 +67,41 @@ def test_the_command_prints_the_counters_of_chosen_kernels(monkeypatch, capsys):
     command.main()
     out = capsys.readouterr().out
     assert "| stores | L1 sectors, st miss | rtx3070 | 103 | 102 | -0.97 % |" in out
+
+
+def test_every_measured_point_has_a_recorded_prediction():
+    points = [(f"{point.curve} {point.kib} KiB", point.gpu, point.measured) for point in read_points()]
+    assert points == [(score.name, score.gpu, score.measured) for score in CURVES]
+
+
+def test_the_kernels_with_blocks_in_the_order_of_the_grid_read_what_was_measured():
+    exact = [score for score in COUNTERS if score.name in ("transform", "count") and "write" not in score.metric]
+    assert len(exact) == 14
+    assert mean_error(exact) < 0.1
+
+
+# ---- model and simulator
+
+
+def test_the_record_has_thirty_kernels_with_both_indices_on_five_presets_in_order():
+    assert len(simulated.KERNELS) == 30 and len(simulated.GPUS) == 5
+    assert [(row.gpu, row.index, row.kernel) for row in SIMULATED] == simulated.tasks(simulated.GPUS, simulated.KERNELS)
+    assert simulated.RESULTS.read_text() == simulated.results(SIMULATED)
+
+
+@pytest.mark.parametrize("kernel", ["corr.mean", "covar.reduce", "gramschmidt.2"])
+def test_a_comparison_with_the_simulator_is_as_recorded(kernel):
+    (task,) = simulated.tasks(["t4"], [kernel])[1:]
+    assert simulated.run(task) in SIMULATED
+
+
+def test_model_and_simulator_agree_on_average_where_strides_do_not_collide():
+    for gpu in simulated.GPUS:
+        assert simulated.mean_error(r for r in SIMULATED if (r.gpu, r.index) == (gpu, "hashed")) <= 3
+
+
+def test_presets_are_selected_with_the_simulator_only(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["modern", "--gpus", "t4"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "--gpus selects presets of --simulator" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 
 from validation.common import records
-from validation.modern import capacity, report
+from validation.modern import capacity, report, simulated
 from validation.modern.cases import CASES, Counter, read_counters, read_points
 from validation.modern.study import Score, score_case, score_point
 
@@ -18,13 +18,30 @@ def parse() -> argparse.Namespace:
         "--kernels", nargs="+", metavar="KERNEL", choices=[*CASES], help="only these kernels, no curves"
     )
     parser.add_argument("--capacity", action="store_true", help="try other L1s at the knees of the curves (minutes)")
+    parser.add_argument("--simulator", action="store_true", help="compare the model with the simulator (minutes)")
+    parser.add_argument(
+        "--gpus", nargs="+", metavar="GPU", choices=simulated.GPUS, help="with --simulator: only these presets"
+    )
+    parser.add_argument("--jobs", type=records.positive, default=2, help="with --simulator: processes (default: 2)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--csv", action="store_true", help="print CSV")
     output.add_argument("--record", action="store_true", help="renew the committed record")
     options = parser.parse_args()
-    if options.record and options.kernels:
-        parser.error("--record takes all kernels; leave out --kernels")
+    if options.record and (options.kernels or options.gpus):
+        parser.error("--record takes all rows; leave out --kernels and --gpus")
+    if options.gpus and not options.simulator:
+        parser.error("--gpus selects presets of --simulator; add it")
     return options
+
+
+def compare_simulator(options: argparse.Namespace) -> None:
+    """Compare the model with the simulator; print or record the rows."""
+    tasks = simulated.tasks(options.gpus or simulated.GPUS, simulated.KERNELS)
+    rows = list(records.run_all(simulated.run, tasks, options.jobs))
+    if options.record:
+        simulated.write(rows)
+    else:
+        print(records.to_csv(simulated.Row, rows) if options.csv else simulated.page(rows), end="")
 
 
 def score_kernels(names: Iterable[str]) -> list[Score]:
@@ -39,6 +56,9 @@ def score_kernels(names: Iterable[str]) -> list[Score]:
 def main() -> None:
     """Run the command."""
     options = parse()
+    if options.simulator:
+        compare_simulator(options)
+        return
     if options.capacity:
         tables = dict(capacity.rows([*capacity.KNEES]))
         if options.record:

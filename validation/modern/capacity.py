@@ -21,11 +21,17 @@ FEW_WAYS = 6
 """Ways of the sets of an L1 whose index is the line modulo a prime."""
 
 
+UNDER_LOAD = {"v100": {"lat_min": 211, "sigma": 1148.3}, "rtx3070": {"lat_min": 249, "sigma": 830.8}}
+"""Latencies that `rdmodel calibrate` finds for simulated GPUs whose memory is fully loaded; it refuses partitions."""
+
+
 def alternatives(gpu: rd.GPU) -> Iterator[tuple[str, rd.GPU, dict[str, Any]]]:
     """Yield changes of a GPU, each with its description and options of the model."""
     yield "the preset", gpu, {}
     for sched in ("lrr", "oldest"):
         yield f"sched={sched}", gpu, {"sched": sched}
+    if gpu.name in UNDER_LOAD:
+        yield "latencies under load", gpu, UNDER_LOAD[gpu.name]
     for share in (0.8, 0.95):
         lines = int(share * gpu.l1.lines) // gpu.l1.sets * gpu.l1.sets
         smaller = _own(gpu, size=lines * gpu.l1.line, ways=lines // gpu.l1.sets)

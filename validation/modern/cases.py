@@ -136,6 +136,40 @@ def _sort_shared() -> Trace:
     return tracegen.trace(kernels.sort_shared, grid=4096, block=512, arrays=arrays, shared_memory=8192)
 
 
+def _words(*shape: int) -> Buffer:
+    """Return an array of 16-byte elements."""
+    return Buffer(shape, np.complex128)
+
+
+def _transform() -> Trace:
+    return tracegen.trace(
+        kernels.transform_columns, grid=(16, 32), block=(8, 4, 2), arrays=_squares(512, "image", "result")
+    )
+
+
+def _count() -> Trace:
+    arrays = {"data": _words(1 << 22), "counts": 4370 * 64}
+    return tracegen.trace(
+        kernels.count_bytes, grid=4370, block=64, arrays=arrays, shared_memory=4096, threads=4370 * 64
+    )
+
+
+def _sequences() -> Trace:
+    return tracegen.trace(kernels.store_sequences, grid=128, block=(128, 3), arrays={"out": 3 << 20}, threads=128 * 128)
+
+
+def _diffuse() -> Trace:
+    rows, columns = 502, 458
+    lists = {"north": rows, "south": rows, "west": columns, "east": columns}
+    arrays = dict.fromkeys(("image", "to_north", "to_south", "to_west", "to_east", "factor"), rows * columns)
+    return tracegen.trace(kernels.diffuse, grid=450, block=512, arrays={**arrays, **lists}, rows=rows)
+
+
+def _potential() -> Trace:
+    arrays = {"atoms": (4, 64), "grid": (256, 256, 256)}
+    return tracegen.trace(kernels.potential, grid=(8, 32, 8), block=(32, 8), arrays=arrays, slices=32)
+
+
 CASES: Mapping[str, Case] = {
     "stores": Case(_write_bytes),
     "add 100": Case(_add(100)),
@@ -156,5 +190,10 @@ CASES: Mapping[str, Case] = {
     "backprop": Case(lambda: tracegen.kernel("backprop.1", IN=65536)),
     "walsh": Case(lambda: tracegen.kernel("fwt.1", LOG2N=23)),
     "sort.shared": Case(_sort_shared),
+    "transform": Case(_transform),
+    "count": Case(_count),
+    "sequences": Case(_sequences),
+    "diffuse": Case(_diffuse),
+    "potential": Case(_potential),
 }
 """The measured launches by name."""

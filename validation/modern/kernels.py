@@ -157,3 +157,74 @@ def sort_shared(k: Block, keys: Array, values: Array, sorted_keys: Array, sorted
     for half in (0, 512):
         k.store(sorted_keys, first + half)
         k.store(sorted_values, first + half)
+
+
+def transform_columns(k: Block, image: Array, result: Array) -> None:
+    """Load a column of eight pixels with each thread, transform the blocks of 8 by 8, and store the columns."""
+    column, row = k.block_x * 32 + k.thread_y * 8 + k.thread_x, k.block_y * 16 + k.thread_z * 8
+    for i in range(8):
+        k.load(image, row + i, column)
+    k.barrier()
+    for i in range(8):
+        k.store(result, row + i, column)
+
+
+def count_bytes(k: Block, data: Array, counts: Array, threads: int) -> None:
+    """Count the bytes of 16-byte words, through which the grid steps, in shared memory; store 64 counts per block."""
+    for first in k.range(0, -(-data.shape[0] // threads) * threads, threads):
+        with k.where(first + k.x < data.shape[0]):
+            k.load(data, first + k.x)
+    k.barrier()
+    k.store(counts, k.x)
+
+
+def store_sequences(k: Block, out: Array, threads: int) -> None:
+    """Store three sequences, one for each row of threads; the grid steps through them."""
+    length = out.shape[0] // 3
+    for first in k.range(0, length, threads):
+        k.store(out, k.thread_y * length + first + k.x)
+
+
+def diffuse(
+    k: Block,
+    image: Array,
+    north: Array,
+    south: Array,
+    west: Array,
+    east: Array,
+    to_north: Array,
+    to_south: Array,
+    to_west: Array,
+    to_east: Array,
+    factor: Array,
+    rows: int,
+) -> None:
+    """Load a pixel and its four neighbours, whose rows and columns are in arrays, and store five results."""
+    pixels = image.shape[0]
+    with k.where(k.x < pixels):
+        row, column = k.x % rows, k.x // rows
+        for neighbours, place in ((north, row), (south, row), (west, column), (east, column)):
+            k.load(neighbours, place)
+        k.load(image, k.x)
+        for inside, step in ((row > 0, -1), (row < rows - 1, 1), (k.x >= rows, -rows), (k.x < pixels - rows, rows)):
+            with k.where(inside):
+                k.load(image, k.x + step)
+        for result in (to_north, to_south, to_west, to_east, factor):
+            k.store(result, k.x)
+
+
+def potential(k: Block, atoms: Array, grid: Array, slices: int) -> None:
+    """Load all atoms with each thread, a column of them at a time, and add to slices of a grid of potentials."""
+    for atom in k.range(atoms.shape[1]):
+        for number in range(atoms.shape[0]):
+            k.load(atoms, number, atom)
+    for i in range(slices):
+        k.load(grid, k.block_z * slices + i, k.y, k.x)
+        k.store(grid, k.block_z * slices + i, k.y, k.x)
+
+
+def sum_runs(k: Block, data: Array, run: int) -> None:
+    """Load 32 numbers with each thread, at distances that blocks of a run fill; every run of blocks reads all data."""
+    for i in range(32):
+        k.load(data, (run * i + k.block_x % run) * 1024 + k.thread_x)
+    k.wait()

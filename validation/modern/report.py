@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from validation.common import records
-from validation.modern.study import ROUNDS, Score, mean_error
+from validation.modern.study import ROUNDS, RUNS, Score, mean_error
 
 FOLDER = Path(__file__).parent
 PREDICTED = FOLDER / "predicted.csv"
@@ -31,9 +31,15 @@ SHORT_NAMES = {
 FLAT = 0.5
 """Points by which measured and predicted ratio differ at most, both near 0 or near 100, in rows that are left out."""
 
+STORING = (
+    *("stores", "walsh", "sort", "backprop", "hotspot", "multiply.register"),
+    *("transform", "count", "sequences", "diffuse"),
+)
+"""Beginnings of the names of cases whose stores were measured at the L1."""
+
 SUMMARISED = {
     "streams, sums and transposes: L1 requests and sectors": (("stream", "add ", "sums", "transpose"), ("l1tex",)),
-    "stores: L1 sectors": (("stores", "walsh", "sort", "backprop", "hotspot", "multiply.register"), ("_op_st",)),
+    "stores: L1 sectors": (STORING, ("_op_st",)),
     "L1 sectors of loads, missed": ((), ("op_ld_lookup_miss",)),
     "L2 sectors read": ((), ("tex_op_read.sum", "tex_op_read_lookup")),
     "L2 sectors written": ((), ("tex_op_write.sum", "tex_op_write_lookup_hit")),
@@ -97,11 +103,13 @@ def _line(name: str, score: Score) -> str:
 def pages(curves: Sequence[Score], counters: Sequence[Score]) -> str:
     """Return all tables, each with its heading."""
     return (
-        f"## Miss-ratio curves of the L1\n\n"
+        f"## Miss-ratio curves\n\n"
         f"`rounds`: each SM has one block of eight warps, which reads the same data again and again; {ROUNDS} rounds\n"
         "are modelled, and the first is not counted. `again` and `reverse`: one thread reads an element of every\n"
-        "line twice, in the same or in reverse order; the rates include the first reads. Sizes at which both ratios\n"
-        "are 0 or 100 % are left out of the table, but not of the means. Errors are in points.\n\n"
+        "line twice, in the same or in reverse order; the rates include the first reads. `runs`: the blocks of a\n"
+        "grid read all data again and again, 256 KiB each; sectors read from the DRAM per sector read from the L2, in\n"
+        f"the last of {RUNS[-1]} modelled readings. Sizes at which both ratios are 0 or 100 % are left out of the\n"
+        "table, but not of the means. Errors are in points.\n\n"
         f"{curve_table(curves)}\n"
         f"## Counters: mean errors\n\n{summary_table(counters)}\n"
         f"## Counters\n\n{counter_table(counters)}"

@@ -19,6 +19,12 @@ from validation.modern.cases import CASES, Case, Counter, Point
 ROUNDS = 300
 """Rounds of the curve `rounds`; the measured kernels read their data 10^8 / elements times."""
 
+RUNS = (2, 3)
+"""Numbers of times that all data of the curve `runs` are read; the ratios are those of what the larger one adds."""
+
+DRAM_READ = "dram__sectors_read.sum"
+"""Name of the counter of sectors that are read from the DRAM."""
+
 L2_STEMS = ("lts__", "dram__")
 """Beginnings of the names of counters that need an L2."""
 
@@ -55,7 +61,7 @@ def machine(name: str) -> rd.GPU:
 
 def score_point(point: Point, gpu: rd.GPU | None = None, **options: Any) -> Score:
     """Predict the miss ratio of a point of a curve on its GPU, or on a changed one."""
-    predict = _rounds if point.curve == "rounds" else _scans
+    predict = {"rounds": _rounds, "runs": _run_reads}.get(point.curve, _scans)
     predicted = predict(point, gpu or machine(point.gpu), options)
     return Score(f"{point.curve} {point.kib} KiB", point.gpu, "miss ratio", point.measured, predicted)
 
@@ -76,6 +82,23 @@ def _scans(point: Point, gpu: rd.GPU, options: dict[str, Any]) -> float:
     carveout: dict[str, Any] = {"carveout": "max-l1"} if gpu.l1.unified else {}
     found = rd.predict(trace, gpu, threads=None, histogram=False, **carveout, **options)
     return 100 - found.metrics()["l1tex__t_sector_hit_rate.pct"]
+
+
+def _run_reads(point: Point, gpu: rd.GPU, options: dict[str, Any]) -> float:
+    """Return the sectors read from the DRAM per sector read from the L2, at the last reading of all data."""
+    options = {"model_sms": "all", "l2": True, **options}
+    before, after = (_predict_runs(point.kib, gpu, times, options).metrics() for times in RUNS)
+    read, dram_read = (after[name] - before[name] for name in ("lts__t_sectors_srcunit_tex_op_read.sum", DRAM_READ))
+    return 100 * dram_read / read
+
+
+def _predict_runs(kib: int, gpu: rd.GPU, times: int, options: dict[str, Any]) -> rd.Prediction:
+    """Predict so many readings of all data, or as many waves of blocks if these have more blocks."""
+    run = kib // 256
+    data = Buffer(run * 32 * 1024, np.float64)
+    grid = times * max(run, gpu.sms * (gpu.max_threads // 1024))
+    trace = tracegen.trace(kernels.sum_runs, grid=grid, block=1024, arrays={"data": data}, run=run)
+    return rd.predict(trace, gpu, threads=None, histogram=False, **options)
 
 
 def score_case(counters: Sequence[Counter]) -> list[Score]:

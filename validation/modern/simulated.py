@@ -1,0 +1,142 @@
+"""Compare the model with the simulator on GPUs since Volta, with the set index of the presets and with a hashed one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+import tracegen
+from rdmodel import presets
+from rdmodel.comparison.compare import compare
+from rdmodel.gpu.config import GPU
+from rdmodel.policies import Linear, Pric
+from tracegen.kernel_library.suites import SUITES
+from validation.common import records
+
+FOLDER = Path(__file__).parent
+ROWS = FOLDER / "simulated.csv"
+RESULTS = FOLDER / "RESULTS-simulator.md"
+
+GPUS = ("v100", "t4", "rtx2080ti", "rtx3070", "rtx3090")
+"""Presets that are compared."""
+
+SMALLER: Mapping[str, Mapping[str, int]] = {
+    "corr.corr": {"M": 512, "N": 64},
+    "covar.covar": {"M": 512, "N": 64},
+    "syr2k": {"N": 256, "M": 64},
+    "syrk": {"N": 256, "M": 64},
+}
+"""Sizes of kernels that take most of the time in the sizes of the suite."""
+
+KERNELS: Mapping[str, Mapping[str, int]] = {**SUITES["polybench"], **SMALLER}
+"""Sizes of the kernels by name."""
+
+INDICES = ("linear", "hashed")
+"""Set indices of both sides: the low bits of the line, and a hash of all its bits (`pric`)."""
+
+DIGITS = 4
+"""Decimal places of a recorded rate in percent."""
+
+FAR = 3.0
+"""Points of error beyond which a row is listed, and has its cause in docs/accuracy.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One kernel on one GPU: miss rates by sector in percent, and the mean latency of a simulated miss in cycles."""
+
+    gpu: str
+    index: str
+    kernel: str
+    sectors: int
+    cycles: int
+    latency: float
+    simulated: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """Predicted minus simulated miss rate, in points."""
+        return self.predicted - self.simulated
+
+
+def machine(name: str, index: str) -> GPU:
+    """Return a preset with a linear or a hashed set index of its L1."""
+    gpu = presets.gpu(name)
+    return gpu.replace(l1=replace(gpu.l1, index=Pric() if index == "hashed" else Linear()))
+
+
+def tasks(gpus: Sequence[str], kernels: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Return the (GPU, index, kernel) of all runs, in the order of the record."""
+    chosen = [*kernels]
+    return [(gpu, index, kernel) for gpu in gpus for index in INDICES for kernel in chosen]
+
+
+def run(task: tuple[str, str, str]) -> Row:
+    """Run one kernel through both sides, with the latencies that `predict` takes from the preset."""
+    name, index, kernel = task
+    gpu = machine(name, index)
+    compared = compare(tracegen.kernel(kernel, **KERNELS[kernel]), gpu, definitions=["hardware"], latency=gpu.latency)
+    simulation = compared.simulation
+    return Row(
+        gpu=name,
+        index=index,
+        kernel=kernel,
+        sectors=int(simulation.sectors),
+        cycles=simulation.cycles,
+        latency=round(simulation.miss_latencies.to_dict()["mean"], 1),
+        simulated=round(100 * simulation.miss_rate, DIGITS),
+        predicted=round(100 * compared.prediction().miss_rate, DIGITS),
+    )
+
+
+def mean_error(rows: Iterable[Row]) -> float:
+    """Return the mean absolute error in points."""
+    return fmean(abs(row.error) for row in rows)
+
+
+def page(rows: Sequence[Row]) -> str:
+    """Return the mean errors by GPU and index, and the rows that are far apart, in Markdown."""
+    lines = [
+        "| GPU | " + " | ".join(f"{index} index" for index in INDICES) + " | kernels |",
+        "|---|" + "---:|" * (len(INDICES) + 1),
+    ]
+    gpus = dict.fromkeys(row.gpu for row in rows)
+    lines += [_means(gpu, [row for row in rows if row.gpu == gpu]) for gpu in gpus]
+    lines.append(_means("all", rows))
+    lines += [
+        "",
+        "| kernel | GPU | index | simulated | predicted | error |",
+        "|---|---|---|---:|---:|---:|",
+    ]
+    for row in sorted(rows, key=lambda row: (INDICES.index(row.index), row.kernel)):
+        if abs(row.error) > FAR:
+            rates = f"{row.simulated:.2f} % | {row.predicted:.2f} % | {row.error:+.2f}"
+            lines.append(f"| {row.kernel} | {row.gpu} | {row.index} | {rates} |")
+    return "\n".join(lines) + "\n"
+
+
+def _means(name: str, rows: Sequence[Row]) -> str:
+    groups = [[row for row in rows if row.index == index] for index in INDICES]
+    means = " | ".join(f"{mean_error(group):.2f}" for group in groups)
+    return f"| {name} | {means} | {len({row.kernel for row in rows})} |"
+
+
+def results(rows: Sequence[Row]) -> str:
+    """Return the committed page."""
+    return (
+        "# Model and simulator on GPUs since Volta\n\n"
+        "Written by `python -m validation.modern --simulator --record`, with `simulated.csv`, which has all rows: the\n"
+        "30 kernels of the suite `polybench`, four of them smaller, on all SMs, with the latencies of the presets.\n"
+        "The first table has the mean absolute errors of the miss rate by sector in points, the second one the rows\n"
+        f"with more than {FAR:g} points.\n\n"
+        f"{page(rows)}"
+    )
+
+
+def write(rows: Sequence[Row]) -> None:
+    """Write the committed record: all rows as CSV, and the page of tables."""
+    ROWS.write_text(records.to_csv(Row, rows))
+    RESULTS.write_text(results(rows))
