@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import tracegen
 from rdmodel import presets
@@ -30,7 +31,7 @@ SMALLER: Mapping[str, Mapping[str, int]] = {
 }
 """Sizes of kernels that take most of the time in the sizes of the suite."""
 
-KERNELS: Mapping[str, Mapping[str, int]] = {**SUITES["polybench"], **SMALLER}
+KERNELS: Mapping[str, Mapping[str, Any]] = {**SUITES["polybench"], **SMALLER}
 """Sizes of the kernels by name."""
 
 INDICES = ("linear", "hashed")
