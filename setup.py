@@ -34,7 +34,18 @@ for package, names in {
     "tracegen.formats": ("_trc", "_nvbit", "_ppt", "_accelsim", "_accelsim_out"),
     "tracegen.formats.ordering": ("_gather",),
     "tracegen.ptx.isa": ("_code",),
-    "tracegen.ptx.emulator": ("_integers", "_floats", "_access", "_places", "_log", "_warp", "_emulator"),
+    "tracegen.ptx.emulator": (
+        "_integers",
+        "_floats",
+        "_access",
+        "_places",
+        "_log",
+        "_warp",
+        "_poison",
+        "_tensor_map",
+        "_mbarrier",
+        "_emulator",
+    ),
 }.items():
     MODULES += [f"{package}.{name}" for name in names]
 

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
+from tracegen.ptx.emulator._poison import Poison
 
 class Status(IntEnum):
     UNFINISHED = 0
@@ -15,11 +16,13 @@ class Status(IntEnum):
     DEADLOCK = 4
     TRAPPED = 5
     NO_MEMORY = 6
+    UNCOMPUTED = 7
 
 class Emulator:
     step: int
     thread: int
     address: int
+    slot: int
     instructions: int
     def __init__(
         self,
@@ -29,6 +32,9 @@ class Emulator:
         targets: NDArray[np.int64],
         places: Places,
         log: Log,
+        poison: Poison,
+        regions: NDArray[np.int64],
+        strict: bool,
         max_instructions: int,
         max_bytes: int,
     ) -> None: ...

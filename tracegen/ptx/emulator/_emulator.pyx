@@ -7,7 +7,7 @@
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from tracegen.ptx.emulator._access cimport load_values, store_values, update_val
 from tracegen.ptx.emulator._floats cimport compute_floats
 from tracegen.ptx.emulator._integers cimport compute_integers, insert_bits
 from tracegen.ptx.emulator._log cimport Log
+from tracegen.ptx.emulator._mbarrier cimport arrive, has_completed, start
 from tracegen.ptx.emulator._places cimport Places
-from tracegen.ptx.emulator._warp cimport match_lanes, shuffle_lanes, vote_lanes
+from tracegen.ptx.emulator._poison cimport Poison
+from tracegen.ptx.emulator._tensor_map cimport Box, next_row, open_box
+from tracegen.ptx.emulator._warp cimport match_lanes, reduce_lanes, shuffle_lanes, vote_lanes
 from tracegen.ptx.isa._code cimport *
 
 cdef extern from *:
@@ -25,13 +28,16 @@ cdef extern from *:
 cdef enum:
     WARP = 32
     MAX_BLOCK_THREADS = 1024
-    MAX_BARRIERS = 16
+    MAX_BARRIERS = 17        # the last one is that of a cluster
     NO_STEP = 0x7FFFFFFF
     OP_LOAD = 0
     OP_STORE = 1
     OP_ATOMIC = 2
     OP_BARRIER = 3
     RECORDED_CONSTANT = 2   # rdmodel.trace.Space
+    AT_MBARRIER = 255       # in place of the number of a barrier
+    CHUNK = 16              # bytes of one lane of a bulk copy
+    MAP_BYTES = 128
 
 # State of a thread.
 cdef enum:
@@ -40,7 +46,7 @@ cdef enum:
     EXITED
 
 cpdef enum Status:
-    UNFINISHED, FINISHED, OUTSIDE, TOO_LONG, DEADLOCK, TRAPPED, NO_MEMORY
+    UNFINISHED, FINISHED, OUTSIDE, TOO_LONG, DEADLOCK, TRAPPED, NO_MEMORY, UNCOMPUTED
 
 
 @cython.final
@@ -48,21 +54,27 @@ cdef class Emulator:
     """Interpreter of one launch, one block at a time: call `restart`, then `run` until it is no longer UNFINISHED.
 
     `code` is a table of steps (program.CODE_DTYPE), `registers` (slots, threads) uint64: rows below `variables` are
-    cleared for every block, the others hold constants. `step`, `thread` and `address` tell where it stopped.
+    cleared for every block, the others hold constants. `step`, `thread` and `address` tell where it stopped, `slot` the
+    poisoned register that stopped it (-1: a value for an array). `poison` is used by steps with the flag POISONED. With
+    `strict`, no poison may reach an array.
     """
 
     cdef readonly int64_t step
     cdef readonly int64_t thread
     cdef readonly uint64_t address
+    cdef readonly int64_t slot
     cdef readonly int64_t instructions
     cdef object owners
     cdef const Code* code
     cdef uint64_t* registers
     cdef const int64_t* targets
+    cdef const int64_t* regions     # see EmulatedLaunch
     cdef Places places
     cdef int64_t threads, slots, variables
     cdef int64_t max_instructions, max_bytes, local_base
-    cdef bint records
+    cdef bint records, strict
+    cdef Poison poison
+    cdef int64_t signals           # completed phases of mbarriers since their waiting threads were last woken
     cdef Log log
     # Per thread: its state, its next step (stale while it is active), and the barrier that it waits at.
     cdef int32_t[MAX_BLOCK_THREADS] next
@@ -82,12 +94,13 @@ cdef class Emulator:
 
     def __init__(
         self, const Code[::1] code, uint64_t[:, ::1] registers, int64_t variables, const int64_t[::1] targets,
-        Places places, Log log, int64_t max_instructions, int64_t max_bytes,
+        Places places, Log log, Poison poison, const int64_t[::1] regions, bint strict, int64_t max_instructions, int64_t max_bytes,
     ):
-        self.owners = (code, registers, targets)
+        self.owners = (code, registers, targets, regions)
+        self.regions = &regions[0]
         self.code, self.registers, self.targets = &code[0], &registers[0, 0], &targets[0]
         self.slots, self.threads, self.variables = registers.shape[0], registers.shape[1], variables
-        self.places, self.log = places, log
+        self.places, self.log, self.poison, self.strict = places, log, poison, strict
         self.max_instructions, self.max_bytes = max_instructions, max_bytes
         self.active.lane, self.part.lane, self.piece.lane = self.active_lanes, self.part_lanes, self.piece_lanes
 
@@ -98,6 +111,8 @@ cdef class Emulator:
         self.live = self.threads
         memset(self.registers, 0, <size_t>(self.variables * self.threads) * sizeof(uint64_t))
         self.places.clear()
+        self.poison.clear()
+        self.signals = 0
         memset(self.arrived, 0, sizeof(self.arrived))
         self.log.restart()
         for t in range(self.log.warps):
@@ -229,6 +244,11 @@ cdef class Emulator:
         """Execute one step for the active threads."""
         cdef Lanes* lanes
         cdef int64_t status = UNFINISHED
+        if code.flags & POISONED:
+            status = self.settle(code)
+            if status != FINISHED:
+                return status
+            status = UNFINISHED
         if code.op >= BRA:
             return self.control(code)
         self.count(code, &self.active)
@@ -237,14 +257,63 @@ cdef class Emulator:
         if lanes.n:
             if code.op >= LOAD and code.op <= ATOM:
                 status = self.access(code, lanes)
+            elif code.op == WAIT:
+                self.wait(lanes, code.src[0])
             else:
-                if code.flags & EXECUTE:
+                if code.flags & EXECUTE and code.op != POISON:
                     self.compute(code, lanes)
                 if code.flags & TRACK and self.records:
                     self.log.pass_on(code, lanes)
         if status == UNFINISHED:
             self.go(self.step + 1)
         return self.limited(status)
+
+    cdef int64_t settle(self, const Code* code) noexcept nogil:
+        """Move poison as the step will move values. Return FINISHED if the step can be executed.
+
+        The step stops the block if an address or a branch depends on poison. A branch about values alone is left.
+        """
+        cdef int64_t i, spoiled = self.poison.find(code.guard, &self.active)
+        cdef bint computes = code.op < LOAD or (code.op > ATOM and code.op < BRA)
+        cdef Lanes* lanes
+        if spoiled >= 0 and code.op == BRA and code.mode:
+            self.skip_region(code)
+            return UNFINISHED
+        if spoiled >= 0 and not computes:
+            self.thread, self.slot = spoiled, code.guard
+            return UNCOMPUTED
+        lanes = self.guarded(code)
+        if computes:
+            if code.flags & EXECUTE:
+                self.poison.compute(code, lanes, self.registers)
+            if spoiled >= 0:
+                self.poison.taint(code, &self.active, code.guard)
+            return FINISHED
+        for i in range(1 if code.op < BRA else 8):
+            spoiled = self.poison.find(code.src[i], lanes)
+            if spoiled >= 0:
+                self.thread, self.slot = spoiled, code.src[i]
+                return UNCOMPUTED
+        return FINISHED
+
+    cdef void skip_region(self, const Code* code) noexcept nogil:
+        """Send the lanes with a poisoned condition behind the region of a branch, with poison in what it writes."""
+        cdef const int64_t* region = self.regions + code.mode
+        cdef int64_t i, k, lane, n = 0
+        for i in range(self.active.n):
+            lane = self.active.lane[i]
+            if not self.poison.rows[code.guard, lane]:
+                self.next[lane] = <int32_t>self.step
+                continue
+            self.next[lane] = <int32_t>region[0]
+            self.part_lanes[n] = <int32_t>lane
+            n += 1
+            for k in range(region[1]):
+                self.poison.rows[region[2 + k], lane] = 1
+        self.part.n = n
+        self.finish(&self.part)
+        self.count(code, &self.part)
+        self.active.n = 0
 
     cdef inline int64_t limited(self, int64_t status) noexcept nogil:
         return TOO_LONG if status == UNFINISHED and self.instructions > self.max_instructions else status
@@ -291,6 +360,8 @@ cdef class Emulator:
             vote_lanes(code, lanes, d, self.row(code.src[0]))
         elif code.op == MATCH:
             match_lanes(code, lanes, self.scratch[3], d, p, self.row(code.src[0]))
+        elif code.op == REDUX:
+            reduce_lanes(code, lanes, d, self.row(code.src[0]))
         else:
             for i in range(lanes.n):
                 d[lanes.lane[i]] = 0
@@ -317,6 +388,10 @@ cdef class Emulator:
             self.call(code)
         elif op == RET or op == BRX:
             return self.limited(self.jump(code))
+        elif op == COPY_BULK:
+            return self.limited(self.copy_bulk(code))
+        elif op == MBAR:
+            return self.limited(self.use_mbarrier(code))
         else:
             return self.limited(self.trap(code))
         return self.limited(UNFINISHED)
@@ -396,7 +471,7 @@ cdef class Emulator:
         for i in range(self.active.n):
             lane = self.active.lane[i]
             number = <int64_t>self.row(code.src[0])[lane]
-            if number >= MAX_BARRIERS:
+            if number >= MAX_BARRIERS - 1 and code.count != MAX_BARRIERS - 1:
                 self.thread = lane
                 return TRAPPED
             if arrives:
@@ -419,6 +494,12 @@ cdef class Emulator:
             return FINISHED
         for number in range(MAX_BARRIERS):
             opened |= self.open_barrier(number)
+        if not opened and self.signals:
+            self.signals = 0
+            for number in range(self.threads):
+                if self.state[number] == WAITS and self.barrier[number] == AT_MBARRIER:
+                    self.state[number] = RUNS
+                    opened = True
         return UNFINISHED if opened else DEADLOCK
 
     cdef bint open_barrier(self, int64_t number) noexcept nogil:
@@ -502,7 +583,7 @@ cdef class Emulator:
             return OUTSIDE
         if recorded or space == SHARED:
             self.wait(lanes, code.src[0])
-            if code.op != LOAD:
+            if code.op != LOAD and not code.flags & ASYNC:
                 for i in range(1, 5):
                     self.wait(lanes, code.src[i])
         if recorded and self.records:
@@ -511,6 +592,11 @@ cdef class Emulator:
         elif code.flags & TRACK and self.records:
             self.log.clear(code, lanes)
         if code.flags & EXECUTE:
+            if code.flags & POISONED:
+                i = self.poison.transfer(code, lanes, space, place, self.strict)
+                if i >= 0:
+                    self.thread, self.slot = i, -1
+                    return UNCOMPUTED
             self.transfer(code, lanes)
         return UNFINISHED
 
@@ -553,3 +639,158 @@ cdef class Emulator:
                 )
             place = self.recorded
         return self.log.append(code, lanes, op, RECORDED_CONSTANT if space == CONST else space, size, place) and self.log.bytes <= self.max_bytes
+
+    # ---- Bulk copies and their barriers
+
+    cdef bint locate_one(self, int64_t lane, int64_t space, uint64_t place, int64_t size) noexcept nogil:
+        """Locate the memory of one lane, with its host pointer in `places.hosted[0]`."""
+        self.piece_lanes[0] = <int32_t>lane
+        self.piece.n = 1
+        self.finish(&self.piece)
+        self.piece_places[0] = place
+        if self.places.locate(&self.piece, space, self.piece_places, size):
+            return True
+        self.thread, self.address = self.places.thread, self.places.address
+        return False
+
+    cdef int64_t copy_bulk(self, const Code* code) noexcept nogil:
+        """Execute bulk copies between arrays and shared memory, lane by lane, and complete them at once."""
+        cdef int64_t k, status = UNFINISHED
+        cdef Lanes* lanes = self.guarded(code)
+        self.wait(&self.active, code.guard)
+        for k in range(8):
+            self.wait(lanes, code.src[k])
+        if self.records and lanes.n:
+            self.log.uncount_instruction(lanes)
+        for k in range(lanes.n):
+            if status == UNFINISHED:
+                status = self.copy_bulk_of(code, lanes.lane[k])
+        if status == UNFINISHED:
+            self.go(self.step + 1)
+        return status
+
+    cdef int64_t copy_bulk_of(self, const Code* code, int64_t lane) noexcept nogil:
+        """Record a copy as accesses of whole warps, 16 bytes per lane; its target is poisoned if that matters."""
+        cdef Box box
+        cdef uint64_t place = self.row(code.src[0])[lane] + <uint64_t>code.offset, start, at
+        cdef uint64_t shared = self.shared_offset(code.src[1], lane)
+        cdef int64_t k, used = 0, total, size, status = UNFINISHED
+        cdef int64_t[5] corner
+        cdef bint loads = code.mode == BULK_LOAD, spoils = code.flags & POISONED and code.flags & EXECUTE
+        if code.count:
+            if not self.locate_one(lane, GLOBAL, place, MAP_BYTES):
+                return OUTSIDE
+            for k in range(code.count):
+                corner[k] = <int64_t><int32_t>self.row(code.src[3 + k])[lane]
+            total = open_box(&box, self.places.hosted[0], code.count, corner)
+            if total < 0:
+                self.thread = lane
+                return TRAPPED
+        else:
+            total = <int64_t><uint32_t>self.row(code.src[3])[lane]
+            box.rows, box.rank, box.start, box.size = 1, 1, place, total
+        if not self.locate_one(lane, SHARED, shared, total):
+            return OUTSIDE
+        if spoils and not loads and self.strict:
+            self.thread, self.slot = lane, -1
+            return UNCOMPUTED
+        while next_row(&box, &start, &size):
+            if size > 0 and not self.locate_one(lane, GLOBAL, start, size):
+                return OUTSIDE
+            at = start
+            while at < start + <uint64_t>size:
+                if spoils and not loads:
+                    self.poison.spoil(GLOBAL, lane, at, min(<int64_t>CHUNK, <int64_t>(start + <uint64_t>size - at)))
+                self.recorded[used] = at
+                used += 1
+                at += CHUNK
+                if used == WARP and not self.record_chunks(code, lane, &used):
+                    return NO_MEMORY
+        if used and not self.record_chunks(code, lane, &used):
+            return NO_MEMORY
+        if spoils and loads:
+            k = 0
+            while k < total:
+                self.poison.spoil(SHARED, lane, shared + <uint64_t>k, min(<int64_t>CHUNK, total - k))
+                k += CHUNK
+        if loads and code.src[2] >= 0:
+            at = self.shared_offset(code.src[2], lane)
+            if not self.locate_one(lane, SHARED, at, 8):
+                return OUTSIDE
+            self.signals += arrive(self.places.hosted[0], 0, -total)
+        return status
+
+    cdef inline uint64_t shared_offset(self, int64_t slot, int64_t lane) noexcept nogil:
+        """Return the offset of a shared or generic address in shared memory."""
+        cdef uint64_t place = self.row(slot)[lane]
+        return place - (<uint64_t>SHARED << BITS) if place >> BITS == SHARED else place
+
+    cdef bint record_chunks(self, const Code* code, int64_t lane, int64_t* used) noexcept nogil:
+        """Add one row for the chunks of a bulk copy; a warp has no more lanes than threads."""
+        cdef int64_t i, first = lane // WARP * WARP, width = min(<int64_t>WARP, self.threads - first), done = 0
+        cdef int64_t op = OP_LOAD if code.mode == BULK_LOAD else (OP_STORE if code.mode == BULK_STORE else OP_ATOMIC)
+        cdef Code plain = code[0]
+        cdef bint fits = True
+        for i in range(4):
+            plain.dst[i] = -1
+        while self.records and fits and done < used[0]:
+            self.piece.n = min(width, used[0] - done)
+            for i in range(self.piece.n):
+                self.piece_lanes[i] = <int32_t>(first + i)
+            self.finish(&self.piece)
+            fits = self.log.append(&plain, &self.piece, op, GLOBAL, CHUNK, self.recorded + done)
+            fits = fits and self.log.bytes <= self.max_bytes
+            if op == OP_LOAD:
+                self.log.set_dependence(code.dst[0], lane // WARP, 0, 1)
+            done += self.piece.n
+        used[0] = 0
+        return fits
+
+    cdef int64_t use_mbarrier(self, const Code* code) noexcept nogil:
+        """Execute an operation on mbarriers lane by lane; lanes that test an incomplete phase wait for it."""
+        cdef int64_t i, lane, amount
+        cdef uint64_t place
+        cdef uint64_t value = 0
+        cdef uint8_t* host
+        cdef Lanes* lanes = self.guarded(code)
+        self.wait(&self.active, code.guard)
+        if code.mode >= MBAR_TEST:
+            self.wait(lanes, code.src[3])
+        for i in range(self.active.n):
+            self.next[self.active.lane[i]] = <int32_t>(self.step + 1)
+        for i in range(lanes.n):
+            lane = lanes.lane[i]
+            place = self.row(code.src[0])[lane] + <uint64_t>code.offset
+            if place >> BITS == SHARED:
+                place -= <uint64_t>SHARED << BITS
+            if not self.locate_one(lane, SHARED, place, 8):
+                return OUTSIDE
+            host = self.places.hosted[0]
+            amount = <int64_t><uint32_t>self.row(code.src[1])[lane] if code.src[1] >= 0 else 1
+            if code.mode == MBAR_TEST or code.mode == MBAR_TEST_PARITY:
+                value = self.row(code.src[1])[lane]
+                if code.mode == MBAR_TEST:
+                    value >>= 63
+                if has_completed(host, value & 1):
+                    self.row(code.dst[0])[lane] = 1
+                else:
+                    self.state[lane], self.barrier[lane] = WAITS, AT_MBARRIER
+                    self.next[lane] = <int32_t>self.step
+            elif code.mode == MBAR_INIT:
+                start(host, amount)
+            elif code.mode == MBAR_EXPECT:
+                self.signals += arrive(host, 0, amount)
+            elif code.mode == MBAR_COMPLETE:
+                self.signals += arrive(host, 0, -amount)
+            elif code.mode != MBAR_INVAL:
+                memcpy(&value, host, 8)
+                if code.dst[0] >= 0:
+                    self.row(code.dst[0])[lane] = value
+                if code.mode == MBAR_DROP:
+                    value -= <uint64_t>amount << 20
+                    memcpy(host, &value, 8)
+                self.signals += arrive(
+                    host, amount, <int64_t><uint32_t>self.row(code.src[2])[lane] if code.src[2] >= 0 else 0
+                )
+        self.active.n = 0
+        return UNFINISHED

@@ -10,3 +10,4 @@ cdef void vote_lanes(const Code* code, const Lanes* lanes, uint64_t* d, const ui
 cdef void match_lanes(
     const Code* code, const Lanes* lanes, uint64_t* copy, uint64_t* d, uint64_t* p, const uint64_t* a
 ) noexcept nogil
+cdef void reduce_lanes(const Code* code, const Lanes* lanes, uint64_t* d, const uint64_t* a) noexcept nogil

@@ -1,7 +1,7 @@
 # Registers are whole rows here, indexed by thread. A destination may be a source, so sources are copied first.
 """Execute shuffles, votes and matches between the active lanes of a warp."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from tracegen.ptx.isa._code cimport *
 
@@ -85,3 +85,27 @@ cdef void match_lanes(
             if code.mode == MATCH_ALL and same != lanes.mask[k]:
                 same = 0
             d[lanes.lane[i]] = same
+
+
+cdef void reduce_lanes(const Code* code, const Lanes* lanes, uint64_t* d, const uint64_t* a) noexcept nogil:
+    """Execute redux on 32-bit integers."""
+    cdef int64_t i, k
+    cdef uint32_t one, all
+    cdef bint less
+    for k in range(lanes.warps):
+        all = <uint32_t>a[lanes.lane[lanes.start[k]]]
+        for i in range(lanes.start[k] + 1, lanes.start[k + 1]):
+            one = <uint32_t>a[lanes.lane[i]]
+            less = <int32_t>one < <int32_t>all if code.kind == SIGNED else one < all
+            if code.mode == REDUX_ADD:
+                all += one
+            elif code.mode == REDUX_AND:
+                all &= one
+            elif code.mode == REDUX_OR:
+                all |= one
+            elif code.mode == REDUX_XOR:
+                all ^= one
+            elif one != all and less == (code.mode == REDUX_MIN):
+                all = one
+        for i in range(lanes.start[k], lanes.start[k + 1]):
+            d[lanes.lane[i]] = all

@@ -43,6 +43,7 @@ class DeviceMemory:
         self.buffers: list[DeviceBuffer] = []
         self._next = {False: base, True: MODULE_BASE}
         self._ends = {False: MODULE_BASE, True: LOCAL_BASE}
+        self._poison: dict[int, NDArray[np.uint8]] = {}
         self._tables: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]] | None = None
 
     def allocate(self, array: NDArray[np.generic], name: str, *, module: bool = False) -> DeviceBuffer:
@@ -69,6 +70,18 @@ class DeviceMemory:
             base, size, host = np.array(rows, dtype=np.uint64).T
             self._tables = np.ascontiguousarray(base), np.ascontiguousarray(size), np.ascontiguousarray(host)
         return self._tables
+
+    def poison_table(self, used: bool) -> NDArray[np.uint64]:
+        """Return the host address of one bit per byte of every buffer; 0 unless `used`.
+
+        A bit is set while a byte holds a value that was not computed. Kernels that share the memory share the bits.
+        """
+        if not used:
+            return np.zeros(max(1, len(self.buffers)), dtype=np.uint64)
+        for buffer in self.buffers:
+            if buffer.base not in self._poison:  # the pages of zeros are not touched before they are written
+                self._poison[buffer.base] = np.zeros(buffer.bytes // 8 + 8, dtype=np.uint8)
+        return np.array([self._poison[b.base].ctypes.data for b in self.buffers] or [0], dtype=np.uint64)
 
     def describe(self, address: int) -> str:
         """Describe an address relative to the nearest buffer."""

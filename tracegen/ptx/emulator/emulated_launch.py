@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Container, Sequence
 from functools import cached_property
 from threading import RLock
@@ -21,30 +20,31 @@ from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._emulator import Emulator, Status
 from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
+from tracegen.ptx.emulator._poison import Poison
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
-from tracegen.ptx.emulator.launch_directives import check_directives
-from tracegen.ptx.isa.special_registers import SPECIAL_REGISTERS, block_index
+from tracegen.ptx.emulator.launch_directives import check_directives, cluster_shape
+from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack_parameters
+from tracegen.ptx.isa.special_registers import block_index, read_special_register
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.lowering import lower_kernel, variable_bytes
 from tracegen.ptx.lowering.notes import decisive_variables
-from tracegen.ptx.lowering.program import PTX_TYPES, Constant, LoweredKernel, ParameterPart, encode_steps
-from tracegen.ptx.lowering.slicing import depends_on_data, slice_steps, tainted_slots
+from tracegen.ptx.lowering.poisoning import PoisonFlow
+from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, ParameterPart, Step, encode_steps
+from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
+from tracegen.ptx.lowering.slicing import depends_on_data, is_memory_step, tainted_slots
 from tracegen.ptx.syntax.ast import Module
 from tracegen.simt.kernel_trace import shape
 
 __all__ = ["DeviceBuffer", "EmulatedLaunch", "EmulatedTrace", "LoadedModule"]
-
-Argument = DeviceBuffer | int | float | np.generic | bytes
-"""An argument of a kernel: a buffer, a number, or bytes that are used unchanged."""
-
-_MAX_PARAMETER_BYTES = 32764
-"""Largest size of the parameters of a kernel, in bytes."""
 
 _STEPS_PER_CALL = 1 << 18
 """Steps between two checks for signals, such as Ctrl-C."""
 
 _MAX_RECORD_BYTES = 1 << 33
 """Largest record of one block in bytes; a block that exceeds it counts as endless."""
+
+_AT_MBARRIER = 255
+"""Number that the emulator gives to threads at an mbarrier in place of the number of a barrier."""
 
 _MAX_STORAGE_BYTES = 1 << 30
 """Largest size in bytes of the local or shared memory of a block, and of a variable of a module."""
@@ -62,7 +62,7 @@ class LoadedModule:
             raise TraceError(f".address_size {module.address_size}: must be 64; compile for 64-bit addresses")
         self.module = module
         self.memory = DeviceMemory(base)
-        self.parameters = self.memory.allocate(np.zeros(_MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
+        self.parameters = self.memory.allocate(np.zeros(MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
         self._variables = self._load_variables()
         self._programs: dict[str, LoweredKernel] = {}
         # The driver gives every other variable zeros, but programs fill constants before they launch a kernel.
@@ -118,7 +118,8 @@ class LoadedModule:
         if kernel not in self._programs:
             self._programs[kernel] = lower_kernel(self.module, kernel, self._addresses, self.parameters.base)
         program = self._programs[kernel]
-        return EmulatedLaunch(self, program, grid, block, _pack(program, args), shared, max_instructions, values)
+        parameters = pack_parameters(program, args)
+        return EmulatedLaunch(self, program, grid, block, parameters, shared, max_instructions, values)
 
     def fill(self, variable: str, content: bytes | NDArray[np.uint8]) -> None:
         """Give a variable of the module, by its name in the PTX, as many bytes as it has."""
@@ -162,48 +163,6 @@ class LoadedModule:
         return buffers
 
 
-def _pack(program: LoweredKernel, args: Sequence[Argument]) -> bytes:
-    """Pack arguments into the bytes of the parameters; raises `LaunchError` if one does not fit."""
-    if len(args) != len(program.parameters):
-        raise LaunchError(f"{program.name}: {len(args)} arguments, but it has {len(program.parameters)} parameters")
-    packed = bytearray()
-    for index, (value, (offset, size, type_name)) in enumerate(zip(args, program.parameters, strict=True)):
-        packed += bytes(offset - len(packed))
-        try:
-            packed += _pack_argument(value, size, type_name)
-        except (ValueError, OverflowError, TypeError, struct.error) as error:
-            wanted = f".{type_name}" if type_name else f"{size} bytes"
-            raise LaunchError(f"{program.name}: argument {index} ({value!r}) does not fit {wanted}: {error}") from None
-    if len(packed) > _MAX_PARAMETER_BYTES:
-        raise LaunchError(f"{program.name}: {len(packed)} bytes of parameters, at most {_MAX_PARAMETER_BYTES} fit")
-    return bytes(packed)
-
-
-def _pack_argument(value: Argument, size: int, type_name: str | None) -> bytes:
-    if isinstance(value, bytes):
-        if len(value) != size:
-            raise ValueError(f"it has {len(value)} bytes")
-        return value
-    if isinstance(value, DeviceBuffer):
-        if size != 8:
-            raise ValueError("an address has 8 bytes")
-        return value.base.to_bytes(8, "little")
-    if type_name is None or type_name not in PTX_TYPES:
-        raise ValueError("give it as bytes")
-    if PTX_TYPES[type_name].kind == "FLOAT":
-        return struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], float(value))
-    if float(value) != int(value):
-        raise ValueError("it is not a whole number")
-    return _pack_integer(int(value), size)
-
-
-def _pack_integer(value: int, size: int) -> bytes:
-    """Pack a whole number; PTX parameters have no signedness, so both ranges are accepted."""
-    if not -(1 << (8 * size - 1)) <= value < 1 << (8 * size):
-        raise ValueError(f"it does not fit {8 * size} bits")
-    return (value % (1 << (8 * size))).to_bytes(size, "little")
-
-
 class EmulatedLaunch:
     """A checked launch, which executes one block at a time on the memory of its `LoadedModule`.
 
@@ -241,6 +200,7 @@ class EmulatedLaunch:
             + ((local,) if self._local else ()),
         )
         check_directives(machine.module.functions[program.name], self.launch)
+        self._cluster = cluster_shape(machine.module.functions[program.name])
         if max(self._shared, self._local * self.launch.block_threads) >= _MAX_STORAGE_BYTES:
             raise LaunchError(
                 f"{program.name}: a block needs more than 1 GiB of shared or local memory: reduce shared or the block"
@@ -249,16 +209,35 @@ class EmulatedLaunch:
 
     def _mark_steps(self, values: bool) -> None:
         steps = self._program.steps
-        decisive = slice_steps(steps, values=False)
+        reduced = reduce_slice(steps, values=False)
+        decisive = reduced.members
         self.data_dependent = depends_on_data(steps, decisive)
-        executed = slice_steps(steps, values=True) if values else decisive
+        if values:
+            reduced = reduce_slice(steps, values=True)
+        executed = reduced.members
         self._tainted = tainted_slots(steps)
+        self._strict = values
+        optional = [(steps[at].guard, written_slots(steps, region)) for at, region in reduced.optional.items()]
+        self._poisoned = PoisonFlow(steps, executed, optional)
         for index, step in enumerate(steps):
-            step.flags -= {"EXECUTE", "TRACK"}
+            step.flags -= {"EXECUTE", "TRACK", "POISONED"}
+            step.flags |= {"POISONED"} if index in self._poisoned.steps else set()
             step.flags |= {"EXECUTE"} if index in executed else set()
             step.flags |= {"TRACK"} if self._tainted.intersection(step.dst) else set()
         self._code = encode_steps(steps)
+        self._regions = self._mark_branches(reduced)
         self._decisive = decisive
+
+    def _mark_branches(self, reduced: ReducedSlice) -> NDArray[np.int64]:
+        """Change the branches that skip values; return a table with the step behind each region and its slots."""
+        table = [0]
+        for at, region in reduced.skipped.items():
+            self._code[at]["guard"], self._code[at]["target"] = NO_SLOT, region.join
+        for at, region in reduced.optional.items():
+            slots = written_slots(self._program.steps, region)
+            self._code[at]["mode"] = len(table)
+            table += [region.join, len(slots), *slots]
+        return np.array(table, dtype=np.int64)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -297,6 +276,13 @@ class EmulatedLaunch:
         return Places(local, self._local, np.zeros(max(1, self._shared), dtype=np.uint8), self._shared)
 
     @cached_property
+    def _poison(self) -> Poison:
+        slots = self._program.slots if self._poisoned.steps else 0
+        shared = self._shared if self._poisoned.spaces else 0
+        local = self._local if self._poisoned.spaces else 0
+        return Poison(slots, self.launch.block_threads, self._program.variables, self._places, local, shared)
+
+    @cached_property
     def _emulator(self) -> Emulator:
         tainted = np.zeros(max(1, self._program.slots), dtype=np.uint8)
         tainted[list(self._tainted)] = 1
@@ -308,6 +294,9 @@ class EmulatedLaunch:
             np.array([*self._program.targets, 0], dtype=np.int64),
             self._places,
             self._log,
+            self._poison,
+            self._regions,
+            self._strict,
             self._limit,
             _MAX_RECORD_BYTES,
         )
@@ -326,10 +315,11 @@ class EmulatedLaunch:
     def _run(self, block: int, record: bool) -> Columns:
         emulator = self._emulator
         self._places.bind(*self._machine.memory.tables())
+        self._poison.bind(self._machine.memory.poison_table("GLOBAL" in self._poisoned.spaces))
         self._machine.parameters.array[: len(self._parameters)] = np.frombuffer(self._parameters, np.uint8)
         for row, constant in enumerate(self._program.constants, start=self._program.variables):
             if isinstance(constant, str):
-                self._registers[row] = SPECIAL_REGISTERS[constant](self.launch, block)
+                self._registers[row] = read_special_register(constant, self.launch, block, self._cluster)
         emulator.restart(self._program.entry, LOCAL_BASE + block * self.launch.block_warps * WARP * self._local, record)
         status = Status.UNFINISHED
         while status == Status.UNFINISHED:
@@ -355,10 +345,29 @@ class EmulatedLaunch:
             return self._located(step, f"the record of block {block} does not fit in memory")
         if status == Status.DEADLOCK:
             return self._deadlock(block)
+        if status == Status.UNCOMPUTED:
+            return self._located(step, f"{self._dependence(step, instruction)}, {thread}")
         reason = step.reason or f"{instruction}: the number of a barrier must be 0 to 15"
         return self._located(step, f"{reason}, {thread}")
 
-    def _located(self, step: Any, message: str) -> TraceError:
+    def _dependence(self, step: Step, instruction: str) -> str:
+        """Describe what depends on a value that is not computed, and through which instructions."""
+        slot = self._emulator.slot
+        what = f"the address of {instruction}"
+        if slot < 0:
+            what = f"{instruction} stores a result that"
+        elif slot == step.guard:
+            what = f"the predicate of {instruction}"
+        elif not is_memory_step(step):
+            what = f"an operand of {instruction}"
+        way = self._poisoned.chain(None if slot < 0 else slot, step, self._describe)
+        return f"{what} depends on a value that is not computed: {way} (its values are not computed here)"
+
+    def _describe(self, step: Step) -> str:
+        name = ".".join((step.origin.opcode, *step.origin.modifiers))
+        return f"{name} in PTX line {step.origin.line}"
+
+    def _located(self, step: Step, message: str) -> TraceError:
         origin = step.origin
         source = ""
         if origin.source is not None:
@@ -381,13 +390,17 @@ class EmulatedLaunch:
         for _, step, barrier in self._emulator.waiting():
             groups[step, barrier] = groups.get((step, barrier), 0) + 1
         parts = [
-            f"{threads} threads at barrier {barrier} in PTX line {self._program.steps[step].origin.line}"
+            f"{threads} threads at {_barrier_name(barrier)} in PTX line {self._program.steps[step].origin.line}"
             for (step, barrier), threads in sorted(groups.items())
         ]
         first, _ = min(groups)
         return self._located(
             self._program.steps[first], f"deadlock in block {block}: {' and '.join(parts)} wait for each other"
         )
+
+
+def _barrier_name(barrier: int) -> str:
+    return "an mbarrier" if barrier == _AT_MBARRIER else f"barrier {barrier}"
 
 
 def _columns(

@@ -44,6 +44,11 @@ def check_directives(function: Function, launch: Launch) -> None:
         )
 
 
+def cluster_shape(function: Function) -> tuple[int, int, int]:
+    """Return the blocks of a cluster of a kernel along x, y and z."""
+    return _sizes(function, "reqnctapercluster") or (1, 1, 1)
+
+
 def _sizes(function: Function, directive: str) -> tuple[int, int, int] | None:
     """Return the sizes along x, y and z in a directive; None if the kernel has none."""
     text = function.directives.get(directive)

@@ -13,9 +13,11 @@ cpdef enum Opcode:
     # memory
     LOAD, STORE, ATOM
     # between the lanes of a warp
-    SHFL, VOTE, MATCH, ACTIVEMASK
+    SHFL, VOTE, MATCH, ACTIVEMASK, REDUX
+    # steps without a value: a result that is not computed, and a wait for asynchronous copies
+    POISON, WAIT
     # control
-    BRA, BRX, CALL, RET, EXIT, BAR, TRAP
+    BRA, BRX, CALL, RET, EXIT, BAR, TRAP, COPY_BULK, MBAR
 
 cpdef enum Kind:
     UNSIGNED, SIGNED, FLOAT
@@ -31,6 +33,8 @@ cpdef enum Flag:
     NEGATED = 16       # the guard is negated
     SATURATE = 32
     SPREAD = 64        # a variant: min.NaN keeps the NaN of an operand, shf.wrap wraps, bfind.shiftamt returns a shift
+    ASYNC = 128        # the stored values arrive later: the store does not wait for their loads
+    POISONED = 256     # an operand, a result or a cell of memory may be poisoned
 
 cpdef enum Compare:
     EQ, NE, LT, LE, GT, GE, EQU, NEU, LTU, LEU, GTU, GEU, NUM, NAN
@@ -54,6 +58,28 @@ cpdef enum Match:
 cpdef enum Barrier:
     BAR_SYNC, BAR_ARRIVE, BAR_POPC, BAR_AND, BAR_OR
 
+cpdef enum Reduce:
+    REDUX_ADD, REDUX_MIN, REDUX_MAX, REDUX_AND, REDUX_OR, REDUX_XOR
+
+cpdef enum Mbarrier:
+    MBAR_INIT, MBAR_INVAL, MBAR_ARRIVE, MBAR_DROP, MBAR_EXPECT, MBAR_COMPLETE, MBAR_TEST, MBAR_TEST_PARITY
+
+cpdef enum Bulk:
+    BULK_LOAD, BULK_STORE, BULK_REDUCE
+
+cpdef enum TensorMap:
+    # Offsets of the fields of a tensor map, which has 128 bytes.
+    MAP_ADDRESS = 0        # 64 bits
+    MAP_RANK = 8           # minus 1
+    MAP_TYPE = 12          # one byte, like the next three
+    MAP_INTERLEAVE = 13
+    MAP_SWIZZLE = 14
+    MAP_FILL = 15
+    MAP_DIMS = 16          # 5 x 32 bits: elements of the tensor
+    MAP_BOX = 36           # 5 x 32 bits: elements of a box
+    MAP_STEPS = 56         # 5 x 32 bits: distance of elements in a box
+    MAP_STRIDES = 80       # 4 x 64 bits: bytes between neighbours in dimensions 1 to 4
+
 cpdef enum Test:
     FINITE, INFINITE, NUMBER, NOTANUMBER, NORMAL, SUBNORMAL
 
@@ -67,7 +93,7 @@ cdef struct Code:
     int64_t from_kind      # of the source of a conversion
     int64_t from_width
     int64_t dst[4]         # slots written; -1: none
-    int64_t src[6]         # slots read
+    int64_t src[8]         # slots read
     int64_t guard          # slot of the guard or -1
     int64_t target         # step of a branch or call, or first entry of a branch table
     int64_t space          # Space

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection
 
 _FIXED_COUNTS: dict[int, str] = {
     0: "ret exit trap brkpt membar griddepcontrol",
-    1: "bra activemask prefetch prefetchu nanosleep pmevent",
+    1: "bra activemask prefetch prefetchu nanosleep pmevent setmaxnreg",
     2: "abs neg not cnot brev clz popc bfind sqrt rsqrt rcp ex2 lg2 sin cos tanh testp mov cvta isspacep ldu brx"
-    " applypriority discard",
-    3: "add addc sub subc mul mul24 div rem and or xor shl shr copysign match bmsk szext",
+    " applypriority discard ldmatrix stmatrix movmatrix elect getctarank",
+    3: "redux mapa add addc sub subc mul mul24 div rem and or xor shl shr copysign match bmsk szext",
     4: "mad mad24 madc fma sad bfe shf prmt selp slct dp2a dp4a",
     5: "bfi",
 }
@@ -81,6 +81,57 @@ def _barrier(modifiers: _Modifiers) -> tuple[int, ...]:
     return (2,) if "arrive" in modifiers else (1, 2)
 
 
+def _product(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (4 + 2 * ("sp" in modifiers or "sp::ordered_metadata" in modifiers) + 4 * ("block_scale" in modifiers),)
+
+
+def _group_product(modifiers: _Modifiers) -> tuple[int, ...]:
+    if "mma_async" in modifiers:
+        return tuple(range(4, 11))  # scales and transpositions depend on the types
+    return (1,) if "wait_group" in modifiers else (0,)
+
+
+def _fragment(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (4,) if "mma" in modifiers else (2, 3)
+
+
+def _copy(modifiers: _Modifiers) -> tuple[int, ...]:
+    policy = _POLICY in modifiers
+    if {"commit_group", "wait_all"} & {*modifiers}:
+        return (0,)
+    if "wait_group" in modifiers or "mbarrier" in modifiers:
+        return (1,)
+    if "bulk" not in modifiers:
+        return 3 + policy, 4 + policy
+    if "prefetch" in modifiers:
+        return 2 + policy, 3 + policy
+    return tuple(range(3, 8))
+
+
+_MBARRIER_COUNTS = {
+    "init": (2,), "inval": (1,), "expect_tx": (2,), "complete_tx": (2,), "pending_count": (2,), "test_wait": (3, 4),
+    "try_wait": (3, 4),
+}  # fmt: skip
+
+
+def _mbarrier(modifiers: _Modifiers) -> tuple[int, ...]:
+    return next(
+        (_MBARRIER_COUNTS[m] for m in modifiers if m in _MBARRIER_COUNTS and "arrive" not in modifiers), (1, 2, 3)
+    )
+
+
+def _tensor_map(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (3,) if "cp_fenceproxy" in modifiers else (2, 3)
+
+
+def _policy(modifiers: _Modifiers) -> tuple[int, ...]:
+    return tuple(range(1, 6))
+
+
+def _multimem(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (2,)
+
+
 def _fence(modifiers: _Modifiers) -> tuple[int, ...]:
     return 0, 1, 2  # a fence of a tensor map names its address and, to acquire it, its size
 
@@ -101,6 +152,14 @@ _COUNTS_BY_MODIFIERS: dict[str, Callable[[_Modifiers], tuple[int, ...]]] = {
     "bar": _barrier,
     "barrier": _barrier,
     "fence": _fence,
+    "mma": _product,
+    "wgmma": _group_product,
+    "wmma": _fragment,
+    "cp": _copy,
+    "mbarrier": _mbarrier,
+    "tensormap": _tensor_map,
+    "createpolicy": _policy,
+    "multimem": _multimem,
 }
 
 

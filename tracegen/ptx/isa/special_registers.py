@@ -69,3 +69,51 @@ SPECIAL_REGISTERS: dict[str, Callable[[Launch, int], RegisterValue]] = {
     "%nsmid": lambda launch, block: 1,
 }
 """Readers by register name: (launch, block) to one number, or one per thread. Clocks are 0, and there is one SM."""
+
+Cluster = tuple[int, int, int]
+"""Blocks of a cluster along x, y and z."""
+
+
+def _in_cluster(dimension: int) -> Callable[[Launch, int, Cluster], int]:
+    return lambda launch, block, cluster: block_index(launch, block)[dimension] % cluster[dimension]
+
+
+def _cluster(dimension: int) -> Callable[[Launch, int, Cluster], int]:
+    return lambda launch, block, cluster: block_index(launch, block)[dimension] // cluster[dimension]
+
+
+def _clusters(dimension: int) -> Callable[[Launch, int, Cluster], int]:
+    return lambda launch, block, cluster: -(-launch.grid[dimension] // cluster[dimension])
+
+
+def _cluster_size(dimension: int) -> Callable[[Launch, int, Cluster], int]:
+    return lambda launch, block, cluster: cluster[dimension]
+
+
+def _rank(launch: Launch, block: int, cluster: Cluster) -> int:
+    x, y, z = (place % size for place, size in zip(block_index(launch, block), cluster, strict=True))
+    return x + cluster[0] * (y + cluster[1] * z)
+
+
+CLUSTER_REGISTERS: dict[str, Callable[[Launch, int, Cluster], int]] = {
+    **{f"%cluster_ctaid.{axis}": _in_cluster(d) for d, axis in enumerate("xyz")},
+    **{f"%cluster_nctaid.{axis}": _cluster_size(d) for d, axis in enumerate("xyz")},
+    **{f"%clusterid.{axis}": _cluster(d) for d, axis in enumerate("xyz")},
+    **{f"%nclusterid.{axis}": _clusters(d) for d, axis in enumerate("xyz")},
+    "%cluster_ctarank": _rank,
+    "%cluster_nctarank": lambda launch, block, cluster: cluster[0] * cluster[1] * cluster[2],
+    "%is_explicit_cluster": lambda launch, block, cluster: int(cluster != (1, 1, 1)),
+}
+"""Readers of the registers of clusters, by name: (launch, block, blocks of a cluster) to one number."""
+
+
+def is_special(name: str) -> bool:
+    """Return whether a register has a value that the launch determines."""
+    return name in SPECIAL_REGISTERS or name in CLUSTER_REGISTERS
+
+
+def read_special_register(name: str, launch: Launch, block: int, cluster: Cluster) -> RegisterValue:
+    """Return the value of a special register in a block."""
+    if name in CLUSTER_REGISTERS:
+        return CLUSTER_REGISTERS[name](launch, block, cluster)
+    return SPECIAL_REGISTERS[name](launch, block)

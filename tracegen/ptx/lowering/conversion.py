@@ -136,6 +136,14 @@ def _pack(t: Translation, dst: int, parts: Sequence[Operand | None], type: PtxTy
 
 def translate_convert(t: Translation) -> None:
     """Emit ``cvt``: a conversion between types."""
+    if t.modifiers[-1] == "f32" and t.modifiers[-2] in ("f16x2", "bf16x2", "bf16"):
+        _narrow(t, t.modifiers[-2])
+        return
+    if t.modifiers == ("f32", "bf16"):
+        t.data(
+            "SHL", t.destination(t.operands[0]), t.value(t.operands[1], "b16"), t.constant(16), type=PTX_TYPES["b32"]
+        )
+        return
     to, source = PTX_TYPES[t.modifiers[-2]], PTX_TYPES[t.modifiers[-1]]
     dst, a = t.destination(t.operands[0]), t.value(t.operands[1], t.modifiers[-1])
     flags = ["SATURATE"] if t.has("sat") else []
@@ -151,3 +159,38 @@ def translate_convert(t: Translation) -> None:
     else:
         rounding = t.pick(integral | ROUNDING_MODIFIERS, "NEAREST")
         t.data("FLOAT_TO_FLOAT", dst, a, mode=int(whole), rounding=rounding, **fields)
+
+
+def _narrow(t: Translation, to: str) -> None:
+    """Emit a conversion of one or two single-precision numbers to 16 bits each; the first of two becomes the upper."""
+    if set(t.modifiers) - {"rn", "rz", to, "f32"}:
+        raise UnsupportedError
+    halves = []
+    for operand in t.operands[1:]:
+        half, source = t.temporary(), t.value(operand, "f32")
+        if to.startswith("bf16"):
+            _to_bfloat(t, half, source)
+        else:
+            rounding = t.pick(ROUNDING_MODIFIERS)
+            t.data("FLOAT_TO_FLOAT", half, source, type=PTX_TYPES["f16"], from_kind="FLOAT", rounding=rounding)
+        halves.append(half)
+    dst = t.destination(t.operands[0])
+    if to == "bf16":
+        t.data("MOV", dst, halves[0], type=PTX_TYPES["b16"])
+    else:
+        t.data("BFI", dst, halves[0], halves[1], t.constant(16), t.constant(16), type=PTX_TYPES["b32"])
+
+
+def _to_bfloat(t: Translation, dst: int, source: int) -> None:
+    """Emit a conversion from single precision to bfloat16, the upper half of the bits: to nearest even, or to zero."""
+    whole, upper = PTX_TYPES["b32"], source
+    if t.has("rn"):
+        odd, last, more, upper = (t.temporary() for _ in range(4))
+        t.data("SHR", odd, source, t.constant(16), type=whole)
+        t.data("AND", last, odd, t.constant(1), type=whole)
+        t.data("ADD", more, last, t.constant(0x7FFF), type=whole)
+        t.data("ADD", upper, source, more, type=whole)
+    rounded, nan = t.temporary(), t.temporary()
+    t.data("SHR", rounded, upper, t.constant(16), type=whole)
+    t.data("TESTP", nan, source, type=PTX_TYPES["f32"], mode=TESTS["NOTANUMBER"])
+    t.data("SELECT", dst, t.constant(0x7FFF), rounded, nan, type=whole)

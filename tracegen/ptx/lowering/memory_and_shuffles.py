@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tracegen.ptx.isa._code import ATOMICS, BARRIERS, COMPARISONS, MATCHES, MEMORY_SPACES, SHUFFLES, VOTES, WINDOW_BITS
+from tracegen.ptx.isa._code import (
+    ATOMICS,
+    BARRIERS,
+    COMPARISONS,
+    MATCHES,
+    MEMORY_SPACES,
+    REDUCTIONS,
+    SHUFFLES,
+    VOTES,
+    WINDOW_BITS,
+)
 from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES, ParameterPart, PtxType
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
-from tracegen.ptx.syntax.ast import Address, Name, Operand, Pair, Register, Vector
+from tracegen.ptx.syntax.ast import Address, Name, Operand, Register, Vector
 
 _SPACE_MODIFIERS = {"global": "GLOBAL", "local": "LOCAL", "shared": "SHARED", "const": "CONST", "param": "FRAME"}
 
+
+CLUSTER_BARRIER = 16
+"""Number of the barrier of a cluster, of which a block waits for its own threads."""
+
+_LAST_FLOAT_UPDATE = ATOMICS["ATOMIC_MAX"]
 
 _VECTOR_LENGTHS = {"v2": 2, "v4": 4, "v8": 8}
 """Elements of a vector, by modifier."""
@@ -23,11 +38,12 @@ def _space(t: Translation) -> str:
     )
 
 
-def _access(t: Translation, operand: Operand) -> dict[str, Any]:
-    """Return the fields of a step that accesses an address."""
+def access_fields(t: Translation, operand: Operand, space: str = "") -> dict[str, Any]:
+    """Return the fields of a step that accesses an address (in `space`, or in that of the modifiers), and its slot."""
     if not isinstance(operand, Address):
         raise UnsupportedError
-    guard, space, base = t.guard(), _space(t), operand.base
+    guard, base = t.guard(), operand.base
+    space = space or _space(t)
     # Addresses are computed modulo 2^64, so an offset may be written with either sign.
     offset, slot = (operand.offset + (1 << 63)) % (1 << 64) - (1 << 63), t.constant(0)
     if isinstance(base, Register):
@@ -49,8 +65,8 @@ def _elements(t: Translation, operand: Operand) -> tuple[Operand | None, ...]:
     """Return the registers of a load or store, as many as its modifier says."""
     length = t.pick(_VECTOR_LENGTHS, 1)
     items = operand.items if isinstance(operand, Vector) else (operand,)
-    if isinstance(operand, Vector) and (len(items) != length or length == 1):
-        raise t.malformed(f": has a vector of {len(items)} elements, must have {length if length > 1 else 'none'}")
+    if isinstance(operand, Vector) and len(items) != length:
+        raise t.malformed(f": has a vector of {len(items)} elements, must have {length}")
     if len(items) != length:
         raise UnsupportedError  # a register of a vector type
     return items
@@ -73,7 +89,7 @@ def translate_load(t: Translation) -> None:
     if isinstance(where, Address) and _is_parameter(t, where.base) and _space(t) == "FRAME":
         _load_parameter(t, targets, where, type)
         return
-    fields = _access(t, where)
+    fields = access_fields(t, where)
     slot = fields.pop("slot")
     dst = tuple(NO_SLOT if target is None else t.destination(target) for target in targets)
     t.emit("LOAD", dst=dst, src=(slot,), kind=type.kind, width=type.width, count=len(dst), **fields)
@@ -98,27 +114,97 @@ def translate_store(t: Translation) -> None:
     sources = tuple(t.value(o, name) for o in _elements(t, t.operands[1]))
     if len(sources) > 4 or len(sources) * type.width > 128:
         raise UnsupportedError
-    fields = _access(t, t.operands[0])
+    fields = access_fields(t, t.operands[0])
     slot = fields.pop("slot")
     t.emit("STORE", src=(slot, *sources), kind=type.kind, width=type.width, count=len(sources), **fields)
 
 
+_PACKED_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f64": 64, "b128": 128}
+"""Bits of the elements of atomics that are recorded, but not computed."""
+
+
 def translate_atomic(t: Translation) -> None:
     """Emit ``atom`` or ``red``: an atomic update."""
-    type, name = _memory_type(t)
-    operation = t.pick({n[7:].lower(): number for n, number in ATOMICS.items()})
-    if type.kind == "FLOAT" and (type.width == 16 or operation > ATOMICS["ATOMIC_MAX"]):
+    if t.has("async"):
         raise UnsupportedError
+    operation = t.pick({n[7:].lower(): number for n, number in ATOMICS.items()})
     operands = list(t.operands)
-    dst: tuple[int, ...] = ()
+    target: Operand | None = None
     if t.instruction.opcode == "atom":
         target = operands.pop(0)
-        if not (isinstance(target, Register) and target.name == "_"):
-            dst = (t.destination(target),)
-    where, *values = operands
-    fields = _access(t, where)
+        target = None if getattr(target, "name", "") == "_" else target
+    where, *values = operands[: 3 if t.has("cas") else 2]
+    type = PTX_TYPES.get(t.modifiers[-1])
+    floats = type is None or type.kind == "FLOAT"
+    if type is None or t.has_any(_VECTOR_LENGTHS) or (floats and (type.width == 16 or operation > _LAST_FLOAT_UPDATE)):
+        update_without_values(t, target, where, values)
+        return
+    type, name = _memory_type(t)
+    dst = () if target is None else (t.destination(target),)
+    fields = access_fields(t, where)
     src = (fields.pop("slot"), *(t.value(v, name) for v in values))
     t.emit("ATOM", dst=dst, src=src, kind=type.kind, width=type.width, mode=operation, **fields)
+
+
+def update_without_values(t: Translation, target: Operand | None, where: Operand, values: Sequence[Operand]) -> None:
+    """Emit an atomic whose access is recorded, and which leaves no value in the memory."""
+    length, bits = t.pick(_VECTOR_LENGTHS, 1), _PACKED_BITS[t.modifiers[-1]]
+    if length * bits > 128:
+        raise UnsupportedError
+    width = min(64, length * bits)
+    count = length * bits // width
+    sources = [s for v in values for s in t.registers_of(v)]
+    stored = tuple(t.temporary() for _ in range(count))
+    t.poison(stored, sources)
+    targets = t.registers_of(target)
+    fields = access_fields(t, where)
+    old = t.temporary()
+    t.emit(
+        "ATOM", dst=(old,) if target is not None else (), src=(fields.pop("slot"), *stored), width=width, count=count,
+        mode=ATOMICS["ATOMIC_EXCH"], **fields,
+    )  # fmt: skip
+    if targets:
+        t.poison(targets, [old])
+
+
+def translate_multimem(t: Translation) -> None:
+    """Emit ``multimem``: an access to the copies of several GPUs counts as one to an array."""
+    action = t.modifiers[0]
+    if action == "st":
+        translate_store(t)
+    elif action == "red":
+        update_without_values(t, None, t.operands[0], t.operands[1:2])
+    elif action == "ld_reduce":
+        length, bits = t.pick(_VECTOR_LENGTHS, 1), _PACKED_BITS[t.modifiers[-1]]
+        width = min(64, length * bits)
+        fields = access_fields(t, t.operands[1])
+        parts = tuple(t.temporary() for _ in range(length * bits // width))
+        t.emit("LOAD", dst=parts, src=(fields.pop("slot"),), width=width, count=len(parts), **fields)
+        t.poison(t.registers_of(t.operands[0]), parts)
+    else:
+        raise UnsupportedError
+
+
+# ---- clusters: a block sees its own shared memory only
+
+
+def translate_map_address(t: Translation) -> None:
+    """Emit ``mapa``: the address in another block's shared memory has no value here."""
+    own, other, same = t.value(t.operands[1], "u64"), t.temporary(), t.temporary()
+    rank = t.value(t.operands[2], "u32")
+    t.poison([other], [])
+    t.data("COMPARE", same, rank, t.constant("%cluster_ctarank"), type=PTX_TYPES["u32"], mode=COMPARISONS["EQ"])
+    t.data("SELECT", t.destination(t.operands[0]), own, other, same)
+
+
+def translate_get_rank(t: Translation) -> None:
+    """Emit ``getctarank``: addresses belong to the block itself."""
+    t.data("MOV", t.destination(t.operands[0]), t.constant("%cluster_ctarank"), type=PTX_TYPES["u32"])
+
+
+def translate_policy(t: Translation) -> None:
+    """Emit ``createpolicy``: a cache policy is opaque."""
+    t.data("MOV", t.destination(t.operands[0]), t.constant(0))
 
 
 # ---- addresses of other spaces
@@ -131,6 +217,9 @@ def translate_convert_address(t: Translation) -> None:
     if space in ("LOCAL", "SHARED"):
         window = t.constant(MEMORY_SPACES[space] << WINDOW_BITS)
         t.data("SUB" if t.has("to") else "ADD", dst, a, window)
+    elif t.has("param") and not t.has("to"):
+        # An address of the parameter space may have passed through 32 bits; the base has more.
+        t.data("OR", dst, a, t.constant(t.scope.parameter_base >> 32 << 32))
     else:
         t.counted = False
         t.data("MOV", dst, a)
@@ -150,17 +239,25 @@ def translate_is_space(t: Translation) -> None:
 # ---- between lanes
 
 
-def _destination_pair(target: Operand) -> tuple[Operand | None, Operand | None]:
-    return (target.first, target.second) if isinstance(target, Pair) else (target, None)
-
-
 def translate_shuffle(t: Translation) -> None:
     """Emit ``shfl``: a shuffle between lanes."""
     mode = t.pick({name[5:].lower(): number for name, number in SHUFFLES.items()})
-    first, second = _destination_pair(t.operands[0])
+    first, second = t.pair(t.operands[0])
     dst = (t.destination(first), t.destination(second))
     src = tuple(t.value(o, "b32") for o in t.operands[1:4])
     t.emit("SHFL", dst=dst, src=src, mode=mode, **t.guard())
+
+
+def translate_reduction(t: Translation) -> None:
+    """Emit ``redux``: a reduction over the lanes of a warp."""
+    name = t.type_name()
+    if PTX_TYPES[name].width != 32 or PTX_TYPES[name].kind == "FLOAT":
+        raise UnsupportedError
+    mode = t.pick({n[6:].lower(): number for n, number in REDUCTIONS.items()})
+    source = t.value(t.operands[1], name)
+    t.emit(
+        "REDUX", dst=(t.destination(t.operands[0]),), src=(source,), kind=PTX_TYPES[name].kind, mode=mode, **t.guard()
+    )
 
 
 def translate_vote(t: Translation) -> None:
@@ -173,7 +270,7 @@ def translate_vote(t: Translation) -> None:
 def translate_match(t: Translation) -> None:
     """Emit ``match``."""
     mode = t.pick({name[6:].lower(): number for name, number in MATCHES.items()})
-    first, second = _destination_pair(t.operands[0])
+    first, second = t.pair(t.operands[0])
     name = t.type_name()
     dst = (t.destination(first), t.destination(second))
     t.emit("MATCH", dst=dst, src=(t.value(t.operands[1], name),), width=PTX_TYPES[name].width, mode=mode, **t.guard())
@@ -189,7 +286,10 @@ def translate_barrier(t: Translation) -> None:
     if t.has("warp"):
         return
     if t.has("cluster"):
-        raise UnsupportedError
+        if not t.has("arrive"):
+            src = (t.constant(CLUSTER_BARRIER), NO_SLOT, NO_SLOT)
+            t.emit("BAR", src=src, mode=BARRIERS["BAR_SYNC"], count=CLUSTER_BARRIER)
+        return
     operands = list(t.operands)
     dst: tuple[int, ...] = ()
     predicate, kind = NO_SLOT, "BAR_ARRIVE" if t.has("arrive") else "BAR_SYNC"

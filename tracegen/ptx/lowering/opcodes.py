@@ -14,6 +14,7 @@ from tracegen.ptx.lowering.arithmetic import (
     translate_multiply,
     translate_permute,
 )
+from tracegen.ptx.lowering.asynchronous import translate_copy, translate_mbarrier, translate_tensor_map
 from tracegen.ptx.lowering.conversion import (
     translate_convert,
     translate_move,
@@ -23,14 +24,27 @@ from tracegen.ptx.lowering.conversion import (
     translate_set_predicate,
     translate_test_property,
 )
+from tracegen.ptx.lowering.fragments import translate_fragment
+from tracegen.ptx.lowering.matrices import (
+    translate_elect,
+    translate_load_matrix,
+    translate_move_matrix,
+    translate_product,
+    translate_store_matrix,
+)
 from tracegen.ptx.lowering.memory_and_shuffles import (
     translate_active_mask,
     translate_atomic,
     translate_barrier,
     translate_convert_address,
+    translate_get_rank,
     translate_is_space,
     translate_load,
+    translate_map_address,
     translate_match,
+    translate_multimem,
+    translate_policy,
+    translate_reduction,
     translate_shuffle,
     translate_store,
     translate_vote,
@@ -47,6 +61,7 @@ _IGNORED_OPCODES = (
     "applypriority",
     "discard",
     "griddepcontrol",
+    "setmaxnreg",
 )
 """Opcodes without an effect on values, addresses or control."""
 
@@ -81,5 +96,19 @@ OPCODE_RULES: dict[str, Callable[[Translation], None]] = {
     "vote": translate_vote,
     "match": translate_match,
     "activemask": translate_active_mask,
+    **dict.fromkeys(("mma", "wgmma"), translate_product),
+    "ldmatrix": translate_load_matrix,
+    "stmatrix": translate_store_matrix,
+    "movmatrix": translate_move_matrix,
+    "elect": translate_elect,
+    "wmma": translate_fragment,
+    "redux": translate_reduction,
+    "multimem": translate_multimem,
+    "mapa": translate_map_address,
+    "getctarank": translate_get_rank,
+    "createpolicy": translate_policy,
+    "cp": translate_copy,
+    "mbarrier": translate_mbarrier,
+    "tensormap": translate_tensor_map,
 }
 """Lowering rules by opcode."""

@@ -15,7 +15,7 @@ from tracegen.ptx.syntax.ast import Instruction
 NO_SLOT = -1
 """Number of a slot that is absent."""
 
-_DESTINATION_SLOTS, _SOURCE_SLOTS = 4, 6
+_DESTINATION_SLOTS, _SOURCE_SLOTS = 4, 8
 """Maximum number of slots of one step."""
 
 CODE_DTYPE = np.dtype(
@@ -79,8 +79,9 @@ def type_bytes(name: str) -> int:
 class Step:
     """One step: it reads the slots `src` and writes the slots `dst`. Codes are names, `mode` is a number.
 
-    `origin` is the PTX instruction. `target` is a label until the kernel is complete. `reason` tells why a step cannot
-    be executed.
+    `origin` is the PTX instruction. `target` is a label until the kernel is complete. `flags` has the names of `Flag`,
+    and LAZY for an access that the emulator skips unless its values matter. `reason` tells why a step cannot be
+    executed.
     """
 
     op: str
@@ -146,11 +147,13 @@ def encode_steps(steps: list[Step]) -> NDArray[Any]:
     table = np.zeros(len(steps), dtype=CODE_DTYPE)
     table["dst"] = table["src"] = NO_SLOT
     for row, step in zip(table, steps, strict=True):
-        row["op"], row["kind"], row["from_kind"] = OPCODES[step.op], KINDS[step.kind], KINDS[step.from_kind]
+        skipped = "LAZY" in step.flags and "EXECUTE" not in step.flags
+        row["op"] = OPCODES["MOV" if skipped else step.op]
+        row["kind"], row["from_kind"] = KINDS[step.kind], KINDS[step.from_kind]
         row["width"], row["from_width"] = step.width, step.from_width
         row["dst"][: len(step.dst)], row["src"][: len(step.src)] = step.dst, step.src
         row["space"], row["rounding"] = MEMORY_SPACES[step.space], ROUNDINGS[step.rounding]
-        row["flags"] = sum(FLAGS[flag] for flag in step.flags)
+        row["flags"] = sum(FLAGS[flag] for flag in step.flags if flag in FLAGS)
         for name in ("guard", "target", "count", "offset", "mode", "pc"):
             row[name] = getattr(step, name)
     return table

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rdmodel.errors import TraceError
 from tracegen.ptx.isa.operand_counts import operand_counts
-from tracegen.ptx.isa.special_registers import SPECIAL_REGISTERS
+from tracegen.ptx.isa.special_registers import is_special
 from tracegen.ptx.lowering.program import PTX_TYPES, Constant, PtxType, Step, type_bytes
 from tracegen.ptx.syntax.ast import (
     Address,
@@ -25,6 +25,9 @@ from tracegen.ptx.syntax.ast import (
     Variable,
     Vector,
 )
+
+_TRACKED_SOURCES, _TRACKED_RESULTS = 4, 4
+"""Slots of one step that dependences pass between."""
 
 _MAX_UINT64 = (1 << 64) - 1
 """Largest value of a slot."""
@@ -104,16 +107,54 @@ class Translation:
 
     def _refuse(self) -> None:
         i = self.instruction
-        name = ".".join((i.opcode, *i.modifiers))
-        dst: tuple[int, ...] = ()
-        sources = i.operands[1:]
         first = i.operands[0] if i.operands else None
         if isinstance(first, Register | Vector | Pair) and not any(isinstance(o, Address) for o in i.operands):
-            parts = first.items if isinstance(first, Vector) else (first,)
-            parts = (first.first, first.second) if isinstance(first, Pair) else parts
-            dst = tuple(self.register(p) for p in parts if isinstance(p, Register))
-        src = [self.register(o) for o in sources if isinstance(o, Register) and o.name not in SPECIAL_REGISTERS]
-        self.emit("TRAP", dst=dst[:4], src=tuple(src[:6]), reason=f"{name} cannot be executed", **self.guard())
+            self.uncomputed()
+            return
+        name = ".".join((i.opcode, *i.modifiers))
+        self.emit("TRAP", reason=f"{name} cannot be executed", **self.guard())
+
+    def uncomputed(self) -> None:
+        """Emit steps that write the registers of the first operand without values; they depend on all operands."""
+        first, *others = self.operands
+        self.poison(self.registers_of(first), [slot for o in (*others, first) for slot in self.registers_of(o)])
+
+    def registers_of(self, operand: Operand | None) -> list[int]:
+        """Return the slots of the registers of an operand."""
+        return [self.register(part) for part in _parts(operand) if isinstance(part, Register)]
+
+    def has_any(self, modifiers: Collection[str]) -> bool:
+        """Return whether the instruction has one of some modifiers."""
+        return any(modifier in modifiers for modifier in self.modifiers)
+
+    def poison(self, results: Sequence[int], sources: Sequence[int]) -> None:
+        """Emit steps that write slots without values and depend on others."""
+        waiting = list(dict.fromkeys(sources))
+        while len(waiting) > _TRACKED_SOURCES:
+            group = self.temporary()
+            self.emit("POISON", dst=(group,), src=tuple(waiting[:_TRACKED_SOURCES]), **self.guard())
+            waiting[:_TRACKED_SOURCES] = []
+            waiting.append(group)
+        for at in range(0, len(results), _TRACKED_RESULTS):
+            self.emit("POISON", dst=tuple(results[at : at + _TRACKED_RESULTS]), src=tuple(waiting), **self.guard())
+
+    def both(self, predicate: int) -> int:
+        """Return the slot of a predicate that holds where `predicate` and the guard of the instruction hold."""
+        i = self.instruction
+        if i.guard is None:
+            return predicate
+        guard, slot = self.register(i.guard), self.temporary()
+        if i.negated:
+            inverse = self.temporary()
+            self.emit("XOR", dst=(inverse,), src=(guard, self.constant(1)), width=1)
+            guard = inverse
+        self.emit("AND", dst=(slot,), src=(guard, predicate), width=1)
+        return slot
+
+    @staticmethod
+    def pair(operand: Operand) -> tuple[Operand | None, Operand | None]:
+        """Return the two destinations of an operand ``a|b``; the second one is None for a single destination."""
+        return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, None)
 
     # ---- slots
 
@@ -143,7 +184,7 @@ class Translation:
     def register(self, register: Register) -> int:
         """Return the slot of a register or special register."""
         name = register.name
-        if name not in self.scope.function.registers and name in SPECIAL_REGISTERS:
+        if name not in self.scope.function.registers and is_special(name):
             return self.constant(name)
         return self.slot(self.scope.function.name, name)
 
@@ -173,7 +214,7 @@ class Translation:
 
     def destination(self, operand: Operand | None) -> int:
         """Return the slot that an operand writes; for `_`, one that is not read."""
-        if operand is None or (isinstance(operand, Register) and operand.name == "_"):
+        if operand is None or getattr(operand, "name", "") == "_":
             return self.temporary()
         if not isinstance(operand, Register):
             raise UnsupportedError
@@ -268,6 +309,15 @@ class Translation:
             self.emit("LOAD", dst=(between,), src=(zero,), space="FRAME", offset=source + at, width=8 * step)
             self.emit("STORE", src=(zero, between), space="FRAME", offset=target + at, width=8 * step)
             at += step
+
+
+def _parts(operand: Operand | None) -> tuple[Operand | None, ...]:
+    """Return the registers of an operand, or the operand itself; an Address counts as its base."""
+    if isinstance(operand, Vector):
+        return operand.items
+    if isinstance(operand, Pair):
+        return operand.first, operand.second
+    return (operand.base if isinstance(operand, Address) else operand,)
 
 
 def _float_bits(literal: Float, width: int) -> int:

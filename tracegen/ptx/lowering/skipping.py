@@ -1,0 +1,84 @@
+"""Find branches that decide about values only, so that a condition that is not computed need not stop a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tracegen.ptx.lowering.poisoning import PoisonFlow
+from tracegen.ptx.lowering.program import NO_SLOT, Step
+from tracegen.ptx.lowering.slicing import Slice
+
+_MAX_REGION = 4096
+"""Maximum number of steps of a region that is examined."""
+
+_EFFECTS = frozenset({"STORE", "ATOM", "BRX", "CALL", "RET", "EXIT", "BAR", "TRAP", "COPY_BULK", "MBAR"})
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The steps `first` to `join` - 1, of which a branch executes some; all ways lead to `join`."""
+
+    first: int
+    join: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedSlice:
+    """A slice without the branches `skipped`, which always jump behind their regions.
+
+    `optional` are branches that jump there for the lanes whose condition is poisoned; their regions then write poison.
+    """
+
+    members: set[int]
+    skipped: dict[int, Region]
+    optional: dict[int, Region]
+
+
+def reduce_slice(steps: Sequence[Step], *, values: bool) -> ReducedSlice:
+    """Return the slice of `slicing`, without branches that only decide about values which are not computed."""
+    full = Slice(steps, values=values).members
+    slots = PoisonFlow(steps, full).slots
+    regions = {}
+    for index, step in enumerate(steps):
+        if step.op == "BRA" and step.guard in slots and (region := _region(steps, index)) is not None:
+            regions[index] = region
+    skipped = dict(regions)
+    while skipped:
+        reduced = Slice(steps, values=values, without=skipped)
+        needed = {at for at, region in skipped.items() if _decides(steps, at, region, reduced.members)}
+        if not needed:
+            return ReducedSlice(reduced.members, skipped, {at: r for at, r in regions.items() if at not in skipped})
+        skipped = {at: region for at, region in skipped.items() if at not in needed}
+    return ReducedSlice(full, {}, regions)
+
+
+def written_slots(steps: Sequence[Step], region: Region) -> list[int]:
+    """Return the slots that the steps of a region write, ascending."""
+    return sorted({slot for step in steps[region.first : region.join] for slot in step.dst} - {NO_SLOT})
+
+
+def _decides(steps: Sequence[Step], branch: int, region: Region, members: Collection[int]) -> bool:
+    """Return whether a step of the slice lies in the region, where the branch decides about it."""
+    return any(at in members for at in range(region.first, region.join) if steps[at].op != "BRA")
+
+
+def _region(steps: Sequence[Step], branch: int) -> Region | None:
+    """Return the steps that a branch decides about; None if they have effects, or other ways out."""
+    target: int = steps[branch].target
+    first, join = (branch + 1, target) if target > branch else (target, branch + 1)
+    at = first
+    while at < join:
+        step = steps[at]
+        if join - first > _MAX_REGION or _has_effect(step):
+            return None
+        if step.op == "BRA":
+            if step.target < first:
+                return None
+            join = max(join, step.target)
+        at += 1
+    return Region(first, join) if join > first else None
+
+
+def _has_effect(step: Step) -> bool:
+    return step.op in _EFFECTS or (step.op == "LOAD" and step.space not in ("SHARED", "FRAME"))
