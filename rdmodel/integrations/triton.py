@@ -1,4 +1,6 @@
-"""Make a performance model for Triton's autotuner: ``prune_configs_by={"perf_model": perf_model(...), "top_k": 5}``.
+"""Trace kernels of Triton, and make performance models for its autotuner.
+
+The models are for ``prune_configs_by={"perf_model": perf_model(...), "top_k": 5}``.
 
 Triton calls the model once for every configuration, with all arguments of the kernel and all values of the
 configuration as keywords, and runs the `top_k` configurations with the lowest values.
@@ -18,7 +20,10 @@ from rdmodel.errors import ConfigError, LaunchError, RdmodelError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.integrations import candidates
+from rdmodel.integrations.triton_tracing import trace
 from rdmodel.trace import Trace
+
+__all__ = ["Arguments", "perf_model", "trace"]
 
 Arguments = Mapping[str, Any]
 """The keywords of one call of a performance model."""

@@ -93,6 +93,9 @@ def _check_launches(found: tuple[nsight.Measurement, ...]) -> None:
 
 # ---- Programs
 
+POINTER = 8
+"""Bytes of a pointer."""
+
 
 def _check_affine_round_trip(found: Any, way: Way, path: Path) -> None:
     again = load_affine(json.loads(json.dumps(to_json(found))))
@@ -100,15 +103,20 @@ def _check_affine_round_trip(found: Any, way: Way, path: Path) -> None:
 
 
 def _ptx(path: Path, way: Way) -> Any:
-    """Parse a module, and execute a block of each of its kernels without arrays; errors of the package are results."""
+    """Parse a module, and execute a block of each of its kernels, with and without values; errors are results.
+
+    Parameters of the size of a pointer have small arrays.
+    """
     module = parse(path.read_bytes().decode("utf-8", "replace"), path.name)
     for kernel in module.kernels[:4]:
-        with suppress(RdmodelError):
-            machine = LoadedModule(module)
-            args = [bytes(variable_bytes(parameter)) for parameter in module.functions[kernel].parameters]
-            launched = machine.launch(kernel, 2, 64, args, max_instructions=2000)
-            require(all("\n" not in note for note in launched.notes), "a note of several lines")
-            launched.run(1)
+        for values in (True, False):
+            with suppress(RdmodelError):
+                machine = LoadedModule(module)
+                sizes = [variable_bytes(parameter) for parameter in module.functions[kernel].parameters]
+                args = [machine.allocate(1 << 14, "x") if size == POINTER else bytes(size) for size in sizes]
+                launched = machine.launch(kernel, 2, 64, args, max_instructions=2000, values=values)
+                require(all("\n" not in note for note in launched.notes), "a note of several lines")
+                launched.run(1)
     return module
 
 

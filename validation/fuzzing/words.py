@@ -59,6 +59,9 @@ AFFINE = b"""
 PTX = b"""
 .version .target .address_size .visible .entry .func .param .reg .shared .global .const .local .align .u64 .b8 .f32
 .pred @%p1 @!%p1 %r1 %r<5> [%rd1+4] {%r1,%r2} ; : { } ( ) [ ] .loc .file .section .v4 ld.global.f32 bra ret; call
+mma.sync.aligned wgmma.mma_async ldmatrix.sync .x4 .trans stmatrix cp.async.ca.shared.global cp.async.bulk.tensor.2d
+cp.async.commit_group mbarrier.try_wait.parity mbarrier.arrive.expect_tx tensormap.replace.tile.rank elect.sync map
+wmma.load.a.sync .m16n16k16 redux.sync .bf16 .f16x2 cvt.rn mapa barrier.cluster.wait %cluster_ctarank _ atom.global
 .maxntid .pragma 0f3f800000 0d 0x 1e9 // /* */ .branchtargets .callprototype .extern .weak
 """
 

@@ -71,6 +71,12 @@ class DeviceMemory:
             self._tables = np.ascontiguousarray(base), np.ascontiguousarray(size), np.ascontiguousarray(host)
         return self._tables
 
+    def find(self, address: int) -> DeviceBuffer | None:
+        """Return the buffer that an address lies in, or at its end; None if there is none."""
+        at = bisect.bisect_right(self.buffers, address, key=lambda b: b.base) - 1
+        inside = at >= 0 and address <= self.buffers[at].base + self.buffers[at].bytes
+        return self.buffers[at] if inside else None
+
     def poison_table(self, used: bool) -> NDArray[np.uint64]:
         """Return the host address of one bit per byte of every buffer; 0 unless `used`.
 

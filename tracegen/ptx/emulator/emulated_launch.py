@@ -28,6 +28,7 @@ from tracegen.ptx.isa.special_registers import block_index, read_special_registe
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.lowering import lower_kernel, variable_bytes
 from tracegen.ptx.lowering.notes import decisive_variables
+from tracegen.ptx.lowering.pointers import global_targets
 from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, ParameterPart, Step, encode_steps
 from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
@@ -209,11 +210,12 @@ class EmulatedLaunch:
 
     def _mark_steps(self, values: bool) -> None:
         steps = self._program.steps
-        reduced = reduce_slice(steps, values=False)
+        targets = global_targets(self._program, self._pointers())
+        reduced = reduce_slice(steps, values=False, targets=targets)
         decisive = reduced.members
         self.data_dependent = depends_on_data(steps, decisive)
         if values:
-            reduced = reduce_slice(steps, values=True)
+            reduced = reduce_slice(steps, values=True, targets=targets)
         executed = reduced.members
         self._tainted = tainted_slots(steps)
         self._strict = values
@@ -227,6 +229,16 @@ class EmulatedLaunch:
         self._code = encode_steps(steps)
         self._regions = self._mark_branches(reduced)
         self._decisive = decisive
+
+    def _pointers(self) -> dict[int, str]:
+        """Return the array that each constant of the launch points to, by slot, without numbers that are no address."""
+        found = {}
+        memory = self._machine.memory
+        for slot, constant in enumerate(self._program.constants, start=self._program.variables):
+            buffer = None if isinstance(constant, str) else memory.find(self._constant(constant))
+            if buffer is not None:
+                found[slot] = str(buffer.base)
+        return found
 
     def _mark_branches(self, reduced: ReducedSlice) -> NDArray[np.int64]:
         """Change the branches that skip values; return a table with the step behind each region and its slots."""

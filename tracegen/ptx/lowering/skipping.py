@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import NO_SLOT, Step
-from tracegen.ptx.lowering.slicing import Slice
+from tracegen.ptx.lowering.slicing import Slice, all_arrays
 
 _MAX_REGION = 4096
 """Maximum number of steps of a region that is examined."""
@@ -35,9 +35,11 @@ class ReducedSlice:
     optional: dict[int, Region]
 
 
-def reduce_slice(steps: Sequence[Step], *, values: bool) -> ReducedSlice:
+def reduce_slice(
+    steps: Sequence[Step], *, values: bool, targets: Callable[[Step], frozenset[str]] = all_arrays
+) -> ReducedSlice:
     """Return the slice of `slicing`, without branches that only decide about values which are not computed."""
-    full = Slice(steps, values=values).members
+    full = Slice(steps, values=values, targets=targets).members
     slots = PoisonFlow(steps, full).slots
     regions = {}
     for index, step in enumerate(steps):
@@ -45,7 +47,7 @@ def reduce_slice(steps: Sequence[Step], *, values: bool) -> ReducedSlice:
             regions[index] = region
     skipped = dict(regions)
     while skipped:
-        reduced = Slice(steps, values=values, without=skipped)
+        reduced = Slice(steps, values=values, without=skipped, targets=targets)
         needed = {at for at, region in skipped.items() if _decides(steps, at, region, reduced.members)}
         if not needed:
             return ReducedSlice(reduced.members, skipped, {at: r for at, r in regions.items() if at not in skipped})

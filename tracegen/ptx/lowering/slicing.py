@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tracegen.ptx.isa._code import BULK_COPIES
 from tracegen.ptx.lowering.program import NO_SLOT, Step
@@ -14,20 +14,34 @@ _CONTROL_OPS = ("BRX", "RET", "BAR", "COPY_BULK", "MBAR")
 _RECORDED_SPACES = frozenset({"GLOBAL", "LOCAL", "CONST"})
 
 
-def slice_steps(steps: Sequence[Step], *, values: bool) -> set[int]:
-    """Return the indices of steps whose results reach an address, branch, barrier or, with `values`, a global store.
+ANYWHERE = "anywhere"
+"""Target of an access to global memory that may address any array."""
 
-    A load in the slice adds the stores of the kernel to its space. Branches and guards, which decide about the lanes
-    that execute a step, are always part of the slice. O(steps x passes over spaces).
-    """
-    return Slice(steps, values=values).members
+
+def all_arrays(step: Step) -> frozenset[str]:
+    """Return that an access may address any array."""
+    return frozenset({ANYWHERE})
 
 
 class Slice:
-    """A slice that grows until no step in it needs another one; the branches `without` are no part of it."""
+    """A backward slice: the steps whose results reach an address, branch, barrier or, with `values`, a global store.
 
-    def __init__(self, steps: Sequence[Step], *, values: bool, without: Collection[int] = ()) -> None:
+    It grows until no step in it needs another one. A load in the slice adds the stores of the kernel to its space; in
+    global memory, the stores to the arrays that it may read (`targets` tells the arrays of an access). Branches and
+    guards, which decide about the lanes that execute a step, are part of the slice, except for the branches `without`.
+    O(steps x passes over spaces).
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        *,
+        values: bool,
+        without: Collection[int] = (),
+        targets: Callable[[Step], frozenset[str]] = all_arrays,
+    ) -> None:
         self._steps = steps
+        self._targets = targets
         self._writers = _writers(steps)
         self._spaces: set[str] = set()
         self._slots: set[int] = set()
@@ -36,13 +50,13 @@ class Slice:
             if index not in without:
                 self._need(_roots(step))
             if step.op in ("STORE", "ATOM") and "GLOBAL" in spaces_of(step) and values:
-                self._spaces.add("GLOBAL")
+                self._spaces.add(_ALL)
             if step.op in ("TRAP", "MBAR"):
                 self.members.add(index)
             if step.op == "COPY_BULK":
                 self._enter(index)
                 if values:
-                    self._spaces.add("GLOBAL")
+                    self._spaces.add(_ALL)
         self._add_stores()
 
     def _need(self, slots: Iterable[int]) -> None:
@@ -61,9 +75,9 @@ class Slice:
         self.members.add(index)
         step = self._steps[index]
         if step.op in ("LOAD", "ATOM"):
-            self._spaces |= spaces_of(step) - {"CONST"}
+            self._spaces |= self._places(step) - {"CONST"}
         if step.op == "COPY_BULK":
-            self._spaces |= spaces_read_by_copy(step)
+            self._spaces |= {_ALL if space == "GLOBAL" else space for space in spaces_read_by_copy(step)}
 
     def _add_stores(self) -> None:
         """Add the stores to every space that the slice reads, until the slice stops growing."""
@@ -71,9 +85,27 @@ class Slice:
         while done != len(self.members):
             done = len(self.members)
             for index, step in enumerate(self._steps):
-                if step.op in ("STORE", "ATOM") and spaces_of(step) & self._spaces:
+                if step.op in ("STORE", "ATOM") and index not in self.members and self._is_read(self._places(step)):
                     self._enter(index)
                     self._need((*step.src, step.guard))
+
+    def _places(self, step: Step) -> set[str]:
+        """Return the spaces of an access, with the array for global memory."""
+        spaces = spaces_of(step)
+        return {*spaces - {"GLOBAL"}} | ({f"GLOBAL {a}" for a in self._targets(step)} if "GLOBAL" in spaces else set())
+
+    def _is_read(self, places: set[str]) -> bool:
+        reads_all, writes_all = _ALL in self._spaces, _ALL in places
+        if (reads_all and any(_is_global(p) for p in places)) or (writes_all and any(map(_is_global, self._spaces))):
+            return True
+        return not places.isdisjoint(self._spaces)
+
+
+_ALL = f"GLOBAL {ANYWHERE}"
+
+
+def _is_global(place: str) -> bool:
+    return place.startswith("GLOBAL")
 
 
 def _writers(steps: Sequence[Step]) -> dict[int, list[int]]:

@@ -1,0 +1,226 @@
+"""Trace kernels of Triton: compile a ``@triton.jit`` function to PTX without a GPU, and execute the PTX."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import ConfigError, LaunchError
+from rdmodel.trace import Trace
+
+_TYPES = {
+    "float16": "fp16", "float32": "fp32", "float64": "fp64", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
+    "float8_e5m2": "fp8e5", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
+    "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "i1",
+}  # fmt: skip
+"""Triton's types by the names of NumPy and torch."""
+
+_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
+"""Keywords of a launch that are options of the compiler."""
+
+_ALIGNMENT = 16
+"""Numbers and addresses that it divides are marked for the compiler, in bytes for addresses."""
+
+_ARCHITECTURE = re.compile(r"sm_(\d{2,3})a?")
+_MAX_INSTRUCTIONS = 10**9
+
+Grid = int | Sequence[int] | Callable[[Mapping[str, Any]], int | Sequence[int]]
+
+
+def trace(
+    kernel: Any,
+    grid: Grid,
+    *args: Any,
+    architecture: str = "sm_80",
+    blocks: Sequence[int] | None = None,
+    **meta: Any,
+) -> Trace:
+    """Trace a launch ``kernel[grid](*args, **meta)`` of a ``@triton.jit`` function; no GPU is needed.
+
+    The arguments are specialised as Triton does it: whole numbers that are 1 are constants, those that 16 divides are
+    marked, and so are all arrays, which begin at multiples of 256 bytes here. The arrays do not change.
+
+    Parameters
+    ----------
+    kernel
+        The function. Of an autotuned one, `meta` has the values of one configuration; heuristics are evaluated.
+    grid
+        Programs of the grid along x, y and z, or a function of the arguments by name that returns them.
+    args, meta
+        NumPy arrays or torch tensors on the CPU, numbers, Booleans and None; in `meta` also values of ``tl.constexpr``
+        parameters, and the options ``num_warps``, ``num_stages``, ``num_ctas``, ``maxnreg``, ``enable_fp_fusion``.
+    architecture
+        Target of the compiler, such as ``sm_90``.
+    blocks
+        Ids of the blocks in the trace (None: all).
+
+    Raises
+    ------
+    ConfigError
+        If an argument is missing, unknown or of a type that a kernel does not take, or if the kernel does not compile.
+    LaunchError
+        If the launch does not fit the kernel.
+    TraceError
+        If the PTX cannot be executed.
+    """
+    function, values = _bind(kernel, args, meta)
+    compiled = _compile(function, values, {key: meta[key] for key in _OPTIONS if key in meta}, architecture)
+    shape = grid(values) if callable(grid) else grid
+    return _launch(function, compiled, values, shape, blocks)
+
+
+# ---- arguments
+
+
+def _bind(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the function under its decorators, and a value for each of its parameters."""
+    heuristics: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
+    function = kernel
+    while not hasattr(function, "params"):
+        heuristics |= getattr(function, "values", {}) if hasattr(function, "fn") else {}
+        function = getattr(function, "fn", None)
+        if function is None:
+            raise ConfigError(f"kernel={kernel!r:.60}: must be a function with @triton.jit")
+    names = [parameter.name for parameter in function.params]
+    title = function.__name__
+    if len(args) > len(names):
+        raise ConfigError(f"{title}: {len(args)} arguments, but it has {len(names)} parameters")
+    values = dict(zip(names, args, strict=False))
+    for name, value in meta.items():
+        if name in values:
+            raise ConfigError(f"{title}: {name} is given twice")
+        if name not in names and name not in _OPTIONS:
+            raise ConfigError(f"{title}: unknown argument {name}: must be one of {', '.join((*names, *_OPTIONS))}")
+        if name in names:
+            values[name] = value
+    for name, heuristic in heuristics.items():
+        values[name] = heuristic(values)
+    for parameter in function.params:
+        if parameter.name not in values and parameter.has_default:
+            values[parameter.name] = parameter.default
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise ConfigError(f"{title}: missing argument {', '.join(missing)}")
+    return function, {name: values[name] for name in names}
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or hasattr(value, "data_ptr")
+
+
+def _signature(name: str, parameter: Any, value: Any) -> tuple[str, bool]:
+    """Return the type of a parameter in Triton's notation ("constexpr": a constant), and whether 16 divides it."""
+    if parameter.is_constexpr or value is None:
+        return "constexpr", False
+    if _is_array(value):
+        kind = _TYPES.get(str(value.dtype).removeprefix("torch."))
+        if kind is None:
+            raise ConfigError(f"{name}: elements of type {value.dtype}: must be one of {', '.join(_TYPES)}")
+        return f"*{kind}", True
+    if isinstance(value, bool | np.bool_):
+        return "u1", False
+    if isinstance(value, int | np.integer):
+        number, declared = int(value), parameter.annotation_type
+        if number == 1 and not parameter.do_not_specialize and not declared:
+            return "constexpr", False
+        if not -(1 << 63) <= number < 1 << 64:
+            raise ConfigError(f"{name}={number}: must fit 64 bits")
+        kind = "i32" if -(1 << 31) <= number < 1 << 31 else ("i64" if number < 1 << 63 else "u64")
+        special = not (parameter.do_not_specialize or parameter.do_not_specialize_on_alignment)
+        return declared or kind, special and number % _ALIGNMENT == 0
+    if isinstance(value, float | np.floating):
+        return parameter.annotation_type or "fp32", False
+    raise ConfigError(f"{name}={value!r:.60}: must be a NumPy array, a tensor on the CPU, a number, a Boolean or None")
+
+
+def _memory(name: str, value: Any) -> NDArray[Any]:
+    """Return the memory that an array spans, as one dimension without gaps."""
+    if not isinstance(value, np.ndarray):
+        if str(value.device) != "cpu":
+            raise ConfigError(f"{name}: is on {value.device}: must be on the CPU")
+        value = value.detach()
+        if str(value.dtype).removeprefix("torch.") in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+            import torch
+
+            value = value.view(torch.int16 if value.element_size() == 2 else torch.int8)
+        value = value.numpy()
+    if not value.size:
+        return np.zeros(0, value.dtype)
+    if any(stride < 0 for stride in value.strides):
+        raise ConfigError(f"{name}: has a negative stride: pass a copy of it")
+    span = sum((size - 1) * stride for size, stride in zip(value.shape, value.strides, strict=True)) // value.itemsize
+    flat: NDArray[Any] = np.lib.stride_tricks.as_strided(value, (span + 1,), (value.itemsize,), writeable=False)
+    return flat
+
+
+# ---- compilation and launch
+
+
+def _compile(function: Any, values: Mapping[str, Any], options: Mapping[str, Any], architecture: str) -> Any:
+    try:
+        import triton
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+    except ImportError as error:
+        raise ConfigError(f"triton: cannot be imported ({error}): install it with 'rdmodel[triton]'") from None
+    found = _ARCHITECTURE.fullmatch(architecture)
+    if found is None:
+        raise ConfigError(f"architecture={architecture!r}: must be a target such as sm_80 or sm_90")
+    signature, constants, attributes = {}, {}, {}
+    for at, parameter in enumerate(function.params):
+        value = values[parameter.name]
+        signature[parameter.name], aligned = _signature(parameter.name, parameter, value)
+        if signature[parameter.name] == "constexpr":
+            constants[at,] = value
+        elif aligned:
+            attributes[at,] = [["tt.divisibility", _ALIGNMENT]]
+    source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about defaults of the compiler
+            return triton.compile(source, target=GPUTarget("cuda", int(found[1]), 32), options=dict(options)), signature
+    except Exception as error:  # the compiler has many errors, and each is about the kernel
+        text = " ".join(str(error).split())
+        raise ConfigError(f"{function.__name__}: Triton cannot compile it for {architecture}: {text[-400:]}") from error
+
+
+def _launch(function: Any, compiled: Any, values: Mapping[str, Any], grid: Any, blocks: Sequence[int] | None) -> Trace:
+    from tracegen.cuda.session import OrderedTrace
+    from tracegen.ptx import parse
+    from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
+
+    program, signature = compiled
+    metadata = program.metadata
+    if metadata.num_ctas != 1:
+        raise LaunchError(f"{function.__name__}: num_ctas={metadata.num_ctas}: must be 1")
+    module = parse(program.asm["ptx"], function.__name__)
+    kernel = module.functions[metadata.name]
+    machine = LoadedModule(module)
+    placed: dict[int, Any] = {}  # an array that is passed twice is one array on the device
+    given: list[Any] = []
+    for name, kind in signature.items():
+        if kind.startswith("*"):
+            if id(values[name]) not in placed:
+                placed[id(values[name])] = machine.allocate(_memory(name, values[name]).copy(), name)
+            given.append(placed[id(values[name])])
+        elif kind != "constexpr":
+            given.append(values[name] if isinstance(values[name], float | np.floating) else int(values[name]))
+    shape = tuple(grid) if isinstance(grid, Sequence) else (grid,)
+    programs = int(np.prod(shape, dtype=object)) if all(isinstance(n, int | np.integer) for n in shape) else 1
+    scratch = {"global_scratch": getattr(metadata, "global_scratch_size", 0) or 0}
+    scratch["profile_scratch"] = getattr(metadata, "profile_scratch_size", 0) or 0
+    for name, size in list(scratch.items())[: len(kernel.parameters) - len(given)]:
+        given.append(machine.allocate(max(1, size * programs), name))
+    threads = 32 * metadata.num_warps
+    launched = machine.launch(
+        metadata.name, shape, threads, given, shared=metadata.shared, max_instructions=_MAX_INSTRUCTIONS, values=False
+    )
+    made = (OrderedTrace if launched.data_dependent else EmulatedTrace)(launched, blocks)
+    made.launch = dataclasses.replace(made.launch, kernel=function.__name__)
+    return made
