@@ -288,3 +288,16 @@ def test_the_shared_memory_of_another_block_has_no_address_here():
     assert len(columns_of(body.replace("RANK", "0")).op) == 0
     with pytest.raises(TraceError, match=r"the address of ld\.shared::cluster\.u32 depends on .*mapa"):
         columns_of(body.replace("RANK", "1"))
+
+
+@pytest.mark.parametrize("shape", ["m1000000000000000000n16k16", "m16n16k17"])
+def test_a_fragment_of_an_unknown_shape_is_refused_at_once(shape):
+    with pytest.raises(
+        TraceError, match=rf"wmma\.load\.a\.sync\.aligned\.row\.{shape}\.global\.f16 cannot be executed"
+    ):
+        columns_of(f"wmma.load.a.sync.aligned.row.{shape}.global.f16 {{%r1, %r2}}, [%rd1], 16;")
+
+
+def test_a_fragment_at_the_largest_offset_wraps_around():
+    with pytest.raises(TraceError, match="at address 0x80000000"):
+        columns_of("wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1, %r2}, [%rd1+9223372036854775807], 16;")

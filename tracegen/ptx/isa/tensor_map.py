@@ -16,7 +16,7 @@ from tracegen.ptx.isa._code import TENSOR_MAP
 BYTES = 128
 """Size of a tensor map."""
 
-ELEMENT_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz")
+TENSOR_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz")
 """Element types, in the order of their numbers in PTX."""
 
 _TYPE_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
@@ -33,7 +33,7 @@ def tensor_map(
     address
         Device address of the tensor, such as the `base` of a buffer.
     element
-        Type of the elements: one of `ELEMENT_TYPES`.
+        Type of the elements: one of `TENSOR_TYPES`.
     shape
         Elements of the tensor along each of its one to five dimensions; those of the last one are contiguous.
     strides
@@ -47,8 +47,8 @@ def tensor_map(
         If a value is not allowed.
     """
     rank = len(shape)
-    if element not in ELEMENT_TYPES:
-        raise ConfigError(f"element={element!r}: must be one of {', '.join(ELEMENT_TYPES)}")
+    if element not in TENSOR_TYPES:
+        raise ConfigError(f"element={element!r}: must be one of {', '.join(TENSOR_TYPES)}")
     if not 1 <= rank <= _MAX_RANK or len(strides) != rank - 1 or len(box) != rank:
         raise ConfigError(
             f"shape={tuple(shape)}, strides={tuple(strides)}, box={tuple(box)}: must have one to five dimensions, one "
@@ -60,7 +60,7 @@ def tensor_map(
         )
     if not all(0 <= stride < 1 << 40 and stride % 16 == 0 for stride in strides) or not 0 <= address < 1 << 63:
         raise ConfigError(f"strides={tuple(strides)}, address={address}: strides must be multiples of 16 bytes")
-    number = ELEMENT_TYPES.index(element)
+    number = TENSOR_TYPES.index(element)
     if prod(box) * _TYPE_BYTES[number] > 1 << 20:
         raise ConfigError(f"box={shape_text(tuple(box))}: must have at most 1 MiB")
     content = bytearray(BYTES)

@@ -6,7 +6,7 @@ Copies are executed at once, in the order of the program. What waits for them, w
 from __future__ import annotations
 
 from tracegen.ptx.isa._code import BULK_COPIES, COMPARISONS, MBARRIERS, TENSOR_MAP
-from tracegen.ptx.lowering.memory_and_shuffles import access_fields
+from tracegen.ptx.lowering.memory_and_shuffles import access_fields, wrapped
 from tracegen.ptx.lowering.program import NO_SLOT, PTX_TYPES
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
 from tracegen.ptx.syntax.ast import Address, Integer, Name, Operand, Register, Vector
@@ -236,7 +236,7 @@ def translate_tensor_map(t: Translation) -> None:
     fields = access_fields(t, where, "SHARED" if any(m.startswith("shared") for m in t.modifiers) else "GENERIC")
     if t.has("global"):
         fields["space"] = "GLOBAL"
-    fields["offset"] += place
+    fields["offset"] = wrapped(fields["offset"] + place)
     value = t.value(more[0], "b64" if width == 64 else "b32")
     t.emit("STORE", src=(fields.pop("slot"), value), width=width, **fields)
 

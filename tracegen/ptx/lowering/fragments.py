@@ -8,15 +8,17 @@ matrix has four runs, lane t accesses run t % 4.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from tracegen.ptx.lowering.memory_and_shuffles import access_fields
+from tracegen.ptx.lowering.memory_and_shuffles import access_fields, wrapped
 from tracegen.ptx.lowering.program import PTX_TYPES
 from tracegen.ptx.lowering.translation import Translation, UnsupportedError
 from tracegen.ptx.syntax.ast import Operand, Register, Vector
 
-_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_SHAPES = {
+    "m16n16k16": (16, 16, 16), "m8n32k16": (8, 32, 16), "m32n8k16": (32, 8, 16), "m16n16k8": (16, 16, 8),
+    "m8n8k4": (8, 8, 4), "m8n8k32": (8, 8, 32), "m8n8k128": (8, 8, 128),
+}  # fmt: skip
 _ELEMENT_BITS = {
     "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1, "tf32": 32, "f32": 32, "s32": 32, "f64": 64,
 }  # fmt: skip
@@ -68,15 +70,14 @@ def translate_fragment(t: Translation) -> None:
     if action == "mma":
         t.uncomputed()
         return
-    shape = next((_SHAPE.fullmatch(m) for m in t.modifiers if _SHAPE.fullmatch(m)), None)
+    sizes = t.pick(_SHAPES)
     bits = _ELEMENT_BITS.get(t.modifiers[-1])
-    if action not in ("load", "store") or shape is None or bits is None or t.modifiers[1] not in ("a", "b", "c", "d"):
+    if action not in ("load", "store") or bits is None or t.modifiers[1] not in ("a", "b", "c", "d"):
         raise UnsupportedError
     operands = list(t.operands)
     fragment = operands.pop(0) if action == "load" else operands.pop(1)
     if not isinstance(fragment, Vector):
         raise UnsupportedError
-    sizes = int(shape[1]), int(shape[2]), int(shape[3])
     tiles = fragment_tiles(t.modifiers[1], sizes, bits, t.has("col"))
     registers = [t.register(item) for item in fragment.items if isinstance(item, Register)]
     stride = _stride(t, operands[1:], t.modifiers[1], sizes, bits)
@@ -115,7 +116,7 @@ def _access(t: Translation, tile: Tile, address: Operand, stride: int, op: str, 
     fields = access_fields(t, address)
     place = t.temporary()
     t.data("ADD", place, fields.pop("slot"), along)
-    fields["offset"] += tile.offset
+    fields["offset"] = wrapped(fields["offset"] + tile.offset)
     width, count = (64, tile.bytes // 8) if tile.bytes > 8 else (8 * tile.bytes, 1)
     if op == "STORE":
         t.emit(op, src=(place, *values[:count]), width=width, count=count, **fields)

@@ -38,14 +38,18 @@ def _space(t: Translation) -> str:
     )
 
 
+def wrapped(offset: int) -> int:
+    """Return an offset as a signed number: addresses are computed modulo 2^64, so it may have either sign."""
+    return (offset + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def access_fields(t: Translation, operand: Operand, space: str = "") -> dict[str, Any]:
     """Return the fields of a step that accesses an address (in `space`, or in that of the modifiers), and its slot."""
     if not isinstance(operand, Address):
         raise UnsupportedError
     guard, base = t.guard(), operand.base
     space = space or _space(t)
-    # Addresses are computed modulo 2^64, so an offset may be written with either sign.
-    offset, slot = (operand.offset + (1 << 63)) % (1 << 64) - (1 << 63), t.constant(0)
+    offset, slot = wrapped(operand.offset), t.constant(0)
     if isinstance(base, Register):
         slot = t.register(base)
         if t.width_of(base) == 32:
