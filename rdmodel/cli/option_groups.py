@@ -96,7 +96,7 @@ def add_sizes(group: argparse._ArgumentGroup, help: str) -> None:
 def add_program(parser: Parser) -> None:
     """Add the options that compile and launch a CUDA program."""
     group = parser.add_argument_group(
-        "a CUDA program", "a .cu or .ptx file, which needs --grid and --block, or a .toml launch file"
+        "a CUDA program", "a .cu, .cuh or .ptx file, which needs --grid and --block, or a .toml launch file"
     )
     add_option(
         group,

@@ -23,7 +23,7 @@ from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.registry import REGISTRY, spec_of
 from tracegen.kernel_library.suites import SUITES, TILED
 
-PROGRAM_SUFFIXES = (".cu", ".ptx")
+PROGRAM_SUFFIXES = (".cu", ".cuh", ".ptx")
 """Suffixes of files with kernels to run, as opposed to traces."""
 
 LAUNCH_SUFFIX = ".toml"

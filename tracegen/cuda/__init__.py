@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel.errors import ConfigError
-from tracegen.cuda.arguments import parse_argument, parse_arguments
+from tracegen.cuda.arguments import contained_arrays, parse_argument, parse_arguments
 from tracegen.cuda.compiler import CompileError, Defines, compile
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, LaunchShape, PreparedLaunch, Session
@@ -151,7 +151,13 @@ def launches(
                 plan.kernel, plan.grid, plan.block, args, shared=plan.shared, max_instructions=max_instructions
             )
         )
-    unused = [name for name, value in file.args.items() if name not in used and not isinstance(value, int)]
+    in_launches = [value for plan in file.launches for value in plan.args.values()]
+    referenced = {id(value) for value in (*in_launches, *contained_arrays([*file.args.values(), *in_launches]))}
+    unused = [
+        name
+        for name, value in file.args.items()
+        if name not in used and not isinstance(value, int) and id(value) not in referenced
+    ]
     if unused:
         raise ConfigError(f"{path}: args: {unused[0]}: must be the name of a parameter of a launch")
     return _trace_in_order(session, prepared)

@@ -9,6 +9,8 @@
 ``x=float[n]:random:7``   uniform in [0, 1), from seed 7; whole numbers: uniform below the array's length, or below a
                           bound: ``int[n]:random:7:256``
 ``x=@data.npy``           an array from a file; ``x=double@data.npy`` converts it
+``p={x=float[n],n=4}``    the fields of a structure; those that are left out are zeros
+``p={x=&y}``              a pointer to the array ``y``, another argument, which need not be a parameter
 ``x=@m.mtx:rows``         a sparse matrix from a Matrix Market file in CSR form: row pointers (``rows``), column indices
                           (``columns``), both int32, or the ``values``, float32 unless a type stands before ``@``
 ========================  ==============================================================================================
@@ -17,7 +19,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +30,18 @@ from numpy.typing import NDArray
 from rdmodel.errors import ConfigError, unknown
 from tracegen.cuda import array_arguments
 from tracegen.cuda.element_types import ADDRESS_TYPES, is_pointer, pointed_element
+from tracegen.cuda.structures import POINTER_BYTES, Structure, StructureValue, pack_structure
 
-ArgumentValue = int | float | bytes | NDArray[Any]
-"""The value of an argument: a number, the bytes of a structure, or an array for a pointer."""
+ArgumentValue = int | float | bytes | NDArray[Any] | Mapping[str, Any] | list[Any] | StructureValue
+"""The value of an argument: a number, a structure as its bytes or fields, an array, or a list of arrays."""
 
 _ARRAY_ARGUMENT = re.compile(r"(?P<type>[a-z]\w*)\[(?P<size>[^\]]*)\](?::(?P<fill>.*))?")
+_REFERENCE = "&"
+"""Key of a reference to another argument, which is parsed before that argument is known."""
+
+_MAX_NESTING = 50
+"""Largest number of structures inside a structure."""
+
 _FILE_ARGUMENT = re.compile(r"(?P<type>[a-z]\w*)?@(?P<path>.*?)(?::(?P<part>[a-z]+))?")
 
 
@@ -41,7 +50,7 @@ class KernelParameter:
     """A parameter of a kernel: its name in the source (None: unknown), its name in the PTX, and its PTX type.
 
     `type` is as in PTX (``u64``, ``f32``). `bytes` is the size of a structure passed by value (None: not a structure).
-    `declared` is the type in C++, such as ``const int*`` (None: unknown).
+    `declared` is the type in C++, such as ``const int*`` (None: unknown). `structure` is the layout of a structure.
     """
 
     name: str | None
@@ -49,6 +58,7 @@ class KernelParameter:
     type: str
     bytes: int | None = None
     declared: str | None = None
+    structure: Structure | None = None
 
     def __str__(self) -> str:
         return self.name or self.symbol
@@ -63,10 +73,14 @@ def parse_argument(
     `ConfigError` for a text in none of the forms, and `TraceError` for a file that cannot be used.
     """
     text = text.strip()
+    if text.startswith("{") and text.endswith("}"):
+        return _parse_values(_fields(text[1:-1], name), sizes, folder, f"{name}.")
     array_match = _ARRAY_ARGUMENT.fullmatch(text)
     if array_match:
         of, size, fill = array_match["type"], array_match["size"], array_match["fill"]
         return array_arguments.make_array(name, of, size, fill, sizes or {})
+    if re.fullmatch(r"&[A-Za-z_]\w*", text):
+        return {_REFERENCE: text[1:]}
     file_match = _FILE_ARGUMENT.fullmatch(text)
     if file_match:
         path = Path(file_match["path"]) if folder is None else folder / file_match["path"]
@@ -89,20 +103,75 @@ def parse_argument(
 
 
 def parse_arguments(
-    given: Mapping[str, object], sizes: Mapping[str, int] | None = None, folder: Path | None = None
+    given: Mapping[str, object],
+    sizes: Mapping[str, int] | None = None,
+    folder: Path | None = None,
+    arrays: Mapping[str, ArgumentValue] | None = None,
 ) -> dict[str, ArgumentValue]:
     """Return the value of every argument by name: texts are parsed by `parse_argument`, numbers and arrays stay.
 
-    Sizes of arrays may name the whole numbers in `given`, which take precedence over those in `sizes`.
+    Sizes of arrays may name the whole numbers in `given`, which take precedence over those in `sizes`. Tables are the
+    fields of structures, and lists are arrays of pointers; both may refer to the arrays in `given` and in `arrays`
+    (``"&x"``).
     """
+    try:
+        values = _parse_values(given, sizes, folder)
+        return {name: _resolve(value, {**(arrays or {}), **values}, name) for name, value in values.items()}
+    except RecursionError:
+        raise ConfigError("argument: structures and lists are nested too deeply") from None
+
+
+def _parse_values(
+    given: Mapping[str, object], sizes: Mapping[str, int] | None, folder: Path | None, structure: str = ""
+) -> dict[str, ArgumentValue]:
+    """Parse values as `parse_arguments` does, but leave references; errors name fields as ``structure.field``."""
     known = dict(sizes or {})
     values: dict[str, ArgumentValue] = {}
-    plain = {name: text for name, text in given.items() if not (isinstance(text, str) and re.search(r"[\[@]", text))}
+    plain = {name: text for name, text in given.items() if not (isinstance(text, str) and re.search(r"[\[@{]", text))}
     for name, text in [*plain.items(), *((n, t) for n, t in given.items() if n not in plain)]:
-        values[name] = parse_argument(text, name, known, folder) if isinstance(text, str) else _check_value(name, text)
-        if isinstance(values[name], int):
-            known[name] = int(values[name])
+        value = values[name] = _parse_value(text, f"{structure}{name}", known, folder)
+        if isinstance(value, int):
+            known[name] = int(value)
     return {name: values[name] for name in given}
+
+
+def _parse_value(value: object, name: str, sizes: Mapping[str, int], folder: Path | None) -> ArgumentValue:
+    if isinstance(value, Mapping):
+        lists = {field: part for field, part in value.items() if isinstance(part, list | tuple) and _are_numbers(part)}
+        rest = {field: part for field, part in value.items() if field not in lists}
+        return {
+            **{field: np.asarray(part) for field, part in lists.items()},
+            **_parse_values(rest, sizes, folder, f"{name}."),
+        }
+    if isinstance(value, list | tuple) and value and not _are_numbers(value):
+        return [_parse_value(item, name, sizes, folder) for item in value]
+    return parse_argument(value, name, sizes, folder) if isinstance(value, str) else _check_value(name, value)
+
+
+def _are_numbers(items: Sequence[object]) -> bool:
+    return all(isinstance(item, int | float | np.number) for item in items)
+
+
+def _resolve(value: ArgumentValue, arrays: Mapping[str, ArgumentValue], name: str) -> ArgumentValue:
+    """Return the value with the arrays to which it refers."""
+    if isinstance(value, list):
+        return [_resolve(item, arrays, name) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if _REFERENCE not in value:
+        return {field: _resolve(part, arrays, f"{name}.{field}") for field, part in value.items()}
+    target = arrays.get(value[_REFERENCE])
+    if not isinstance(target, np.ndarray):
+        raise ConfigError(f"argument {name}=&{value[_REFERENCE]}: must be the name of an array among the arguments")
+    return target
+
+
+def contained_arrays(values: Iterable[ArgumentValue]) -> Iterator[NDArray[Any]]:
+    """Yield the arrays in structures and in lists among the values."""
+    for value in values:
+        parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        yield from (part for part in parts if isinstance(part, np.ndarray))
+        yield from contained_arrays([part for part in parts if isinstance(part, Mapping | list)])
 
 
 def bind_arguments(
@@ -121,6 +190,8 @@ def bind_arguments(
     placed: dict[int, ArgumentValue] = {}
     for name, value in given.items():
         at = find_parameter(parameters, name)
+        if at is None and any(value is array for array in contained_arrays(given.values())):
+            continue  # only a structure or a list refers to it
         if at is None:
             known = [str(parameter) for parameter in parameters]
             raise ConfigError(
@@ -158,11 +229,23 @@ def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
     """
     where = f"argument {parameter}"
     if parameter.bytes is not None:
+        if isinstance(value, Mapping):
+            return _fit_structure(value, parameter, where)
         data = value.tobytes() if isinstance(value, np.void) else value
         if not isinstance(data, bytes) or len(data) != parameter.bytes:
-            raise ConfigError(f"{where}: must be the {parameter.bytes} bytes of a structure, laid out as in C++")
+            fields = ", or its fields by name" if parameter.structure else ""
+            raise ConfigError(
+                f"{where}: must be the {parameter.bytes} bytes of a structure, laid out as in C++{fields}"
+            )
         return data
     kind, bits = parameter.type[0], int(parameter.type[1:])
+    if isinstance(value, list):
+        if bits != 64 or kind == "f" or not all(isinstance(item, np.ndarray) for item in value):
+            raise ConfigError(f"{where}: must be a {parameter.declared or parameter.type}, not a list")
+        addresses = tuple((POINTER_BYTES * at, array) for at, array in enumerate(value))
+        return StructureValue(bytes(POINTER_BYTES * len(value)), addresses, behind_pointer=True)
+    if isinstance(value, Mapping):
+        raise ConfigError(f"{where}: must be a {parameter.declared or parameter.type}, not the fields of a structure")
     if isinstance(value, np.ndarray) and value.ndim:
         if kind == "f" or bits != 64:
             raise ConfigError(f"{where}: must be a single {parameter.type}, not an array")
@@ -177,6 +260,35 @@ def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
         as_float = np.dtype(f"f{bits // 8}").type(number)
         return float(as_float) if kind == "f" else as_float.tobytes()
     raise ConfigError(f"{where}={value!r}: must be a {'number' if kind == 'f' else 'whole number'} ({parameter.type})")
+
+
+def _fields(text: str, name: str) -> dict[str, str]:
+    """Return the fields in the text of a structure: ``x=float[n, 4], n=4``."""
+    if text.count("{") > _MAX_NESTING:
+        raise ConfigError(f"argument {name}: has more than {_MAX_NESTING} structures inside")
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "{[") - (letter in "}]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    fields: dict[str, str] = {}
+    for part in parts:
+        field, equals, value = part.partition("=")
+        if not equals or not field.strip().isidentifier() or field.strip() in fields:
+            raise ConfigError(f"argument {name}: {part.strip()!r}: must be FIELD=VALUE, each field once")
+        fields[field.strip()] = value.strip()
+    return fields
+
+
+def _fit_structure(fields: Mapping[str, Any], parameter: KernelParameter, where: str) -> StructureValue:
+    if parameter.structure is None or parameter.structure.bytes != parameter.bytes:
+        raise ConfigError(
+            f"{where}: the layout of {parameter.declared or 'the structure'} is not known from the source: "
+            f"give its {parameter.bytes} bytes, in Python as bytes or a NumPy structured value"
+        )
+    return pack_structure(parameter.structure, fields, where)
 
 
 def _check_elements(array: NDArray[Any], parameter: KernelParameter, where: str) -> None:

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rdmodel.errors import ConfigError, TraceError, unknown
-from tracegen.cuda import headers, nvrtc
-from tracegen.cuda.hostcode import device_code
+from tracegen.cuda import nvrtc
 from tracegen.cuda.mangled_parameters import parameter_types
+from tracegen.cuda.missing_headers import describe_missing, nearby_folders
 from tracegen.cuda.names import find_kernel
+from tracegen.cuda.nvrtc_program import NvrtcProgram
 from tracegen.cuda.signatures import Signature, find_launched_kernels, signatures
-from tracegen.cuda.source import Source, project_headers, read_source
+from tracegen.cuda.source import Source, project_sources, read_source
+from tracegen.cuda.structures import Structure, structures
 
 DEFAULT_ARCHITECTURE = 75
 """Default virtual architecture: the oldest of current compilers. A compiler without it uses its own oldest."""
-
-_PRELUDE = "rdmodel/macros.h"
-"""Name of the in-memory header included before all others: the implicit includes of nvcc, and the macros."""
-
-_IMPLICIT_HEADERS = ("cuda_runtime.h", "cmath", "stdint.h", "limits.h")
-"""Headers that nvcc includes before every file, directly or through headers of the host."""
 
 COMPILERS = ("auto", "nvrtc", "nvcc")
 """Choices of `compiler`."""
@@ -42,13 +39,18 @@ class CompileError(TraceError):
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A compiled program: its `ptx`, and the data to find kernels in it by their names in the source."""
+    """A compiled program: its `ptx`, and the data to find kernels in it by their names in the source.
+
+    `notes` are sentences about the compilation, such as the headers that were not found.
+    """
 
     ptx: str
     name: str
     lowered: Mapping[str, str]
     signatures: Sequence[Signature] = ()
     launched: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    structures: Mapping[str, Structure] = field(default_factory=dict)
 
     def find(self, kernels: Sequence[str], wanted: str | None) -> str:
         """Return the PTX name of the kernel `wanted`, a name in the source; raises `ConfigError` if there is none."""
@@ -153,53 +155,42 @@ def compile_program(
         return CompiledProgram(source.text, source.name, {})
     folders = [part for folder in includes for part in _folders(folder)]
     macros = _macros(defines)
-    project_files = project_headers(source, folders)
+    project = project_sources(source, folders)
     instances = [kernel for kernel in dict.fromkeys(kernels) if "<" in kernel]
     library = nvrtc.load_nvrtc() if compiler != "nvcc" else None
+    missing: Sequence[str] = ()
+    notes: list[str] = []
     if library is not None:
-        files = device_code({**project_files, source.name: source.text})
-        text = files.pop(source.name)
         target = architecture or _default_target(library.architectures())
-        flags = [*_nvrtc_options(target, source, folders), *options]
-        result = library.compile(text, source.name, _all_headers(files, macros, folders), flags, instances)
+        result, missing = NvrtcProgram(source, project, macros, folders).compile(library, target, options, instances)
+        nearby = nearby_folders(missing, source) if result.ptx is None else []
+        if nearby:
+            with_nearby = project_sources(source, [*folders, *nearby])
+            second = NvrtcProgram(source, with_nearby, macros, [*folders, *nearby])
+            second_result, still_missing = second.compile(library, target, options, instances)
+            if second_result.ptx is not None:
+                result, missing, project = second_result, still_missing, with_nearby
+                notes.append(f"headers were found in {', '.join(map(_relative, nearby))}, as if given with -I")
     else:
         result = _nvcc(
             source, macros, folders, options, architecture or f"compute_{DEFAULT_ARCHITECTURE}", instances, compiler
         )
     if result.ptx is None:
-        raise CompileError(result.log)
-    found_signatures = [s for name in (source.text, *project_files.values()) for s in signatures(name)]
+        raise CompileError("\n".join([result.log, *([describe_missing(missing, failed=True)] if missing else [])]))
+    texts = [source.text, *(part.text for part in project.values())]
+    found_signatures = [s for text in texts for s in signatures(text)]
     # The compiler writes the absolute path of the file; messages use the name that the user gave.
     ptx = result.ptx.replace(f'"{Path.cwd() / source.name}"', f'"{source.name}"')
-    return CompiledProgram(ptx, source.name, result.lowered, found_signatures, find_launched_kernels(source.text))
+    if missing:
+        notes.append(describe_missing(missing, failed=False))
+    launched = find_launched_kernels(source.text)
+    layouts = structures(texts)
+    named = [f"{source.name}: {note}" for note in notes]
+    return CompiledProgram(ptx, source.name, result.lowered, found_signatures, launched, named, layouts)
 
 
-def _nvrtc_options(target: str, source: Source, folders: Sequence[Path]) -> list[str]:
-    source_folders = [source.directory] if source.directory else []
-    searched = [*source_folders, *folders, *nvrtc.header_folders()]
-    return [
-        f"--gpu-architecture={target}",
-        "--device-as-default-execution-space",
-        "--generate-line-info",
-        f"--pre-include={_PRELUDE}",
-        *(f"--include-path={folder}" for folder in searched),
-    ]
-
-
-def _all_headers(project_files: Mapping[str, str], macros: Sequence[str], folders: Sequence[Path]) -> dict[str, str]:
-    """Return the in-memory headers: those of the project, the built-in ones, and macros.
-
-    A header of the project, or in one of the `folders` of the user, replaces the built-in one of its name.
-    """
-    # Macros passed as options would also change the compiler's own header, where T=4 breaks every template.
-    defined = (macro.partition("=") for macro in macros)
-    prelude = [
-        *(f"#include <{name}>" for name in _IMPLICIT_HEADERS),
-        *(f"#define {name} {value if equals else 1}" for name, equals, value in defined),
-    ]
-    given = {name for name in headers.header_names() if any((folder / name).is_file() for folder in folders)}
-    built_in = {name: headers.header_text(name) for name in sorted(headers.header_names() - given)}
-    return {**built_in, **project_files, _PRELUDE: "\n".join(prelude) + "\n"}
+def _relative(folder: Path) -> str:
+    return os.path.relpath(folder)
 
 
 def _default_target(architectures: Sequence[int]) -> str:

@@ -107,6 +107,14 @@ def _types() -> Iterator[tuple[str, ElementType]]:
 _TYPES = dict(_types())
 
 
+def value_type(name: str) -> ElementType | None:
+    """Return the components of a value of this C++ type; None if they are unknown."""
+    if name == "dim3":
+        return ElementType("integer", 4)
+    element = _TYPES.get(name)
+    return None if element is None or element.kind == "any" else element
+
+
 def is_pointer(declared: str) -> bool:
     """Return whether a C++ type is a pointer, or a reference, which has the address of its object."""
     return declared.endswith(("*", "&"))

@@ -21,6 +21,12 @@ _DEVICE_WORDS = frozenset(
 )
 """Words that mark a declaration as device code."""
 
+_DEVICE_STANDARD_NAMES = frozenset({"min", "max", "swap", "is_same", "enable_if", "conditional", "numeric_limits"})
+"""Names that ``using std::name;`` takes from the built-in headers; others belong to host code."""
+
+_STORAGE_WORDS = frozenset({"static", "extern", "const", "volatile", "inline"})
+"""Words before the type of a variable."""
+
 _FOREIGN_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda"})
 """Namespaces that the headers of the compiler declare."""
 
@@ -60,13 +66,24 @@ def classify_declaration(
         return Role.DEVICE
     outer = [token.text for token in declaration.outer]
     if outer[:2] == ["using", "namespace"]:
-        return Role.DEVICE if set(namespaces).intersection(outer[2:]) else Role.HOST
+        of_device = set(namespaces).intersection(outer[2:]) and outer[2:4] != ["std", "::"]  # "std::chrono"
+        return Role.DEVICE if of_device else Role.HOST
+    if outer[0] == "using" and outer[1:3] == ["std", "::"] and "=" not in outer:
+        return Role.DEVICE if _DEVICE_STANDARD_NAMES.intersection(outer[3:]) else Role.HOST
+    if declaration.body is None and _is_reference(outer):
+        return Role.DEVICE
     constant = "constexpr" in outer or "consteval" in outer
     if declaration.body is not None:
         return Role.SHARED if constant else Role.HOST
     if outer[0] in ("typedef", "using", "namespace") or TYPE_WORDS & set(outer):
         return Role.SHARED
     return Role.SHARED if constant or "const" in outer else Role.HOST
+
+
+def _is_reference(outer: list[str]) -> bool:
+    """Return whether a declaration is that of a texture or surface reference: ``static texture<float, 2> image;``."""
+    first = next((at for at, text in enumerate(outer) if text not in _STORAGE_WORDS), 0)
+    return outer[first : first + 2] in (["texture", "<"], ["surface", "<"])
 
 
 def _macros(tokens: Iterable[Token]) -> dict[str, set[str]]:

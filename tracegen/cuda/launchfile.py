@@ -38,7 +38,7 @@ from typing import Any
 
 from rdmodel.common.regular_files import read_bounded_text
 from rdmodel.errors import ConfigError, LaunchError, unknown
-from tracegen.cuda.arguments import ArgumentValue, KernelParameter, find_parameter, parse_argument, parse_arguments
+from tracegen.cuda.arguments import ArgumentValue, KernelParameter, find_parameter, parse_arguments
 from tracegen.cuda.variables import parse_variables
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import shape
@@ -145,7 +145,7 @@ def _planned_launch(
         if isinstance(value, str) and value in shared:
             names[name] = value
         else:
-            launch_args[name] = parse_argument(value, name, sizes, folder) if isinstance(value, str) else value
+            launch_args[name] = value
     for name in ("grid", "block"):
         if name not in table:
             raise ConfigError(f"{name}: is missing; give one for the launch or for the whole file")
@@ -155,7 +155,7 @@ def _planned_launch(
         grid=shape("grid", table["grid"]),
         block=shape("block", table["block"], limit=MAX_BLOCK_THREADS),
         shared=bytes_shared,
-        args=parse_arguments(launch_args),
+        args=parse_arguments(launch_args, sizes, folder, shared),
         names=names,
     )
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import importlib.util
+import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,11 +32,18 @@ class Compilation:
 
 
 class Nvrtc:
-    """The loaded NVRTC library."""
+    """The loaded NVRTC library; `path` is its file."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
+    def __init__(self, library: ctypes.CDLL, path: str) -> None:
         self._library = library
+        self._path = path
         library.nvrtcGetErrorString.restype = ctypes.c_char_p
+
+    def version(self) -> tuple[int, int]:
+        """Return the version of CUDA, such as (13, 5)."""
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
+        return major.value, minor.value
 
     def architectures(self) -> list[int]:
         """Return the supported virtual architectures in ascending order; 75 is ``compute_75``."""
@@ -69,6 +80,23 @@ class Nvrtc:
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
 
+    def compile_apart(
+        self, text: str, name: str, headers: Mapping[str, str], options: Sequence[str], expressions: Sequence[str]
+    ) -> Compilation:
+        """Compile as `compile` does, in a process of its own: some programs crash the compiler."""
+        if not sys.executable:
+            return self.compile(text, name, headers, options, expressions)
+        request = json.dumps([self._path, text, name, dict(headers), list(options), list(expressions)])
+        process = subprocess.run(
+            [sys.executable, "-I", __file__], input=request.encode("utf-8", "replace"), capture_output=True, check=False
+        )
+        if process.returncode:
+            number = -process.returncode
+            names = {item.value: item.name for item in signal.Signals}
+            reason = names.get(number, f"exit code {process.returncode}")
+            return Compilation(None, f"{name}: error: the CUDA compiler itself crashed ({reason})", {})
+        return Compilation(*json.loads(process.stdout))
+
     def _lowered(self, program: ctypes.c_void_p, expression: str) -> str:
         name = ctypes.c_char_p()
         self._call("nvrtcGetLoweredName", program, expression.encode(), ctypes.byref(name))
@@ -96,7 +124,7 @@ def load_nvrtc() -> Nvrtc | None:
     """Load the first NVRTC library that works, or return None; the result is cached."""
     for path in library_candidates():
         try:
-            return Nvrtc(ctypes.CDLL(str(path)))
+            return Nvrtc(ctypes.CDLL(str(path)), str(path))
         except (OSError, AttributeError):
             continue  # of another platform, or without its companion library
     return None
@@ -144,3 +172,14 @@ def header_folders() -> list[Path]:
 
 def _strings(texts: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:
     return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
+
+
+def _compile_request() -> None:
+    """Compile the program on stdin, and write the result to stdout, both in JSON."""
+    path, *request = json.load(sys.stdin)
+    result = Nvrtc(ctypes.CDLL(path), path).compile(*request)
+    json.dump([result.ptx, result.log, dict(result.lowered)], sys.stdout)
+
+
+if __name__ == "__main__":
+    _compile_request()

@@ -16,6 +16,7 @@ from tracegen.cuda.arguments import ArgumentValue, KernelParameter, bind_argumen
 from tracegen.cuda.compiler import Defines, compile_program
 from tracegen.cuda.names import demangle
 from tracegen.cuda.source import read_source
+from tracegen.cuda.structures import StructureValue
 from tracegen.cuda.variables import parse_variables, variable_contents
 from tracegen.ptx import Function, parse
 from tracegen.ptx.emulator.emulated_launch import DeviceBuffer, EmulatedLaunch, EmulatedTrace, LoadedModule
@@ -138,8 +139,16 @@ class Session:
         function: Function = self._module.functions[kernel]
         names = self._program.parameters(kernel, len(function.parameters))
         types = self._program.parameter_types(kernel, len(function.parameters))
+        layouts = self._program.structures
         return [
-            KernelParameter(name, p.name, p.type, None if p.count is None else p.count * int(p.type[1:]) // 8, declared)
+            KernelParameter(
+                name,
+                p.name,
+                p.type,
+                None if p.count is None else p.count * int(p.type[1:]) // 8,
+                declared,
+                layouts.get((declared or "").removeprefix("const ").rpartition("::")[2]),
+            )
             for name, declared, p in zip(names, types, function.parameters, strict=True)
         ]
 
@@ -152,6 +161,7 @@ class Session:
         else:
             trace = EmulatedTrace(launched, blocks)
         trace.launch = dataclasses.replace(trace.launch, kernel=launch.title)
+        trace.source_notes = tuple(self._program.notes)
         return trace
 
     def depends_on_data(self, launch: PreparedLaunch) -> bool:
@@ -179,12 +189,20 @@ class Session:
             machine.fill(name, data)
         placed: dict[int, tuple[NDArray[Any], DeviceBuffer]] = {}  # an array passed twice is one array on the device
         args: list[Any] = []
+
+        def place(array: NDArray[Any], name: str) -> DeviceBuffer:
+            if id(array) not in placed:
+                placed[id(array)] = array, machine.allocate(array.copy() if copies else array, name)
+            return placed[id(array)][1]
+
         for value, parameter in zip(launch.values, launch.parameters, strict=True):
             if isinstance(value, np.ndarray):
-                if id(value) not in placed:
-                    content = value.copy() if copies else value
-                    placed[id(value)] = value, machine.allocate(content, str(parameter))
-                args.append(placed[id(value)][1])
+                args.append(place(value, str(parameter)))
+            elif isinstance(value, StructureValue):
+                buffers = [place(array, f"{parameter}+{offset}") for offset, array in value.arrays]
+                packed = value.with_addresses([buffer.base for buffer in buffers])
+                pointers = np.frombuffer(packed, np.uint64) if value.behind_pointer else None
+                args.append(packed if pointers is None else machine.allocate(pointers.copy(), str(parameter)))
             else:
                 args.append(value)
         launched = machine.launch(

@@ -21,12 +21,17 @@ _NO_NAMES = words(list(tokenise(_KEYWORDS)))
 _QUALIFIERS = words(list(tokenise("const volatile restrict __restrict__ __restrict struct class __grid_constant__")))
 """Words of a declaration that do not change the elements of an array."""
 
+_NO_FUNCTION_NAMES = ATTRIBUTES | {"noexcept", "throw", "decltype"}
+"""Words before a parenthesis that is not a list of parameters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
     """A ``__global__`` function: its name, the names of its parameters (None: unnamed), whether it is a template.
 
-    `types` are the types of the parameters such as ``const int*`` (None: too complex to read).
+    `types` are the types of the parameters such as ``const int*`` (None: too complex to read). `example` names an
+    instance of a template, such as ``scale<float,16>`` (None: not a template, or one whose parameters are too complex).
+    `defined` tells whether the function has a body.
     """
 
     name: str
@@ -34,6 +39,8 @@ class Signature:
     types: tuple[str | None, ...]
     template: bool
     line: int
+    example: str | None = None
+    defined: bool = True
 
 
 def signatures(source: str) -> list[Signature]:
@@ -105,21 +112,53 @@ def _signature(declaration: Declaration, source: str) -> Signature | None:
         name=name.text,
         parameters=() if empty else tuple(_parameter(group) for group in groups),
         types=() if empty else tuple(_type(group) for group in groups),
-        template=head[0].text == "template" and head[1].text == "<" and head[2].text != ">",
+        template=_is_template(head),
         line=source.count("\n", 0, name.start) + 1,
+        example=_example_instance(name.text, head) if _is_template(head) else None,
+        defined=declaration.body is not None,
     )
 
 
-def _parameter_list(head: list[Token]) -> int | None:
-    """Return the index of the parenthesis that opens the parameters."""
+def _is_template(head: list[Token]) -> bool:
+    return head[0].text == "template" and head[1].text == "<" and head[2].text != ">"
+
+
+def _example_instance(name: str, head: list[Token]) -> str | None:
+    """Return an instance of a template: ``float`` for types, small numbers for the rest, up to the first default."""
+    groups: list[list[str]] = [[]]
     depth = 0
+    for token in head[1:]:
+        depth += token.text.count("<") - (token.text.count(">") if token.text != "->" else 0)
+        if depth <= 0:
+            break
+        if depth == 1 and token.text == ",":
+            groups.append([])
+        elif depth > 1 or token.text != "<":
+            groups[-1].append(token.text)
+    arguments = []
+    for group in groups:
+        if "=" in group or "." in group:  # a default, or a pack
+            break
+        if group[0] == "template":
+            return None
+        plain = group[0] in ("typename", "class") and len(group) <= 2
+        arguments.append("float" if plain else "true" if "bool" in group else "16")
+    return f"{name}<{','.join(arguments)}>"
+
+
+def _parameter_list(head: list[Token]) -> int | None:
+    """Return the index of the parenthesis that opens the parameters: the last one after a name.
+
+    Earlier ones belong to macros before the name, such as ``__global__ void LAUNCH_BOUNDS(256) name(int *x)``.
+    """
+    depth, found = 0, None
     for at, token in enumerate(head):
         before = head[at - 1] if at else None
-        named = before is not None and before.kind is TokenKind.WORD and before.text not in ATTRIBUTES
+        named = before is not None and before.kind is TokenKind.WORD and before.text not in _NO_FUNCTION_NAMES
         if named and token.text == "(" and depth == 0:
-            return at
+            found = at
         depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
-    return None
+    return found
 
 
 def _parameter(tokens: list[Token]) -> str | None:

@@ -16,6 +16,10 @@ MAX_SOURCE_BYTES = 1 << 26
 """Largest source file in bytes; PTX of the largest libraries is smaller."""
 
 
+_TOOLKIT_MARKS = ("cuda_runtime.h", "cuda_fp16.h", "cub", "thrust", "nv/target")
+"""Files and folders among the headers of the CUDA toolkit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Text in CUDA C++ or PTX: messages contain `name`; ``#include "..."`` searches `directory` first."""
@@ -61,27 +65,45 @@ def read_source_text(path: Path) -> str:
 
 
 def project_headers(source: Source, includes: Iterable[Path]) -> dict[str, str]:
-    """Return the texts of files included as ``#include "name"``, directly or indirectly, by that name.
+    """Return the texts of the files that `project_sources` finds, by the same names."""
+    return {name: part.text for name, part in project_sources(source, includes).items()}
 
-    The search starts beside the including file and continues in `includes`. Missing files are left out.
+
+def project_sources(source: Source, includes: Iterable[Path]) -> dict[str, Source]:
+    """Return the files that a program includes, directly or indirectly, by their names in ``#include``.
+
+    The search for ``#include "name"`` starts beside the including file and continues in `includes`, as that for
+    ``#include <name>`` does, which leaves out folders of the CUDA toolkit. Missing files are left out.
     """
-    texts: dict[str, str] = {}
+    parts: dict[str, Source] = {}
     folders = list(includes)
+    own_folders = [folder for folder in folders if not is_toolkit(folder)]
     waiting = [source]
     while waiting:
         current = waiting.pop()
-        for name in _included(current.text):
-            if name in texts:
+        beside = [current.directory] if current.directory else []
+        for name, quoted in included_names(current.text):
+            if name in parts:
                 continue
-            candidates = [*([current.directory] if current.directory else []), *folders]
+            candidates = [*beside, *folders] if quoted else [*_folder_of(source), *own_folders]
             path = next((folder / name for folder in candidates if (folder / name).is_file()), None)
             if path is not None:
-                texts[name] = read_source_text(path)
-                waiting.append(Source(name, texts[name], path.parent))
-    return texts
+                parts[name] = Source(name, read_source_text(path), path.parent)
+                waiting.append(parts[name])
+    return parts
 
 
-def _included(text: str) -> list[str]:
+def is_toolkit(folder: Path) -> bool:
+    """Return whether a folder holds headers of the CUDA toolkit, which need no removal of host code."""
+    return any((folder / name).exists() for name in _TOOLKIT_MARKS)
+
+
+def included_names(text: str) -> list[tuple[str, bool]]:
+    """Return the names in the ``#include`` lines of a text, and whether each stands in quotation marks."""
     lines = (directive(token) for token in tokenise(text) if token.kind is TokenKind.DIRECTIVE)
-    matches = (re.match(r'"([^"]+)"', rest) for name, rest in lines if name == "include")
-    return [match[1] for match in matches if match]
+    matches = (re.match(r'"([^"]+)"|<([^>]+)>', rest) for name, rest in lines if name == "include")
+    return [(match[1] or match[2], match[1] is not None) for match in matches if match]
+
+
+def _folder_of(source: Source) -> list[Path]:
+    return [source.directory] if source.directory else []

@@ -89,4 +89,5 @@ def _bytes_of(name: str, value: ArgumentValue, variable: Variable) -> bytes:
         return fitted
     if isinstance(fitted, float):
         return struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], fitted)
+    assert isinstance(fitted, int)
     return (int(fitted) % (1 << 8 * size)).to_bytes(size, "little")

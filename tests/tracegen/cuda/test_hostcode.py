@@ -117,6 +117,9 @@ def test_lines_keep_their_numbers():
         "auto f() -> int { return 1; }",
         "auto f = [](int a) { return a; };",
         "using namespace thrust;",
+        "using namespace std::chrono;",
+        "using std::string;",
+        "void bind(texture<float, 2> &image) { image.normalized = true; }",
         "using Rows = std::vector<int>;",
         "typedef std::vector<float> fvec;",
         "enum Mode { FAST, SLOW };",
@@ -144,6 +147,9 @@ def test_host_declarations_are_blanked_out_before_and_after_a_kernel(host):
         "__constant__ float weights[9] = {1, 2, 3};",
         "typedef struct ALIGN(2) { int x; } pair; __device__ pair p;",
         "__device__ int counter;",
+        "texture<float, 2, cudaReadModeElementType> image;",
+        "static surface<void, 2> canvas;",
+        "using std::min;",
         "struct Pair { float a; __device__ float sum() { return a; } };",
         "template <class T, int N = 4> __global__ void t(T (&x)[N]) { }",
         "__host__ __device__ inline int f(int a) { return a; }",
@@ -251,6 +257,26 @@ def test_parameters_are_named_as_in_the_source():
         ("m", ("first", "second"), False),
     ]
     assert found[-1].line == 5
+
+
+def test_a_macro_before_the_name_of_a_kernel_is_not_its_name():
+    (found,) = signatures("__global__ void LAUNCH_BOUNDS(256, 2) fill(float *x, int n) noexcept(true) {}")
+    assert (found.name, found.parameters, found.defined) == ("fill", ("x", "n"), True)
+
+
+@pytest.mark.parametrize(
+    ("head", "example"),
+    [
+        ("template <class T, int N = 4>", "k<float>"),
+        ("template <typename T, unsigned n, bool b, typename... Rest>", "k<float,16,true>"),
+        ("template <template <class> class A>", None),
+        ("template <>", None),
+        ("", None),
+    ],
+)
+def test_an_example_of_a_template_has_an_argument_for_each_parameter_without_a_default(head, example):
+    (found,) = signatures(f"{head} __global__ void k(int *x) {{}}")
+    assert found.example == example
 
 
 def test_a_definition_wins_over_a_declaration():

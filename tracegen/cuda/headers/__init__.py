@@ -6,6 +6,7 @@ neither here nor in a folder of ``-I``.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import resources
 
@@ -21,8 +22,35 @@ _ALIASES: dict[str, str] = {
     "cuda_runtime.h": "cuda.h",
     "cuda_runtime_api.h": "cuda.h",
     "cooperative_groups/reduce.h": "cooperative_groups.h",
+    "cub/cub.cuh": "rdmodel_cub.h",
+    "cufftXt.h": "cufft.h",
+    "cufftw.h": "cufft.h",
 }
 """Headers with the same contents as another one."""
+
+
+_HOST_ONLY = re.compile(
+    r"thrust/.*|cub/cub\.cuh|cuda_(?:gl|egl|vdpau)_\w+\.h|cuda_profiler_api\.h|cuda(?:EGL|GL|VDPAU)\w*\.h"
+)
+"""Headers of NVIDIA that NVRTC cannot compile: host code alone needs them, or the built-in one has the other part."""
+
+_WITH_NARROW_TYPES = re.compile(r"(?:cublas|cusparse|cudnn|cufft|nccl|torch/|ATen/|c10/)")
+"""Beginnings of the names of library headers that declare the narrow and complex types to their users."""
+
+_NARROW_TYPES = "".join(
+    f"#if __has_include(<{name}>)\n#include <{name}>\n#endif\n"
+    for name in ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "cuComplex.h")
+)
+
+
+def is_host_only(name: str) -> bool:
+    """Return whether NVIDIA's header of this name is left aside."""
+    return _HOST_ONLY.fullmatch(name) is not None
+
+
+def missing_text(name: str) -> str:
+    """Return the declarations in place of a header that is missing: those of the narrow types, usually none."""
+    return _NARROW_TYPES if _WITH_NARROW_TYPES.match(name) else ""
 
 
 @cache

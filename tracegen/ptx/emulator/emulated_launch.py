@@ -447,6 +447,7 @@ class EmulatedTrace(Trace):
         self.launch = launched.launch
         self.blocks = check_blocks(self.launch, blocks)
         self._last: tuple[int, Columns] | None = None
+        self.source_notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"EmulatedTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block})"
@@ -458,8 +459,8 @@ class EmulatedTrace(Trace):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about parts of the kernel that are executed differently than on a GPU, with the kernel's name."""
-        return tuple(f"{self.launch.kernel}: {note}" for note in self.launched.notes)
+        """Sentences about the compilation, and about parts that are executed differently than on a GPU."""
+        return (*self.source_notes, *(f"{self.launch.kernel}: {note}" for note in self.launched.notes))
 
     @property
     def may_have_cache_ops(self) -> bool:

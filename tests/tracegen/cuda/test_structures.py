@@ -1,0 +1,238 @@
+"""Structures passed by value: their layout is read from the source, and their fields are given by name."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from rdmodel.errors import ConfigError
+from tracegen import cuda
+from tracegen.cuda import nvrtc
+from tracegen.cuda.arguments import parse_argument
+from tracegen.cuda.structures import pack_structure, structures
+
+need_nvrtc = pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+
+PROGRAM = """
+struct Inner { short a; double b; };
+struct Params {
+  const float *__restrict__ x;
+  float *y, *z;
+  int n;
+  float scale = 1.0f;
+  unsigned char flags[3];
+  float4 color;
+  Inner inner;
+  __host__ __device__ int size() const { return n; }
+};
+__global__ void axpy(const Params p) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < p.size()) p.y[i] = p.scale * p.x[i] + p.color.w + p.flags[2] + (float)p.inner.b;
+}
+"""
+
+
+def offsets(text, name):
+    return {f.name: (f.offset, f.bytes) for f in structures([text])[name].fields}
+
+
+def test_fields_lie_as_a_c_compiler_places_them():
+    import ctypes
+
+    class Inner(ctypes.Structure):
+        _fields_ = (("a", ctypes.c_short), ("b", ctypes.c_double))
+
+    class Plain(ctypes.Structure):
+        _fields_ = (
+            ("c", ctypes.c_char), ("p", ctypes.c_void_p), ("n", ctypes.c_int), ("inner", Inner),
+            ("m", ctypes.c_int * 6), ("e", ctypes.c_bool),
+        )  # fmt: skip
+
+    text = "struct Inner { short a; double b; };\n"
+    text += "typedef struct { char c; void *p; unsigned n; Inner inner; int m[2][3]; bool e; } Plain;"
+    assert offsets(text, "Plain") == {n: (getattr(Plain, n).offset, getattr(Plain, n).size) for n, _ in Plain._fields_}
+    assert structures([text])["Plain"].bytes == ctypes.sizeof(Plain)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        "int a : 3;",
+        "alignas(16) int a;",
+        "Unknown a;",
+        "#ifdef A\nint a;\n#endif",
+        "int a[N];",
+        "std::vector<int> a;",
+        "int a; void (*f)(int);",
+        "int a; virtual void f();",
+        "enum Mode mode; int a;",
+        "union { int b; float c; } u; int a;",
+        "",
+    ],
+)
+def test_layouts_that_the_text_does_not_tell_are_left_out(members):
+    assert (
+        structures([f"struct S {{ {members} }};", "template <class T> struct S { T a; };", "struct S : B { int a; };"])
+        == {}
+    )
+
+
+@need_nvrtc
+def test_the_fields_of_a_structure_are_given_by_name():
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    fields = {"x": x, "y": y, "n": 60, "scale": 2.0, "flags": [1, 2, 3], "color": [0, 0, 0, 0.5]}
+    trace = cuda.trace(PROGRAM, "axpy", 1, 64, {"p": fields}, check=True)
+    assert y.tolist() == [*(2 * x[:60] + 3.5), 0, 0, 0, 0]
+    assert len(trace) == 4
+
+
+@need_nvrtc
+def test_texts_and_launch_files_take_structures(tmp_path):
+    (tmp_path / "axpy.cu").write_text(PROGRAM)
+    (tmp_path / "launch.toml").write_text(
+        'source = "axpy.cu"\ngrid = 1\nblock = 64\nargs = { p = { x = "float[n]:iota", y = "float[n]", n = 64 } }\n'
+    )
+    (from_file,) = cuda.launches(tmp_path / "launch.toml")
+    from_text = cuda.trace(PROGRAM, "axpy", 1, 64, {"p": "{x=float[64]:iota, y=float[n], n=64}"})
+    assert len(from_file) == len(from_text) == 4
+
+
+SUMS = """
+struct Rows { const float *row; float *sum; };
+__global__ void sums(Rows rows, const float *const *more, const float *shared) {
+  rows.sum[threadIdx.x] = rows.row[threadIdx.x] + more[0][threadIdx.x] + more[1][threadIdx.x] + shared[threadIdx.x];
+}
+"""
+
+
+@need_nvrtc
+def test_structures_and_lists_refer_to_arrays_by_name(tmp_path):
+    x, y, z = (np.arange(32, dtype=np.float32) * scale for scale in (1, 10, 0))
+    given = {"x": x, "z": z, "rows": {"row": "&x", "sum": "&z"}, "more": ["&x", y], "shared": "&x"}
+    cuda.trace(SUMS, "sums", 1, 32, given, check=True)
+    assert z.tolist() == (13 * x).tolist()
+    (tmp_path / "sums.cu").write_text(SUMS)
+    (tmp_path / "launch.toml").write_text(
+        'source = "sums.cu"\ngrid = 1\nblock = 32\n[args]\nx = "float[32]"\nz = "float[32]"\nshared = "&x"\n'
+        'rows = { row = "&x", sum = "&z" }\nmore = ["&x", "float[32]"]\n'
+    )
+    (trace,) = cuda.launches(tmp_path / "launch.toml")
+    assert len(trace) == 7
+    assert [array.name for array in trace.launch.arrays] == ["rows+0", "rows+8", "more+8", "more"]
+
+
+@need_nvrtc
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"shared": "&y"}, "argument shared=&y: must be the name of an array among the arguments"),
+        ({"rows": {"row": "&y"}}, "argument rows.row=&y: must be the name of an array"),
+        ({"more": ["&x", 4]}, "argument more: must be a const float*"),
+        ({"shared": {"a": 1}}, "argument shared: must be a const float*, not the fields of a structure"),
+        ({"unknown": "float[4]"}, "unknown argument of sums 'unknown'"),
+    ],
+)
+def test_a_reference_that_does_not_fit_is_named(changed, message):
+    given = {"x": "float[32]", "rows": {"row": "&x"}, "more": ["&x"], "shared": "&x", **changed}
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        cuda.trace(SUMS, "sums", 1, 32, given)
+
+
+@need_nvrtc
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"m": 1}, "argument p: unknown field of Params 'm'"),
+        ({"x": np.zeros(4, np.float64)}, "argument p.x: is an array of float64, must be one of float32"),
+        ({"x": 1.5}, "argument p.x: must be an array, or an address"),
+        ({"n": 1 << 40}, "argument p.n=1099511627776: must be a whole number of 4 bytes"),
+        ({"scale": 1e300}, "argument p.scale=1e+300: must be a number of 4 bytes"),
+        ({"scale": 10**400}, "must be a number of 4 bytes"),
+        ({"flags": [1]}, "argument p.flags: has 1 values, must have 3"),
+        ({"inner": 1}, "argument p.inner: must be the 16 bytes of a Inner"),
+        (b"", "must be the 80 bytes of a structure, laid out as in C++, or its fields by name"),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named(fields, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        cuda.trace(PROGRAM, "axpy", 1, 64, {"p": fields})
+
+
+@need_nvrtc
+def test_a_structure_of_unknown_layout_is_given_as_bytes():
+    text = "struct S { int a : 3; };\n__global__ void k(S s, int *x) { x[0] = s.a; }"
+    with pytest.raises(
+        ConfigError, match=re.escape("argument s: the layout of S is not known from the source: give its 4 bytes")
+    ):
+        cuda.trace(text, "k", 1, 1, {"s": {"a": 1}, "x": "int[1]"})
+    x = np.zeros(1, np.int32)
+    cuda.trace(text, "k", 1, 1, {"s": b"\3\0\0\0", "x": x}, check=True)
+    assert x[0] == 3
+
+
+@pytest.mark.parametrize("text", ["{n}", "{=1}", "{n=1,n=2}", "{n=1,}"])
+def test_a_text_that_is_no_structure_is_refused(text):
+    with pytest.raises(ConfigError, match="must be FIELD=VALUE, each field once"):
+        parse_argument(text, "p")
+
+
+def test_fields_that_are_not_given_are_zeros():
+    packed = pack_structure(structures(["struct S { int a; int b; };"])["S"], {"b": -1}, "argument s")
+    assert packed.data == bytes(4) + b"\xff" * 4
+
+
+def test_an_error_in_the_text_of_a_field_names_structure_and_field():
+    with pytest.raises(ConfigError, match=re.escape("argument p.x: size 'm': unknown name 'm'")):
+        parse_argument("{x=float[m], n=4}", "p")
+
+
+@need_nvrtc
+def test_a_launch_refers_to_the_arrays_of_the_file(tmp_path):
+    (tmp_path / "sums.cu").write_text(SUMS)
+    (tmp_path / "launch.toml").write_text(
+        'source = "sums.cu"\ngrid = 1\nblock = 32\n[args]\nn = 32\nx = "float[32]"\n[[launch]]\n'
+        'args = { rows = { row = "&x", sum = "float[n]" }, more = ["&x", "&x"], shared = "&x" }\n'
+    )
+    (trace,) = cuda.launches(tmp_path / "launch.toml")
+    assert [array.name for array in trace.launch.arrays] == ["rows+0", "rows+8", "more"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"p": "{a=" * 60 + "1" + "}" * 60}, "argument p: has more than 50 structures inside"),
+        ({"p": "{a={b=1, c={d=float[2, 3]}}, e=2"}, "argument p="),
+    ],
+)
+def test_a_deep_or_unfinished_structure_is_refused(given, message):
+    from tracegen.cuda.arguments import parse_arguments
+
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse_arguments(given)
+
+
+def test_structures_may_hold_structures():
+    value = parse_argument("{a={b=1, c={d=float[2, 3]}}, e=-2}", "p")
+    assert value["a"]["c"]["d"].shape == (2, 3)
+    assert (value["a"]["b"], value["e"]) == (1, -2)
+    nested: dict = {}
+    for _ in range(5000):
+        nested = {"a": nested}
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        cuda.parse_arguments({"p": nested})
+
+
+def test_values_of_nested_structures_are_packed_in_place():
+    text = "struct In { int a; float *p; };\nstruct Out { char c; In in; };"
+    x = np.zeros(2, np.float32)
+    packed = pack_structure(structures([text])["Out"], {"in": {"a": 7, "p": x}}, "argument s")
+    assert packed.data == bytes(8) + (7).to_bytes(4, "little") + bytes(12)
+    assert [(offset, array is x) for offset, array in packed.arrays] == [(16, True)]
+    rows = structures(["struct Rows { int n; float *row[2]; };"])["Rows"]
+    packed = pack_structure(rows, {"row": [x, x]}, "argument s")
+    assert packed.with_addresses([256, 512]) == bytes(8) + (256).to_bytes(8, "little") + (512).to_bytes(8, "little")
+    for wrong in ([x], {"a": x}):
+        with pytest.raises(ConfigError, match=re.escape("argument s.row: does not fit float*[2]")):
+            pack_structure(rows, {"row": wrong}, "argument s")

@@ -1,0 +1,142 @@
+"""Compile a program with NVRTC: give it the headers of the project, of NVIDIA and those built in, and empty ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tracegen.cuda import headers, nvrtc, ptx_cache
+from tracegen.cuda.hostcode import device_code
+from tracegen.cuda.missing_headers import (
+    missing_in_log,
+    stand_in,
+    stand_ins_for_missing,
+    unopened_header,
+    without_marks,
+)
+from tracegen.cuda.source import Source
+
+_PRELUDE = "rdmodel/macros.h"
+"""Name of the in-memory header included before all others: the implicit includes of nvcc, and the macros."""
+
+_IMPLICIT_HEADERS = ("cuda_runtime.h", "cmath", "stdint.h", "limits.h")
+"""Headers that nvcc includes before every file, directly or through headers of the host."""
+
+_TEXTURE_REFERENCES = "rdmodel_texture_references.h"
+"""Built-in header with the references that CUDA 12 removed, for programs that declare one."""
+
+_REFERENCE = re.compile(r"\b(?<!struct )(?<!class )(?:texture|surface)\s*<")
+
+_TRAITS = re.compile(r"\bstd::(?:is_|remove_|pair\b|make_pair|common_type|enable_if|conditional|bool_constant|decay)")
+"""Names that most headers of the C++ library declare, so that programs use them without <type_traits> or <utility>."""
+
+_MAX_MISSING = 100
+"""Largest number of headers that are found to be missing one by one."""
+
+_QUICK_OPTION = "--define-macro=_CG_LIMIT_INCLUDED_DEPENDENCIES"
+"""Option with which NVIDIA's cooperative groups do without the C++ library, which takes a second to compile."""
+
+_DEVICE_RUNTIME_IN_LOG = re.compile(r'identifier "cuda[A-Z]\w+" is undefined|device-side kernel launch')
+"""Messages about functions and launches of the runtime that device code uses."""
+
+_UNKNOWN_INSTANCE_IN_LOG = re.compile(r'__nv_name_map\(\d+\): error: identifier "\w+" is undefined')
+"""Message about the name of a template kernel that lies in a namespace."""
+
+_NAMESPACE = re.compile(r"^[ \t]*namespace\s+(\w+(?:::\w+)*)\s*\{", re.MULTILINE)
+
+
+class NvrtcProgram:
+    """A program and its headers in memory: `project` are the included files of the project, by name."""
+
+    def __init__(
+        self, source: Source, project: Mapping[str, Source], macros: Sequence[str], folders: Sequence[Path]
+    ) -> None:
+        source_folders = [source.directory] if source.directory else []
+        own_folders = [*source_folders, *folders]
+        self._folders = [*own_folders, *nvrtc.header_folders()]
+        files = device_code({**{name: part.text for name, part in project.items()}, source.name: source.text})
+        self._name, self._text = source.name, files.pop(source.name)
+        built_in = _built_in_headers(folders)
+        self._files = files
+        known = {*built_in, *files}
+        missing = stand_ins_for_missing([source, *project.values()], known, self._folders)
+        self._headers = {**built_in, **missing, **files, _PRELUDE: _prelude(macros, self._additions())}
+
+    def _additions(self) -> list[str]:
+        """Return the lines of the prelude that only some programs need."""
+        texts = (self._text, *self._files.values())
+        return [
+            *([f"#include <{_TEXTURE_REFERENCES}>"] if any(map(_REFERENCE.search, texts)) else []),
+            *(["#include <utility>"] if any(map(_TRAITS.search, texts)) else []),
+            # NVRTC compiles for no system, but programs ask for one.
+            *(["#define __linux__ 1"] if any("__linux__" in text for text in texts) else []),
+        ]
+
+    def compile(
+        self, library: nvrtc.Nvrtc, target: str, options: Sequence[str], instances: Sequence[str]
+    ) -> tuple[nvrtc.Compilation, list[str]]:
+        """Compile the program; return the result, and the names of missing headers that the compiler reached."""
+        flags = [
+            f"--gpu-architecture={target}",
+            "--device-as-default-execution-space",
+            "--generate-line-info",
+            "--diag-suppress=47",  # NVIDIA's C++ library defines the limits of <limits.h> again
+            f"--pre-include={_PRELUDE}",
+            *(f"--include-path={folder}" for folder in self._folders),
+            *options,
+        ]
+        result = self._compile(library, [*flags, _QUICK_OPTION], instances)
+        if result.ptx is None and "cooperative_groups" in result.log:
+            result = self._compile(library, flags, instances)
+        if result.ptx is None and _DEVICE_RUNTIME_IN_LOG.search(result.log):
+            self._headers[_PRELUDE] += "#include <cuda_device_runtime_api.h>\n"
+            result = self._compile(library, [*flags, "--relocatable-device-code=true"], instances)
+        if result.ptx is None and _UNKNOWN_INSTANCE_IN_LOG.search(result.log):
+            self._text += "".join(f"\nusing namespace {name};" for name in self._namespaces())
+            result = self._compile(library, [*flags, _QUICK_OPTION], instances)
+        missing = missing_in_log(result.log)
+        return nvrtc.Compilation(result.ptx, without_marks(result.log), result.lowered), missing
+
+    def _namespaces(self) -> list[str]:
+        """Return the namespaces that the files open: the name of a kernel may do without them."""
+        found = (name for text in (self._text, *self._files.values()) for name in _NAMESPACE.findall(text))
+        return [name for name in dict.fromkeys(found) if name not in ("std", "cuda", "nvcuda")]
+
+    def _compile(self, library: nvrtc.Nvrtc, flags: Sequence[str], instances: Sequence[str]) -> nvrtc.Compilation:
+        for _ in range(_MAX_MISSING):
+            key = ptx_cache.compilation_key(
+                library.version(), self._text, self._name, self._headers, flags, instances, self._folders
+            )
+            stored = ptx_cache.load(key)
+            if stored is not None:
+                return stored
+            result = library.compile_apart(self._text, self._name, self._headers, flags, instances)
+            ptx_cache.store(key, result)
+            name = unopened_header(result.log) if result.ptx is None else None
+            if name is None or name in self._headers:
+                break
+            self._headers[name] = stand_in(name)
+        return result
+
+
+def _prelude(macros: Sequence[str], additions: Sequence[str]) -> str:
+    # Macros passed as options would also change the compiler's own header, where T=4 breaks every template.
+    defined = (macro.partition("=") for macro in macros)
+    lines = [
+        *(f"#include <{name}>" for name in _IMPLICIT_HEADERS),
+        *additions,
+        "#define register",  # not allowed in C++17, but in older programs
+        *(f"#define {name} {value if equals else 1}" for name, equals, value in defined),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _built_in_headers(folders: Sequence[Path]) -> dict[str, str]:
+    """Return the built-in headers by name, without those that the user or NVIDIA provides."""
+    names = headers.header_names()
+    given = {name for name in names if any((folder / name).is_file() for folder in folders)}
+    nvidia = nvrtc.header_folders()
+    own = {name for name in names if headers.is_host_only(name)}
+    given |= {name for name in names - own if any((folder / name).is_file() for folder in nvidia)}
+    return {name: headers.header_text(name) for name in sorted(names - given)}

@@ -1,0 +1,244 @@
+"""Find the layout of structures in CUDA source, and pack the values of their fields into bytes."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import ConfigError, unknown
+from tracegen.cuda.element_types import pointed_element, value_type
+from tracegen.cuda.names import normalise
+from tracegen.cuda.tokens import Token, TokenKind, tokenise
+
+POINTER_BYTES = 8
+
+_QUALIFIERS = frozenset({"const", "volatile", "mutable", "struct", "__restrict__", "__restrict", "typename"})
+_NO_VARIABLES = frozenset({"static", "using", "typedef", "friend"})
+_UNUSUAL = frozenset({"virtual", "enum", "union", "class"})
+_ACCESS = frozenset({"public", "private", "protected"})
+
+
+@dataclass(frozen=True, slots=True)
+class StructureField:
+    """A field: its C++ type and place, its elements (None: not an array), and the layout of a structure."""
+
+    name: str
+    type: str
+    offset: int
+    bytes: int
+    count: int | None
+    structure: Structure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """The layout of a structure: size and alignment in bytes."""
+
+    name: str
+    fields: tuple[StructureField, ...]
+    bytes: int
+    alignment: int
+
+
+@dataclass(frozen=True, slots=True)
+class StructureValue:
+    """The bytes of a structure, and the arrays whose device addresses it holds, by their offsets."""
+
+    data: bytes
+    arrays: tuple[tuple[int, NDArray[Any]], ...] = ()
+    behind_pointer: bool = False
+    """Whether the kernel takes the address of the bytes, an array of pointers, and not the bytes themselves."""
+
+    def with_addresses(self, addresses: Sequence[int]) -> bytes:
+        """Return the bytes with the addresses of the arrays in place."""
+        data = bytearray(self.data)
+        for (offset, _), address in zip(self.arrays, addresses, strict=True):
+            data[offset : offset + POINTER_BYTES] = address.to_bytes(POINTER_BYTES, "little")
+        return bytes(data)
+
+
+def structures(texts: Iterable[str]) -> dict[str, Structure]:
+    """Return the structures whose layout the texts tell, by name.
+
+    Left out are templates, structures with bases, bit fields, alignments or conditions, and fields of unknown types.
+    """
+    found: dict[str, Structure] = {}
+    for text in texts:
+        tokens = list(tokenise(text))
+        for name, body in _bodies(tokens):
+            layout = _layout(name, body, found)
+            if layout is not None:
+                found[name] = layout
+    return found
+
+
+def pack_structure(structure: Structure, values: Mapping[str, Any], where: str) -> StructureValue:
+    """Pack the fields of a structure; fields that are not given are zeros. Raises `ConfigError`."""
+    data = bytearray(structure.bytes)
+    arrays: list[tuple[int, NDArray[Any]]] = []
+    places = {part.name: part for part in structure.fields}
+    for name, value in values.items():
+        if name not in places:
+            raise ConfigError(f"{where}: {unknown(f'field of {structure.name}', name, list(places))}")
+        part = places[name]
+        packed = _pack_field(part, value, f"{where}.{name}")
+        data[part.offset : part.offset + part.bytes] = packed.data
+        arrays += [(part.offset + offset, array) for offset, array in packed.arrays]
+    return StructureValue(bytes(data), tuple(arrays))
+
+
+def _pack_field(part: StructureField, value: Any, where: str) -> StructureValue:
+    if part.type.endswith("*") and part.count is None:
+        if isinstance(value, np.ndarray) and value.ndim:
+            wanted = pointed_element(part.type)
+            if wanted is not None and not wanted.fits(value.dtype):
+                raise ConfigError(f"{where}: is an array of {value.dtype}, must be one of {wanted.numpy_name}")
+            return StructureValue(bytes(POINTER_BYTES), ((0, value),))
+        if isinstance(value, int) and 0 <= value < 1 << 64:
+            return StructureValue(value.to_bytes(POINTER_BYTES, "little"))
+        raise ConfigError(f"{where}: must be an array, or an address as a whole number")
+    if part.structure is not None and part.count is None and isinstance(value, Mapping):
+        return pack_structure(part.structure, value, where)
+    if part.type.endswith("*") and isinstance(value, list) and len(value) == part.count:
+        single = StructureField(part.name, part.type, 0, POINTER_BYTES, None)
+        items = [_pack_field(single, item, f"{where}[{at}]") for at, item in enumerate(value)]
+        arrays = [(POINTER_BYTES * at, array) for at, item in enumerate(items) for _, array in item.arrays]
+        return StructureValue(b"".join(item.data for item in items), tuple(arrays))
+    if not isinstance(value, bytes | int | float | np.generic | np.ndarray):
+        raise ConfigError(f"{where}: does not fit {part.type}" + (f"[{part.count}]" if part.count else ""))
+    known = value_type(part.type)
+    size = known.bytes if known is not None else part.bytes
+    elements = part.bytes // size
+    given = np.atleast_1d(np.asarray(value)).ravel().tolist() if not isinstance(value, bytes) else value
+    if isinstance(given, bytes) or known is None:
+        if not isinstance(given, bytes) or len(given) != part.bytes:
+            raise ConfigError(f"{where}: must be the {part.bytes} bytes of a {part.type}")
+        return StructureValue(given)
+    if len(given) != elements:
+        raise ConfigError(f"{where}: has {len(given)} values, must have {elements}")
+    return StructureValue(b"".join(_pack_number(number, known.kind, size, where) for number in given))
+
+
+def _pack_number(number: Any, kind: str, size: int, where: str) -> bytes:
+    if kind == "float" and isinstance(number, int | float):
+        with suppress(OverflowError, struct.error):
+            return struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], number)
+    elif isinstance(number, int) and -(1 << 8 * size - 1) <= number < 1 << 8 * size:
+        return (number % (1 << 8 * size)).to_bytes(size, "little")
+    raise ConfigError(
+        f"{where}={number!r}: must be a {'number' if kind == 'float' else 'whole number'} of {size} bytes"
+    )
+
+
+# ---- layout
+
+
+def _bodies(tokens: list[Token]) -> Iterator[tuple[str, list[Token]]]:
+    """Yield the name and the tokens between the braces of each plain structure."""
+    for at, token in enumerate(tokens):
+        if token.text not in ("struct", "class") or (at and tokens[at - 1].text in (">", ",", "<", "enum")):
+            continue
+        name = tokens[at + 1].text if at + 1 < len(tokens) and tokens[at + 1].kind is TokenKind.WORD else ""
+        opening = at + 1 + bool(name)
+        if opening < len(tokens) and tokens[opening].text == "{":
+            closing = _closing(tokens, opening)
+            after = tokens[closing + 1].text if closing + 1 < len(tokens) else ""
+            if not name and at and tokens[at - 1].text == "typedef":
+                name = after
+            if name.isidentifier():
+                yield name, tokens[opening + 1 : closing]
+
+
+def _closing(tokens: list[Token], opening: int) -> int:
+    depth = 0
+    for at in range(opening, len(tokens)):
+        depth += (tokens[at].text == "{") - (tokens[at].text == "}")
+        if depth == 0:
+            return at
+    return len(tokens)
+
+
+def _layout(name: str, body: list[Token], known: Mapping[str, Structure]) -> Structure | None:
+    fields: list[StructureField] = []
+    end, alignment = 0, 1
+    for member in _members(body):
+        for declared in _declared(member):
+            measured = None if declared is None else _measure(declared[1], known)
+            if declared is None or measured is None:
+                return None
+            size, aligned = measured
+            count = declared[2]
+            end = -(-end // aligned) * aligned
+            fields.append(
+                StructureField(declared[0], declared[1], end, size * (count or 1), count, known.get(declared[1]))
+            )
+            end += size * (count or 1)
+            alignment = max(alignment, aligned)
+    return Structure(name, tuple(fields), -(-end // alignment) * alignment, alignment) if fields else None
+
+
+def _members(body: list[Token]) -> Iterator[list[str]]:
+    """Yield the words of every member that is no function, type or static variable; ``#`` for an unknown one."""
+    member: list[str] = []
+    depth, function = 0, False
+    for token in body:
+        text = token.text
+        if token.kind is TokenKind.DIRECTIVE:
+            yield ["#"]  # a condition: the layout is unknown
+            return
+        if depth == 0 and text == ":" and member and member[-1] in _ACCESS:
+            member = []
+            continue
+        function = function or (depth == 0 and text == "(")
+        depth += (text in "({[") - (text in ")}]")
+        if depth == 0 and (text == ";" or (text == "}" and function)):
+            pairs = [*pairwise(member)]
+            if ("(", "*") in pairs or not _UNUSUAL.isdisjoint(member):
+                yield ["#"]
+            elif member and not function and member[0] not in _NO_VARIABLES:
+                yield member
+            member, function = [], False
+        else:
+            member.append(text)
+
+
+def _declared(member: list[str]) -> Iterator[tuple[str, str, int | None] | None]:
+    """Yield name, type and number of elements for every variable that a member declares; None if it is too complex."""
+    parts = [text for text in member if text not in _QUALIFIERS]
+    if not set(parts).isdisjoint({"#", "<", ">", "&", "(", ":", "{", "__align__", "alignas"}):
+        yield None
+        return
+    first = " ".join(parts).split(",")[0].split("=")[0].split("[")[0].replace("*", " ").split()
+    base = " ".join(first[:-1])
+    for declarator in " ".join(parts)[len(base) :].split(","):
+        found = re.fullmatch(r"\s*((?:\*\s*)*)(\w+)\s*((?:\[ \d+ \]\s*)*)(?:=.*)?", declarator)
+        if not base or found is None:
+            yield None
+            return
+        counts = [int(count) for count in re.findall(r"\d+", found[3])]
+        declared = normalise(base.replace(" :: ", "::")) + "*" * found[1].count("*")
+        yield found[2], declared, math.prod(counts) if counts else None
+
+
+def _measure(type_name: str, known: Mapping[str, Structure]) -> tuple[int, int] | None:
+    """Return the size and the alignment of a type in bytes, or None."""
+    if type_name.endswith("*"):
+        return POINTER_BYTES, POINTER_BYTES
+    if type_name in known:
+        return known[type_name].bytes, known[type_name].alignment
+    element = value_type(type_name)
+    if element is None:
+        return None
+    vector = re.fullmatch(r"u?(?:char|short|int|long|longlong|float|double)([1-4])", type_name)
+    count = int(vector[1]) if vector else 3 if type_name == "dim3" else 1
+    size = element.bytes * count
+    return size, min(size, 16) if count != 3 else element.bytes
