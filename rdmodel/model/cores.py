@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any, get_args
 
 from rdmodel.gpu.config import GPU
 from rdmodel.model import shared_l2
+from rdmodel.model._fast import FastCore
 from rdmodel.model._model import Core, HardwareCore, PaperCore
 from rdmodel.model.options import STORES_IN_PLACE, Options, Sched
 from rdmodel.trace.coalescing import Chunk, StoreRule
@@ -15,6 +17,24 @@ SCHED_NAMES = get_args(Sched)
 
 STORE_CODES = {"free": 0, "step": 1, "evict": 2, "allocate": 0, "update": 3, "through": 4}
 """Values of the option `stores`, as codes of `_model.pyx`; with "allocate" the core sees no stores."""
+
+USUAL_OPTIONS = {
+    "divergence": True,
+    "schedulers": 1,
+    "stall": "park",
+    "full_set": "stall",
+    "step": "transaction",
+    "stagger": 0,
+    "gap": False,
+    "first_touch_factor": 1.0,
+}
+"""Values of options that `FastCore` has; `HardwareCore` has all."""
+
+MAX_FAST_WARPS = 64
+"""Warps that `FastCore` can run at a time."""
+
+MAX_FAST_LATENCY = 4096
+"""Steps below which all latencies must lie for `FastCore`."""
 
 
 def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: bool) -> Core:
@@ -47,6 +67,16 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
     }
     if options.definition == "paper":
         return PaperCore(before=options.effects == "before", clip=options.clip, **common)
+    if is_common(gpu, options, slots * block_warps):
+        return FastCore(
+            draws_warps=options.sched == "random",
+            in_place=options.stores in STORES_IN_PLACE,
+            through=options.stores == "through",
+            sectors=l1.sectors,
+            tags=l1.tags_per_step,
+            longest=_longest_latency(options),
+            **common,
+        )
     return HardwareCore(
         sched=SCHED_NAMES.index(options.sched),
         schedulers=options.schedulers,
@@ -60,6 +90,31 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
         first_touch_factor=float(options.first_touch_factor),
         **common,
     )
+
+
+def is_common(gpu: GPU, options: Options, warps: int) -> bool:
+    """Return whether `FastCore` can run an SM of `warps` warps; `HardwareCore` can run all."""
+    l1 = gpu.l1
+    assert options.lat_min is not None and options.hit_latency is not None
+    usual = {name: getattr(options, name) == value for name, value in USUAL_OPTIONS.items()}
+    return (
+        options.definition == "hardware"
+        and all(usual.values())
+        and options.sched in ("random", "fifo")
+        and options.stores in ("free", "allocate", *STORES_IN_PLACE)
+        and l1.mshr_per_warp is None
+        and (l1.mshr_merge is None or not is_sectored(gpu, options))
+        and l1.tags_per_step <= 4
+        and warps <= MAX_FAST_WARPS
+        and options.lat_min >= 1
+        and max(_longest_latency(options), options.hit_latency) < MAX_FAST_LATENCY
+    )
+
+
+def _longest_latency(options: Options) -> int:
+    """Return a latency that no miss exceeds: NumPy draws no normal number above 13.8."""
+    assert options.lat_min is not None and options.sigma is not None
+    return options.lat_min + ceil(14 * options.sigma) + 1
 
 
 def is_sectored(gpu: GPU, options: Options) -> bool:

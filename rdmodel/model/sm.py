@@ -11,6 +11,7 @@ import numpy as np
 
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
+from rdmodel.model._fast import FastCore
 from rdmodel.model._model import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core, HardwareCore
 from rdmodel.model.cores import make_chunk, store_rule
 from rdmodel.model.monitor import PartTimer
@@ -105,7 +106,7 @@ class Sm:
             self._latencies = np.concatenate([unused, self._draws.latencies(self._batch)])
             self.core.put_latencies(self._latencies)
         else:
-            assert wanted == WANT_CHOICES and isinstance(self.core, HardwareCore)
+            assert wanted == WANT_CHOICES and isinstance(self.core, FastCore | HardwareCore)
             self.core.put_choices(self._draws.choices(self._batch))
 
     def give_block(self, block: int | None) -> None:

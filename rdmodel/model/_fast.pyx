@@ -1,0 +1,549 @@
+# A step has the phases of `HardwareCore` (_model.pyx), which has all options and is the readable one of the two. This
+# core leaves out the uncommon ones; rdmodel.model.cores tells which core can serve a run. All that a step reads
+# is small and dense: the ready warps are bits (_ready.pxd), fills are numbers per day (_agenda.pxd), a line in flight is
+# known by its time (_ways.pxd), and the shadow is a row of accesses (_shadow.pxd).
+"""Implement the definition `hardware` for the common options: `FastCore`, one object per SM."""
+
+from array import array
+
+cimport cython
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+
+from rdmodel._tree cimport FULL, prefetch, stack_move
+from rdmodel.model._agenda cimport MOST_DAYS, MOST_TAGS, Agenda, agenda_add_fill, agenda_add_warp, agenda_end_day
+from rdmodel.model._agenda cimport agenda_free, agenda_init, arrival_key, key_time
+from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
+from rdmodel.model._core cimport STALL_MSHR, STALL_WAYS
+from rdmodel.model._core cimport Core as Shared
+from rdmodel.model._ready cimport MOST_WARPS, PLACES, Ready, deposits_quickly, ready_append, ready_append_many
+from rdmodel.model._ready cimport ready_take
+from rdmodel.model._sectors cimport count_sectors
+from rdmodel.model._shadow cimport FastLine, Shadow, shadow_add, shadow_close_up, shadow_free, shadow_full, shadow_init
+from rdmodel.model._shadow cimport shadow_sectors
+from rdmodel.model._warp cimport HISTORY, OP_LOAD, Warp, lowest_bit, warp_fetch_ahead
+from rdmodel.model._ways cimport Ways, ways_free, ways_init, ways_take, ways_use
+from rdmodel.structures._calendar cimport NEVER
+from rdmodel.structures._index cimport set_of
+from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._memory cimport grow
+
+cdef enum:
+    OBSERVED = 1024          # accesses whose distances are measured together
+    AHEAD = 8                # and how many of them are fetched before they are used
+
+# Results of a transaction that is not issued; an issued one has a key that is not negative, or NO_ARRIVAL.
+cdef enum:
+    STALLED_MSHR = -2
+    STALLED_WAYS = -3
+    NO_ARRIVAL = -1
+
+
+cdef struct Pace:
+    # Keys of the latest arrivals of a warp's data; -1 = none.
+    int64_t key              # of the needs of its next instruction
+    int64_t latest           # of the current instruction
+    int64_t everything       # of all instructions
+    int64_t ancient          # of those before the last HISTORY ones
+    int64_t[64] history      # ring of the last HISTORY instructions
+
+
+@cython.final
+cdef class FastCore(Shared):
+    """Definition `hardware` with the common options, for at most 64 warps (docs/model.md section 11)."""
+
+    cdef Ready ready_list
+    cdef uint8_t[64] parked_warps
+    cdef int64_t parked_number
+    cdef Agenda agenda
+    cdef Ways in_sets
+    cdef Shadow seen
+    cdef FastLine* fast_line
+    cdef int32_t* set_number          # of each line, if `track`
+    cdef Pace* pace
+    cdef int64_t[64] next_line        # of each warp that is ready; -1 = its instruction has no transactions
+    cdef uint64_t special             # warps that end, or have passed stores, when their needs have arrived
+    cdef int64_t soon                 # the warp that is ready in the next step; -1 = none
+    cdef int64_t port                 # the warp whose instruction has the port; -1 = the port is free
+    cdef bint advancing               # the warp at the port has issued an instruction, but has not gone on
+    cdef bint in_place, through, draws_warps
+    cdef int64_t tags                 # transactions that a step issues
+    cdef int64_t observed             # position of the first access whose distance is not measured
+    cdef int64_t check_at             # position at which accesses must be measured, or their row closed up
+    cdef double[::1] choice
+    cdef int64_t choice_at
+
+    def __init__(
+        self, *, bint draws_warps, bint in_place, bint through, int64_t sectors, int64_t tags, int64_t longest,
+        **common,
+    ):
+        super().__init__(**common)
+        assert self.warps <= MOST_WARPS and 1 <= tags <= MOST_TAGS and self.lat_min >= 1
+        assert max(longest, self.hit_latency) < MOST_DAYS
+        self.draws_warps = draws_warps
+        self.in_place = in_place
+        self.through = through
+        self.tags = tags
+        self.choice = array("d")
+        self.soon = self.port = NONE
+        self.ready_list.deposits = deposits_quickly()
+        self.ready_list.place = <uint8_t*> malloc(PLACES + MOST_WARPS)
+        self.pace = <Pace*> malloc(<size_t> self.warps * sizeof(Pace))
+        if (
+            self.ready_list.place == NULL or self.pace == NULL
+            or agenda_init(&self.agenda, max(longest, self.hit_latency)) < 0
+            or ways_init(&self.in_sets, self.sets, self.ways, sectors, self.sectored) < 0
+            or shadow_init(&self.seen, self.shadow_lines) < 0
+        ):
+            raise MemoryError
+        self._plan_check()
+
+    def __dealloc__(self):
+        free(self.ready_list.place)
+        free(self.pace)
+        free(self.fast_line)
+        free(self.set_number)
+        agenda_free(&self.agenda)
+        ways_free(&self.in_sets)
+        shadow_free(&self.seen)
+
+    # ---- service of requests
+
+    def put_latencies(self, int64_t[::1] draws):
+        """Replace the latency draws, as `Core.put_latencies`; they must be shorter than the days of the agenda."""
+        cdef int64_t i
+        for i in range(draws.shape[0]):
+            assert self.lat_min + draws[i] < self.agenda.days
+        self.latency = draws
+        self.latency_at = 0
+
+    def put_choices(self, double[::1] draws):
+        """Replace the draws of warp choices; all of the last batch must have been used."""
+        self.choice = draws
+        self.choice_at = 0
+
+    def start_block(self, int64_t slot):
+        """Start the warps of a primed block: each becomes ready, or ends at once."""
+        cdef int64_t i, j, first = slot * self.block_warps
+        cdef Pace* p
+        self.alive[slot] = self.block_warps
+        for i in range(first, first + self.block_warps):
+            p = &self.pace[i]
+            p.key = p.latest = p.everything = p.ancient = -1
+            for j in range(HISTORY):
+                p.history[j] = -1
+            if not look_ahead(self, i):
+                raise RuntimeError("a warp was started before it was primed")
+            admit(self, &self.ready_list, i)
+
+    def histogram(self):
+        """Return the count of each finite distance, indexed by the distance."""
+        if self._observe_all() < 0:
+            raise MemoryError
+        return Shared.histogram(self)
+
+    # ---- running
+
+    cdef int _run(self) noexcept nogil:
+        # Two copies of the loop, each without the branches of the other.
+        if self.sectored:
+            return run_steps(self, True)
+        return run_steps(self, False)
+
+    # ---- rare operations
+
+    cdef int _add_lines(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil:
+        """Set up the records of the lines that are new to the table."""
+        cdef int64_t i, capacity, number
+        if self.table.count == self.known:
+            return 0
+        if self.table.count > self.line_capacity:
+            capacity = 2 * self.table.count
+            if (
+                capacity >= <int64_t> 1 << 32
+                or grow(<void**> &self.fast_line, capacity, sizeof(FastLine)) < 0
+                or (self.logs and grow(<void**> &self.number, capacity, sizeof(int64_t)) < 0)
+                or (self.track and grow(<void**> &self.position, capacity, sizeof(int64_t)) < 0)
+                or (self.track and grow(<void**> &self.set_number, capacity, sizeof(int32_t)) < 0)
+            ):
+                return -1
+            self.line_capacity = capacity
+        for i in range(used):
+            if ids[i] == self.known:
+                number = set_of(&self.index, lines[i])
+                if self.logs:
+                    self.number[self.known] = lines[i]
+                if self.track:
+                    self.position[self.known] = -1
+                    self.set_number[self.known] = <int32_t> number
+                self.fast_line[self.known] = FastLine(-1, <int32_t> ~number, 0)
+                self.known += 1
+        return 0
+
+    cdef int _observe_all(self) noexcept nogil:
+        """Measure the distances of the latest accesses."""
+        cdef int64_t at, id, distance
+        cdef const Shadow* s = &self.seen
+        if not self.track:
+            return 0
+        for at in range(self.observed, s.at):
+            if at + AHEAD < s.at:
+                prefetch(&self.position[s.access[(at + AHEAD) & (s.capacity - 1)].line])
+            id = s.access[at & (s.capacity - 1)].line
+            distance = stack_move(&self.stack[self.set_number[id]], id, self.position)
+            if distance >= self.distance_end:
+                if self._count_far(distance) < 0:
+                    return -1
+            elif distance >= 0:
+                self.distance_count[distance] += 1
+            elif distance == FULL:
+                return -1
+            else:
+                self.infinite += 1
+        self.observed = s.at
+        return 0
+
+    cdef int _check(self) noexcept nogil:
+        """Measure the latest accesses, and make room for more."""
+        if self._observe_all() < 0:
+            return -1
+        if shadow_full(&self.seen):
+            shadow_close_up(&self.seen, self.fast_line)
+            self.observed = self.seen.at
+        self._plan_check()
+        return 0
+
+    cdef void _plan_check(self) noexcept nogil:
+        self.check_at = self.seen.tail + self.seen.capacity
+        if self.track:
+            self.check_at = min(self.check_at, self.observed + OBSERVED)
+
+
+# ---- warps
+
+cdef inline void record(FastCore core, Warp* w, Pace* p, int64_t arrival) noexcept nogil:
+    # Step past the current instruction and record when its data arrive.
+    cdef int64_t* place = &p.history[w.instructions & (HISTORY - 1)]
+    p.ancient = max(p.ancient, place[0])
+    place[0] = arrival
+    p.everything = max(p.everything, arrival)
+    w.instructions += 1
+    w.at += 1
+
+
+cdef inline int64_t gather_needs(const Warp* w, const Pace* p) noexcept nogil:
+    # Return the key of the latest arrival of the data that the current instruction needs.
+    cdef uint64_t needs = w.program[w.at].needs
+    cdef int64_t key = max(p.key, p.ancient)
+    if needs == <uint64_t> -1:
+        return max(key, p.everything)
+    while needs:
+        key = max(key, p.history[(w.instructions - 1 - lowest_bit(needs)) & (HISTORY - 1)])
+        needs &= needs - 1
+    return key
+
+
+cdef inline bint look_ahead(FastCore core, int64_t warp) noexcept nogil:
+    # Pass stores that take no step, and gather the needs of the next instruction; False: the buffer is empty.
+    cdef Warp* w = &core.warp[warp]
+    cdef Pace* p = &core.pace[warp]
+    cdef int64_t count
+    while w.at < w.n:
+        p.key = gather_needs(w, p)
+        count = w.program[w.at].count
+        if w.program[w.at].op == OP_LOAD or (core.in_place and count > 0):
+            core.next_line[warp] = w.ids[w.id_at] if count > 0 else -1
+            return True
+        if core.logs and w.passed_from < 0:
+            w.passed_from = w.id_at
+            core.special |= <uint64_t> 1 << warp
+        w.id_at += count
+        record(core, w, p, -1)
+    if w.more:
+        return False
+    w.ending = True
+    core.special |= <uint64_t> 1 << warp
+    return True
+
+
+cdef inline void admit(FastCore core, Ready* ready, int64_t warp) noexcept nogil:
+    # Make a warp ready, or end it, after the data that it waited for have arrived.
+    cdef Warp* w = &core.warp[warp]
+    if core.special >> warp & 1:
+        core.special ^= <uint64_t> 1 << warp
+        if w.passed_from >= 0:
+            core._log_stores(w, w.passed_from, w.id_at)
+            w.passed_from = NONE
+        if w.ending:
+            core._end_warp(warp)
+            return
+    ready_append(ready, warp)
+
+
+cdef inline void admit_due(FastCore core, Ready* ready) noexcept nogil:
+    # Apply the fills of this step, and admit the warps whose needs have arrived.
+    cdef Agenda* a = &core.agenda
+    cdef int64_t day, fills, last, warp
+    if core.soon >= 0 and a.first > core.now:
+        admit(core, ready, core.soon)
+        core.soon = NONE
+        return
+    day = core.now & (a.days - 1)
+    fills = a.fills[day]
+    last = a.last[day]
+    if fills > 0:
+        core.mshrs_used -= fills
+        if core.parked_number > 0:
+            ready_append_many(ready, core.parked_warps, core.parked_number)
+            core.parked_number = 0
+    if core.soon >= 0:
+        admit(core, ready, core.soon)
+        core.soon = NONE
+    if last >= 0:
+        warp = last
+        while True:
+            warp = a.after[warp]
+            a.waiting -= 1
+            admit(core, ready, warp)
+            if warp == last:
+                break
+    agenda_end_day(a, core.now)
+
+
+# ---- transactions
+
+cdef inline int64_t draw_fill(FastCore core, int64_t now) noexcept nogil:
+    # Draw when the data of a miss arrive.
+    cdef int64_t due = now + core.lat_min + core._draw()
+    core.mshrs_used += 1
+    agenda_add_fill(&core.agenda, due)
+    return due
+
+
+cdef inline int64_t load_line(FastCore core, int64_t id, int64_t now) noexcept nogil:
+    # Issue a transaction of a load; return when its data arrive, or that it stalls.
+    cdef FastLine* l = &core.fast_line[id]
+    cdef Ways* ways = &core.in_sets
+    cdef int64_t way = l.way, late
+    if way >= 0:
+        late = ways.due[way] > now
+        if late and core.mshr_merge >= 0:
+            if ways.merged[way] >= core.mshr_merge:
+                return STALLED_MSHR
+            ways.merged[way] += 1
+        core.latency_misses += late
+        core.hits += 1 - late
+        ways_use(ways, way, core.order)
+        shadow_add(&core.seen, core.fast_line, id, 1)
+        return max(now + core.hit_latency, ways.due[way])
+    if core.mshrs_used == core.mshrs:
+        return STALLED_MSHR
+    way = ways_take(ways, core.fast_line, id, now)
+    if way < 0:
+        return STALLED_WAYS
+    if core.logs:
+        core._log(id, 1, 0, False)
+    core.compulsory += l.last < 0
+    core.associativity += l.last >= core.seen.tail
+    core.capacity += 0 <= l.last < core.seen.tail
+    ways.due[way] = draw_fill(core, now)
+    ways.merged[way] = 1
+    ways_use(ways, way, core.order)
+    shadow_add(&core.seen, core.fast_line, id, 1)
+    return ways.due[way]
+
+
+cdef inline uint32_t sectors_late(const Ways* ways, int64_t way, int64_t now) noexcept nogil:
+    # Return the sectors of a way that are in flight.
+    cdef const int64_t* due = ways.sector_due + way * ways.sectors
+    cdef uint32_t late = 0
+    cdef int64_t i
+    if ways.due[way] <= now:
+        return 0
+    for i in range(ways.sectors):
+        late |= <uint32_t> (due[i] > now) << i
+    return late
+
+
+cdef inline int64_t load_sectors(FastCore core, int64_t id, uint32_t asked, int64_t now) noexcept nogil:
+    # As `load_line`, for the sectors that a transaction asks for.
+    cdef FastLine* l = &core.fast_line[id]
+    cdef Ways* ways = &core.in_sets
+    cdef int64_t way = l.way, arrival = -1, due
+    cdef uint32_t there = 0, late = 0, missing, held, rest
+    if way >= 0:
+        there = asked & ways.there[way]
+        late = there & sectors_late(ways, way, now)
+    missing = asked & ~there
+    held = shadow_sectors(&core.seen, l)
+    if there:
+        arrival = now + core.hit_latency
+        rest = late
+        while rest:
+            arrival = max(arrival, ways.sector_due[way * ways.sectors + lowest_bit(rest)])
+            rest &= rest - 1
+    if missing:
+        if core.mshrs_used == core.mshrs:
+            return STALLED_MSHR
+        if way >= 0:
+            core.sector_misses += 1
+        else:
+            way = ways_take(ways, core.fast_line, id, now)
+            if way < 0:
+                return STALLED_WAYS
+            ways.there[way] = ways.written[way] = 0
+            core.tag_misses += 1
+        if core.logs:
+            core._log(id, missing, 0, False)
+        core.compulsory += count_sectors(missing & ~l.asked)
+        core.associativity += count_sectors(missing & l.asked & held)
+        core.capacity += count_sectors(missing & l.asked & ~held)
+        due = draw_fill(core, now)
+        ways.there[way] |= missing
+        ways.due[way] = max(ways.due[way], due)
+        arrival = max(arrival, due)
+        rest = missing
+        while rest:
+            ways.sector_due[way * ways.sectors + lowest_bit(rest)] = due
+            rest &= rest - 1
+    core.hits += count_sectors(there & ~late)
+    core.latency_misses += count_sectors(late)
+    l.asked |= asked
+    ways_use(ways, way, core.order)
+    shadow_add(&core.seen, core.fast_line, id, held | asked)
+    return arrival
+
+
+cdef inline void store_sectors(FastCore core, int64_t id, uint32_t asked, uint32_t full, int64_t now) noexcept nogil:
+    # Issue a transaction of a store that writes in place, where its line is, and through to the L2.
+    cdef FastLine* l = &core.fast_line[id]
+    cdef Ways* ways = &core.in_sets
+    cdef int64_t way = l.way
+    core.store_transactions += 1
+    core.store_sectors += count_sectors(asked)
+    if way >= 0:
+        core.store_hits += count_sectors(asked & (ways.there[way] | ways.written[way]))
+    elif core.through:
+        way = ways_take(ways, core.fast_line, id, now)
+        if way >= 0:
+            ways.there[way] = ways.written[way] = 0
+    if way >= 0:
+        ways.written[way] |= asked
+        ways.there[way] |= full
+        ways_use(ways, way, core.order)
+    if core.logs:
+        core._log(id, asked, full, True)
+
+
+# ---- steps
+
+cdef inline bint go_on(FastCore core) noexcept nogil:
+    # Let the warp at the port wait for the needs of its next instruction; False: its buffer is empty.
+    cdef int64_t warp = core.port
+    cdef Pace* p = &core.pace[warp]
+    if not look_ahead(core, warp):
+        return False
+    if core.warp[warp].ending:
+        p.key = p.everything
+    if key_time(p.key) > core.now:
+        agenda_add_warp(&core.agenda, warp, p.key)
+    else:
+        core.soon = warp
+    core.port = NONE
+    return True
+
+
+cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
+    # Issue the next transactions of the instruction at the port.
+    cdef int64_t warp = core.port, i, id = core.next_line[warp], arrival = -1, now = core.now
+    cdef Warp* w = &core.warp[warp]
+    cdef Pace* p = &core.pace[warp]
+    cdef bint load = not sectored or not core.in_place or w.program[w.at].op == OP_LOAD
+    if id >= 0:
+        for i in range(core.tags):
+            if not sectored:
+                arrival = load_line(core, id, now)
+            elif load:
+                arrival = load_sectors(core, id, <uint32_t> w.masks[w.id_at], now)
+            else:
+                store_sectors(core, id, <uint32_t> w.masks[w.id_at], <uint32_t> (w.masks[w.id_at] >> 32), now)
+            if arrival < NO_ARRIVAL:
+                core.stalls_mshr += arrival == STALLED_MSHR
+                core.stalls_ways += arrival == STALLED_WAYS
+                core.parked_warps[core.parked_number] = <uint8_t> warp
+                core.parked_number += 1
+                core.port = NONE
+                return C_GO
+            core.order += 1
+            if w.left < 0:
+                w.left = w.program[w.at].count
+                p.latest = -1
+            if arrival >= 0:
+                core.transactions += 1
+                p.latest = max(p.latest, arrival_key(arrival, now, i))
+                if core.seen.at == core.check_at and core._check() < 0:
+                    return C_MEMORY
+            w.id_at += 1
+            w.left -= 1
+            if w.id_at < w.used:
+                id = w.ids[w.id_at]
+                prefetch(&core.fast_line[id])
+            core.next_line[warp] = id
+            if w.left == 0:
+                break
+        if w.left > 0:
+            return C_GO
+        core.requests += load
+        core.store_requests += not load
+    else:
+        p.latest = -1
+    record(core, w, p, p.latest)
+    warp_fetch_ahead(w)
+    w.left = -1
+    p.key = -1
+    if not go_on(core):
+        core.subject = warp
+        core.advancing = True
+        return C_CHUNK
+    return C_GO
+
+
+cdef inline int run_steps(FastCore core, const bint sectored) noexcept nogil:
+    cdef Ready* ready = &core.ready_list
+    cdef int code = C_GO
+    if core.advancing:
+        core.advancing = False
+        if not go_on(core):
+            core.advancing = True
+            return C_CHUNK
+        core.now += 1
+        if core.agenda.first <= core.now or core.soon >= 0:
+            admit_due(core, ready)
+    while True:
+        if core.asking != 0 and core._wants_block():
+            return C_BLOCK
+        if core.logged >= core.log_full:
+            return C_LOG
+        if core.port < 0:
+            if ready.size == 0:
+                if core.agenda.waiting + core.parked_number == 0:
+                    return C_DONE
+                core.now = core.agenda.first
+                admit_due(core, ready)
+                continue
+            if core.draws_warps and core.choice_at == core.choice.shape[0]:
+                return C_CHOICES
+        if not core._draws_suffice(core.tags):
+            return C_LATENCIES
+        if core.port < 0:
+            if core.draws_warps:
+                core.port = ready_take(ready, <int64_t> (core.choice[core.choice_at] * <double> ready.size))
+                core.choice_at += 1
+            else:
+                core.port = ready_take(ready, 0)
+        code = issue(core, sectored)
+        if code != C_GO:
+            return code
+        core.now += 1
+        if core.agenda.first <= core.now or core.soon >= 0:
+            admit_due(core, ready)

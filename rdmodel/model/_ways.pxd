@@ -1,0 +1,126 @@
+# The ways of all sets: LRU replacement among the lines that are not in flight.
+# What a transaction reads of a way lies in rows by way. A row has a power of two of entries for each set, so that a way
+# tells its set. A line is in flight while its `due` is later than now. Sets of few ways have a stamp for each, the order
+# of its last use with the way in its low bits, and the victim is that of the smallest stamp: no branch depends on the
+# data. Sets of many ways have a circle from the oldest to the newest; it begins and ends at an entry that is no way.
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+
+from rdmodel.model._shadow cimport FastLine
+
+cdef enum:
+    STAMPED_WAYS = 16        # sets of more ways have circles
+    STAMP_BITS = 4
+
+
+cdef struct Ways:
+    int64_t ways             # of a set
+    int64_t bits             # a set has 1 << `bits` entries
+    int64_t sectors          # of a line
+    int32_t* line            # the line that has the way; -1 = none
+    int64_t* due             # when the last request of the line arrives
+    int64_t* merged          # transactions that share it
+    int64_t* stamp           # of sets of few ways
+    int32_t* newer           # of sets of many ways
+    int32_t* older
+    # Of sectored lines.
+    uint32_t* there          # sectors that are there or in flight
+    uint32_t* written        # in place, not fetched
+    int64_t* sector_due      # `sectors` per way
+
+
+cdef inline int ways_init(Ways* w, int64_t sets, int64_t ways, int64_t sectors, bint sectored) noexcept nogil:
+    # -1: out of memory.
+    cdef int64_t total, i, first
+    w.ways = ways
+    w.sectors = sectors
+    # The last entry of a set of many ways is that of its circle.
+    while 1 << w.bits < (ways if ways <= STAMPED_WAYS else ways + 1):
+        w.bits += 1
+    total = sets << w.bits
+    w.line = <int32_t*> malloc(<size_t> total * sizeof(int32_t))
+    w.due = <int64_t*> calloc(<size_t> total, sizeof(int64_t))
+    w.merged = <int64_t*> calloc(<size_t> total, sizeof(int64_t))
+    w.stamp = <int64_t*> malloc(<size_t> total * sizeof(int64_t))
+    w.newer = <int32_t*> calloc(<size_t> total, sizeof(int32_t))
+    w.older = <int32_t*> calloc(<size_t> total, sizeof(int32_t))
+    if w.line == NULL or w.due == NULL or w.merged == NULL or w.stamp == NULL or w.newer == NULL or w.older == NULL:
+        return -1
+    if sectored:
+        w.there = <uint32_t*> calloc(<size_t> total, sizeof(uint32_t))
+        w.written = <uint32_t*> calloc(<size_t> total, sizeof(uint32_t))
+        w.sector_due = <int64_t*> calloc(<size_t> (total * sectors), sizeof(int64_t))
+        if w.there == NULL or w.written == NULL or w.sector_due == NULL:
+            return -1
+    for i in range(total):
+        w.line[i] = -1
+        w.stamp[i] = i & ((1 << w.bits) - 1)
+    for i in range(sets):
+        first = i << w.bits
+        ways_link(w, ways_circle(w, i), first)
+        for first in range(first, first + ways - 1):
+            ways_link(w, first, first + 1)
+        ways_link(w, (i << w.bits) + ways - 1, ways_circle(w, i))
+    return 0
+
+
+cdef inline void ways_free(Ways* w) noexcept nogil:
+    free(w.line)
+    free(w.due)
+    free(w.merged)
+    free(w.stamp)
+    free(w.newer)
+    free(w.older)
+    free(w.there)
+    free(w.written)
+    free(w.sector_due)
+
+
+cdef inline int64_t ways_circle(const Ways* w, int64_t number) noexcept nogil:
+    # Return the entry at which the circle of set `number` begins and ends.
+    return (number << w.bits) + (1 << w.bits) - 1
+
+
+cdef inline void ways_link(Ways* w, int64_t older, int64_t newer) noexcept nogil:
+    w.newer[older] = <int32_t> newer
+    w.older[newer] = <int32_t> older
+
+
+cdef inline void ways_use(Ways* w, int64_t way, int64_t order) noexcept nogil:
+    # Make a way the newest of its set; `order` grows with every use.
+    cdef int64_t circle
+    if w.ways <= STAMPED_WAYS:
+        w.stamp[way] = (order << STAMP_BITS) | (way & ((1 << w.bits) - 1))
+        return
+    circle = ways_circle(w, way >> w.bits)
+    ways_link(w, w.older[way], w.newer[way])
+    ways_link(w, w.older[circle], way)
+    ways_link(w, way, circle)
+
+
+cdef inline int64_t ways_victim(const Ways* w, int64_t number, int64_t now) noexcept nogil:
+    # Return the way of set `number` that a new line takes: an empty one, or that of the least recently used line that is
+    # not in flight; -1 if all are in flight.
+    cdef int64_t first = number << w.bits, none = <int64_t> 1 << 62, best = none, i, circle
+    if w.ways <= STAMPED_WAYS:
+        for i in range(first, first + w.ways):
+            best = min(best, w.stamp[i] | (none if w.due[i] > now else 0))
+        return first + (best & ((1 << STAMP_BITS) - 1)) if best < none else -1
+    circle = ways_circle(w, number)
+    i = w.newer[circle]
+    while i != circle and w.due[i] > now:
+        i = w.newer[i]
+    return i if i != circle else -1
+
+
+cdef inline int64_t ways_take(Ways* w, FastLine* line, int64_t id, int64_t now) noexcept nogil:
+    # Give an absent line a way of its set; -1: there is none.
+    cdef int64_t number = ~line[id].way
+    cdef int64_t way = ways_victim(w, number, now)
+    if way < 0:
+        return -1
+    if w.line[way] >= 0:
+        line[w.line[way]].way = <int32_t> ~number
+    w.line[way] = <int32_t> id
+    line[id].way = <int32_t> way
+    return way
