@@ -75,10 +75,11 @@ def extension(name: str, source: str, more_args: tuple[str, ...] = ()) -> Extens
 RARELY_RUN = ("-O1",) if OPTIMIZE == "3" else ()
 
 extensions = [extension(SHARED, SHARED.replace(".", "/") + ".c", RARELY_RUN)]
-extensions += [
-    extension(name, name.replace(".", "/") + ".pyx", RARELY_RUN if name == "tracegen.ptx.isa._code" else ())
-    for name in MODULES
-]
+# Neighbouring fields that were written one by one and are read at once wait for each other.
+ONE_BY_ONE = ("-fno-tree-slp-vectorize",)
+
+MORE_ARGS = {"tracegen.ptx.isa._code": RARELY_RUN, "rdmodel.model._fast": ONE_BY_ONE}
+extensions += [extension(name, name.replace(".", "/") + ".pyx", MORE_ARGS.get(name, ())) for name in MODULES]
 
 # Neither translation nor compilation of a module waits for another module.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

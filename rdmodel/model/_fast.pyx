@@ -31,6 +31,7 @@ from rdmodel.structures._memory cimport grow
 cdef enum:
     OBSERVED = 1024          # accesses whose distances are measured together
     AHEAD = 8                # and how many of them are fetched before they are used
+    FETCHED = 32             # transactions of a warp that are fetched before they are issued
 
 # Results of a transaction that is not issued; an issued one has a key that is not negative, or NO_ARRIVAL.
 cdef enum:
@@ -453,64 +454,119 @@ cdef inline bint go_on(FastCore core) noexcept nogil:
     return True
 
 
-cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
-    # Issue the next transactions of the instruction at the port.
-    cdef int64_t warp = core.port, i, id = core.next_line[warp], arrival = -1, now = core.now
+cdef inline void stall(FastCore core, int64_t cause) noexcept nogil:
+    # Park the warp at the port until the next fill.
+    core.stalls_mshr += cause == STALLED_MSHR
+    core.stalls_ways += cause == STALLED_WAYS
+    core.parked_warps[core.parked_number] = <uint8_t> core.port
+    core.parked_number += 1
+    core.port = NONE
+
+
+cdef inline int end_instruction(FastCore core, int64_t latest) noexcept nogil:
+    # Go on to the next instruction of the warp at the port; `latest` is the key of its last one.
+    cdef int64_t warp = core.port
     cdef Warp* w = &core.warp[warp]
     cdef Pace* p = &core.pace[warp]
-    cdef bint load = not sectored or not core.in_place or w.program[w.at].op == OP_LOAD
-    if id >= 0:
-        for i in range(core.tags):
-            if not sectored:
-                arrival = load_line(core, id, now)
-            elif load:
-                arrival = load_sectors(core, id, <uint32_t> w.masks[w.id_at], now)
-            else:
-                store_sectors(core, id, <uint32_t> w.masks[w.id_at], <uint32_t> (w.masks[w.id_at] >> 32), now)
-            if arrival < NO_ARRIVAL:
-                core.stalls_mshr += arrival == STALLED_MSHR
-                core.stalls_ways += arrival == STALLED_WAYS
-                core.parked_warps[core.parked_number] = <uint8_t> warp
-                core.parked_number += 1
-                core.port = NONE
-                return C_GO
-            core.order += 1
-            if w.left < 0:
-                w.left = w.program[w.at].count
-                p.latest = -1
-            if arrival >= 0:
-                core.transactions += 1
-                p.latest = max(p.latest, arrival_key(arrival, now, i))
-                if core.seen.at == core.check_at and core._check() < 0:
-                    return C_MEMORY
-            w.id_at += 1
-            w.left -= 1
-            if w.id_at < w.used:
-                id = w.ids[w.id_at]
-                prefetch(&core.fast_line[id])
-            core.next_line[warp] = id
-            if w.left == 0:
-                break
-        if w.left > 0:
-            return C_GO
-        core.requests += load
-        core.store_requests += not load
-    else:
-        p.latest = -1
-    record(core, w, p, p.latest)
+    record(core, w, p, latest)
     warp_fetch_ahead(w)
     w.left = -1
     p.key = -1
-    if not go_on(core):
-        core.subject = warp
-        core.advancing = True
-        return C_CHUNK
+    if go_on(core):
+        return C_GO
+    core.subject = warp
+    core.advancing = True
+    return C_CHUNK
+
+
+cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
+    # Issue transactions of the instruction at the port: those of this step, and of further steps up to the next event.
+    cdef int64_t warp = core.port, tag = 0, id = core.next_line[warp], arrival = NO_ARRIVAL, now = core.now
+    cdef Warp* w = &core.warp[warp]
+    cdef Pace* p = &core.pace[warp]
+    cdef bint load = not sectored or not core.in_place or w.program[w.at].op == OP_LOAD
+    cdef int64_t at, left, latest
+    if id < 0:
+        return end_instruction(core, -1)
+    at = w.id_at
+    left = w.left
+    latest = p.latest
+    if left < 0:
+        left = w.program[w.at].count
+        latest = -1
+    while True:
+        if not sectored:
+            arrival = load_line(core, id, now)
+        elif load:
+            arrival = load_sectors(core, id, <uint32_t> w.masks[at], now)
+        else:
+            store_sectors(core, id, <uint32_t> w.masks[at], <uint32_t> (w.masks[at] >> 32), now)
+        if arrival < NO_ARRIVAL:
+            stall(core, arrival)
+            break
+        core.order += 1
+        at += 1
+        left -= 1
+        if arrival >= 0:
+            core.transactions += 1
+            latest = max(latest, arrival_key(arrival, now, tag))
+            if core.seen.at == core.check_at and core._check() < 0:
+                return C_MEMORY
+        if left == 0:
+            w.id_at = at
+            core.requests += load
+            core.store_requests += not load
+            core.now = now
+            return end_instruction(core, latest)
+        id = w.ids[at]
+        prefetch(&core.fast_line[id])
+        prefetch(&w.ids[min(at + FETCHED, w.used)])
+        tag += 1
+        if tag == core.tags:
+            if now + 1 >= core.agenda.first or not core._draws_suffice(core.tags) or core.logged >= core.log_full:
+                break
+            now += 1
+            core.now = now
+            tag = 0
+    w.id_at = at
+    w.left = left
+    p.latest = latest
+    core.next_line[warp] = id
+    core.now = now
     return C_GO
+
+
+cdef inline bint stall_misses(FastCore core, Ready* ready) noexcept nogil:
+    # Let warps take the port while all MSHRs are in use, and park those whose next line is absent; return whether one
+    # keeps the port. Before the next event, nothing but the choices changes.
+    cdef Ready r = ready[0]
+    cdef const FastLine* line = core.fast_line
+    cdef const double* choice = &core.choice[0] + core.choice_at
+    cdef int64_t steps = min(core.agenda.first - core.now, core.choice.shape[0] - core.choice_at), i = 0
+    cdef int64_t parked = core.parked_number, warp = NONE
+    steps = min(steps, r.size)
+    while i < steps:
+        warp = ready_take(&r, <int64_t> (choice[i] * <double> r.size))
+        i += 1
+        if core.next_line[warp] < 0 or line[core.next_line[warp]].way >= 0:
+            break
+        core.parked_warps[parked] = <uint8_t> warp
+        parked += 1
+        warp = NONE
+    core.choice_at += i
+    i = parked - core.parked_number
+    core.stalls_mshr += i
+    core.now += i
+    core.parked_number = parked
+    core.port = warp
+    ready[0] = r
+    return warp != NONE
 
 
 cdef inline int run_steps(FastCore core, const bint sectored) noexcept nogil:
     cdef Ready* ready = &core.ready_list
     cdef int code = C_GO
+    cdef int64_t index
     if core.advancing:
         core.advancing = False
         if not go_on(core):
@@ -536,11 +592,17 @@ cdef inline int run_steps(FastCore core, const bint sectored) noexcept nogil:
         if not core._draws_suffice(core.tags):
             return C_LATENCIES
         if core.port < 0:
-            if core.draws_warps:
-                core.port = ready_take(ready, <int64_t> (core.choice[core.choice_at] * <double> ready.size))
-                core.choice_at += 1
+            if not sectored and core.draws_warps and core.mshrs_used == core.mshrs:
+                if not stall_misses(core, ready):
+                    if core.agenda.first <= core.now:
+                        admit_due(core, ready)
+                    continue
             else:
-                core.port = ready_take(ready, 0)
+                index = 0
+                if core.draws_warps:
+                    index = <int64_t> (core.choice[core.choice_at] * <double> ready.size)
+                    core.choice_at += 1
+                core.port = ready_take(ready, index)
         code = issue(core, sectored)
         if code != C_GO:
             return code

@@ -4,8 +4,6 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from rdmodel._tree cimport popcount
-
 cdef extern from *:
     """
     /* The place of the bit that has `rank` set bits before it; `x` must have more than `rank` of them. */
@@ -60,6 +58,7 @@ cdef enum:
 cdef struct Ready:
     uint64_t low, high       # places that are taken
     int64_t size
+    int64_t before           # of them, those in `low`
     int64_t end              # the next place
     uint8_t* place           # [PLACES + MOST_WARPS] the warps
     bint deposits
@@ -79,7 +78,7 @@ cdef inline void ready_close_up(Ready* r) noexcept nogil:
         r.place[to] = r.place[64 + lowest_bit(bits)]
         bits &= bits - 1
         to += 1
-    r.end = to
+    r.end = r.before = to
     r.low = (<uint64_t> 1 << to) - 1 if to < 64 else ~<uint64_t> 0
     r.high = 0
 
@@ -92,6 +91,7 @@ cdef inline void ready_append(Ready* r, int64_t warp) noexcept nogil:
     r.place[r.end] = <uint8_t> warp
     r.low |= bit if r.end < 64 else 0
     r.high |= bit if r.end >= 64 else 0
+    r.before += r.end < 64
     r.end += 1
     r.size += 1
 
@@ -103,6 +103,7 @@ cdef inline void ready_append_many(Ready* r, const uint8_t* warps, int64_t n) no
         ready_close_up(r)
     memcpy(r.place + r.end, warps, MOST_WARPS)
     if r.end < 64:
+        r.before += min(n, 64 - r.end)
         r.low |= bits << r.end
         r.high |= bits >> 1 >> (63 - r.end)
     else:
@@ -113,12 +114,12 @@ cdef inline void ready_append_many(Ready* r, const uint8_t* warps, int64_t n) no
 
 cdef inline int64_t ready_take(Ready* r, int64_t index) noexcept nogil:
     # Take out the warp at an index of the order.
-    cdef int64_t before = popcount(r.low)
-    cdef bint later = index >= before
+    cdef bint later = index >= r.before
     cdef uint64_t bit
-    cdef int at = select_bit(r.high if later else r.low, <int> (index - before if later else index), r.deposits)
+    cdef int at = select_bit(r.high if later else r.low, <int> (index - r.before if later else index), r.deposits)
     bit = <uint64_t> 1 << at
     r.low ^= 0 if later else bit
     r.high ^= bit if later else 0
     r.size -= 1
+    r.before -= not later
     return r.place[at + (64 if later else 0)]
