@@ -63,6 +63,7 @@ cdef class FastCore(Shared):
     cdef int32_t* set_number          # of each line, if `track`
     cdef Pace* pace
     cdef int64_t[64] next_line        # of each warp that is ready; -1 = its instruction has no transactions
+    cdef uint32_t[64] next_asked      # the sectors that it asks for, if it is that of a load of a sectored core
     cdef uint64_t special             # warps that end, or have passed stores, when their needs have arrived
     cdef int64_t soon                 # the warp that is ready in the next step; -1 = none
     cdef int64_t port                 # the warp whose instruction has the port; -1 = the port is free
@@ -244,6 +245,11 @@ cdef inline int64_t gather_needs(const Warp* w, const Pace* p) noexcept nogil:
     return key
 
 
+cdef inline uint32_t next_asked(FastCore core, const Warp* w) noexcept nogil:
+    # Return the sectors that the next transaction of a warp asks for, if it is that of a load.
+    return <uint32_t> w.masks[w.id_at] if core.sectored and w.program[w.at].op == OP_LOAD else 0
+
+
 cdef inline bint look_ahead(FastCore core, int64_t warp) noexcept nogil:
     # Pass stores that take no step, and gather the needs of the next instruction; False: the buffer is empty.
     cdef Warp* w = &core.warp[warp]
@@ -254,6 +260,7 @@ cdef inline bint look_ahead(FastCore core, int64_t warp) noexcept nogil:
         count = w.program[w.at].count
         if w.program[w.at].op == OP_LOAD or (core.in_place and count > 0):
             core.next_line[warp] = w.ids[w.id_at] if count > 0 else -1
+            core.next_asked[warp] = next_asked(core, w) if count > 0 else 0
             return True
         if core.logs and w.passed_from < 0:
             w.passed_from = w.id_at
@@ -532,15 +539,27 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
     w.left = left
     p.latest = latest
     core.next_line[warp] = id
+    if sectored:
+        core.next_asked[warp] = next_asked(core, w)
     core.now = now
     return C_GO
 
 
-cdef inline bint stall_misses(FastCore core, Ready* ready) noexcept nogil:
-    # Let warps take the port while all MSHRs are in use, and park those whose next line is absent; return whether one
-    # keeps the port. Before the next event, nothing but the choices changes.
+cdef inline bint misses(FastCore core, int64_t warp, const bint sectored) noexcept nogil:
+    # Tell whether the next transaction of a warp misses.
+    cdef int64_t id = core.next_line[warp], way
+    if id < 0:
+        return False
+    way = core.fast_line[id].way
+    if not sectored:
+        return way < 0
+    return core.next_asked[warp] & ~(core.in_sets.there[way] if way >= 0 else 0) != 0
+
+
+cdef inline bint stall_misses(FastCore core, Ready* ready, const bint sectored) noexcept nogil:
+    # Let warps take the port while all MSHRs are in use, and park those whose next transaction misses; return whether
+    # one keeps the port. Before the next event, nothing but the choices changes.
     cdef Ready r = ready[0]
-    cdef const FastLine* line = core.fast_line
     cdef const double* choice = &core.choice[0] + core.choice_at
     cdef int64_t steps = min(core.agenda.first - core.now, core.choice.shape[0] - core.choice_at), i = 0
     cdef int64_t parked = core.parked_number, warp = NONE
@@ -548,7 +567,7 @@ cdef inline bint stall_misses(FastCore core, Ready* ready) noexcept nogil:
     while i < steps:
         warp = ready_take(&r, <int64_t> (choice[i] * <double> r.size))
         i += 1
-        if core.next_line[warp] < 0 or line[core.next_line[warp]].way >= 0:
+        if not misses(core, warp, sectored):
             break
         core.parked_warps[parked] = <uint8_t> warp
         parked += 1
@@ -592,8 +611,8 @@ cdef inline int run_steps(FastCore core, const bint sectored) noexcept nogil:
         if not core._draws_suffice(core.tags):
             return C_LATENCIES
         if core.port < 0:
-            if not sectored and core.draws_warps and core.mshrs_used == core.mshrs:
-                if not stall_misses(core, ready):
+            if core.draws_warps and core.mshrs_used == core.mshrs:
+                if not stall_misses(core, ready, sectored):
                     if core.agenda.first <= core.now:
                         admit_due(core, ready)
                     continue
