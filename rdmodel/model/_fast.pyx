@@ -17,7 +17,7 @@ from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LA
 from rdmodel.model._core cimport STALL_MSHR, STALL_WAYS
 from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._ready cimport MOST_WARPS, PLACES, Ready, deposits_quickly, ready_append, ready_append_many
-from rdmodel.model._ready cimport ready_take
+from rdmodel.model._ready cimport ready_take, select_bit, select_by_hand
 from rdmodel.model._sectors cimport count_sectors
 from rdmodel.model._shadow cimport FastLine, Shadow, shadow_add, shadow_close_up, shadow_free, shadow_full, shadow_init
 from rdmodel.model._shadow cimport shadow_sectors
@@ -382,6 +382,12 @@ cdef inline int64_t load_sectors(FastCore core, int64_t id, uint32_t asked, int6
     if way >= 0:
         there = asked & ways.there[way]
         late = there & sectors_late(ways, way, now)
+        if there == asked and not late:
+            core.hits += count_sectors(asked)
+            l.asked |= asked
+            ways_use(ways, way, core.order)
+            shadow_add(&core.seen, core.fast_line, id, shadow_sectors(&core.seen, l) | asked)
+            return now + core.hit_latency
     missing = asked & ~there
     held = shadow_sectors(&core.seen, l)
     if there:
@@ -595,7 +601,7 @@ cdef inline int run_steps(FastCore core, const bint sectored) noexcept nogil:
         if core.agenda.first <= core.now or core.soon >= 0:
             admit_due(core, ready)
     while True:
-        if core.asking != 0 and core._wants_block():
+        if core._wants_block():
             return C_BLOCK
         if core.logged >= core.log_full:
             return C_LOG
@@ -628,3 +634,11 @@ cdef inline int run_steps(FastCore core, const bint sectored) noexcept nogil:
         core.now += 1
         if core.agenda.first <= core.now or core.soon >= 0:
             admit_due(core, ready)
+
+
+# ---- Python
+
+def find_bit(uint64_t word, int rank):
+    """Return the place of the set bit with `rank` set bits before it, found in both ways that `FastCore` knows."""
+    assert word != 0 and 0 <= rank
+    return select_bit(word, rank, deposits_quickly()), select_by_hand(word, rank)

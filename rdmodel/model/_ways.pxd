@@ -90,7 +90,7 @@ cdef inline void ways_use(Ways* w, int64_t way, int64_t order) noexcept nogil:
     # Make a way the newest of its set; `order` grows with every use.
     cdef int64_t circle
     if w.ways <= STAMPED_WAYS:
-        w.stamp[way] = (order << STAMP_BITS) | (way & ((1 << w.bits) - 1))
+        w.stamp[way] = ((order + 1) << STAMP_BITS) | (way & ((1 << w.bits) - 1))
         return
     circle = ways_circle(w, way >> w.bits)
     ways_link(w, w.older[way], w.newer[way])

@@ -24,7 +24,10 @@ class Draws:
 
     def latencies(self, count: int) -> NDArray[np.int64]:
         """Return the next `count` values of round(|N(0, sigma)|): steps of a miss beyond the minimum latency."""
-        return np.rint(np.abs(self._latency.standard_normal(count)) * self._sigma).astype(np.int64)
+        draws = self._latency.standard_normal(count)
+        np.abs(draws, out=draws)
+        draws *= self._sigma
+        return np.rint(draws, out=draws).astype(np.int64)
 
     def choices(self, count: int) -> NDArray[np.float64]:
         """Return the next `count` uniform draws in [0, 1)."""

@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rdmodel import reference
-from rdmodel.gpu.config import GPU
+from rdmodel.gpu.config import GPU, replace
 from rdmodel.gpu.occupancy import compute_occupancy
+from rdmodel.model import cores
 from rdmodel.model.dealing import cap_blocks, deal
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
@@ -151,3 +152,20 @@ def possible(options: dict[str, Any]) -> dict[str, Any]:
 
 
 HARDWARE = st.fixed_dictionaries(HARDWARE_FIELDS).map(possible)
+
+COMMON_HARDWARE_FIELDS = {
+    **HARDWARE_FIELDS,
+    **{name: st.just(value) for name, value in cores.USUAL_OPTIONS.items()},
+    "lat_min": st.one_of(st.integers(1, 30), st.sampled_from([1000, 1023, 1024, 3000])),
+    "sched": st.sampled_from(["random", "random", "fifo"]),
+    "stores": st.sampled_from(["free", "allocate", "update", "through"]),
+}
+"""Options of the definition `hardware` that `FastCore` has."""
+
+COMMON_HARDWARE = st.fixed_dictionaries(COMMON_HARDWARE_FIELDS)
+
+
+def common(gpu: GPU, sectored: bool) -> GPU:
+    """Return a GPU without the limits that `FastCore` lacks."""
+    merge = None if sectored else gpu.l1.mshr_merge
+    return gpu.replace(l1=replace(gpu.l1, mshr_per_warp=None, mshr_merge=merge))

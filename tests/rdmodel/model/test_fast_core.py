@@ -1,0 +1,191 @@
+"""The core for common options, against `rdmodel.reference` and against the core for all options, to the unit."""
+
+from __future__ import annotations
+
+from functools import partial
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rdmodel import Prediction, Trace, predict, presets
+from rdmodel.gpu.config import GPU, replace
+from rdmodel.gpu.overrides import override
+from rdmodel.model import cores
+from rdmodel.model import sm as sm_module
+from rdmodel.model._fast import FastCore, find_bit
+from rdmodel.model._model import HardwareCore
+from rdmodel.model.options import Options
+from rdmodel.trace import ALL_NEEDS, WARP, Op
+from rdmodel.trace.coalescing import Chunk
+from tests.support import random_sectors
+from tests.support.builders import SMALL, make_gpu, make_trace
+from tests.support.random_predictions import (
+    COMMON_HARDWARE,
+    COMMON_HARDWARE_FIELDS,
+    assert_counts_equal,
+    common,
+    expected,
+    machines,
+    programs,
+)
+
+SECTORED = st.fixed_dictionaries({**COMMON_HARDWARE_FIELDS, "stores": st.sampled_from([None, "through", "update"])})
+
+
+def run_fast(trace: Trace, gpu: GPU, **given: object) -> Prediction:
+    """Return a prediction, and assert that the core for common options made it."""
+    with patch.object(cores, "HardwareCore", side_effect=AssertionError("the core for all options was made")):
+        return predict(trace, gpu, **given)
+
+
+def run_general(trace: Trace, gpu: GPU, **given: object) -> Prediction:
+    with patch.object(cores, "is_common", return_value=False):
+        return predict(trace, gpu, **given)
+
+
+def assert_equal(trace: Trace, gpu: GPU, **given: object) -> Prediction:
+    fast, general = run_fast(trace, gpu, **given), run_general(trace, gpu, **given)
+    assert (fast.per_sm, fast.histogram, fast.l2) == (general.per_sm, general.histogram, general.l2)
+    return fast
+
+
+# ---- against the reference
+
+
+@settings(max_examples=120, deadline=None)
+@given(programs(), machines(), COMMON_HARDWARE, st.integers(0, 3))
+def test_it_equals_the_reference_on_random_machines(program, gpu, options, seed):
+    gpu = common(gpu, options["stores"] in ("update", "through"))
+    trace = make_trace(*program)
+    want = expected(trace, program[0], gpu, Options(**options).resolve(gpu), seed)
+    assert_counts_equal(run_fast(trace, gpu, seed=seed, **options), want)
+
+
+@settings(max_examples=120, deadline=None)
+@given(random_sectors.programs(), random_sectors.machines(), SECTORED, st.integers(0, 3))
+def test_it_equals_the_reference_on_random_sectored_machines(program, gpu, options, seed):
+    gpu = common(gpu, sectored=True)
+    trace = random_sectors.make_trace(program)
+    resolved = Options(**options).resolve(gpu)
+    want = expected(trace, random_sectors.coalesced(program, gpu.l1, resolved), gpu, resolved, seed)
+    assert_counts_equal(run_fast(trace, gpu, seed=seed, **options), want)
+
+
+# ---- against the core for all options
+
+
+def long_trace(seed: int, blocks: int, warps: int, lines: int) -> Trace:
+    """Return a trace whose warps issue 40 to 80 instructions; some lines are far more frequent than others."""
+    random = np.random.default_rng(seed)
+    needs = (0, 0, 1, 2, 6, 2**63, ALL_NEEDS)
+
+    def instruction() -> tuple[int, int, int, tuple[int, ...]]:
+        wanted = {int(lines * random.random() ** 3) for _ in range(random.integers(1, 6))}
+        return int(random.choice([Op.LOAD, Op.LOAD, Op.STORE])), needs[random.integers(len(needs))], 0, tuple(wanted)
+
+    program = [
+        [[instruction() for _ in range(random.integers(40, 80))] for _ in range(warps)] for _ in range(blocks)
+    ]
+    return make_trace(program, warps)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("changes", [{}, {"sector": 32, "stores": "through", "tags_per_step": 4}])
+def test_it_equals_the_general_core_on_long_traces_with_many_warps(seed, changes):
+    # Few lines are used again and again: the shadow then holds lines from very long ago.
+    trace = long_trace(seed, blocks=12, warps=8, lines=(60, 400, 4000)[seed % 3])
+    ways = (2, 16, 17, 48)[seed % 4]
+    gpu = make_gpu(ways=ways, size=4 * ways * 128, mshrs=(None, 6, 24)[seed % 3], **changes).replace(max_blocks=8)
+    gpu = gpu.replace(l2=replace(gpu.l2, sector=gpu.l1.sector))
+    prediction = assert_equal(trace, gpu, seed=seed, sigma=30.0, lat_min=100, l2=seed % 2 == 1, sms=1)
+    assert prediction.transactions > 9000
+
+
+@pytest.mark.parametrize("gpu", ["gtx470-16k", "koo-fermi", "a100-80g"])
+def test_it_equals_the_general_core_on_a_kernel(gpu):
+    import tracegen
+
+    assert_equal(tracegen.kernel("atax.1", NX=256, NY=256), presets.gpu(gpu))
+
+
+@settings(max_examples=40, deadline=None)
+@given(random_sectors.programs(), random_sectors.machines(), SECTORED, st.integers(1, 5), st.integers(1, 3))
+def test_it_does_not_matter_in_what_portions_it_is_fed(program, gpu, options, draws, instructions):
+    gpu = common(gpu, sectored=True)
+    trace = random_sectors.make_trace(program)
+    whole = run_fast(trace, gpu, **options)
+    small_chunk = partial(Chunk, instructions, WARP * 2)
+    # A step may need as many draws as it issues transactions.
+    with (
+        patch.object(sm_module, "FIRST_DRAWS_PER_BATCH", draws),
+        patch.object(sm_module, "MAX_DRAWS_PER_BATCH", draws),
+        patch.object(cores, "Chunk", small_chunk),
+    ):
+        fed = run_fast(trace, gpu, **options)
+    assert (fed.per_sm, fed.histogram) == (whole.per_sm, whole.histogram)
+
+
+@settings(max_examples=60, deadline=None)
+@given(random_sectors.programs(), random_sectors.machines(), SECTORED)
+def test_the_same_requests_leave_the_sms(program, gpu, options):
+    gpu = common(gpu, sectored=True)
+    sector = gpu.l1.sector_bytes
+    gpu = gpu.replace(l1=replace(gpu.l1, sector=sector), l2=replace(gpu.l2, sector=sector))
+    assert_equal(random_sectors.make_trace(program), gpu, l2=True, **options)
+
+
+# ---- choice of the core
+
+
+def core_of(gpu: GPU, warps: int = 8, **given: object) -> type:
+    return type(cores.make_core(gpu, Options(**given).resolve(gpu), 1, warps, track=False))
+
+
+def test_common_options_get_the_fast_core():
+    for name in presets.names():
+        gpu = presets.gpu(name)
+        assert core_of(gpu, warps=gpu.max_warps) is FastCore, name
+
+
+@pytest.mark.parametrize(
+    "uncommon",
+    [
+        {"sched": "gto"},
+        {"sched": "fifo", "schedulers": 2},
+        {"stall": "head"},
+        {"full_set": "bypass"},
+        {"step": "instruction"},
+        {"stagger": 7},
+        {"gap": True},
+        {"first_touch_factor": 2.0},
+        {"divergence": False},
+        {"stores": "evict"},
+        {"stores": "step"},
+        {"lat_min": 0},
+        {"lat_min": 4090},
+        {"sigma": 1000.0},
+        {"hit_latency": 5000},
+        {"warps": 65},
+    ],
+)
+def test_uncommon_options_get_the_general_core(uncommon):
+    assert core_of(SMALL, **uncommon) is HardwareCore
+
+
+def test_uncommon_limits_of_mshrs_get_the_general_core():
+    assert core_of(SMALL.replace(l1=replace(SMALL.l1, mshr_per_warp=2))) is HardwareCore
+    assert core_of(override(presets.gpu("a100-80g"), {"l1.mshr_merge": 8})) is HardwareCore
+    assert core_of(override(presets.gpu("a100-80g"), {"l1.tags_per_step": 8})) is HardwareCore
+
+
+# ---- parts
+
+
+@given(st.integers(1, 2**64 - 1), st.data())
+def test_both_ways_to_find_the_nth_bit_agree(word, data):
+    ones = [place for place in range(64) if word >> place & 1]
+    rank = data.draw(st.integers(0, len(ones) - 1))
+    assert find_bit(word, rank) == (ones[rank], ones[rank])
