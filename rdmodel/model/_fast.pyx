@@ -22,7 +22,8 @@ from rdmodel.model._sectors cimport count_sectors
 from rdmodel.model._shadow cimport FastLine, Shadow, shadow_add, shadow_close_up, shadow_free, shadow_full, shadow_init
 from rdmodel.model._shadow cimport shadow_sectors
 from rdmodel.model._warp cimport HISTORY, OP_LOAD, Warp, lowest_bit, warp_fetch_ahead
-from rdmodel.model._ways cimport Ways, ways_free, ways_init, ways_take, ways_use
+from rdmodel.model._ways cimport Ways, sectors_can_merge, sectors_due, sectors_late, sectors_merge, sectors_request
+from rdmodel.model._ways cimport ways_free, ways_init, ways_take, ways_use
 from rdmodel.structures._calendar cimport NEVER
 from rdmodel.structures._index cimport set_of
 from rdmodel.structures._lru cimport NONE
@@ -361,24 +362,12 @@ cdef inline int64_t load_line(FastCore core, int64_t id, int64_t now) noexcept n
     return ways.due[way]
 
 
-cdef inline uint32_t sectors_late(const Ways* ways, int64_t way, int64_t now) noexcept nogil:
-    # Return the sectors of a way that are in flight.
-    cdef const int64_t* due = ways.sector_due + way * ways.sectors
-    cdef uint32_t late = 0
-    cdef int64_t i
-    if ways.due[way] <= now:
-        return 0
-    for i in range(ways.sectors):
-        late |= <uint32_t> (due[i] > now) << i
-    return late
-
-
 cdef inline int64_t load_sectors(FastCore core, int64_t id, uint32_t asked, int64_t now) noexcept nogil:
     # As `load_line`, for the sectors that a transaction asks for.
     cdef FastLine* l = &core.fast_line[id]
     cdef Ways* ways = &core.in_sets
     cdef int64_t way = l.way, arrival = -1, due
-    cdef uint32_t there = 0, late = 0, missing, held, rest
+    cdef uint32_t there = 0, late = 0, missing, held
     if way >= 0:
         there = asked & ways.there[way]
         late = there & sectors_late(ways, way, now)
@@ -390,12 +379,10 @@ cdef inline int64_t load_sectors(FastCore core, int64_t id, uint32_t asked, int6
             return now + core.hit_latency
     missing = asked & ~there
     held = shadow_sectors(&core.seen, l)
+    if core.mshr_merge >= 0 and not sectors_can_merge(ways, way, late, core.mshr_merge):
+        return STALLED_MSHR
     if there:
-        arrival = now + core.hit_latency
-        rest = late
-        while rest:
-            arrival = max(arrival, ways.sector_due[way * ways.sectors + lowest_bit(rest)])
-            rest &= rest - 1
+        arrival = max(now + core.hit_latency, sectors_due(ways, way, late))
     if missing:
         if core.mshrs_used == core.mshrs:
             return STALLED_MSHR
@@ -413,13 +400,10 @@ cdef inline int64_t load_sectors(FastCore core, int64_t id, uint32_t asked, int6
         core.associativity += count_sectors(missing & l.asked & held)
         core.capacity += count_sectors(missing & l.asked & ~held)
         due = draw_fill(core, now)
-        ways.there[way] |= missing
-        ways.due[way] = max(ways.due[way], due)
+        sectors_request(ways, way, missing, due)
         arrival = max(arrival, due)
-        rest = missing
-        while rest:
-            ways.sector_due[way * ways.sectors + lowest_bit(rest)] = due
-            rest &= rest - 1
+    if core.mshr_merge >= 0:
+        sectors_merge(ways, way, late)
     core.hits += count_sectors(there & ~late)
     core.latency_misses += count_sectors(late)
     l.asked |= asked

@@ -93,11 +93,17 @@ cdef inline bint shadow_full(const Shadow* s) noexcept nogil:
 
 cdef inline void shadow_close_up(Shadow* s, FastLine* line) noexcept nogil:
     # Move the lines of a full row to new positions, in order.
-    cdef int64_t i, place, n = 0
-    for i in range(s.capacity):
-        place = (s.tail + i) & (s.capacity - 1)
-        if s.latest[place >> 6] >> (place & 63) & 1:
-            s.moved[n] = s.access[place]
+    cdef int64_t words = s.capacity >> 6, first = (s.tail & (s.capacity - 1)) >> 6, i, place, n = 0
+    cdef uint64_t before = (<uint64_t> 1 << (s.tail & 63)) - 1, bits
+    # The positions of the first word that lie before the tail are the last ones of the row.
+    for i in range(words + 1):
+        place = (first + i) & (words - 1)
+        bits = s.latest[place]
+        if place == first:
+            bits &= ~before if i == 0 else before
+        while bits:
+            s.moved[n] = s.access[(place << 6) + lowest_bit(bits)]
+            bits &= bits - 1
             n += 1
     for i in range(s.capacity >> 6):
         s.latest[i] = 0

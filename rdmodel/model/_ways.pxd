@@ -3,10 +3,13 @@
 # tells its set. A line is in flight while its `due` is later than now. Sets of few ways have a stamp for each, the order
 # of its last use with the way in its low bits, and the victim is that of the smallest stamp: no branch depends on the
 # data. Sets of many ways have a circle from the oldest to the newest; it begins and ends at an entry that is no way.
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
 from rdmodel.model._shadow cimport FastLine
+
+cdef extern from *:
+    int lowest_bit "__builtin_ctzll"(unsigned long long x) noexcept nogil
 
 cdef enum:
     STAMPED_WAYS = 16        # sets of more ways have circles
@@ -27,6 +30,8 @@ cdef struct Ways:
     uint32_t* there          # sectors that are there or in flight
     uint32_t* written        # in place, not fetched
     int64_t* sector_due      # `sectors` per way
+    int64_t* sector_merged   # of the first sector of each request: transactions that share it
+    uint8_t* request         # of each sector, the first sector of the latest request that had it
 
 
 cdef inline int ways_init(Ways* w, int64_t sets, int64_t ways, int64_t sectors, bint sectored) noexcept nogil:
@@ -50,7 +55,12 @@ cdef inline int ways_init(Ways* w, int64_t sets, int64_t ways, int64_t sectors, 
         w.there = <uint32_t*> calloc(<size_t> total, sizeof(uint32_t))
         w.written = <uint32_t*> calloc(<size_t> total, sizeof(uint32_t))
         w.sector_due = <int64_t*> calloc(<size_t> (total * sectors), sizeof(int64_t))
-        if w.there == NULL or w.written == NULL or w.sector_due == NULL:
+        w.sector_merged = <int64_t*> calloc(<size_t> (total * sectors), sizeof(int64_t))
+        w.request = <uint8_t*> calloc(<size_t> (total * sectors), 1)
+        if (
+            w.there == NULL or w.written == NULL or w.sector_due == NULL
+            or w.sector_merged == NULL or w.request == NULL
+        ):
             return -1
     for i in range(total):
         w.line[i] = -1
@@ -74,6 +84,8 @@ cdef inline void ways_free(Ways* w) noexcept nogil:
     free(w.there)
     free(w.written)
     free(w.sector_due)
+    free(w.sector_merged)
+    free(w.request)
 
 
 cdef inline int64_t ways_circle(const Ways* w, int64_t number) noexcept nogil:
@@ -124,3 +136,65 @@ cdef inline int64_t ways_take(Ways* w, FastLine* line, int64_t id, int64_t now) 
     w.line[way] = <int32_t> id
     line[id].way = <int32_t> way
     return way
+
+
+# ---- sectors
+
+cdef inline uint32_t sectors_late(const Ways* w, int64_t way, int64_t now) noexcept nogil:
+    # Return the sectors of a way that are in flight.
+    cdef const int64_t* due = w.sector_due + way * w.sectors
+    cdef uint32_t late = 0
+    cdef int64_t i
+    if w.due[way] <= now:
+        return 0
+    for i in range(w.sectors):
+        late |= <uint32_t> (due[i] > now) << i
+    return late
+
+
+cdef inline int64_t sectors_due(const Ways* w, int64_t way, uint32_t sectors) noexcept nogil:
+    # Return when the last of some sectors arrives.
+    cdef int64_t due = -1
+    while sectors:
+        due = max(due, w.sector_due[way * w.sectors + lowest_bit(sectors)])
+        sectors &= sectors - 1
+    return due
+
+
+cdef inline uint32_t sectors_requests(const Ways* w, int64_t way, uint32_t sectors) noexcept nogil:
+    # Return the requests of some sectors, each as its first sector.
+    cdef uint32_t requests = 0
+    while sectors:
+        requests |= <uint32_t> 1 << w.request[way * w.sectors + lowest_bit(sectors)]
+        sectors &= sectors - 1
+    return requests
+
+
+cdef inline bint sectors_can_merge(const Ways* w, int64_t way, uint32_t sectors, int64_t most) noexcept nogil:
+    # Tell whether fewer than `most` transactions share each request of some sectors.
+    cdef uint32_t requests = sectors_requests(w, way, sectors)
+    while requests:
+        if w.sector_merged[way * w.sectors + lowest_bit(requests)] >= most:
+            return False
+        requests &= requests - 1
+    return True
+
+
+cdef inline void sectors_merge(Ways* w, int64_t way, uint32_t sectors) noexcept nogil:
+    cdef uint32_t requests = sectors_requests(w, way, sectors)
+    while requests:
+        w.sector_merged[way * w.sectors + lowest_bit(requests)] += 1
+        requests &= requests - 1
+
+
+cdef inline void sectors_request(Ways* w, int64_t way, uint32_t sectors, int64_t due) noexcept nogil:
+    # Request some sectors of a way, which arrive at `due`.
+    cdef int64_t first = lowest_bit(sectors), place
+    w.there[way] |= sectors
+    w.due[way] = max(w.due[way], due)
+    w.sector_merged[way * w.sectors + first] = 1
+    while sectors:
+        place = way * w.sectors + lowest_bit(sectors)
+        w.sector_due[place] = due
+        w.request[place] = <uint8_t> first
+        sectors &= sectors - 1

@@ -103,7 +103,6 @@ def is_common(gpu: GPU, options: Options, warps: int) -> bool:
         and options.sched in ("random", "fifo")
         and options.stores in ("free", "allocate", *STORES_IN_PLACE)
         and l1.mshr_per_warp is None
-        and (l1.mshr_merge is None or not is_sectored(gpu, options))
         and l1.tags_per_step <= 4
         and warps <= MAX_FAST_WARPS
         and options.lat_min >= 1

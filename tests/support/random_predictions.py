@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rdmodel import reference
-from rdmodel.gpu.config import GPU, replace
+from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model import cores
 from rdmodel.model.dealing import cap_blocks, deal
@@ -163,9 +163,3 @@ COMMON_HARDWARE_FIELDS = {
 """Options of the definition `hardware` that `FastCore` has."""
 
 COMMON_HARDWARE = st.fixed_dictionaries(COMMON_HARDWARE_FIELDS)
-
-
-def common(gpu: GPU, sectored: bool) -> GPU:
-    """Return a GPU without the limits that `FastCore` lacks."""
-    merge = None if sectored else gpu.l1.mshr_merge
-    return gpu.replace(l1=replace(gpu.l1, mshr_per_warp=None, mshr_merge=merge))

@@ -26,13 +26,16 @@ from tests.support.random_predictions import (
     COMMON_HARDWARE,
     COMMON_HARDWARE_FIELDS,
     assert_counts_equal,
-    common,
     expected,
     machines,
     programs,
 )
 
 SECTORED = st.fixed_dictionaries({**COMMON_HARDWARE_FIELDS, "stores": st.sampled_from([None, "through", "update"])})
+
+
+def without_limit_per_warp(gpu: GPU) -> GPU:
+    return gpu.replace(l1=replace(gpu.l1, mshr_per_warp=None))
 
 
 def run_fast(trace: Trace, gpu: GPU, **given: object) -> Prediction:
@@ -58,7 +61,7 @@ def assert_equal(trace: Trace, gpu: GPU, **given: object) -> Prediction:
 @settings(max_examples=120, deadline=None)
 @given(programs(), machines(), COMMON_HARDWARE, st.integers(0, 3))
 def test_it_equals_the_reference_on_random_machines(program, gpu, options, seed):
-    gpu = common(gpu, options["stores"] in ("update", "through"))
+    gpu = without_limit_per_warp(gpu)
     trace = make_trace(*program)
     want = expected(trace, program[0], gpu, Options(**options).resolve(gpu), seed)
     assert_counts_equal(run_fast(trace, gpu, seed=seed, **options), want)
@@ -67,7 +70,7 @@ def test_it_equals_the_reference_on_random_machines(program, gpu, options, seed)
 @settings(max_examples=120, deadline=None)
 @given(random_sectors.programs(), random_sectors.machines(), SECTORED, st.integers(0, 3))
 def test_it_equals_the_reference_on_random_sectored_machines(program, gpu, options, seed):
-    gpu = common(gpu, sectored=True)
+    gpu = without_limit_per_warp(gpu)
     trace = random_sectors.make_trace(program)
     resolved = Options(**options).resolve(gpu)
     want = expected(trace, random_sectors.coalesced(program, gpu.l1, resolved), gpu, resolved, seed)
@@ -114,7 +117,7 @@ def test_it_equals_the_general_core_on_a_kernel(gpu):
 @settings(max_examples=40, deadline=None)
 @given(random_sectors.programs(), random_sectors.machines(), SECTORED, st.integers(1, 5), st.integers(1, 3))
 def test_it_does_not_matter_in_what_portions_it_is_fed(program, gpu, options, draws, instructions):
-    gpu = common(gpu, sectored=True)
+    gpu = without_limit_per_warp(gpu)
     trace = random_sectors.make_trace(program)
     whole = run_fast(trace, gpu, **options)
     small_chunk = partial(Chunk, instructions, WARP * 2)
@@ -131,7 +134,7 @@ def test_it_does_not_matter_in_what_portions_it_is_fed(program, gpu, options, dr
 @settings(max_examples=60, deadline=None)
 @given(random_sectors.programs(), random_sectors.machines(), SECTORED)
 def test_the_same_requests_leave_the_sms(program, gpu, options):
-    gpu = common(gpu, sectored=True)
+    gpu = without_limit_per_warp(gpu)
     sector = gpu.l1.sector_bytes
     gpu = gpu.replace(l1=replace(gpu.l1, sector=sector), l2=replace(gpu.l2, sector=sector))
     assert_equal(random_sectors.make_trace(program), gpu, l2=True, **options)
@@ -177,7 +180,6 @@ def test_uncommon_options_get_the_general_core(uncommon):
 
 def test_uncommon_limits_of_mshrs_get_the_general_core():
     assert core_of(SMALL.replace(l1=replace(SMALL.l1, mshr_per_warp=2))) is HardwareCore
-    assert core_of(override(presets.gpu("a100-80g"), {"l1.mshr_merge": 8})) is HardwareCore
     assert core_of(override(presets.gpu("a100-80g"), {"l1.tags_per_step": 8})) is HardwareCore
 
 
