@@ -1,11 +1,6 @@
-from array import array
-
-import numpy as np
-from numpy.typing import NDArray
-
 from rdmodel.model._core import Core
 
 class FastCore(Core):
-    def put_choices(self, draws: NDArray[np.float64] | array[float]) -> None: ...
+    def seed_choices(self, high: int, low: int, step_high: int, step_low: int) -> None: ...
 
 def find_bit(word: int, rank: int) -> tuple[int, int]: ...

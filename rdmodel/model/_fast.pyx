@@ -4,8 +4,6 @@
 # known by its time (_ways.pxd), and the shadow is a row of accesses (_shadow.pxd).
 """Implement the definition `hardware` for the common options: `FastCore`, one object per SM."""
 
-from array import array
-
 cimport cython
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -21,6 +19,7 @@ from rdmodel.model._ready cimport ready_take, select_bit, select_by_hand
 from rdmodel.model._sectors cimport count_sectors
 from rdmodel.model._shadow cimport FastLine, Shadow, shadow_add, shadow_close_up, shadow_free, shadow_full, shadow_init
 from rdmodel.model._shadow cimport shadow_sectors
+from rdmodel.model._uniform cimport Uniform, uniform_from, uniform_next
 from rdmodel.model._warp cimport HISTORY, OP_LOAD, Warp, lowest_bit, warp_fetch_ahead
 from rdmodel.model._ways cimport Ways, sectors_can_merge, sectors_due, sectors_late, sectors_merge, sectors_request
 from rdmodel.model._ways cimport ways_free, ways_init, ways_take, ways_use
@@ -73,8 +72,8 @@ cdef class FastCore(Shared):
     cdef int64_t tags                 # transactions that a step issues
     cdef int64_t observed             # position of the first access whose distance is not measured
     cdef int64_t check_at             # position at which accesses must be measured, or their row closed up
-    cdef double[::1] choice
-    cdef int64_t choice_at
+    cdef Uniform choices              # if `seeded`
+    cdef bint seeded
 
     def __init__(
         self, *, bint draws_warps, bint in_place, bint through, int64_t sectors, int64_t tags, int64_t longest,
@@ -87,7 +86,7 @@ cdef class FastCore(Shared):
         self.in_place = in_place
         self.through = through
         self.tags = tags
-        self.choice = array("d")
+        self.seeded = not draws_warps
         self.soon = self.port = NONE
         self.ready_list.deposits = deposits_quickly()
         self.ready_list.place = <uint8_t*> malloc(PLACES + MOST_WARPS)
@@ -120,10 +119,10 @@ cdef class FastCore(Shared):
         self.latency = draws
         self.latency_at = 0
 
-    def put_choices(self, double[::1] draws):
-        """Replace the draws of warp choices; all of the last batch must have been used."""
-        self.choice = draws
-        self.choice_at = 0
+    def seed_choices(self, uint64_t high, uint64_t low, uint64_t step_high, uint64_t step_low):
+        """Draw all warp choices from the state of a generator, as halves of its numbers (`Draws.choice_state`)."""
+        self.choices = uniform_from(high, low, step_high, step_low)
+        self.seeded = True
 
     def start_block(self, int64_t slot):
         """Start the warps of a primed block: each becomes ready, or ends at once."""
@@ -550,19 +549,17 @@ cdef inline bint stall_misses(FastCore core, Ready* ready, const bint sectored) 
     # Let warps take the port while all MSHRs are in use, and park those whose next transaction misses; return whether
     # one keeps the port. Before the next event, nothing but the choices changes.
     cdef Ready r = ready[0]
-    cdef const double* choice = &core.choice[0] + core.choice_at
-    cdef int64_t steps = min(core.agenda.first - core.now, core.choice.shape[0] - core.choice_at), i = 0
+    cdef Uniform choices = core.choices
+    cdef int64_t steps = min(core.agenda.first - core.now, r.size), i
     cdef int64_t parked = core.parked_number, warp = NONE
-    steps = min(steps, r.size)
-    while i < steps:
-        warp = ready_take(&r, <int64_t> (choice[i] * <double> r.size))
-        i += 1
+    for i in range(steps):
+        warp = ready_take(&r, <int64_t> (uniform_next(&choices) * <double> r.size))
         if not misses(core, warp, sectored):
             break
         core.parked_warps[parked] = <uint8_t> warp
         parked += 1
         warp = NONE
-    core.choice_at += i
+    core.choices = choices
     i = parked - core.parked_number
     core.stalls_mshr += i
     core.now += i
@@ -596,7 +593,7 @@ cdef inline int run_steps(FastCore core, const bint sectored) noexcept nogil:
                 core.now = core.agenda.first
                 admit_due(core, ready)
                 continue
-            if core.draws_warps and core.choice_at == core.choice.shape[0]:
+            if not core.seeded:
                 return C_CHOICES
         if not core._draws_suffice(core.tags):
             return C_LATENCIES
@@ -609,8 +606,7 @@ cdef inline int run_steps(FastCore core, const bint sectored) noexcept nogil:
             else:
                 index = 0
                 if core.draws_warps:
-                    index = <int64_t> (core.choice[core.choice_at] * <double> ready.size)
-                    core.choice_at += 1
+                    index = <int64_t> (uniform_next(&core.choices) * <double> ready.size)
                 core.port = ready_take(ready, index)
         code = issue(core, sectored)
         if code != C_GO:

@@ -100,13 +100,16 @@ class Sm:
         if wanted == WANT_CHUNK:
             self._feed(self.core.subject)
             return
+        if wanted == WANT_CHOICES and isinstance(self.core, FastCore):
+            self.core.seed_choices(*self._draws.choice_state())
+            return
         self._batch = min(2 * self._batch, MAX_DRAWS_PER_BATCH)
         if wanted == WANT_LATENCIES:
             unused = self._latencies[len(self._latencies) - self.core.latencies_left() :]
             self._latencies = np.concatenate([unused, self._draws.latencies(self._batch)])
             self.core.put_latencies(self._latencies)
         else:
-            assert wanted == WANT_CHOICES and isinstance(self.core, FastCore | HardwareCore)
+            assert wanted == WANT_CHOICES and isinstance(self.core, HardwareCore)
             self.core.put_choices(self._draws.choices(self._batch))
 
     def give_block(self, block: int | None) -> None:
