@@ -3,7 +3,7 @@
 Each kernel has its default sizes and 8192 threads, and runs with both definitions, with and without the histogram of
 reuse distances. `hardware` also runs on the same GPU with four sectors per line, where stores write through as on
 current GPUs, with groups of lanes of 128 bytes and of 32; its stores count as transactions, too. Times include
-generating and coalescing the trace, which is measured alone as well. The plain pass (`unique_pass`) only stores the last
+generating and coalescing the trace, which is also measured alone. The plain pass (`unique_pass`) only stores the last
 occurrence of each line. All run in turn in one process, in processor time, so that the ratio of their medians is
 meaningful on a busy machine. ``python benchmarks/predict.py [--kernels KERNEL ...] [--gpu GPU] [--repeat R] [--json]``;
 ``--against CHECKOUT`` measures another checkout in turn with this one.

@@ -89,9 +89,7 @@ def long_trace(seed: int, blocks: int, warps: int, lines: int) -> Trace:
         wanted = {int(lines * random.random() ** 3) for _ in range(random.integers(1, 6))}
         return int(random.choice([Op.LOAD, Op.LOAD, Op.STORE])), needs[random.integers(len(needs))], 0, tuple(wanted)
 
-    program = [
-        [[instruction() for _ in range(random.integers(40, 80))] for _ in range(warps)] for _ in range(blocks)
-    ]
+    program = [[[instruction() for _ in range(random.integers(40, 80))] for _ in range(warps)] for _ in range(blocks)]
     return make_trace(program, warps)
 
 
