@@ -37,10 +37,11 @@ MAX_FAST_LATENCY = 4096
 """Steps below which all latencies must lie for `FastCore`."""
 
 
-def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: bool) -> Core:
+def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: bool, bypasses: bool = False) -> Core:
     """Return the core of one SM that runs up to `slots` blocks of `block_warps` warps at a time.
 
-    With `track` it counts reuse distances. `options` must be resolved.
+    With `track` it counts reuse distances. `bypasses`: there may be loads that do not look into the L1. `options` must
+    be resolved.
     """
     l1 = gpu.l1
 
@@ -67,7 +68,7 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
     }
     if options.definition == "paper":
         return PaperCore(before=options.effects == "before", clip=options.clip, **common)
-    if is_common(gpu, options, slots * block_warps):
+    if not bypasses and is_common(gpu, options, slots * block_warps):
         return FastCore(
             draws_warps=options.sched == "random",
             in_place=options.stores in STORES_IN_PLACE,
@@ -93,7 +94,7 @@ def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: b
 
 
 def is_common(gpu: GPU, options: Options, warps: int) -> bool:
-    """Return whether `FastCore` can run an SM of `warps` warps; `HardwareCore` can run all."""
+    """Return whether `FastCore` can run an SM of `warps` warps, if its L1 serves all loads."""
     l1 = gpu.l1
     assert options.lat_min is not None and options.hit_latency is not None
     usual = {name: getattr(options, name) == value for name, value in USUAL_OPTIONS.items()}

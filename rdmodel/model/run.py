@@ -9,6 +9,7 @@ from functools import partial
 from time import perf_counter
 
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.served_loads import bypasses_l1
 from rdmodel.model import shared_l2
 from rdmodel.model.averages import combine_counters, sum_histograms
 from rdmodel.model.cores import make_core
@@ -84,7 +85,14 @@ class ModelRun:
         return dataclasses.replace(self._part_result(sms, timer, started), l2=l2.prediction())
 
     def _sm(self, number: int, timer: PartTimer) -> Sm:
-        core = make_core(self.gpu, self.options, self.resident, self.trace.launch.block_warps, self.track)
+        core = make_core(
+            self.gpu,
+            self.options,
+            self.resident,
+            self.trace.launch.block_warps,
+            self.track,
+            bypasses_l1(self.gpu.l1, self.trace),
+        )
         return Sm(self.trace, core, self.gpu, self.options, self.seed, number, timer)
 
     def _part_result(self, sms: Sequence[Sm], timer: PartTimer, started: float) -> PartResult:

@@ -181,6 +181,14 @@ def test_uncommon_limits_of_mshrs_get_the_general_core():
     assert core_of(override(presets.gpu("a100-80g"), {"l1.tags_per_step": 8})) is HardwareCore
 
 
+def test_loads_that_the_l1_does_not_serve_get_the_general_core():
+    gpu = presets.gpu("a100-80g")
+    resolved = Options().resolve(gpu)
+    assert type(cores.make_core(gpu, resolved, 1, 8, track=False, bypasses=True)) is HardwareCore
+    with pytest.raises(AssertionError, match="for all options"):
+        run_fast(long_trace(0, blocks=1, warps=1, lines=9), gpu, dlcm="cg")
+
+
 # ---- parts
 
 
