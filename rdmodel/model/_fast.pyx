@@ -5,25 +5,21 @@
 """Implement the definition `hardware` for the common options: `FastCore`, one object per SM."""
 
 cimport cython
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 
 from rdmodel._tree cimport FULL, prefetch, stack_move
-from rdmodel.model._agenda cimport MOST_DAYS, MOST_TAGS, Agenda, agenda_add_fill, agenda_add_warp, agenda_end_day
-from rdmodel.model._agenda cimport agenda_free, agenda_init, arrival_key, key_time
+from rdmodel.model._agenda cimport MOST_DAYS, MOST_TAGS, Agenda, agenda_add_warp, agenda_end_day, agenda_free
+from rdmodel.model._agenda cimport agenda_init, arrival_key, key_time
 from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
-from rdmodel.model._core cimport STALL_MSHR, STALL_WAYS
 from rdmodel.model._core cimport Core as Shared
+from rdmodel.model._fast_access cimport NO_ARRIVAL, STALLED_MSHR, STALLED_WAYS, load_line, load_sectors, store_sectors
 from rdmodel.model._ready cimport MOST_WARPS, PLACES, Ready, deposits_quickly, ready_append, ready_append_many
 from rdmodel.model._ready cimport ready_take, select_bit, select_by_hand
-from rdmodel.model._sectors cimport count_sectors
-from rdmodel.model._shadow cimport FastLine, Shadow, shadow_add, shadow_close_up, shadow_free, shadow_full, shadow_init
-from rdmodel.model._shadow cimport shadow_sectors
+from rdmodel.model._shadow cimport FastLine, Shadow, shadow_close_up, shadow_free, shadow_full, shadow_init
 from rdmodel.model._uniform cimport Uniform, uniform_from, uniform_next
 from rdmodel.model._warp cimport HISTORY, OP_LOAD, Warp, lowest_bit, warp_fetch_ahead
-from rdmodel.model._ways cimport Ways, sectors_can_merge, sectors_due, sectors_late, sectors_merge, sectors_request
-from rdmodel.model._ways cimport ways_free, ways_init, ways_take, ways_use
-from rdmodel.structures._calendar cimport NEVER
+from rdmodel.model._ways cimport ways_free, ways_init
 from rdmodel.structures._index cimport set_of
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
@@ -33,47 +29,10 @@ cdef enum:
     AHEAD = 8                # and how many of them are fetched before they are used
     FETCHED = 32             # transactions of a warp that are fetched before they are issued
 
-# Results of a transaction that is not issued; an issued one has a key that is not negative, or NO_ARRIVAL.
-cdef enum:
-    STALLED_MSHR = -2
-    STALLED_WAYS = -3
-    NO_ARRIVAL = -1
-
-
-cdef struct Pace:
-    # Keys of the latest arrivals of a warp's data; -1 = none.
-    int64_t key              # of the needs of its next instruction
-    int64_t latest           # of the current instruction
-    int64_t everything       # of all instructions
-    int64_t ancient          # of those before the last HISTORY ones
-    int64_t[64] history      # ring of the last HISTORY instructions
-
 
 @cython.final
 cdef class FastCore(Shared):
     """Definition `hardware` with the common options, for at most 64 warps (docs/model.md section 11)."""
-
-    cdef Ready ready_list
-    cdef uint8_t[64] parked_warps
-    cdef int64_t parked_number
-    cdef Agenda agenda
-    cdef Ways in_sets
-    cdef Shadow seen
-    cdef FastLine* fast_line
-    cdef int32_t* set_number          # of each line, if `track`
-    cdef Pace* pace
-    cdef int64_t[64] next_line        # of each warp that is ready; -1 = its instruction has no transactions
-    cdef uint32_t[64] next_asked      # the sectors that it asks for, if it is that of a load of a sectored core
-    cdef uint64_t special             # warps that end, or have passed stores, when their needs have arrived
-    cdef int64_t soon                 # the warp that is ready in the next step; -1 = none
-    cdef int64_t port                 # the warp whose instruction has the port; -1 = the port is free
-    cdef bint advancing               # the warp at the port has issued an instruction, but has not gone on
-    cdef bint in_place, through, draws_warps
-    cdef int64_t tags                 # transactions that a step issues
-    cdef int64_t observed             # position of the first access whose distance is not measured
-    cdef int64_t check_at             # position at which accesses must be measured, or their row closed up
-    cdef Uniform choices              # if `seeded`
-    cdef bint seeded
 
     def __init__(
         self, *, bint draws_warps, bint in_place, bint through, int64_t sectors, int64_t tags, int64_t longest,
@@ -316,120 +275,6 @@ cdef inline void admit_due(FastCore core, Ready* ready) noexcept nogil:
             if warp == last:
                 break
     agenda_end_day(a, core.now)
-
-
-# ---- transactions
-
-cdef inline int64_t draw_fill(FastCore core, int64_t now) noexcept nogil:
-    # Draw when the data of a miss arrive.
-    cdef int64_t due = now + core.lat_min + core._draw()
-    core.mshrs_used += 1
-    agenda_add_fill(&core.agenda, due)
-    return due
-
-
-cdef inline int64_t load_line(FastCore core, int64_t id, int64_t now) noexcept nogil:
-    # Issue a transaction of a load; return when its data arrive, or that it stalls.
-    cdef FastLine* l = &core.fast_line[id]
-    cdef Ways* ways = &core.in_sets
-    cdef int64_t way = l.way, late
-    if way >= 0:
-        late = ways.due[way] > now
-        if late and core.mshr_merge >= 0:
-            if ways.merged[way] >= core.mshr_merge:
-                return STALLED_MSHR
-            ways.merged[way] += 1
-        core.latency_misses += late
-        core.hits += 1 - late
-        ways_use(ways, way, core.order)
-        shadow_add(&core.seen, core.fast_line, id, 1)
-        return max(now + core.hit_latency, ways.due[way])
-    if core.mshrs_used == core.mshrs:
-        return STALLED_MSHR
-    way = ways_take(ways, core.fast_line, id, now)
-    if way < 0:
-        return STALLED_WAYS
-    if core.logs:
-        core._log(id, 1, 0, False)
-    core.compulsory += l.last < 0
-    core.associativity += l.last >= core.seen.tail
-    core.capacity += 0 <= l.last < core.seen.tail
-    ways.due[way] = draw_fill(core, now)
-    ways.merged[way] = 1
-    ways_use(ways, way, core.order)
-    shadow_add(&core.seen, core.fast_line, id, 1)
-    return ways.due[way]
-
-
-cdef inline int64_t load_sectors(FastCore core, int64_t id, uint32_t asked, int64_t now) noexcept nogil:
-    # As `load_line`, for the sectors that a transaction asks for.
-    cdef FastLine* l = &core.fast_line[id]
-    cdef Ways* ways = &core.in_sets
-    cdef int64_t way = l.way, arrival = -1, due
-    cdef uint32_t there = 0, late = 0, missing, held
-    if way >= 0:
-        there = asked & ways.there[way]
-        late = there & sectors_late(ways, way, now)
-        if there == asked and not late:
-            core.hits += count_sectors(asked)
-            l.asked |= asked
-            ways_use(ways, way, core.order)
-            shadow_add(&core.seen, core.fast_line, id, shadow_sectors(&core.seen, l) | asked)
-            return now + core.hit_latency
-    missing = asked & ~there
-    held = shadow_sectors(&core.seen, l)
-    if core.mshr_merge >= 0 and not sectors_can_merge(ways, way, late, core.mshr_merge):
-        return STALLED_MSHR
-    if there:
-        arrival = max(now + core.hit_latency, sectors_due(ways, way, late))
-    if missing:
-        if core.mshrs_used == core.mshrs:
-            return STALLED_MSHR
-        if way >= 0:
-            core.sector_misses += 1
-        else:
-            way = ways_take(ways, core.fast_line, id, now)
-            if way < 0:
-                return STALLED_WAYS
-            ways.there[way] = ways.written[way] = 0
-            core.tag_misses += 1
-        if core.logs:
-            core._log(id, missing, 0, False)
-        core.compulsory += count_sectors(missing & ~l.asked)
-        core.associativity += count_sectors(missing & l.asked & held)
-        core.capacity += count_sectors(missing & l.asked & ~held)
-        due = draw_fill(core, now)
-        sectors_request(ways, way, missing, due)
-        arrival = max(arrival, due)
-    if core.mshr_merge >= 0:
-        sectors_merge(ways, way, late)
-    core.hits += count_sectors(there & ~late)
-    core.latency_misses += count_sectors(late)
-    l.asked |= asked
-    ways_use(ways, way, core.order)
-    shadow_add(&core.seen, core.fast_line, id, held | asked)
-    return arrival
-
-
-cdef inline void store_sectors(FastCore core, int64_t id, uint32_t asked, uint32_t full, int64_t now) noexcept nogil:
-    # Issue a transaction of a store that writes in place, where its line is, and through to the L2.
-    cdef FastLine* l = &core.fast_line[id]
-    cdef Ways* ways = &core.in_sets
-    cdef int64_t way = l.way
-    core.store_transactions += 1
-    core.store_sectors += count_sectors(asked)
-    if way >= 0:
-        core.store_hits += count_sectors(asked & (ways.there[way] | ways.written[way]))
-    elif core.through:
-        way = ways_take(ways, core.fast_line, id, now)
-        if way >= 0:
-            ways.there[way] = ways.written[way] = 0
-    if way >= 0:
-        ways.written[way] |= asked
-        ways.there[way] |= full
-        ways_use(ways, way, core.order)
-    if core.logs:
-        core._log(id, asked, full, True)
 
 
 # ---- steps

@@ -33,6 +33,9 @@ USUAL_OPTIONS = {
 MAX_FAST_WARPS = 64
 """Warps that `FastCore` can run at a time."""
 
+MAX_FAST_LINES = 1 << 16
+"""Lines of an L1 for `FastCore`: it makes the ways of all sets at the start, about 200 bytes each."""
+
 MAX_FAST_LATENCY = 4096
 """Steps below which all latencies must lie for `FastCore`."""
 
@@ -106,6 +109,7 @@ def is_common(gpu: GPU, options: Options, warps: int) -> bool:
         and l1.mshr_per_warp is None
         and l1.tags_per_step <= 4
         and warps <= MAX_FAST_WARPS
+        and l1.sets * l1.ways <= MAX_FAST_LINES
         and options.lat_min >= 1
         and max(_longest_latency(options), options.hit_latency) < MAX_FAST_LATENCY
     )
