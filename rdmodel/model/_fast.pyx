@@ -13,7 +13,6 @@ from rdmodel.model._agenda cimport MOST_DAYS, MOST_TAGS, Agenda, agenda_add_warp
 from rdmodel.model._agenda cimport agenda_init, arrival_key, key_time
 from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
 from rdmodel.model._core cimport Core as Shared
-from rdmodel.model._fast_access cimport NO_ARRIVAL, STALLED_MSHR, STALLED_WAYS, load_line, load_sectors, store_sectors
 from rdmodel.model._ready cimport MOST_WARPS, PLACES, Ready, deposits_quickly, ready_append, ready_append_many
 from rdmodel.model._ready cimport ready_take, select_bit, select_by_hand
 from rdmodel.model._shadow cimport FastLine, Shadow, shadow_close_up, shadow_free, shadow_full, shadow_init
