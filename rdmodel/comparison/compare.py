@@ -104,7 +104,7 @@ def compare(
     LaunchError
         If no block of the launch fits on an SM.
     TraceError
-        If `trace` is not a `Trace`, or accesses no memory.
+        If `trace` is not a `Trace`.
     """
     gpu = presets.gpu_or_default(gpu, () if definitions is None else check_definitions(definitions))
     check_int("seed", seed, 0)

@@ -56,10 +56,13 @@ class Contest:
         return tuple(len(runs) == len(self.combinations) for runs in self.simulations)
 
     def relative_ipc(self, name: str) -> tuple[float | None, ...]:
-        """Return for each kernel the IPC under a combination, by that under ``none``; None where a run is missing."""
+        """Return for each kernel the IPC under a combination, by that under ``none``; None where a run is missing.
+
+        It is 1 for a kernel without instructions.
+        """
         self._check(name)
         pairs = [(runs.get(name), runs.get(BASELINE)) for runs in self.simulations]
-        return tuple(None if run is None or base is None else run.ipc / base.ipc for run, base in pairs)
+        return tuple(None if run is None or base is None else _ratio(run.ipc, base.ipc) for run, base in pairs)
 
     def geometric_mean(self, name: str) -> float | None:
         """Return the geometric mean of `relative_ipc` over the kernels that are complete; None without any."""
@@ -108,6 +111,10 @@ class Contest:
         if name not in self.names:
             hint = suggestion(name, self.names) or f"; there are {', '.join(self.names)}"
             raise ConfigError(f"{name!r} takes no part in the contest{hint}")
+
+
+def _ratio(ipc: float, base: float) -> float:
+    return ipc / base if base else 1.0
 
 
 def contest(

@@ -15,7 +15,7 @@ from rdmodel import presets
 from rdmodel.common.checks import MAX_DRAM_BANKS, MAX_L2_SLICES, check_flag, check_int
 from rdmodel.common.memory import require_room
 from rdmodel.common.progress import Progress, stage
-from rdmodel.errors import ConfigError, SimulationError, TraceError
+from rdmodel.errors import ConfigError, SimulationError
 from rdmodel.execution.memory_need import MACHINE_SET_BYTES
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
@@ -118,7 +118,7 @@ def simulate(
     LaunchError
         If no block of the launch fits on an SM.
     TraceError
-        If the trace cannot be read or accesses no memory.
+        If the trace cannot be read.
     SimulationError
         If the run cannot go on or breaks an invariant.
     """
@@ -370,12 +370,10 @@ class _MachineRun:
             self._machine.recorded = 0
 
     def result(self) -> Simulation:
-        """Return the counters of the machine; raise `TraceError` if the blocks access no memory."""
+        """Return the counters of the machine."""
         request = self._request
         raw = [self._machine.sm_counters(i) for i in range(request.sms)]
         per_sm = tuple(sm_result(i, counters, sectored=self._sectored) for i, counters in enumerate(raw))
-        if not any(sm.transactions or sm.stores for sm in per_sm):
-            raise TraceError(f"the simulated blocks of {request.trace.launch.kernel} access no memory")
         slices = range(0 if request.options.memory is not None else request.gpu.l2.slices)
         l2 = sum_counters([self._machine.slice_counters(i) for i in slices])
         dram = sum_counters([self._machine.channel_counters(i) for i in slices])

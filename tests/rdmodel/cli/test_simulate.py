@@ -246,11 +246,26 @@ def test_a_mistake_gives_status_2_and_one_clear_line(run, line):
     assert "Traceback" not in err
 
 
-def test_a_kernel_that_accesses_no_memory_gives_status_2(run, tmp_path):
+@pytest.mark.parametrize(
+    "command",
+    [
+        "simulate",
+        "simulate --json",
+        "simulate --csv",
+        "compare --definition hardware",
+        "policies --policies swl:warps=1",
+    ],
+)
+def test_a_kernel_that_accesses_no_memory_gives_counters_of_zero(run, tmp_path, command):
     rd.save(make_trace([[[]]], warps=1), tmp_path / "empty")
-    status, out, err = run("simulate", str(tmp_path / "empty"), "--gpu", FERMI)
-    assert (status, out) == (2, "")
-    assert err == "rdmodel: error: the simulated blocks of random access no memory\n"
+    name, *options = command.split()
+    status, out, _ = run(name, str(tmp_path / "empty"), "--gpu", FERMI, *options)
+    assert status == 0
+    if command == "simulate":
+        assert re.search(r"cycles +0 +0\.000 ms", out)
+        assert "L1 miss rate: no loads" in out
+    if command == "policies":
+        assert "1.000" in out
 
 
 def test_a_run_that_cannot_go_on_gives_status_1(run, monkeypatch):

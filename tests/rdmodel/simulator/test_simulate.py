@@ -30,6 +30,7 @@ from rdmodel.results.simulation import (
 from rdmodel.simulator import machine as machine_module
 from rdmodel.simulator import simulate as simulate_module
 from rdmodel.simulator.options import SimulationOptions
+from rdmodel.trace import Op
 from tests.support.builders import busy_program, load, make_gpu, make_trace, store
 from tests.support.presets import FERMI
 
@@ -81,12 +82,37 @@ def test_what_is_no_trace_is_refused():
         simulate("atax.1", gpu=FERMI)
 
 
-@pytest.mark.parametrize(
-    ("trace", "options"), [(NO_MEMORY, {}), (STORES, {"stores": False}), (NO_MEMORY, {"memory": 5, "check": True})]
-)
-def test_blocks_that_access_no_memory_are_refused(trace, options):
-    with pytest.raises(TraceError, match="the simulated blocks of random access no memory"):
-        simulate(trace, GPU, **options)
+@pytest.mark.parametrize("gpu", ["small", "v100"])
+@pytest.mark.parametrize("options", [{}, {"memory": 5}, {"policies": "swl:best"}])
+def test_a_kernel_without_instructions_takes_no_time_and_has_counters_of_zero(gpu, options):
+    found = simulate(NO_MEMORY, GPU if gpu == "small" else gpu, check=True, **{"sms": 2, **options})
+    assert (found.cycles, found.instructions, found.transactions, found.stores, found.ipc) == (0, 0, 0, 0, 0.0)
+    assert found.traffic.read_messages == found.traffic.write_messages == 0
+    assert found.l2 is None if found.dram is None else found.l2.reads == found.dram.bytes == 0
+    assert sum(sm.blocks for sm in found.per_sm) == 2
+    assert np.isnan(found.miss_rate)
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["miss_rate"] is None
+
+
+@pytest.mark.parametrize("gpu", ["small", "v100"])
+def test_a_kernel_of_barriers_and_other_instructions_takes_their_cycles(gpu):
+    trace = make_trace([[[(Op.BARRIER, 0, gap, [])] for gap in (0, 7)]], warps=2)
+    found = simulate(trace, GPU if gpu == "small" else gpu, sms=1, check=True)
+    assert (found.warp_instructions, found.loads, found.stores) == (9, 0, 0)
+    assert found.cycles >= 8
+
+
+def test_stores_without_transactions_issue_and_leave_all_counters_of_memory_at_zero():
+    found = simulate(STORES, GPU, stores=False)
+    assert (found.warp_instructions, found.stores, found.cycles) == (2, 0, 2)
+    assert found.traffic.write_messages == 0
+
+
+@pytest.mark.parametrize("gpu", ["small", "v100"])
+def test_a_kernel_that_only_stores_counts_its_stores_and_no_loads(gpu):
+    found = simulate(STORES, GPU if gpu == "small" else gpu, sms=1, check=True)
+    assert (found.stores, found.loads, found.traffic.write_messages) == (2, 0, 2)
+    assert str(found).startswith(f"random on {gpu} (simulated): no loads, ")
 
 
 def test_a_block_that_cannot_be_resident_is_refused():
