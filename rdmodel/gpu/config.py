@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal, TypeVar
 
-from rdmodel.common.checks import check_choice, check_int, check_number
+from rdmodel.common.checks import check_choice, check_flag, check_int, check_number
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.cache import CacheConfig as CacheConfig
 from rdmodel.gpu.cache import StoreBehaviour as StoreBehaviour
@@ -43,7 +43,8 @@ class CoreConfig:
     ("lrr": loose round-robin; "gto": greedy, then oldest; "two-level": round-robin within a group of `fetch_group`
     warps; "old": oldest). `ldst_queue` memory instructions fit into the load/store unit. A transaction that hits
     receives its data `hit_latency` cycles later. A warp that issues a non-memory instruction may issue again
-    `alu_latency` cycles later, as though each of these instructions needed the result of the one before it.
+    `alu_latency` cycles later, as though each of these instructions needed the result of the one before it. With
+    `store_acks`, a block keeps its slot until the L2 has acknowledged its stores.
     """
 
     schedulers: int = 2
@@ -52,6 +53,7 @@ class CoreConfig:
     ldst_queue: int = 1
     hit_latency: int = 20
     alu_latency: int = 1
+    store_acks: bool = False
 
     def __post_init__(self) -> None:
         """Reject impossible numbers."""
@@ -61,6 +63,7 @@ class CoreConfig:
         check_int("ldst_queue", self.ldst_queue, 1)
         check_int("hit_latency", self.hit_latency, 0)
         check_int("alu_latency", self.alu_latency, 1)
+        check_flag("store_acks", self.store_acks)
 
 
 FIELDS_NOT_SIMULATED = ("name", "architecture", "latency", "paper_latency", "calibrated", "sources")
@@ -250,7 +253,7 @@ DEFAULTS_OMITTED = {
         "sector", "request_bytes", "tags_per_step", "stores", "unified", "carveouts", "carveout", "caches",
         "dlcm",
     ),
-    "core": ("alu_latency",),
+    "core": ("alu_latency", "store_acks"),
     "l2": ("sector", "fetch", "index", "partitions", "partition_latency"),
 }  # fmt: skip
 """Fields that `GPU.to_dict` omits at their defaults, by table: GPUs from before Maxwell do not need them."""

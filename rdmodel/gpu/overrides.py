@@ -22,6 +22,12 @@ NAME_KEYS = ("name", "architecture", "l1.allocate", "l1.stores", "l1.dlcm", "cor
 LINE_KEYS = ("l1.sector", "l2.sector", "l2.fetch")
 """Keys for which ``none`` means as many bytes as before: those of a line, or of a sector."""
 
+FLAGS = {"true": True, "false": False}
+"""Values of the keys in `FLAG_KEYS`."""
+
+FLAG_KEYS = ("core.store_acks",)
+"""Keys whose values are true or false."""
+
 OVERRIDE_SOURCE = "set by the user"
 """The source of an overridden number, in `GPU.sources`."""
 
@@ -155,6 +161,10 @@ def _parse(key: str, value: Any) -> Any:
         return value
     if key in LINE_KEYS and value == "none":
         return None
+    if key in FLAG_KEYS:
+        if value not in FLAGS:
+            raise ConfigError(f"{key}={value!r}: must be true or false")
+        return FLAGS[value]
     return parse_number(value, key)
 
 

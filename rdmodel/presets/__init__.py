@@ -157,6 +157,8 @@ def _escape(character: str) -> str:
 def _value(value: Any) -> str:
     if value is None:
         return "inf"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, str):

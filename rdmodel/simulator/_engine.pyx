@@ -393,7 +393,7 @@ cdef class Machine(Inspection):
                 self._open_barrier(sm, slot)
                 sm.wake[0] = min(sm.wake[0], self.now + 1)
                 self._end_warps(sm, slot)
-            if b.alive == 0:
+            if b.alive == 0 and b.stores == 0:
                 b.occupied = False
                 self.resident -= 1
                 self.any_wanted = True

@@ -104,6 +104,10 @@ cdef class Inspection(Scheduling):
             for k in range(self.slots):
                 if sm.slot[k].occupied:
                     loading = sum([sm.warp[k * self.block_warps + j].loads > 0 for j in range(self.block_warps)])
+                    if sm.slot[k].stores:
+                        reasons.append(
+                            f"SM {i}: block {sm.slot[k].block}: {sm.slot[k].stores} stores are not acknowledged"
+                        )
                     reasons.append(
                         f"SM {i}: block {sm.slot[k].block}: {sm.slot[k].waiting} of {sm.slot[k].alive} warps wait at a "
                         f"barrier, {loading} for loads"

@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t
 
-from rdmodel.simulator._machine cimport Entry, Sm
+from rdmodel.simulator._machine cimport WRITER_AT, BlockSlot, Entry, Sm
 from rdmodel.simulator._partitioned_network cimport PartitionedNetwork
 from rdmodel.simulator._period cimport Period
 from rdmodel.structures._ring cimport Item
@@ -61,6 +61,8 @@ cdef class LoadStore(PartitionedNetwork):
 
     cdef int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil
     @cython.final
+    cdef void _take_acknowledgement(self, Sm* sm, BlockSlot* block) noexcept nogil
+    @cython.final
     cdef int _count_latency(self, int64_t latency) noexcept nogil
     cdef void _arrive(self, Sm* sm, int64_t load) noexcept nogil
     cdef void _stand(self, Sm* sm, int64_t warp) noexcept nogil
@@ -106,7 +108,14 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int _take_way(
         self, Sm* sm, int64_t id, int64_t victim, int64_t flags, int64_t block, int64_t warp
     ) noexcept nogil
-    cdef int _store(self, Sm* sm, int64_t id) noexcept nogil
+    cdef int _store(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
     cdef int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
     cdef void _record(self, int64_t i, int64_t load, int64_t id, uint32_t mask, int outcome) noexcept nogil
     cdef void _open_or_close(self) noexcept nogil
+
+    cdef inline int64_t _writer(self, Sm* sm, int64_t warp) noexcept nogil:
+        # Return what the id of a warp's write holds besides the sectors; its block waits for one more store.
+        if not self.store_acks:
+            return 0
+        sm.slot[warp // self.block_warps].stores += 1
+        return (warp // self.block_warps + 1) << WRITER_AT

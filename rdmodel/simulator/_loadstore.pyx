@@ -15,8 +15,8 @@ from rdmodel.simulator._issue cimport (
     AS_ACTIVE, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
 )
 from rdmodel.simulator._machine cimport (
-    BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, MISS, NO_MEMORY, PENDING_HIT, READ,
-    SECTORS_AT, WRITE, WRITTEN, Entry, Load, Sm,
+    BYPASS, BYPASSED, FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KIND_MASK, MISS, NO_MEMORY,
+    PENDING_HIT, READ, SECTORS_AT, WRITE, WRITER_AT, WRITTEN, BlockSlot, Entry, Load, Sm,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL
 from rdmodel.simulator._partitioned_network cimport PartitionedNetwork
@@ -50,6 +50,7 @@ cdef class LoadStore(PartitionedNetwork):
         self.ldst_queue = core["ldst_queue"]
         self.hit_latency = core["hit_latency"]
         self.alu_latency = core["alu_latency"]
+        self.store_acks = core["store_acks"]
         self.fill = l1["fill"]
         self.miss_queue = l1["miss_queue"]
         self.mshr_per_warp = l1["mshr_per_warp"]
@@ -92,6 +93,9 @@ cdef class LoadStore(PartitionedNetwork):
         if item.id < 0:
             self._arrive(sm, ~item.id)
             return C_GO
+        if item.what & KIND_MASK == WRITE:
+            self._take_acknowledgement(sm, &sm.slot[(item.id >> WRITER_AT) - 1])
+            return C_GO
         if self.sectored:
             return self._fill_sectors(i, t, item)
         l = &sm.cache.line[item.id]
@@ -119,6 +123,12 @@ cdef class LoadStore(PartitionedNetwork):
         mshr_release(&sm.mshrs, mshr)
         sm.retry = True
         return C_GO
+
+    cdef void _take_acknowledgement(self, Sm* sm, BlockSlot* block) noexcept nogil:
+        sm.n.acknowledgements += 1
+        block.stores -= 1
+        if block.stores == 0 and block.alive == 0:
+            sm.check = True
 
     cdef int _count_latency(self, int64_t latency) noexcept nogil:
         cdef int64_t capacity
@@ -183,7 +193,7 @@ cdef class LoadStore(PartitionedNetwork):
         elif e.local and e.op == STORE:
             outcome = self._store_local(sm, e, e.ids[e.at])
         else:
-            outcome = self._store(sm, e.ids[e.at])
+            outcome = self._store(sm, e, e.ids[e.at])
         if outcome == NO_MEMORY:
             return C_MEMORY
         if outcome >= FAILED:
@@ -221,7 +231,7 @@ cdef class LoadStore(PartitionedNetwork):
             return self._look_up_sectors(sm, e.load, id, t) if self.sectored else self._look_up(sm, e.load, id, t)
         if self.sectored:
             return self._store_sectors(sm, e, id)
-        return self._store_local(sm, e, id) if e.local and e.op == STORE else self._store(sm, id)
+        return self._store_local(sm, e, id) if e.local and e.op == STORE else self._store(sm, e, id)
 
     cdef int _note_latency(self, int64_t latency) noexcept nogil:
         return self._count_latency(latency)
@@ -507,7 +517,7 @@ cdef class LoadStore(PartitionedNetwork):
         cdef CacheLine* old
         if victim != NONE:
             old = &sm.cache.line[victim]
-            if old.flags & DIRTY and ring_push(&sm.misses, Item(0, old.line, victim, WRITE)) < 0:
+            if old.flags & DIRTY and ring_push(&sm.misses, Item(0, old.line, 0, WRITE)) < 0:
                 return C_MEMORY
             if old.flags & GHOST:
                 pass
@@ -525,14 +535,16 @@ cdef class LoadStore(PartitionedNetwork):
         l.warp = warp
         return C_GO
 
-    cdef int _store(self, Sm* sm, int64_t id) noexcept nogil:
+    cdef int _store(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
         """Write through: drop a valid copy of the line, leave a line in flight."""
         if sm.misses.size >= self.miss_queue:
             return FAIL_QUEUE
         if sm.cache.line[id].flags & VALID:
             cache_drop(&sm.cache, id)
         sm.n.writes += 1
-        return NO_MEMORY if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, id, WRITE)) < 0 else WRITTEN
+        if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, self._writer(sm, e.warp), WRITE)) < 0:
+            return NO_MEMORY
+        return WRITTEN
 
     cdef int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
         """Write back: make the line dirty; an absent line is allocated and not fetched."""

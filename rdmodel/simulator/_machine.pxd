@@ -11,7 +11,8 @@ from rdmodel.structures._ring cimport Ring
 
 # Messages to the slices. `what` of a message has its kind in the low bits, then a mask of sectors, then the sender: an SM,
 # or the number of SMs plus that of a slice. The id of a read is the sender's line or, in an L1 with sectors, the MSHR;
-# that of a write is the mask of sectors written in full.
+# that of a write is the mask of sectors written in full, and from bit WRITER_AT on, if it is to be acknowledged, the
+# block slot plus one. An acknowledgement is a response of kind WRITE whose id is that of the write.
 cdef enum:
     READ = 0
     WRITE = 1
@@ -19,6 +20,7 @@ cdef enum:
     KIND_MASK = 3
     SECTORS_AT = 2
     SENDER_AT = 34
+    WRITER_AT = 32
 
 # Outcomes of an access to a cache, and reasons for a stall in the order in which they are checked.
 cdef enum:
@@ -72,6 +74,7 @@ cdef struct BlockSlot:
     int64_t block
     int64_t alive         # warps that have not ended
     int64_t waiting       # warps of these at the barrier
+    int64_t stores        # that have not been acknowledged, if blocks wait for that
 
 
 cdef struct Buffer:
@@ -91,7 +94,7 @@ cdef struct SmCounters:
     int64_t warp_instructions, thread_instructions
     int64_t[4] fails
     int64_t intra_warp, cross_warp, cross_block
-    int64_t read_messages, write_messages
+    int64_t read_messages, write_messages, acknowledgements
     # Where lines have sectors; `lookups` are load transactions.
     int64_t lookups, sectors, tag_misses, sector_misses, store_sectors, store_hits, read_sectors, write_sectors
 

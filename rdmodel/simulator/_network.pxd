@@ -46,6 +46,7 @@ cdef class Network:
     cdef Spread spread                # of lines over slices and sets
     cdef int64_t l_queue, l_latency, d_latency
     cdef int64_t partitions, partition_latency
+    cdef bint store_acks              # slices acknowledge stores
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
     cdef int64_t* log
@@ -53,6 +54,7 @@ cdef class Network:
 
     cdef int64_t _hashed_slice(self, int64_t line) noexcept nogil
     cdef int _respond(self, Slice* s, int64_t sm, int64_t id, int64_t line, int64_t sectors, int64_t t) noexcept nogil
+    cdef int _acknowledge(self, Slice* s, Item item, int64_t t) noexcept nogil
     cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil
     cdef int _take_answer(self, Slice* s, int64_t t, Item item) noexcept nogil

@@ -15,7 +15,7 @@ from rdmodel.simulator._clock cimport Clock, first_cycle, sm_cycle, sm_cycle_of
 from rdmodel.simulator._dram cimport Channel, Request, Timing, channel_command, channel_enter, channel_init
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, FAILED, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT,
-    SECTORS_AT, SENDER_AT, WRITE, WRITE_MISS, WRITTEN, Slice, Sm,
+    SECTORS_AT, SENDER_AT, WRITE, WRITER_AT, WRITE_MISS, WRITTEN, Slice, Sm,
 )
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
@@ -156,8 +156,10 @@ cdef class Network:
                 self._count_sectors_sent(sm, item)
             if item.what & KIND_MASK == WRITE:
                 sm.n.write_messages += 1
-                continue
-            sm.n.read_messages += 1
+                if item.id >> WRITER_AT == 0:
+                    continue
+            else:
+                sm.n.read_messages += 1
             item.time = t + self.ideal
             if ring_push(&sm.responses, item) < 0:
                 return C_MEMORY
@@ -231,6 +233,13 @@ cdef class Network:
         m.wake[0] = min(m.wake[0], time)
         return C_MEMORY if ring_push(&m.responses, Item(time, line, id, 0)) < 0 else C_GO
 
+    cdef int _acknowledge(self, Slice* s, Item item, int64_t t) noexcept nogil:
+        """Tell the SM that a store of one of its blocks has been served."""
+        cdef Sm* m = &self.sm[item.what >> SENDER_AT]
+        cdef int64_t time = self._travel(&s.response_port, &m.response_port, self.read_flits, self.x_latency, t)
+        m.wake[0] = min(m.wake[0], time)
+        return C_MEMORY if ring_push(&m.responses, Item(time, item.line, item.id, WRITE)) < 0 else C_GO
+
     cdef int _serve(self, int64_t p, int64_t t) noexcept nogil:
         """P2: handle one request per L2 cycle."""
         cdef Slice* s = &self.slice[p]
@@ -253,6 +262,9 @@ cdef class Network:
                 break
             item = ring_pop(queue)
             self._log(LOG_SLICE, t, p, item.line, outcome, <uint32_t> (item.what >> SECTORS_AT))
+            if self.store_acks and (outcome == WRITTEN or outcome == WRITE_MISS) and item.id >> WRITER_AT != 0:
+                if self._acknowledge(s, item, t) < 0:
+                    return C_MEMORY
             if queue == &s.input:
                 s.occupancy -= 1
                 if s.waiting.size > 0 and self._grant(s, t) < 0:

@@ -88,9 +88,27 @@ cdef class PartitionedNetwork(SectoredNetwork):
         reader.wake[0] = min(reader.wake[0], time)
         return C_MEMORY if ring_push(&reader.answers, Item(time, line, id, sectors)) < 0 else C_GO
 
+    cdef int _acknowledge(self, Slice* s, Item item, int64_t t) noexcept nogil:
+        """Acknowledge a store to the SM, or to the slice that has sent it on."""
+        cdef Slice* entrance = &self.slice[self._entrance(item.what >> SENDER_AT, item.line)]
+        if entrance == s:
+            return Network._acknowledge(self, s, item, t)
+        item.time = self._travel(&s.answer_exit, &entrance.answer_entry, self.read_flits, 0, t)
+        item.time += self.partition_latency
+        item.id = ~item.id
+        entrance.wake[0] = min(entrance.wake[0], item.time)
+        return C_MEMORY if ring_push(&entrance.answers, item) < 0 else C_GO
+
     cdef int _take_answer(self, Slice* s, int64_t t, Item item) noexcept nogil:
-        """P1: take sectors of a copy from its home; a copy that has lost its way meanwhile does not keep them."""
-        cdef SectorMasks* m = &s.cache.sector[item.id]
+        """P1: take sectors of a copy from its home; a copy that has lost its way meanwhile does not keep them.
+
+        An acknowledgement (~id is that of the write) goes on to the SM.
+        """
+        cdef SectorMasks* m
+        if item.id < 0:
+            item.id = ~item.id
+            return Network._acknowledge(self, s, item, t)
+        m = &s.cache.sector[item.id]
         m.pending &= ~(<uint32_t> item.what)
         if s.cache.line[item.id].flags & VALID:
             m.valid |= <uint32_t> item.what

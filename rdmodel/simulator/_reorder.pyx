@@ -157,7 +157,7 @@ cdef class Reordering(SectoredLoadStore):
         if e.local and e.op == STORE:
             outcome = self._store_local(sm, e, e.ids[e.at])
         else:
-            outcome = self._store(sm, e.ids[e.at])
+            outcome = self._store(sm, e, e.ids[e.at])
         if outcome == NO_MEMORY:
             return C_MEMORY
         if outcome >= FAILED:

@@ -144,7 +144,9 @@ cdef class SectoredLoadStore(LoadStore):
             m.valid |= full & ~m.pending
             cache_touch(&sm.cache, id)
         sm.missed = sm.asked
-        if ring_push(&sm.misses, Item(0, l.line, full, WRITE | <int64_t> sm.asked << SECTORS_AT)) < 0:
+        if ring_push(
+            &sm.misses, Item(0, l.line, full | self._writer(sm, e.warp), WRITE | <int64_t> sm.asked << SECTORS_AT)
+        ) < 0:
             return NO_MEMORY
         return WRITTEN
 

@@ -69,15 +69,16 @@ def sm_result(sm: int, counters: RawCounters, *, sectored: bool) -> SmSimulation
 def traffic_result(counters: RawCounters, gpu: GPU, *, sectored: bool) -> Traffic:
     """Return the messages over the crossbar and their bytes."""
     reads, writes = counters["read_messages"], counters["write_messages"]
+    responses = reads + counters["acknowledgements"]
     read_parts, write_parts, part = reads, writes, gpu.l1.line
     if sectored:
         read_parts, write_parts, part = counters["read_sectors"], counters["write_sectors"], gpu.l2_sector_bytes
     return Traffic(
         read_messages=reads,
         write_messages=writes,
-        response_messages=reads,
+        response_messages=responses,
         request_bytes=REQUEST_BYTES * (reads + writes) + part * write_parts,
-        response_bytes=REQUEST_BYTES * reads + part * read_parts,
+        response_bytes=REQUEST_BYTES * responses + part * read_parts,
     )
 
 

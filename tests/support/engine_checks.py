@@ -123,12 +123,14 @@ def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation:
     assert [chosen(summary(sm), shown) for sm in got.per_sm] == [chosen(counts, shown) for counts in want.sms]
     if has_sector_masks(gpu):
         sectors = {name: total(want.sms, f"{name}_sectors") for name in ("read", "write")}
-        headers = 8 * got.traffic.read_messages
+        headers = 8 * got.traffic.response_messages
         assert got.traffic.response_bytes == headers + gpu.l1.sector_bytes * sectors["read"]
-        headers += 8 * got.traffic.write_messages
+        headers = 8 * (got.traffic.read_messages + got.traffic.write_messages)
         assert got.traffic.request_bytes == headers + gpu.l1.sector_bytes * sectors["write"]
     assert got.to_dict()["contention"] == {name: total(want.sms, name) for name in got.contention.to_dict()}
-    assert got.traffic.read_messages == got.traffic.response_messages == total(want.sms, "read_messages")
+    assert got.traffic.read_messages == total(want.sms, "read_messages")
+    acknowledgements = total(want.sms, "acknowledgements")
+    assert got.traffic.response_messages == got.traffic.read_messages + acknowledgements
     assert got.traffic.write_messages == total(want.sms, "write_messages")
     if options.memory is None:
         fails = {f"fail_{name}": count for name, count in got.l2.stalls.items()}
@@ -138,7 +140,7 @@ def check_trace(trace: Trace, gpu: GPU, **given: Any) -> Simulation:
     return got
 
 
-SENT = ("read_messages", "write_messages", "read_sectors", "write_sectors")
+SENT = ("read_messages", "write_messages", "acknowledgements", "read_sectors", "write_sectors")
 SHOWN_WITH_SECTORS = tuple(name for name in SM_COUNTERS if name not in SENT)
 SHOWN = SHOWN_WITH_SECTORS[: SM_COUNTERS.index("read_messages")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeGuard
@@ -64,14 +64,16 @@ class L1Mshr:
 class L1:
     """The L1 of one SM of the reference machine.
 
-    `counts` are the counters of the SM. The memory system empties `miss_queue`. A load never replaces a line for which
-    `is_protected` holds, except at the fill of a line that a local store wrote. Each function in `on_evict` is called
-    with the way of a valid line before that line is replaced. The L1 of the reference model is in
+    `counts` are the counters of the SM. The memory system empties `miss_queue`. `unacknowledged` counts the stores of
+    each block that have entered it; the SM subtracts those that were acknowledged. A load never replaces a line for
+    which `is_protected` holds, except at the fill of a line that a local store wrote. Each function in `on_evict` is
+    called with the way of a valid line before that line is replaced. The L1 of the reference model is in
     `rdmodel.reference.model.l1`.
     """
 
     def __init__(self, cache: CacheConfig, counts: Counters) -> None:
         self.miss_queue: deque[Message] = deque()
+        self.unacknowledged: Counter[int] = Counter()
         self.mshrs: dict[int, L1Mshr] = {}
         self.is_protected: IsProtected = lambda way: False
         self.on_evict: list[Callable[[Way], None]] = []
@@ -183,7 +185,7 @@ class L1:
         """Serve a transaction of a store or an atomic of warp `owner`."""
         if instruction.op == Op.STORE and instruction.local:
             return self._store_local(owner, line)
-        return self._store_global(line)
+        return self._store_global(owner, line)
 
     def _merge(self, mshr: L1Mshr, transaction: Transaction) -> L1Outcome | L1Failure:
         limit = self._cache.mshr_merge
@@ -213,13 +215,14 @@ class L1:
         self._counts[self._cause(line)] += 1
         return "miss"
 
-    def _store_global(self, line: int) -> L1Outcome | L1Failure:
+    def _store_global(self, owner: Owner, line: int) -> L1Outcome | L1Failure:
         if not self._has_queue_slot():
             return "fail_miss_queue"
         way = self.find(line)
         if way is not None and way.state == "valid":
             way.state = "invalid"
-        self.miss_queue.append(Message(line, write=True))
+        self.miss_queue.append(Message(line, write=True, block=owner.block))
+        self.unacknowledged[owner.block] += 1
         self._counts["writes"] += 1
         return "write"
 

@@ -44,12 +44,16 @@ class MemorySystem(Protocol):
 
 
 class IdealMemory:
-    """A memory that responds to every read `latency` cycles after it was sent, however many there are."""
+    """A memory that responds to every read `latency` cycles after it was sent, however many there are.
+
+    If it `acknowledges` stores, it does so after the same time.
+    """
 
     idle = True
 
-    def __init__(self, latency: int) -> None:
+    def __init__(self, latency: int, *, acknowledges: bool) -> None:
         self._latency = latency
+        self._acknowledges = acknowledges
 
     def send(self, sm: SM, now: int) -> None:
         """Send the whole miss queue."""
@@ -58,6 +62,8 @@ class IdealMemory:
             if not message.write:
                 response = Response(now + self._latency, message.line, message.bypass, message.sectors)
                 sm.responses.append(response)
+            elif self._acknowledges and message.block is not None:
+                sm.responses.append(Response(now + self._latency, message.line, block=message.block))
 
     def step(self, now: int) -> None:
         """Do nothing."""
@@ -82,6 +88,7 @@ class SharedMemory:
         self._sector = gpu.l2_sector_bytes
         self._sectored = has_sector_masks(gpu)
         self._layout = l2_layout(gpu)
+        self._acknowledges = gpu.core.store_acks
         self._latency = gpu.l2.latency
         self._crossbar = Crossbar(gpu.crossbar, gpu.clock, len(sms), gpu.l2.slices)
         self._domain = Domain(gpu.l2.clock, gpu.clock)
@@ -146,6 +153,8 @@ class SharedMemory:
         self._log.record("slice", now, number, message.line, L2_OUTCOMES.index(outcome), *masks)
         if outcome == "hit":
             self._answer(number, message.reader(sm), message.line, now)
+        if self._acknowledges and message.block is not None and outcome in ("write_hit", "write_miss"):
+            self._acknowledge(number, message.line, message.block, now)
         queue.popleft()
         self._after(number, message, outcome, now)
         if queue is source.input and source.waiting:
@@ -158,6 +167,17 @@ class SharedMemory:
         """Let every slice open or close at the end of a period."""
         for l2_slice in self._slices:
             l2_slice.end_cycle(now)
+
+    def _acknowledge(self, number: int, line: int, block: int, now: int) -> None:
+        """Tell the SM of a block that slice `number` has served one of its stores."""
+        sm = self._sm_of(block)
+        arrival = self._crossbar.carry(self._crossbar.responses, number, sm, HEADER, now)
+        self._sms[sm].responses.append(Response(arrival, line, block=block))
+
+    def _sm_of(self, block: int) -> int:
+        """Return the SM that a block is resident on; the block stays there until its last acknowledgement."""
+        (number,) = (sm.number for sm in self._sms if block in (one.block for one in sm.residents if one is not None))
+        return number
 
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
         size = self._answer_size(reader)

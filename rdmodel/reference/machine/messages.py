@@ -32,7 +32,8 @@ class Message(NamedTuple):
     """A request of an SM, or of slice `away` of another partition, to a slice: a read of a line, or a write.
 
     A read that bypasses the L1 carries its transaction in `bypass`. `sectors` is the mask of the sectors that are read
-    or written, `full` of those that are written in full.
+    or written, `full` of those that are written in full. `block` is the block whose store it is; a read or a write-back
+    has none.
     """
 
     line: int
@@ -41,6 +42,7 @@ class Message(NamedTuple):
     sectors: int = 1
     full: int = 1
     away: int | None = None
+    block: int | None = None
 
     def size(self, sector_size: int) -> int:
         """Return the bytes that travel: the header, and the sectors if it is a write."""
@@ -64,9 +66,13 @@ class Reader(NamedTuple):
 
 
 class Response(NamedTuple):
-    """The `sectors` of a line that reach the SM in cycle `time`, for the L1 (None) or for the transaction `bypass`."""
+    """The `sectors` of a line that reach the SM in cycle `time`, for the L1 (None) or for the transaction `bypass`.
+
+    With `block`, it is the acknowledgement of a store of that block instead.
+    """
 
     time: int
     line: int
     bypass: Transaction | None = None
     sectors: int = 1
+    block: int | None = None

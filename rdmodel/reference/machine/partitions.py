@@ -14,18 +14,22 @@ from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
 from rdmodel.reference.machine.l2 import Arrival, L2Failure, L2Outcome
 from rdmodel.reference.machine.memory import SharedMemory
-from rdmodel.reference.machine.messages import Message, Reader
+from rdmodel.reference.machine.messages import HEADER, Message, Reader
 from rdmodel.reference.machine.record import EventLog
 from rdmodel.reference.machine.sectored_l2 import SectoredSlice
 from rdmodel.reference.machine.sm import SM
 
 
 class Answer(NamedTuple):
-    """The `sectors` of a line that reach a slice in SM cycle `time` from the line's home."""
+    """The `sectors` of a line that reach a slice in SM cycle `time` from the line's home.
+
+    With `block`, it is the acknowledgement of a store of that block instead.
+    """
 
     time: int
     line: int
     sectors: int
+    block: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -154,6 +158,9 @@ class PartitionedMemory(SharedMemory):
         answers = self._parts[number].answers
         while answers and answers[0].time <= now:
             answer = answers.popleft()
+            if answer.block is not None:
+                super()._acknowledge(number, answer.line, answer.block, now)
+                continue
             for reader in self._parts[number].take_answer(answer):
                 self._answer(number, reader, answer.line, now)
 
@@ -169,6 +176,14 @@ class PartitionedMemory(SharedMemory):
             for other in range(first, first + self._count):
                 if other != number:
                     self._parts[other].forget(message.line, message.sectors)
+
+    def _acknowledge(self, number: int, line: int, block: int, now: int) -> None:
+        entrance = self._entrance(self._sm_of(block), line)
+        if entrance == number:
+            super()._acknowledge(number, line, block, now)
+            return
+        arrival = self._between.carry(self._between.responses, number, entrance, HEADER, now)
+        self._parts[entrance].answers.append(Answer(arrival + self._delay, line, 0, block))
 
     def _answer(self, number: int, reader: Reader, line: int, now: int) -> None:
         if reader.away is None:

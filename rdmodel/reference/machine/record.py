@@ -25,6 +25,7 @@ SM_COUNTERS = (
     "cross_block",
     "read_messages",
     "write_messages",
+    "acknowledgements",
     "sectors",
     "tag_misses",
     "sector_misses",

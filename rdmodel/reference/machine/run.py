@@ -77,7 +77,7 @@ class Machine:
         self._sms = [SM(number, gpu, options, slots, block_warps, self._throttle, log) for number in range(options.sms)]
         self._memory: MemorySystem
         if options.memory is not None:
-            self._memory = IdealMemory(options.memory)
+            self._memory = IdealMemory(options.memory, acknowledges=gpu.core.store_acks)
         else:
             kind = PartitionedMemory if gpu.l2.partitions > 1 else SharedMemory
             self._memory = kind(gpu, self._sms, options.policies, log)

@@ -94,7 +94,8 @@ class SectoredL1(L1):
             way.written |= sectors
             way.sectors |= full & ~way.pending
             self.ways.touch(way)
-        self.miss_queue.append(Message(line, write=True, sectors=sectors, full=full))
+        self.miss_queue.append(Message(line, write=True, sectors=sectors, full=full, block=owner.block))
+        self.unacknowledged[owner.block] += 1
         self._counts["writes"] += 1
         self._counts["store_sectors"] += sectors.bit_count()
         self._counts["store_hits"] += (sectors & present).bit_count()

@@ -97,7 +97,11 @@ class SM:
     def _fill(self, now: int) -> None:
         """S1: take the responses that have arrived."""
         while self.responses and self.responses[0].time <= now:
-            _, line, bypass, sectors = self.responses.popleft()
+            _, line, bypass, sectors, block = self.responses.popleft()
+            if block is not None:
+                self.counts["acknowledgements"] += 1
+                self.l1.unacknowledged[block] -= 1
+                continue
             if bypass is not None:
                 bypass.warp.receive(bypass.number)
                 continue
@@ -221,10 +225,13 @@ class SM:
                 continue
             while self._release(resident) or self._end_warps(resident):
                 pass
-            if not resident.live:
+            if not resident.live and not self._awaits_acknowledgements(resident.block):
                 self._end(slot, resident.block, now)
                 freed.append(slot)
         return freed
+
+    def _awaits_acknowledgements(self, block: int) -> bool:
+        return self._core.store_acks and self.l1.unacknowledged[block] > 0
 
     def _release(self, resident: MachineResidentBlock) -> bool:
         if not resident.live or not all(warp.at_barrier for warp in resident.live):

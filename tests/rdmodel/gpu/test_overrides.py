@@ -109,6 +109,15 @@ def test_a_parameter_of_the_index_function_has_a_key_of_its_own():
     assert override(pric, {"l1.index": "pric"}).l1.index == policies.Pric()
 
 
+@pytest.mark.parametrize("value", ["true", True])
+def test_a_flag_is_written_true(value, tmp_path):
+    changed = override(UNFITTED, {"core.store_acks": value})
+    assert changed.core.store_acks is True
+    path = tmp_path / "flag.toml"
+    path.write_text(presets.dumps(changed), encoding="utf-8")
+    assert presets.load(path) == changed
+
+
 def test_masks_are_a_list():
     changed = override(GPU, {"l1.index": "masks", "l1.index.masks": "1,2,4,8,16"})
     assert changed.l1.index == policies.Masks((1, 2, 4, 8, 16))
@@ -156,6 +165,8 @@ def test_no_assignment_changes_nothing():
         ({"core.sched": "gtoo"}, "unknown value for sched: 'gtoo'; did you mean 'gto'"),
         ({"core.sched": ""}, "unknown value for sched: ''; known: lrr, gto, two-level, old"),
         ({"core.schedulers": "5"}, "schedulers=5: must be at most 4"),
+        ({"core.store_acks": "yes"}, "core.store_acks='yes': must be true or false"),
+        ({"core.store_acks": 1}, "store_acks=1: must be True or False"),
         ({"l1.allocate": "file"}, "unknown value for allocate: 'file'; did you mean 'fill'"),
         ({"l1.miss_queue": "inf"}, "miss_queue=inf: must be a whole number"),
         ({"clock": "0.7"}, "clock=0.7: must be a whole number"),
@@ -218,7 +229,7 @@ def test_without_such_a_table_near_misses_come_from_all_keys():
         ("l1.sector", "none"), ("l1.request_bytes", "128"), ("l1.tags_per_step", "1"), ("l1.stores", "free"),
         ("l1.unified", "0"), ("l1.carveouts", ""), ("l1.carveout", "auto"), ("l1.caches", "nc,local,global"),
         ("l2.sector", "none"), ("l2.fetch", "none"), ("l2.index", "linear"), ("l2.partitions", "1"),
-        ("l2.partition_latency", "0"),
+        ("l2.partition_latency", "0"), ("core.alu_latency", "1"), ("core.store_acks", "false"),
     ],
 )  # fmt: skip
 def test_every_key_that_is_omitted_at_its_default_accepts_it(key, text):

@@ -65,7 +65,7 @@ def test_slices_that_are_too_small_fetch_and_write_back_alike(seed, sms, fetch, 
 def test_many_warps_with_plenty_in_flight_run_alike(seed, shape, memory, tags):
     random = np.random.default_rng(seed)
     schedulers, slots, warps = shape
-    core = {"schedulers": schedulers, "ldst_queue": int(random.integers(1, 9))}
+    core = {"schedulers": schedulers, "ldst_queue": int(random.integers(1, 9)), "alu_latency": tags}
     gpu = random_sectored_gpu(random, l1={**PLENTY, "tags_per_step": tags}, core=core)
     mix = mixed(gpu, most=7, widest=4, ops=MOSTLY_LOADS, needs=(0, 1, 3), gaps=(0, 2))
     check(random, gpu, random_blocks(random, 2 * slots, warps, mix), slots, memory=memory)
