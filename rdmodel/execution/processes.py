@@ -52,8 +52,11 @@ def is_picklable(value: Any) -> bool:
 
 
 def _is_shareable(column: Any) -> bool:
-    """Return whether joblib can pass a column on: it passes mapped arrays by the name of their file."""
-    return getattr(column.base, "filename", "") is not None
+    """Return whether joblib can pass a column on: it passes mapped arrays by the name of their file.
+
+    It can if the trace does not have the column.
+    """
+    return column is None or getattr(column.base, "filename", "") is not None
 
 
 def _copy_to_memory(trace: Trace) -> Trace:
