@@ -207,7 +207,7 @@ class _AccelsimLosses:
         self._launch = trace.launch
         self._blocks = len(trace.blocks)
         self.renderer: Renderer | None = None
-        self._gaps = self._sizes = self._local = self._constants = self._masks = 0
+        self._gaps = self._sizes = self._local = self._constants = self._masks = self._cache_ops = 0
 
     def count(self, columns: Columns) -> Columns:
         """Count the losses in a piece; return it with gaps that can be written."""
@@ -217,6 +217,8 @@ class _AccelsimLosses:
         self._sizes += int(np.count_nonzero(access & ~np.isin(columns.size, _ACCESS_BYTES)))
         self._local += int(np.count_nonzero((columns.op == Op.ATOMIC) & (columns.space == Space.LOCAL)))
         self._constants += int(np.count_nonzero(store & (columns.space == Space.CONSTANT)))
+        if columns.cache_op is not None:
+            self._cache_ops += int(np.count_nonzero(columns.cache_op))
         if len(columns) and int(columns.gap.max()) > MAX_WRITTEN_GAP:
             self._gaps += int(np.count_nonzero(columns.gap > MAX_WRITTEN_GAP))
             return _limit_gaps(columns)
@@ -231,6 +233,7 @@ class _AccelsimLosses:
             f"{self._local} atomics on local memory are written as global ones": self._local,
             f"{self._constants} stores to constants are written as stores to surfaces": self._constants,
             f"{self._sizes} accesses of 3, 5, 6, 7 or 9 to 15 bytes per lane: Accel-Sim takes 4 instead": self._sizes,
+            f"{self._cache_ops} cache operators are left out": self._cache_ops,
             f"{self._gaps} gaps of more than {MAX_WRITTEN_GAP} instructions are cut to that": self._gaps,
             f"{lines.reduced_needs} instructions need more than loads in flight (or have unknown needs); they wait for "
             "the loads in flight only": lines.reduced_needs,

@@ -52,7 +52,8 @@ def check_equal(one: Trace, other: Trace, what: str) -> None:
     require(one.launch == other.launch, f"{what}: another launch")
     require(_ids(one) == _ids(other), f"{what}: other blocks")
     for column in fields(Columns):
-        mine, theirs = getattr(one.columns, column.name), getattr(other.columns, column.name)
+        # A column that may be absent is None, which becomes an array of one object here.
+        mine, theirs = (np.asarray(getattr(trace.columns, column.name)) for trace in (one, other))
         require(mine.dtype == theirs.dtype and np.array_equal(mine, theirs), f"{what}: other {column.name}")
 
 

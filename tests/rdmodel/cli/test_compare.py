@@ -298,7 +298,7 @@ def test_without_matplotlib_a_plot_is_refused_before_the_work(run, monkeypatch, 
 @pytest.mark.parametrize(
     "line",
     [
-        "compare atax.1 --param NX=64 --param NY=64 --latency 50:5",
+        "compare atax.1 --param NX=64 --param NY=64 --latency 50:5 --definition hardware",
         "policies atax.1 --param NX=64 --param NY=64 --policies swl:warps=1 --jobs 1",
         "tiles atax.1 --param NX=64 --param NY=64 --tile block=32,64 --no-cache",
     ],

@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 COMMANDS = {
-    "predict": "--sms 1 --threads all",
+    "predict": "--gpu gtx470-16k --sms 1 --threads all",
     "mrc": "--sms 1 --threads all",
     "report": "--sms 1 --threads all --json --no-what-if",
     "simulate": "--sms 1",

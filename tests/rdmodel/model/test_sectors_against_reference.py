@@ -72,7 +72,7 @@ COPY = make_trace([[[{"op": 0, "needs": 0, "gap": 0, "size": 4, "lanes": {lane: 
 
 
 def test_paper_refuses_sectors_and_stores_in_place_by_name():
-    with pytest.raises(ConfigError, match=r"^l1\.sector=32: the definition 'paper' .*l1\.sector=128$"):
+    with pytest.raises(ConfigError, match=r"^l1\.sector=32: the definition 'paper' .*=128, such as gtx470-16k$"):
         predict(COPY, "a100", definition="paper")
     with pytest.raises(ConfigError, match=r"^stores='through': only the definition 'hardware'.*'free' and 'allocate'$"):
         predict(COPY, "gtx470-16k", definition="paper", stores="through")

@@ -71,7 +71,7 @@ def test_a_field_is_changed_as_override_does_it(key):
 
 
 def test_short_names_are_fields_of_the_l1():
-    chosen = {"ways": 2, "line": 64, "index": "linear", "mshrs": 8, "mshr_merge": 4, "mshr_per_warp": 6}
+    chosen = {"ways": 2, "line": 64, "index": "linear", "mshrs": 8, "mshr_merge": 4, "mshr_per_warp": 6, "dlcm": "cg"}
     assert {*chosen, "carveout"} == set(L1_NAMES)
     for engine in CALL_ARGUMENTS:
         (point,) = grid_points(read_axes(engine, BASE, chosen))

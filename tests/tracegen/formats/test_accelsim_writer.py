@@ -210,7 +210,7 @@ def test_traces_of_loops_are_written_out(tmp_path, trace):
     back = write_out(read_accelsim(tmp_path / "copy.traceg"))
     assert back.keys() == expected.keys()
     for key, rows in expected.items():
-        assert [(row[0], row[1], row[6], row[8]) for row in back[key]] == [(r[0], r[1], r[6], r[8]) for r in rows]
+        assert [(row[0], row[1], row[6], row[9]) for row in back[key]] == [(r[0], r[1], r[6], r[9]) for r in rows]
 
 
 @pytest.mark.parametrize(

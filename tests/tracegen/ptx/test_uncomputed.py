@@ -130,6 +130,12 @@ def test_a_register_is_computed_again_after_it_was_overwritten():
     assert "thread (0, 0, 0)" in refusal(body.replace("CHANGE", "setp.ne.u32 %p1, %r1, 0; @%p1 mov.u32 %r2, 4;"))
 
 
+@pytest.mark.parametrize("load", ["ld.shared.u32 %r2, [%r9]", "ld.global.u32 %r2, [%out]", "ld.u32 %r2, [%out]"])
+def test_a_load_from_memory_without_such_values_computes_a_register_again(load):
+    body = f"{PRODUCT} mov.b32 %r2, %f1; {load}; {PLACE} ld.global.u32 %r3, [%rd4];"
+    assert columns_of(body)[0].addresses[-1] == columns_of(body)[0].addresses[-32]
+
+
 def test_a_selection_depends_on_the_chosen_value_and_on_the_choice():
     body = f"{PRODUCT} mov.b32 %r4, %f1; CHANGE {PLACE} ld.global.u32 %r3, [%rd4];"
     assert len(columns_of(body.replace("CHANGE", "setp.lt.u32 %p1, %r1, 99; selp.b32 %r2, 4, %r4, %p1;"))[0].op) == 1

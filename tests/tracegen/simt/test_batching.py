@@ -80,7 +80,7 @@ def assert_same(one: list[Segment], other: list[Segment]) -> None:
         for name in Segment.__dataclass_fields__:
             if name != "trips":
                 np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name), err_msg=name)
-                assert getattr(mine, name).dtype == getattr(theirs, name).dtype
+                assert np.asarray(getattr(mine, name)).dtype == np.asarray(getattr(theirs, name)).dtype
 
 
 def assert_same_blocks(trace: KernelTrace, order) -> None:

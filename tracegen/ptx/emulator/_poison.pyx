@@ -165,7 +165,11 @@ cdef class Poison:
             lane = lanes.lane[i]
             bits = self.bits_of(space, lane, place[i], &at)
             if bits == NULL:
-                continue  # a constant that a generic address reads
+                # A constant that a generic address reads, or arrays to which no poison is stored.
+                for k in range(code.count):
+                    if (code.op == LOAD or code.op == ATOM) and code.dst[k] >= 0:
+                        self.rows[code.dst[k], lane] = 0
+                continue
             for k in range(code.count):
                 if code.op == LOAD:
                     if code.dst[k] >= 0:

@@ -289,9 +289,7 @@ class EmulatedLaunch:
 
     @cached_property
     def _poison(self) -> Poison:
-        slots = self._program.slots if self._poisoned.steps else 0
-        shared = self._shared if self._poisoned.spaces else 0
-        local = self._local if self._poisoned.spaces else 0
+        slots, local, shared = (self._program.slots, self._local, self._shared) if self._poisoned.steps else (0, 0, 0)
         return Poison(slots, self.launch.block_threads, self._program.variables, self._places, local, shared)
 
     @cached_property
