@@ -16,7 +16,8 @@ from rdmodel.cli.option_groups import (
     add_seeds,
     choice,
 )
-from rdmodel.cli.parser import Parser, finite_number, miss_latency, whole_number
+from rdmodel.cli.parser import Parser, finite_number, finite_number_or, miss_latency, whole_number
+from rdmodel.model.sample_grid import DEFAULT_WORK
 
 DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
     "--latency": {
@@ -143,6 +144,14 @@ def add_runs(parser: Parser) -> None:
         **choice("breakdown", ("paper",)),
     )
     add_jobs(group, "threads", default=None)
+    add_option(
+        group,
+        "--work",
+        type=finite_number_or("all"),
+        metavar="N|all",
+        help="with --l2: sample a grid of more than about N transactions, and estimate the counters of all of it",
+        default_text=f"{DEFAULT_WORK}",
+    )
     add_option(
         group,
         "--sample-sms",

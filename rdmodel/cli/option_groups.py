@@ -251,17 +251,17 @@ def add_extent(parser: Parser) -> None:
         group,
         "--model-sms",
         type=whole_number_or("all"),
-        default=1,
         metavar="N|all",
         help="number of SMs to model",
+        default_text="1; with --l2: all",
     )
     add_option(
         group,
         "--threads",
         type=whole_number_or("all"),
-        default=8192,
         metavar="N|all",
         help="maximum number of threads per modelled SM",
+        default_text="8192; with --l2: all",
     )
     add_blocks(group)
 

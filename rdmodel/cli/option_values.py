@@ -130,14 +130,20 @@ def gpu_changes(arguments: argparse.Namespace, assignments: Iterable[tuple[str, 
 
 def extent_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of `predict` that choose the modelled SMs and blocks."""
-    threads = None if arguments.threads == "all" else arguments.threads
-    return {"sms": arguments.sms, "model_sms": arguments.model_sms, "threads": threads, "blocks": arguments.blocks}
+    options = {"sms": arguments.sms, "blocks": arguments.blocks}
+    if arguments.model_sms is not None:
+        options["model_sms"] = arguments.model_sms
+    if arguments.threads is not None:
+        options["threads"] = None if arguments.threads == "all" else arguments.threads
+    return options
 
 
 def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all options of `predict`."""
     names = ("definition", "seed", "seeds", "l2", "ablation", "breakdown", "sample_sms", "sample_blocks")
     options = {name: getattr(arguments, name) for name in names} | extent_options(arguments)
+    if getattr(arguments, "work", None) is not None:
+        options["work"] = None if arguments.work == "all" else arguments.work
     return options | rule_options(arguments) | {"n_jobs": thread_count(arguments)}
 
 

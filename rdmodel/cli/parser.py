@@ -75,6 +75,15 @@ def finite_number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r:.60} is not {error}") from None
 
 
+def finite_number_or(word: str) -> Callable[[str], float | str]:
+    """Return an argparse type that accepts a finite number or `word`."""
+
+    def check(text: str) -> float | str:
+        return word if text == word else finite_number(text)
+
+    return check
+
+
 def size_with_unit(hint: str = "") -> Callable[[str], int]:
     """Return an argparse type that reads ``512M`` or ``1.5G`` as bytes; `hint` ends the message for a bare number."""
 

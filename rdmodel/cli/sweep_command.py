@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel.answers.store import Answers
-from rdmodel.cli.option_values import changed_gpu, gpu_changes, output_form, source_options
+from rdmodel.cli.option_values import changed_gpu, extent_options, gpu_changes, output_form, source_options
 from rdmodel.cli.output import print_csv, print_json, print_note, print_text
 from rdmodel.cli.progress_line import bar_progress
 from rdmodel.cli.sources import open_all
@@ -88,7 +88,8 @@ def _engine_options(arguments: argparse.Namespace) -> dict[str, Any]:
     latency = arguments.latency or (None, None)
     values = {
         **vars(arguments),
-        "threads": None if arguments.threads == "all" else arguments.threads,
+        **{name: OPTION_DEFAULTS[name] for name in ("model_sms", "threads")},
+        **{name: value for name, value in extent_options(arguments).items() if name in OPTION_DEFAULTS},
         "lat_min": latency[0],
         "sigma": latency[1],
     }

@@ -19,6 +19,8 @@ from rdmodel.results.prediction import L2Prediction, Prediction
 
 def format_prediction(result: Prediction) -> str:
     """Return the modelled part of the launch, the requests by outcome, and the miss rate with its definition."""
+    if _samples_grid(result):
+        return "\n\n".join([_format_heading(result), _format_estimates(result.estimates), _format_rates(result)])
     parts = [_format_heading(result), _format_counts(result), _format_stalls(result), _format_miss_rate(result)]
     if result.breakdown is not None:
         parts.insert(2, _format_breakdown(result))
@@ -99,18 +101,30 @@ def _format_l2(l2: L2Prediction, sms: int) -> str:
     if l2.sms_modelled == sms:
         return counts
     alone = "1 SM alone" if l2.sms_modelled == 1 else f"{l2.sms_modelled} SMs alone"
-    return f"{counts}\n  for {alone}: the requests of the other SMs are missing (--model-sms all includes them)"
+    return (
+        f"{counts}\n  for {alone}: the requests of the other SMs are missing "
+        "(without --model-sms, all SMs are modelled)"
+    )
 
 
 def _format_heading(result: Prediction) -> str:
     options = result.config["options"]
-    blocks = format_blocks(sum(sm.blocks for sm in result.per_sm), result.config)
+    blocks = sum(sm.blocks for sm in result.per_sm)
+    if _samples_grid(result):
+        x, y, z = result.config["trace"]["grid"]
+        blocks = min(x * y * z, options["blocks"] or x * y * z)
+    run = format_blocks(blocks, result.config)
     sms = "SM 0" if result.sms_modelled == 1 else f"{result.sms_modelled} SMs"
     seeds = f"seed {result.seed}" if not result.runs else f"{len(result.runs)} seeds from {result.seed}"
     return (
         f"{format_kernel(result.kernel, result.config)} on {format_gpu(result.gpu)}, definition {result.definition}\n"
-        f"{sms} of {options['sms']}: {blocks}, {seeds}{format_carveout(result.config)}"
+        f"{sms} of {options['sms']}: {run}, {seeds}{format_carveout(result.config)}"
     )
+
+
+def _samples_grid(result: Prediction) -> bool:
+    """Return whether the counters are estimates of the whole grid, from windows of it."""
+    return bool(result.estimates) and result.l2 is not None
 
 
 def _format_stalls(result: Prediction) -> str:
@@ -146,6 +160,16 @@ def _format_miss_rate(result: Prediction) -> str:
         f"counts load requests that leave the SM, per {unit};\n"
         f"leaves out requests to {part} already in flight ({100 * result.latency_miss_rate:.2f} %){stores}"
     )
+
+
+def _format_rates(result: Prediction) -> str:
+    """Return the miss rates of the L1 and of the L2 of a whole grid, estimated."""
+    line = ""
+    if "l2_miss_rate" in result.estimates:
+        l2 = result.estimates["l2_miss_rate"]
+        interval = f"95 % interval {100 * l2.low:.2f} to {100 * l2.high:.2f} %"
+        line = f"L2 miss rate of reads {100 * l2.value:.2f} % ({interval})\n"
+    return f"{line}{_format_miss_rate(result)}\n--work all runs everything"
 
 
 def _format_estimates(estimates: Mapping[str, Estimate]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isfinite
 from typing import Any
 
 from rdmodel import presets
@@ -17,6 +16,7 @@ from rdmodel.estimation.plan import SHORT_RUN_SHARE, EstimationPlan, Window, pla
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
+from rdmodel.model.sample_grid import check_work
 from rdmodel.results.describe import describe_trace
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace, missing_block
@@ -91,8 +91,7 @@ def estimate(
     for name in UNSUPPORTED_OPTIONS:
         if name in options:
             raise ConfigError(f"{name}: not an option of estimate, which always estimates all blocks on all SMs")
-    if work is not None:
-        _check_work(work)
+    check_work(work)
     check_flag("l2", l2)
     gpu = fit_to_launch(presets.gpu_or_default(gpu, [options.get("definition")]), trace.launch)
     limits = {name: options.pop(name, None) for name in ("blocks", "sms")}
@@ -114,11 +113,6 @@ def estimate(
     config["options"] = {**config["options"], "sms": plan.sms, "blocks": limits["blocks"]}
     estimates = make_estimates(result, errors, plan.sampled)
     return replace(result, instructions=instructions, estimates=estimates, config=config)
-
-
-def _check_work(work: Any) -> None:
-    if isinstance(work, bool) or not isinstance(work, int | float) or not isfinite(work) or work <= 0:
-        raise ConfigError(f"work={work!r}: must be a number of transactions above 0, or None for all")
 
 
 def _check_blocks(trace: Trace, blocks: int) -> None:

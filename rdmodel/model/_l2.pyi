@@ -1,26 +1,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-class SharedCache:
-    reads: int
-    hits: int
-    writes: int
-    write_hits: int
-    write_backs: int
-
-    def __init__(self, *, sets: int, ways: int) -> None: ...
-    def request(self, lines: NDArray[np.int64], writes: NDArray[np.uint8]) -> None: ...
+class CountedCache:
+    def counts(self, period: int) -> dict[str, int]: ...
     def dirty(self) -> int: ...
 
-class SectoredCache:
-    reads: int
-    hits: int
-    writes: int
-    write_hits: int
-    write_backs: int
-    dram_read_sectors: int
-    partition_sectors: int
+class SharedCache(CountedCache):
+    def __init__(self, *, sets: int, ways: int) -> None: ...
+    def request(self, lines: NDArray[np.int64], writes: NDArray[np.uint8]) -> None: ...
 
+class SectoredCache(CountedCache):
     def __init__(self, *, units: int, partitions: int, ways: int, fetch: int, hashed: bool) -> None: ...
     def request(
         self,
@@ -30,4 +19,18 @@ class SectoredCache:
         writes: NDArray[np.uint8],
         sides: NDArray[np.int64],
     ) -> None: ...
-    def dirty(self) -> int: ...
+
+class Warmer:
+    def __init__(self, cache: CountedCache, *, sms: int, entries: int, old: bool = False) -> None: ...
+    def empty_share(self) -> float: ...
+    def send(
+        self,
+        sm: int,
+        side: int,
+        op: NDArray[np.uint8],
+        count: NDArray[np.int32],
+        n: int,
+        lines: NDArray[np.int64],
+        sectors: NDArray[np.uint32],
+        full: NDArray[np.uint32],
+    ) -> None: ...

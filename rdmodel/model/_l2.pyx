@@ -3,7 +3,7 @@
 # their readable form.
 """Serve requests in the L2 of the analytical model: one object for all SMs."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memmove
 
@@ -11,23 +11,49 @@ from rdmodel._tree cimport popcount
 from rdmodel.structures._index cimport modulo
 
 
+cdef enum:
+    PERIODS = 8           # numbers of periods whose requests are counted apart
+
+cdef struct Counts:
+    int64_t reads, hits, writes, write_hits, write_backs, dirtied, dram_read_sectors, partition_sectors, cold, old_hits
+
+cdef class CountedCache:
+    """Base of both caches: counters by period, where the period of request i is ``writes[i] >> 1``."""
+
+    cdef Counts counted[PERIODS]      # by period
+    cdef Counts* now                  # those of the request under way
+    cdef readonly int64_t empty       # number of ways without a line
+
+    def __cinit__(self):
+        self.now = &self.counted[0]
+
+    def counts(self, int period):
+        """Return the counters of the requests of a period, by name."""
+        assert 0 <= period < PERIODS
+        return self.counted[period]
+
+    cdef void _begin(self, uint8_t write) noexcept nogil:
+        self.now = &self.counted[(write >> 1) % PERIODS]
+
+
 cdef struct Way:
     int64_t line
     bint dirty
+    bint old              # not requested since a `Warmer` added it
 
 
-cdef class SharedCache:
+cdef class SharedCache(CountedCache):
     """A cache of `sets` sets with `ways` lines each and LRU replacement; a line is in set line mod `sets`."""
 
     cdef Way* way                     # [sets x ways]
     cdef int64_t* lines_in            # [sets] number of lines in each set
     cdef int64_t sets, ways
-    cdef readonly int64_t reads, hits, writes, write_hits, write_backs
 
     def __init__(self, *, int64_t sets, int64_t ways):
         assert self.way == NULL, "a cache is set up once"
         self.sets = sets
         self.ways = ways
+        self.empty = sets * ways
         self.way = <Way*> calloc(<size_t> sets, <size_t> ways * sizeof(Way))
         self.lines_in = <int64_t*> calloc(<size_t> sets, sizeof(int64_t))
         if self.way == NULL or self.lines_in == NULL:
@@ -38,12 +64,13 @@ cdef class SharedCache:
         free(self.lines_in)
 
     def request(self, const int64_t[::1] lines, const uint8_t[::1] writes):
-        """Serve requests in order; `writes` is not 0 where a line is written."""
+        """Serve requests in order; bit 0 of `writes` is set where a line is written."""
         cdef int64_t i
         assert lines.shape[0] == writes.shape[0]
         with nogil:
             for i in range(lines.shape[0]):
-                self._request(lines[i], writes[i] != 0)
+                self._begin(writes[i])
+                self._request(lines[i], writes[i] & 1)
 
     def dirty(self):
         """Return the number of dirty lines in the cache."""
@@ -57,34 +84,53 @@ cdef class SharedCache:
         cdef int64_t set = modulo(line, self.sets)
         cdef Way* way = self.way + set * self.ways
         cdef int64_t i = 0, size = self.lines_in[set]
-        cdef bint hit, dirty = write
+        cdef bint hit, dirty = write, cold = size < self.ways
         while i < size and way[i].line != line:
             i += 1
         hit = i < size
         if hit:
             dirty = write or way[i].dirty
+            self.now.old_hits += way[i].old and not write
         elif size < self.ways:
             self.lines_in[set] += 1
+            self.empty -= 1
         else:
             i = size - 1
-            self.write_backs += way[i].dirty
+            self.now.write_backs += way[i].dirty
         if write:
-            self.writes += 1
-            self.write_hits += hit
+            self.now.writes += 1
+            self.now.write_hits += hit
+            self.now.dirtied += not (hit and way[i].dirty)
         else:
-            self.reads += 1
-            self.hits += hit
+            self.now.reads += 1
+            self.now.hits += hit
+            self.now.dram_read_sectors += not hit
+            self.now.cold += cold and not hit
         memmove(way + 1, way, <size_t> i * sizeof(Way))
-        way[0] = Way(line, dirty)
+        way[0] = Way(line, dirty, False)
+
+    cdef void _add_old(self, int64_t line, bint write) noexcept nogil:
+        """Add an absent line behind all others of its set, if that has an empty way."""
+        cdef int64_t set = modulo(line, self.sets), i = 0, size = self.lines_in[set]
+        cdef Way* way = self.way + set * self.ways
+        if size == self.ways:
+            return
+        while i < size and way[i].line != line:
+            i += 1
+        if i == size:
+            way[i] = Way(line, write, True)
+            self.lines_in[set] += 1
+            self.empty -= 1
 
 
 cdef struct SectorWay:
     int64_t line
     uint32_t valid        # sectors that can be read
     uint32_t dirty        # sectors to be written back
+    uint32_t old          # valid sectors that were not requested since a `Warmer` added them
 
 
-cdef class SectoredCache:
+cdef class SectoredCache(CountedCache):
     """A cache whose lines have sectors: `partitions` of `units` / `partitions` sets with `ways` lines each, and LRU.
 
     A read that misses fetches granules of `fetch` sectors. With `hashed`, lines are spread over the units by all bits.
@@ -94,13 +140,13 @@ cdef class SectoredCache:
     cdef int64_t* lines_in            # [partitions x sets] number of lines in each set
     cdef int64_t units, partitions, sets, ways, fetch, bits
     cdef bint hashed
-    cdef readonly int64_t reads, hits, writes, write_hits, write_backs, dram_read_sectors, partition_sectors
 
     def __init__(self, *, int64_t units, int64_t partitions, int64_t ways, int64_t fetch, bint hashed):
         assert self.way == NULL, "a cache is set up once"
         assert units % partitions == 0 and 1 <= fetch <= 32
         self.units, self.partitions, self.ways, self.fetch, self.hashed = units, partitions, ways, fetch, hashed
         self.sets = units // partitions
+        self.empty = units * ways
         while not (units >> self.bits) & 1:
             self.bits += 1
         self.way = <SectorWay*> calloc(<size_t> units, <size_t> ways * sizeof(SectorWay))
@@ -116,7 +162,7 @@ cdef class SectoredCache:
         self, const int64_t[::1] lines, const uint32_t[::1] sectors, const uint32_t[::1] full,
         const uint8_t[::1] writes, const int64_t[::1] sides,
     ):
-        """Serve requests in order; `writes` is not 0 where sectors are written, `full` of them in every byte.
+        """Serve requests in order; bit 0 of `writes` is set where sectors are written, `full` of them in every byte.
 
         `sides` are the partitions of the SMs that they come from.
         """
@@ -124,7 +170,8 @@ cdef class SectoredCache:
         assert lines.shape[0] == sectors.shape[0] == full.shape[0] == writes.shape[0] == sides.shape[0]
         with nogil:
             for i in range(lines.shape[0]):
-                if writes[i]:
+                self._begin(writes[i])
+                if writes[i] & 1:
                     self._write(lines[i], sectors[i], full[i], sides[i])
                 else:
                     self._read(lines[i], sectors[i], sides[i])
@@ -159,54 +206,188 @@ cdef class SectoredCache:
         """Return a line of a set after making it the most recent one; an absent line takes a way."""
         cdef SectorWay* way = self.way + set * self.ways
         cdef int64_t i = self._find(set, line)
-        cdef SectorWay found = SectorWay(line, 0, 0)
+        cdef SectorWay found = SectorWay(line, 0, 0, 0)
         if i < self.lines_in[set]:
             found = way[i]
         elif i < self.ways:
             self.lines_in[set] += 1
+            self.empty -= 1
         else:
             i -= 1
-            self.write_backs += popcount(way[i].dirty)
+            self.now.write_backs += popcount(way[i].dirty)
         memmove(way + 1, way, <size_t> i * sizeof(SectorWay))
         way[0] = found
         return way
+
+    cdef void _age(self, SectorWay* way, uint32_t asked) noexcept nogil:
+        """Count reads of old sectors, which are not old any more."""
+        if way.old & asked:
+            self.now.old_hits += popcount(way.old & way.valid & asked)
+            way.old &= ~asked
+
+    cdef void _add_old(
+        self, int64_t line, uint32_t asked, uint32_t full, bint write, int64_t side
+    ) noexcept nogil:
+        """Add sectors that were used before all others, where their line is in the cache or its set has an empty way."""
+        cdef int64_t unit = self._unit_of(line), home = unit % self.partitions, set = unit // self.partitions, first = 0
+        cdef uint32_t granule, granules = 0
+        if write:
+            self._add_sectors(home * self.sets + set, line, full, asked)
+            return
+        while first < 32:
+            granule = <uint32_t> (((<uint64_t> 1 << self.fetch) - 1) << first)
+            if asked & granule:
+                granules |= granule
+            first += self.fetch
+        self._add_sectors(home * self.sets + set, line, granules, 0)
+        if side != home:
+            self._add_sectors(side * self.sets + set, line, asked, 0)
+
+    cdef void _add_sectors(self, int64_t set, int64_t line, uint32_t valid, uint32_t dirty) noexcept nogil:
+        cdef SectorWay* way = self.way + set * self.ways
+        cdef int64_t i = self._find(set, line)
+        if i == self.lines_in[set]:
+            if i == self.ways:
+                return
+            way[i] = SectorWay(line, 0, 0, 0)
+            self.lines_in[set] += 1
+            self.empty -= 1
+        way[i].old |= valid & ~way[i].valid
+        way[i].valid |= valid
+        way[i].dirty |= dirty
 
     cdef void _read(self, int64_t line, uint32_t asked, int64_t side) noexcept nogil:
         """Read sectors from an SM on one side; what comes from the home of the line is kept on this side as well."""
         cdef int64_t unit = self._unit_of(line), home = unit % self.partitions, set = unit // self.partitions, first = 0
         cdef uint32_t wanted = asked, granule
+        cdef bint cold
         cdef SectorWay* way
-        self.reads += popcount(asked)
+        self.now.reads += popcount(asked)
         if side != home:
             way = self._use(side * self.sets + set, line)
             wanted &= ~way.valid
+            self._age(way, asked)
             way.valid |= wanted
-            self.partition_sectors += popcount(wanted)
+            self.now.partition_sectors += popcount(wanted)
         if wanted:
+            cold = self.lines_in[home * self.sets + set] < self.ways
             way = self._use(home * self.sets + set, line)
+            self._age(way, wanted)
             while first < 32:
                 granule = <uint32_t> (((<uint64_t> 1 << self.fetch) - 1) << first)
                 if wanted & ~way.valid & granule:
-                    self.hits -= popcount(wanted & ~way.valid & granule)
-                    self.dram_read_sectors += self.fetch
+                    self.now.hits -= popcount(wanted & ~way.valid & granule)
+                    self.now.dram_read_sectors += self.fetch
+                    self.now.cold += self.fetch if cold else 0
                     way.valid |= granule
                 first += self.fetch
-        self.hits += popcount(asked)
+        self.now.hits += popcount(asked)
 
     cdef void _write(self, int64_t line, uint32_t asked, uint32_t full, int64_t side) noexcept nogil:
         """Write sectors at the home of their line, without a fetch; other sides lose their copies of these sectors."""
         cdef int64_t unit = self._unit_of(line), home = unit % self.partitions, set = unit // self.partitions
         cdef int64_t other, place, count = popcount(asked)
         cdef SectorWay* way
-        self.writes += count
+        self.now.writes += count
         if side != home:
-            self.partition_sectors += count
+            self.now.partition_sectors += count
         way = self._use(home * self.sets + set, line)
-        self.write_hits += popcount(asked & (way.valid | way.dirty))
+        self.now.write_hits += popcount(asked & (way.valid | way.dirty))
+        self.now.dirtied += popcount(asked & ~way.dirty)
         way.dirty |= asked
         way.valid |= full
+        way.old &= ~asked
         for other in range(self.partitions):
             if other != home:
                 place = self._find(other * self.sets + set, line)
                 if place < self.lines_in[other * self.sets + set]:
                     self.way[(other * self.sets + set) * self.ways + place].valid &= ~asked
+
+
+cdef struct Recent:
+    int64_t line
+    uint32_t read         # sectors that were read or written in full
+    uint32_t written
+
+
+cdef class Warmer:
+    """Send the requests of SMs to an L2 without a model of time, to fill it.
+
+    In place of an L1, each SM has a table of `entries` (a power of two) lines, one place per line. A request whose
+    sectors the table has is not sent. `old` requests are from before all others: they only add what still has room.
+    """
+
+    cdef Recent* recent               # [sms x entries]
+    cdef int64_t sms, entries
+    cdef SharedCache plain
+    cdef SectoredCache sectored
+    cdef bint old
+
+    def __init__(self, cache, *, int64_t sms, int64_t entries, bint old=False):
+        cdef int64_t i
+        assert self.recent == NULL and entries > 0 and entries & (entries - 1) == 0
+        self.sms, self.entries, self.old = sms, entries, old
+        self.plain = cache if isinstance(cache, SharedCache) else None
+        self.sectored = None if isinstance(cache, SharedCache) else cache
+        self.recent = <Recent*> calloc(<size_t> sms, <size_t> entries * sizeof(Recent))
+        if self.recent == NULL:
+            raise MemoryError
+        for i in range(sms * entries):
+            self.recent[i].line = -1
+
+    def __dealloc__(self):
+        free(self.recent)
+
+    def empty_share(self):
+        """Return the share of the L2's ways that have no line."""
+        if self.plain is not None:
+            return self.plain.empty / <double> (self.plain.sets * self.plain.ways)
+        return self.sectored.empty / <double> (self.sectored.units * self.sectored.ways)
+
+    def send(
+        self, int64_t sm, int64_t side, const uint8_t[::1] op, const int32_t[::1] count, int64_t n,
+        const int64_t[::1] lines, const uint32_t[::1] sectors, const uint32_t[::1] full,
+    ):
+        """Send the transactions of `n` instructions, of which those with an `op` other than 0 write.
+
+        Without `sectors` and `full` (both empty), lines are requested as a whole.
+        """
+        cdef int64_t i, j, at = 0
+        cdef bint masked = sectors.shape[0] > 0
+        assert 0 <= sm < self.sms and n <= op.shape[0] and n <= count.shape[0]
+        with nogil:
+            for i in range(n):
+                for j in range(at, at + count[i]):
+                    self._send(
+                        sm, side, lines[j], sectors[j] if masked else 1, full[j] if masked else 1, op[i] != 0
+                    )
+                at += count[i]
+
+    cdef void _send(
+        self, int64_t sm, int64_t side, int64_t line, uint32_t asked, uint32_t full, bint write
+    ) noexcept nogil:
+        cdef uint64_t place = (<uint64_t> line * <uint64_t> 0x9E3779B97F4A7C15) >> 32
+        cdef Recent* r = &self.recent[sm * self.entries + <int64_t> (place & <uint64_t> (self.entries - 1))]
+        if r.line != line:
+            r[0] = Recent(line, 0, 0)
+        if not asked & ~(r.written if write else r.read):
+            return
+        if self.old:
+            if self.plain is not None:
+                self.plain._add_old(line, write)
+            else:
+                self.sectored._add_old(line, asked, full, write, side)
+        elif self.plain is not None:
+            self.plain._begin(write)
+            self.plain._request(line, write)
+        elif write:
+            self.sectored._begin(1)
+            self.sectored._write(line, asked, full, side)
+        else:
+            self.sectored._begin(0)
+            self.sectored._read(line, asked & ~r.read, side)
+        if write:
+            r.written |= asked
+            r.read |= full
+        else:
+            r.read |= asked

@@ -10,7 +10,7 @@ from rdmodel.model import shared_l2
 from rdmodel.model._fast import FastCore
 from rdmodel.model._model import Core, HardwareCore, PaperCore
 from rdmodel.model.options import STORES_IN_PLACE, Options, Sched
-from rdmodel.trace.coalescing import Chunk, StoreRule
+from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, DEFAULT_CHUNK_LINES, Chunk, StoreRule
 
 SCHED_NAMES = get_args(Sched)
 """Warp choices; the place of a name is its code in `_sched.pxd`."""
@@ -38,6 +38,9 @@ MAX_FAST_LINES = 1 << 16
 
 MAX_FAST_LATENCY = 4096
 """Steps below which all latencies must lie for `FastCore`."""
+
+ROWS_WITH_ROOM = 128
+"""Instructions for whose lines a chunk has room at least: a single one may have more than a hundred."""
 
 
 def make_core(gpu: GPU, options: Options, slots: int, block_warps: int, track: bool, bypasses: bool = False) -> Core:
@@ -126,11 +129,13 @@ def is_sectored(gpu: GPU, options: Options) -> bool:
     return gpu.l1.sectors > 1 or options.stores in STORES_IN_PLACE
 
 
-def make_chunk(gpu: GPU, options: Options) -> Chunk:
-    """Return the buffer in which the core of `make_core` receives instructions."""
+def make_chunk(gpu: GPU, options: Options, instructions: int = DEFAULT_CHUNK_INSTRUCTIONS) -> Chunk:
+    """Return the buffer in which the core of `make_core` receives up to `instructions` at a time."""
+    lines = DEFAULT_CHUNK_LINES // DEFAULT_CHUNK_INSTRUCTIONS * max(instructions, ROWS_WITH_ROOM)
     if not is_sectored(gpu, options):
-        return Chunk()
-    return Chunk(sector=gpu.l1.sector_bytes, full=options.l2 or options.stores in STORES_IN_PLACE)
+        return Chunk(instructions, lines)
+    full = options.l2 or options.stores in STORES_IN_PLACE
+    return Chunk(instructions, lines, sector=gpu.l1.sector_bytes, full=full)
 
 
 def store_rule(options: Options) -> StoreRule:

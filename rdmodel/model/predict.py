@@ -18,6 +18,7 @@ from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options
+from rdmodel.model.sample_grid import DEFAULT_WORK, check_work
 from rdmodel.model.sample_sms import check_sampling
 from rdmodel.model.shared_l2 import check_known_l2
 from rdmodel.model.study import Case, Study
@@ -29,7 +30,7 @@ from rdmodel.trace.check import check_trace
 L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index", "carveout", "dlcm")
 """Options of `predict` that change a field of the GPU's L1."""
 
-CALL_OPTIONS = ("seed", "seeds", "ablation", "breakdown", "histogram", "n_jobs", "sample_sms", "sample_blocks")
+CALL_OPTIONS = ("seed", "seeds", "ablation", "breakdown", "histogram", "n_jobs", "sample_sms", "sample_blocks", "work")
 """Arguments of `predict` itself."""
 
 
@@ -45,6 +46,7 @@ def predict(
     n_jobs: int = -1,
     sample_sms: int | None = None,
     sample_blocks: float | None = None,
+    work: float | None = DEFAULT_WORK,
     progress: Progress | None = None,
     **options: Any,
 ) -> Prediction:
@@ -77,6 +79,11 @@ def predict(
     sample_blocks : float, optional
         Run about this share of the blocks of each modelled SM, above 0 and at most 1, and estimate the counters of
         all its blocks (docs/sampling.md).
+    work : float or None
+        With ``l2=True`` and no choice of SMs (`model_sms`), the whole grid is modelled on all SMs. If it has more than
+        about this number of transactions, it is sampled: all counters are estimates, with an interval each in
+        `Prediction.estimates` (docs/sampling.md). With the default, this is only done where it saves time. None: run
+        everything.
     progress : callable, optional
         Called with (started blocks, blocks in all); it may raise to end the run.
     **options
@@ -101,6 +108,12 @@ def predict(
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     gpu = presets.gpu_or_default(gpu, [options.get("definition")])
     gpu = fit_to_launch(_with_l1_options(gpu, options), trace.launch)
+    check_work(work)
+    samples_grid = False
+    if options.get("l2") is True and sample_sms is None and sample_blocks is None and "model_sms" not in options:
+        # From a few SMs, the L2's counters of the whole GPU would be wrong by an unknown factor.
+        samples_grid = "threads" not in options
+        options = {"threads": None, **options, "model_sms": "all"}
     resolved = _make_options(options).resolve(gpu)
     if resolved.l2:
         check_known_l2(gpu)
@@ -119,6 +132,11 @@ def predict(
         return study.sample_sms(case, sample_sms)
     if sample_blocks is not None:
         return study.sample_blocks(case._replace(track=False), sample_blocks)
+    if samples_grid and work is not None:
+        others = {"seeds": seeds > 1, "ablation": ablation, "breakdown": breakdown is not None}
+        found = study.sample_grid(case._replace(track=False), work, _find_obstacle(trace, gpu, resolved, others))
+        if found is not None:
+            return found
     components = ABLATED_COMPONENTS if ablation else ("associativity", "mshrs") if breakdown == "paper" else ()
     result, *without = study.run([case, *(_without(component, case) for component in components)])
     rows = tuple(
@@ -161,6 +179,20 @@ def _check_can_sample(options: Options, sample_sms: int | None, **runs: Any) -> 
         raise refuse("model_sms='all'", "the dispatcher of all SMs needs all blocks; give a number of SMs")
     if sample_sms is None and options.first_touch_factor != 1:
         raise refuse("first_touch_factor", "a sampled stretch does not know which lines earlier blocks touched")
+
+
+def _find_obstacle(trace: Trace, gpu: GPU, options: Options, others: Mapping[str, bool]) -> str | None:
+    """Return why the grid cannot be sampled, or None."""
+    for name, given in others.items():
+        if given:
+            return f"{name} needs runs of everything"
+    if not trace.any_order:
+        return "its blocks depend on earlier blocks"
+    if options.definition != "hardware":
+        return f"definition={options.definition!r} deals blocks without regard to time"
+    if options.first_touch_factor != 1:
+        return "first_touch_factor needs the lines of all earlier blocks"
+    return None
 
 
 def _make_options(options: Mapping[str, Any]) -> Options:

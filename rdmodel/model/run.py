@@ -13,10 +13,15 @@ from rdmodel.gpu.served_loads import bypasses_l1
 from rdmodel.model import shared_l2
 from rdmodel.model.averages import combine_counters, sum_histograms
 from rdmodel.model.cores import make_core
+from rdmodel.model.count_blocks import BlockCounts
 from rdmodel.model.dealing import cap_blocks
+from rdmodel.model.grid_pilot import Pilot
+from rdmodel.model.grid_schedule import GridSchedule
+from rdmodel.model.grid_windows import GridWindow, WindowResult, WindowRunner
 from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
 from rdmodel.model.sample_blocks import SampledSm, StretchPlan, estimate_from_stretches
+from rdmodel.model.sample_grid import GridPlan, GridSample
 from rdmodel.model.sm import Sm, dispatch
 from rdmodel.results.describe import describe
 from rdmodel.results.prediction import L2Prediction, Prediction, SmCounts
@@ -33,6 +38,7 @@ class PartResult:
     trace_seconds: float
     seconds: float
     l2: L2Prediction | None = None
+    window: WindowResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,44 @@ class SampledBlocksRun(ModelRun):
             seconds=sum(part.seconds for part in parts),
         )
         return dataclasses.replace(ModelRun.result(self, [totals]), estimates=estimate_from_stretches(sms))
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGridRun(ModelRun):
+    """A run of some windows of the grid, each with all SMs; `counted` has the counts of its blocks."""
+
+    plan: GridPlan
+    counted: BlockCounts
+    schedule: GridSchedule
+    pilot: Pilot
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks that are opened, about."""
+        slots = self.schedule.slots
+        return sum(min(slots, self.plan.blocks) + round(window.ends[-1]) for window in self.plan.windows)
+
+    def parts(self) -> list[Callable[[PartTimer], PartResult]]:
+        """Return one part per window."""
+        shared = self.trace, self.gpu, self.options, self.seed, self.resident, self.schedule, self.pilot
+        runner = WindowRunner(*shared, self.counted.rows, self.counted.work)
+        return [partial(self._run_window, runner, window) for window in self.plan.windows]
+
+    def _run_window(self, runner: WindowRunner, window: GridWindow, timer: PartTimer) -> PartResult:
+        started = perf_counter()
+        found = runner.run(window, timer)
+        return PartResult([], [], timer.trace_seconds, _model_seconds(timer, started), window=found)
+
+    def result(self, parts: Sequence[PartResult]) -> Prediction:
+        """Estimate the counters of the whole grid from those of the windows."""
+        assert self.options.sms is not None
+        room = self.gpu.l2.slices * self.gpu.l2.size // self.gpu.l2_sector_bytes
+        windows = [part.window for part in parts if part.window is not None]
+        sample = GridSample(self.plan, windows, self.counted, room)
+        total = SmCounts(sm=0, blocks=self.plan.blocks, **sample.totals(self.options.sms))
+        seconds = {name: sum(getattr(part, name) for part in parts) for name in ("trace_seconds", "seconds")}
+        result = ModelRun.result(self, [PartResult([total], [], **seconds, l2=sample.l2(self.gpu, self.options.sms))])
+        return dataclasses.replace(result, sms_modelled=self.options.sms, per_sm=(), estimates=sample.estimate())
 
 
 def _model_seconds(timer: PartTimer, started: float) -> float:

@@ -7,7 +7,7 @@ than the time of every SM are merged, served and discarded.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.model._core import DONE, WANT_BLOCK, WANT_LOG, Core
-from rdmodel.model._l2 import SectoredCache, SharedCache
+from rdmodel.model._l2 import SectoredCache, SharedCache, Warmer
 from rdmodel.results.prediction import L2Prediction
 
 MAX_LOGGED_REQUESTS = 4096
@@ -57,12 +57,19 @@ class ModelledSm(Protocol):
         """Serve the core's request for a block; None: there are no more."""
 
 
-def run_side_by_side(sms: Sequence[ModelledSm], supplies: Sequence[Iterator[int]], cap: int, l2: SharedL2) -> None:
+def run_side_by_side(
+    sms: Sequence[ModelledSm],
+    supplies: Sequence[Iterator[int]],
+    cap: int,
+    l2: SharedL2,
+    ended: Callable[[], bool] | None = None,
+) -> None:
     """Run all SMs to their ends; the SM that is furthest behind always runs until its next request.
 
     SM i gets its blocks from ``supplies[i]``, at most `cap` of them. If all SMs have the same supply, it is that of a
     dispatcher: the SM with a free slot first gets the next block. At time 0 blocks go round the SMs; later, of several
-    SMs that have a free slot at the same time, the one with the lowest number is first.
+    SMs that have a free slot at the same time, the one with the lowest number is first. The run ends early if `ended`,
+    which is called between requests of the SMs, returns True.
     """
     served = [0] * len(sms)
     stops: list[tuple[int, bool, int, int, int]] = []
@@ -77,7 +84,7 @@ def run_side_by_side(sms: Sequence[ModelledSm], supplies: Sequence[Iterator[int]
 
     for sm in sms:
         run_on(sm)
-    while stops:
+    while stops and not (ended is not None and ended()):
         now, wants_block, _, i, wanted = heapq.heappop(stops)
         l2.pass_time(now)
         if wants_block:
@@ -92,7 +99,8 @@ def run_side_by_side(sms: Sequence[ModelledSm], supplies: Sequence[Iterator[int]
 class SharedL2:
     """The L2 of the SMs 0 to `sms` - 1: collects their requests, and serves them in the order of time.
 
-    Raises `ConfigError` for an L2 with more than `MAX_L2_LINES` lines.
+    Requests are counted apart by the `period` in which they are taken over, 0 or more. Raises `ConfigError` for an L2
+    with more than `MAX_L2_LINES` lines.
     """
 
     def __init__(self, gpu: GPU, sms: int) -> None:
@@ -102,6 +110,7 @@ class SharedL2:
         if sets * ways > MAX_L2_LINES:
             raise ConfigError(f"l2.slices x l2.size: {sets * ways} lines; must be at most {MAX_L2_LINES} lines")
         self._partitions = gpu.l2.partitions
+        self.period = 0
         self._cache: SharedCache | SectoredCache
         if is_plain_l2(gpu):
             self._cache = SharedCache(sets=sets, ways=ways)
@@ -122,6 +131,8 @@ class SharedL2:
         if core.logged:
             log = _Log.empty(core.logged)
             core.take_log(log.times, log.lines, log.sectors, log.full, log.writes)
+            if self.period:
+                log.writes += np.uint8(2 * self.period)
             self._logs[sm].append(log)
             self._pending += len(log.times)
 
@@ -136,23 +147,27 @@ class SharedL2:
         """Serve all pending requests."""
         self._serve(None)
 
+    def warmer(self, entries: int, old: bool = False) -> Warmer:
+        """Return an object that fills the L2 with what SMs request; each SM has a filter of `entries` lines.
+
+        `old` requests are from before all others.
+        """
+        return Warmer(self._cache, sms=len(self._logs), entries=entries, old=old)
+
+    def counts(self, period: int) -> dict[str, int]:
+        """Return the counters of the requests of a period by name: those of `L2Prediction`, and three more.
+
+        "dirtied" sectors became dirty. "cold" sectors were read from DRAM into a set that still had an empty way.
+        "old_hits" are reads of sectors that an old `Warmer` added.
+        """
+        counts = self._cache.counts(period)
+        return {**counts, "misses": counts["reads"] - counts["hits"]}
+
     def prediction(self) -> L2Prediction:
-        """Return the counters of the L2."""
-        cache = self._cache
-        return L2Prediction(
-            sms_modelled=len(self._logs),
-            line=self._line,
-            sector=self._sector,
-            reads=cache.reads,
-            hits=cache.hits,
-            misses=cache.reads - cache.hits,
-            writes=cache.writes,
-            write_hits=cache.write_hits,
-            write_backs=cache.write_backs,
-            dirty=cache.dirty(),
-            dram_read_sectors=cache.dram_read_sectors if isinstance(cache, SectoredCache) else cache.reads - cache.hits,
-            partition_sectors=cache.partition_sectors if isinstance(cache, SectoredCache) else 0,
-        )
+        """Return the counters of the L2, of all requests in period 0."""
+        counts = self.counts(0) | {"dirty": self._cache.dirty()}
+        known = {name: counts[name] for name in L2Prediction.COUNTERS}
+        return L2Prediction(sms_modelled=len(self._logs), line=self._line, sector=self._sector, **known)
 
     def _serve(self, until: int | None) -> None:
         """Serve the requests from before `until` (None: all), ordered by time, then SM, then as they left the SM."""

@@ -21,7 +21,7 @@ from rdmodel.model.sample_blocks import Stretch, subtract_counts
 from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
 from rdmodel.reuse.histogram import Histogram
 from rdmodel.trace import Trace
-from rdmodel.trace.coalescing import WarpStream
+from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, WarpStream
 
 MAX_DRAWS_PER_BATCH = 4096
 """Random numbers that are drawn at a time in a long run; the size of the batches does not change the numbers."""
@@ -31,7 +31,10 @@ FIRST_DRAWS_PER_BATCH = 512
 
 
 class Sm:
-    """One modelled SM: a core, and the blocks, instructions and random numbers that it requests."""
+    """One modelled SM: a core, and the blocks, instructions and random numbers that it requests.
+
+    Instructions are prepared `chunk_instructions` at a time; their number does not change the result.
+    """
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Sm:
         seed: int,
         sm: int,
         timer: PartTimer,
+        chunk_instructions: int = DEFAULT_CHUNK_INSTRUCTIONS,
     ) -> None:
         assert options.sigma is not None
         self.sm = sm
@@ -55,7 +59,7 @@ class Sm:
         self._batch = FIRST_DRAWS_PER_BATCH
         self._latencies = np.empty(0, np.int64)
         self._streams: dict[int, WarpStream] = {}
-        self._chunk = make_chunk(gpu, options)
+        self._chunk = make_chunk(gpu, options, chunk_instructions)
         self._masks = self._chunk.masks if len(self._chunk.masks) else None
         self._full = self._chunk.full if len(self._chunk.full) else None
         self._timer = timer

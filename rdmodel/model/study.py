@@ -11,15 +11,20 @@ from itertools import islice
 from typing import NamedTuple
 
 from rdmodel.common.progress import Progress
+from rdmodel.errors import ConfigError
 from rdmodel.execution.threads import run_in_order
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.averages import average
+from rdmodel.model.count_blocks import OPENING_COST, count_blocks
 from rdmodel.model.dealing import deal
+from rdmodel.model.grid_pilot import Pilot, run_pilot
+from rdmodel.model.grid_schedule import GridSchedule, Spread
 from rdmodel.model.monitor import RunMonitor
-from rdmodel.model.options import Options
-from rdmodel.model.run import ModelRun, SampledBlocksRun
+from rdmodel.model.options import STORES_IN_PLACE, Options
+from rdmodel.model.run import ModelRun, SampledBlocksRun, SampledGridRun
 from rdmodel.model.sample_blocks import plan_stretches
+from rdmodel.model.sample_grid import DEFAULT_WORK, plan_windows
 from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace
@@ -84,6 +89,39 @@ class Study:
         plans = tuple(plan_stretches(len(blocks), resident, share, self.seed, sm) for sm, blocks in dealt)
         [result] = self._run_all([SampledBlocksRun(self.trace, *case, self.seed, dealt, resident, plans)])
         return dataclasses.replace(result, config={**result.config, "sample_blocks": share})
+
+    def sample_grid(self, case: Case, work: float, refused: str | None = None) -> Prediction | None:
+        """Return estimates for the whole grid from windows of about `work` transactions; None if no more is needed.
+
+        Everything should be run in that case. Raises `ConfigError` if the grid has more transactions and `refused` says
+        why there can be no sample, or if the error of a sample would be unknown.
+        """
+        options, launch = case.options, self.trace.launch
+        assert options.sms is not None
+        blocks = min(options.blocks or launch.blocks, launch.blocks)
+        counted = count_blocks(self.trace, case.gpu, options, blocks, work, self.seed)
+        opening = OPENING_COST * launch.block_warps
+        cost = counted.cost + opening
+        resident = compute_occupancy(launch, case.gpu).blocks
+        plan = plan_windows(blocks, options.sms * resident, cost, opening, work, self.seed)
+        if plan is None or (work == DEFAULT_WORK and plan.cost >= 1):
+            return None
+        if not counted.means["loads"] and (not counted.work or options.stores not in STORES_IN_PLACE):
+            refused = "its blocks have no loads and no stores that the L1 serves"
+        pilot = Pilot(Spread(), ())
+        if refused is None:
+            pilot = run_pilot(self.trace, case.gpu, options, resident, counted, work, self.seed)
+        if not pilot.knows_lives:
+            refused = "the warps of a block drift apart, and a block is too long to show how far"
+        if refused is not None:
+            raise ConfigError(
+                f"l2=True: the grid has about {cost * blocks:.2g} transactions, more than work={work:g}, and cannot be "
+                f"sampled: {refused}; choose a larger work, or work=None (--work all) to run everything"
+            )
+        schedule = GridSchedule(blocks, options.sms, resident, pilot.spread, self.seed)
+        run = SampledGridRun(self.trace, *case, self.seed, (), resident, plan, counted, schedule, pilot)
+        [result] = self._run_all([run])
+        return dataclasses.replace(result, config={**result.config, "work": work})
 
     def _run_all(self, runs: Sequence[ModelRun]) -> list[Prediction]:
         """Return the result of each run; their parts are divided among the threads."""

@@ -203,7 +203,8 @@ def _alone(l2: L2Prediction, sms: int) -> str:
     if l2.sms_modelled == sms:
         return ""
     alone = "1 SM alone" if l2.sms_modelled == 1 else f"{l2.sms_modelled} SMs alone"
-    return f"These counts are for {alone}, without the requests of the other SMs (--model-sms all includes them)."
+    rest = "without the requests of the other SMs (without --model-sms, all SMs are modelled)"
+    return f"These counts are for {alone}, {rest}."
 
 
 # ---- reuse distances

@@ -221,14 +221,15 @@ class Prediction:
     `l2`             ``l2=True``                                               None
     `ablation`       ``ablation=True``                                         empty
     `breakdown`      ``breakdown="paper"``                                     None
-    `estimates`      `sample_sms`, `sample_blocks` and `rdmodel.estimate`:     empty
-                     an `Estimate` by name ("miss_rate", "transactions", ...)
+    `estimates`      `sample_sms`, `sample_blocks`, `rdmodel.estimate`, and    empty
+                     ``l2=True`` for grids with more transactions than
+                     `work`: an `Estimate` by name ("miss_rate", ...)
     `instructions`   `rdmodel.estimate`: warp instructions of the grid, gaps   None
                      included
     ================ ========================================================= ==========================
 
-    With `sample_sms`, the counters are those of the sampled SMs, and `estimates` apply to all SMs. With `sample_blocks`
-    and from `rdmodel.estimate`, the counters are themselves estimated ones of all blocks.
+    With `sample_sms`, the counters are those of the sampled SMs, and `estimates` apply to all SMs. In other samples,
+    the counters are themselves estimated ones of all blocks, and the causes of misses are unknown.
     """
 
     kernel: str

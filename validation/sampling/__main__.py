@@ -6,7 +6,9 @@ import argparse
 import sys
 
 from tracegen.kernel_library.suites import POLYBENCH
-from validation.sampling import elsewhere
+from validation.common import records
+from validation.common.records import positive
+from validation.sampling import elsewhere, grid
 from validation.sampling.measure import MEASURED, Row, differences, from_csv, measure, to_csv
 from validation.sampling.reasons import NOTES
 from validation.sampling.report import RESULTS, coverage_table, results
@@ -23,7 +25,12 @@ def main() -> None:
     output.add_argument("--check", action="store_true", help="compare with the committed record; fail if it differs")
     output.add_argument("--recorded", action="store_true", help="write the page again from the committed record")
     output.add_argument("--elsewhere", action="store_true", help="sample blocks of other kernels on other GPUs")
+    parser.add_argument("--grid", action="store_true", help="sample whole grids with the L2 instead")
+    parser.add_argument("--jobs", type=positive, default=2, help="number of processes with --grid (default: 2)")
     options = parser.parse_args()
+    if options.grid:
+        _compare_grids(options)
+        return
     if options.record and options.kernels != list(POLYBENCH):
         parser.error("--record needs all kernels")
     if options.recorded:
@@ -45,6 +52,19 @@ def main() -> None:
         sys.exit(1 if lines else 0)
     else:
         print("\n".join(coverage_table(rows)))
+
+
+def _compare_grids(options: argparse.Namespace) -> None:
+    recorded = records.from_csv(grid.GridRow, grid.MEASURED.read_text()) if grid.MEASURED.exists() else []
+    rows = recorded if options.recorded else list(grid.measure(options.jobs))
+    if options.record or options.recorded:
+        grid.write(rows)
+    elif options.check:
+        lines = grid.differences(rows, recorded)
+        print("\n".join(lines) or f"{len(rows)} rows are as recorded")
+        sys.exit(1 if lines else 0)
+    else:
+        print(grid.results(rows), end="")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def test_the_compiled_cache_equals_lists_of_lines(logs, l2):
     cut = len(served) // 2
     for part in (served[:cut], served[cut:]):
         cache.request(np.array([r.line for r in part], np.int64), np.array([r.write for r in part], np.uint8))
-    found = {name: getattr(cache, name) for name in COUNTS if name != "dirty"} | {"dirty": cache.dirty()}
+    found = {name: cache.counts(0)[name] for name in COUNTS if name != "dirty"} | {"dirty": cache.dirty()}
     assert found == counted(reference.shared_l2(logs, l2.slices, sets, l2.ways))
 
 
@@ -205,7 +205,7 @@ def test_stores_that_are_loads_are_reads_of_the_l2(definition):
 def test_one_sm_has_the_whole_l2_to_itself():
     gpu = SMALL.replace(l2=L2Config(slices=1, ways=1, size=4 * LINE))
     two = make_trace([[[load(0), load(4)]], [[load(8), load(0)]]], 1)
-    found = predict(two, gpu, l2=True, lat_min=9, sigma=0.0).l2
+    found = predict(two, gpu, model_sms=1, l2=True, lat_min=9, sigma=0.0).l2
     assert (found.sms_modelled, found.reads, found.misses) == (1, 2, 2)
 
 
@@ -275,6 +275,8 @@ def test_the_command_shows_the_l2_and_says_how_much_of_the_gpu_it_saw(capsys):
     assert "DRAM bytes" in everything
     assert "missing" not in everything
     assert main(arguments) == 0
+    assert "missing" not in capsys.readouterr().out
+    assert main([*arguments, "--model-sms", "1"]) == 0
     assert "for 1 SM alone: the requests of the other SMs are missing" in capsys.readouterr().out
     assert main([*arguments, "--csv"]) == 0
     assert "l2_dram_bytes" in capsys.readouterr().out

@@ -1,0 +1,124 @@
+"""Run a few blocks before a grid is sampled, to measure their durations, and how far their warps drift apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import fmean, pstdev
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.served_loads import bypasses_l1
+from rdmodel.model._core import DONE, WANT_BLOCK, WANT_CHUNK
+from rdmodel.model.cores import make_core
+from rdmodel.model.count_blocks import BlockCounts
+from rdmodel.model.grid_schedule import Spread
+from rdmodel.model.late_blocks import LateBlocks
+from rdmodel.model.monitor import RunMonitor
+from rdmodel.model.options import Options
+from rdmodel.model.sm import Sm
+from rdmodel.trace import Trace
+
+MIN_PILOT_SMS, PILOT_SMS = 2, 8
+"""Fewest and most SMs of the pilot."""
+
+PILOT_SHARE, MAX_PILOT_SHARE = 0.15, 0.5
+"""Share of the work that the pilot gets, and at most gets to run the fewest SMs."""
+
+STEADY_ROWS = 2 * 16
+"""Standard deviation of the places of a block's warps, in instructions, up to which they are in step."""
+
+PHASES = 32
+"""Times in the life of a block at which the pilot looks how far its warps are apart."""
+
+PILOT_CHUNK = 16
+"""Instructions of a warp that the pilot prepares at a time: it knows the place of a warp as exactly as that."""
+
+MIN_ROWS_OF_LONG_WARPS = 16 * PILOT_CHUNK
+"""Instructions of a warp from which on the pilot looks how far warps are apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """The findings of a pilot: how durations of blocks differ, and how far the warps of a block are apart.
+
+    ``offsets[i]`` has a row for each block that was seen when a share i / `PHASES` of it was done: how far each of its
+    warps was ahead of this, as a share of its instructions. If not `knows_lives`, warps drift apart, but only the
+    beginnings of blocks were run.
+    """
+
+    spread: Spread
+    offsets: tuple[tuple[NDArray[np.float64], ...], ...]
+    knows_lives: bool = True
+
+    def warp_shares(self, share: float, rng: np.random.Generator) -> NDArray[np.float64] | None:
+        """Return a random sample of the shares that the warps of a block have done, with mean `share`.
+
+        None: all warps have done the same.
+        """
+        seen = self.offsets[min(int(share * PHASES), PHASES - 1)]
+        return np.clip(share + seen[int(rng.integers(len(seen)))], 0.0, 1.0) if seen else None
+
+
+def run_pilot(
+    trace: Trace, gpu: GPU, options: Options, resident: int, counts: BlockCounts, work: float, seed: int
+) -> Pilot:
+    """Run the first blocks of some SMs, each SM for itself and without the L2.
+
+    `work` is the number of transactions of the whole sample. Where only beginnings of blocks can be run, whole blocks
+    are taken to vary less in duration: by the root of the share that was run, since deviations at different times are
+    independent.
+    """
+    options, sms = replace(options, l2=False), options.sms
+    assert sms is not None
+    blocks = trace.launch.blocks if options.blocks is None else min(options.blocks, trace.launch.blocks)
+    per_sm = [range(first, blocks, sms)[:resident] for first in range(min(PILOT_SMS, sms, blocks))]
+    wave = len(per_sm[0]) * max(counts.cost, 1.0)
+    per_sm = per_sm[: max(MIN_PILOT_SMS, int(PILOT_SHARE * work / wave))]
+    share = min(1.0, MAX_PILOT_SHARE * work / (len(per_sm) * wave))
+    ids = [block for some in per_sm for block in some]
+    part = LateBlocks(trace, dict.fromkeys(ids, (0.0, share))) if share < 1 else trace
+    rows = counts.rows / trace.launch.block_warps
+    seen: list[list[NDArray[np.float64]]] = [[] for _ in range(PHASES)]
+    ends = []
+    for number, some in enumerate(per_sm):
+        core = make_core(gpu, options, resident, trace.launch.block_warps, False, bypasses_l1(gpu.l1, trace))
+        sm = Sm(part, core, gpu, options, seed, number, RunMonitor(1, None).new_timer(), PILOT_CHUNK)
+        if times := _run_one(sm, iter(some), resident, trace.launch.block_warps, rows, seen):
+            ends.append(times)
+    if not ends:
+        return Pilot(Spread(), tuple(map(tuple, seen)))
+    mean = fmean(time for times in ends for time in times)
+    within = fmean(pstdev(times) ** 2 for times in ends) ** 0.5
+    between = max(0.0, pstdev([fmean(times) for times in ends]) ** 2 - within**2 / resident) ** 0.5
+    scale = share**0.5 / mean
+    last = [float(np.std(each)) * rows for some in seen if some for each in some[-1:]]
+    knows_lives = share == 1 or rows < MIN_ROWS_OF_LONG_WARPS or (bool(last) and max(last) <= STEADY_ROWS)
+    return Pilot(Spread(between * scale, within * scale), tuple(map(tuple, seen)), knows_lives)
+
+
+def _run_one(
+    sm: Sm, ids: Iterator[int], resident: int, warps: int, rows: float, seen: list[list[NDArray[np.float64]]]
+) -> list[int]:
+    """Run an SM to its end; return the times at which blocks end, and add to `seen` how far warps are apart."""
+    fed = np.zeros((resident, warps))
+    phase = [0] * resident
+    ends: list[int] = []
+    while (wanted := sm.core.run()) != DONE:
+        if wanted == WANT_BLOCK:
+            if sm.core.now:
+                ends.append(sm.core.now)
+            fed[sm.core.subject], phase[sm.core.subject] = PILOT_CHUNK / 2, 0
+            sm.give_block(next(ids, None))
+            continue
+        if wanted == WANT_CHUNK and rows >= MIN_ROWS_OF_LONG_WARPS:
+            slot, warp = divmod(sm.core.subject, warps)
+            fed[slot, warp] += PILOT_CHUNK
+            done = float(fed[slot].mean()) / rows
+            if (now := min(int(done * PHASES), PHASES - 1)) > phase[slot]:
+                phase[slot] = now
+                seen[now].append(fed[slot] / rows - done)
+        sm.serve(wanted)
+    return ends

@@ -1,0 +1,114 @@
+"""Samples of whole grids with the L2: the default of ``l2=True`` for grids that are too large to be run."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import rdmodel as rd
+import tracegen
+from rdmodel.errors import ConfigError
+from rdmodel.gpu.memory import L2Config
+from rdmodel.model import grid_pilot
+from rdmodel.model.sample_grid import L2_ESTIMATES, plan_windows
+from tests.support.builders import LINE, make_gpu
+
+SMALL = make_gpu(sector=32).replace(
+    sms=4, l2=L2Config(slices=2, ways=8, size=64 * LINE, sector=32, index="hash", partitions=1)
+)
+
+
+def copy_kernel(blocks: int) -> rd.Trace:
+    return tracegen.kernel("vectoradd", N=256 * blocks)
+
+
+def exact_counts(found: rd.Prediction) -> dict[str, float]:
+    l2 = found.l2
+    return {
+        "sectors": found.sectors,
+        "misses": found.misses.total,
+        "l2_reads": l2.reads,
+        "l2_misses": l2.misses,
+        "l2_writes": l2.writes,
+        "dram_read_sectors": l2.dram_read_sectors,
+        "dram_write_sectors": l2.write_backs,
+    }
+
+
+def test_without_a_choice_of_sms_an_l2_sees_the_requests_of_the_whole_grid_on_all_of_them():
+    trace = copy_kernel(40)
+    found = rd.predict(trace, SMALL, l2=True, histogram=False)
+    assert found.l2 == rd.predict(trace, SMALL, l2=True, model_sms="all", threads=None, histogram=False).l2
+    assert found.l2.sms_modelled == SMALL.sms
+
+
+def test_a_grid_with_more_transactions_than_the_work_is_sampled_and_its_intervals_hold_the_exact_counts():
+    trace = copy_kernel(1500)
+    found = rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=1)
+    exact = exact_counts(rd.predict(trace, SMALL, l2=True, work=None, histogram=False, n_jobs=1))
+    assert found.estimates.keys() >= exact.keys() | L2_ESTIMATES.keys()
+    for name, number in exact.items():
+        one = found.estimates[name]
+        assert number in one, name
+        assert one.high - one.low < 0.5 * max(number, 1), name
+    assert found.l2.reads == found.estimates["l2_reads"].value
+
+
+def test_a_sample_is_the_same_with_any_number_of_threads():
+    trace = copy_kernel(1500)
+    one, two = (rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=jobs) for jobs in (1, 2))
+    assert one == two
+
+
+def test_a_grid_that_cannot_be_sampled_is_refused_with_the_option_to_use():
+    trace = copy_kernel(1500)
+    with pytest.raises(ConfigError, match=r"cannot be sampled: seeds needs runs of everything; .* work=None"):
+        rd.predict(trace, SMALL, l2=True, work=200_000, seeds=2)
+    with pytest.raises(ConfigError, match=r"definition='paper' deals blocks without regard to time"):
+        rd.predict(trace, make_gpu().replace(sms=4), l2=True, work=200_000, definition="paper")
+
+
+def test_blocks_whose_warps_drift_apart_for_longer_than_the_sample_are_refused():
+    trace = tracegen.kernel("gesummv", N=512)
+    with (
+        patch.object(grid_pilot, "STEADY_ROWS", 0),
+        pytest.raises(ConfigError, match=r"the warps of a block drift apart, .* \(--work all\)"),
+    ):
+        rd.predict(trace, SMALL, l2=True, work=20_000)
+
+
+@pytest.mark.parametrize("work", [0, -1, True, "many", float("nan")])
+def test_a_work_that_is_no_positive_number_is_refused(work):
+    with pytest.raises(ConfigError, match=r"work=.*: must be a number of transactions above 0"):
+        rd.predict(copy_kernel(1), SMALL, l2=True, work=work)
+
+
+def test_windows_lie_in_the_grid_one_in_each_stratum():
+    plan = plan_windows(blocks=10_000, slots=50, cost=100.0, opening=20.0, work=100_000.0, seed=3)
+    first, *rest = plan.windows
+    assert first.begin == 0
+    counted = [(window.begin + window.ends[0], window.begin + window.ends[2]) for window in rest]
+    assert all(low < high <= 10_000 for low, high in counted)
+    assert np.all(np.diff([low for low, _ in counted]) > 0)
+    assert plan_windows(blocks=10_000, slots=50, cost=100.0, opening=20.0, work=700_000.0, seed=3) is None
+
+
+def test_the_stores_of_a_grid_are_known_even_if_no_window_has_any():
+    trace = tracegen.kernel("gemm.tiled", NI=256, NJ=256, NK=256)
+    with patch.object(grid_pilot, "STEADY_ROWS", float("inf")):
+        found = rd.predict(trace, SMALL, l2=True, work=30_000, n_jobs=1)
+    exact = 256 * 256 * 4 / 32
+    assert found.l2.writes == found.estimates["l2_writes"].value == pytest.approx(exact, rel=1e-9)
+    assert found.sectors == pytest.approx(found.hits + found.latency_misses + found.misses.total, rel=1e-9)
+    written = found.estimates["dram_write_sectors"]
+    assert 0 <= written.low <= written.high <= 1.05 * exact
+
+
+def test_with_the_default_work_a_grid_is_sampled_only_if_that_saves_time():
+    trace = copy_kernel(1500)
+    with patch("rdmodel.model.study.DEFAULT_WORK", 200_000), patch("rdmodel.model.sample_grid.HISTORY_RATIO", 1e3):
+        found = rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=1)
+    assert not found.estimates
+    assert found.l2 == rd.predict(trace, SMALL, l2=True, work=None, n_jobs=1).l2
