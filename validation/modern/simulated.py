@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent
 ROWS = FOLDER / "simulated.csv"
 RESULTS = FOLDER / "RESULTS-simulator.md"
 
-GPUS = ("v100", "t4", "rtx2080ti", "rtx3070", "rtx3090")
+GPUS = ("v100", "t4", "rtx2080ti", "rtx3070", "rtx3090", "a100-80g", "h100-sxm")
 """Presets that are compared."""
 
 SMALLER: Mapping[str, Mapping[str, int]] = {
