@@ -15,6 +15,7 @@ cdef enum:
     BARRIER = 3
     LOCAL_FLAG = 1
     LEAVES_FLAG = 2
+    PAST_FLAG = 4            # the load does not look into the L1
     SCHEDULER_WARPS = 64     # bits in a mask
 
 # Schedulers, in the order of rdmodel.gpu.config.CoreSched.

@@ -38,8 +38,7 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int64_t alu_latency
     cdef int64_t tags                 # transactions that access the L1 in a cycle
     cdef bint stores_allocate
-    cdef bint global_passes, local_passes     # loads that the L1 does not serve
-    cdef bint unusual                 # lines have sectors, or there are such loads
+    cdef bint unusual                 # lines have sectors, or there may be loads that the L1 does not serve
     cdef bint fill                    # allocate="fill"
     cdef int64_t miss_queue, mshr_per_warp
     cdef int admission, on_stall

@@ -56,9 +56,7 @@ cdef class LoadStore(PartitionedNetwork):
         self.mshr_per_warp = l1["mshr_per_warp"]
         self.tags = l1["tags_per_step"]
         self.stores_allocate = l1["stores_allocate"]
-        self.global_passes = l1["global_passes"]
-        self.local_passes = l1["local_passes"]
-        self.unusual = self.sectored or self.global_passes or self.local_passes
+        self.unusual = self.sectored or l1["may_bypass"]
 
     def _read_admission(
         self, *, rule="all", bypass="none", bint closing_slices=False, int64_t period=-1, double missing_share=0.0,
@@ -224,7 +222,7 @@ cdef class LoadStore(PartitionedNetwork):
         if self.sectored:
             sm.asked = sm.missed = <uint32_t> e.sectors[e.at]
         if e.op == LOAD:
-            if self.local_passes if e.local else self.global_passes:
+            if e.past:
                 return self._bypass(sm, e.load, id)
             if self.admitting:
                 return self._admit(sm, e.load, id, t)

@@ -64,6 +64,7 @@ cdef struct Entry:
     int64_t pc
     uint8_t op
     bint local
+    bint past             # the load does not look into the L1
     int64_t* ids
     uint32_t* masks       # lanes that requested each line, while accesses are recorded
     uint64_t* sectors     # of each line: those asked for, and in the upper half those written in full; if `sectored`

@@ -6,8 +6,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from rdmodel.simulator._issue cimport (
-    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, Scheduler, Warp, oldest_bits, scheduler_pick, warp_advance, warp_remember,
-    warp_starved,
+    BARRIER, LEAVES_FLAG, LOAD, LOCAL_FLAG, PAST_FLAG, Scheduler, Warp, oldest_bits, scheduler_pick, warp_advance,
+    warp_remember, warp_starved,
 )
 from rdmodel.simulator._loadstore cimport ADMIT_BY_PATTERN
 from rdmodel.simulator._machine cimport BlockSlot, Entry, Load, Sm
@@ -294,6 +294,7 @@ cdef class Scheduling(Reordering):
         sm.first_scheduler = warp % self.schedulers + 1
         e.op = w.op[w.at]
         e.local = w.flags[w.at] & LOCAL_FLAG
+        e.past = (w.flags[w.at] & PAST_FLAG) != 0
         e.pc = w.pc[w.at]
         e.at = 0
         e.count = w.count[w.at]

@@ -23,8 +23,12 @@ UNLIMITED_NUMBER = -1
 """The number that stands for None in the compiled machine."""
 
 
-def make_machine(gpu: GPU, options: SimulationOptions, slots: int, block_warps: int, *, log: bool = False) -> Machine:
+def make_machine(
+    gpu: GPU, options: SimulationOptions, slots: int, block_warps: int, *, bypasses: bool, log: bool = False
+) -> Machine:
     """Return the compiled machine for resolved `options`, with `slots` resident blocks per SM.
+
+    `bypasses`: there may be loads that do not look into the L1.
 
     Raises `ConfigError` if a scheduler would have more than `MAX_WARPS_PER_SCHEDULER` warps.
     """
@@ -33,7 +37,9 @@ def make_machine(gpu: GPU, options: SimulationOptions, slots: int, block_warps: 
             f"core.schedulers={gpu.core.schedulers}: {slots * block_warps} resident warps exceed the limit of "
             f"{MAX_WARPS_PER_SCHEDULER} per scheduler"
         )
-    l1 = _field_numbers(gpu.l1, "index", "allocate", "stores", "unified", "carveouts", "carveout", "caches", "sector")
+    l1 = _field_numbers(
+        gpu.l1, "index", "allocate", "stores", "unified", "carveouts", "carveout", "caches", "dlcm", "sector"
+    )
     l2 = _field_numbers(gpu.l2, "index", "sector", "fetch")
     return Machine(
         sms=options.sms,
@@ -41,7 +47,7 @@ def make_machine(gpu: GPU, options: SimulationOptions, slots: int, block_warps: 
         block_warps=block_warps,
         max_lines=WARP * (MAX_ACCESS_BYTES // gpu.l1.line + 2),
         core={**_field_numbers(gpu.core, "sched"), "sched": get_args(CoreSched).index(options.sched)},
-        l1={**l1, **_l1_numbers(gpu)},
+        l1={**l1, **_l1_numbers(gpu), "may_bypass": bypasses},
         index=gpu.l1.index_code(),
         crossbar=_field_numbers(gpu.crossbar),
         l2={**l2, **_l2_numbers(gpu)},
@@ -59,8 +65,6 @@ def _l1_numbers(gpu: GPU) -> dict[str, int]:
         "fill": gpu.l1.allocate == "fill",
         "sector_bits": (gpu.l1.sectors - 1).bit_length(),
         "stores_allocate": gpu.l1.stores == "through",
-        "global_passes": "global" not in gpu.l1.caches,
-        "local_passes": "local" not in gpu.l1.caches,
     }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_choice, check_flag, check_int
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, CoreSched
+from rdmodel.gpu.served_loads import serves_all_loads
 from rdmodel.policies import (
     CCWS,
     DWTCS,
@@ -149,6 +150,6 @@ def policy_refusal(gpu: GPU, policy: Policy | type[Policy]) -> str | None:
     kind = policy if isinstance(policy, type) else type(policy)
     if has_sector_masks(gpu) and not issubclass(kind, SECTORED_POLICIES):
         return f"not defined where lines are fetched by sector, as on {gpu.name}"
-    if issubclass(kind, MRPB) and (gpu.l1.tags_per_step > 1 or not {"global", "local"} <= set(gpu.l1.caches)):
-        return f"needs l1.tags_per_step=1 and an L1 that serves global and local loads, unlike {gpu.name}"
+    if issubclass(kind, MRPB) and (gpu.l1.tags_per_step > 1 or not serves_all_loads(gpu.l1)):
+        return f"needs l1.tags_per_step=1 and an L1 that serves all loads, unlike {gpu.name}"
     return None

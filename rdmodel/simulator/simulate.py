@@ -20,7 +20,8 @@ from rdmodel.execution.memory_need import MACHINE_SET_BYTES
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
-from rdmodel.policies import DWTCS, SWL, Policy, policy_of_kind
+from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
+from rdmodel.policies import DWTCS, MRPB, SWL, Policy, policy_of_kind
 from rdmodel.policies.registry import policy_fields
 from rdmodel.results.describe import describe
 from rdmodel.results.simulation import Simulation
@@ -255,7 +256,11 @@ class _MachineRun:
         # No SM can have more blocks than there are.
         slots = min(compute_occupancy(launch, request.gpu).blocks, request.blocks)
         self._block_warps = launch.block_warps
-        self._machine = make_machine(request.gpu, request.options, slots, self._block_warps)
+        # With `mrpb`, loads are reordered before they look into the L1, whatever their cache operators are.
+        reorders = any(isinstance(policy, MRPB) for policy in request.options.policies)
+        bypasses = bypasses_l1(request.gpu.l1, request.trace) and not reorders
+        self._bypass = bypass_table(request.gpu.l1) if bypasses else None
+        self._machine = make_machine(request.gpu, request.options, slots, self._block_warps, bypasses=bypasses)
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS
         self._streams: dict[tuple[int, int], WarpStream] = {}
         self._sectored = has_sector_masks(request.gpu)
@@ -333,7 +338,7 @@ class _MachineRun:
 
     def _open_block(self) -> list[WarpStream]:
         l1 = self._request.gpu.l1
-        return open_block(self._request.trace, self._begun, l1.line, self._rule, l1.request_bytes)
+        return open_block(self._request.trace, self._begun, l1.line, self._rule, l1.request_bytes, self._bypass)
 
     def _feed(self, sm: int, warp: int) -> None:
         started = perf_counter()

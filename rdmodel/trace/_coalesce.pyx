@@ -39,6 +39,7 @@ cdef enum:
 cdef enum:
     FLAG_LOCAL = 1
     FLAG_LOOP_EXIT = 2
+    FLAG_PAST_L1 = 4
     LOCAL = 1         # rdmodel.trace.Space
 
 
@@ -71,9 +72,9 @@ cdef inline bint is_load(uint8_t op) noexcept nogil:
     return op == LOAD or op == BYPASS
 
 
-cdef inline uint8_t goes_past(uint8_t op, uint8_t space, uint8_t cache_op, const uint8_t* bypass) noexcept nogil:
-    # Mark a load that does not look into the L1; `bypass` is NULL if there is none.
-    return BYPASS if op == LOAD and bypass != NULL and bypass[space * CACHE_OPS + cache_op] else op
+cdef inline bint goes_past(uint8_t op, uint8_t space, uint8_t cache_op, const uint8_t* bypass) noexcept nogil:
+    # Return whether a load does not look into the L1; `bypass` is NULL if there is none.
+    return op == LOAD and bypass != NULL and bypass[space * CACHE_OPS + cache_op]
 
 
 cdef inline int64_t count_lanes(uint32_t x) noexcept nogil:
@@ -83,8 +84,10 @@ cdef inline int64_t count_lanes(uint32_t x) noexcept nogil:
     return (((x + (x >> 4)) & <uint32_t> 0x0f0f0f0f) * <uint32_t> 0x01010101) >> 24
 
 
-cdef inline uint8_t flags_of(uint8_t space, bint loop_exit) noexcept nogil:
-    return (FLAG_LOCAL if space == LOCAL else 0) | (FLAG_LOOP_EXIT if loop_exit else 0)
+cdef inline uint8_t flags_of(uint8_t space, bint loop_exit, bint past) noexcept nogil:
+    return (
+        (FLAG_LOCAL if space == LOCAL else 0) | (FLAG_LOOP_EXIT if loop_exit else 0) | (FLAG_PAST_L1 if past else 0)
+    )
 
 
 cdef inline bint leaves(uint8_t loop_exit, bint last) noexcept nogil:
@@ -103,6 +106,7 @@ cdef struct Planned:
     uint32_t mask
     bint barrier          # dropped, but its gap is carried on
     bint lines
+    bint past             # a load that does not look into the L1
     uint8_t loop_exit
 
 
@@ -165,7 +169,8 @@ cdef inline void append(
 ) noexcept nogil:
     """Write one instruction and its lines; `address` is read only if the instruction has lines."""
     cdef int64_t count = 0
-    out.op[out.n] = goes_past(acts_as(op, space, rule), space, cache_op, out.bypass)
+    cdef bint past = goes_past(acts_as(op, space, rule), space, cache_op, out.bypass)
+    out.op[out.n] = BYPASS if past and out.pc == NULL else acts_as(op, space, rule)
     if wants_lines(op, space, rule):
         count = write_lines(out.op[out.n], address, mask, size, group_lanes(size, out.request_bytes), out)
     out.needs[out.n] = needs
@@ -175,7 +180,7 @@ cdef inline void append(
     if out.pc != NULL:
         out.pc[out.n] = pc
         out.lanes[out.n] = <uint8_t> count_lanes(mask)
-        out.flags[out.n] = flags_of(space, loop_exit)
+        out.flags[out.n] = flags_of(space, loop_exit, past)
     out.used += count
     out.n += 1
 
@@ -197,7 +202,9 @@ cdef int64_t plan_body(
         p.place, p.step, p.needs, p.gap, p.pc = i, step[i], needs[i], gap[i], pc[i]
         p.size, p.space, p.mask, p.lanes = size[i], space[i], mask[i], <uint8_t> count_lanes(mask[i])
         p.op, p.loop_exit = acts_as(op[i], space[i], rule), loop_exit[i]
-        p.op = goes_past(p.op, space[i], cache_op[i] if cache_op is not None else 0, out.bypass)
+        p.past = goes_past(p.op, space[i], cache_op[i] if cache_op is not None else 0, out.bypass)
+        if p.past and out.pc == NULL:
+            p.op = BYPASS
         p.lines = wants_lines(op[i], space[i], rule)
         p.width = group_lanes(size[i], out.request_bytes)
         p.runs.count = 0
@@ -266,7 +273,7 @@ cdef int64_t repeat_plan(
             if out.pc != NULL:
                 out.pc[out.n] = p.pc
                 out.lanes[out.n] = p.lanes
-                out.flags[out.n] = flags_of(p.space, leaves(p.loop_exit, trip == trips - 1))
+                out.flags[out.n] = flags_of(p.space, leaves(p.loop_exit, trip == trips - 1), p.past)
             out.n += 1
             k += 1
         k = 0

@@ -107,7 +107,7 @@ def instructions_of_warp(rows: list[Row], l1: CacheConfig, rule: StoreRule) -> l
         if lines and l1.stores in IN_PLACE:
             asked, full = zip(*sector_masks(row, l1.line, l1.sector_bytes, l1.request_bytes), strict=True)
         details = (bool(flags & LOCAL), needs, gap, lanes, lines, pc, bool(flags & LOOP_EXIT))
-        result.append(MachineInstruction(op, *details, asked, full))
+        result.append(MachineInstruction(op, *details, asked, full, row.get("cache_op", 0)))
     return result
 
 

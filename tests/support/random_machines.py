@@ -6,6 +6,7 @@ import numpy as np
 
 from rdmodel.gpu.config import GPU, CacheConfig, CoreConfig
 from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
+from rdmodel.gpu.served_loads import looks_into_l1, serves_all_loads
 from rdmodel.policies import (
     ABYP,
     APCM,
@@ -24,8 +25,9 @@ from rdmodel.policies import (
 from rdmodel.reference.machine import MachineInstruction
 from rdmodel.simulator import _engine, machine
 from rdmodel.simulator.options import has_sector_masks
-from rdmodel.trace import Op
-from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT
+from rdmodel.trace import Op, Space
+from rdmodel.trace.cache_ops import CacheOp
+from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, PAST_L1
 
 KINDS = ("issue", "access", "fill", "slice", "dram", "begin", "end")
 
@@ -97,6 +99,7 @@ def random_sectored_gpu(random, line=128, **parts):
             "stores": pick("through", "through", "update"),
             "allocate": "miss",
             "caches": pick(*[("global", "local", "nc")] * 6, ("local", "nc"), ("global",)),
+            "dlcm": pick(None, None, None, "ca", "cg"),
         },
         "l2": {"sector": sector, "fetch": min(fetch, line), "index": "hash" if hashed else "linear"},
     }
@@ -210,6 +213,7 @@ class Mix:
     pcs: int = 6
     exits: float = 0.2
     sectors: int = 0
+    cache_ops: tuple = (0, 0, 0, 0, CacheOp.CA, CacheOp.CG, CacheOp.CV)
 
 
 MIX = Mix()
@@ -251,6 +255,7 @@ def random_instruction(random, pool, mix):
         loop_exit=bool(random.random() < mix.exits),
         sectors=tuple(asked for asked, _ in masks),
         full=tuple(full for _, full in masks),
+        cache_op=int(pick(mix.cache_ops)) if op == Op.LOAD else 0,
     )
 
 
@@ -272,7 +277,11 @@ class Driven:
     """
 
     def __init__(self, blocks, gpu, options, slots, block_warps, random=None, stop=None):
-        self.machine = machine.make_machine(gpu, options, slots, block_warps, log=True)
+        operators = any(i.cache_op for block in blocks for warp in block for i in warp)
+        self.l1 = gpu.l1
+        self.reorders = any(isinstance(policy, MRPB) for policy in options.policies)
+        bypasses = (operators or not serves_all_loads(gpu.l1)) and not self.reorders
+        self.machine = machine.make_machine(gpu, options, slots, block_warps, bypasses=bypasses, log=True)
         self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
         self.blocks, self.block_warps = blocks, block_warps
         self.sectored = has_sector_masks(gpu)
@@ -322,7 +331,7 @@ class Driven:
             np.array(lines, np.int64),
             np.array([i.pc for i in part], np.int32),
             np.array([i.lanes for i in part], np.uint8),
-            np.array([LOCAL * i.local + LOOP_EXIT * i.loop_exit for i in part], np.uint8),
+            np.array([self.flags(i) for i in part], np.uint8),
             n,
             len(lines),
             bool(self.left[sm, warp]) or bool(n),
@@ -333,6 +342,13 @@ class Driven:
                 else []
             ),
         )
+
+    def flags(self, instruction):
+        space = Space.LOCAL if instruction.local else Space.GLOBAL
+        past = (
+            instruction.op == Op.LOAD and not self.reorders and not looks_into_l1(self.l1, space, instruction.cache_op)
+        )
+        return LOCAL * instruction.local + LOOP_EXIT * instruction.loop_exit + PAST_L1 * past
 
     def log(self):
         """Return the log as the reference writes it."""

@@ -12,7 +12,7 @@ class MachineInstruction(NamedTuple):
     `rdmodel.trace.Columns`. `lanes` is the number of active lanes, `lines` the line numbers of the transactions in
     order, `pc` the program counter. With `loop_exit`, the warp leaves the load's loop after this instruction. `sectors`
     and `full` have, for each transaction, masks of the sectors that it asks for and of those that it writes in full; if
-    they are empty, lines have no sectors.
+    they are empty, lines have no sectors. `cache_op` is a cache operator of a load (`rdmodel.trace.cache_ops`).
     """
 
     op: int
@@ -25,6 +25,7 @@ class MachineInstruction(NamedTuple):
     loop_exit: bool = False
     sectors: tuple[int, ...] = ()
     full: tuple[int, ...] = ()
+    cache_op: int = 0
 
 
 MachineBlock = list[list[MachineInstruction]]

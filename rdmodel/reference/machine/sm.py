@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.served_loads import looks_into_l1
 from rdmodel.policies import MRPB, policy_of_kind
 from rdmodel.reference.machine.choice import make_admission
 from rdmodel.reference.machine.instruction import MachineBlock, MachineInstruction, Owner
@@ -18,7 +19,7 @@ from rdmodel.reference.machine.sectored_l1 import SectoredL1
 from rdmodel.reference.machine.throttling import Permit, Throttle
 from rdmodel.reference.machine.warps import Scheduler, Warp
 from rdmodel.simulator.options import SimulationOptions, has_sector_masks
-from rdmodel.trace import Op
+from rdmodel.trace import Op, Space
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +63,7 @@ class SM:
         self.residents: list[MachineResidentBlock | None] = [None] * slots
         self.last_end = -1
         self._core = core
-        self._served_loads = gpu.l1.caches
+        self._l1_config, self._reorders = gpu.l1, isinstance(reordering, MRPB)
         self._throttle = throttle
         self.l1.on_evict.append(lambda way: throttle.on_evict(number, way))
         self._log = log
@@ -140,7 +141,8 @@ class SM:
             return self.l1.store(instruction, warp.owner, line, *sectors_of(queued))
         sectors, _ = sectors_of(queued)
         transaction = Transaction(warp, number, line, instruction, queued.served, queued.allocating, sectors)
-        if ("local" if instruction.local else "global") not in self._served_loads:
+        space = Space.LOCAL if instruction.local else Space.GLOBAL
+        if not self._reorders and not looks_into_l1(self._l1_config, space, instruction.cache_op):
             return self.l1.bypass(transaction)
         absent = self.l1.is_absent(line)
         outcome = self.admission.load(transaction)
