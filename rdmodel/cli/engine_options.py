@@ -17,7 +17,7 @@ from rdmodel.cli.option_groups import (
     choice,
 )
 from rdmodel.cli.parser import Parser, finite_number, finite_number_or, miss_latency, whole_number
-from rdmodel.model.sample_grid import DEFAULT_WORK
+from rdmodel.model.work import DEFAULT_WORK
 
 DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
     "--latency": {

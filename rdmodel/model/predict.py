@@ -18,10 +18,11 @@ from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options
-from rdmodel.model.sample_grid import DEFAULT_WORK, check_work
+from rdmodel.model.sample_grid import check_work
 from rdmodel.model.sample_sms import check_sampling
 from rdmodel.model.shared_l2 import check_known_l2
 from rdmodel.model.study import Case, Study
+from rdmodel.model.work import DEFAULT_WORK
 from rdmodel.policies import Linear, index_function
 from rdmodel.results.prediction import Ablation, Prediction
 from rdmodel.trace import Trace

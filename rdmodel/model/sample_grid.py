@@ -24,9 +24,6 @@ from rdmodel.model.grid_windows import LONGEST_WARMUP, GridWindow, PeriodCounts,
 from rdmodel.model.sample_sms import SAMPLE_SALT
 from rdmodel.results.prediction import L2Prediction, MissCounts, SmCounts, StoreCounts
 
-DEFAULT_WORK = 15_000_000
-"""Transactions that are run at most if nothing else is requested; a larger grid is sampled."""
-
 STRATA = 8
 """Windows of a sample, besides the beginning."""
 

@@ -24,8 +24,9 @@ from rdmodel.model.monitor import RunMonitor
 from rdmodel.model.options import STORES_IN_PLACE, Options
 from rdmodel.model.run import ModelRun, SampledBlocksRun, SampledGridRun
 from rdmodel.model.sample_blocks import plan_stretches
-from rdmodel.model.sample_grid import DEFAULT_WORK, plan_windows
+from rdmodel.model.sample_grid import plan_windows
 from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
+from rdmodel.model.work import DEFAULT_WORK
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace
 

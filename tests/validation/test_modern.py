@@ -83,8 +83,8 @@ def test_the_kernels_with_blocks_in_the_order_of_the_grid_read_what_was_measured
 # ---- model and simulator
 
 
-def test_the_record_has_thirty_kernels_with_both_indices_on_five_presets_in_order():
-    assert len(simulated.KERNELS) == 30 and len(simulated.GPUS) == 5
+def test_the_record_has_thirty_kernels_with_both_indices_on_seven_presets_in_order():
+    assert len(simulated.KERNELS) == 30 and len(simulated.GPUS) == 7
     assert [(row.gpu, row.index, row.kernel) for row in SIMULATED] == simulated.tasks(simulated.GPUS, simulated.KERNELS)
     assert simulated.RESULTS.read_text() == simulated.results(SIMULATED)
 

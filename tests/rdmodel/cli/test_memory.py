@@ -282,5 +282,5 @@ def test_kernels_that_are_made_on_demand_have_a_budget_too(run):
 def test_what_cannot_be_promised_together_is_refused(options, message, capsys):
     from rdmodel.cli import main
 
-    assert main(["predict", "vectoradd", "--param", "N=1024", "--memory", "1G", *options]) == 2
+    assert main(["predict", "vectoradd", "--param", "N=1024", "--memory", "16G", *options]) == 2
     assert message in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -118,7 +117,10 @@ def test_it_does_not_matter_in_what_portions_it_is_fed(program, gpu, options, dr
     gpu = without_limit_per_warp(gpu)
     trace = random_sectors.make_trace(program)
     whole = run_fast(trace, gpu, **options)
-    small_chunk = partial(Chunk, instructions, WARP * 2)
+
+    def small_chunk(*_sizes, **options):
+        return Chunk(instructions, WARP * 2, **options)
+
     # A step may need as many draws as it issues transactions.
     with (
         patch.object(sm_module, "FIRST_DRAWS_PER_BATCH", draws),

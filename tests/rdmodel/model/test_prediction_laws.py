@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from functools import partial
 from math import isnan
 from unittest.mock import patch
 
@@ -132,7 +131,10 @@ def test_moving_all_data_by_whole_caches_changes_nothing(case, gpu, options, see
 @given(*CASES, st.integers(1, 5), st.integers(1, 3))
 def test_it_does_not_matter_in_what_portions_the_core_is_fed(case, gpu, options, seed, draws, instructions):
     found, _ = run(case, gpu, seed, **options)
-    small_chunk = partial(Chunk, instructions, WARP * 2)
+
+    def small_chunk(*_sizes, **options):
+        return Chunk(instructions, WARP * 2, **options)
+
     with patch.object(sm_module, "MAX_DRAWS_PER_BATCH", draws), patch.object(cores, "Chunk", small_chunk):
         assert run(case, gpu, seed, **options)[0] == found
 

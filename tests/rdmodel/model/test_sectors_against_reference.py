@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -60,7 +59,10 @@ def test_it_does_not_matter_in_what_portions_the_core_is_fed(program, gpu, optio
     trace = make_trace(program)
 
     whole = predict(trace, gpu, seed=seed, **options).per_sm
-    small_chunk = partial(Chunk, instructions, WARP * 2)
+
+    def small_chunk(*_sizes, **options):
+        return Chunk(instructions, WARP * 2, **options)
+
     with patch.object(sm_module, "MAX_DRAWS_PER_BATCH", draws), patch.object(cores, "Chunk", small_chunk):
         assert predict(trace, gpu, seed=seed, **options).per_sm == whole
 
