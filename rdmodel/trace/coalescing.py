@@ -63,7 +63,7 @@ LOCAL = 1
 LOOP_EXIT = 2
 """Bit of `Chunk.flags`: the warp leaves the instruction's loop after it."""
 
-PAST_L1 = 4
+PASSES_L1 = 4
 """Bit of `Chunk.flags`: the load does not look into the L1."""
 
 
@@ -72,9 +72,9 @@ class Chunk(ChunkBuffers):
 
     Instruction i < `n` has ``op[i]`` (an `Op`, or BYPASS), ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the
     lines of all instructions follow one another in ``lines[:used]``. With `details` there are also ``pc[i]``, the
-    number of active ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT, PAST_L1). With `masks`, bit l of ``masks[j]`` says
-    that lane l requested ``lines[j]``. With `sector`, bit s says instead that a lane requested bytes of the line's s-th
-    sector of that many bytes; lines then have at most 32 of them. With `full`, too, bit s of ``full[j]`` says that the
+    number of active ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT, PASSES_L1). With `masks`, bit l of ``masks[j]``
+    says that lane l requested ``lines[j]``. With `sector`, bit s says instead that a lane requested bytes of the line's
+    s-th sector of that many bytes; lines then have at most 32 of them. With `full`, too, bit s of ``full[j]`` says that the
     lanes of a store write every byte of that sector; it is 0 for loads. Masks of lanes make coalescing slower.
     """
 

@@ -27,7 +27,7 @@ from rdmodel.simulator import _engine, machine
 from rdmodel.simulator.options import has_sector_masks
 from rdmodel.trace import Op, Space
 from rdmodel.trace.cache_ops import CacheOp
-from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, PAST_L1
+from rdmodel.trace.coalescing import LOCAL, LOOP_EXIT, PASSES_L1
 
 KINDS = ("issue", "access", "fill", "slice", "dram", "begin", "end")
 
@@ -348,7 +348,7 @@ class Driven:
         past = (
             instruction.op == Op.LOAD and not self.reorders and not looks_into_l1(self.l1, space, instruction.cache_op)
         )
-        return LOCAL * instruction.local + LOOP_EXIT * instruction.loop_exit + PAST_L1 * past
+        return LOCAL * instruction.local + LOOP_EXIT * instruction.loop_exit + PASSES_L1 * past
 
     def log(self):
         """Return the log as the reference writes it."""

@@ -35,13 +35,13 @@ def check(program: list[list[Instructions]], warps: int, gpu: GPU, seed: int = 0
 # ---- random traces, machines and options
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(programs(), machines(), st.fixed_dictionaries(PAPER), st.integers(0, 3))
 def test_the_compiled_paper_definition_equals_the_reference(program, gpu, options, seed):
     check(*program, gpu, seed, **options)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(programs(), machines(), HARDWARE, st.integers(0, 3))
 def test_the_compiled_hardware_definition_equals_the_reference(program, gpu, options, seed):
     check(*program, gpu, seed, **options)

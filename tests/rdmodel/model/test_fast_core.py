@@ -57,7 +57,7 @@ def assert_equal(trace: Trace, gpu: GPU, **given: object) -> Prediction:
 # ---- against the reference
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(programs(), machines(), COMMON_HARDWARE, st.integers(0, 3))
 def test_it_equals_the_reference_on_random_machines(program, gpu, options, seed):
     gpu = without_limit_per_warp(gpu)
@@ -66,7 +66,7 @@ def test_it_equals_the_reference_on_random_machines(program, gpu, options, seed)
     assert_counts_equal(run_fast(trace, gpu, seed=seed, **options), want)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(random_sectors.programs(), random_sectors.machines(), SECTORED, st.integers(0, 3))
 def test_it_equals_the_reference_on_random_sectored_machines(program, gpu, options, seed):
     gpu = without_limit_per_warp(gpu)

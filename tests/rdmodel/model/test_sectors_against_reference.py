@@ -32,7 +32,7 @@ def check(program: Program, gpu: GPU, seed: int = 0, **given: object) -> Predict
     return got
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(programs(), machines(), OPTIONS, st.integers(0, 3))
 def test_the_compiled_core_equals_the_reference_on_sectored_machines(program, gpu, options, seed):
     check(program, gpu, seed, **options)
@@ -41,7 +41,7 @@ def test_the_compiled_core_equals_the_reference_on_sectored_machines(program, gp
 # ---- laws
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(loads_only(), machines(), OPTIONS, st.integers(0, 3))
 def test_a_core_with_masks_equals_one_without_where_a_sector_is_a_line(program, gpu, options, seed):
     gpu = gpu.replace(l1=replace(gpu.l1, sector=None))

@@ -38,7 +38,7 @@ def l2s(draw: st.DrawFn) -> L2Config:
 
 
 CASES = (programs(), machines(), l2s(), OPTIONS, st.integers(0, 3))
-searched = settings(max_examples=300, deadline=None)
+searched = settings(max_examples=150, deadline=None)
 checked = settings(max_examples=60, deadline=None)
 
 
