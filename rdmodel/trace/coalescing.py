@@ -74,8 +74,8 @@ class Chunk(ChunkBuffers):
     lines of all instructions follow one another in ``lines[:used]``. With `details` there are also ``pc[i]``, the
     number of active ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT, PASSES_L1). With `masks`, bit l of ``masks[j]``
     says that lane l requested ``lines[j]``. With `sector`, bit s says instead that a lane requested bytes of the line's
-    s-th sector of that many bytes; lines then have at most 32 of them. With `full`, too, bit s of ``full[j]`` says that the
-    lanes of a store write every byte of that sector; it is 0 for loads. Masks of lanes make coalescing slower.
+    s-th sector of that many bytes; lines then have at most 32 of them. With `full`, too, bit s of ``full[j]`` says that
+    the lanes of a store write every byte of that sector; it is 0 for loads. Masks of lanes make coalescing slower.
     """
 
     __slots__ = ("count", "flags", "full", "gap", "lanes", "lines", "masks", "needs", "op", "pc")
