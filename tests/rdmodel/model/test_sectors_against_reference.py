@@ -53,7 +53,7 @@ def test_a_core_with_masks_equals_one_without_where_a_sector_is_a_line(program, 
     assert masked.histogram == plain.histogram
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(programs(), machines(), OPTIONS, st.integers(0, 3), st.integers(1, 5), st.integers(1, 3))
 def test_it_does_not_matter_in_what_portions_the_core_is_fed(program, gpu, options, seed, draws, instructions):
     trace = make_trace(program)

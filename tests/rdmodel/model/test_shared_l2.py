@@ -39,7 +39,7 @@ def l2s(draw: st.DrawFn) -> L2Config:
 
 CASES = (programs(), machines(), l2s(), OPTIONS, st.integers(0, 3))
 searched = settings(max_examples=150, deadline=None)
-checked = settings(max_examples=60, deadline=None)
+checked = settings(max_examples=30, deadline=None)
 
 
 def run(program: list[list[Instructions]], warps: int, gpu: GPU, seed: int = 0, **options: object) -> Prediction:
@@ -63,7 +63,7 @@ def counted(l2: object) -> dict[str, float]:
 # ---- against plain Python
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     logs=st.lists(
         st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 30), st.booleans()), max_size=40), min_size=1, max_size=3

@@ -54,7 +54,7 @@ def test_loads_without_a_token_that_bypass_have_not_found_their_line():
 
 SEEDS = st.integers(0, 2**32 - 1)
 MEMORIES = st.sampled_from([None, None, 0, 1, 7, 60])
-CONSERVED = settings(max_examples=150, deadline=None)
+CONSERVED = settings(max_examples=75, deadline=None)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -94,7 +94,7 @@ IDLE = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, st.sampled_from(IDLE), MEMORIES)
 def test_policies_that_never_act_change_nothing(seed, policies, memory):
     random = np.random.default_rng(seed)
@@ -105,7 +105,7 @@ def test_policies_that_never_act_change_nothing(seed, policies, memory):
     assert simulated(blocks, *policies, **shape) == simulated(blocks, **shape)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, MEMORIES)
 def test_warps_never_overtake_themselves_in_the_buffer(seed, memory):
     # Lines that no two instructions share tell what was accessed when.
