@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 
@@ -11,12 +13,14 @@ from rdmodel import reference
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model import cores
+from rdmodel.model import sm as sm_module
 from rdmodel.model.dealing import cap_blocks, deal
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
 from rdmodel.policies import BXor, Linear, PDisp, PMod, Pric
 from rdmodel.results.prediction import MissCounts, Prediction, SmCounts, StoreCounts
-from rdmodel.trace import ALL_NEEDS, Op, Trace
+from rdmodel.trace import ALL_NEEDS, WARP, Op, Trace
+from rdmodel.trace.coalescing import Chunk
 from tests.support.builders import LINE, Instructions, make_gpu
 
 
@@ -75,6 +79,17 @@ def assert_counts_equal(got: Prediction, want: Sequence[reference.Counts]) -> No
         for distance, count in counts.histogram.items():
             histogram[distance] = histogram.get(distance, 0) + count
     assert dict(got.histogram) == {d: n for d, n in histogram.items() if n}
+
+
+@contextmanager
+def fed_in_portions(draws: int, instructions: int) -> Iterator[None]:
+    """Feed the cores so many random numbers and instructions at a time, instead of thousands."""
+
+    def small_chunk(*_sizes: int, **options: Any) -> Chunk:
+        return Chunk(instructions, WARP * 2, **options)
+
+    with patch.object(sm_module, "MAX_DRAWS_PER_BATCH", draws), patch.object(cores, "Chunk", small_chunk):
+        yield
 
 
 LINES = st.integers(0, 40)

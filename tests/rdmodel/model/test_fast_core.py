@@ -13,12 +13,10 @@ from rdmodel import Prediction, Trace, predict, presets
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.gpu.overrides import override
 from rdmodel.model import cores
-from rdmodel.model import sm as sm_module
 from rdmodel.model._fast import FastCore, find_bit
 from rdmodel.model._model import HardwareCore
 from rdmodel.model.options import Options
-from rdmodel.trace import ALL_NEEDS, WARP, Op
-from rdmodel.trace.coalescing import Chunk
+from rdmodel.trace import ALL_NEEDS, Op
 from tests.support import random_sectors
 from tests.support.builders import SMALL, make_gpu, make_trace
 from tests.support.random_predictions import (
@@ -26,6 +24,7 @@ from tests.support.random_predictions import (
     COMMON_HARDWARE_FIELDS,
     assert_counts_equal,
     expected,
+    fed_in_portions,
     machines,
     programs,
 )
@@ -118,15 +117,8 @@ def test_it_does_not_matter_in_what_portions_it_is_fed(program, gpu, options, dr
     trace = random_sectors.make_trace(program)
     whole = run_fast(trace, gpu, **options)
 
-    def small_chunk(*_sizes, **options):
-        return Chunk(instructions, WARP * 2, **options)
-
     # A step may need as many draws as it issues transactions.
-    with (
-        patch.object(sm_module, "FIRST_DRAWS_PER_BATCH", draws),
-        patch.object(sm_module, "MAX_DRAWS_PER_BATCH", draws),
-        patch.object(cores, "Chunk", small_chunk),
-    ):
+    with fed_in_portions(draws, instructions):
         fed = run_fast(trace, gpu, **options)
     assert (fed.per_sm, fed.histogram) == (whole.per_sm, whole.histogram)
 

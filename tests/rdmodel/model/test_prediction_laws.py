@@ -5,23 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from math import isnan
-from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdmodel import predict
 from rdmodel.gpu.config import GPU
-from rdmodel.model import cores
-from rdmodel.model import sm as sm_module
 from rdmodel.model.options import Options
 from rdmodel.policies import Linear
 from rdmodel.results.prediction import Prediction
-from rdmodel.trace import ALL_NEEDS, WARP, Op
-from rdmodel.trace.coalescing import Chunk
+from rdmodel.trace import ALL_NEEDS, Op
 from tests.support.builders import LINE, Instructions, make_gpu, make_trace
 from tests.support.plain_dealing import deal_one_by_one
-from tests.support.random_predictions import HARDWARE, PAPER, machines, programs
+from tests.support.random_predictions import HARDWARE, PAPER, fed_in_portions, machines, programs
 
 OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), HARDWARE)
 DEFINITIONS = st.sampled_from(["hardware", "paper"])
@@ -131,11 +127,7 @@ def test_moving_all_data_by_whole_caches_changes_nothing(case, gpu, options, see
 @given(*CASES, st.integers(1, 5), st.integers(1, 3))
 def test_it_does_not_matter_in_what_portions_the_core_is_fed(case, gpu, options, seed, draws, instructions):
     found, _ = run(case, gpu, seed, **options)
-
-    def small_chunk(*_sizes, **options):
-        return Chunk(instructions, WARP * 2, **options)
-
-    with patch.object(sm_module, "MAX_DRAWS_PER_BATCH", draws), patch.object(cores, "Chunk", small_chunk):
+    with fed_in_portions(draws, instructions):
         assert run(case, gpu, seed, **options)[0] == found
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,14 +9,10 @@ from hypothesis import strategies as st
 from rdmodel import predict, presets
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, replace
-from rdmodel.model import cores
-from rdmodel.model import sm as sm_module
 from rdmodel.model.options import Options
 from rdmodel.results.prediction import Prediction
-from rdmodel.trace import WARP
-from rdmodel.trace.coalescing import Chunk
 from tests.support.builders import make_gpu
-from tests.support.random_predictions import assert_counts_equal, expected
+from tests.support.random_predictions import assert_counts_equal, expected, fed_in_portions
 from tests.support.random_sectors import OPTIONS, Program, coalesced, loads_only, machines, make_trace, programs
 
 
@@ -57,13 +51,8 @@ def test_a_core_with_masks_equals_one_without_where_a_sector_is_a_line(program, 
 @given(programs(), machines(), OPTIONS, st.integers(0, 3), st.integers(1, 5), st.integers(1, 3))
 def test_it_does_not_matter_in_what_portions_the_core_is_fed(program, gpu, options, seed, draws, instructions):
     trace = make_trace(program)
-
     whole = predict(trace, gpu, seed=seed, **options).per_sm
-
-    def small_chunk(*_sizes, **options):
-        return Chunk(instructions, WARP * 2, **options)
-
-    with patch.object(sm_module, "MAX_DRAWS_PER_BATCH", draws), patch.object(cores, "Chunk", small_chunk):
+    with fed_in_portions(draws, instructions):
         assert predict(trace, gpu, seed=seed, **options).per_sm == whole
 
 
