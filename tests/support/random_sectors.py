@@ -5,14 +5,24 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from rdmodel import predict
 from rdmodel.gpu.config import GPU, CacheConfig
 from rdmodel.model.options import STORES_IN_PLACE, Options
 from rdmodel.reference import Instruction
+from rdmodel.results.prediction import Prediction
 from rdmodel.trace import WARP, Columns, Launch, Op, Space, Trace
 from rdmodel.trace.cache_ops import CACHE_OP_NAMES
 from tests.support.builders import make_gpu
 from tests.support.plain_coalescing import Row, lines_of_groups, sector_masks
-from tests.support.random_predictions import HARDWARE_FIELDS, INDEXES, NEEDS, OPS, possible
+from tests.support.random_predictions import (
+    HARDWARE_FIELDS,
+    INDEXES,
+    NEEDS,
+    OPS,
+    assert_counts_equal,
+    expected,
+    possible,
+)
 
 LINE = 128
 POOL = 24 * LINE
@@ -142,3 +152,14 @@ def coalesced(program: Program, l1: CacheConfig, options: Options, full: bool = 
         return Instruction(row["op"], row["needs"], row["gap"], tuple(lines), asked, full_masks, goes_past(row, l1))
 
     return [[[instruction(row) for row in warp] for warp in block] for block in program]
+
+
+def check_prediction(program: Program, gpu: GPU, seed: int, **given: object) -> Prediction:
+    """Return the prediction of a program after comparing all of its counters with those of the reference."""
+    trace = make_trace(program)
+    options = Options(**given).resolve(gpu)
+    want = expected(trace, coalesced(program, gpu.l1, options), gpu, options, seed)
+    got = predict(trace, gpu, seed=seed, **given)
+    assert_counts_equal(got, want)
+    assert got.sectors == got.hits + got.latency_misses + got.misses.total
+    return got

@@ -15,14 +15,13 @@ from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options
 from rdmodel.model.shared_l2 import is_plain_l2
 from rdmodel.reference.model.l2 import SectoredL2
-from rdmodel.results.prediction import Prediction
 from rdmodel.trace import ALL_NEEDS
 from rdmodel.trace.cache_ops import CacheOp
 from tests.support.builders import make_gpu
-from tests.support.random_predictions import PAPER, assert_counts_equal, expected
+from tests.support.random_predictions import PAPER, expected
 from tests.support.random_sectors import (
     OPTIONS,
-    Program,
+    check_prediction,
     coalesced,
     loads_only,
     machines,
@@ -42,26 +41,16 @@ def partial_machines(draw: st.DrawFn) -> GPU:
     )
 
 
-def check(program: Program, gpu: GPU, seed: int, **given: object) -> Prediction:
-    trace = make_trace(program)
-    options = Options(**given).resolve(gpu)
-    want = expected(trace, coalesced(program, gpu.l1, options), gpu, options, seed)
-    got = predict(trace, gpu, seed=seed, **given)
-    assert_counts_equal(got, want)
-    assert got.sectors == got.hits + got.latency_misses + got.misses.total
-    return got
-
-
 @settings(max_examples=100, deadline=None)
 @given(programs_with_operators(), partial_machines(), OPTIONS, st.integers(0, 3))
 def test_the_compiled_core_equals_the_reference_where_loads_go_past_the_l1(program, gpu, options, seed):
-    check(program, gpu, seed, **options)
+    check_prediction(program, gpu, seed, **options)
 
 
 @settings(max_examples=30, deadline=None)
 @given(programs_with_operators(), partial_machines(), st.fixed_dictionaries(PAPER), st.integers(0, 3))
 def test_so_does_the_definition_paper(program, gpu, options, seed):
-    check(program, gpu.replace(l1=replace(gpu.l1, sector=None, request_bytes=128)), seed, **options)
+    check_prediction(program, gpu.replace(l1=replace(gpu.l1, sector=None, request_bytes=128)), seed, **options)
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,28 +8,16 @@ from hypothesis import strategies as st
 
 from rdmodel import predict, presets
 from rdmodel.errors import ConfigError
-from rdmodel.gpu.config import GPU, replace
-from rdmodel.model.options import Options
-from rdmodel.results.prediction import Prediction
+from rdmodel.gpu.config import replace
 from tests.support.builders import make_gpu
-from tests.support.random_predictions import assert_counts_equal, expected, fed_in_portions
-from tests.support.random_sectors import OPTIONS, Program, coalesced, loads_only, machines, make_trace, programs
-
-
-def check(program: Program, gpu: GPU, seed: int = 0, **given: object) -> Prediction:
-    trace = make_trace(program)
-    options = Options(**given).resolve(gpu)
-    want = expected(trace, coalesced(program, gpu.l1, options), gpu, options, seed)
-    got = predict(trace, gpu, seed=seed, **given)
-    assert_counts_equal(got, want)
-    assert got.sectors == got.hits + got.latency_misses + got.misses.total
-    return got
+from tests.support.random_predictions import fed_in_portions
+from tests.support.random_sectors import OPTIONS, check_prediction, loads_only, machines, make_trace, programs
 
 
 @settings(max_examples=400, deadline=None)
 @given(programs(), machines(), OPTIONS, st.integers(0, 3))
 def test_the_compiled_core_equals_the_reference_on_sectored_machines(program, gpu, options, seed):
-    check(program, gpu, seed, **options)
+    check_prediction(program, gpu, seed, **options)
 
 
 # ---- laws
