@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -67,42 +67,49 @@ def _run_measured(arguments: argparse.Namespace) -> None:
     if gpu.l1.sector_bytes == SECTOR_BYTES:
         _run_counters(arguments, gpu)
         return
-    report = read_ncu(arguments.ncu)
     options = comparison_options(arguments)
     options["definitions"], notes = _definitions(arguments, gpu)
-    finished: list[MeasuredComparison] = []
-    sources = _open_sources(arguments)
-    progress = KernelProgress(len(sources))
-    try:
-        with progress.line as line:
-            for trace, measurement in _measured_traces(arguments, report, sources, progress):
-                measured_l1(measurement)
-                if "latency" not in options:
-                    options["latency"] = _latency(arguments, gpu, progress)
-                progress.kernel = trace.launch.kernel
-                finished.append(compare_measured(trace, measurement, gpu, progress=line, **options))
-    finally:
-        if finished:
-            _print_measured(output_form(arguments), finished)
-            print_notes(notes)
+
+    def compare_launch(trace: Trace, measurement: Measurement, progress: KernelProgress) -> MeasuredComparison:
+        measured_l1(measurement)
+        if "latency" not in options:
+            options["latency"] = _latency(arguments, gpu, progress)
+        progress.kernel = trace.launch.kernel
+        return compare_measured(trace, measurement, gpu, progress=progress.line, **options)
+
+    _compare_with_report(arguments, compare_launch, notes)
 
 
 def _run_counters(arguments: argparse.Namespace, gpu: GPU) -> None:
     """Put the model's counters beside those of a report; print the finished kernels even if a later one fails."""
     options = counter_options(arguments)
+
+    def compare_launch(trace: Trace, measurement: Measurement, progress: KernelProgress) -> CounterComparison:
+        check_measured(measurement)
+        progress.kernel = trace.launch.kernel
+        return compare_counters(trace, measurement, gpu, progress=progress.line, **options)
+
+    _compare_with_report(arguments, compare_launch)
+
+
+def _compare_with_report(
+    arguments: argparse.Namespace,
+    compare_launch: Callable[[Trace, Measurement, KernelProgress], MeasuredComparison | CounterComparison],
+    notes: Sequence[str] = (),
+) -> None:
+    """Compare every trace with its launches in the report; print the finished ones even if a later one fails."""
     report = read_ncu(arguments.ncu)
-    finished: list[CounterComparison] = []
+    finished: list[MeasuredComparison | CounterComparison] = []
     sources = _open_sources(arguments)
     progress = KernelProgress(len(sources))
     try:
-        with progress.line as line:
+        with progress.line:
             for trace, measurement in _measured_traces(arguments, report, sources, progress):
-                check_measured(measurement)
-                progress.kernel = trace.launch.kernel
-                finished.append(compare_counters(trace, measurement, gpu, progress=line, **options))
+                finished.append(compare_launch(trace, measurement, progress))
     finally:
         if finished:
             _print_measured(output_form(arguments), finished)
+            print_notes(notes)
 
 
 def _measured_traces(
@@ -186,7 +193,7 @@ def _print_comparisons(form: OutputForm, finished: Sequence[Comparison], several
         print_text(format_comparison(finished[0]))
 
 
-def _print_measured(form: OutputForm, finished: Sequence[MeasuredComparison] | Sequence[CounterComparison]) -> None:
+def _print_measured(form: OutputForm, finished: Sequence[MeasuredComparison | CounterComparison]) -> None:
     """Print comparisons with a report."""
     if form == "json":
         objects = [comparison.to_dict() for comparison in finished]
