@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -34,9 +35,26 @@ def build(out: Path) -> tuple[Path, Path]:
     with tarfile.open(sdist) as archive:
         archive.extractall(out.parent / "unpacked", filter="data")
     (unpacked,) = (out.parent / "unpacked").iterdir()
+    check_sources(unpacked)
+    reuse_translations(unpacked)
     run_build(unpacked, "--wheel", out)
     (wheel,) = out.glob("*.whl")
     return sdist, wheel
+
+
+def check_sources(unpacked: Path) -> None:
+    """Check that a source distribution has everything that the modules are translated from."""
+    for package in ("rdmodel", "tracegen"):
+        for kind in ("*.pyx", "*.pxd"):
+            names = {path.relative_to(ROOT) for path in (ROOT / package).rglob(kind)}
+            assert names == {path.relative_to(unpacked) for path in (unpacked / package).rglob(kind)}
+
+
+def reuse_translations(unpacked: Path) -> None:
+    """Copy the C sources that the installation of the checkout has made from the same files."""
+    for package in ("rdmodel", "tracegen"):
+        for path in (ROOT / package).rglob("*.c"):
+            shutil.copy(path, unpacked / path.relative_to(ROOT))
 
 
 def run_build(source: Path, kind: str, out: Path) -> None:
