@@ -53,10 +53,13 @@ def place(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", sources(), ids=place)
-def test_a_file_has_at_most_500_lines_or_says_why(path):
-    text = path.read_text()
-    assert len(text.splitlines()) <= MAX_LINES or REASON.search(text[:2000]), "split it, or give the reason at its top"
+def test_a_file_has_at_most_500_lines_or_says_why():
+    long = {place(path): lines for path in sources() if (lines := unexplained_lines(path.read_text())) > MAX_LINES}
+    assert long == {}, "split it, or give the reason at its top"
+
+
+def unexplained_lines(text: str) -> int:
+    return 0 if REASON.search(text[:2000]) else len(text.splitlines())
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
@@ -66,9 +69,14 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
             yield getattr(node, "lineno", 1), text
 
 
-@pytest.mark.parametrize("path", python_files(*FOLDERS), ids=place)
-def test_no_docstring_opens_with_a_question_word(path):
-    assert [(line, text.splitlines()[0]) for line, text in docstrings(path) if OPENINGS.match(text)] == []
+def test_no_docstring_opens_with_a_question_word():
+    found = [
+        f"{place(path)}:{line}: {text.splitlines()[0]}"
+        for path in python_files(*FOLDERS)
+        for line, text in docstrings(path)
+        if OPENINGS.match(text)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("page", sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]), ids=place)
@@ -105,13 +113,10 @@ def test_no_two_modules_define_one_name_with_different_meanings(package):
     assert shared == {}
 
 
-@pytest.mark.parametrize("path", python_files("tests"), ids=place)
-def test_no_test_file_imports_another(path):
+def test_no_test_file_imports_another():
     # Scripts for other processes count as well, so the text is searched.
-    imported = re.findall(
-        r"^\s*(?:from (tests\.[\w.]*\btest_\w+) import|import (tests\.[\w.]*\btest_\w+))", path.read_text(), re.M
-    )
-    assert imported == []
+    imports = re.compile(r"^\s*(?:from (tests\.[\w.]*\btest_\w+) import|import (tests\.[\w.]*\btest_\w+))", re.M)
+    assert {place(path): found for path in python_files("tests") if (found := imports.findall(path.read_text()))} == {}
 
 
 def test_every_test_that_is_listed_as_slow_exists():
