@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections import Counter
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from rdmodel import simulate
@@ -31,12 +29,6 @@ SEEDS = st.integers(0, 2**32 - 1)
 MEMORIES = st.sampled_from([None, None, 0, 1, 7, 60])
 MOSTLY_LOADS = (Op.LOAD, Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE)
 PLENTY = {"mshrs": None, "mshr_merge": None, "mshr_per_warp": None, "miss_queue": 64}
-
-
-def examples(count: int) -> settings:
-    """Return settings for `count` examples if the variable RDMODEL_ALL_EXAMPLES is set, otherwise for half of them."""
-    every = "RDMODEL_ALL_EXAMPLES" in os.environ
-    return settings(max_examples=count if every else -(-count // 2), deadline=None)
 
 
 def check(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+from tests.support.examples import examples
+
+relaxed = examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 """Settings of tests that write every example to the same temporary folder."""
 
 

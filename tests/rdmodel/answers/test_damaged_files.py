@@ -8,11 +8,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.answers import sqlite_file
 from rdmodel.answers.store import Answers
+from tests.support.examples import examples
 from tests.support.stored_answers import answer, check, filled, question
 
 
@@ -23,7 +24,7 @@ def sound(tmp_path_factory):
     return path
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_whatever_bytes_are_changed_an_answer_is_right_or_not_there(tmp_path_factory, sound, data):
     path = tmp_path_factory.mktemp("damage") / "answers.sqlite"
@@ -35,7 +36,7 @@ def test_whatever_bytes_are_changed_an_answer_is_right_or_not_there(tmp_path_fac
     check(path)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 1 << 20), st.integers(0, 1 << 20), st.sampled_from([0, 255, None]))
 def test_whatever_range_is_overwritten_cut_or_torn_an_answer_is_right_or_not_there(
     tmp_path_factory, sound, one, other, value

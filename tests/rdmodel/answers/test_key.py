@@ -6,13 +6,14 @@ import json
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.answers import key as key_module
 from rdmodel.answers.key import canonical, question_key
 from rdmodel.answers.store import Answers
 from rdmodel.errors import ConfigError
+from tests.support.examples import examples
 from tests.support.stored_answers import answer, question
 
 
@@ -88,7 +89,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.dictionaries(st.text(), JSON), st.dictionaries(st.text(), JSON))
 def test_the_canonical_form_says_the_same_as_the_question_and_differs_where_they_differ(one, other):
     assert json.loads(canonical(one)) == one

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel as rd
 from rdmodel.answers import store
 from rdmodel.answers.store import Answers
 from rdmodel.errors import ConfigError
+from tests.support.examples import examples
 from tests.support.stored_answers import answer, in_process, question
 
 # ---- what a cache does
@@ -211,7 +212,7 @@ def test_an_answer_of_more_than_an_eighth_of_the_limit_is_not_kept(path):
         assert cache.trouble is None
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 7000)), max_size=80))
 def test_any_sequence_of_sizes_keeps_within_the_smallest_limit(tmp_path_factory, puts):
     path = tmp_path_factory.mktemp("sizes") / "answers.sqlite"

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.comparison.nsight import (
@@ -22,6 +22,7 @@ from rdmodel.comparison.nsight import (
 )
 from rdmodel.errors import ConfigError, TraceError, escape_unprintable
 from rdmodel.results.metrics import SECTOR_METRIC
+from tests.support.examples import examples
 from tests.support.paths import DATA as TEST_DATA
 
 DATA = TEST_DATA / "ncu"
@@ -96,7 +97,7 @@ def test_names_with_control_characters_are_read_with_escapes(tmp_path):
     assert read_ncu(path)[0].kernel == r"k\x1b[2J\u2028"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     launches=st.lists(
         st.tuples(CELLS, st.lists(st.integers(0, 2**50), min_size=3, max_size=3)), min_size=1, max_size=4
@@ -195,7 +196,7 @@ def test_what_is_no_number(text):
     assert parse_report_number(text) is None
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(text=st.text(max_size=30))
 def test_any_text_is_a_number_or_none(text):
     assert parse_report_number(text) is None or isinstance(parse_report_number(text), float)
@@ -328,7 +329,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
             read_ncu(path)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_a_damaged_report_is_an_error_or_a_report(tmp_path_factory, data):
     content = bytearray((DATA / data.draw(st.sampled_from(["long.csv", "wide.csv"]))).read_bytes())

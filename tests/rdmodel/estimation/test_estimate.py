@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel as rd
@@ -15,6 +15,7 @@ from rdmodel.errors import ConfigError, TraceError
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.trace import Columns, Launch
 from tests.support.builders import load, make_trace
+from tests.support.examples import examples
 from tests.support.presets import FERMI
 from tests.support.random_traces import ProgramTrace, column_traces
 from tracegen.affine.shortening import ShortenedNest
@@ -90,7 +91,7 @@ def test_with_work_enough_everything_is_counted_as_by_predict(l2, definition, wo
     assert found.config["work"] == work
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(column_traces(), st.booleans())
 def test_recorded_traces_are_counted_as_by_predict(trace, l2):
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
@@ -12,6 +12,7 @@ from rdmodel.execution import memory_need
 from rdmodel.execution.memory_need import LineCounter, count_lines, transactions_within
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
 from tests.support.builders import make_trace
+from tests.support.examples import examples
 from tests.support.random_traces import column_traces, program_traces
 
 
@@ -27,7 +28,7 @@ def lines_of(trace, line, rule):
     return lines
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(trace=st.one_of(column_traces(), program_traces()), rule=st.sampled_from(StoreRule))
 def test_few_lines_are_counted_exactly_but_for_collisions(trace, rule):
     distinct = len(set(lines_of(trace, 128, rule)))
@@ -35,7 +36,7 @@ def test_few_lines_are_counted_exactly_but_for_collisions(trace, rule):
     assert count_lines(trace, trace.blocks, 128, rule) <= distinct + 4
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(trace=column_traces(), line=st.sampled_from([1, 4, 16, 32, 128]), data=st.data())
 def test_a_trace_that_is_said_to_have_few_transactions_has_them(trace, line, data):
     actual = len(lines_of(trace, line, StoreRule.LINES))
@@ -46,7 +47,7 @@ def test_a_trace_that_is_said_to_have_few_transactions_has_them(trace, line, dat
 
 
 def test_of_a_trace_that_is_made_on_demand_nothing_is_known_without_a_look():
-    @settings(max_examples=5)
+    @examples(5)
     @given(trace=program_traces())
     def check(trace):
         assert not transactions_within(trace, trace.blocks, 128, 10**12) or len(trace.blocks) == 0

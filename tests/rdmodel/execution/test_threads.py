@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel.execution.threads as threads
@@ -21,6 +21,7 @@ from rdmodel.errors import ConfigError, TraceError
 from rdmodel.trace import Columns, Trace
 from rdmodel.trace.expansion import expand
 from tests.support.builders import BUSY, busy_program, load, make_gpu, make_trace, store
+from tests.support.examples import examples
 from tests.support.ptx_kernels import module_of
 from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
 
@@ -163,7 +164,7 @@ INSTRUCTIONS = st.lists(st.tuples(st.booleans(), LINES), max_size=6)
     ),
     n_jobs=st.integers(2, 5),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_no_small_trace_tells_threads_from_one_thread(program, options, n_jobs):
     blocks = [
         [[store(*lines) if stores else load(*lines) for stores, lines in warp] for warp in block] for block in program

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel as rd
@@ -23,6 +23,7 @@ from rdmodel.locality_analysis.values import LINE_TYPES, Locality, ReReferences
 from rdmodel.simulator import simulate as simulate_module
 from rdmodel.trace import Op
 from rdmodel.trace.coalescing import Chunk, StoreRule, open_block
+from tests.support.examples import examples
 from tests.support.presets import FERMI
 
 GPU = rd.presets.gpu("gtx470-16k")
@@ -149,7 +150,7 @@ def streams(draw: st.DrawFn) -> list[Row]:
     return [(block % 3, block, warp, pc, line, outcome, lanes) for block, warp, pc, line, outcome, lanes in rows]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(streams(), st.lists(st.integers(0, 60), max_size=3))
 def test_any_stream_is_classified_as_by_the_oracle_wherever_it_is_cut(rows, pieces):
     found = classify(rows, pieces=pieces)

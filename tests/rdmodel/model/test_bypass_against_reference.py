@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rdmodel import predict
@@ -18,6 +18,7 @@ from rdmodel.reference.model.l2 import SectoredL2
 from rdmodel.trace import ALL_NEEDS
 from rdmodel.trace.cache_ops import CacheOp
 from tests.support.builders import make_gpu
+from tests.support.examples import examples
 from tests.support.random_predictions import PAPER, expected
 from tests.support.random_sectors import (
     OPTIONS,
@@ -41,19 +42,19 @@ def partial_machines(draw: st.DrawFn) -> GPU:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(programs_with_operators(), partial_machines(), OPTIONS, st.integers(0, 3))
 def test_the_compiled_core_equals_the_reference_where_loads_go_past_the_l1(program, gpu, options, seed):
     check_prediction(program, gpu, seed, **options)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(programs_with_operators(), partial_machines(), st.fixed_dictionaries(PAPER), st.integers(0, 3))
 def test_so_does_the_definition_paper(program, gpu, options, seed):
     check_prediction(program, gpu.replace(l1=replace(gpu.l1, sector=None, request_bytes=128)), seed, **options)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(programs_with_operators(), partial_machines(), OPTIONS, st.integers(0, 3))
 def test_the_l2_receives_their_sectors(program, gpu, given_options, seed):
     given_options = {**given_options, "model_sms": "all", "threads": None, "l2": True}
@@ -69,7 +70,7 @@ def test_the_l2_receives_their_sectors(program, gpu, given_options, seed):
     assert got.l2.reads == got.misses.total + got.bypassed_sectors
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(programs(), machines(), OPTIONS, st.integers(0, 3))
 def test_operators_that_do_not_bypass_change_nothing(program, gpu, options, seed):
     marked = [[[{**row, "cache_op": 1 + row["gap"] % 2 * 2} for row in warp] for warp in block] for block in program]
@@ -77,7 +78,7 @@ def test_operators_that_do_not_bypass_change_nothing(program, gpu, options, seed
     assert predict(make_trace(marked), gpu, seed=seed, **options).per_sm == plain.per_sm
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(loads_only(), machines(), OPTIONS, st.integers(0, 3))
 def test_without_served_loads_every_sector_goes_to_the_l2(program, gpu, options, seed):
     found = predict(make_trace(program), gpu, seed=seed, dlcm="cg", **options)

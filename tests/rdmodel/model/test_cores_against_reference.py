@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import predict
@@ -13,6 +13,7 @@ from rdmodel.policies import Linear
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import ALL_NEEDS
 from tests.support.builders import Instructions, make_trace
+from tests.support.examples import examples
 from tests.support.random_predictions import (
     HARDWARE,
     PAPER,
@@ -35,13 +36,13 @@ def check(program: list[list[Instructions]], warps: int, gpu: GPU, seed: int = 0
 # ---- random traces, machines and options
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(programs(), machines(), st.fixed_dictionaries(PAPER), st.integers(0, 3))
 def test_the_compiled_paper_definition_equals_the_reference(program, gpu, options, seed):
     check(*program, gpu, seed, **options)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(programs(), machines(), HARDWARE, st.integers(0, 3))
 def test_the_compiled_hardware_definition_equals_the_reference(program, gpu, options, seed):
     check(*program, gpu, seed, **options)

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import Prediction, Trace, predict, presets
@@ -19,6 +19,7 @@ from rdmodel.model.options import Options
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support import random_sectors
 from tests.support.builders import SMALL, make_gpu, make_trace
+from tests.support.examples import examples
 from tests.support.random_predictions import (
     COMMON_HARDWARE,
     COMMON_HARDWARE_FIELDS,
@@ -56,7 +57,7 @@ def assert_equal(trace: Trace, gpu: GPU, **given: object) -> Prediction:
 # ---- against the reference
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(programs(), machines(), COMMON_HARDWARE, st.integers(0, 3))
 def test_it_equals_the_reference_on_random_machines(program, gpu, options, seed):
     gpu = without_limit_per_warp(gpu)
@@ -65,7 +66,7 @@ def test_it_equals_the_reference_on_random_machines(program, gpu, options, seed)
     assert_counts_equal(run_fast(trace, gpu, seed=seed, **options), want)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(random_sectors.programs(), random_sectors.machines(), SECTORED, st.integers(0, 3))
 def test_it_equals_the_reference_on_random_sectored_machines(program, gpu, options, seed):
     gpu = without_limit_per_warp(gpu)
@@ -110,7 +111,7 @@ def test_it_equals_the_general_core_on_a_kernel(gpu):
     assert_equal(tracegen.kernel("atax.1", NX=256, NY=256), presets.gpu(gpu))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(random_sectors.programs(), random_sectors.machines(), SECTORED, st.integers(1, 5), st.integers(1, 3))
 def test_it_does_not_matter_in_what_portions_it_is_fed(program, gpu, options, draws, instructions):
     gpu = without_limit_per_warp(gpu)
@@ -123,7 +124,7 @@ def test_it_does_not_matter_in_what_portions_it_is_fed(program, gpu, options, dr
     assert (fed.per_sm, fed.histogram) == (whole.per_sm, whole.histogram)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(random_sectors.programs(), random_sectors.machines(), SECTORED)
 def test_the_same_requests_leave_the_sms(program, gpu, options):
     gpu = without_limit_per_warp(gpu)

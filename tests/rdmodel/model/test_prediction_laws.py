@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from math import isnan
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import predict
@@ -16,6 +16,7 @@ from rdmodel.policies import Linear
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support.builders import LINE, Instructions, make_gpu, make_trace
+from tests.support.examples import examples
 from tests.support.plain_dealing import deal_one_by_one
 from tests.support.random_predictions import HARDWARE, PAPER, fed_in_portions, machines, programs
 
@@ -25,7 +26,7 @@ AT_ONCE = {"lat_min": 0, "sigma": 0.0, "hit_latency": 0}
 """Latencies that let every request arrive before the next one is made."""
 
 CASES = (programs(), machines(), OPTIONS, st.integers(0, 3))
-checked = settings(max_examples=40, deadline=None)
+checked = examples(40)
 
 
 def with_l1(gpu: GPU, **changes: object) -> GPU:

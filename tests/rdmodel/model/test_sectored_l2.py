@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rdmodel import predict, reference
@@ -16,6 +16,7 @@ from rdmodel.model.options import Options
 from rdmodel.model.shared_l2 import is_plain_l2
 from rdmodel.reference.model.l2 import SectoredL2, SectoredL2Counts, spread
 from tests.support.builders import LINE, make_gpu
+from tests.support.examples import examples
 from tests.support.random_predictions import Requests, expected
 from tests.support.random_sectors import OPTIONS, coalesced, machines, make_trace, programs
 
@@ -36,7 +37,7 @@ def l2s(draw: st.DrawFn, sector: int) -> L2Config:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(programs(), machines(), OPTIONS, st.integers(0, 3), st.data())
 def test_what_leaves_the_sms_and_how_a_sectored_l2_serves_it_equal_the_reference(program, gpu, options, seed, data):
     gpu = gpu.replace(l2=data.draw(l2s(gpu.l1.sector_bytes)), l1=replace(gpu.l1, sector=gpu.l1.sector_bytes))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import predict, presets
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import replace
 from tests.support.builders import make_gpu
+from tests.support.examples import examples
 from tests.support.random_predictions import fed_in_portions
 from tests.support.random_sectors import OPTIONS, check_prediction, loads_only, machines, make_trace, programs
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(programs(), machines(), OPTIONS, st.integers(0, 3))
 def test_the_compiled_core_equals_the_reference_on_sectored_machines(program, gpu, options, seed):
     check_prediction(program, gpu, seed, **options)
@@ -23,7 +24,7 @@ def test_the_compiled_core_equals_the_reference_on_sectored_machines(program, gp
 # ---- laws
 
 
-@settings(max_examples=75, deadline=None)
+@examples(75)
 @given(loads_only(), machines(), OPTIONS, st.integers(0, 3))
 def test_a_core_with_masks_equals_one_without_where_a_sector_is_a_line(program, gpu, options, seed):
     gpu = gpu.replace(l1=replace(gpu.l1, sector=None))
@@ -35,7 +36,7 @@ def test_a_core_with_masks_equals_one_without_where_a_sector_is_a_line(program, 
     assert masked.histogram == plain.histogram
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(programs(), machines(), OPTIONS, st.integers(0, 3), st.integers(1, 5), st.integers(1, 3))
 def test_it_does_not_matter_in_what_portions_the_core_is_fed(program, gpu, options, seed, draws, instructions):
     trace = make_trace(program)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tracegen
@@ -21,6 +21,7 @@ from rdmodel.model.options import Options
 from rdmodel.policies import Linear
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support.builders import LINE, Instructions, make_gpu, make_trace
+from tests.support.examples import examples
 from tests.support.random_predictions import HARDWARE, PAPER, Requests, expected, machines, programs
 
 OPTIONS = st.one_of(st.fixed_dictionaries(PAPER), HARDWARE)
@@ -38,8 +39,8 @@ def l2s(draw: st.DrawFn) -> L2Config:
 
 
 CASES = (programs(), machines(), l2s(), OPTIONS, st.integers(0, 3))
-searched = settings(max_examples=150, deadline=None)
-checked = settings(max_examples=30, deadline=None)
+searched = examples(150)
+checked = examples(30)
 
 
 def run(program: list[list[Instructions]], warps: int, gpu: GPU, seed: int = 0, **options: object) -> Prediction:
@@ -63,7 +64,7 @@ def counted(l2: object) -> dict[str, float]:
 # ---- against plain Python
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     logs=st.lists(
         st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 30), st.booleans()), max_size=40), min_size=1, max_size=3

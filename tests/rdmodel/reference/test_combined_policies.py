@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.policies import (
@@ -28,6 +28,7 @@ from rdmodel.policies import (
 from rdmodel.reference.machine import run as machine_run
 from rdmodel.reference.machine.record import BYPASSED, HIT, MISS, WRITE
 from rdmodel.trace import Op
+from tests.support.examples import examples
 from tests.support.machine_programs import accessed, chain, load, logged, simulated, store
 from tests.support.random_machines import random_blocks, random_gpu, random_policies
 
@@ -54,7 +55,7 @@ def test_loads_without_a_token_that_bypass_have_not_found_their_line():
 
 SEEDS = st.integers(0, 2**32 - 1)
 MEMORIES = st.sampled_from([None, None, 0, 1, 7, 60])
-CONSERVED = settings(max_examples=75, deadline=None)
+CONSERVED = examples(75)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -94,7 +95,7 @@ IDLE = [
 ]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(SEEDS, st.sampled_from(IDLE), MEMORIES)
 def test_policies_that_never_act_change_nothing(seed, policies, memory):
     random = np.random.default_rng(seed)
@@ -105,7 +106,7 @@ def test_policies_that_never_act_change_nothing(seed, policies, memory):
     assert simulated(blocks, *policies, **shape) == simulated(blocks, **shape)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(SEEDS, MEMORIES)
 def test_warps_never_overtake_themselves_in_the_buffer(seed, memory):
     # Lines that no two instructions share tell what was accessed when.

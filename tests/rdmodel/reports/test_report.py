@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel as rd
@@ -21,6 +21,7 @@ from rdmodel.reports.build import usual_what_ifs
 from rdmodel.reports.findings import findings
 from rdmodel.trace import ALL_NEEDS, ArrayInfo, Op
 from tests.support.builders import make_gpu, make_trace
+from tests.support.examples import examples
 from tests.support.html_page import SVG, Page
 
 SIZES = {"NX": 512, "NY": 64, "block": (64, 1, 1)}
@@ -300,7 +301,7 @@ def test_names_of_a_file_end_up_as_text(full, name):
     assert all(character.isprintable() or character == "\n" for character in text)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.text(max_size=40))
 def test_any_name_leaves_the_page_sound(name):
     found = Page(named(slim(), name).to_html())

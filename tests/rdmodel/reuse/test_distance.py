@@ -6,13 +6,14 @@ from collections import Counter, OrderedDict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.reuse import distance
 from rdmodel.reuse.distance import DistanceStream, histogram, miss_ratio_curve, reuse_distances
 from rdmodel.reuse.histogram import Histogram, MissRatioCurve
+from tests.support.examples import examples
 
 # Nugteren et al., "A Detailed GPU Cache Model Based on Reuse Distance Theory", HPCA 2014, section 3.3:
 # table 1 (accesses to x[], 4 elements per cache line) and figure 1 (its histogram per line); -1 is infinity.
@@ -142,7 +143,7 @@ class TestHistogram:
         assert result.infinite == len(set(lines))
         assert result.total == len(lines)
 
-    @settings(max_examples=20, deadline=None)
+    @examples(20)
     @given(st.integers(1, 400), st.integers(0, 9))
     def test_does_not_depend_on_the_size_of_pieces(self, distinct, seed):
         lines = np.random.default_rng(seed).integers(0, distinct, 2000)

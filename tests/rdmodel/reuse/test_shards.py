@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel as rd
@@ -17,6 +17,7 @@ from rdmodel.model.round_robin import kernel_histogram
 from rdmodel.reuse.sampled import SampledCurve, SampledHistogram
 from rdmodel.reuse.shards import HASH_VALUES
 from tests.support.builders import BUSY, load, make_gpu, make_trace, store
+from tests.support.examples import examples
 
 PARTS = 16
 WORD = (1 << 64) - 1
@@ -102,7 +103,7 @@ INSTRUCTIONS = st.lists(st.tuples(st.booleans(), LINES), max_size=6)
     slots=st.integers(1, 3),
     rate=st.sampled_from([1.0, 0.5]),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_warps_that_take_turns_ask_in_the_order_of_the_model_without_latencies(program, model_sms, slots, rate):
     blocks = [
         [[store(*lines) if stores else load(*lines) for stores, lines in warp] for warp in block] for block in program

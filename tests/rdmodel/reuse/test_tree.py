@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sortedcontainers import SortedList
 
 from rdmodel._tree import Distances, unique_pass
+from tests.support.examples import examples
 
 SMALLEST = 256  # positions of a new time line
 SPREAD = 16  # positions per line, at least, of one that has grown
@@ -58,13 +59,13 @@ def random_stream(n, distinct, seed=0):
     return np.random.default_rng(seed).integers(-distinct // 2, distinct // 2, n)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 12), max_size=120))
 def test_any_lines_agree_with_the_list(lines):
     assert checked(lines) == by_list(lines)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     n=st.integers(1, 4000),
     distinct=st.integers(1, 900),
@@ -124,7 +125,7 @@ def runs(draw):
     return lines
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(lines=runs(), laps=st.integers(1, 3))
 def test_lines_that_return_in_order_agree_with_the_sorted_list(lines, laps):
     assert checked(lines * laps) == by_sorted_list(lines * laps)
@@ -151,7 +152,7 @@ def test_a_repeated_line_has_distance_zero_and_keeps_the_time_line_short():
     stack.check()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 1000), cuts=st.lists(st.integers(0, 3000), max_size=8))
 def test_a_stream_in_chunks_is_the_whole_stream(seed, cuts):
     lines = random_stream(3000, 700, seed)

@@ -14,12 +14,13 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import rdmodel
 import tracegen
 from rdmodel.service.protocol import CODES, MAX_LINE_BYTES
+from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.service_client import (
     COMMAND,
@@ -325,7 +326,7 @@ def internal(answer: Any) -> bool:
     return any(one.get("error", {}).get("code") == "internal" for one in answers)
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.one_of(mutated(), st.binary(max_size=40)), min_size=1, max_size=6))
 def test_every_line_gets_exactly_one_answer_as_the_schema_says_and_no_bug_is_found(client, lines):
     lines = [part for line in lines for part in line.split(b"\n")]

@@ -23,9 +23,9 @@ from tests.support.engine_checks import (
     SHAPES,
     check,
     check_trace,
-    examples,
     whole,
 )
+from tests.support.examples import examples
 from tests.support.random_machines import Mix, random_blocks, random_gpu
 from tests.support.random_traces import column_traces, program_traces
 

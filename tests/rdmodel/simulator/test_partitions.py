@@ -22,7 +22,8 @@ from rdmodel.reference.machine import MachineInstruction
 from rdmodel.reference.model.l2 import SectoredL2
 from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import Op
-from tests.support.engine_checks import MEMORIES, SEEDS, check, check_trace, examples
+from tests.support.engine_checks import MEMORIES, SEEDS, check, check_trace
+from tests.support.examples import examples
 from tests.support.random_machines import Driven, Mix, random_blocks, random_partitioned_gpu
 
 WITH_PARTITIONS = ("a100-40g", "a100-80g", "h100-pcie", "h100-sxm", "h200", "b200")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel import simulate
@@ -21,11 +21,12 @@ from rdmodel.simulator.options import SimulationOptions
 from rdmodel.simulator.simulate import max_scheduler_warps
 from rdmodel.trace import Op, Trace
 from tests.support.builders import LINE, make_trace
+from tests.support.examples import examples
 from tests.support.random_machines import Driven, Mix, random_blocks, random_gpu, random_policies
 from tests.support.scenarios import load, local, machine, store
 
 SEEDS = st.integers(0, 2**32 - 1)
-checked = settings(max_examples=25, deadline=None)
+checked = examples(25)
 
 EVERY = (
     "swl:warps=2",

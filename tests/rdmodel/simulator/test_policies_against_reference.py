@@ -30,8 +30,9 @@ from rdmodel.policies import (
 )
 from rdmodel.reference.machine import MachineBlock
 from rdmodel.trace import Op
-from tests.support.engine_checks import MEMORIES, MOSTLY_LOADS, PLENTY, SEEDS, SHAPES, check_trace, examples, whole
+from tests.support.engine_checks import MEMORIES, MOSTLY_LOADS, PLENTY, SEEDS, SHAPES, check_trace, whole
 from tests.support.engine_checks import check as check_machines
+from tests.support.examples import examples
 from tests.support.random_machines import Mix, random_blocks, random_gpu, random_policies
 from tests.support.random_traces import column_traces, program_traces
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegen
@@ -28,6 +28,7 @@ from rdmodel.simulator.options import SimulationOptions
 from rdmodel.trace import ALL_NEEDS, Op, Trace
 from rdmodel.trace.coalescing import StoreRule
 from tests.support.builders import LINE, make_gpu, make_trace
+from tests.support.examples import examples
 from tests.support.plain_coalescing import executed, requests
 from tests.support.presets import FERMI
 from tests.support.random_machines import Driven, Mix, random_blocks, random_gpu
@@ -36,7 +37,7 @@ from tests.support.random_traces import write_out
 from tests.support.scenarios import load, local, machine, store
 from tracegen.kernel_library.suites import POLYBENCH
 
-checked = settings(max_examples=40, deadline=None)
+checked = examples(40)
 SEEDS = st.integers(0, 2**32 - 1)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel as rd
@@ -19,6 +19,7 @@ from rdmodel.simulator.sectors import SectorCounter, SectorCounts
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Launch, Op, Space, Trace
 from rdmodel.trace.coalescing import SECTOR, Chunk, StoreRule, open_block
 from tests.support.builders import LINE, make_gpu
+from tests.support.examples import examples
 from tests.support.presets import FERMI
 from tests.support.random_traces import active, column_traces, program_traces, write_out
 
@@ -48,7 +49,7 @@ def coalesced(trace: Trace, line: int) -> dict[tuple[int, int], list[tuple[int, 
     return found
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(trace=st.one_of(column_traces(), program_traces()), line=st.sampled_from([32, 64, 128, 1024]))
 def test_the_sectors_of_a_transaction_are_those_of_its_bytes(trace, line):
     expected = {
@@ -108,7 +109,7 @@ def sectored_cache(accesses: list[tuple[int, int]], lines: int) -> tuple[int, in
 ACCESSES = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 15)), min_size=1, max_size=60)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(accesses=ACCESSES, lines=st.sampled_from([1, 4, 8]))
 def test_where_accesses_come_one_by_one_it_is_a_sectored_cache(accesses, lines):
     gpu = make_gpu(size=lines * LINE, ways=lines, index=Linear(), mshrs=None)

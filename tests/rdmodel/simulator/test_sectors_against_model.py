@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegen
@@ -15,6 +15,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.results.prediction import Prediction
 from rdmodel.results.simulation import Simulation, StoreLookups
 from rdmodel.trace import Op, Trace
+from tests.support.examples import examples
 from tests.support.random_sectors import machines, make_trace, programs
 
 AT_ONCE = {"lat_min": 0, "sigma": 0, "hit_latency": 0, "threads": None, "sms": 1}
@@ -41,7 +42,7 @@ def check(found: Simulation, model: Prediction) -> None:
     assert found.store_lookups == StoreLookups(stores.transactions, stores.sectors, stores.hits)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(programs(), machines(), st.sampled_from(["update", "through", "through"]))
 def test_a_random_warp_alone_sees_the_sectors_that_the_model_predicts(program, gpu, stores):
     blocks = [[[*warp, FIRST]] for block in program for warp in block]

@@ -11,7 +11,8 @@ from rdmodel import simulate
 from rdmodel.policies import CCWS, DWTCS, PCAL, SWL, BypassOnStall
 from rdmodel.trace import Op
 from tests.support.builders import make_trace
-from tests.support.engine_checks import MEMORIES, SEEDS, check, examples
+from tests.support.engine_checks import MEMORIES, SEEDS, check
+from tests.support.examples import examples
 from tests.support.random_machines import (
     Mix,
     random_blocks,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel as rd
@@ -16,6 +16,7 @@ from rdmodel.errors import ConfigError
 from rdmodel.gpu.overrides import override
 from rdmodel.trace import ALL_NEEDS, Op
 from tests.support.builders import make_trace
+from tests.support.examples import examples
 from tests.support.presets import FERMI
 from tests.support.sweep_grids import ATAX, BASE, BICG, GRID, LINEAR
 
@@ -52,7 +53,7 @@ SOME = {
 }
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.fixed_dictionaries({}, optional=SOME))
 def test_any_point_is_a_single_call_or_has_the_reason_for_which_that_fails(point):
     fields = {"ways": "l1.ways", "l1_size": "l1.size", "line": "l1.line"}

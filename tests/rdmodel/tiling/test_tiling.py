@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel as rd
@@ -17,6 +17,7 @@ import tracegen
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.tiling import halving, rank
 from rdmodel.tiling.objectives import Value
+from tests.support.examples import examples
 from tests.support.presets import FERMI
 
 GEMM = tracegen.load_affine("gemm.tiled")
@@ -428,7 +429,7 @@ def test_progress_counts_to_the_end(little_work):
 SIZE = st.integers() | st.text(max_size=2)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.dictionaries(st.text(max_size=3), st.lists(SIZE, min_size=1, max_size=4), max_size=4))
 def test_sizes_by_name_stand_for_all_combinations(sizes):
     if not sizes:

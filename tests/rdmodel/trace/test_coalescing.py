@@ -33,6 +33,7 @@ from tests.support.coalescing_inputs import (
     segments,
     unroll,
 )
+from tests.support.examples import examples
 from tests.support.plain_coalescing import (
     MACHINE_RULES,
     Request,
@@ -74,7 +75,7 @@ def all_traces(draw: st.DrawFn) -> Trace:
 # ---- equality with the oracle
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.lists(rows(), max_size=6), min_size=1, max_size=3), LINE_SIZES, RULES, REQUEST_BYTES, st.data())
 def test_columns_are_coalesced_as_by_the_oracle_wherever_chunks_end(warps, line, rule, request_bytes, data):
     columns = make_columns(warps)
@@ -84,7 +85,7 @@ def test_columns_are_coalesced_as_by_the_oracle_wherever_chunks_end(warps, line,
         assert found == requests(program, line, rule, request_bytes)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(segments(warps=2), max_size=3), LINE_SIZES, RULES, REQUEST_BYTES, st.data())
 def test_loops_are_coalesced_as_by_the_oracle_wherever_chunks_end(program, line, rule, request_bytes, data):
     for warp in range(2):
@@ -92,7 +93,7 @@ def test_loops_are_coalesced_as_by_the_oracle_wherever_chunks_end(program, line,
         assert found == requests(unroll(program, warp), line, rule, request_bytes)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(all_traces(), st.sampled_from([8, 32, 128]), RULES, st.data())
 def test_whole_traces_reach_the_reader_as_by_the_oracle_wherever_chunks_end(trace, line, rule, data):
     written, chunk = write_out(trace), data.draw(chunks(line))
@@ -153,7 +154,7 @@ def drain_masks(stream: WarpStream, chunk: Chunk) -> list[int]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.one_of(
         st.lists(rows(), max_size=6).map(lambda warp: (make_columns([warp]), warp)),
@@ -188,7 +189,7 @@ def test_a_lane_that_straddles_is_in_the_masks_of_both_lines_and_groups_keep_the
 # ---- laws of one instruction
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rows().filter(lambda row: row["op"] != Op.BARRIER and row["space"] <= Space.LOCAL), LINE_SIZES)
 def test_no_lane_is_lost_and_no_group_requests_a_line_twice(row, line):
     ((_, _, _, lines),) = drain(WarpStream(make_columns([[row]]), 0, line, StoreRule.AS_LOAD), Chunk())

@@ -6,11 +6,12 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.trace import EVERY_ITERATION, Columns, Op, Segment, slice_warps
 from rdmodel.trace.expansion import concatenate, expand
+from tests.support.examples import examples
 
 ROW = ("pc", "op", "space", "size", "gap", "needs", "loop_exit", "mask")
 
@@ -62,7 +63,7 @@ def rows_of(columns: Columns):
     return out
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 1 << 32),
     warps=st.integers(1, 4),
@@ -83,7 +84,7 @@ def test_a_program_of_nothing_leaves_every_warp_empty():
     assert (columns.warps, len(columns)) == (3, 0)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(seed=st.integers(0, 1 << 32), parts=st.integers(0, 4))
 def test_concatenated_parts_can_be_sliced_out_again(seed, parts):
     rng = np.random.default_rng(seed)

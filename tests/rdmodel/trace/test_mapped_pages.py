@@ -11,7 +11,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
@@ -21,10 +21,11 @@ from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream, open_block
 from rdmodel.trace.mapped_pages import WINDOW_BYTES, Pages
 from rdmodel.trace.splitting import ADDRESSES_PER_PIECE, split_block
 from rdmodel.trace.storage import load, save
+from tests.support.examples import examples
 from tests.support.random_traces import column_traces, write_out
 from tests.support.raw_columns import changed, launch, make_raw
 
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+relaxed = examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc what is in memory")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.trace import LAST_ADDRESS, WARP, Op, Segment
@@ -20,6 +20,7 @@ from tests.support.coalescing_inputs import (
     segments,
     unroll,
 )
+from tests.support.examples import examples
 from tests.support.plain_coalescing import Row, remains, sector_masks
 
 
@@ -56,7 +57,7 @@ def drain_sectors(stream: WarpStream, chunk: Chunk) -> list[tuple[int, int]]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.one_of(
         st.lists(st.one_of(rows(), dense_rows()), max_size=6).map(lambda warp: (make_columns([warp]), warp)),

@@ -1,10 +1,11 @@
 """Cutting a block into pieces changes nothing but their size."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.trace import WARP
 from rdmodel.trace.splitting import split_block
+from tests.support.examples import examples
 from tests.support.random_traces import column_traces, program_traces, rows_of_columns, write_out
 
 LIMITS = st.sampled_from([1, 31, 64, 200, 1000, 10**6])
@@ -24,13 +25,13 @@ def join(trace, limit):
     return joined
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(trace=st.one_of(column_traces(), program_traces()), limit=LIMITS)
 def test_the_pieces_of_a_block_are_the_block(trace, limit):
     assert join(trace, limit) == write_out(trace)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(trace=column_traces(), limit=LIMITS)
 def test_pieces_of_columns_keep_the_limit(trace, limit):
     for block in trace.blocks:
@@ -38,7 +39,7 @@ def test_pieces_of_columns_keep_the_limit(trace, limit):
             assert len(columns.addresses) <= max(limit, WARP)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(trace=program_traces(), limit=LIMITS)
 def test_pieces_of_programs_exceed_the_limit_only_by_one_iteration(trace, limit):
     for block in trace.blocks:

@@ -11,17 +11,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Trace, replacement, storage
 from rdmodel.trace.storage import DTYPES, load, read_source, save
 from tests.support.builders import make_trace
+from tests.support.examples import examples
 from tests.support.random_traces import FIELDS, ProgramTrace, column_traces, program_traces, segment, write_out
 from tests.support.small_traces import small
 
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+relaxed = examples(50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

@@ -4,13 +4,14 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.errors import ConfigError
 from rdmodel.trace import ArrayInfo, Columns, Launch, Op, Trace, slice_warps
 from rdmodel.trace import summary as module
 from rdmodel.trace.summary import summarise
+from tests.support.examples import examples
 from tests.support.random_traces import column_traces, program_traces, write_out
 
 LINES = st.sampled_from([1, 32, 128])
@@ -31,7 +32,7 @@ def transactions(lanes, size, line):
     return sum(map(len, groups.values()))
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(trace=st.one_of(column_traces(), program_traces()), line=LINES)
 def test_the_summary_is_what_loops_and_sets_say(trace, line):
     rows = [row for warp in write_out(trace).values() for row in warp]
@@ -53,7 +54,7 @@ def test_the_summary_is_what_loops_and_sets_say(trace, line):
     assert found.elsewhere == len(accesses) - sum(use.accesses for use in found.arrays)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(trace=st.one_of(column_traces(), program_traces()), limit=st.integers(1, 200))
 def test_the_size_of_pieces_and_merges_does_not_show(trace, limit):
     whole = summarise(trace)

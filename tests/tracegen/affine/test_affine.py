@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 import tracegen
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns
+from tests.support.examples import examples
 from tests.support.naive_affine import OPS, Naive, assert_as_naive, columns, renumbered, shape_of
 from tracegen.affine import (
     AffineArray,
@@ -182,7 +183,7 @@ def iterations(kernel):
         return trace, error
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(120, suppress_health_check=list(HealthCheck))
 @given(kernels())
 def test_random_kernels_do_what_the_naive_interpreter_does(kernel):
     trace, found = iterations(kernel)
@@ -195,14 +196,14 @@ def test_random_kernels_do_what_the_naive_interpreter_does(kernel):
         assert_as_naive(kernel, trace, block)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40, suppress_health_check=list(HealthCheck))
 @given(kernels(depth=2))
 def test_random_kernels_go_to_json_and_back(kernel):
     made = load_affine(kernel)
     assert from_json(to_json(made)) == made
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40, suppress_health_check=list(HealthCheck))
 @given(kernels(depth=2))
 def test_random_kernels_equal_the_same_run_as_python(kernel):
     trace, found = iterations(kernel)

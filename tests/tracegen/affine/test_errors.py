@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import tracegen
 from rdmodel.cli import main
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError, TraceError
+from tests.support.examples import examples
 from tracegen.affine import AffineKernel, from_json
 from tracegen.affine.affine_form import Affine, Extreme
 from tracegen.affine.expression import evaluate_affine, evaluate_bound, evaluate_condition, evaluate_constant
@@ -119,7 +120,7 @@ def test_long_chains_are_no_deep_ones():
     assert evaluate_constant("N" + "//1" * 300, SCOPE) == 7
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.text(alphabet="Nij019+-*/%(),<>= minax.", max_size=60))
 def test_any_text_is_an_expression_or_refused(text):
     for read in (evaluate_bound, evaluate_condition):

@@ -10,13 +10,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError, LaunchError, TraceError
 from rdmodel.trace import EVERY_ITERATION, Op
+from tests.support.examples import examples
 from tests.support.naive_affine import assert_as_naive, columns
 from tests.support.presets import FERMI
 from tracegen.affine import AffineKernel, Load, Loop, load_affine, to_json
@@ -142,7 +143,7 @@ def cases(draw, names=tuple(MATHEMATICS)):
     return name, sizes, {**tiles, **block}
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(cases())
 def test_every_tile_loads_and_stores_what_the_mathematics_says(case):
     name, sizes, tiles = case
@@ -158,7 +159,7 @@ def json_of(name, **params):
     return {**value, "parameters": {**value["parameters"], **params}}
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(cases(), st.data())
 def test_threads_go_through_their_points_in_the_order_that_is_written(case, data):
     name, sizes, tiles = case
@@ -166,7 +167,7 @@ def test_threads_go_through_their_points_in_the_order_that_is_written(case, data
     assert_as_naive(json_of(name, **sizes, **tiles), trace, data.draw(st.sampled_from(trace.blocks)))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     name=st.sampled_from([*PRODUCTS, "gemm.shared"]),
     long=st.integers(20, 70),
@@ -262,7 +263,7 @@ def test_sums_in_registers_need_one_for_each_point():
 # ---- gemm through shared memory
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data())
 def test_gemm_through_shared_memory_loads_each_tile_once_per_block(data):
     ni, nj, nk = (data.draw(st.integers(1, 11)) for _ in range(3))

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import tracegen
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Columns, Launch, Op, Space, Trace
 from rdmodel.trace.lanes import last_warp_mask
+from tests.support.examples import examples
 from tests.support.plain_accelsim_reader import BLOCK, LINE, WARP, header_of, read_plainly, registers
 from tests.support.random_traces import FIELDS, program_traces, write_out
 from tracegen import formats
@@ -21,7 +22,7 @@ from tracegen.formats.accelsim_writer import write_accelsim
 
 LOAD, STORE, ATOMIC, BARRIER = Op
 FULL = 0xFFFFFFFF
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=80)
+relaxed = examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def make_trace(warps, *, block=(32, 1, 1), grid=None, blocks=None, **launch):

@@ -11,10 +11,11 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
+from tests.support.examples import examples
 from tracegen.formats import compressed
 from tracegen.formats.compressed import first_bytes, kernel_name, open_stream, whole_lines
 
@@ -23,7 +24,7 @@ try:
 except ImportError:
     zstd = pytest.importorskip("backports.zstd")
 
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+relaxed = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PACKERS = {"plain": bytes, "gzip": gzip.compress, "xz": lzma.compress, "zstd": zstd.compress}
 TEXT = b"".join(b"line %d of some text\n" % i for i in range(5000))
 

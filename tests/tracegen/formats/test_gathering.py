@@ -9,17 +9,18 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, Op
+from tests.support.examples import examples
 from tracegen.formats.ordering import external_sort
 from tracegen.formats.ordering._gather import pack, unpack
 from tracegen.formats.ordering.gathering import Gathering
 from tracegen.formats.ordering.rows import INSTRUCTION_FIELDS, ROW_TYPE, Scratch
 
-relaxed = settings(deadline=None, max_examples=100)
+relaxed = examples(100)
 
 
 # ---- The oracle: sorted() of tuples

@@ -7,13 +7,14 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from rdmodel.cli import main
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Op, Space
 from tests.support.damage import damaged
+from tests.support.examples import examples
 from tests.support.nvbit_texts import header, lanes, record
 from tests.support.paths import DATA as TEST_DATA
 from tracegen import formats
@@ -22,7 +23,7 @@ from tracegen.formats.nvbit import read_nvbit
 from tracegen.formats.sass_opcodes import access_of
 
 DATA = TEST_DATA / "formats"
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+relaxed = examples(50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegen
 from rdmodel.cli.arguments import WRITABLE_FORMATS
 from rdmodel.errors import TraceError
 from rdmodel.trace import Columns, Launch, Trace
+from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.random_traces import FIELDS, ProgramTrace, active, column_traces, program_traces, write_out
 from tracegen import formats
@@ -76,7 +77,7 @@ def with_column(name: str, values: list, kind: object = None) -> object:
 # ---- round trips
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(trace=column_traces())
 def test_columns_come_back_as_they_were(tmp_path_factory, trace):
     path = tmp_path_factory.mktemp("parquet") / "t.parquet"
@@ -89,7 +90,7 @@ def test_columns_come_back_as_they_were(tmp_path_factory, trace):
     back.columns.check()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     trace=st.one_of(column_traces(40), program_traces()),
     lanes=st.sampled_from([1, 40, 1 << 20]),
@@ -344,7 +345,7 @@ def test_nearly_silent_traces_that_could_not_be_read_are_not_written(tmp_path, m
     assert os.listdir(tmp_path) == []
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_a_damaged_file_is_an_error_or_the_same_trace(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("parquet")

@@ -6,12 +6,13 @@ import random
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, Op
 from tests.support.damage import damaged
+from tests.support.examples import examples
 from tests.support.paths import DATA as TEST_DATA
 from tests.support.ppt_texts import config, record
 from tracegen import formats
@@ -19,7 +20,7 @@ from tracegen.formats import compressed
 from tracegen.formats.ppt import read_ppt
 
 DATA = TEST_DATA / "formats"
-relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+relaxed = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

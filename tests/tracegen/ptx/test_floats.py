@@ -7,12 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.ptx_kernels import compute
 
-few = settings(max_examples=6, deadline=None)
+few = examples(6)
 REGISTER = {np.float16: "h", np.float32: "x", np.float64: "w"}
 NAME = {np.float16: "f16", np.float32: "f32", np.float64: "f64"}
 BITS = {np.float16: np.uint16, np.float32: np.uint32, np.float64: np.uint64}

@@ -7,10 +7,11 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.errors import RdmodelError, TraceError
+from tests.support.examples import examples
 from tests.support.ptx_kernels import module_of, run_kernel
 from tracegen.ptx.emulator.emulated_launch import LoadedModule
 from tracegen.ptx.isa.operand_counts import operand_counts
@@ -145,7 +146,7 @@ ballot cas add exch inc eq lt ltu num and or xor popc red arrive warp to nan idx
 """
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     st.sampled_from(sorted({*OPCODE_RULES, *_CONTROL_RULES, "bra", "tex"})),
     st.lists(st.sampled_from(MODIFIERS.split()), max_size=4),

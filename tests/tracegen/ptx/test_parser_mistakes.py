@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
+from tests.support.examples import examples
 from tests.support.ptx_modules import FILES, HEAD, read
 from tracegen.ptx import (
     Module,
@@ -147,7 +148,7 @@ def is_module_or_error(text):
         return bool(re.fullmatch(r"<ptx>:\d+: expected .+", str(error)))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(mutated())
 def test_a_mutated_file_gives_a_module_or_an_error(text):
     assert is_module_or_error(text)

@@ -6,11 +6,12 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Op
+from tests.support.examples import examples
 from tests.support.ptx_kernels import HEAD, run_kernel
 
 REGISTERS = """
@@ -226,7 +227,7 @@ def poisoned_after(steps) -> list[bool]:
     return registers
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(programs(), st.integers(0, 3))
 def test_straight_programs_agree_with_their_model(steps, register):
     zeros = " ".join(f"mov.u32 %r{number + 10}, 0;" for number in range(4))

@@ -7,12 +7,13 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegen
 from rdmodel.errors import TraceError
 from rdmodel.trace import Launch, Segment, Space
+from tests.support.examples import examples
 from tests.support.scalar_kernels import GRAPH, MATRIX, PAGES, PARTS, PROSE
 from tracegen.arrays import BASE, allocate
 from tracegen.kernel_library.control import after, branch_on
@@ -223,7 +224,7 @@ def test_blocks_that_go_on_differently_are_run_by_themselves(function, options, 
     assert_same_blocks(trace, order)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.integers(0, 19), max_size=40),
     st.integers(1, 70),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.simt_traces import needs, rows, run, same_columns
 
 BODY = st.lists(
@@ -40,7 +41,7 @@ def perform(k, A, index, steps, j):
                 getattr(k, what)(A, place)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     before=BODY,
     body=BODY,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.trace import Op
+from tests.support.examples import examples
 from tests.support.simt_traces import needs, rows, run
 
 ALL = (1 << 64) - 1
@@ -129,7 +130,7 @@ STEP = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.lists(STEP, max_size=90))
 def test_needs_agree_with_a_set_of_outstanding_loads_per_warp(steps):
     def kernel(k, A):
