@@ -93,8 +93,11 @@ def test_a_trace_of_nearly_three_times_the_memory_is_copied_within_it(large, tmp
 
 
 @LINUX
-@pytest.mark.parametrize("trace", ["wide", "palindrome"])
-@pytest.mark.parametrize("command", [*COMMANDS, "mrc --json", "predict --seeds 2"])
+@pytest.mark.parametrize(
+    ("trace", "command"),
+    [("wide", command) for command in COMMANDS]
+    + [("palindrome", command) for command in ("mrc --json", "predict --seeds 2")],
+)
 def test_what_a_command_says_that_it_needs_is_enough_and_not_exceeded(request, trace, command):
     name, *more = command.split()
     argv = (name, request.getfixturevalue(trace), *COMMANDS[name], *more)
@@ -207,8 +210,10 @@ def own_size(tmp_path_factory):
 
 
 @LINUX
-@pytest.mark.parametrize("ending", ["log", "parquet"])
-@pytest.mark.parametrize("command", ["info", "mrc", "predict", "simulate", "trace"])
+@pytest.mark.parametrize(
+    ("command", "ending"),
+    [("info", "log"), ("mrc", "parquet"), ("predict", "log"), ("simulate", "parquet"), ("trace", "log")],
+)
 def test_a_file_that_may_not_fit_while_it_is_read_is_refused_before(tmp_path, own_size, command, ending):
     path = tmp_path / f"large.{ending}"
     path.write_bytes(b"PAR1" if ending == "parquet" else LOG)
