@@ -122,6 +122,8 @@ def _counts(kernel: KernelReport) -> list[list[Node]]:
         rows.append([text, *(cell for pair in values for cell in pair)])
     if kernel.prediction.unit == "sectors":
         rows += _transactions(kernel)
+    if any(prediction.bypassed_transactions for prediction in kernel.predictions.values()):
+        rows += _past_the_l1(kernel)
     return rows
 
 
@@ -134,6 +136,15 @@ def _transactions(kernel: KernelReport) -> list[list[Node]]:
         written = ((n, p.stores.sectors) for n in (p.stores.sectors, p.stores.hits))
         for row, (value, whole) in zip(rows, (*lookups, *written), strict=True):
             row += [count(value), percent(value, whole)]
+    return rows
+
+
+def _past_the_l1(kernel: KernelReport) -> list[list[Node]]:
+    """Return the rows of the loads whose operator, or the L1, sends them to the L2 without a look-up."""
+    rows: list[list[Node]] = [["loads past the L1"], [indented("sectors")]]
+    for p in kernel.predictions.values():
+        for row, value in zip(rows, (p.bypassed_transactions, p.bypassed_sectors), strict=True):
+            row += [count(value), ""]
     return rows
 
 

@@ -418,3 +418,13 @@ def test_a_page_about_a_gpu_with_sectors_counts_sectors_and_draws_lines():
     assert "load transactions leave the SM" not in text
     share = 100 * found.tag_misses / found.transactions
     assert f"transactions {found.transactions:,} 100.00 % line absent {found.tag_misses:,} {share:.2f} %" in text
+
+
+def test_loads_past_the_l1_are_counted_where_there_are_any():
+    # A GPU of generation Maxwell looks for lines of read-only data only in its L1.
+    report = rd.report(kernel(), "titan-x-maxwell", ablation=False)
+    found = report.kernels[0].prediction
+    assert found.bypassed_transactions > 0
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", report.to_html()))
+    assert f"loads past the L1 {found.bypassed_transactions:,} sectors {found.bypassed_sectors:,} " in text
+    assert "loads past the L1" not in rd.report(kernel(), "v100", ablation=False).to_html()
