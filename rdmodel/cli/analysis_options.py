@@ -19,7 +19,7 @@ from rdmodel.cli.option_groups import (
     add_suite,
     choice,
 )
-from rdmodel.cli.parser import Parser, assignment, finite_number, whole_number
+from rdmodel.cli.parser import Parser, assignment, finite_number, shard, whole_number
 
 ENGINES = ("predict", "estimate", "simulate")
 """Engines that can run the points of a sweep."""
@@ -192,7 +192,22 @@ def add_sweep(parser: Parser) -> None:
     add_seeds(group)
     add_l2(group)
     add_jobs(group, "processes")
+    add_option(
+        group,
+        "--shard",
+        type=shard,
+        metavar="I/N",
+        help="run only every N-th row from the I-th on, such as 3/40 in an array of 40 jobs",
+    )
     add_cache(parser)
+    add_option(
+        parser,
+        "--merge",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="take the results of another answers file as well, such as one of a shard (repeatable)",
+    )
 
 
 def add_service(parser: Parser) -> None:

@@ -117,6 +117,16 @@ def assignment(text: str) -> tuple[str, str]:
     return name, value
 
 
+def shard(text: str) -> tuple[int, int]:
+    """Read ``I/N``, a part of a whole and the number of parts."""
+    if not re.fullmatch(r"[0-9]+/[0-9]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r:.60} is not I/N, such as 3/40")
+    part, parts = map(whole_number, text.split("/"))
+    if not 1 <= part <= parts:
+        raise argparse.ArgumentTypeError(f"{text!r:.60} is not I/N with I of 1 to N")
+    return part, parts
+
+
 def dimensions(text: str) -> tuple[int, int, int]:
     """Read ``X``, ``X,Y`` or ``X,Y,Z``."""
     parts = text.split(",")

@@ -46,6 +46,8 @@ def run_sweep(arguments: argparse.Namespace) -> None:
                     engine=arguments.engine,
                     n_jobs=arguments.jobs,
                     answers=answers,
+                    merge=arguments.merge,
+                    shard=arguments.shard,
                     progress=counter,
                     **grid,
                 )

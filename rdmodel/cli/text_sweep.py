@@ -19,6 +19,8 @@ MAX_REASONS = 12
 def format_sweep(result: Sweep) -> str:
     """Return a line for each point that has a result, and the reasons why the others have none."""
     ran = [row for row in result.rows if row.result is not None]
+    if not ran:
+        return "\n".join(["no point of the shard has a result", "", *_format_infeasible(result.infeasible)]).rstrip()
     several_kernels = len({row.trace for row in result.rows}) > 1
     names = list(result.axes)
     results = [row.result for row in ran if row.result is not None]
@@ -58,7 +60,8 @@ def _format_heading(result: Sweep, first: SweepRow, several_kernels: bool) -> st
     kernels = f"{len({row.trace for row in result.rows})} kernels" if several_kernels else _kernel_of(first)
     on = "" if "gpu" in result.axes else f" on {format_gpu(first.result.gpu)}"
     fixed = {name: value for name, value in result.fixed.items() if name != "gpu"}
-    return f"{kernels}{on}, {result.engine}" + (f", {format_point(fixed)}" if fixed else "")
+    part = "" if result.shard is None else f", shard {result.shard[0]} of {result.shard[1]}"
+    return f"{kernels}{on}, {result.engine}" + (f", {format_point(fixed)}" if fixed else "") + part
 
 
 def _kernel_of(row: SweepRow) -> str:
@@ -103,7 +106,7 @@ def _estimated_columns(result: Prediction) -> dict[str, str]:
 
 def _format_times(result: Sweep) -> str:
     computed = len(result.rows) - len(result.infeasible) - result.kept
-    kept = f", {result.kept:,} taken from the answers file" if result.kept else ""
+    kept = f", {result.kept:,} taken from answers files" if result.kept else ""
     return f"{computed:,} {'point' if computed == 1 else 'points'} run{kept}, {result.seconds:.2f} s"
 
 

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
@@ -13,6 +14,7 @@ from rdmodel.common.progress import Progress
 from rdmodel.contests.defaults import default_combinations
 from rdmodel.errors import ConfigError, suggestion
 from rdmodel.execution.processes import make_picklable, run_in_processes
+from rdmodel.execution.shipping import Shipment, open_shipment, pack_trace
 from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
@@ -174,11 +176,14 @@ def contest(
     entries = _with_baseline(default_combinations(gpu)[0] if policies is None else policies)
     gpus = {entry.name: _gpu_of(entry, gpu, options) for entry in entries}
     order = [(kernel, entry) for kernel in range(len(kernels)) for entry in sorted(entries, key=_run_order)]
+    token, packed = uuid4().hex, kernels if n_jobs == 1 else [pack_trace(trace) for trace in kernels]
     runs = [
         (
             kernel,
             entry.name,
-            (kernels[kernel], gpus[entry.name], seed, check, {**options, "policies": entry.policies}),
+            f"{token}:{kernel}",
+            packed[kernel],
+            (gpus[entry.name], seed, check, {**options, "policies": entry.policies}),
         )
         for kernel, entry in order
     ]
@@ -232,9 +237,9 @@ def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
 
 # ---- runs
 
-RunArguments = tuple[Trace, GPU, int, bool, Mapping[str, Any]]
-ContestRun = tuple[int, str, RunArguments]
-"""The number of a kernel, the name of a combination, and the arguments of `simulate` for both."""
+RunArguments = tuple[GPU, int, bool, Mapping[str, Any]]
+ContestRun = tuple[int, str, str, Shipment, RunArguments]
+"""The number of a kernel, the name of a combination, the trace with its token, and other arguments of `simulate`."""
 
 
 def _run_order(entry: Combination) -> int:
@@ -258,6 +263,6 @@ def _run_all(runs: Sequence[ContestRun], n_jobs: int) -> Generator[tuple[int, st
     return run_in_processes(_run, runs, n_jobs)
 
 
-def _run(kernel: int, name: str, arguments: RunArguments) -> tuple[int, str, Simulation]:
-    trace, gpu, seed, check, options = arguments
-    return kernel, name, simulate(trace, gpu, seed=seed, check=check, **options)
+def _run(kernel: int, name: str, token: str, packed: Shipment, arguments: RunArguments) -> tuple[int, str, Simulation]:
+    gpu, seed, check, options = arguments
+    return kernel, name, simulate(open_shipment(token, packed), gpu, seed=seed, check=check, **options)

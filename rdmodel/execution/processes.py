@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -69,20 +70,45 @@ def _copy_to_memory(trace: Trace) -> Trace:
 # ---- runs
 
 
+def has_own_processes() -> bool:
+    """Return whether runs get processes of this one: `joblib.parallel_config` names no other backend."""
+    if "joblib" not in sys.modules:
+        return True  # nobody has named a backend, and importing joblib takes long
+    from joblib.parallel import BACKENDS, get_active_backend
+
+    return isinstance(get_active_backend()[0], BACKENDS["loky"])
+
+
+def count_workers(n_jobs: int) -> int:
+    """Return the number of workers that `n_jobs` stands for; -1: one for each core, or all of joblib's backend."""
+    if n_jobs == 1:
+        return 1
+    if has_own_processes():
+        return available_cores() if n_jobs == -1 else n_jobs
+    from joblib import effective_n_jobs
+
+    return max(1, int(effective_n_jobs(n_jobs)))
+
+
 def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_jobs: int) -> Generator[R, None, None]:
-    """Yield the results of `run` for the arguments in `runs`, in order of completion, from `n_jobs` processes.
+    """Yield the results of `run` for the arguments in `runs`, in order of completion, from `n_jobs` workers.
 
     -1 means one process for each core; 1 means this process only. An error that is thrown into the generator ends the
     processes at once. The processes share the memory that this one may still take. Raises `SimulationError` if one of
     them needs more than its share, or was killed from outside.
+
+    With another backend of joblib (`joblib.parallel_config`), its workers run the calls, and it decides about their
+    memory and their end.
     """
-    workers = min(len(runs), available_cores() if n_jobs == -1 else n_jobs)
-    if workers > 1 and (room := room_bytes()) is not None:
-        run = partial(_run_within, room // (workers + 1), run)  # this process needs a share as well
-    # Imported here: work in a single process does not need joblib.
     from joblib import Parallel, delayed
 
-    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
+    if n_jobs != 1 and not has_own_processes():
+        yield from _run_elsewhere(run, runs, n_jobs)
+        return
+    workers = min(len(runs), count_workers(n_jobs))
+    if workers > 1 and (room := room_bytes()) is not None:
+        run = partial(_run_within, room // (workers + 1), run)  # this process needs a share as well
+    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered", backend="loky")
     with _ignoring_signals():
         results = parallel(delayed(_run_for_parent)(os.getpid(), run, *arguments) for arguments in runs)
     try:
@@ -95,6 +121,16 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         raise SimulationError(
             f"a run needs more than its share of the memory, one of {workers + 1}; try fewer jobs (--jobs)"
         ) from None
+
+
+def _run_elsewhere(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_jobs: int) -> Iterator[R]:
+    """Yield the results of runs on the workers of the backend that `joblib.parallel_config` names."""
+    from joblib import Parallel, delayed
+    from joblib.parallel import get_active_backend
+
+    generator = get_active_backend()[0].supports_return_generator
+    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered" if generator else "list")
+    yield from parallel(delayed(run)(*arguments) for arguments in runs)
 
 
 def _run_within(share: int, run: Callable[..., R], *arguments: Any) -> R:

@@ -5,21 +5,18 @@ A point is validated before any block is read, and its result is converted to an
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import fields, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rdmodel.common.cancellation import Cancelled
 from rdmodel.common.progress import Progress
 from rdmodel.errors import RdmodelError
 from rdmodel.estimation.estimate import estimate
-from rdmodel.execution.processes import is_picklable, make_picklable
+from rdmodel.execution.processes import is_picklable
+from rdmodel.execution.shipping import Shipment, open_shipment
 from rdmodel.gpu.config import GPU
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
@@ -31,7 +28,6 @@ from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.simulate import simulate
 from rdmodel.sweeps.values import Result
 from rdmodel.trace import Trace, missing_block
-from rdmodel.trace.caching import CachedTrace, MaterialisedTrace
 
 
 def run_point(
@@ -119,42 +115,17 @@ def check_point(engine: str, trace: Trace, gpu: GPU, options: Mapping[str, Any])
 
 # ---- Worker processes
 
-_worker_trace: tuple[str, Trace] | None = None
-"""In a worker process: the token and the trace of the previous point, with its cached blocks."""
-
 
 def must_materialise(trace: Trace) -> bool:
     """Return whether the blocks must be made once, here: they depend on the order of reading or cannot be pickled."""
     return not trace.stored and not (trace.any_order and is_picklable(trace))
 
 
-def pack_trace(trace: Trace) -> Trace | NDArray[np.uint8]:
-    """Return a trace in a form that worker processes can receive; they cache its blocks themselves.
-
-    All workers map the same columns. Other traces are pickled once; joblib maps long byte arrays, too.
-    """
-    if trace.stored:
-        return make_picklable(trace)
-    # joblib's wrapper also pickles classes and functions that a script defines.
-    from joblib import wrap_non_picklable_objects
-
-    original = trace.original if isinstance(trace, CachedTrace) else trace
-    return np.frombuffer(pickle.dumps(wrap_non_picklable_objects(original, keep_wrapper=False)), np.uint8)
-
-
 def run_in_worker(
-    number: int, token: str, packed: Trace | NDArray[np.uint8], engine: str, gpu: GPU, options: Mapping[str, Any]
+    number: int, token: str, packed: Shipment, engine: str, gpu: GPU, options: Mapping[str, Any]
 ) -> tuple[int, Result | RdmodelError]:
     """Run a point of the packed trace that `token` identifies; return the point's number and its result or error."""
-    global _worker_trace
-    if _worker_trace is None or _worker_trace[0] != token:
-        _worker_trace = token, packed if isinstance(packed, Trace) else _unpack_trace(packed)
-    return number, try_point(engine, _worker_trace[1], gpu, options)
-
-
-def _unpack_trace(packed: NDArray[np.uint8]) -> Trace:
-    trace: Trace = pickle.loads(packed.data)
-    return trace if isinstance(trace, MaterialisedTrace) else CachedTrace(trace)
+    return number, try_point(engine, open_shipment(token, packed), gpu, options)
 
 
 # ---- Cached results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any
@@ -13,11 +13,12 @@ from uuid import uuid4
 
 from rdmodel.answers.store import Answers
 from rdmodel.common.cancellation import Cancelled
-from rdmodel.common.checks import check_choice
+from rdmodel.common.checks import check_choice, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError, RdmodelError, TraceError
-from rdmodel.execution.processes import run_in_processes
-from rdmodel.execution.threads import available_cores, check_jobs
+from rdmodel.execution.processes import count_workers, run_in_processes
+from rdmodel.execution.shipping import pack_trace
+from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU
 from rdmodel.results.describe import describe_trace
 from rdmodel.sweeps.grid import Engine, Point, grid_points, read_axes
@@ -26,7 +27,6 @@ from rdmodel.sweeps.points import (
     must_materialise,
     needed_blocks,
     non_default_options,
-    pack_trace,
     result_from_record,
     result_to_record,
     run_in_worker,
@@ -51,6 +51,8 @@ def sweep(
     engine: Engine = "predict",
     n_jobs: int = -1,
     answers: Answers | str | os.PathLike[str] | None = None,
+    merge: Iterable[str | os.PathLike[str]] = (),
+    shard: tuple[int, int] | None = None,
     progress: Progress | None = None,
     **grid: Any,
 ) -> Sweep:
@@ -70,10 +72,17 @@ def sweep(
         ``"predict"``, ``"estimate"`` or ``"simulate"``. The result of a point equals that of a single call of the
         function; ``"predict"`` is called with ``histogram=False`` unless the grid says otherwise.
     n_jobs
-        Number of processes: -1 means one for each core, 1 this process only. The results do not depend on it.
+        Number of processes: -1 means one for each core, 1 this process only. The results do not depend on it. Within
+        `joblib.parallel_config`, the workers of its backend (Dask, Ray) run the points; -1 means all of them.
     answers
         A cache, or the path of its file. Results that it contains are not computed again; others are stored as soon as
         they are computed.
+    merge
+        More answers files, of other machines or shards. Results that they contain are not computed again, either; they
+        are stored in `answers`.
+    shard
+        (i, n): run only every n-th row, from the i-th one on, 1 <= i <= n. The rows of all n shards together are those
+        of the whole sweep. A shard may have no rows, or none with a result.
     progress
         Called with (points finished, points in all).
     grid
@@ -90,7 +99,8 @@ def sweep(
     Raises
     ------
     ConfigError
-        If a name or a value is invalid. If no point can be run, the error of the first point is raised.
+        If a name or a value is invalid, or a file to merge does not exist. If no point can be run, the error of the
+        first point is raised, except for a shard.
     TraceError
         If `traces` contains something else.
     SimulationError
@@ -101,12 +111,14 @@ def sweep(
     axes = read_axes(engine, gpu, grid)
     if answers is not None and not isinstance(answers, Answers | str | os.PathLike):
         raise ConfigError(f"answers={answers!r:.60}: must be an Answers, or the path of its file")
+    files = _check_merge(merge)
+    _check_shard(shard)
     started = perf_counter()
     with nullcontext(answers) if answers is None or isinstance(answers, Answers) else Answers(answers) as cache:
-        work = _SweepRun(engine, cache, progress)
+        work = _SweepRun(engine, cache, progress, shard)
         work.plan(traces, list(grid_points(axes)))
-        work.look_up()
-        work.run(available_cores() if n_jobs == -1 else n_jobs)
+        work.look_up(files)
+        work.run(n_jobs)
         work.require_runnable()
     return Sweep(
         engine=engine,
@@ -115,8 +127,29 @@ def sweep(
         rows=tuple(task.row() for task in work.tasks),
         kept=work.kept,
         trouble=None if cache is None else cache.trouble,
+        shard=shard,
         seconds=perf_counter() - started,
     )
+
+
+def _check_merge(merge: Any) -> list[str]:
+    """Return the paths of the files to merge; raise `ConfigError` unless they exist."""
+    if isinstance(merge, str | os.PathLike) or not isinstance(merge, Iterable):
+        raise ConfigError(f"merge={merge!r:.60}: must be a list of answers files")
+    paths = [os.fspath(path) for path in merge]
+    for path in paths:
+        if not os.path.isfile(path):
+            raise ConfigError(f"merge={path}: there is no such file; name files that were given as answers (--cache)")
+    return paths
+
+
+def _check_shard(shard: Any) -> None:
+    if shard is None:
+        return
+    if not isinstance(shard, tuple) or len(shard) != 2:
+        raise ConfigError(f"shard={shard!r:.60}: must be a pair (i, n) with 1 <= i <= n")
+    check_int("shard", shard[1], 1)
+    check_int("shard", shard[0], 1, shard[1])
 
 
 @dataclass(slots=True)
@@ -165,8 +198,10 @@ class _Task:
 class _SweepRun:
     """One sweep: plans the tasks, looks up cached results, and runs the rest."""
 
-    def __init__(self, engine: str, answers: Answers | None, progress: Progress | None) -> None:
-        self._engine, self._answers, self._progress = engine, answers, progress
+    def __init__(
+        self, engine: str, answers: Answers | None, progress: Progress | None, shard: tuple[int, int] | None
+    ) -> None:
+        self._engine, self._answers, self._progress, self._shard = engine, answers, progress, shard
         self.tasks: list[_Task] = []
         self.kept = 0
         self._done = 0
@@ -175,12 +210,14 @@ class _SweepRun:
     def plan(self, traces: Trace | Iterable[Trace], grid: Sequence[Point]) -> None:
         """Create a task for every point and trace; tasks that cannot be run get their error."""
         gpus = _build_gpus(grid)
+        number = -1
         for number, trace in enumerate([traces] if isinstance(traces, Trace) else _iterated(traces)):
             check_trace(trace, "traces")
             subject = _SweptTrace(number, trace, materialise=must_materialise(trace))
             tasks = [
                 _Task(subject, point, gpu) if isinstance(gpu, GPU) else _Task(subject, point, error=gpu)
-                for point, gpu in zip(grid, gpus, strict=True)
+                for at, (point, gpu) in enumerate(zip(grid, gpus, strict=True), number * len(grid))
+                if self._has(at)
             ]
             for task in tasks:
                 self._report(0, len(tasks))
@@ -191,37 +228,61 @@ class _SweepRun:
             elif not trace.stored:
                 subject.trace = CachedTrace(trace)
             self.tasks += tasks
-        if not self.tasks:
+        if number < 0:
             raise ConfigError("traces: there is nothing to run")
         self.require_runnable()
 
+    def _has(self, row: int) -> bool:
+        """Return whether a row of the whole sweep is in this shard."""
+        return self._shard is None or row % self._shard[1] == self._shard[0] - 1
+
     def require_runnable(self) -> None:
-        """Raise the first error if no point has a result or can still get one."""
+        """Raise the first error if no point of a whole sweep has a result or can still get one."""
+        if self._shard is not None:
+            return
         first = self.tasks[0].error
         if first is not None and all(task.error is not None for task in self.tasks):
             if len(self.tasks) == 1:
                 raise first
             raise type(first)(f"none of {len(self.tasks)} points can be run: {first}")
 
-    def look_up(self) -> None:
-        """Look up results in the answers file."""
-        if self._answers is None:
-            return
-        for task in self._release_caches(self._open_tasks()):
-            assert task.gpu is not None
-            question = self._question(task)
-            record = None if question is None else self._answers.get(question)
-            if record is not None:
-                task.result = result_from_record(self._engine, record, self._plain(task.gpu), task.subject.trace)
-                self.kept += task.result is not None
-            self._report(self.kept, len(self.tasks))
+    def look_up(self, merge: Sequence[str]) -> None:
+        """Look up results in the answers file, then in the files to merge, whose results are stored in the former."""
+        with ExitStack() as stack:
+            others = [stack.enter_context(Answers(path)) for path in merge]
+            for other in others:
+                if other.trouble is not None:
+                    raise ConfigError(f"merge={other.trouble}")
+            places = others if self._answers is None else [self._answers, *others]
+            if not places:
+                return
+            for task in self._release_caches(self._open_tasks()):
+                self._look_up(task, places)
+                self._report(self.kept, len(self.tasks))
 
-    def run(self, jobs: int) -> None:
-        """Run the remaining tasks: for the first second in this process, then in `jobs` processes."""
+    def _look_up(self, task: _Task, places: Sequence[Answers]) -> None:
+        assert task.gpu is not None
+        question = self._question(task)
+        if question is None:
+            return
+        for place in places:
+            record = place.get(question)
+            if record is None:
+                continue
+            if self._answers is not None and place is not self._answers:
+                self._answers.put(question, record)
+            task.result = result_from_record(self._engine, record, self._plain(task.gpu), task.subject.trace)
+            if task.result is not None:
+                self.kept += 1
+                return
+
+    def run(self, n_jobs: int) -> None:
+        """Run the remaining tasks: for the first second in this process, then in `n_jobs` processes."""
         left = deque(self._open_tasks())
         self._done = len(self.tasks) - len(left)
         self._report(self._done, len(self.tasks))
-        self._run_here(left, min(jobs, len(left)))
+        jobs = min(count_workers(n_jobs), len(left))
+        self._run_here(left, jobs)
         if left:
             self._run_in_workers(left, jobs)
 

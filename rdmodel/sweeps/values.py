@@ -57,8 +57,8 @@ class Sweep:
 
     `rows` are in order of kernels, then of points; the values of the last name change fastest. `engine` is "predict",
     "estimate" or "simulate". `axes` has the values of each name that was given a list, `fixed` the names with a single
-    value. `kept` is the number of results that were found in the answers file, `trouble` the last problem with that
-    file, or None, and `seconds` the duration of the sweep.
+    value. `kept` is the number of results that were found in answers files, `trouble` the last problem with the answers
+    file, or None, and `seconds` the duration of the sweep. Of a part of a sweep, `shard` is its number and that of all.
     """
 
     engine: str
@@ -67,6 +67,7 @@ class Sweep:
     rows: tuple[SweepRow, ...]
     kept: int = field(default=0, compare=False)
     trouble: str | None = field(default=None, compare=False, repr=False)
+    shard: tuple[int, int] | None = None
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -104,6 +105,7 @@ class Sweep:
             "fixed": dict(self.fixed),
             "rows": [row.to_dict() for row in self.rows],
             "kept": self.kept,
+            **({} if self.shard is None else {"shard": list(self.shard)}),
             "seconds": self.seconds,
         }
 

@@ -202,7 +202,7 @@ def test_a_second_run_makes_nothing_and_prints_the_same(run, cache, monkeypatch)
 
     monkeypatch.setattr(sweep_module, "try_point", never)
     second = run("sweep", "atax.1", *SMALL, *VARY)
-    assert "0 points run, 4 taken from the answers file, " in second[1]
+    assert "0 points run, 4 taken from answers files, " in second[1]
     assert [line for line in second[1].splitlines() if "run," not in line] == [
         line for line in first[1].splitlines() if "run," not in line
     ]
