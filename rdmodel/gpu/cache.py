@@ -149,7 +149,12 @@ class CacheConfig:
             raise ConfigError(f"carveouts=(): must hold the choices for shared memory out of unified={self.unified}")
         unit = self.line * self.sets
         for choice in self.carveouts:
-            if choice >= self.unified or (self.unified - choice) % unit:
+            if choice >= self.unified:
+                raise ConfigError(
+                    f"carveouts={choice}: must be less than unified={self.unified}, so that the L1 has a rest; "
+                    "set both together"
+                )
+            if (self.unified - choice) % unit:
                 raise ConfigError(
                     f"carveouts={choice}: must leave an L1 of a multiple of line x sets = {self.line} x {self.sets} = "
                     f"{unit} bytes out of unified={self.unified}; set l1.size as well for an L1 with memory of its own"

@@ -95,7 +95,7 @@ UNIFIED = {"size": 98304, "ways": 192, "index": policies.Linear(), "unified": 98
         ),
         (UNIFIED | {"size": 65536, "ways": 128}, "size=65536: must be unified - the smallest of carveouts = 98304 - 0"),
         (UNIFIED | {"carveouts": (0, 1000)}, "carveouts=1000: must leave an L1 of a multiple of line x sets = 128 x 4"),
-        (UNIFIED | {"carveouts": (0, 98304)}, "carveouts=98304: must leave an L1 of"),
+        (UNIFIED | {"carveouts": (0, 98304)}, "carveouts=98304: must be less than unified="),
         (UNIFIED | {"carveouts": (0, -1)}, "carveouts=-1: must be at least 0"),
         (UNIFIED | {"carveouts": 5}, "carveouts=5: must be a list of sizes in bytes"),
         (UNIFIED | {"carveout": 8192}, "carveout=8192: must be one of auto, fit, max-l1, max-shared, 0, 32768, 65536"),
