@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import Columns, Program, Segment, Trace
+from rdmodel.trace.derived import DerivedTrace
 
 Share = float | NDArray[np.float64]
 """A share of the instructions of a block: one for all its warps, or one for each."""
 
 
-class LateBlocks(Trace):
+class LateBlocks(DerivedTrace):
     """A trace whose blocks with an entry in `parts` have only that part, from a share of their instructions to another.
 
     Where a loop is cut, whole iterations are left out.
@@ -23,21 +24,11 @@ class LateBlocks(Trace):
 
     def __init__(self, trace: Trace, parts: Mapping[int, tuple[Share, float]]) -> None:
         self.launch, self.blocks = trace.launch, trace.blocks
-        self._trace, self._parts = trace, parts
-
-    @property
-    def any_order(self) -> bool:
-        """Whether a block does not depend on the blocks that were read before it."""
-        return self._trace.any_order
-
-    @property
-    def may_have_cache_ops(self) -> bool:
-        """False if no instruction has a cache operator."""
-        return self._trace.may_have_cache_ops
+        self.original, self._parts = trace, parts
 
     def block(self, block: int) -> Columns | Program:
         """Return the instructions of a block that are left."""
-        content = self._trace.block(block)
+        content = self.original.block(block)
         return cut_block(content, *self._parts[block]) if block in self._parts else content
 
 

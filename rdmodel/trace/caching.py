@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rdmodel.trace.columns import Columns, Program, has_cache_ops
+from rdmodel.trace.derived import DerivedTrace
 from rdmodel.trace.trace import ShortenedBlocks, Trace, check_blocks, missing_block
 
 CACHED_BYTES = 64 << 20
@@ -20,7 +21,7 @@ Block = Columns | Program
 """The instructions of one block in either form."""
 
 
-class CachedTrace(Trace):
+class CachedTrace(DerivedTrace):
     """A view of the trace `original` that keeps the first `max_bytes` bytes of the blocks that were made.
 
     All other properties are those of `original`, which makes its blocks anew each time.
@@ -48,19 +49,9 @@ class CachedTrace(Trace):
         return len(self.original)
 
     @property
-    def any_order(self) -> bool:
-        """True if the content of a block does not depend on the blocks that were read before it."""
-        return self.original.any_order
-
-    @property
     def params(self) -> Mapping[str, Any]:
         """Parameters of the kernel by name."""
         return self.original.params
-
-    @property
-    def may_have_cache_ops(self) -> bool:
-        """False if no instruction has a cache operator."""
-        return self.original.may_have_cache_ops
 
     def shortened(self, share: float) -> ShortenedBlocks | None:
         """Return what `original` returns; shortened blocks are not cached."""

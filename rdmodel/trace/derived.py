@@ -1,0 +1,21 @@
+"""Base of traces whose blocks are those of another trace, changed or kept."""
+
+from __future__ import annotations
+
+from rdmodel.trace.trace import Trace
+
+
+class DerivedTrace(Trace):
+    """A trace that is made from the trace `original`."""
+
+    original: Trace
+
+    @property
+    def any_order(self) -> bool:
+        """True if the content of a block does not depend on the blocks that were read before it."""
+        return self.original.any_order
+
+    @property
+    def may_have_cache_ops(self) -> bool:
+        """False if no instruction has a cache operator."""
+        return self.original.may_have_cache_ops
