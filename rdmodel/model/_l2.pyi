@@ -20,17 +20,17 @@ class SectoredCache(CountedCache):
         sides: NDArray[np.int64],
     ) -> None: ...
 
-class Warmer:
-    def __init__(self, cache: CountedCache, *, sms: int, entries: int, old: bool = False) -> None: ...
-    def empty_share(self) -> float: ...
-    def send(
+class Supply:
+    def __init__(
         self,
-        sm: int,
-        side: int,
         op: NDArray[np.uint8],
         count: NDArray[np.int32],
-        n: int,
         lines: NDArray[np.int64],
         sectors: NDArray[np.uint32],
         full: NDArray[np.uint32],
     ) -> None: ...
+
+class Warmer:
+    def __init__(self, cache: CountedCache, *, sms: int, entries: int, old: bool = False) -> None: ...
+    def empty_share(self) -> float: ...
+    def send(self, sm: int, side: int, supply: Supply, n: int) -> None: ...

@@ -310,6 +310,24 @@ cdef struct Recent:
     uint32_t written
 
 
+cdef class Supply:
+    """Buffers of instructions that are filled again and again; those with an `op` other than 0 write.
+
+    Without `sectors` and `full` (both empty), lines are requested as a whole.
+    """
+
+    cdef const uint8_t[::1] op
+    cdef const int32_t[::1] count
+    cdef const int64_t[::1] lines
+    cdef const uint32_t[::1] sectors, full
+
+    def __init__(
+        self, const uint8_t[::1] op, const int32_t[::1] count, const int64_t[::1] lines, const uint32_t[::1] sectors,
+        const uint32_t[::1] full,
+    ):
+        self.op, self.count, self.lines, self.sectors, self.full = op, count, lines, sectors, full
+
+
 cdef class Warmer:
     """Send the requests of SMs to an L2 without a model of time, to fill it.
 
@@ -344,15 +362,14 @@ cdef class Warmer:
             return self.plain.empty / <double> (self.plain.sets * self.plain.ways)
         return self.sectored.empty / <double> (self.sectored.units * self.sectored.ways)
 
-    def send(
-        self, int64_t sm, int64_t side, const uint8_t[::1] op, const int32_t[::1] count, int64_t n,
-        const int64_t[::1] lines, const uint32_t[::1] sectors, const uint32_t[::1] full,
-    ):
-        """Send the transactions of `n` instructions, of which those with an `op` other than 0 write.
-
-        Without `sectors` and `full` (both empty), lines are requested as a whole.
-        """
+    def send(self, int64_t sm, int64_t side, Supply supply, int64_t n):
+        """Send the transactions of the first `n` instructions in the buffers of a chunk."""
         cdef int64_t i, j, at = 0
+        cdef const uint8_t[::1] op = supply.op
+        cdef const int32_t[::1] count = supply.count
+        cdef const int64_t[::1] lines = supply.lines
+        cdef const uint32_t[::1] sectors = supply.sectors
+        cdef const uint32_t[::1] full = supply.full
         cdef bint masked = sectors.shape[0] > 0
         assert 0 <= sm < self.sms and n <= op.shape[0] and n <= count.shape[0]
         with nogil:

@@ -12,6 +12,7 @@ import numpy as np
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypasses_l1
 from rdmodel.model import shared_l2
+from rdmodel.model._l2 import Supply
 from rdmodel.model.averages import combine_counters
 from rdmodel.model.cores import make_chunk, make_core, store_rule
 from rdmodel.model.grid_pilot import Pilot
@@ -44,7 +45,7 @@ LONGEST_WARMUP = 6.0
 MIN_CHUNK_ROWS, MAX_CHUNK_ROWS = 24, 256
 """Instructions of a warp that are prepared at a time in a window."""
 
-CHUNKS_PER_WINDOW = 10
+CHUNKS_PER_WINDOW = 5
 """Number of times that a warp gets instructions in a window. In between, a period cannot end."""
 
 
@@ -184,7 +185,7 @@ class WindowRunner:
             if len(marks) > len(window.ends):
                 return True
             late += 0.0 if l2.period else issued - window.ends[0]
-            l2.period += 1
+            l2.begin_period(sms)
             return False
 
         supplies: list[Iterator[int]] = [chain(blocks, queue) for blocks in own]
@@ -203,13 +204,19 @@ class WindowRunner:
     def _filled(self, sms: Sequence[Sm]) -> bool:
         """Return whether the L1s that are in use have been filled with lines once."""
         used = [sm for sm in sms if sm.blocks_started]
-        return sum(sm.counts().tag_misses for sm in used) >= len(used) * self.gpu.l1.lines
+        return sum(map(_tag_misses, used)) >= len(used) * self.gpu.l1.lines
 
     def _sm(self, trace: Trace, number: int, timer: PartTimer, chunk: int) -> Sm:
         core = make_core(
             self.gpu, self.options, self.resident, trace.launch.block_warps, False, bypasses_l1(self.gpu.l1, trace)
         )
         return Sm(trace, core, self.gpu, self.options, self.seed, number, timer, chunk)
+
+
+def _tag_misses(sm: Sm) -> int:
+    """Return `SmCounts.tag_misses` so far; it is asked for often."""
+    core = sm.core
+    return core.tag_misses if core.sectored else core.compulsory + core.capacity + core.associativity
 
 
 def _total(sms: Sequence[Sm]) -> SmCounts:
@@ -233,7 +240,8 @@ class _Fill:
         self._partitions = runner.gpu.l2.partitions
         self._row = 1 / max(1.0, runner.rows / runner.trace.launch.block_warps)
         self._rows = ROWS_PER_TURN, max(1, min(ROWS_PER_TURN, round(1 / self._row / LAST_TURNS_PER_BLOCK)))
-        self._chunks = [make_chunk(runner.gpu, runner.options, rows) for rows in self._rows]
+        chunks = [make_chunk(runner.gpu, runner.options, rows) for rows in self._rows]
+        self._chunks = [(one, Supply(one.op, one.count, one.lines, one.masks, one.full)) for one in chunks]
 
     def add(self, block: int, sm: int, begin: float) -> None:
         """Send all requests of a block from a share of its instructions on."""
@@ -274,20 +282,12 @@ class _Fill:
         line, request_bytes = runner.gpu.l1.line, runner.gpu.l1.request_bytes
         return open_block(trace, block, line, store_rule(runner.options), request_bytes)
 
-    def _turn(self, streams: Sequence[WarpStream], sm: int, chunk: Chunk) -> list[WarpStream]:
+    def _turn(self, streams: Sequence[WarpStream], sm: int, buffers: tuple[Chunk, Supply]) -> list[WarpStream]:
         """Send the next instructions of some warps; return the warps that have more."""
-        left = []
+        left, side = [], sm % self._partitions
+        chunk, supply = buffers
         for stream in streams:
             if stream.fill(chunk):
                 left.append(stream)
-            self.warmer.send(
-                sm,
-                sm % self._partitions,
-                chunk.op,
-                chunk.count,
-                chunk.n,
-                chunk.lines,
-                chunk.masks,
-                chunk.full,
-            )
+            self.warmer.send(sm, side, supply, chunk.n)
         return left

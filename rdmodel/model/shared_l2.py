@@ -22,6 +22,9 @@ from rdmodel.results.prediction import L2Prediction
 MAX_LOGGED_REQUESTS = 4096
 """Requests in the log of an SM at which it stops and waits for the other SMs."""
 
+LOGGED_REQUESTS_TO_TAKE = MAX_LOGGED_REQUESTS // 2
+"""Requests in the log of an SM from which on they are taken over whenever it stops."""
+
 MIN_PENDING_TO_MERGE = 1 << 18
 """Pending requests at which they are merged and served; merging fewer at a time costs more per request."""
 
@@ -75,8 +78,10 @@ def run_side_by_side(
     stops: list[tuple[int, bool, int, int, int]] = []
 
     def run_on(sm: ModelledSm) -> None:
-        wanted, now = sm.core.run(), sm.core.now
-        l2.take_log(sm.sm, sm.core)
+        core = sm.core
+        wanted, now = core.run(), core.now
+        if wanted == WANT_LOG or core.logged >= LOGGED_REQUESTS_TO_TAKE:
+            l2.take_log(sm.sm, core)
         # Requests for blocks are served after all other requests of the same time, which may lead to more of them.
         wants_block = wanted == WANT_BLOCK
         if wanted != DONE:
@@ -86,13 +91,14 @@ def run_side_by_side(
         run_on(sm)
     while stops and not (ended is not None and ended()):
         now, wants_block, _, i, wanted = heapq.heappop(stops)
-        l2.pass_time(now)
+        l2.pass_time(now, sms)
         if wants_block:
             served[i] += 1
             sms[i].give_block(next(supplies[i], None) if sms[i].blocks_started < cap else None)
         elif wanted != WANT_LOG:
             sms[i].serve(wanted)
         run_on(sms[i])
+    l2.take_logs(sms)
     l2.finish()
 
 
@@ -136,9 +142,20 @@ class SharedL2:
             self._logs[sm].append(log)
             self._pending += len(log.times)
 
-    def pass_time(self, now: int) -> None:
-        """Note that all requests from before `now` have been taken over; serve them if enough are pending."""
+    def take_logs(self, sms: Sequence[ModelledSm]) -> None:
+        """Take over the requests that have left all SMs since the last calls."""
+        for sm in sms:
+            self.take_log(sm.sm, sm.core)
+
+    def begin_period(self, sms: Sequence[ModelledSm]) -> None:
+        """Count the requests that leave the SMs from now on apart from those before."""
+        self.take_logs(sms)
+        self.period += 1
+
+    def pass_time(self, now: int, sms: Sequence[ModelledSm]) -> None:
+        """Note that all SMs have come to the time `now`; serve the requests from before if enough are pending."""
         if self._pending > self._merge_at:
+            self.take_logs(sms)
             self._serve(now)
             # Requests of SMs that are far ahead stay pending; merge less often then.
             self._merge_at = max(MIN_PENDING_TO_MERGE, 2 * self._pending)

@@ -21,8 +21,12 @@ class ChunkBuffers:
         sector_bits: int,
     ) -> None: ...
 
+class SegmentBuffers:
+    end: int
+    def __init__(self, segment: Segment) -> None: ...
+
 def coalesce_segment(
-    segment: Segment,
+    segment: SegmentBuffers,
     warp: int,
     position: int,
     rule: int,

@@ -338,11 +338,34 @@ cdef class ChunkBuffers:
         return out
 
 
+cdef class SegmentBuffers:
+    """The columns of a `Segment`, opened once for all warps and chunks."""
+
+    cdef const int32_t[:] pc
+    cdef const uint8_t[:] op
+    cdef const uint8_t[:] space
+    cdef const uint8_t[:] size
+    cdef const int32_t[:] gap
+    cdef const uint8_t[:] loop_exit
+    cdef const int64_t[:] step
+    cdef const uint64_t[:, :] needs
+    cdef const uint32_t[:, :] mask
+    cdef const int64_t[:, :, :] base
+    cdef const uint8_t[:] cache_op
+    cdef readonly int64_t end         # instructions of a warp that executes all of them
+
+    def __init__(self, segment):
+        self.pc, self.op, self.space, self.size = segment.pc, segment.op, segment.space, segment.size
+        self.gap, self.loop_exit, self.step = segment.gap, segment.loop_exit.view("u1"), segment.step
+        self.needs, self.mask, self.base, self.cache_op = segment.needs, segment.mask, segment.base, segment.cache_op
+        self.end = self.op.shape[0] * <int64_t> segment.trips
+
+
 def coalesce_segment(
-    segment, int64_t warp, int64_t position, int64_t rule, int64_t line_bits, int64_t request_bytes,
+    SegmentBuffers segment, int64_t warp, int64_t position, int64_t rule, int64_t line_bits, int64_t request_bytes,
     int64_t max_lines, ChunkBuffers chunk, int64_t carry, const uint8_t[::1] bypass=None,
 ):
-    """Append one warp's instructions of a `Segment` to `chunk`, from `position` (trip x body + instruction) on.
+    """Append one warp's instructions of a segment to `chunk`, from `position` (trip x body + instruction) on.
 
     Stops at the end of the segment, or when the chunk might not hold one more instruction, which has at most
     `max_lines` lines. Returns (new position, carry). `carry` is the sum of the gaps of barriers; it goes to the next
@@ -355,13 +378,13 @@ def coalesce_segment(
     cdef const uint8_t[:] space = segment.space
     cdef const uint8_t[:] size = segment.size
     cdef const int32_t[:] gap = segment.gap
-    cdef const uint8_t[:] loop_exit = segment.loop_exit.view("u1")
+    cdef const uint8_t[:] loop_exit = segment.loop_exit
     cdef const int64_t[:] step = segment.step
     cdef const uint64_t[:, :] needs = segment.needs
     cdef const uint32_t[:, :] mask = segment.mask
     cdef const int64_t[:, :, :] base = segment.base
     cdef const uint8_t[:] cache_op = segment.cache_op
-    cdef int64_t trips = segment.trips, body = op.shape[0], end = body * trips, i, trip, lane, planned
+    cdef int64_t body = op.shape[0], end = segment.end, trips = end // body if body else 0, i, trip, lane, planned
     cdef int64_t[32] address
     cdef Planned[SHORT_BODY] plan
     cdef Output out

@@ -15,8 +15,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace._coalesce import ChunkBuffers, coalesce_columns, coalesce_segment
-from rdmodel.trace.columns import Columns, Program, Segment
+from rdmodel.trace._coalesce import ChunkBuffers, SegmentBuffers, coalesce_columns, coalesce_segment
+from rdmodel.trace.columns import Columns, Program
 from rdmodel.trace.launch import WARP
 from rdmodel.trace.mapped_pages import Pages
 from rdmodel.trace.trace import Trace, locate_block
@@ -121,7 +121,8 @@ class WarpStream:
 
     `pages`, if the columns are mapped from files, receive the ranges that were read. `request_bytes`, a power of two,
     are the bytes that a group of lanes may access. `bypass` has 1 for loads that do not look into the L1, at
-    ``space * CACHE_OPS + cache_op``; None: all do.
+    ``space * CACHE_OPS + cache_op``; None: all do. The warps of a block may share a list of `buffers`, with an entry
+    for each segment, which is filled as segments are read.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class WarpStream:
         pages: Pages | None = None,
         request_bytes: int = WHOLE_WARP,
         bypass: NDArray[np.uint8] | None = None,
+        buffers: list[SegmentBuffers | None] | None = None,
     ) -> None:
         self._pages = pages
         self._bypass = bypass
@@ -143,6 +145,8 @@ class WarpStream:
         self._max_lines = WARP * (16 // line + 2)
         self._columns = source if isinstance(source, Columns) else None
         self._segments: Program = () if isinstance(source, Columns) else source
+        own: list[SegmentBuffers | None] = [None] * len(self._segments)
+        self._buffers = own if buffers is None else buffers
         self._segment = 0
         self._carry = 0
         self._position = 0 if self._columns is None else int(self._columns.warp_start[warp])
@@ -154,8 +158,9 @@ class WarpStream:
         if self._columns is not None:
             return self._fill_from_columns(self._columns, chunk)
         while self._segment < len(self._segments):
-            segment = self._segments[self._segment]
-            if not self._fill_from_segment(segment, chunk):
+            if (buffers := self._buffers[self._segment]) is None:
+                buffers = self._buffers[self._segment] = SegmentBuffers(self._segments[self._segment])
+            if not self._fill_from_segment(buffers, chunk):
                 return True
             self._segment += 1
             self._position = 0
@@ -184,7 +189,7 @@ class WarpStream:
                 return True
         return False
 
-    def _fill_from_segment(self, segment: Segment, chunk: Chunk) -> bool:
+    def _fill_from_segment(self, segment: SegmentBuffers, chunk: Chunk) -> bool:
         """Return True if the segment is finished, False if the chunk is full."""
         self._position, self._carry = coalesce_segment(
             segment,
@@ -198,7 +203,7 @@ class WarpStream:
             self._carry,
             self._bypass,
         )
-        return self._position == len(segment.op) * segment.trips
+        return self._position == segment.end
 
 
 def open_block(
@@ -211,8 +216,9 @@ def open_block(
 ) -> list[WarpStream]:
     """Return a stream for every warp of a block; `line` is the line size in bytes, a power of two."""
     source, first = locate_block(trace, block)
+    buffers: list[SegmentBuffers | None] = [None] * (0 if isinstance(source, Columns) else len(source))
     return [
-        WarpStream(source, first + warp, line, rule, trace.pages, request_bytes, bypass)
+        WarpStream(source, first + warp, line, rule, trace.pages, request_bytes, bypass, buffers)
         for warp in range(trace.launch.block_warps)
     ]
 

@@ -228,8 +228,8 @@ def test_a_run_that_is_long_enough_to_be_merged_many_times_equals_one_that_is_me
 def test_what_is_not_merged_yet_does_not_grow_with_the_trace():
     longest = []
 
-    def note(self: shared_l2.SharedL2, now: int) -> None:
-        pass_time(self, now)
+    def note(self: shared_l2.SharedL2, now: int, sms: list[shared_l2.ModelledSm]) -> None:
+        pass_time(self, now, sms)
         longest.append(self._pending)
 
     pass_time = shared_l2.SharedL2.pass_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rdmodel.model._l2 import SectoredCache, SharedCache, Warmer
+from rdmodel.model._l2 import SectoredCache, SharedCache, Supply, Warmer
 
 READ, WRITE = 0, 1
 
@@ -15,7 +15,8 @@ def send(cache: SharedCache | SectoredCache, requests: list[tuple[int, int, int]
     warmer = Warmer(cache, sms=1, entries=1, old=old)
     ops, lines, sectors = (np.array(column) for column in zip(*requests, strict=True))
     masks, ones = sectors.astype(np.uint32), np.ones(len(ops), np.int32)
-    warmer.send(0, 0, ops.astype(np.uint8), ones, len(ops), lines.astype(np.int64), masks, masks)
+    supply = Supply(ops.astype(np.uint8), ones, lines.astype(np.int64), masks, masks)
+    warmer.send(0, 0, supply, len(ops))
     return warmer
 
 
