@@ -17,7 +17,7 @@ from rdmodel.cli.option_groups import (
     choice,
 )
 from rdmodel.cli.parser import Parser, finite_number, finite_number_or, miss_latency, whole_number
-from rdmodel.model.work import DEFAULT_WORK
+from rdmodel.model.work import AUTO_WORK
 
 DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
     "--latency": {
@@ -150,7 +150,7 @@ def add_runs(parser: Parser) -> None:
         type=finite_number_or("all"),
         metavar="N|all",
         help="with --l2: sample a grid of more than about N transactions, and estimate the counters of all of it",
-        default_text=f"{DEFAULT_WORK}",
+        default_text=f"{AUTO_WORK}",
     )
     add_option(
         group,

@@ -43,6 +43,13 @@ def make_picklable(trace: Trace) -> Trace:
     return trace
 
 
+def can_be_shared(trace: Trace) -> bool:
+    """Return whether other processes can get a trace without a copy of its instructions in memory."""
+    if trace.stored:
+        return all(_is_shareable(getattr(trace.columns, field.name)) for field in fields(Columns))
+    return is_picklable(trace)
+
+
 def is_picklable(value: Any) -> bool:
     """Return whether a value can be pickled."""
     try:

@@ -18,11 +18,10 @@ from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options
-from rdmodel.model.sample_grid import check_work
 from rdmodel.model.sample_sms import check_sampling
 from rdmodel.model.shared_l2 import check_known_l2
 from rdmodel.model.study import Case, Study
-from rdmodel.model.work import DEFAULT_WORK
+from rdmodel.model.work import Work, check_work
 from rdmodel.policies import Linear, index_function
 from rdmodel.results.prediction import Ablation, Prediction
 from rdmodel.trace import Trace
@@ -47,7 +46,7 @@ def predict(
     n_jobs: int = -1,
     sample_sms: int | None = None,
     sample_blocks: float | None = None,
-    work: float | None = DEFAULT_WORK,
+    work: Work = "auto",
     progress: Progress | None = None,
     **options: Any,
 ) -> Prediction:
@@ -80,11 +79,11 @@ def predict(
     sample_blocks : float, optional
         Run about this share of the blocks of each modelled SM, above 0 and at most 1, and estimate the counters of
         all its blocks (docs/sampling.md).
-    work : float or None
+    work : float, "auto" or None
         With ``l2=True`` and no choice of SMs (`model_sms`), the whole grid is modelled on all SMs. If it has more than
         about this number of transactions, it is sampled: all counters are estimates, with an interval each in
-        `Prediction.estimates` (docs/sampling.md). With the default, this is only done where it saves time. None: run
-        everything.
+        `Prediction.estimates` (docs/sampling.md). "auto": 15,000,000, but everything is run where a sample would not
+        save time. None: run everything.
     progress : callable, optional
         Called with (started blocks, blocks in all); it may raise to end the run.
     **options
@@ -108,14 +107,14 @@ def predict(
     check_trace(trace)
     options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
     gpu = presets.gpu_or_default(gpu, [options.get("definition")])
-    gpu = fit_to_launch(_with_l1_options(gpu, options), trace.launch)
-    check_work(work)
+    gpu = fit_to_launch(with_l1_options(gpu, options), trace.launch)
+    check_work(work, auto=True)
     samples_grid = False
     if options.get("l2") is True and sample_sms is None and sample_blocks is None and "model_sms" not in options:
         # From a few SMs, the L2's counters of the whole GPU would be wrong by an unknown factor.
         samples_grid = "threads" not in options
         options = {"threads": None, **options, "model_sms": "all"}
-    resolved = _make_options(options).resolve(gpu)
+    resolved = make_options(options).resolve(gpu)
     if resolved.l2:
         check_known_l2(gpu)
     check_int("seed", seed, 0, most=None)
@@ -196,7 +195,8 @@ def _find_obstacle(trace: Trace, gpu: GPU, options: Options, others: Mapping[str
     return None
 
 
-def _make_options(options: Mapping[str, Any]) -> Options:
+def make_options(options: Mapping[str, Any]) -> Options:
+    """Return the fields of `Options` among the options of `predict`; raise `ConfigError` if one is unknown."""
     known = [f.name for f in dataclasses.fields(Options)]
     for name in options:
         if name not in known:
@@ -207,7 +207,8 @@ def _make_options(options: Mapping[str, Any]) -> Options:
     return Options(**{**options, "stores": stores})
 
 
-def _with_l1_options(gpu: GPU, options: dict[str, Any]) -> GPU:
+def with_l1_options(gpu: GPU, options: dict[str, Any]) -> GPU:
+    """Return a GPU with the fields of its L1 among `options`, and remove these there."""
     changes = {name: options.pop(name) for name in L1_OPTIONS if name in options}
     if isinstance(changes.get("index"), str):
         changes["index"] = index_function(changes["index"])

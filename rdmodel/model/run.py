@@ -18,7 +18,7 @@ from rdmodel.model.dealing import cap_blocks
 from rdmodel.model.grid_pilot import Pilot
 from rdmodel.model.grid_schedule import GridSchedule
 from rdmodel.model.grid_windows import GridWindow, WindowResult, WindowRunner
-from rdmodel.model.monitor import PartTimer
+from rdmodel.model.monitor import PartTimer, RunMonitor
 from rdmodel.model.options import Options
 from rdmodel.model.sample_blocks import SampledSm, StretchPlan, estimate_from_stretches
 from rdmodel.model.sample_grid import GridPlan, GridSample
@@ -177,14 +177,21 @@ class SampledGridRun(ModelRun):
     @property
     def blocks(self) -> int:
         """Number of blocks that are opened, about."""
-        slots = self.schedule.slots
-        return sum(min(slots, self.plan.blocks) + round(window.ends[-1]) for window in self.plan.windows)
+        return sum(map(self.blocks_of, range(len(self.plan.windows))))
 
     def parts(self) -> list[Callable[[PartTimer], PartResult]]:
         """Return one part per window."""
         shared = self.trace, self.gpu, self.options, self.seed, self.resident, self.schedule, self.pilot
         runner = WindowRunner(*shared, self.counted.rows, self.counted.work)
         return [partial(self._run_window, runner, window) for window in self.plan.windows]
+
+    def run_part(self, number: int) -> PartResult:
+        """Run a window in a process of its own."""
+        return self.parts()[number](RunMonitor(self.blocks, None).new_timer())
+
+    def blocks_of(self, number: int) -> int:
+        """Return the number of blocks that are opened in a window, about."""
+        return min(self.schedule.slots, self.plan.blocks) + round(self.plan.windows[number].ends[-1])
 
     def _run_window(self, runner: WindowRunner, window: GridWindow, timer: PartTimer) -> PartResult:
         started = perf_counter()
@@ -196,11 +203,16 @@ class SampledGridRun(ModelRun):
         assert self.options.sms is not None
         room = self.gpu.l2.slices * self.gpu.l2.size // self.gpu.l2_sector_bytes
         windows = [part.window for part in parts if part.window is not None]
-        sample = GridSample(self.plan, windows, self.counted, room)
+        sample = GridSample(self.plan, windows, self.counted, room, self.schedule.slots)
         total = SmCounts(sm=0, blocks=self.plan.blocks, **sample.totals(self.options.sms))
         seconds = {name: sum(getattr(part, name) for part in parts) for name in ("trace_seconds", "seconds")}
         result = ModelRun.result(self, [PartResult([total], [], **seconds, l2=sample.l2(self.gpu, self.options.sms))])
         return dataclasses.replace(result, sms_modelled=self.options.sms, per_sm=(), estimates=sample.estimate())
+
+
+def run_numbered_part(run: SampledGridRun, number: int) -> tuple[int, PartResult]:
+    """Return the number of a window, and its result."""
+    return number, run.run_part(number)
 
 
 def _model_seconds(timer: PartTimer, started: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import hypot, isfinite
+from math import hypot
 from operator import attrgetter
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.common.intervals import Estimate, student_quantile
-from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.model.count_blocks import BlockCounts, Total
 from rdmodel.model.grid_windows import LONGEST_WARMUP, GridWindow, PeriodCounts, WindowResult
@@ -53,6 +52,9 @@ UNSEEN_SECTORS = 3.0
 
 DRIFT_WIDTH = 2.0
 """Width of an interval in standard errors of the beginnings of windows."""
+
+LONG_BLOCK_SHARE = 0.5
+"""Blocks are long if a window has less than this share of the work of one wave."""
 
 MAX_GRID_SHARE = 0.6
 """Largest share of a grid that is sampled; if a sample would need more, all blocks are run."""
@@ -138,14 +140,6 @@ MIN_WINDOWS = 2.0
 """Number of windows that must have a base, such as stores, for a rate per unit of it to be known at all."""
 
 
-def check_work(work: Any) -> None:
-    """Raise `ConfigError` unless `work` is None, or a number of transactions."""
-    if work is None:
-        return
-    if isinstance(work, bool) or not isinstance(work, int | float) or not isfinite(work) or work <= 0:
-        raise ConfigError(f"work={work!r}: must be a number of transactions above 0, or None for all")
-
-
 @dataclass(frozen=True, slots=True)
 class GridPlan:
     """The windows of a sample of `blocks` blocks: the beginning first, then one per stratum, in order."""
@@ -199,12 +193,16 @@ def plan_windows(blocks: int, slots: int, cost: float, opening: float, work: flo
 
 @dataclass(frozen=True, slots=True)
 class GridSample:
-    """The results of the windows of a plan, and the counts of blocks; `room` is the size of the L2 in sectors."""
+    """The results of the windows of a plan, and the counts of blocks.
+
+    `room` is the size of the L2 in sectors, `slots` the number of blocks that are resident at a time.
+    """
 
     plan: GridPlan
     windows: Sequence[WindowResult]
     counted: BlockCounts
     room: float
+    slots: int
 
     # ---- totals and their errors
 
@@ -226,10 +224,58 @@ class GridSample:
         count, base = counter.count, BASES[counter.base][0]
         if count is base:
             return 1.0
-        if by := float(self._sums(base).sum()):
-            return float(self._sums(count).sum()) / by
+        sums = self._sums(base)
+        if sums.any():
+            return self._rate_of(self._sums(count), sums, self._starts, self._rest(counter.base))
         first = self.windows[0].periods
         return sum(map(count, first)) / by if (by := sum(map(base, first))) else 0.0
+
+    @property
+    def _has_long_blocks(self) -> bool:
+        """Whether a window is a small part of the life of a block: few windows see blocks begin, but those many."""
+        return self.plan.windows[1].ends[-1] < LONG_BLOCK_SHARE * min(self.slots, self.plan.blocks)
+
+    @property
+    def _starts(self) -> NDArray[np.float64]:
+        """The number of blocks that begin in each window, where it is counted."""
+        return self._sums(attrgetter("sms.blocks"))
+
+    def _rate_of(
+        self, values: NDArray[np.float64], by: NDArray[np.float64], starts: NDArray[np.float64], rest: float
+    ) -> float:
+        """Return the rate of `values` to `by` in the whole grid, of which windows are a sample.
+
+        Blocks that begin have other counts than those in the middle of their lives, and it is known how many begin in
+        all: where blocks are long, the rate is that of a regression on the number of blocks that begin.
+        """
+        rate = float(values.sum() / by.sum())
+        if not self._has_long_blocks or not rest:
+            return rate
+        all_ = max(0.0, self.plan.blocks - sum(period.sms.blocks for period in self.windows[0].periods)) / rest
+        mean = float(starts.sum() / by.sum())
+        more = starts - mean * by
+        if not more.any():
+            return rate
+        slope = float(((values - rate * by) * more).sum() / (more**2).sum())
+        return rate + slope * (all_ - mean)
+
+    def _jackknife(self, values: NDArray[np.float64], by: NDArray[np.float64], rest: float) -> float:
+        """Return the standard error of a rate: how it changes if a window is left out."""
+        starts, keep = self._starts, ~np.eye(len(by), dtype=np.bool_)
+        rates = np.array([self._rate_of(values[k], by[k], starts[k], rest) for k in keep if by[k].any()])
+        return float((((rates - rates.mean()) ** 2).sum() * (len(rates) - 1) / max(1, len(rates))) ** 0.5)
+
+    def _unseen_starts(self, counter: Counter, values: NDArray[np.float64], by: NDArray[np.float64]) -> float:
+        """Return the standard error of a total if no window has a block that begins.
+
+        It is as if each later block had, when it begins, the surplus that the first blocks have.
+        """
+        if not self._has_long_blocks or self._starts.any():
+            return 0.0
+        periods, base = self.windows[0].periods, BASES[counter.base][0]
+        begun = sum(period.sms.blocks for period in periods)
+        surplus = sum(map(counter.count, periods)) - float(values.sum() / by.sum()) * sum(map(base, periods))
+        return abs(surplus) * max(0, self.plan.blocks - begun) / begun if begun else 0.0
 
     def total(self, counter: Counter) -> float:
         """Return the estimated total of a counter."""
@@ -245,13 +291,17 @@ class GridSample:
         by = self._sums(base)
         if not by.any():
             return 0.0, 0.0
-        residuals = self._sums(count) - self._rate(counter) * by
-        variance = (np.diff(residuals) ** 2).sum() / 2 / max(1, len(by) - 1) * len(by)
+        values, rest = self._sums(count), self._rest(counter.base)
+        if self._has_long_blocks:
+            error = self._jackknife(values, by, rest)
+        else:
+            residuals = values - self._rate(counter) * by
+            variance = (np.diff(residuals) ** 2).sum() / 2 / max(1, len(by) - 1) * len(by)
+            error = float(variance) ** 0.5 / float(by.sum())
         halves = [window.periods[1:] for window in self.windows[1:] if len(window.periods) > 2]
         first, second = ([sum(some(periods[half]) for periods in halves) for some in (count, base)] for half in (0, 1))
         drift = abs(second[0] / second[1] - first[0] / first[1]) if first[1] and second[1] else 0.0
-        rest = self._rest(counter.base)
-        return rest * float(variance) ** 0.5 / float(by.sum()), rest * drift
+        return rest * error, hypot(rest * drift, self._unseen_starts(counter, values, by))
 
     def _freedom(self, base: str) -> float:
         """Return the degrees of freedom of a rate: windows that have little of its base count little; 0: unknown."""

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
-from rdmodel.execution.threads import run_in_order
+from rdmodel.execution.processes import can_be_shared, run_in_processes
+from rdmodel.execution.threads import available_cores, run_in_order
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.averages import average
@@ -22,13 +23,16 @@ from rdmodel.model.grid_pilot import Pilot, run_pilot
 from rdmodel.model.grid_schedule import GridSchedule, Spread
 from rdmodel.model.monitor import RunMonitor
 from rdmodel.model.options import STORES_IN_PLACE, Options
-from rdmodel.model.run import ModelRun, SampledBlocksRun, SampledGridRun
+from rdmodel.model.run import ModelRun, PartResult, SampledBlocksRun, SampledGridRun, run_numbered_part
 from rdmodel.model.sample_blocks import plan_stretches
 from rdmodel.model.sample_grid import plan_windows
 from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
-from rdmodel.model.work import DEFAULT_WORK
+from rdmodel.model.work import AUTO_WORK, Work
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace
+
+WORK_FOR_PROCESSES = 4_000_000
+"""Transactions of a sample from which on its windows run in processes; these take a second or two to start."""
 
 
 class Case(NamedTuple):
@@ -91,21 +95,23 @@ class Study:
         [result] = self._run_all([SampledBlocksRun(self.trace, *case, self.seed, dealt, resident, plans)])
         return dataclasses.replace(result, config={**result.config, "sample_blocks": share})
 
-    def sample_grid(self, case: Case, work: float, refused: str | None = None) -> Prediction | None:
+    def sample_grid(self, case: Case, work: Work, refused: str | None = None) -> Prediction | None:
         """Return estimates for the whole grid from windows of about `work` transactions; None if no more is needed.
 
-        Everything should be run in that case. Raises `ConfigError` if the grid has more transactions and `refused` says
-        why there can be no sample, or if the error of a sample would be unknown.
+        Everything should be run in that case; with "auto", also if a sample would not save time. Raises `ConfigError`
+        if the grid has more transactions and `refused` says why there can be no sample, or if the error of a sample
+        would be unknown.
         """
         options, launch = case.options, self.trace.launch
-        assert options.sms is not None
+        assert options.sms is not None and work is not None
+        saves_time, work = work == "auto", AUTO_WORK if work == "auto" else float(work)
         blocks = min(options.blocks or launch.blocks, launch.blocks)
         counted = count_blocks(self.trace, case.gpu, options, blocks, work, self.seed)
         opening = OPENING_COST * launch.block_warps
         cost = counted.cost + opening
         resident = compute_occupancy(launch, case.gpu).blocks
         plan = plan_windows(blocks, options.sms * resident, cost, opening, work, self.seed)
-        if plan is None or (work == DEFAULT_WORK and plan.cost >= 1):
+        if plan is None or (saves_time and plan.cost >= 1):
             return None
         if not counted.means["loads"] and (not counted.work or options.stores not in STORES_IN_PLACE):
             refused = "its blocks have no loads and no stores that the L1 serves"
@@ -121,8 +127,32 @@ class Study:
             )
         schedule = GridSchedule(blocks, options.sms, resident, pilot.spread, self.seed)
         run = SampledGridRun(self.trace, *case, self.seed, (), resident, plan, counted, schedule, pilot)
-        [result] = self._run_all([run])
+        # Most of the time of a window is spent between the compiled cores, where threads wait for each other.
+        in_processes = work >= WORK_FOR_PROCESSES and self._cores > 1 and can_be_shared(self.trace)
+        [result] = [self._run_in_processes(run)] if in_processes else self._run_all([run])
         return dataclasses.replace(result, config={**result.config, "work": work})
+
+    @property
+    def _cores(self) -> int:
+        """Number of cores that the study may use."""
+        return min(available_cores(), available_cores() if self.n_jobs == -1 else self.n_jobs)
+
+    def _run_in_processes(self, run: SampledGridRun) -> Prediction:
+        """Return the result of a sample, whose windows are divided among processes; the result is the same."""
+        numbers = range(len(run.plan.windows))
+        monitor = RunMonitor(run.blocks, self.progress)
+        timer = monitor.new_timer()
+        parts: dict[int, PartResult] = {}
+        finished = run_in_processes(run_numbered_part, [(run, number) for number in numbers], self._cores)
+        try:
+            for number, part in finished:
+                parts[number] = part
+                timer.blocks_started += run.blocks_of(number)
+                monitor.report_progress()
+        except BaseException as error:
+            # Throwing the error into the generator lets joblib stop its processes at once and without a warning.
+            finished.throw(error)
+        return run.result([parts[number] for number in numbers])
 
     def _run_all(self, runs: Sequence[ModelRun]) -> list[Prediction]:
         """Return the result of each run; their parts are divided among the threads."""

@@ -11,7 +11,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.memory import L2Config
-from rdmodel.model import grid_pilot
+from rdmodel.model import grid_pilot, study
 from rdmodel.model.sample_grid import L2_ESTIMATES, plan_windows
 from tests.support.builders import LINE, make_gpu
 
@@ -62,6 +62,20 @@ def test_a_sample_is_the_same_with_any_number_of_threads():
     assert one == two
 
 
+def test_a_long_sample_is_the_same_in_processes_and_reports_progress():
+    trace, seen = copy_kernel(1500), []
+    alone = rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=1)
+    with patch.object(study, "WORK_FOR_PROCESSES", 0), patch.object(study, "available_cores", lambda: 2):
+        found = rd.predict(
+            trace, SMALL, l2=True, work=200_000, n_jobs=2, progress=lambda begun, of: seen.append((begun, of))
+        )
+        with pytest.raises(ZeroDivisionError):
+            rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=2, progress=lambda begun, of: 1 / 0)
+    assert found == alone
+    assert seen == sorted(seen)
+    assert seen[-1][0] == seen[-1][1]
+
+
 def test_a_grid_that_cannot_be_sampled_is_refused_with_the_option_to_use():
     trace = copy_kernel(1500)
     with pytest.raises(ConfigError, match=r"cannot be sampled: seeds needs runs of everything; .* work=None"):
@@ -108,7 +122,8 @@ def test_the_stores_of_a_grid_are_known_even_if_no_window_has_any():
 
 def test_with_the_default_work_a_grid_is_sampled_only_if_that_saves_time():
     trace = copy_kernel(1500)
-    with patch("rdmodel.model.study.DEFAULT_WORK", 200_000), patch("rdmodel.model.sample_grid.HISTORY_RATIO", 1e3):
-        found = rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=1)
+    with patch("rdmodel.model.study.AUTO_WORK", 200_000), patch("rdmodel.model.sample_grid.HISTORY_RATIO", 1e3):
+        found = rd.predict(trace, SMALL, l2=True, n_jobs=1)
+        assert rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=1).estimates
     assert not found.estimates
     assert found.l2 == rd.predict(trace, SMALL, l2=True, work=None, n_jobs=1).l2
