@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
+from statistics import fmean
 from typing import Any
 
 from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
+from rdmodel.estimation.bounds import reach_of_order, warps_may_drift
 from rdmodel.estimation.excerpt import Excerpt
-from rdmodel.estimation.extrapolation import ExcerptRun, collect_counts, make_estimates, replace_counts, scale_to_grid
-from rdmodel.estimation.plan import SHORT_RUN_SHARE, EstimationPlan, Window, plan_estimate
+from rdmodel.estimation.extrapolation import (
+    ExcerptRun,
+    collect_counts,
+    limits_of_dram_reads,
+    make_estimates,
+    replace_counts,
+    scale_to_grid,
+)
+from rdmodel.estimation.plan import SHORT_RUN_SHARE, EstimationPlan, Window, advance_bytes, plan_estimate
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
+from rdmodel.model.count_blocks import BlockCounts
 from rdmodel.model.predict import predict
-from rdmodel.model.sample_grid import check_work
+from rdmodel.model.work import check_work
 from rdmodel.results.describe import describe_trace
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace, missing_block
@@ -102,16 +113,18 @@ def estimate(
     _check_blocks(trace, blocks)
     plan = plan_estimate(trace, gpu, blocks, limits["sms"] or gpu.sms, work, l2=l2)
     runs = _PlannedRuns(trace, gpu, plan, {**options, "l2": l2, "histogram": False, "seed": seed}, progress)
-    errors: dict[str, float] = {}
     if plan.whole:
         first, run = runs.run_whole()
         result, instructions = first, run.counts["instructions"]
+        estimates = make_estimates(result, {}, plan.sampled)
     else:
-        first, counts, errors = runs.run_windows()
+        first, longest, counts, errors = runs.run_windows()
         result, instructions = replace_counts(first, counts, gpu), counts["instructions"]
+        reach = reach_of_order(counts, runs.may_drift(work, seed)) if plan.windows[0].share < 1 else None
+        dram_limits = limits_of_dram_reads(plan, longest, gpu, trace.launch) if l2 else (0.0, inf)
+        estimates = make_estimates(result, errors, plan.sampled, reach, dram_limits)
     config = {**first.config, "trace": describe_trace(trace), "work": work, "sampled": plan.sampled}
     config["options"] = {**config["options"], "sms": plan.sms, "blocks": limits["blocks"]}
-    estimates = make_estimates(result, errors, plan.sampled)
     return replace(result, instructions=instructions, estimates=estimates, config=config)
 
 
@@ -131,6 +144,7 @@ class _PlannedRuns:
         self, trace: Trace, gpu: GPU, plan: EstimationPlan, options: Mapping[str, Any], progress: Progress | None
     ) -> None:
         self._trace, self._gpu, self._plan, self._options, self._progress = trace, gpu, plan, options, progress
+        self._advance = advance_bytes(gpu, l2=options["l2"])
         self._begun = 0
         self._total = plan.blocks if plan.whole else sum(window.opened for window in plan.windows)
 
@@ -146,15 +160,24 @@ class _PlannedRuns:
         instructions = rows + int(columns.gap[:rows].sum(dtype="int64"))
         return prediction, ExcerptRun(collect_counts(prediction, instructions), blocks)
 
-    def run_windows(self) -> tuple[Prediction, dict[str, float], dict[str, float]]:
-        """Run the windows; return the first prediction, and the counts and standard errors of the whole grid."""
-        first, runs = None, []
+    def run_windows(self) -> tuple[Prediction, ExcerptRun, dict[str, float], dict[str, float]]:
+        """Run the windows; return the first one's prediction and run, and counts and errors of the whole grid."""
+        first: Prediction | None = None
+        runs: list[tuple[ExcerptRun, ExcerptRun | None]] = []
         for window in self._plan.windows:
             prediction, long = self._run_excerpt(window.ids, window.sms, window.share, window.starts)
             runs.append((long, self._run_shorter(window, long)))
             first = first or prediction
         assert first is not None
-        return first, *scale_to_grid(self._plan, runs, self._gpu, self._trace.launch)
+        return first, runs[0][0], *scale_to_grid(self._plan, runs, self._gpu, self._trace.launch)
+
+    def may_drift(self, work: float | None, seed: int) -> bool:
+        """Return whether warps of a block may drift apart later than excerpts of its iterations show."""
+        probe, plan = self._plan.probe, self._plan
+        assert probe is not None and work is not None
+        counts = BlockCounts(plan.blocks, {"rows": probe.rows, "all_transactions": fmean(probe.costs)}, {})
+        options = {name: value for name, value in self._options.items() if name not in ("seed", "histogram", "n_jobs")}
+        return warps_may_drift(self._trace, self._gpu, options, plan.sms, counts, work, seed)
 
     def _run_shorter(self, window: Window, long: ExcerptRun) -> ExcerptRun | None:
         """Run a window with less work; return None if no less can be run."""
@@ -166,7 +189,7 @@ class _PlannedRuns:
         return short if short.blocks < long.blocks else None
 
     def _run_excerpt(self, ids: Any, sms: int, share: float = 1.0, starts: Any = None) -> tuple[Prediction, ExcerptRun]:
-        excerpt = Excerpt(self._trace, ids, share, starts)
+        excerpt = Excerpt(self._trace, ids, share, starts, self._advance)
         prediction = self._predict(excerpt, sms, len(ids))
         return prediction, ExcerptRun(collect_counts(prediction, excerpt.instructions), excerpt.shares)
 

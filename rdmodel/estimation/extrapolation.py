@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, log10
+from math import exp, hypot, log10
 from typing import Any
 
 from rdmodel.common.intervals import Estimate
+from rdmodel.estimation.bounds import Reach
 from rdmodel.estimation.plan import EstimationPlan, Window
 from rdmodel.gpu.config import GPU
 from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts, StoreCounts
@@ -27,7 +28,10 @@ WARMUP_RATE_ERROR = 0.25
 """Standard error of the rate at which counts go on, as a share of the rate's change since the beginning of the run."""
 
 WAVE_ORDER_ERROR = 0.06
-"""Standard error of hits and misses, as a share of the misses: later waves access the cache in another order."""
+"""Standard error of hits and misses, as a share of the misses: later waves access the cache in another order.
+
+So do the later iterations of a wave that fills the L1s only then.
+"""
 
 WAVE_ORDER_TIME_ERROR = 0.12
 """Standard error of the time for the same reason, as a share of it."""
@@ -108,8 +112,42 @@ def scale_to_grid(
         between = sum((counts[name] - mean) ** 2 for counts, _ in each) / (n - 1) / n if n > 1 else 0.0
         errors[name] = (between + sum(errors[name] ** 2 for _, errors in each) / n) ** 0.5
     surplus = _limit_l2_misses(plan, counts, gpu, launch) if "l2_reads" in counts else 0.0
-    _add_unseen_errors(plan, counts, errors, surplus)
+    _add_unseen_errors(plan, counts, errors, surplus, _fills_later(plan, runs[0][0], counts, gpu))
     return counts, errors
+
+
+def _fills_later(plan: EstimationPlan, first: ExcerptRun, counts: CountsByName, gpu: GPU) -> bool:
+    """Return whether the L1s are filled in the whole grid, but were not in the first run."""
+    room = gpu.l1.lines * gpu.l1.sectors
+    seen, all_ = first.counts["compulsory"] / plan.windows[0].sms, counts["compulsory"] / plan.sms
+    return seen < room < all_
+
+
+def limits_of_dram_reads(plan: EstimationPlan, found: ExcerptRun, gpu: GPU, launch: Launch) -> tuple[float, float]:
+    """Return the fewest and the most sectors that may be read from DRAM; `found` is the longer run of an excerpt.
+
+    If all arrays fit into the L2 twice, so that hardly any set is too small for its lines, each sector is read once at
+    most, and those that an excerpt read are among them.
+    """
+    loaded = _loaded_sectors(plan, gpu)
+    if loaded is None or 2 * _array_sectors(launch, gpu) > _room(gpu):
+        return 0.0, float("inf")
+    return min(found.counts["l2_dram_read_sectors"], loaded), loaded
+
+
+def _room(gpu: GPU) -> float:
+    """Return the number of sectors for which the L2 has room; data that all SMs read fills every partition."""
+    return gpu.l2.slices * gpu.l2.size // gpu.l2_sector_bytes // gpu.l2.partitions
+
+
+def _array_sectors(launch: Launch, gpu: GPU) -> int:
+    return sum(-(-array.bytes // gpu.l2_sector_bytes) for array in launch.arrays)
+
+
+def _loaded_sectors(plan: EstimationPlan, gpu: GPU) -> float | None:
+    """Return the number of sectors of the arrays that are loaded from, or None if it is not known."""
+    loaded = None if plan.probe is None else plan.probe.loaded
+    return None if loaded is None else loaded / gpu.l2_sector_bytes
 
 
 def _scale_window(
@@ -142,30 +180,37 @@ def _time_factor(plan: EstimationPlan, window: Window, tags: int, counts: Counts
 
 
 def _limit_l2_misses(plan: EstimationPlan, counts: CountsByName, gpu: GPU, launch: Launch) -> float:
-    """Limit the sectors brought into the L2 to those of all arrays, if a wave's sectors or all arrays fit into it.
+    """Limit the sectors brought into the L2 to those of the arrays, if a wave's sectors or all arrays fit into it.
 
-    Later waves then find in the L2 what earlier ones left there. Returns the number of sectors still brought in more
-    than once if the arrays are not much larger than the L2, since it is then uncertain whether they are. Data that all
-    SMs read fill every partition.
+    Later waves then find in the L2 what earlier ones left there. Only arrays that are loaded from are read from DRAM.
+    Returns the number of sectors still brought in more than once if the arrays are not much larger than the L2, since
+    it is then uncertain whether they are.
     """
-    sector = gpu.l2_sector_bytes
-    room, waves = gpu.l2.slices * gpu.l2.size // sector // gpu.l2.partitions, plan.waves
-    written = counts["l2_writes"] - counts["l2_write_hits"]
-    filled = counts["l2_dram_read_sectors"] + written
-    arrays = sum(-(-array.bytes // sector) for array in launch.arrays)
-    if not arrays or filled <= arrays or (arrays > room and (plan.windows[0].short_blocks or filled / waves > room)):
+    room, arrays, loaded = _room(gpu), _array_sectors(launch, gpu), _loaded_sectors(plan, gpu)
+    reads, written = counts["l2_dram_read_sectors"], counts["l2_writes"] - counts["l2_write_hits"]
+    filled = reads + written
+    most = arrays if loaded is None else loaded
+    if not arrays or (filled <= arrays and reads <= most):
+        return 0.0
+    if arrays > room and (plan.windows[0].short_blocks or filled / plan.waves > room):
         return max(0.0, filled - arrays) if arrays < 2 * room else 0.0
-    once = arrays / filled
-    counts["l2_misses"] *= once
-    counts["l2_dram_read_sectors"] *= once
-    counts["l2_hits"] = counts["l2_reads"] - counts["l2_misses"]
-    counts["l2_write_hits"] = counts["l2_writes"] - once * written
+    if reads > most:
+        counts["l2_misses"] *= most / reads
+        counts["l2_dram_read_sectors"] = most
+        counts["l2_hits"] = counts["l2_reads"] - counts["l2_misses"]
+    counts["l2_write_hits"] = counts["l2_writes"] - min(written, arrays)
     counts["l2_dirtied"] = min(counts["l2_dirtied"], arrays)
     return 0.0
 
 
-def _add_unseen_errors(plan: EstimationPlan, counts: CountsByName, errors: CountsByName, surplus: float) -> None:
-    """Add to the standard errors what differences between runs cannot show; it grows as less of the grid is run."""
+def _add_unseen_errors(
+    plan: EstimationPlan, counts: CountsByName, errors: CountsByName, surplus: float, fills_later: bool
+) -> None:
+    """Add to the standard errors what differences between runs cannot show; it grows as less of the grid is run.
+
+    The order of accesses matters more in several waves, and if the L1s are only full later than any run shows
+    (`fills_later`).
+    """
     several_waves, fewer_sms = plan.waves > 1, plan.windows[0].sms < plan.sms and len(plan.windows) == 1
     misses = sum(counts[cause] for cause in MissCounts.CAUSES)
 
@@ -173,7 +218,7 @@ def _add_unseen_errors(plan: EstimationPlan, counts: CountsByName, errors: Count
         errors[name] = (errors[name] ** 2 + error**2) ** 0.5
 
     widening = 1 + log10(1 / plan.covered) / 2
-    order_error = widening * (WAVE_ORDER_ERROR if several_waves else WAVE_ORDER_ERROR / 3)
+    order_error = widening * (WAVE_ORDER_ERROR if several_waves or fills_later else WAVE_ORDER_ERROR / 3)
     for name in ("hits", "latency_misses", *MissCounts.CAUSES):
         add(name, order_error * min(misses, counts[name]) + 1.0)
     for name in errors:
@@ -209,33 +254,88 @@ def replace_counts(prediction: Prediction, counts: CountsByName, gpu: GPU) -> Pr
     return replace(prediction, **plain, misses=misses, stores=stores, l2=l2)
 
 
-def make_estimates(prediction: Prediction, errors: CountsByName, sampled: str) -> dict[str, Estimate]:
-    """Return the estimates of a prediction with the standard errors of its counts; without errors they are exact."""
+def make_estimates(
+    prediction: Prediction,
+    errors: CountsByName,
+    sampled: str,
+    reach: Reach | None = None,
+    dram_limits: tuple[float, float] = (0.0, float("inf")),
+) -> dict[str, Estimate]:
+    """Return the estimates of a prediction with the standard errors of its counts; without errors they are exact.
+
+    Intervals extend further by `reach`, but for DRAM reads and misses of the L2 not beyond `dram_limits`.
+    """
     total = prediction.sectors
     of_misses = sum(errors.get(cause, 0.0) for cause in MissCounts.CAUSES)
     known = {name: (getattr(prediction, name), errors.get(name, 0.0)) for name in ESTIMATED}
     known["misses"] = prediction.misses.total, of_misses
+    reach = dict(reach or {})
     if total:
         # Misses and sectors err together: the rate is at least as certain as the misses would be if the number of
         # sectors were known.
         known["miss_rate"] = prediction.misses.total / total, of_misses / total
-    if prediction.l2 is not None:
-        sector = prediction.l2.sector
-        known["l2_bytes"] = (
-            prediction.l2.bytes,
-            sector * (errors.get("l2_reads", 0.0) ** 2 + errors.get("l2_writes", 0.0) ** 2) ** 0.5,
-        )
-        of_dram = (errors.get("l2_dram_read_sectors", 0.0) ** 2 + errors.get("l2_dirtied", 0.0) ** 2) ** 0.5
-        known["dram_bytes"] = prediction.l2.dram_bytes, sector * of_dram
-    return {name: _make_estimate(name, value, error, sampled) for name, (value, error) in known.items()}
+        below, above = reach.get("misses", (0.0, 0.0))
+        reach["miss_rate"] = below / total, above / total
+    l2 = prediction.l2
+    if l2 is not None:
+        known |= {
+            "l2_reads": (l2.reads, errors.get("l2_reads", 0.0)),
+            "l2_misses": (l2.misses, errors.get("l2_misses", 0.0)),
+            "dram_read_sectors": (l2.dram_read_sectors, errors.get("l2_dram_read_sectors", 0.0)),
+            "l2_bytes": (l2.bytes, l2.sector * hypot(errors.get("l2_reads", 0.0), errors.get("l2_writes", 0.0))),
+        }
+        of_dram = hypot(errors.get("l2_dram_read_sectors", 0.0), errors.get("l2_dirtied", 0.0))
+        known["dram_bytes"] = l2.dram_bytes, l2.sector * of_dram
+        below, above = reach.get("l2_reads", (0.0, 0.0))
+        reach["l2_bytes"] = l2.sector * below, l2.sector * above
+        below, above = reach.get("dram_read_sectors", (0.0, 0.0))
+        reach["dram_bytes"] = l2.sector * below, l2.sector * above
+    found = {
+        name: _make_estimate(name, value, error, sampled, *reach.get(name, (0.0, 0.0)))
+        for name, (value, error) in known.items()
+    }
+    if l2 is not None and errors:
+        _limit_dram(found, l2, *dram_limits)
+        found["l2_miss_rate"] = _rate(found["l2_misses"], found["l2_reads"])
+    elif l2 is not None:
+        found["l2_miss_rate"] = _make_estimate("l2_miss_rate", l2.miss_rate, 0.0, sampled)
+    return found
 
 
-def _make_estimate(name: str, value: float, error: float, sampled: str) -> Estimate:
-    low, high = max(0.0, value - INTERVAL_STANDARD_ERRORS * error), value + INTERVAL_STANDARD_ERRORS * error
-    if name == "dram_bytes" and value:
+def _make_estimate(
+    name: str, value: float, error: float, sampled: str, below: float = 0.0, above: float = 0.0
+) -> Estimate:
+    half = INTERVAL_STANDARD_ERRORS * error
+    low, high = max(0.0, value - half - below), value + half + above
+    if name in ("dram_bytes", "dram_read_sectors", "l2_misses") and value:
         # The error is a factor rather than a sum: an excerpt is as likely to halve the traffic as to double it.
-        factor = exp(min(INTERVAL_STANDARD_ERRORS * error / value, MAX_DRAM_LOG_FACTOR))
-        low, high = min(low, value / factor), value * factor
+        factor = exp(min(half / value, MAX_DRAM_LOG_FACTOR))
+        low, high = min(low, value / factor), value * factor + above
     if name == "miss_rate":
         high = min(1.0, high)
     return Estimate(value=value, standard_error=error, low=low, high=high, sampled=sampled)
+
+
+def _limit_dram(found: dict[str, Estimate], l2: L2Prediction, least: float, most: float) -> None:
+    """Cut the intervals of what is read from DRAM: `least` to `most` sectors, and no more misses than reads."""
+    reads = found["dram_read_sectors"]
+    low, high = min(reads.value, max(reads.low, least)), max(reads.value, min(reads.high, most))
+    found["dram_read_sectors"] = replace(reads, low=low, high=high)
+    misses = found["l2_misses"]
+    high = max(misses.value, min(misses.high, most, found["l2_reads"].high))
+    found["l2_misses"] = replace(misses, high=high)
+    if most < float("inf"):
+        # Everything fits into the L2, so that nothing is written back.
+        traffic = found["dram_bytes"]
+        low = min(traffic.value, max(traffic.low, least * l2.sector))
+        high = max(traffic.value, min(traffic.high, most * l2.sector))
+        found["dram_bytes"] = replace(traffic, low=low, high=high)
+
+
+def _rate(top: Estimate, bottom: Estimate) -> Estimate:
+    """Return the estimate of a rate, with all rates that the intervals of both counts allow."""
+    value = top.value / bottom.value if bottom.value else 0.0
+    errors = (one.standard_error / one.value if one.value else 0.0 for one in (top, bottom))
+    low = top.low / bottom.high if bottom.high else 0.0
+    high = min(1.0, top.high / bottom.low) if bottom.low else 1.0
+    return replace(top, value=value, standard_error=value * hypot(*errors), low=min(low, value), high=max(high, value))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
+from rdmodel.estimation.bounds import loaded_bytes
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
@@ -22,6 +23,9 @@ PROBED_BLOCKS = 3
 PROBE_SHARE = 1 / 32
 """Share of a block's iterations that is measured first: enough where the grid has far more work than is allowed."""
 
+MAX_WINDOW_SHARE = 0.5
+"""Share of the whole work from which on windows of all SMs are not worth their error: everything is run instead."""
+
 WHOLE_PROBE_RATIO = 4
 """Multiple of the allowed work up to which probed blocks are measured as a whole, if the first probe cut them.
 
@@ -29,11 +33,8 @@ The cost that a cut block suggests may be wrong. Near the allowed work, that cou
 run, and there whole blocks are cheap enough to measure.
 """
 
-MIN_SAMPLED_ITERATIONS = 6
-"""Iterations of a loop that the longer of two runs should keep, so that the reuse of a line between them shows.
-
-A line of 128 bytes is used by 32 consecutive floats.
-"""
+LEAST_SHARE = 1e-9
+"""Share of a block's iterations that asks for the fewest that its loops can keep."""
 
 MAX_WORK_RATIO = 2.0
 """Multiple of the allowed work that may be spent if less work would give too little information."""
@@ -45,7 +46,7 @@ SHORT_RUN_SHARE = 0.5
 """Work of the shorter of two runs of a window, as a share of the longer one."""
 
 SHORT_BLOCK_SHARE = 0.5
-"""A block is short if `MIN_SAMPLED_ITERATIONS` iterations are at least this share of its loops."""
+"""A block is short if the fewest iterations from which estimates are made are at least this share of its loops."""
 
 MAX_BLOCK_LEAD = 0.5
 """Share of its length by which a block of a late wave is ahead of the others at most."""
@@ -61,6 +62,9 @@ RESIDENT_BLOCKS_PER_PAIR = 3
 
 A guess that brought estimates near exact runs (docs/sampling.md).
 """
+
+MAX_CUT_WAVES = 3
+"""Waves up to which all blocks are run with a share of their iterations, and not only those of one wave."""
 
 MAX_SMS_SIDE_BY_SIDE = 1 << 10
 """SMs that are modelled side by side at most: time and memory grow with them, however few blocks each has."""
@@ -91,11 +95,23 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """Measurements of some blocks: the `costs` of each in transactions, and its mean number of instructions (`rows`).
+
+    Costs include the opening of warps. `loaded` is the number of bytes of all arrays that the blocks load from, or None
+    if they load from elsewhere.
+    """
+
+    costs: tuple[float, ...]
+    rows: float
+    loaded: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class EstimationPlan:
     """The windows to run, and the grid that they stand for: `blocks` over `sms` SMs, `resident` at a time on each.
 
-    `spread` is the standard error of a block's mean work, relative to that mean. If `whole`, everything is run, and
-    there are no windows.
+    If `whole`, everything is run, and there are no windows. Otherwise `probe` has the measurements of some blocks.
     """
 
     windows: tuple[Window, ...]
@@ -103,7 +119,16 @@ class EstimationPlan:
     sms: int
     resident: int
     whole: bool = False
-    spread: float = 0.0
+    probe: Probe | None = None
+
+    @property
+    def spread(self) -> float:
+        """Standard error of a block's mean work, relative to that mean."""
+        return (
+            0.0
+            if self.probe is None
+            else pstdev(self.probe.costs) / fmean(self.probe.costs) / len(self.probe.costs) ** 0.5
+        )
 
     @property
     def covered(self) -> float:
@@ -135,41 +160,50 @@ def plan_estimate(trace: Trace, gpu: GPU, blocks: int, sms: int, work: float | N
     whole = EstimationPlan((), blocks, sms, resident, whole=True)
     if work is None or not trace.any_order:
         return whole
-    costs, finest = _probe(trace, gpu, blocks, PROBE_SHARE, l2)
-    if finest < 1 and fmean(costs) * blocks < WHOLE_PROBE_RATIO * work:
-        costs, _ = _probe(trace, gpu, blocks, 1.0, l2)
-    cost = fmean(costs)
+    places = sorted({at * (blocks - 1) // (PROBED_BLOCKS - 1) for at in range(PROBED_BLOCKS)})
+    finest = _finest_share(trace, places, advance_bytes(gpu, l2=l2))
+    probe = _probe(trace, gpu, places, PROBE_SHARE, l2)
+    if finest < 1 and fmean(probe.costs) * blocks < WHOLE_PROBE_RATIO * work:
+        probe = _probe(trace, gpu, places, 1.0, l2)
+    cost = fmean(probe.costs)
     if cost * blocks <= work:
         return whole
     overhead = TRANSACTIONS_PER_OPENED_WARP * trace.launch.block_warps
-    planner = _WindowPlanner(blocks, sms, resident, cost - overhead, overhead, min(1.0, finest), work)
+    planner = _WindowPlanner(blocks, sms, resident, cost - overhead, overhead, finest, work)
     windows = planner.windows_of_all_sms() if l2 else planner.windows_of_single_sms()
-    return EstimationPlan(windows, blocks, sms, resident, spread=pstdev(costs) / cost / len(costs) ** 0.5)
+    if l2 and sum(map(planner.cost_of, windows)) >= MAX_WINDOW_SHARE * cost * blocks:
+        return whole
+    return EstimationPlan(windows, blocks, sms, resident, probe=probe)
 
 
-def _probe(trace: Trace, gpu: GPU, blocks: int, share: float, l2: bool) -> tuple[list[float], float]:
-    """Measure some blocks; return their costs, and the share of iterations that is enough of their loops.
+def advance_bytes(gpu: GPU, *, l2: bool) -> int:
+    """Return the bytes by which loops advance between excerpts: those that one miss brings in."""
+    return max(gpu.l1.sector_bytes, gpu.l2_fetch_bytes) if l2 else gpu.l1.sector_bytes
 
-    Costs are in transactions and include the opening of the warps. The share is that of `MIN_SAMPLED_ITERATIONS`
-    iterations in the loops of a block.
-    """
-    places = sorted({at * (blocks - 1) // (PROBED_BLOCKS - 1) for at in range(PROBED_BLOCKS)})
+
+def _finest_share(trace: Trace, places: Sequence[int], advance: int) -> float:
+    """Return the least share of iterations of which the shorter of two runs can have fewer, at most 1."""
+    least = Excerpt(trace, places, LEAST_SHARE, advance=advance)
+    return min(1.0, max(least.cut(place).share for place in range(len(places))) / SHORT_RUN_SHARE)
+
+
+def _probe(trace: Trace, gpu: GPU, places: Sequence[int], share: float, l2: bool) -> Probe:
+    """Measure some blocks, of which a share of the iterations is coalesced."""
     excerpt = Excerpt(trace, places, share)
     rule = StoreRule.LINES if l2 or gpu.l1.stores in STORES_IN_PLACE else StoreRule.KEEP
-    costs, finest, chunk = [], 0.0, Chunk()
+    chunk = Chunk()
     overhead = TRANSACTIONS_PER_OPENED_WARP * trace.launch.block_warps
-    for place in range(len(places)):
-        part = excerpt.cut(place)
+    parts = [excerpt.cut(place) for place in range(len(places))]
+    costs = []
+    for part in parts:
         lines = rows = 0
         for warp in range(trace.launch.block_warps):
             WarpStream(part.content, warp, gpu.l1.line, rule, None, gpu.l1.request_bytes).fill(chunk)
             lines += chunk.used
             rows += chunk.n
         costs.append(lines / max(rows, 1) * part.accesses / part.share + overhead)
-        # A much larger share than requested means that a loop was cut to `MIN_ITERATIONS`, which is 2.
-        if part.share > 1.5 * share:
-            finest = max(finest, part.share * MIN_SAMPLED_ITERATIONS / 2)
-    return costs, finest
+    loaded = loaded_bytes(trace.launch, [part.content for part in parts], gpu.l2_fetch_bytes) if l2 else None
+    return Probe(tuple(costs), fmean(part.accesses / part.share for part in parts), loaded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +235,21 @@ class _WindowPlanner:
         if 1 < waves < self.blocks / wave and (self.finest >= SHORT_BLOCK_SHARE or 2 * waves * wave >= self.blocks):
             return (Window(range(wave * waves), self.sms, short_blocks=wave * (waves // 2)),)
         sms = min(self.sms, MAX_SMS_SIDE_BY_SIDE)
-        share = self._affordable_share(min(self.blocks, sms * self.resident))
-        if share < self.finest:
-            # With so few iterations no reuse would show: run fewer SMs instead.
-            sms = max(1, min(sms, int(MAX_WORK_RATIO * sms * share / self.finest)))
-            share = self.finest
+        # With fewer iterations no reuse would show, and with fewer SMs another L2: a large GPU takes more than `work`.
+        if self.sms <= MAX_SMS_SIDE_BY_SIDE and self.blocks <= MAX_CUT_WAVES * wave:
+            # The dispatcher deals later waves in another order, and the last one leaves slots empty.
+            share = max(self.finest, self._affordable_share(self.blocks))
+            return (Window(range(self.blocks), self.sms, share),)
+        share = max(self.finest, self._affordable_share(min(self.blocks, sms * self.resident)))
         return (self._late_wave(0, sms, share),)
+
+    def cost_of(self, window: Window) -> float:
+        """Return the work of both runs of a window, in transactions."""
+        per_run = self.overhead + window.share * self.cost, self.overhead + SHORT_RUN_SHARE * window.share * self.cost
+        blocks = len(window.ids)
+        if window.short_blocks or window.share == 1:
+            return (blocks + window.short_blocks) * per_run[0]
+        return blocks * sum(per_run)
 
     def windows_of_single_sms(self) -> tuple[Window, ...]:
         """Return windows of single SMs, at places from the first block to the last."""

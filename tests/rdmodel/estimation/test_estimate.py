@@ -22,6 +22,7 @@ from tracegen.affine.shortening import ShortenedNest
 
 COUNTS = ("transactions", "hits", "latency_misses", "misses", "stalls_mshr", "stalls_ways", "bypassed", "steps", "l2")
 NAMES = {"transactions", "sectors", "hits", "latency_misses", "misses", "miss_rate", "steps"}
+L2_NAMES = {"l2_reads", "l2_misses", "l2_miss_rate", "l2_bytes", "dram_read_sectors", "dram_bytes"}
 WAYS = pytest.mark.parametrize("l2", [False, True], ids=["l1", "l2"])
 
 STREAM = {
@@ -85,7 +86,7 @@ def test_with_work_enough_everything_is_counted_as_by_predict(l2, definition, wo
     assert [getattr(found, name) for name in COUNTS] == [getattr(exact, name) for name in COUNTS]
     assert found.per_sm == exact.per_sm
     assert found.instructions == instructions_of(trace)
-    assert set(found.estimates) == NAMES | ({"l2_bytes", "dram_bytes"} if l2 else set())
+    assert set(found.estimates) == NAMES | (L2_NAMES if l2 else set())
     assert all(one.low == one.value == one.high for one in found.estimates.values())
     assert found.config["trace"] == exact.config["trace"]
     assert found.config["work"] == work
@@ -181,6 +182,69 @@ def test_the_same_question_has_the_same_answer(l2):
     assert one.estimates == other.estimates
 
 
+SECTORED = rd.presets.gpu("v100").replace(sms=4)
+"""A GPU with sectors, on which little work shows the life of a block."""
+
+
+def exact_l2(trace):
+    exact = rd.predict(trace, gpu=SECTORED, l2=True, work=None)
+    return {
+        "l2_reads": exact.l2.reads,
+        "l2_misses": exact.l2.misses,
+        "l2_miss_rate": exact.l2.miss_rate,
+        "dram_read_sectors": exact.l2.dram_read_sectors,
+        "dram_bytes": exact.l2.dram_bytes,
+        "misses": exact.misses.total,
+        "sectors": exact.sectors,
+    }
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "syrk", "atax.2"])
+def test_intervals_of_the_l2_hold_the_exact_counts_where_lines_have_sectors(kernel):
+    sizes = {"gemm": {"NI": 128, "NJ": 128, "NK": 512}, "syrk": {"N": 128, "M": 256}}
+    sizes |= {"atax.2": {"NX": 1024, "NY": 2048}}
+    trace = tracegen.affine_kernel(kernel, **sizes[kernel])
+    found, exact = rd.estimate(trace, SECTORED, l2=True, work=20_000), exact_l2(trace)
+    assert found.config["sampled"] != "everything"
+    assert [name for name, value in exact.items() if value not in found.estimates[name]] == []
+    assert found.sectors == pytest.approx(exact["sectors"], rel=1e-6)
+    assert found.l2.dram_read_sectors == pytest.approx(exact["dram_read_sectors"], rel=0.02)
+
+
+def test_a_loop_is_cut_where_it_has_read_whole_sectors():
+    """Cut after 3 of the 8 floats of a sector, a loop would seem to go on without misses."""
+    trace = gemm(NK=512)
+    [_start, loop, *_] = Excerpt(trace, [0], 1.0).block(0)
+    for advance, period in {32: 8, 64: 16, 128: 32}.items():
+        for share in (1e-9, 0.06, 0.11, 0.3):
+            [_, cut, *_] = Excerpt(trace, [0], share, advance=advance).block(0)
+            assert cut.trips % period == 0
+            assert abs(cut.trips - share * loop.trips) <= period
+
+
+def test_only_arrays_that_are_loaded_from_bound_what_is_read_from_dram():
+    """The product writes c without reading it."""
+    trace = tracegen.affine_kernel("2mm.1", NI=128, NJ=128, NK=512, NL=16)
+    read = sum(array.bytes for array in trace.launch.arrays if array.name in ("A", "B", "a", "b"))
+    assert 0 < read < sum(array.bytes for array in trace.launch.arrays)
+    found = rd.estimate(trace, SECTORED, l2=True, work=20_000)
+    assert found.estimates["dram_read_sectors"].high == pytest.approx(read / 32)
+
+
+def test_where_warps_may_drift_apart_later_any_hit_may_be_a_miss():
+    """Threads have loops of different lengths: in the beginning, nothing says how their warps will be apart."""
+    trace = tracegen.affine_kernel("corr.corr", M=512, N=16)
+    found = rd.estimate(trace, SECTORED, l2=True, work=10_000)
+    assert found.estimates["misses"].high > 0.9 * found.sectors
+    exact = exact_l2(trace)
+    assert all(exact[name] in found.estimates[name] for name in ("misses", "l2_reads", "dram_read_sectors"))
+
+
+def test_an_estimate_that_would_save_little_runs_everything():
+    trace = tracegen.affine_kernel("2dconv", NI=128, NJ=128)
+    assert rd.estimate(trace, SECTORED, l2=True, work=1).config["sampled"] == "everything"
+
+
 @WAYS
 def test_more_work_opens_no_fewer_transactions(l2, monkeypatch):
     run = []
@@ -191,9 +255,9 @@ def test_more_work_opens_no_fewer_transactions(l2, monkeypatch):
         return result
 
     monkeypatch.setattr("rdmodel.estimation.estimate.predict", counted)
-    for work in (20_000, 150_000, 1_000_000, None):
+    for work in (20_000, 600_000, None):
         run.append(0)
-        rd.estimate(gemm(NI=256, NJ=256, NK=256), gpu=FERMI, l2=l2, work=work)
+        rd.estimate(gemm(NI=256, NJ=256, NK=1024), gpu=FERMI, l2=l2, work=work)
     assert run == sorted(run)
     assert run[0] < run[-1] / 20
 

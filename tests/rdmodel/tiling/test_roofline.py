@@ -46,7 +46,7 @@ def test_time_is_as_sure_as_the_share_of_misses_that_go_to_dram():
     exact = objective_named("time").value(EVERYTHING, GPU)
     assert exact.low == exact.value == exact.high
     small = rd.estimate(
-        tracegen.kernel("2dconv.tiled", NI=512, NJ=512), GPU, l2=True, work=20_000, **complete_options(GPU, {})
+        tracegen.kernel("2dconv.tiled", NI=2048, NJ=512), GPU, l2=True, work=20_000, **complete_options(GPU, {})
     )
     time = objective_named("time").value(small, GPU)
     steps = small.estimates["steps"]
