@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from statistics import fmean
+from statistics import fmean, median
 
 import pytest
 
 from validation.common import records
 from validation.estimation.__main__ import main
 from validation.estimation.kernels import CASES
-from validation.estimation.measure import COUNTS, GPUS, MEASURED, WORKS, Row, differences
+from validation.estimation.measure import COUNTS, GPUS, MEASURED, SECTORED, WORKS, Row, differences
 from validation.estimation.report import RESULTS, results
 
 ROWS = records.from_csv(Row, MEASURED.read_text())
@@ -45,6 +45,13 @@ def test_a_row_that_moved_is_named():
 
 def test_where_everything_is_run_nothing_is_off():
     assert all(row.error == 0 for row in ROWS if row.whole)
+
+
+@pytest.mark.parametrize("count", ["l2_misses", "l2_miss_rate", "dram_read_sectors", "dram_bytes"])
+def test_intervals_of_the_l2_hold_where_lines_have_sectors(count):
+    some = [row for row in ROWS if row.gpu in SECTORED and row.count == count and not row.whole]
+    assert fmean(row.holds for row in some) > 0.95
+    assert median(abs(row.error) for row in some) < 0.1
 
 
 @pytest.mark.parametrize("count", COUNTS)

@@ -7,16 +7,28 @@ from pathlib import Path
 from time import process_time
 
 from rdmodel import Prediction, estimate, predict
-from rdmodel.common.intervals import Estimate
+from validation.common.estimated import EstimatedRow
 from validation.estimation.kernels import trace_of
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "results.csv"
 
-GPUS = ("gtx470-16k", "gtx480-khairy")
+GPUS = ("gtx470-16k", "gtx480-khairy", "v100", "a100-80g")
 WORKS = (50_000, 150_000, 600_000)
 """Values of `work`, in transactions."""
-COUNTS = ("transactions", "misses", "steps", "l2_bytes", "dram_bytes")
+DEFAULT_WORK = WORKS[1]
+"""The only value for GPUs with sectors, whose waves take more work."""
+SECTORED = GPUS[2:]
+COUNTS = (
+    "transactions",
+    "misses",
+    "steps",
+    "l2_misses",
+    "l2_miss_rate",
+    "l2_bytes",
+    "dram_read_sectors",
+    "dram_bytes",
+)
 QUICK = ("atax.2", "gemm", "transpose 32x8", "stencil2d 32x4x4")
 """Kernels that the tests run again."""
 
@@ -25,7 +37,7 @@ DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(EstimatedRow):
     """A count of a kernel, exact and estimated. `way`: "l2" or "l1"; `time`: processor time in milliseconds."""
 
     gpu: str
@@ -40,19 +52,14 @@ class Row:
     time: float
 
     @property
-    def error(self) -> float:
-        """Error of the estimate relative to the exact count."""
-        return self.value / self.exact - 1 if self.exact else float(self.value != 0)
-
-    @property
-    def holds(self) -> bool:
-        """Whether the interval holds the exact count."""
-        return self.exact in Estimate(value=self.value, standard_error=0.0, low=self.low, high=self.high, sampled="")
-
-    @property
     def whole(self) -> bool:
         """Whether the estimate ran everything, and so is exact."""
         return self.low == self.high
+
+
+def works_of(gpu: str) -> tuple[int, ...]:
+    """Return the values of `work` for a GPU."""
+    return (DEFAULT_WORK,) if gpu in SECTORED else WORKS
 
 
 def measure_kernel(task: tuple[str, str]) -> list[Row]:
@@ -60,7 +67,7 @@ def measure_kernel(task: tuple[str, str]) -> list[Row]:
     gpu, kernel = task
     exact = _counts(predict(trace_of(kernel), gpu, model_sms="all", threads=None, histogram=False, l2=True))
     rows = []
-    for work in WORKS:
+    for work in works_of(gpu):
         for way in ("l2", "l1"):
             trace = trace_of(kernel)
             started = process_time()
@@ -84,7 +91,10 @@ def _counts(found: Prediction) -> dict[str, float]:
         "transactions": found.transactions,
         "misses": found.misses.total,
         "steps": found.steps,
+        "l2_misses": found.l2.misses,
+        "l2_miss_rate": found.l2.miss_rate if found.l2.reads else 0.0,
         "l2_bytes": found.l2.bytes,
+        "dram_read_sectors": found.l2.dram_read_sectors,
         "dram_bytes": found.l2.dram_bytes,
     }
 

@@ -11,15 +11,16 @@ from typing import Any
 
 import tracegen
 from rdmodel import Prediction, predict
-from rdmodel.common.intervals import Estimate
 from rdmodel.errors import ConfigError
 from validation.common import records
+from validation.common.estimated import EstimatedRow
 
 FOLDER = Path(__file__).parent
 MEASURED, RESULTS = FOLDER / "grid.csv", FOLDER / "GRID.md"
 
 GPUS = ("t4", "rtx3070", "p100")
-WORK = 2_000_000
+WORK = 500_000
+SEEDS = (0, 1, 2)
 CASES: Mapping[str, Mapping[str, int]] = {
     "vectoradd": {"N": 1 << 22},
     "2dconv": {"NI": 2048, "NJ": 1024},
@@ -45,7 +46,7 @@ DIGITS = 7
 
 
 @dataclass(frozen=True, slots=True)
-class GridRow:
+class GridRow(EstimatedRow):
     """A counter of one kernel on one GPU, exact and estimated; `time`: processor time relative to the exact run.
 
     Where there is no sample, `count` is "whole" (everything was run) or "refused".
@@ -53,6 +54,7 @@ class GridRow:
 
     gpu: str
     kernel: str
+    seed: int
     count: str
     exact: float
     value: float
@@ -60,43 +62,29 @@ class GridRow:
     high: float
     time: float
 
-    @property
-    def error(self) -> float:
-        """Error of the estimate relative to the exact count."""
-        return self.value / self.exact - 1 if self.exact else float(self.value != 0)
 
-    @property
-    def width(self) -> float:
-        """Half the width of the interval relative to the exact count."""
-        return (self.high - self.low) / 2 / self.exact if self.exact else float(self.high > self.low)
-
-    @property
-    def holds(self) -> bool:
-        """Whether the interval holds the exact count."""
-        return self.exact in Estimate(value=self.value, standard_error=0.0, low=self.low, high=self.high, sampled="")
-
-
-def measure_case(task: tuple[str, str]) -> list[GridRow]:
-    """Return the rows of (kernel, GPU)."""
+def measure_case(task: tuple[str, str], seeds: Sequence[int] = SEEDS) -> list[GridRow]:
+    """Return the rows of (kernel, GPU): samples with several seeds, and a run of everything with the first one."""
     kernel, gpu = task
     sizes: Mapping[str, Any] = CASES[kernel]
     trace = tracegen.kernel(kernel, **sizes)
     started = process_time()
     exact = _counts(predict(trace, gpu, l2=True, histogram=False, n_jobs=1, work=None))
     whole = process_time() - started
-    started = process_time()
-    try:
-        found = predict(trace, gpu, l2=True, n_jobs=1, work=WORK)
-    except ConfigError:
-        return [GridRow(gpu, kernel, "refused", 0.0, 0.0, 0.0, 0.0, 0.0)]
-    time = round((process_time() - started) / whole, 2)
-    if not found.estimates:
-        return [GridRow(gpu, kernel, "whole", 0.0, 0.0, 0.0, 0.0, 0.0)]
     rows = []
-    for name in COUNTS:
-        one = found.estimates[name]
-        true, value, low, high = (float(f"{x:.{DIGITS}g}") for x in (exact[name], one.value, one.low, one.high))
-        rows.append(GridRow(gpu, kernel, name, true, value, low, high, time))
+    for seed in seeds:
+        started = process_time()
+        try:
+            found = predict(trace, gpu, l2=True, n_jobs=1, work=WORK, seed=seed)
+        except ConfigError:
+            return [GridRow(gpu, kernel, 0, "refused", 0.0, 0.0, 0.0, 0.0, 0.0)]
+        time = round((process_time() - started) / whole, 2)
+        if not found.estimates:
+            return [GridRow(gpu, kernel, 0, "whole", 0.0, 0.0, 0.0, 0.0, 0.0)]
+        for name in COUNTS:
+            one = found.estimates[name]
+            true, value, low, high = (float(f"{x:.{DIGITS}g}") for x in (exact[name], one.value, one.low, one.high))
+            rows.append(GridRow(gpu, kernel, seed, name, true, value, low, high, time))
     return rows
 
 
@@ -134,8 +122,9 @@ def results(rows: Sequence[GridRow]) -> str:
         "# Coverage of the intervals of sampled grids",
         "",
         "Written by `python -m validation.sampling --grid --record`, with `grid.csv`. `predict` with `l2=True` and",
-        f"`work={WORK}` is compared with runs of everything, with seed 0, on {', '.join(GPUS)}. The record has",
-        f"{measured} of the {len(CASES) * len(GPUS)} cases (kernel and GPU) that the command runs.",
+        f"`work={WORK}` and the seeds {', '.join(map(str, SEEDS))} is compared with a run of everything with the first",
+        f"seed, on {', '.join(GPUS)}. The record has {measured} of the {len(CASES) * len(GPUS)} cases (kernel and GPU)",
+        "that the command runs.",
         "Errors and half widths of intervals are relative to the exact count, in percent (medians). Intervals are",
         "meant to hold the exact count in 95 % of all cases.",
         "",
@@ -154,9 +143,9 @@ def results(rows: Sequence[GridRow]) -> str:
             )
     held = fmean(row.holds for row in sampled)
     lines += [f"| all | {len(sampled)} | {100 * held:.1f} % | | | | |", "", "## Intervals that do not hold", ""]
-    lines += ["| GPU | kernel | count | exact | estimate | interval |", "|---|---|---|---:|---:|---:|"]
+    lines += ["| GPU | kernel | seed | count | exact | estimate | interval |", "|---|---|---:|---|---:|---:|---:|"]
     lines += [
-        f"| {row.gpu} | {row.kernel} | {row.count} | {row.exact:.4g} | {row.value:.4g} "
+        f"| {row.gpu} | {row.kernel} | {row.seed} | {row.count} | {row.exact:.4g} | {row.value:.4g} "
         f"| {row.low:.4g} to {row.high:.4g} |"
         for row in sampled
         if not row.holds
