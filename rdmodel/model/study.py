@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from threading import current_thread, main_thread
 from typing import NamedTuple
 
 from rdmodel.common.progress import Progress
@@ -128,7 +129,13 @@ class Study:
         schedule = GridSchedule(blocks, options.sms, resident, pilot.spread, self.seed)
         run = SampledGridRun(self.trace, *case, self.seed, (), resident, plan, counted, schedule, pilot)
         # Most of the time of a window is spent between the compiled cores, where threads wait for each other.
-        in_processes = work >= WORK_FOR_PROCESSES and self._cores > 1 and can_be_shared(self.trace)
+        # Another thread than the main one, such as a server's, must be able to cancel a run within a window.
+        in_processes = (
+            work >= WORK_FOR_PROCESSES
+            and self._cores > 1
+            and current_thread() is main_thread()
+            and can_be_shared(self.trace)
+        )
         [result] = [self._run_in_processes(run)] if in_processes else self._run_all([run])
         return dataclasses.replace(result, config={**result.config, "work": work})
 
