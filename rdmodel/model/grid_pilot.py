@@ -56,10 +56,15 @@ class Pilot:
     def warp_shares(self, share: float, rng: np.random.Generator) -> NDArray[np.float64] | None:
         """Return a random sample of the shares that the warps of a block have done, with mean `share`.
 
-        None: all warps have done the same.
+        None: all warps have done the same. If the pilot ended before, warps drift apart further as in a random walk:
+        by the root of time.
         """
-        seen = self.offsets[min(int(share * PHASES), PHASES - 1)]
-        return np.clip(share + seen[int(rng.integers(len(seen)))], 0.0, 1.0) if seen else None
+        phase = min(int(share * PHASES), PHASES - 1)
+        last = next((earlier for earlier in range(phase, 0, -1) if self.offsets[earlier]), 0)
+        if not (seen := self.offsets[last]):
+            return None
+        growth = (phase / last) ** 0.5 if last else 1.0
+        return np.clip(share + growth * seen[int(rng.integers(len(seen)))], 0.0, 1.0)
 
 
 def run_pilot(

@@ -56,6 +56,12 @@ DRIFT_WIDTH = 2.0
 LONG_BLOCK_SHARE = 0.5
 """Blocks are long if a window has less than this share of the work of one wave."""
 
+LATENCIES_PER_WINDOW = 20
+"""Latencies of a miss for which the transactions of a window keep the L1s busy at least.
+
+In less time, warps hardly get from the places where they begin to those where they would be.
+"""
+
 MAX_GRID_SHARE = 0.6
 """Largest share of a grid that is sampled; if a sample would need more, all blocks are run."""
 
@@ -157,11 +163,13 @@ class GridPlan:
         return f"{len(self.windows)} windows, {100 * run / self.blocks:.2g} % of {self.blocks:,} blocks"
 
 
-def plan_windows(blocks: int, slots: int, cost: float, opening: float, work: float, seed: int) -> GridPlan | None:
+def plan_windows(
+    blocks: int, slots: int, cost: float, opening: float, work: float, seed: int, least: float = 0.0
+) -> GridPlan | None:
     """Plan windows of about `work` transactions in all, or return None to run everything.
 
     The grid has `blocks` blocks, at most `slots` at a time. Each costs as much as `cost` transactions, `opening` of
-    which are for the block itself.
+    which are for the block itself. A window has at least the work of `least` blocks.
     """
     run = work / cost
     wave, strata = min(slots, blocks), STRATA
@@ -172,7 +180,7 @@ def plan_windows(blocks: int, slots: int, cost: float, opening: float, work: flo
         # Blocks are short: a window has whole lives of them, so that it sees their beginnings and ends.
         strata = min(STRATA, int((run - beginning) / (WAVES_PER_WINDOW * wave)))
         beginning = max(beginning, wave)
-    length = (run - beginning) / strata
+    beginning, length = max(beginning, least), max((run - beginning) / strata, least)
     if beginning + strata * length >= MAX_GRID_SHARE * blocks:
         return None
     stratum = (blocks - beginning) / strata

@@ -26,7 +26,7 @@ from rdmodel.model.monitor import RunMonitor
 from rdmodel.model.options import STORES_IN_PLACE, Options
 from rdmodel.model.run import ModelRun, PartResult, SampledBlocksRun, SampledGridRun, run_numbered_part
 from rdmodel.model.sample_blocks import plan_stretches
-from rdmodel.model.sample_grid import plan_windows
+from rdmodel.model.sample_grid import LATENCIES_PER_WINDOW, plan_windows
 from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
 from rdmodel.model.work import AUTO_WORK, Work
 from rdmodel.results.prediction import Prediction
@@ -111,7 +111,9 @@ class Study:
         opening = OPENING_COST * launch.block_warps
         cost = counted.cost + opening
         resident = compute_occupancy(launch, case.gpu).blocks
-        plan = plan_windows(blocks, options.sms * resident, cost, opening, work, self.seed)
+        assert options.lat_min is not None
+        least = LATENCIES_PER_WINDOW * options.lat_min * options.sms / max(1.0, counted.cost)
+        plan = plan_windows(blocks, options.sms * resident, cost, opening, work, self.seed, least)
         if plan is None or (saves_time and plan.cost >= 1):
             return None
         if not counted.means["loads"] and (not counted.work or options.stores not in STORES_IN_PLACE):

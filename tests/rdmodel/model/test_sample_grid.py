@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from unittest.mock import patch
 
 import numpy as np
@@ -12,12 +13,27 @@ import tracegen
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.memory import L2Config
 from rdmodel.model import grid_pilot, study
-from rdmodel.model.sample_grid import L2_ESTIMATES, plan_windows
+from rdmodel.model.count_blocks import BlockCounts
+from rdmodel.model.grid_schedule import Spread
+from rdmodel.model.grid_windows import GridWindow, PeriodCounts, WindowResult
+from rdmodel.model.sample_grid import L1_ESTIMATES, L2_ESTIMATES, GridPlan, GridSample, plan_windows
+from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
 from tests.support.builders import LINE, make_gpu
 
 SMALL = make_gpu(sector=32).replace(
     sms=4, l2=L2Config(slices=2, ways=8, size=64 * LINE, sector=32, index="hash", partitions=1)
 )
+
+
+EMPTY = SmCounts(
+    sm=0,
+    **{
+        name: StoreCounts(0, 0, 0, 0) if name == "stores" else MissCounts(0, 0, 0) if name == "misses" else 0
+        for name in (field.name for field in fields(SmCounts))
+        if name != "sm"
+    },
+)
+"""The counters of a period without any event."""
 
 
 def copy_kernel(blocks: int) -> rd.Trace:
@@ -97,6 +113,57 @@ def test_blocks_whose_warps_drift_apart_for_longer_than_the_sample_are_refused()
 def test_a_work_that_is_no_positive_number_is_refused(work):
     with pytest.raises(ConfigError, match=r"work=.*: must be a number of transactions above 0"):
         rd.predict(copy_kernel(1), SMALL, l2=True, work=work)
+
+
+def test_warps_drift_on_where_the_pilot_has_ended():
+    """A pilot that ran a quarter of a block once let its warps start in step in all later windows."""
+    offsets = [()] * grid_pilot.PHASES
+    quarter = grid_pilot.PHASES // 4
+    offsets[quarter] = (np.array([-0.01, 0.01]),)
+    pilot = grid_pilot.Pilot(Spread(), tuple(offsets))
+    rng = np.random.default_rng(0)
+    assert pilot.warp_shares(0.1, rng) is None
+    assert np.ptp(pilot.warp_shares(0.25, rng)) == pytest.approx(0.02)
+    assert np.ptp(pilot.warp_shares(0.999, rng)) == pytest.approx(
+        0.02 * ((grid_pilot.PHASES - 1) / quarter) ** 0.5, rel=0.6
+    )
+    assert pilot.warp_shares(0.999, rng).max() <= 1.0
+
+
+def test_a_window_lasts_for_several_latencies_even_if_that_takes_more_work():
+    plan = plan_windows(blocks=10_000, slots=500, cost=100.0, opening=20.0, work=10_000.0, seed=3, least=30.0)
+    assert all(window.ends[-1] >= 30.0 for window in plan.windows)
+
+
+def regressed(starts: list[float], rates: list[float]) -> GridSample:
+    """Return a sample of a grid with long blocks, whose windows have these misses per load, and blocks that begin."""
+
+    def period(begun: float, rate: float) -> PeriodCounts:
+        sms = replace(EMPTY, blocks=begun, sectors=1000.0, misses=MissCounts(1000 * rate, 0, 0))
+        return PeriodCounts(sms, {}, 1000.0)
+
+    periods = [(period(0, 0.1),) + (period(n / 2, rate),) * 2 for n, rate in zip(starts, rates, strict=True)]
+    first = WindowResult((period(100, 0.1),) * 3, 1.0)
+    windows = tuple(GridWindow(0.0, (1.0, 2.0, 3.0)) for _ in range(len(starts) + 1))
+    means = {"sectors": 1000.0, "loads": 1000.0, "bypassed_sectors": 0.0}
+    counted = BlockCounts(1300, means, dict.fromkeys(means, 0.0))
+    return GridSample(
+        GridPlan(windows, 1300, 0.1), [first, *(WindowResult(some, 1.0) for some in periods)], counted, 1e6, 100
+    )
+
+
+def test_a_window_in_which_a_wave_begins_counts_as_much_as_waves_begin():
+    """In two of 1,000 loads a block begins, and each one costs 2 misses more."""
+    rates = [0.1 + 2 * n / 2000 for n in (0, 0, 60, 0)]
+    sample = regressed([0, 0, 60, 0], rates)
+    begun, rest = 1300 - 300, 1300 * 1000 - 3000
+    assert sample.total(L1_ESTIMATES["misses"]) == pytest.approx(300 + rest * (0.1 + 2 * begun / rest))
+
+
+def test_beginnings_of_blocks_that_no_window_has_widen_the_interval():
+    assert regressed([0] * 4, [0.1] * 4).errors(L1_ESTIMATES["misses"]) == (0.0, 0.0)
+    more = regressed([0] * 4, [0.08] * 4)
+    assert more.errors(L1_ESTIMATES["misses"])[1] == pytest.approx((300 - 0.08 * 3000) * 1000 / 300)
 
 
 def test_windows_lie_in_the_grid_one_in_each_stratum():
