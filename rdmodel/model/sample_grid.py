@@ -169,7 +169,7 @@ def plan_windows(
     """Plan windows of about `work` transactions in all, or return None to run everything.
 
     The grid has `blocks` blocks, at most `slots` at a time. Each costs as much as `cost` transactions, `opening` of
-    which are for the block itself. A window has at least the work of `least` blocks.
+    which are for the block itself. A window that is a part of blocks' lives has at least the work of `least` blocks.
     """
     run = work / cost
     wave, strata = min(slots, blocks), STRATA
@@ -179,7 +179,7 @@ def plan_windows(
     if run >= MIN_WAVES * wave:
         # Blocks are short: a window has whole lives of them, so that it sees their beginnings and ends.
         strata = min(STRATA, int((run - beginning) / (WAVES_PER_WINDOW * wave)))
-        beginning = max(beginning, wave)
+        beginning, least = max(beginning, wave), 0.0
     beginning, length = max(beginning, least), max((run - beginning) / strata, least)
     if beginning + strata * length >= MAX_GRID_SHARE * blocks:
         return None

@@ -22,7 +22,7 @@ The page compares `rdmodel.estimate` with exact runs of all blocks on all SMs. T
 the sizes of the suite, and products, transposes and stencils with several tiles and block shapes (`kernels.py`). Errors
 are relative to the exact count, in percent, over the estimates that did not run everything. `held` is the share of
 intervals that hold the exact count; `time` is the median processor time of an estimate in ms. Estimates without L2 are
-marked "single".
+marked "single". GPUs with sectors have one value of `work` only: their waves take more than these values.
 """
 
 WORST_HEAD = """\
