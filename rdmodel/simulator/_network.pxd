@@ -41,7 +41,7 @@ cdef class Network:
     cdef int64_t x_latency, read_flits, data_flits
     cdef int64_t[33] sector_flits     # of a message with so many sectors
     cdef bint sectored                # lines are read and written by sector
-    cdef int64_t sectors, all_sectors # of a line: their number and their mask
+    cdef int64_t sectors              # of a line
     cdef int64_t fetch_sectors        # sectors that the DRAM reads together
     cdef Spread spread                # of lines over slices and sets
     cdef int64_t l_queue, l_latency, d_latency

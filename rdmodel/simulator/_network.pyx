@@ -50,7 +50,6 @@ cdef class Network:
         cdef int64_t count
         self.sectored = l2["sectored"]
         self.sectors = line // l2["sector_bytes"]
-        self.all_sectors = (1 << self.sectors) - 1
         self.fetch_sectors = l2["fetch_bytes"] // l2["sector_bytes"]
         self.spread = Spread(l2["slices"], l2["sets"], l2["hash_bits"], l2["hash_odd"])
         for count in range(self.sectors + 1):
