@@ -60,11 +60,11 @@ def main() -> None:
         compare_simulator(options)
         return
     if options.capacity:
-        tables = dict(capacity.rows([*capacity.KNEES]))
+        tables = capacity.predicted(), capacity.replaced()
         if options.record:
-            report.write_capacity(tables)
+            report.write_capacity(*tables)
         else:
-            print(report.capacity_page(tables), end="")
+            print(report.capacity_page(*tables), end="")
         return
     curves = [] if options.kernels else [score_point(point) for point in read_points()]
     counters = score_kernels(options.kernels or CASES)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from validation.common import records
+from validation.modern.capacity import Table
 from validation.modern.study import ROUNDS, RUNS, Score, mean_error
 
 FOLDER = Path(__file__).parent
@@ -127,28 +128,46 @@ def write(curves: Sequence[Score], counters: Sequence[Score]) -> None:
     )
 
 
-def capacity_page(tables: Mapping[str, Sequence[tuple[str, Sequence[float]]]]) -> str:
-    """Return the alternatives of each GPU in Markdown: miss ratios in percent by size, and the mean error."""
-    parts = []
-    for gpu, rows in tables.items():
-        (_, sizes), (_, measured), *others = rows
-        lines = [f"| {gpu} | " + " | ".join(f"{size:.0f} KiB" for size in sizes) + " | mean error |"]
-        lines += ["|---|" + "---:|" * (len(sizes) + 1), _ratios("measured", measured) + " |"]
-        for text, found in others:
-            error = sum(abs(f - m) for f, m in zip(found, measured, strict=True)) / len(measured)
-            lines.append(f"{_ratios(text, found)} {error:.1f} |")
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
+def capacity_page(predicted: Sequence[Table], replaced: Sequence[Table]) -> str:
+    """Return the alternatives in Markdown: mean errors of all curves, then miss ratios by size."""
+    return "\n".join(
+        [
+            "## Mean errors of the model\n",
+            mean_errors(predicted),
+            "## Mean errors with other replacement, warps in step\n",
+            mean_errors(replaced),
+            "## Miss ratios of the model\n",
+            *map(ratio_table, predicted),
+        ]
+    )
+
+
+def mean_errors(tables: Sequence[Table]) -> str:
+    """Return the mean errors of all alternatives over all sizes of each curve."""
+    lines = ["| | " + " | ".join(table.name for table in tables) + " |", "|---|" + "---:|" * len(tables)]
+    for text in tables[0].found:
+        errors = " | ".join(f"{table.mean_error(text):.1f}" for table in tables)
+        lines += [f"| {text} | {errors} |"]
+    return "\n".join(lines) + "\n"
+
+
+def ratio_table(table: Table) -> str:
+    """Return the miss ratios of all alternatives by size, and their mean errors at these sizes."""
+    lines = [f"| {table.name} | " + " | ".join(f"{size} KiB" for size in table.sizes) + " | mean error |"]
+    lines += ["|---|" + "---:|" * (len(table.sizes) + 1), _ratios("measured", table.measured) + " |"]
+    lines += [f"{_ratios(text, found)} {table.knee_error(text):.1f} |" for text, found in table.found.items()]
+    return "\n".join(lines) + "\n"
 
 
 def _ratios(text: str, ratios: Sequence[float]) -> str:
     return f"| {text} | " + " | ".join(f"{ratio:.1f}" for ratio in ratios) + " |"
 
 
-def write_capacity(tables: Mapping[str, Sequence[tuple[str, Sequence[float]]]]) -> None:
+def write_capacity(predicted: Sequence[Table], replaced: Sequence[Table]) -> None:
     """Write the committed page of the alternatives."""
     CAPACITY.write_text(
         "# Other L1s at the knees of the curves\n\n"
         "Written by `python -m validation.modern --capacity --record`. Miss ratios are in percent, at sizes near the\n"
-        f"capacity; errors are in points.\n\n{capacity_page(tables)}"
+        "capacity; errors are in points. Mean errors are those of all sizes of a curve. Latencies under load are\n"
+        f"those that `rdmodel calibrate` stores in the preset.\n\n{capacity_page(predicted, replaced)}"
     )
