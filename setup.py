@@ -24,6 +24,7 @@ for package, names in {
         "_sectored_network",
         "_partitioned_network",
         "_loadstore",
+        "_admission",
         "_sectored_loadstore",
         "_reorder",
         "_scheduling",

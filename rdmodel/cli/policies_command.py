@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rdmodel.cli import text_contest
 from rdmodel.cli.option_values import output_form, selected_gpu, simulation_options, source_options
-from rdmodel.cli.output import print_csv, print_json, print_notes, print_text
+from rdmodel.cli.output import print_csv, print_json, print_text
 from rdmodel.cli.progress_line import bar_progress
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.contests.contest import Contest, contest
 from rdmodel.contests.defaults import default_combinations
 from rdmodel.errors import ConfigError
-from rdmodel.gpu.config import GPU
 from rdmodel.plots import charts
-from rdmodel.policies.combinations import Combination, combinations
+from rdmodel.policies.combinations import combinations
 from rdmodel.trace import Trace
 
 
@@ -56,7 +55,8 @@ def _contest(arguments: argparse.Namespace) -> None:
     if arguments.plot is not None:
         charts.check_path(arguments.plot)
     gpu = selected_gpu(arguments)
-    wanted, notes = _combinations(arguments.combinations, gpu)
+    texts = arguments.combinations
+    wanted = default_combinations() if texts is None else [entry for text in texts for entry in combinations(text)]
     finished: list[Contest] = []
 
     def keep(result: Contest) -> None:
@@ -69,15 +69,6 @@ def _contest(arguments: argparse.Namespace) -> None:
     finally:
         if finished:
             _print(arguments, finished[0])
-            print_notes(notes)
-
-
-def _combinations(texts: Sequence[str] | None, gpu: GPU) -> tuple[list[Combination], list[str]]:
-    """Return the combinations in `texts`; by default, those of a contest on the GPU, and notes on the others."""
-    if texts is not None:
-        return [entry for text in texts for entry in combinations(text)], []
-    chosen, left_out = default_combinations(gpu)
-    return chosen, [f"left out: {', '.join(names)}: {reason}" for reason, names in left_out.items()]
 
 
 def _traces(arguments: argparse.Namespace) -> Iterator[Trace]:

@@ -142,8 +142,7 @@ def contest(
         The kernel launches.
     policies : iterable, optional
         The combinations: texts such as ``"swl:warps=2+mrpb"``, policies, index functions, sequences of these, or
-        `Combination` objects; see `combination`. By default all that need no options, except those that the simulator
-        does not have on the GPU (`rdmodel.contests.defaults.default_combinations`).
+        `Combination` objects; see `combination`. By default all that need no options.
     gpu : str or GPU
         Name of a preset, path of a ``.toml`` file, or a `GPU`.
     n_jobs : int
@@ -173,7 +172,7 @@ def contest(
     check_int("seed", seed, 0)
     check_flag("check", check)
     check_jobs(n_jobs)
-    entries = _with_baseline(default_combinations(gpu)[0] if policies is None else policies)
+    entries = _with_baseline(default_combinations() if policies is None else policies)
     gpus = {entry.name: _gpu_of(entry, gpu, options) for entry in entries}
     order = [(kernel, entry) for kernel in range(len(kernels)) for entry in sorted(entries, key=_run_order)]
     token, packed = uuid4().hex, kernels if n_jobs == 1 else [pack_trace(trace) for trace in kernels]

@@ -42,7 +42,7 @@ class Policy:
         """Return the settings of the compiled machine that make it follow this policy.
 
         The compiled machine reads the settings of each kind at one place: `_read_throttling` in
-        ``rdmodel/simulator/_scheduling.pyx``, `_read_admission` in ``_loadstore.pyx`` and `_read_reordering` in
+        ``rdmodel/simulator/_scheduling.pyx``, `_read_admission` in ``_admission.pyx`` and `_read_reordering` in
         ``_reorder.pyx``. The parameters there list the names and the values of a machine without the policy.
         """
         raise ConfigError(f"policy {self.name!r}: the compiled machine has no settings for it")

@@ -18,7 +18,7 @@ cdef enum:
     IN_SHADOW = 8     # among the most recent lines of the fully associative shadow
     MISSED = 16       # it has missed before
     GHOST = 32        # it owns a way as a tag without data, in a closed cache
-    COPY = 64         # its home is in another partition; it owns a way even while sectors are in flight
+    LOOSE = 64        # it does not reserve its way while sectors are in flight
 
 
 cdef struct CacheLine:
@@ -284,7 +284,7 @@ cdef inline list cache_violations(const Cache* c, int64_t* reserved):
             in_flight = c.sector[id].pending != 0 if c.sectored else l.mshr != NONE
             if c.sectored and c.sector[id].pending & c.sector[id].valid:
                 wrong.append(f"line {l.line} has sectors that are valid and in flight")
-            if not l.flags & COPY and (l.flags & RESERVED != 0) != in_flight:
+            if not l.flags & LOOSE and (l.flags & RESERVED != 0) != in_flight:
                 wrong.append(f"line {l.line} is reserved without an MSHR, or has one and is not")
             id = l.in_set.older
         if owned != c.set[set].size or owned > c.ways:

@@ -1,11 +1,9 @@
-# `LoadStore`: the load/store units and L1s of the SMs, phases S1 to S3 of docs/machine.md, with the decisions of
-# admission policies.
+# `LoadStore`: the load/store units and L1s of the SMs, phases S1 to S3 of docs/machine.md.
 cimport cython
 from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel.simulator._machine cimport WRITER_AT, BlockSlot, Entry, Sm
 from rdmodel.simulator._partitioned_network cimport PartitionedNetwork
-from rdmodel.simulator._period cimport Period
 from rdmodel.structures._ring cimport Item
 
 # Admission rules.
@@ -16,11 +14,6 @@ cdef enum:
     ADMIT_UNPROTECTED = 3
     ADMIT_USED = 4
     ADMIT_BY_PATTERN = 5
-
-cdef enum:
-    STALL = 0                 # a load that lacks a resource waits
-    BYPASS_LINE = 1           # it bypasses for want of a way
-    BYPASS_ANY = 2            # it bypasses for want of any resource
 
 # Whether a set can give a way.
 cdef enum:
@@ -41,16 +34,8 @@ cdef class LoadStore(PartitionedNetwork):
     cdef bint unusual                 # lines have sectors, or there may be loads that the L1 does not serve
     cdef bint fill                    # allocate="fill"
     cdef int64_t miss_queue, mshr_per_warp
-    cdef int admission, on_stall
+    cdef int admission                # the rule of the admission policy
     cdef bint admitting               # some policy decides about loads
-    cdef Period closing_period        # streaming-bypass
-    cdef double max_missing_share
-    cdef int64_t distance             # pd
-    cdef int64_t counters, max_unused, unused_threshold     # abyp
-    cdef int64_t pattern_loads, pattern_tags, max_accesses  # apcm
-    cdef bint pattern_bypassing, pattern_protecting
-    cdef bint scoring                 # lost lines raise the scores of warps (ccws)
-    cdef int64_t score_base, score_throttle
     # Counters and records besides the counters of each SM.
     cdef int64_t* latency             # numbers of misses by cycles until the fill
     cdef int64_t latencies, latency_capacity
@@ -69,7 +54,7 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int _access_tags(self, int64_t i, int64_t t) noexcept nogil
     cdef int _access_unusual(self, Sm* sm, Entry* e, int64_t t) noexcept nogil
     cdef int _note_latency(self, int64_t latency) noexcept nogil
-    cdef int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t warp) noexcept nogil
+    cdef int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t block, int64_t warp) noexcept nogil
     cdef int _look_up_sectors(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
     cdef int _store_sectors(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
     cdef int _fill_sectors(self, int64_t i, int64_t t, Item item) noexcept nogil
@@ -78,27 +63,15 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int _all_served(self, Sm* sm, int64_t load, int64_t t) noexcept nogil
     cdef int _load(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
     @cython.final
+    cdef int _load_unusual(self, Sm* sm, int64_t load, int64_t id, uint32_t asked, int64_t t) noexcept nogil
+    # Decisions of `Admission`.
     cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
-    @cython.final
-    cdef bint _streams(self, const Sm* sm, int64_t load) noexcept nogil
+    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil
+    cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil
+    cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil
+    cdef void _open_or_close(self) noexcept nogil
     @cython.final
     cdef int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil
-    @cython.final
-    cdef int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil
-    @cython.final
-    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil
-    @cython.final
-    cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil
-    @cython.final
-    cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil
-    @cython.final
-    cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil
-    @cython.final
-    cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome) noexcept nogil
-    @cython.final
-    cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil
-    @cython.final
-    cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
     @cython.final
     cdef int _look_up(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil
     @cython.final
@@ -110,7 +83,6 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int _store(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
     cdef int _store_local(self, Sm* sm, Entry* e, int64_t id) noexcept nogil
     cdef void _record(self, int64_t i, int64_t load, int64_t id, uint32_t mask, int outcome) noexcept nogil
-    cdef void _open_or_close(self) noexcept nogil
 
     cdef inline int64_t _writer(self, Sm* sm, int64_t warp) noexcept nogil:
         # Return what the id of a warp's write holds besides the sectors; its block waits for one more store.

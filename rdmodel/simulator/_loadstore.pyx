@@ -1,5 +1,4 @@
-# See _loadstore.pxd for the subject. More than 500 lines: accesses and admission policies call each other for every
-# transaction, and calls between compiled modules are not inlined.
+# See _loadstore.pxd for the subject.
 """Simulate load/store units and L1s: `LoadStore`, on top of `PartitionedNetwork`."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -7,9 +6,8 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Note, Waiter, cache_drop, cache_drop_ghosts,
-    cache_give, cache_touch, cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release,
-    mshr_take, shadow_raise,
+    DIRTY, GHOST, IN_SHADOW, MISSED, RESERVED, VALID, CacheLine, Mshr, Waiter, cache_drop, cache_give, cache_touch,
+    cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, shadow_raise,
 )
 from rdmodel.simulator._issue cimport (
     AS_ACTIVE, FREELY, LOAD, STORE, WITH_ROOM, Scheduler, Warp, warp_complete, warp_done, warp_stand,
@@ -20,10 +18,7 @@ from rdmodel.simulator._machine cimport (
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, LOG_ACCESS, LOG_FILL
 from rdmodel.simulator._partitioned_network cimport PartitionedNetwork
-from rdmodel.simulator._patterns cimport STREAMING, patterns_protect, patterns_see, patterns_served
-from rdmodel.simulator._period cimport Period
-from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
-from rdmodel.structures._index cimport modulo
+from rdmodel.simulator._patterns cimport patterns_served
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._memory cimport grow
 from rdmodel.structures._ring cimport Item, ring_push, ring_push_by_time
@@ -33,11 +28,6 @@ cdef enum:
     MAX_LATENCY = 1048576    # cycles; longer latencies are counted as this
 
 ROW_WIDTH = C_ROW_WIDTH
-ADMISSION_RULES = {
-    "all": ADMIT_ALL, "no-load": ADMIT_NONE, "unless-closed": ADMIT_UNLESS_CLOSED, "unprotected": ADMIT_UNPROTECTED,
-    "used": ADMIT_USED, "by-pattern": ADMIT_BY_PATTERN,
-}
-STALL_RULES = {"none": STALL, "associativity": BYPASS_LINE, "all": BYPASS_ANY}
 
 
 cdef class LoadStore(PartitionedNetwork):
@@ -57,28 +47,6 @@ cdef class LoadStore(PartitionedNetwork):
         self.tags = l1["tags_per_step"]
         self.stores_allocate = l1["stores_allocate"]
         self.unusual = self.sectored or l1["may_bypass"]
-
-    def _read_admission(
-        self, *, rule="all", bypass="none", bint closing_slices=False, int64_t period=-1, double missing_share=0.0,
-        int64_t distance=0, int64_t counters=0, int64_t max_unused=0, int64_t unused_threshold=0, int64_t loads=0,
-        int64_t tags=0, int64_t max_accesses=0, bint bypassing=False, bint protecting=False,
-    ):
-        """Set the admission policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
-        self.admission = ADMISSION_RULES[rule]
-        self.on_stall = STALL_RULES[bypass]
-        self.admitting = self.admission != ADMIT_ALL or self.on_stall != STALL
-        self.closing_slices = closing_slices
-        self.closing_period = Period(period, period - 1)
-        self.max_missing_share = missing_share
-        self.distance = distance
-        self.counters = counters
-        self.max_unused = max_unused
-        self.unused_threshold = unused_threshold
-        self.pattern_loads = loads
-        self.pattern_tags = tags
-        self.max_accesses = max_accesses
-        self.pattern_bypassing = bypassing
-        self.pattern_protecting = protecting
 
     cdef int _fill(self, int64_t i, int64_t t, Item item) noexcept nogil:
         """S1: take the data of a line, or those of one transaction that bypasses the L1 (~id is its load)."""
@@ -219,24 +187,43 @@ cdef class LoadStore(PartitionedNetwork):
     cdef int _access_unusual(self, Sm* sm, Entry* e, int64_t t) noexcept nogil:
         """Serve a transaction where lines have sectors, or where the L1 does not serve all loads."""
         cdef int64_t id = e.ids[e.at]
-        if self.sectored:
-            sm.asked = sm.missed = <uint32_t> e.sectors[e.at]
+        cdef uint32_t asked = <uint32_t> e.sectors[e.at] if self.sectored else 0
         if e.op == LOAD:
-            if e.past:
-                return self._bypass(sm, e.load, id)
-            if self.admitting:
-                return self._admit(sm, e.load, id, t)
-            return self._look_up_sectors(sm, e.load, id, t) if self.sectored else self._look_up(sm, e.load, id, t)
+            return self._load_unusual(sm, e.load, id, asked, t)
         if self.sectored:
+            sm.asked = sm.missed = asked
             return self._store_sectors(sm, e, id)
         return self._store_local(sm, e, id) if e.local and e.op == STORE else self._store(sm, e, id)
+
+    cdef int _load_unusual(self, Sm* sm, int64_t load, int64_t id, uint32_t asked, int64_t t) noexcept nogil:
+        sm.asked = sm.missed = asked
+        if sm.load[load].past:
+            return self._bypass(sm, load, id)
+        if self.admitting:
+            return self._admit(sm, load, id, t)
+        return self._look_up_sectors(sm, load, id, t) if self.sectored else self._look_up(sm, load, id, t)
 
     cdef int _note_latency(self, int64_t latency) noexcept nogil:
         return self._count_latency(latency)
 
-    cdef int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t warp) noexcept nogil:
-        """Give a line a way for a warp, for other modules; here, calls of `_take_way` are inlined."""
-        return self._take_way(sm, id, victim, VALID, sm.warp[warp].block, sm.warp[warp].index)
+    cdef int _give_way(self, Sm* sm, int64_t id, int64_t victim, int64_t block, int64_t warp) noexcept nogil:
+        """Give a line a way, for other modules; here, calls of `_take_way` are inlined."""
+        return self._take_way(sm, id, victim, VALID, block, warp)
+
+    cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        return NO_MEMORY
+
+    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
+        return WAY if cache_victim(&sm.cache, set, victim) else NO_WAY
+
+    cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil:
+        return False
+
+    cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil:
+        pass
+
+    cdef void _open_or_close(self) noexcept nogil:
+        pass
 
     cdef int _look_up_sectors(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         return NO_MEMORY
@@ -278,97 +265,6 @@ cdef class LoadStore(PartitionedNetwork):
         """Serve one transaction of a load under the policies; return the outcome or the missing resource."""
         return self._admit(sm, load, id, t) if self.admitting else self._look_up(sm, load, id, t)
 
-    cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
-        cdef CacheLine* l = &sm.cache.line[id]
-        cdef bint absent = l.mshr == NONE and not l.flags & (VALID | RESERVED)
-        cdef bint closed = sm.closed
-        cdef int outcome
-        if self.admission == ADMIT_NONE or closed or self._streams(sm, load):
-            outcome = self._bypass(sm, load, id)
-            if outcome == BYPASSED and closed and self._keep_tag(sm, load, id) < 0:
-                return NO_MEMORY
-        else:
-            if not self.sectored:
-                outcome = self._look_up(sm, load, id, t)
-            elif absent and self._unwanted(sm, load):
-                outcome = self._bypass(sm, load, id)
-            else:
-                outcome = self._look_up_sectors(sm, load, id, t)
-            if outcome == FAIL_LINE and self.on_stall != STALL or outcome >= FAILED and self.on_stall == BYPASS_ANY:
-                outcome = self._bypass(sm, load, id)
-        if outcome >= FAILED or outcome == NO_MEMORY:
-            return outcome
-        sm.looked += 1
-        sm.not_found += absent
-        if sm.cache.accesses != NULL:
-            sm.cache.accesses[l.set] += 1
-        if sm.cache.noted:
-            self._note(sm, load, id, outcome)
-        if self.scoring and absent:
-            self._score(sm, load, id, t)
-        sm.load[load].served += 1
-        return outcome
-
-    cdef bint _streams(self, const Sm* sm, int64_t load) noexcept nogil:
-        """Return whether APCM makes the load bypass."""
-        return (
-            self.admission == ADMIT_BY_PATTERN and sm.patterns.bypassing and sm.load[load].pattern != NONE
-            and sm.patterns.known[sm.load[load].pattern].kind == STREAMING
-        )
-
-    cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome) noexcept nogil:
-        """Update the note of a line after a load transaction has been served."""
-        cdef Note* n = &sm.cache.note[id]
-        cdef int64_t pattern = sm.load[load].pattern, warp = sm.load[load].warp
-        if outcome == MISS:
-            n.uses = 1
-            n.mark = NONE
-            if self.admission == ADMIT_USED:
-                n.mark = modulo(sm.load[load].pc, self.counters)
-            elif self.admission == ADMIT_BY_PATTERN:
-                n.mark = patterns_protect(&sm.patterns, warp, pattern)
-                n.owner = warp
-        elif outcome != BYPASSED:
-            n.uses += 1
-            if self.admission == ADMIT_USED and n.mark != NONE and sm.unused[n.mark] > 0:
-                sm.unused[n.mark] -= 1
-        if self.admission == ADMIT_BY_PATTERN and pattern != NONE and not sm.patterns.over:
-            patterns_see(
-                &sm.patterns, sm.cache.line[id].line, pattern, warp == sm.patterns.monitored, sm.load[load].served < 2,
-                1 if outcome == BYPASSED else n.uses,
-            )
-
-    cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil:
-        """Inform the policies that a valid line is replaced."""
-        cdef CacheLine* l = &sm.cache.line[id]
-        cdef Note* n
-        cdef int64_t k
-        if self.admission == ADMIT_USED:
-            n = &sm.cache.note[id]
-            if n.mark != NONE and n.uses == 1:
-                sm.unused[n.mark] = min(sm.unused[n.mark] + 1, self.max_unused)
-        if self.scoring:
-            for k in range(self.slots):
-                if sm.slot[k].occupied and sm.slot[k].block == l.block:
-                    k = k * self.block_warps + l.warp
-                    if sm.warp[k].alive:
-                        victims_put(&sm.victims, k, l.line)
-                    break
-
-    cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
-        """CCWS: raise the score of a warp that loads a line it has lost."""
-        cdef int64_t warp = sm.load[load].warp
-        cdef int64_t i, warps = 0
-        cdef double score
-        if not victims_take(&sm.victims, warp, sm.cache.line[id].line):
-            return
-        sm.victims.hits += 1
-        for i in range(self.slots * self.block_warps):
-            warps += sm.warp[i].alive and not sm.warp[i].at_barrier
-        score = <double> (self.score_throttle * self.score_base * warps)
-        score = score * <double> sm.victims.hits / <double> sm.n.warp_instructions
-        victims_raise(&sm.victims, warp, <int64_t> score, t)
-
     cdef int _bypass(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
         """Request the data of one transaction without allocation in the L1."""
         cdef int64_t what = BYPASS | <int64_t> sm.asked << SECTORS_AT if self.sectored else BYPASS
@@ -379,66 +275,6 @@ cdef class LoadStore(PartitionedNetwork):
         if ring_push(&sm.misses, Item(0, sm.cache.line[id].line, ~load, what)) < 0:
             return NO_MEMORY
         return BYPASSED
-
-    cdef int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
-        """Look up and update the tags of a closed L1."""
-        cdef CacheLine* l = &sm.cache.line[id]
-        cdef Warp* w = &sm.warp[sm.load[load].warp]
-        cdef int64_t victim
-        if l.flags & (VALID | RESERVED):
-            cache_touch(&sm.cache, id)
-        elif l.mshr == NONE:
-            if cache_victim(&sm.cache, l.set, &victim):
-                if victim != NONE:
-                    if sm.cache.line[victim].flags & DIRTY and ring_push(
-                        &sm.misses, Item(0, sm.cache.line[victim].line, victim, WRITE)
-                    ) < 0:
-                        return C_MEMORY
-                    cache_drop(&sm.cache, victim)
-                cache_give(&sm.cache, id, VALID | GHOST)
-                l.block = w.block
-                l.warp = w.index
-        return C_GO
-
-    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
-        """Find the line that a load may replace; NONE: a way is empty."""
-        if self.admission == ADMIT_BY_PATTERN:
-            return self._find_unguarded(sm, set, victim)
-        if not cache_victim(&sm.cache, set, victim):
-            return NO_WAY
-        if self.admission == ADMIT_UNPROTECTED and victim[0] != NONE:
-            # The least recently used line is the first to lose its protection.
-            if sm.cache.accesses[set] - sm.cache.note[victim[0]].used < self.distance:
-                return PROTECTED
-        return WAY
-
-    cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
-        """Find the least recently used line that APCM does not protect."""
-        cdef int64_t id = sm.cache.set[set].oldest
-        cdef bint protected = False
-        victim[0] = NONE
-        if sm.cache.set[set].size < sm.cache.ways:
-            return WAY
-        while id != NONE:
-            if self._guarded(sm, id):
-                protected = True
-            elif not sm.cache.line[id].flags & RESERVED:
-                victim[0] = id
-                return WAY
-            id = sm.cache.line[id].in_set.newer
-        return PROTECTED if protected else NO_WAY
-
-    cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil:
-        cdef const Note* n = &sm.cache.note[id]
-        return n.mark != NONE and sm.patterns.guard[n.owner].number == n.mark
-
-    cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil:
-        """Return whether a load must not bring a line."""
-        if sm.load[load].reads_only:
-            return True
-        return self.admission == ADMIT_USED and (
-            sm.unused[modulo(sm.load[load].pc, self.counters)] >= self.unused_threshold
-        )
 
     cdef int _look_up(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         cdef CacheLine* l = &sm.cache.line[id]
@@ -600,26 +436,3 @@ cdef class LoadStore(PartitionedNetwork):
         self.rows = rows
         self.recording = True
         self.recorded = 0
-
-    cdef void _open_or_close(self) noexcept nogil:
-        """Streaming bypass: close the caches that missed too often in the period, and open the others."""
-        cdef int64_t i
-        cdef Sm* sm
-        cdef bint closed
-        if self.closing_slices:
-            for i in range(self.slices):
-                self._open_or_close_slice(&self.slice[i], self.max_missing_share)
-        if self.admission != ADMIT_UNLESS_CLOSED:
-            return
-        for i in range(self.sms):
-            sm = &self.sm[i]
-            if sm.looked > 0:
-                closed = <double> sm.not_found / <double> sm.looked > self.max_missing_share
-                if sm.closed and not closed:
-                    cache_drop_ghosts(&sm.cache)
-                if sm.closed != closed:
-                    # A stalled access may succeed now.
-                    sm.retry = True
-                    sm.wake[0] = min(sm.wake[0], self.now + 1)
-                sm.closed = closed
-            sm.looked = sm.not_found = 0

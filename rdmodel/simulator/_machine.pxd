@@ -49,6 +49,7 @@ cdef struct Load:
     int64_t hit           # cycle of its last hit or pending hit; -1 = none
     int64_t left          # transactions that have not left the buffer, if there is one
     int64_t pc
+    bint past             # it does not look into the L1
     bint reads_only       # it may hit, but brings nothing into the L1
     int64_t pattern       # its number for apcm, or NONE
     bint leaves           # the warp leaves its loop after it
@@ -64,7 +65,6 @@ cdef struct Entry:
     int64_t pc
     uint8_t op
     bint local
-    bint past             # the load does not look into the L1
     int64_t* ids
     uint32_t* masks       # lanes that requested each line, while accesses are recorded
     uint64_t* sectors     # of each line: those asked for, and in the upper half those written in full; if `sectored`

@@ -1,5 +1,5 @@
 # `PartitionedNetwork`: an L2 whose slices form partitions, with copies of lines from the others (docs/machine.md).
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t
 
 from rdmodel.simulator._machine cimport Slice
 from rdmodel.simulator._sectored_network cimport SectoredNetwork

@@ -6,14 +6,13 @@ from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel._tree cimport popcount, table_slot
 from rdmodel.simulator._cache cimport (
-    COPY, VALID, Cache, CacheLine, SectorMasks, cache_touch, cache_victim, mshr_merge, mshr_take,
+    LOOSE, VALID, Cache, CacheLine, SectorMasks, cache_touch, mshr_merge, mshr_take,
 )
 from rdmodel.simulator._machine cimport (
-    FAIL_LINE, FAIL_QUEUE, HIT, KIND_MASK, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, SENDER_AT, SENT_ON, WRITE,
-    Slice,
+    HIT, KIND_MASK, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, SENDER_AT, SENT_ON, WRITE, WRITTEN, Slice,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
-from rdmodel.simulator._sectored_network cimport ASKED_AT, SectoredNetwork
+from rdmodel.simulator._sectored_network cimport SectoredNetwork, who_asks
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Item, ring_push
 
@@ -40,21 +39,21 @@ cdef class PartitionedNetwork(SectoredNetwork):
         cdef uint32_t found = asked & m.valid if there else 0
         cdef uint32_t pending = asked & m.pending
         cdef uint32_t missing = asked & ~(found | pending)
+        cdef int failure
         if not there:
-            if not cache_victim(&s.cache, l.set, &victim):
-                return FAIL_LINE
-            if victim != NONE and s.cache.sector[victim].written and s.channel.queued >= s.channel.limit:
-                return FAIL_QUEUE
+            failure = self._find_written_way(s, id, &victim)
+            if failure != WRITTEN:
+                return failure
             if self._place(s, id, victim) < 0:
                 return NO_MEMORY
-            l.flags |= COPY
+            l.flags |= LOOSE
         if found == asked:
             if self._respond(s, sm, item.id, item.line, asked, t) < 0:
                 return NO_MEMORY
         else:
             if l.mshr == NONE:
                 l.mshr = mshr_take(&s.crossing, id)
-            if l.mshr == NONE or mshr_merge(&s.crossing, l.mshr, sm | <int64_t> asked << ASKED_AT, item.id) < 0:
+            if l.mshr == NONE or mshr_merge(&s.crossing, l.mshr, who_asks(sm, asked), item.id) < 0:
                 return NO_MEMORY
         if missing:
             m.pending |= missing

@@ -294,7 +294,6 @@ cdef class Scheduling(Reordering):
         sm.first_scheduler = warp % self.schedulers + 1
         e.op = w.op[w.at]
         e.local = w.flags[w.at] & LOCAL_FLAG
-        e.past = (w.flags[w.at] & PAST_FLAG) != 0
         e.pc = w.pc[w.at]
         e.at = 0
         e.count = w.count[w.at]
@@ -311,7 +310,7 @@ cdef class Scheduling(Reordering):
             if e.load == NONE:
                 return C_MEMORY
             sm.load[e.load] = Load(
-                warp, w.issued, 1, -1, e.count, e.pc,
+                warp, w.issued, 1, -1, e.count, e.pc, (w.flags[w.at] & PAST_FLAG) != 0,
                 self.throttle == THROTTLE_TOKENS
                 and not sm.scheduler[warp % self.schedulers].allocating >> (warp // self.schedulers) & 1,
                 NONE, w.flags[w.at] & LEAVES_FLAG != 0, 0, NONE,

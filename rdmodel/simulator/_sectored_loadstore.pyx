@@ -1,16 +1,17 @@
 # See _sectored_loadstore.pxd for the subject. An MSHR holds the sectors that one transaction missed; a line has one or
-# several. A line in flight always has a way.
-"""Simulate an L1 with sectors: `SectoredLoadStore`, on top of `LoadStore`."""
+# several. With allocate="miss" a line in flight always has a way, with "fill" it may have none.
+"""Simulate an L1 with sectors: `SectoredLoadStore`, on top of `Admission`."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from rdmodel._tree cimport popcount
+from rdmodel.simulator._admission cimport Admission
 from rdmodel.simulator._cache cimport (
-    IN_SHADOW, RESERVED, VALID, CacheLine, Mshr, SectorMasks, Waiter, cache_touch, cache_victim, mshr_available,
-    mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, shadow_raise,
+    GHOST, IN_SHADOW, LOOSE, RESERVED, VALID, CacheLine, Mshr, SectorMasks, Waiter, cache_touch, cache_victim,
+    mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take, shadow_raise,
 )
 from rdmodel.simulator._issue cimport Warp
-from rdmodel.simulator._loadstore cimport LoadStore
+from rdmodel.simulator._loadstore cimport ADMIT_UNPROTECTED, NO_WAY, PROTECTED, WAY
 from rdmodel.simulator._machine cimport (
     FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, MISS, NO_MEMORY, PENDING_HIT, READ, SECTORS_AT, WRITE, WRITTEN,
     Entry, Sm,
@@ -23,18 +24,20 @@ cdef extern from *:
     int lowest_sector "__builtin_ctz"(unsigned int x) noexcept nogil
 
 
-cdef class SectoredLoadStore(LoadStore):
+cdef class SectoredLoadStore(Admission):
     """Loads that find, wait for and miss sectors, and stores that write in place and through."""
 
     cdef int _look_up_sectors(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
         cdef CacheLine* l = &sm.cache.line[id]
         cdef SectorMasks* m = &sm.cache.sector[id]
-        cdef bint there = l.flags & (VALID | RESERVED) != 0
-        cdef uint32_t found = sm.asked & m.valid if there else 0
-        cdef uint32_t pending = sm.asked & m.pending if there else 0
+        cdef bint placed = l.flags & (VALID | RESERVED) != 0
+        cdef bint absent = not placed and m.pending == 0
+        cdef uint32_t found = sm.asked & m.valid if placed else 0
+        cdef uint32_t pending = sm.asked & m.pending
         cdef uint32_t missing = sm.asked & ~(found | pending)
         cdef uint32_t left = pending
         cdef int64_t mshr, victim = NONE
+        cdef Warp* w = &sm.warp[sm.load[load].warp]
         cdef int outcome
         while left:
             mshr = sm.cache.flight[(id << sm.cache.sector_bits) + lowest_sector(left)]
@@ -42,19 +45,20 @@ cdef class SectoredLoadStore(LoadStore):
                 return FAIL_MERGE
             left &= ~sm.mshrs.item[mshr].sectors
         if missing:
-            outcome = self._find_room(sm, load, id, there, &victim)
+            outcome = self._find_room(sm, load, id, absent, &victim)
             if outcome != MISS:
                 return outcome
-        self._count_sectors(sm, id, there, found, pending, missing)
+        self._count_sectors(sm, id, absent, found, pending, missing)
         if pending and self._merge_sectors(sm, load, id, pending) < 0:
             return NO_MEMORY
-        if not there:
-            if self._give_way(sm, id, victim, sm.load[load].warp) < 0:
+        if absent and not self.fill:
+            if self._place_line(sm, id, victim, w.block, w.index) < 0:
                 return NO_MEMORY
-            m.valid = m.pending = m.written = 0
+            placed = True
         if missing and self._request_sectors(sm, load, id, missing, t) < 0:
             return NO_MEMORY
-        cache_touch(&sm.cache, id)
+        if placed:
+            cache_touch(&sm.cache, id)
         if found | pending:
             sm.load[load].hit = t
         m.asked |= sm.asked
@@ -63,13 +67,28 @@ cdef class SectoredLoadStore(LoadStore):
         sm.missed = missing
         return MISS if missing else PENDING_HIT if pending else HIT
 
-    cdef int _find_room(self, Sm* sm, int64_t load, int64_t id, bint there, int64_t* victim) noexcept nogil:
-        """Return the first resource that a miss lacks, or MISS."""
-        if not there and not cache_victim(&sm.cache, sm.cache.line[id].set, victim):
+    cdef int _find_room(self, Sm* sm, int64_t load, int64_t id, bint absent, int64_t* victim) noexcept nogil:
+        """Return the first resource that a miss lacks, or MISS; a load that finds only protected lines bypasses."""
+        cdef int way = WAY
+        if absent and not self.fill:
+            if self.admission >= ADMIT_UNPROTECTED:
+                way = self._find_way(sm, sm.cache.line[id].set, victim)
+            elif not cache_victim(&sm.cache, sm.cache.line[id].set, victim):
+                way = NO_WAY
+        if way == PROTECTED:
+            return self._bypass(sm, load, id)
+        if way == NO_WAY:
             return FAIL_LINE
         if not mshr_available(&sm.mshrs) or 0 <= self.mshr_per_warp <= sm.warp[sm.load[load].warp].held:
             return FAIL_MSHR
         return FAIL_QUEUE if sm.misses.size >= self.miss_queue else MISS
+
+    cdef int _place_line(self, Sm* sm, int64_t id, int64_t victim, int64_t block, int64_t warp) noexcept nogil:
+        """Give a line a way for a warp, without any sector."""
+        if self._give_way(sm, id, victim, block, warp) < 0:
+            return C_MEMORY
+        sm.cache.sector[id].valid = sm.cache.sector[id].written = 0
+        return C_GO
 
     cdef int _request_sectors(self, Sm* sm, int64_t load, int64_t id, uint32_t missing, int64_t t) noexcept nogil:
         """Take an MSHR for the sectors that a transaction misses, and send for them."""
@@ -92,7 +111,7 @@ cdef class SectoredLoadStore(LoadStore):
             sm.cache.flight[(id << sm.cache.sector_bits) + lowest_sector(left)] = <int32_t> mshr
             left &= left - 1
         sm.cache.sector[id].pending |= missing
-        l.flags = (l.flags & ~VALID) | RESERVED
+        l.flags = l.flags | LOOSE if self.fill else (l.flags & ~VALID) | RESERVED
         return ring_push(&sm.misses, Item(0, l.line, mshr, READ | <int64_t> missing << SECTORS_AT))
 
     cdef int _merge_sectors(self, Sm* sm, int64_t load, int64_t id, uint32_t pending) noexcept nogil:
@@ -107,7 +126,7 @@ cdef class SectoredLoadStore(LoadStore):
         return C_GO
 
     cdef void _count_sectors(
-        self, Sm* sm, int64_t id, bint there, uint32_t found, uint32_t pending, uint32_t missing
+        self, Sm* sm, int64_t id, bint absent, uint32_t found, uint32_t pending, uint32_t missing
     ) noexcept nogil:
         cdef SectorMasks* m = &sm.cache.sector[id]
         cdef uint32_t held = m.held if sm.cache.line[id].flags & IN_SHADOW else 0
@@ -118,28 +137,37 @@ cdef class SectoredLoadStore(LoadStore):
         sm.n.compulsory += popcount(missing & ~m.asked)
         sm.n.associativity += popcount(missing & m.asked & held)
         sm.n.capacity += popcount(missing & m.asked & ~held)
-        sm.n.tag_misses += not there
-        sm.n.sector_misses += there and missing != 0
+        sm.n.tag_misses += absent
+        sm.n.sector_misses += not absent and missing != 0
 
     cdef int _store_sectors(self, Sm* sm, Entry* e, int64_t id) noexcept nogil:
         """Write through, and in place where the line has a way or may take one."""
         cdef CacheLine* l = &sm.cache.line[id]
         cdef SectorMasks* m = &sm.cache.sector[id]
-        cdef bint there = l.flags & (VALID | RESERVED) != 0
+        cdef bint placed = l.flags & (VALID | RESERVED) != 0
         cdef uint32_t full = <uint32_t> (e.sectors[e.at] >> 32)
+        cdef uint32_t present = m.pending
         cdef int64_t victim
+        cdef Warp* w = &sm.warp[e.warp]
         if sm.misses.size >= self.miss_queue:
             return FAIL_QUEUE
         sm.n.writes += 1
         sm.n.store_sectors += popcount(sm.asked)
-        if there:
-            sm.n.store_hits += popcount(sm.asked & (m.valid | m.pending | m.written))
-        elif self.stores_allocate and cache_victim(&sm.cache, l.set, &victim):
-            if self._give_way(sm, id, victim, e.warp) < 0:
+        if placed:
+            present |= m.valid | m.written
+        sm.n.store_hits += popcount(sm.asked & present)
+        if l.flags & GHOST:
+            l.flags &= ~GHOST
+            l.block = w.block
+            l.warp = w.index
+        if not placed and self.stores_allocate and cache_victim(&sm.cache, l.set, &victim):
+            if self._place_line(sm, id, victim, w.block, w.index) < 0:
                 return NO_MEMORY
-            m.valid = m.pending = m.written = 0
-            there = True
-        if there:
+            if sm.cache.noted and m.pending == 0:
+                sm.cache.note[id].uses = 0
+                sm.cache.note[id].mark = NONE
+            placed = True
+        if placed:
             m.written |= sm.asked
             m.valid |= full & ~m.pending
             cache_touch(&sm.cache, id)
@@ -157,13 +185,18 @@ cdef class SectoredLoadStore(LoadStore):
         cdef SectorMasks* m = &sm.cache.sector[entry.id]
         cdef CacheLine* l = &sm.cache.line[entry.id]
         cdef Waiter waiter
+        cdef int64_t victim
         self._log(LOG_FILL, t, i, item.line, 0, entry.sectors)
         if self._note_latency(t - entry.since) < 0:
             return C_MEMORY
         m.pending &= ~entry.sectors
-        m.valid |= entry.sectors
-        if m.pending == 0:
-            l.flags = (l.flags & ~RESERVED) | VALID
+        if not l.flags & (VALID | RESERVED) and self._find_way(sm, l.set, &victim) == WAY:
+            if self._place_line(sm, entry.id, victim, entry.block, entry.warp) < 0:
+                return C_MEMORY
+        if l.flags & (VALID | RESERVED):
+            m.valid |= entry.sectors
+            if m.pending == 0:
+                l.flags = (l.flags & ~RESERVED) | VALID
         sm.warp[entry.owner].held -= 1
         while mshr_next_waiter(&sm.mshrs, item.id, &waiter):
             self._arrive(sm, waiter.who)

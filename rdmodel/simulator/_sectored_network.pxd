@@ -1,5 +1,5 @@
 # `SectoredNetwork`: slices of the L2 that read and write lines by sector (docs/machine.md, Sectors).
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from rdmodel.simulator._cache cimport Mshrs
 from rdmodel.simulator._machine cimport Slice
@@ -10,11 +10,23 @@ cdef enum:
     ASKED_AT = 32     # a waiter's `who` has the sender and, from this bit on, the sectors that it asked for
 
 
+cdef inline int64_t who_asks(int64_t sender, uint32_t asked) noexcept nogil:
+    return sender | <int64_t> (<uint64_t> asked << ASKED_AT)
+
+
+cdef inline uint32_t asked_by(int64_t who) noexcept nogil:
+    return <uint32_t> (<uint64_t> who >> ASKED_AT)
+
+
 cdef class SectoredNetwork(Network):
     cdef int _handle_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     cdef int _handle_away(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     cdef void _take_from_copies(self, Slice* s, int64_t line, uint32_t sectors) noexcept nogil
+    cdef int _read_at_home(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
     cdef int _read_slice_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil
+    cdef int _pass_slice_sectors(self, Slice* s, int64_t id, int64_t sm, uint32_t asked, int64_t wanted) noexcept nogil
+    cdef int _take_passing(self, Slice* s, int64_t t, Item item) noexcept nogil
+    cdef int _find_written_way(self, Slice* s, int64_t id, int64_t* victim) noexcept nogil
     cdef int _write_slice_sectors(self, Slice* s, int64_t id, Item item) noexcept nogil
     cdef int _place(self, Slice* s, int64_t id, int64_t victim) noexcept nogil
     cdef int _fetch_sectors(self, Slice* s, int64_t id, uint32_t missing) noexcept nogil

@@ -6,17 +6,18 @@ from libc.stdint cimport int64_t, uint32_t
 
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    RESERVED, VALID, CacheLine, Mshr, Mshrs, SectorMasks, Waiter, cache_drop, cache_give, cache_touch, cache_victim,
-    mshr_available, mshr_merge, mshr_mergeable, mshr_release, mshr_take,
+    GHOST, RESERVED, VALID, CacheLine, Mshr, Mshrs, SectorMasks, Waiter, cache_drop, cache_give, cache_touch,
+    cache_victim, mshr_available, mshr_merge, mshr_mergeable, mshr_next_waiter, mshr_release, mshr_take,
 )
 from rdmodel.simulator._dram cimport channel_enter
 from rdmodel.simulator._machine cimport (
-    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, KIND_MASK, MISS, NO_MEMORY, PENDING_HIT, SECTORS_AT, SENDER_AT,
-    WRITE, WRITE_MISS, WRITTEN, Slice,
+    FAIL_LINE, FAIL_MERGE, FAIL_MSHR, FAIL_QUEUE, HIT, KIND_MASK, MISS, NO_MEMORY, PASSED, PENDING_HIT, SECTORS_AT,
+    SENDER_AT, WRITE, WRITE_MISS, WRITTEN, Slice,
 )
 from rdmodel.simulator._network cimport C_GO, C_MEMORY, Network
 from rdmodel.structures._lru cimport NONE
 from rdmodel.structures._ring cimport Item
+
 
 cdef class SectoredNetwork(Network):
     """Slices with sectors."""
@@ -26,13 +27,68 @@ cdef class SectoredNetwork(Network):
             return self._handle_away(s, id, item, t)
         if item.what & KIND_MASK == WRITE:
             return self._write_slice_sectors(s, id, item)
-        return self._read_slice_sectors(s, id, item, t)
+        return self._read_at_home(s, id, item, t)
 
     cdef int _handle_away(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
         return NO_MEMORY
 
     cdef void _take_from_copies(self, Slice* s, int64_t line, uint32_t sectors) noexcept nogil:
         pass
+
+    cdef int _read_at_home(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
+        """Read sectors of a line whose home is here, past the slice if it is closed and they are not its own."""
+        cdef bint absent = s.cache.line[id].flags & (VALID | RESERVED) == 0
+        cdef SectorMasks* m = &s.cache.sector[id]
+        cdef int outcome
+        if s.closed and (absent or (m.pending | m.written) == 0):
+            outcome = self._pass_slice_sectors(
+                s, id, item.what >> SENDER_AT, <uint32_t> (item.what >> SECTORS_AT), item.id
+            )
+        else:
+            outcome = self._read_slice_sectors(s, id, item, t)
+        if self.closing_slices and outcome < NO_MEMORY:
+            s.looked += 1
+            s.not_found += absent
+        return outcome
+
+    cdef int _pass_slice_sectors(self, Slice* s, int64_t id, int64_t sm, uint32_t asked, int64_t wanted) noexcept nogil:
+        """Read sectors from the DRAM past a closed L2, which only updates its tags."""
+        cdef CacheLine* l = &s.cache.line[id]
+        cdef int64_t entry, victim, first = 0, group = (<int64_t> 1 << self.fetch_sectors) - 1
+        if s.channel.queued >= s.channel.limit:
+            return FAIL_QUEUE
+        entry = mshr_take(&s.passing, id)
+        if entry == NONE or mshr_merge(&s.passing, entry, who_asks(sm, asked), wanted) < 0:
+            return NO_MEMORY
+        if l.flags & VALID:
+            cache_touch(&s.cache, id)
+        elif cache_victim(&s.cache, l.set, &victim):
+            if self._place(s, id, victim) < 0:
+                return NO_MEMORY
+            l.flags |= GHOST
+        while first < self.sectors:
+            if asked & (group << first):
+                s.passing.item[entry].sectors |= <uint32_t> (group << first)
+                if channel_enter(&s.channel, l.line, ~entry, &self.spread, False, group << first) < 0:
+                    return NO_MEMORY
+            first += self.fetch_sectors
+        s.n.bypassed += popcount(asked)
+        if sm < self.sms:
+            s.n.reads += popcount(asked)
+        return PASSED
+
+    cdef int _take_passing(self, Slice* s, int64_t t, Item item) noexcept nogil:
+        """P1: take sectors from the DRAM for a read past the L2, and answer it if they are the last ones."""
+        cdef Mshr* entry = &s.passing.item[~item.id]
+        cdef Waiter waiter
+        entry.sectors &= ~(<uint32_t> item.what)
+        if entry.sectors:
+            return C_GO
+        while mshr_next_waiter(&s.passing, ~item.id, &waiter):
+            if self._respond(s, <uint32_t> waiter.who, waiter.id, item.line, asked_by(waiter.who), t) < 0:
+                return C_MEMORY
+        mshr_release(&s.passing, ~item.id)
+        return C_GO
 
     cdef int _read_slice_sectors(self, Slice* s, int64_t id, Item item, int64_t t) noexcept nogil:
         cdef int64_t sm = item.what >> SENDER_AT, victim
@@ -56,7 +112,7 @@ cdef class SectoredNetwork(Network):
                 return NO_MEMORY
             if l.mshr == NONE:
                 l.mshr = mshr_take(&s.mshrs, id)
-            if l.mshr == NONE or mshr_merge(&s.mshrs, l.mshr, sm | <int64_t> asked << ASKED_AT, item.id) < 0:
+            if l.mshr == NONE or mshr_merge(&s.mshrs, l.mshr, who_asks(sm, asked), item.id) < 0:
                 return NO_MEMORY
             if missing and self._fetch_sectors(s, id, missing) < 0:
                 return NO_MEMORY
@@ -91,15 +147,16 @@ cdef class SectoredNetwork(Network):
         cdef SectorMasks* m = &s.cache.sector[id]
         cdef bint there = l.flags & (VALID | RESERVED) != 0
         cdef int64_t victim
+        cdef int failure
         if there:
             s.n.write_hits += popcount(asked & (m.valid | m.pending | m.written))
         else:
-            if not cache_victim(&s.cache, l.set, &victim):
-                return FAIL_LINE
-            if victim != NONE and s.cache.sector[victim].written and s.channel.queued >= s.channel.limit:
-                return FAIL_QUEUE
+            failure = self._find_written_way(s, id, &victim)
+            if failure != WRITTEN:
+                return failure
             if self._place(s, id, victim) < 0:
                 return NO_MEMORY
+        l.flags &= ~GHOST
         m.written |= asked
         m.valid |= full & ~m.pending
         cache_touch(&s.cache, id)
@@ -107,6 +164,14 @@ cdef class SectoredNetwork(Network):
             self._take_from_copies(s, item.line, asked)
         s.n.writes += popcount(asked)
         return WRITTEN if there else WRITE_MISS
+
+    cdef int _find_written_way(self, Slice* s, int64_t id, int64_t* victim) noexcept nogil:
+        """Find a way that an access may take without reading the DRAM; return what is missing, or WRITTEN."""
+        if not cache_victim(&s.cache, s.cache.line[id].set, victim):
+            return FAIL_LINE
+        if victim[0] != NONE and s.cache.sector[victim[0]].written and s.channel.queued >= s.channel.limit:
+            return FAIL_QUEUE
+        return WRITTEN
 
     cdef int _place(self, Slice* s, int64_t id, int64_t victim) noexcept nogil:
         """Give an absent line the way of a victim, or an empty one; write the victim's written sectors to the DRAM."""
@@ -126,8 +191,12 @@ cdef class SectoredNetwork(Network):
 
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil:
         """P1: take sectors from the DRAM, and answer the reads that have all of theirs now."""
-        cdef CacheLine* l = &s.cache.line[item.id]
-        cdef SectorMasks* m = &s.cache.sector[item.id]
+        cdef CacheLine* l
+        cdef SectorMasks* m
+        if item.id < 0:
+            return self._take_passing(s, t, item)
+        l = &s.cache.line[item.id]
+        m = &s.cache.sector[item.id]
         m.valid |= <uint32_t> item.what & m.pending
         m.pending &= ~(<uint32_t> item.what)
         if m.pending == 0:
@@ -143,7 +212,7 @@ cdef class SectoredNetwork(Network):
         cdef Waiter waiter
         while i != NONE:
             waiter = mshrs.waiter[i]
-            if <uint32_t> (waiter.who >> ASKED_AT) & pending:
+            if asked_by(waiter.who) & pending:
                 previous = i
                 i = waiter.next
                 continue
@@ -156,7 +225,7 @@ cdef class SectoredNetwork(Network):
             mshrs.waiter[i].next = mshrs.free_waiter
             mshrs.free_waiter = i
             entry.merged -= 1
-            if self._respond(s, <uint32_t> waiter.who, waiter.id, l.line, waiter.who >> ASKED_AT, t) < 0:
+            if self._respond(s, <uint32_t> waiter.who, waiter.id, l.line, asked_by(waiter.who), t) < 0:
                 return C_MEMORY
             i = waiter.next
         if pending == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,25 +12,11 @@ import numpy as np
 from rdmodel.common.checks import MAX_SMS, MAX_VALUE, check_choice, check_flag, check_int
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU, CoreSched
-from rdmodel.gpu.served_loads import serves_all_loads
-from rdmodel.policies import (
-    CCWS,
-    DWTCS,
-    MRPB,
-    PCAL,
-    POLICIES,
-    SWL,
-    BypassAll,
-    BypassOnStall,
-    Policy,
-)
+from rdmodel.policies import Policy
 from rdmodel.policies.combinations import combination
 
 IN_PLACE = ("update", "through")
 """Values of `l1.stores` with which stores write the lines that are in the L1."""
-
-SECTORED_POLICIES = (SWL, DWTCS, CCWS, PCAL, BypassAll, BypassOnStall)
-"""Policies whose definition carries over to lines that are fetched by sector."""
 
 RUN_PARAMETERS = ("seed", "check")
 """Parameters of `simulate` that a misspelt option may mean."""
@@ -104,7 +90,6 @@ def configure(gpu: GPU, options: Mapping[str, Any]) -> tuple[GPU, SimulationOpti
     if chosen.index is not None:
         gpu = gpu.replace(l1=dataclasses.replace(gpu.l1, index=chosen.index))
     check_known_machine(gpu)
-    check_known_policies(gpu, chosen.policies)
     return gpu, SimulationOptions(**plain, policies=chosen.policies).resolve(gpu)
 
 
@@ -128,28 +113,7 @@ def check_known_machine(gpu: GPU) -> None:
             f"l1.stores={gpu.l1.stores!r}: the simulator knows 'update' and 'through' where lines have sectors "
             "or the L2 has partitions"
         )
-    if gpu.l1.allocate == "fill":
-        raise ConfigError("l1.allocate='fill': the simulator knows only 'miss' where lines have sectors")
     if gpu.l1.sector_bytes != gpu.l2_sector_bytes:
         raise ConfigError(
             f"l2.sector={gpu.l2_sector_bytes}: the simulator needs that of the L1, l1.sector={gpu.l1.sector_bytes}"
         )
-
-
-def check_known_policies(gpu: GPU, policies: Sequence[Policy]) -> None:
-    """Raise `ConfigError` for policies that are not defined on a GPU."""
-    for policy in policies:
-        reason = policy_refusal(gpu, policy)
-        if reason is not None:
-            allowed = ", ".join(kind.name for kind in POLICIES.values() if policy_refusal(gpu, kind) is None)
-            raise ConfigError(f"policies: {policy.name}: {reason}; these can be used: {allowed}")
-
-
-def policy_refusal(gpu: GPU, policy: Policy | type[Policy]) -> str | None:
-    """Return the reason why the simulator has no such policy on a GPU; None if it has."""
-    kind = policy if isinstance(policy, type) else type(policy)
-    if has_sector_masks(gpu) and not issubclass(kind, SECTORED_POLICIES):
-        return f"not defined where lines are fetched by sector, as on {gpu.name}"
-    if issubclass(kind, MRPB) and (gpu.l1.tags_per_step > 1 or not serves_all_loads(gpu.l1)):
-        return f"needs l1.tags_per_step=1 and an L1 that serves all loads, unlike {gpu.name}"
-    return None

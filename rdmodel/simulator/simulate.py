@@ -21,7 +21,7 @@ from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
-from rdmodel.policies import DWTCS, MRPB, SWL, Policy, policy_of_kind
+from rdmodel.policies import DWTCS, SWL, Policy, policy_of_kind
 from rdmodel.policies.registry import policy_fields
 from rdmodel.results.describe import describe
 from rdmodel.results.simulation import Simulation
@@ -256,9 +256,7 @@ class _MachineRun:
         # No SM can have more blocks than there are.
         slots = min(compute_occupancy(launch, request.gpu).blocks, request.blocks)
         self._block_warps = launch.block_warps
-        # With `mrpb`, loads are reordered before they look into the L1, whatever their cache operators are.
-        reorders = any(isinstance(policy, MRPB) for policy in request.options.policies)
-        bypasses = bypasses_l1(request.gpu.l1, request.trace) and not reorders
+        bypasses = bypasses_l1(request.gpu.l1, request.trace)
         self._bypass = bypass_table(request.gpu.l1) if bypasses else None
         self._machine = make_machine(request.gpu, request.options, slots, self._block_warps, bypasses=bypasses)
         self._rule = StoreRule.MACHINE if request.options.stores else StoreRule.MACHINE_LOADS

@@ -89,7 +89,7 @@ def random_gpu(random, line=128, **parts):
 def random_sectored_gpu(random, line=128, **parts):
     """Return a small machine whose lines have sectors, or whose stores at least write in place."""
     pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
-    sector = pick(32, 32, 32, 64, 128, 8)
+    sector = pick(32, 32, 32, 64, 128, 4)
     fetch = sector * pick(1, 1, 2, 4)
     hashed = bool(pick(False, True))
     sectored = {
@@ -97,9 +97,9 @@ def random_sectored_gpu(random, line=128, **parts):
             "sector": sector,
             "tags_per_step": pick(1, 1, 2, 4),
             "stores": pick("through", "through", "update"),
-            "allocate": "miss",
             "caches": pick(*[("global", "local", "nc")] * 6, ("local", "nc"), ("global",)),
             "dlcm": pick(None, None, None, "ca", "cg"),
+            "allocate": pick("miss", "miss", "fill"),
         },
         "l2": {"sector": sector, "fetch": min(fetch, line), "index": "hash" if hashed else "linear"},
     }
@@ -279,8 +279,7 @@ class Driven:
     def __init__(self, blocks, gpu, options, slots, block_warps, random=None, stop=None):
         operators = any(i.cache_op for block in blocks for warp in block for i in warp)
         self.l1 = gpu.l1
-        self.reorders = any(isinstance(policy, MRPB) for policy in options.policies)
-        bypasses = (operators or not serves_all_loads(gpu.l1)) and not self.reorders
+        bypasses = operators or not serves_all_loads(gpu.l1)
         self.machine = machine.make_machine(gpu, options, slots, block_warps, bypasses=bypasses, log=True)
         self.sms, self.slices = options.sms, 0 if options.memory is not None else gpu.l2.slices
         self.blocks, self.block_warps = blocks, block_warps
@@ -345,9 +344,7 @@ class Driven:
 
     def flags(self, instruction):
         space = Space.LOCAL if instruction.local else Space.GLOBAL
-        past = (
-            instruction.op == Op.LOAD and not self.reorders and not looks_into_l1(self.l1, space, instruction.cache_op)
-        )
+        past = instruction.op == Op.LOAD and not looks_into_l1(self.l1, space, instruction.cache_op)
         return LOCAL * instruction.local + LOOP_EXIT * instruction.loop_exit + PASSES_L1 * past
 
     def log(self):

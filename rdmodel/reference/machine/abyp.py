@@ -28,7 +28,7 @@ class LoadCounters(Admission):
         return super()._load(transaction)
 
     def _on_load(self, transaction: Transaction, outcome: L1Outcome, *, absent: bool) -> None:
-        if outcome in ("hit", "pending"):
+        if not absent and outcome != "bypassed":
             load = self._l1.bringing_load(transaction.line)
             if load is not None:
                 self._add(load, -1)

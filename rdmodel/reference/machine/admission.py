@@ -87,11 +87,10 @@ class DistanceProtection(Admission):
 
     def fill(self, line: int, sectors: int) -> list[Transaction]:
         """Let a line arrive; if it would displace a protected line, only the waiting transactions get the data."""
-        mshr = self._l1.mshrs[line]
-        if mshr.way is None and not mshr.dirty:  # A fill must keep what a local store wrote.
+        if self._l1.may_abandon(line):
             way = self._l1.victim(line)
             if way is not None and self._is_protected(way):
-                return self._l1.abandon(line)
+                return self._l1.abandon(line, sectors)
         return super().fill(line, sectors)
 
     def _is_protected(self, way: Way) -> bool:

@@ -103,7 +103,7 @@ class AccessPatterns(Admission):
         elif transaction.warp is self._monitored and transaction.place < 2:
             if tag is not None:
                 self._learn(tag)
-            accesses = self._l1.count_loads(transaction.line) if outcome in ("hit", "pending") else 1
+            accesses = 1 if absent or outcome == "bypassed" else self._l1.count_loads(transaction.line)
             self._tags[slot] = Tag(transaction.line, load, load, min(accesses, self._policy.most))
             self._learn_if_full(self._tags[slot])
 
@@ -142,8 +142,9 @@ class AccessPatterns(Admission):
             return self._l1.bypass(transaction)
         if self._allocate_on_miss and self._l1.is_absent(transaction.line) and self._is_shut_out(transaction.line):
             return self._l1.bypass(transaction)
+        absent = self._l1.is_absent(transaction.line)
         outcome = super()._load(transaction)
-        if outcome == "miss" and pattern == "intra-warp" and self._policy.mode != "bypass":
+        if absent and outcome == "miss" and pattern == "intra-warp" and self._policy.mode != "bypass":
             assert load is not None and known is not None
             self._protect(transaction, load, known)
         return outcome
@@ -164,10 +165,8 @@ class AccessPatterns(Admission):
 
     def fill(self, line: int, sectors: int) -> list[Transaction]:
         """Let a line arrive; if it would displace a protected line, only the waiting transactions get the data."""
-        mshr = self._l1.mshrs[line]
-        # A fill must keep what a local store wrote.
-        if mshr.way is None and not mshr.dirty and self._is_shut_out(line):
-            return self._l1.abandon(line)
+        if self._l1.may_abandon(line) and self._is_shut_out(line):
+            return self._l1.abandon(line, sectors)
         return super().fill(line, sectors)
 
     def _is_shut_out(self, line: int) -> bool:

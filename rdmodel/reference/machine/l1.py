@@ -129,8 +129,13 @@ class L1:
         way.load, way.reuses = mshr.transactions[0], len(mshr.transactions) - 1
         return mshr.transactions
 
-    def abandon(self, line: int) -> list[Transaction]:
-        """Free the MSHR of a line without a way, which stays absent; return the transactions that waited."""
+    def may_abandon(self, line: int) -> bool:
+        """Return whether a line in flight would take a way at its fill, and may stay without one."""
+        mshr = self.mshrs[line]
+        return mshr.way is None and not mshr.dirty  # A fill must keep what a local store wrote.
+
+    def abandon(self, line: int, sectors: int = 1) -> list[Transaction]:
+        """Free the MSHR of a line, which gets no way for its data; return the transactions that waited."""
         mshr = self.mshrs.pop(line)
         assert mshr.way is None
         return mshr.transactions

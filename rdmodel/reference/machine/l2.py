@@ -74,6 +74,10 @@ class Slice:
         mshr.way.state = "valid"
         return mshr.readers
 
+    def finish_bypass(self, reader: Reader, sectors: int) -> list[Reader]:
+        """Take sectors that came from DRAM for a bypassing reader, and return it if it has all of its own now."""
+        return [reader]
+
     def serve(self, sm: int, message: Message) -> L2Outcome | L2Failure:
         """Serve a message of `sm` and count its outcome, or count the failure and change nothing else."""
         outcome = self._write(message.line) if message.write else self._read(Reader(sm, message.bypass), message.line)
@@ -88,13 +92,21 @@ class Slice:
     def _read(self, reader: Reader, line: int) -> L2Outcome | L2Failure:
         way = self._ways.find(self._set_of(line), line)
         is_clean = way is None or (way.state == "valid" and not way.dirty)
-        if self._gate is not None and not self._gate.is_open and is_clean:
+        if self._is_closed and is_clean:
             outcome = self._bypass(reader, line, way)
         else:
             outcome = self._read_open(reader, line, way)
-        if self._gate is not None and outcome in L2_OUTCOMES:
-            self._gate.count_read(absent=way is None)
+        self._count_read(outcome, absent=way is None)
         return outcome
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._gate is not None and not self._gate.is_open
+
+    def _count_read(self, outcome: L2Outcome | L2Failure, *, absent: bool) -> None:
+        """Let the gate know of a read that was served; `absent` says whether it found no tag."""
+        if self._gate is not None and outcome in L2_OUTCOMES:
+            self._gate.count_read(absent=absent)
 
     def _read_open(self, reader: Reader, line: int, way: Way | None) -> L2Outcome | L2Failure:
         if way is None:

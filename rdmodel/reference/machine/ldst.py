@@ -44,7 +44,7 @@ class LoadStoreUnit:
     def __init__(self, attempt: Attempt, lookups: int = 1) -> None:
         self.queue: deque[QueuedInstruction] = deque()
         self._attempt = attempt
-        self._lookups = lookups
+        self.lookups = lookups
 
     @property
     def empty(self) -> bool:
@@ -54,7 +54,7 @@ class LoadStoreUnit:
     def step(self, now: int) -> None:
         """Let the next transactions of the first instruction access the L1 until one is not served (S3)."""
         head = self.queue[0] if self.queue else None
-        for _ in range(self._lookups):
+        for _ in range(self.lookups):
             if head is None or head not in self.queue or not self._attempt(head, head.line, now):
                 return
             self._pop_transaction()

@@ -97,7 +97,7 @@ class SharedMemory:
 
     def _make_slices(self, gpu: GPU, policies: Sequence[Policy]) -> Sequence[Slice]:
         if self._sectored:
-            return [SectoredSlice(gpu, channel, None) for channel in self._channels]
+            return [SectoredSlice(gpu, channel, make_slice_gate(policies)) for channel in self._channels]
         return [Slice(gpu, channel, make_slice_gate(policies)) for channel in self._channels]
 
     @property
@@ -133,10 +133,11 @@ class SharedMemory:
 
     def _return(self, number: int, now: int) -> None:
         """P1: make the lines that came from DRAM valid, and respond to their readers."""
-        returns = self._channels[number].returns
+        returns, source = self._channels[number].returns, self._slices[number]
         while returns and returns[0].time <= now:
             _, line, bypassing, sectors = returns.popleft()
-            for reader in [bypassing] if bypassing is not None else self._slices[number].fill(line, sectors):
+            readers = source.fill(line, sectors) if bypassing is None else source.finish_bypass(bypassing, sectors)
+            for reader in readers:
                 self._answer(number, reader, line, now)
 
     def _serve(self, number: int, now: int) -> None:

@@ -22,8 +22,8 @@ class BufferedTransaction:
 class PrioritizationBuffer(LoadStoreUnit):
     """The load/store unit of an SM whose blocks have `block_warps` warps. In each cycle it drains first, then fills."""
 
-    def __init__(self, attempt: Attempt, policy: MRPB, slots: int, block_warps: int) -> None:
-        super().__init__(attempt)
+    def __init__(self, attempt: Attempt, policy: MRPB, slots: int, block_warps: int, lookups: int = 1) -> None:
+        super().__init__(attempt, lookups)
         self._policy = policy
         self._block_warps = block_warps
         count = {"warp": slots * block_warps, "block": slots, "warp-in-block": block_warps}[policy.signature]
@@ -38,20 +38,30 @@ class PrioritizationBuffer(LoadStoreUnit):
         return not self.queue and not any(self._waiting)
 
     def step(self, now: int) -> None:
-        """S3: let a transaction of the buffer access the L1, and one from the queue enter the buffer."""
+        """S3: let transactions of a load in the buffer access the L1, and some from the queue enter the buffer."""
         tried = self._drain(now)
-        self._enter(now, l1_is_free=not tried)
+        self._flushing = None
+        head = self.queue[0] if self.queue else None
+        for _ in range(self.lookups):
+            if head is None or head not in self.queue or not self._enter(head, now, l1_is_free=not tried):
+                return
 
     def _drain(self, now: int) -> bool:
-        """S3a: let the head of one queue access the L1; return whether there was one."""
+        """S3a: let the first transactions of one queue access the L1; return whether there were any."""
         if self._selected is None:
             self._selected = self._select(now)
         if self._selected is None:
             return False
-        queue = self._waiting[self._selected]
-        if self._attempt(queue[0].load, queue[0].line, now):
+        number, queue = self._selected, self._waiting[self._selected]
+        load = queue[0].load
+        for _ in range(self.lookups):
+            if not self._is_ready(number, now) or queue[0].load is not load:
+                break
+            if not self._attempt(load, queue[0].line, now):
+                return True
             queue.popleft()
-            self._last, self._selected = self._selected, None
+            self._last = number
+        self._selected = None
         return True
 
     def _select(self, now: int) -> int | None:
@@ -73,21 +83,22 @@ class PrioritizationBuffer(LoadStoreUnit):
         queue = self._waiting[number]
         return bool(queue) and now - queue[0].entered >= self._policy.latency
 
-    def _enter(self, now: int, *, l1_is_free: bool) -> None:
-        """S3b: move a load into the buffer; a store waits until its queue is empty, and then accesses the L1 itself."""
-        self._flushing = None
-        if not self.queue:
-            return
-        head = self.queue[0]
+    def _enter(self, head: QueuedInstruction, now: int, *, l1_is_free: bool) -> bool:
+        """S3b: move a transaction of a load into the buffer; return whether it moved.
+
+        A store waits until its queue is empty, and then accesses the L1 itself.
+        """
         number = self._queue_of(head)
         queue = self._waiting[number]
         if head.instruction.op == Op.LOAD and (self._policy.entries is None or len(queue) < self._policy.entries):
             queue.append(BufferedTransaction(head, head.line, now))
-            self._pop_transaction()
         elif queue:
             self._flushing = number if self._policy.flush else None
-        elif l1_is_free and self._attempt(head, head.line, now):
-            self._pop_transaction()
+            return False
+        elif not l1_is_free or not self._attempt(head, head.line, now):
+            return False
+        self._pop_transaction()
+        return True
 
     def _queue_of(self, queued: QueuedInstruction) -> int:
         slot = queued.warp.slot

@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from rdmodel.gpu.config import GPU
 from rdmodel.policies import Policy
+from rdmodel.reference.machine.choice import make_slice_gate
 from rdmodel.reference.machine.crossbar import Crossbar
 from rdmodel.reference.machine.dram import Channel
-from rdmodel.reference.machine.l2 import Arrival, L2Failure, L2Outcome
+from rdmodel.reference.machine.gate import Gate
+from rdmodel.reference.machine.l2 import READS, Arrival, L2Failure, L2Outcome
 from rdmodel.reference.machine.memory import SharedMemory
 from rdmodel.reference.machine.messages import HEADER, Message, Reader
 from rdmodel.reference.machine.record import EventLog
@@ -47,8 +49,8 @@ class PartitionedSlice(SectoredSlice):
     the homes of their lines until they are sent.
     """
 
-    def __init__(self, number: int, gpu: GPU, channel: Channel) -> None:
-        super().__init__(gpu, channel, None)
+    def __init__(self, number: int, gpu: GPU, channel: Channel, gate: Gate | None) -> None:
+        super().__init__(gpu, channel, gate)
         self.crossed: deque[Arrival] = deque()
         self.answers: deque[Answer] = deque()
         self.outbox: list[Message] = []
@@ -144,7 +146,10 @@ class PartitionedMemory(SharedMemory):
         self._between = Crossbar(at_once, gpu.clock, gpu.l2.slices, gpu.l2.slices)
 
     def _make_slices(self, gpu: GPU, policies: Sequence[Policy]) -> Sequence[PartitionedSlice]:
-        self._parts = [PartitionedSlice(number, gpu, channel) for number, channel in enumerate(self._channels)]
+        self._parts = [
+            PartitionedSlice(number, gpu, channel, make_slice_gate(policies))
+            for number, channel in enumerate(self._channels)
+        ]
         return self._parts
 
     def _entrance(self, sm: int, line: int) -> int:
@@ -196,5 +201,5 @@ class PartitionedMemory(SharedMemory):
         """Assert that every slice is empty, and that the counters of all slices add up."""
         super().check_drained()
         counts = [part.counts for part in self._parts]
-        found = sum(count[name] for count in counts for name in ("hits", "pending_hits", "misses"))
+        found = sum(count[name] for count in counts for name in READS)
         assert found == sum(count["reads"] for count in counts)

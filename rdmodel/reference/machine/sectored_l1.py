@@ -18,28 +18,55 @@ from rdmodel.reference.machine.ways import Way
 
 @dataclass(slots=True, eq=False)
 class SectorMshr:
-    """MSHR of the sectors that one transaction missed: the first of those that wait for them."""
+    """MSHR of the sectors of a line that one transaction missed: the first of those that wait for them."""
 
     owner: Owner
-    way: Way
+    line: int
     sectors: int
     transactions: list[Transaction] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class LineHistory:
+    """The load that brought a line, if one did, and the number of loads that have found the line since."""
+
+    load: Transaction | None
+    reuses: int = 0
+
+
 class SectoredL1(L1):
-    """The L1 of one SM, with sectors; a line in flight always has a way."""
+    """The L1 of one SM, with sectors.
+
+    With ``allocate="miss"`` a line in flight always has a way. With ``"fill"`` it may have lost its way, or not have
+    got one yet.
+    """
 
     def __init__(self, cache: CacheConfig, counts: Counters) -> None:
         super().__init__(cache, counts)
         self._requests: list[SectorMshr] = []
+        self._histories: dict[int, LineHistory] = {}
         self._asked: dict[int, int] = {}  # sectors that loads asked for, by line
         self._held: dict[int, int] = {}  # sectors in the shadow, by line, the least recently loaded first
         self._returns = RETURNS["miss"]
+        self._reserves = cache.allocate == "miss"
 
     @property
     def idle(self) -> bool:
         """Whether nothing is in flight."""
         return not self._requests and super().idle
+
+    def is_absent(self, line: int) -> bool:
+        """Return whether `line` has neither a way nor a sector in flight."""
+        return self.find(line) is None and not self._pending(line)
+
+    def bringing_load(self, line: int) -> Transaction | None:
+        """Return the load transaction that brought a line that is not absent; None if a store brought it."""
+        return self._histories[line].load
+
+    def count_loads(self, line: int) -> int:
+        """Return the number of load transactions that brought or found a line that is not absent."""
+        history = self._histories[line]
+        return history.reuses + (history.load is not None)
 
     def returns(self, outcome: L1Outcome) -> Returns:
         """Return what the load transaction waits for that was served last, with `outcome`."""
@@ -47,35 +74,51 @@ class SectoredL1(L1):
 
     def fill(self, line: int, sectors: int = 1) -> list[Transaction]:
         """Make sectors in flight valid, free their MSHR, and return the transactions that waited."""
-        (mshr,) = (mshr for mshr in self._requests if mshr.way.line == line and mshr.sectors == sectors)
-        self._requests.remove(mshr)
-        way = mshr.way
+        mshr = self._remove_request(line, sectors)
+        way = self.find(line)
+        if way is None:
+            way = self.victim_of_load(line)
+            assert way is not None
+            self._place(way, line, mshr.owner)
         way.sectors |= sectors
-        way.pending &= ~sectors
-        way.state = "reserved" if way.pending else "valid"
+        way.state = "reserved" if self._reserves and self._pending(line) else "valid"
         return mshr.transactions
+
+    def may_abandon(self, line: int) -> bool:
+        """Return whether a line in flight would take a way at its next fill."""
+        return self.find(line) is None
+
+    def abandon(self, line: int, sectors: int = 1) -> list[Transaction]:
+        """Free the MSHR of sectors in flight, which get no way; return the transactions that waited."""
+        return self._remove_request(line, sectors).transactions
 
     def load(self, transaction: Transaction) -> L1Outcome | L1Failure:
         """Serve a transaction of a load, which may find some sectors, wait for some and miss others."""
         line, asked = transaction.line, transaction.sectors
         way = self.find(line)
-        if way is None and not transaction.allocating:
+        absent = self.is_absent(line)
+        if absent and not transaction.allocating:
             return self.bypass(transaction)
-        pending = asked & way.pending if way is not None else 0
+        pending = asked & self._pending(line)
         found = asked & way.sectors if way is not None else 0
         missing = asked & ~(pending | found)
-        merged = [mshr for mshr in self._requests if mshr.way is way and mshr.sectors & pending]
-        failure = self._failure(transaction, merged, missing, absent=way is None)
+        merged = [mshr for mshr in self._requests if mshr.line == line and mshr.sectors & pending]
+        failure = self._failure(transaction, merged, missing, absent=absent)
         if failure is not None:
             return failure
         for mshr in merged:
             mshr.transactions.append(transaction)
-        self._count(line, way, found, pending, missing)
-        if way is None:
-            way = self._place(line, transaction.warp.owner)
+        self._count(line, found, pending, missing, absent=absent)
+        self._note_load(transaction, absent=absent)
+        if absent and self._reserves:
+            way = self.victim_of_load(line)
+            assert way is not None
+            self._place(way, line, transaction.warp.owner)
         if missing:
-            self._request(way, missing, transaction)
-        self.ways.touch(way)
+            self._request(line, missing, transaction)
+        if way is not None:
+            way.state = "reserved" if self._reserves and self._pending(line) else "valid"
+            self.ways.touch(way)
         self._remember(line, asked)
         self._returns = Returns(len(merged) + (missing != 0), (found | pending) != 0, missing)
         return "miss" if missing else "pending" if pending else "hit"
@@ -87,12 +130,16 @@ class SectoredL1(L1):
         if not self._has_queue_slot():
             return "fail_miss_queue"
         way = self.find(line)
-        present = way.sectors | way.pending | way.written if way is not None else 0
-        if way is None and self._cache.stores == "through" and self.victim(line) is not None:
-            way = self._place(line, owner)
+        pending = self._pending(line)
+        present = pending | (way.sectors | way.written if way is not None else 0)
+        if way is None and self._cache.stores == "through":
+            way = self._place_stored(line, owner)
         if way is not None:
+            if way.ghost:
+                way.ghost, way.bringer = False, owner
+                self._histories[line] = LineHistory(None)
             way.written |= sectors
-            way.sectors |= full & ~way.pending
+            way.sectors |= full & ~pending
             self.ways.touch(way)
         self.miss_queue.append(Message(line, write=True, sectors=sectors, full=full, block=owner.block))
         self.unacknowledged[owner.block] += 1
@@ -100,6 +147,15 @@ class SectoredL1(L1):
         self._counts["store_sectors"] += sectors.bit_count()
         self._counts["store_hits"] += (sectors & present).bit_count()
         return "write"
+
+    def _pending(self, line: int) -> int:
+        """Return the sectors of a line that are in flight; an MSHR has each of them."""
+        return sum(mshr.sectors for mshr in self._requests if mshr.line == line)
+
+    def _remove_request(self, line: int, sectors: int) -> SectorMshr:
+        (mshr,) = (mshr for mshr in self._requests if mshr.line == line and mshr.sectors == sectors)
+        self._requests.remove(mshr)
+        return mshr
 
     def _failure(
         self, transaction: Transaction, merged: list[SectorMshr], missing: int, *, absent: bool
@@ -110,7 +166,7 @@ class SectoredL1(L1):
             return "fail_mshr_merge"
         if not missing:
             return None
-        if absent and self.victim_of_load(transaction.line) is None:
+        if absent and self._reserves and self.victim_of_load(transaction.line) is None:
             return "fail_line_alloc"
         if not self._has_mshr(transaction.warp.owner):
             return "fail_mshr_entry"
@@ -121,28 +177,45 @@ class SectoredL1(L1):
         entries, per_warp = self._cache.mshrs, self._cache.mshr_per_warp
         return (entries is None or len(self._requests) < entries) and (per_warp is None or used_by_warp < per_warp)
 
-    def _place(self, line: int, owner: Owner) -> Way:
-        """Give an absent line a way, without any sector."""
-        way = self.victim(line)
-        assert way is not None
+    def _note_load(self, transaction: Transaction, *, absent: bool) -> None:
+        """Record that a load brings its line, or has found it."""
+        line = transaction.line
+        if absent:
+            self._histories[line] = LineHistory(transaction)
+        else:
+            self._histories[line].reuses += 1
+        way = self.find(line)
+        if way is not None:
+            way.reuses = self._histories[line].reuses
+
+    def _place(self, way: Way, line: int, owner: Owner) -> None:
+        """Give a way to a line, without any sector."""
         self._evict(way, owner)
         self.ways.place(way, line, "valid", owner)
+        history = self._histories[line]
+        way.load, way.reuses = history.load, history.reuses
+
+    def _place_stored(self, line: int, owner: Owner) -> Way | None:
+        """Give a way to a line that a store writes, if there is one."""
+        way = self.victim(line)
+        if way is not None:
+            if not self._pending(line):
+                self._histories[line] = LineHistory(None)
+            self._place(way, line, owner)
         return way
 
-    def _request(self, way: Way, missing: int, transaction: Transaction) -> None:
-        way.pending |= missing
-        way.state = "reserved"
-        self._requests.append(SectorMshr(transaction.warp.owner, way, missing, [transaction]))
-        self.miss_queue.append(Message(way.line, write=False, sectors=missing))
+    def _request(self, line: int, missing: int, transaction: Transaction) -> None:
+        self._requests.append(SectorMshr(transaction.warp.owner, line, missing, [transaction]))
+        self.miss_queue.append(Message(line, write=False, sectors=missing))
 
-    def _count(self, line: int, way: Way | None, found: int, pending: int, missing: int) -> None:
+    def _count(self, line: int, found: int, pending: int, missing: int, *, absent: bool) -> None:
         """Count the sectors of a load by outcome, and the misses by cause."""
         counts = self._counts
         counts["sectors"] += (found | pending | missing).bit_count()
         counts["hits"] += found.bit_count()
         counts["pending_hits"] += pending.bit_count()
-        counts["tag_misses"] += way is None
-        counts["sector_misses"] += way is not None and missing != 0
+        counts["tag_misses"] += absent
+        counts["sector_misses"] += not absent and missing != 0
         asked, held = self._asked.get(line, 0), self._held.get(line, 0)
         for sector in bits_of(missing):
             counts["compulsory" if not asked & sector else "associativity" if held & sector else "capacity"] += 1

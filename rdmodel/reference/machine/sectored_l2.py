@@ -5,13 +5,23 @@ A mask has one bit per sector of a line.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rdmodel.gpu.config import GPU
 from rdmodel.reference.machine.dram import Channel
 from rdmodel.reference.machine.gate import Gate
-from rdmodel.reference.machine.l2 import L2_OUTCOMES, L2Failure, L2Mshr, L2Outcome, Slice
+from rdmodel.reference.machine.l2 import L2_OUTCOMES, READS, L2Failure, L2Mshr, L2Outcome, Slice
 from rdmodel.reference.machine.messages import Message, Reader
 from rdmodel.reference.machine.sectored_l1 import bits_of
 from rdmodel.reference.machine.ways import Way
+
+
+@dataclass(slots=True, eq=False)
+class BypassingRead:
+    """A read past a closed slice, and the sectors that have not come from DRAM for it."""
+
+    reader: Reader
+    left: int
 
 
 class SectoredSlice(Slice):
@@ -22,6 +32,7 @@ class SectoredSlice(Slice):
         width = gpu.l2_fetch_bytes // gpu.l2_sector_bytes
         sectors = gpu.l1.line // gpu.l2_sector_bytes
         self._fetched = [((1 << width) - 1) << first for first in range(0, sectors, width)]
+        self._bypassing: list[BypassingRead] = []
 
     def fill(self, line: int, sectors: int = 1) -> list[Reader]:
         """Make those of `sectors` valid that were in flight, and return the readers that have all of theirs now."""
@@ -36,6 +47,15 @@ class SectoredSlice(Slice):
             del self._mshrs[line]
             way.state = "valid"
         return ready
+
+    def finish_bypass(self, reader: Reader, sectors: int) -> list[Reader]:
+        """Take sectors that came from DRAM for a bypassing reader, and return it if it has all of its own now."""
+        (read,) = (read for read in self._bypassing if read.reader is reader)
+        read.left &= ~sectors
+        if read.left:
+            return []
+        self._bypassing.remove(read)
+        return [reader]
 
     def serve(self, sm: int, message: Message) -> L2Outcome | L2Failure:
         """Serve a message of `sm` and count its sectors, or count the failure and change nothing else."""
@@ -53,6 +73,8 @@ class SectoredSlice(Slice):
             self.counts["writes" if message.write else "reads"] += asked.bit_count()
         if message.write:
             self.counts["write_hits"] += (asked & (found | pending | written)).bit_count()
+        elif outcome == "bypassed":
+            self.counts["bypassed"] += asked.bit_count()
         else:
             self.counts["hits"] += (asked & found).bit_count()
             self.counts["pending_hits"] += (asked & pending).bit_count()
@@ -60,6 +82,29 @@ class SectoredSlice(Slice):
         return outcome
 
     def _read_sectors(self, reader: Reader, line: int, way: Way | None) -> L2Outcome | L2Failure:
+        is_clean = way is None or not way.pending | way.written
+        if self._is_closed and is_clean:
+            outcome = self._bypass(reader, line, way)
+        else:
+            outcome = self._read_open_sectors(reader, line, way)
+        self._count_read(outcome, absent=way is None)
+        return outcome
+
+    def _bypass(self, reader: Reader, line: int, way: Way | None) -> L2Outcome | L2Failure:
+        """Read sectors past the slice, which only keeps the line's tag, in the way that it has or gets."""
+        if not self._channel.has_room:
+            return "fail_dram_queue"
+        if way is not None:
+            self._ways.touch(way)
+        elif self._ways.victim(self._set_of(line)) is not None:
+            self._place(line).ghost = True
+        fetched = [group for group in self._fetched if group & reader.sectors]
+        self._bypassing.append(BypassingRead(reader, sum(fetched)))
+        for group in fetched:
+            self._channel.enter(line, write=False, reader=reader, sectors=group)
+        return "bypassed"
+
+    def _read_open_sectors(self, reader: Reader, line: int, way: Way | None) -> L2Outcome | L2Failure:
         found, pending = (0, 0) if way is None else (way.sectors, way.pending)
         if way is not None and not reader.sectors & ~found:
             self._ways.touch(way)
@@ -106,6 +151,7 @@ class SectoredSlice(Slice):
             if victim.state == "valid" and victim.written and not self._channel.has_room:
                 return "fail_dram_queue"
             way = self._place(message.line)
+        way.ghost = False
         way.written |= message.sectors
         way.sectors |= message.full & ~way.pending
         self._ways.touch(way)
@@ -125,4 +171,5 @@ class SectoredSlice(Slice):
         """Assert that the slice is empty and that its counters add up."""
         assert self.idle and not self.waiting
         assert all(way.state != "reserved" for way in self._ways)
-        assert self.counts["reads"] == sum(self.counts[name] for name in ("hits", "pending_hits", "misses"))
+        assert self.counts["reads"] == sum(self.counts[name] for name in READS)
+        assert not self._bypassing

@@ -57,13 +57,15 @@ class SM:
         self.responses: deque[Response] = deque()
         reordering = policy_of_kind(options.policies, "reordering")
         if isinstance(reordering, MRPB):
-            self.ldst: LoadStoreUnit = PrioritizationBuffer(self._attempt, reordering, slots, block_warps)
+            self.ldst: LoadStoreUnit = PrioritizationBuffer(
+                self._attempt, reordering, slots, block_warps, gpu.l1.tags_per_step
+            )
         else:
             self.ldst = LoadStoreUnit(self._attempt, gpu.l1.tags_per_step)
         self.residents: list[MachineResidentBlock | None] = [None] * slots
         self.last_end = -1
         self._core = core
-        self._l1_config, self._reorders = gpu.l1, isinstance(reordering, MRPB)
+        self._l1_config = gpu.l1
         self._throttle = throttle
         self.l1.on_evict.append(lambda way: throttle.on_evict(number, way))
         self._log = log
@@ -142,7 +144,7 @@ class SM:
         sectors, _ = sectors_of(queued)
         transaction = Transaction(warp, number, line, instruction, queued.served, queued.allocating, sectors)
         space = Space.LOCAL if instruction.local else Space.GLOBAL
-        if not self._reorders and not looks_into_l1(self._l1_config, space, instruction.cache_op):
+        if not looks_into_l1(self._l1_config, space, instruction.cache_op):
             return self.l1.bypass(transaction)
         absent = self.l1.is_absent(line)
         outcome = self.admission.load(transaction)

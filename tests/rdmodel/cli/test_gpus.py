@@ -63,13 +63,10 @@ BAD = {
     "predict atax.1 --gpu p100 --carveout auto --set l1.unified=24K": "l1.carveouts=(): must hold the choices",
     "predict atax.1 --gpu gtx470-16k --carveout 16K": "l1.carveout=16384: needs unified",
     "predict atax.1 --l1 16K:4:128:48": "l1.sector=48: must be a power of two",
-    "simulate atax.1 --gpu v100 --policy mrpb": "mrpb: not defined where lines are fetched by sector, as on v100",
     "simulate atax.1 --gpu gtx480-khairy --set l1.sector=32": "l1.stores='free': the simulator knows 'update' and",
-    "simulate atax.1 --gpu v100 --set l1.allocate=fill": "l1.allocate='fill': the simulator knows only 'miss' where",
     "simulate atax.1 --gpu v100 --set l2.sector=64 --set l2.fetch=64": "l2.sector=64: the simulator needs that of the",
     "simulate atax.1 --gpu v100 --set l1.stores=step": "l1.stores='step': the simulator knows 'free', 'evict',",
     "compare atax.1 --gpu h100 --set l1.stores=evict": "l1.stores='evict': the simulator knows 'update' and",
-    "policies atax.1 --gpu h100 --policies mrpb": "mrpb: not defined where lines are fetched by sector, as on h100",
     "locality atax.1 --gpu a100 --set l2.sector=64": "l2.sector=64: the simulator needs that of the L1",
     "calibrate a100 --set l2.partition_latency=-1": "l2.partition_latency=-1: must be at least 0",
 }

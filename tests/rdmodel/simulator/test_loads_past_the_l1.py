@@ -38,6 +38,8 @@ def test_the_default_operator_holds_for_loads_without_one(dlcm, bypassed):
     assert rd.simulate(reading("ca"), gpu).bypassed == 0
 
 
-def test_request_reordering_does_not_look_at_operators():
-    assert rd.simulate(reading("cg"), "gtx470-16k", policies=[MRPB()]).bypassed == 0
-    assert rd.simulate(reading("cg"), "gtx470-16k").bypassed == 6
+@pytest.mark.parametrize("gpu", ["gtx470-16k", "v100"])
+def test_loads_past_the_l1_wait_in_the_queues_of_reordering_like_others(gpu):
+    reordered = rd.simulate(reading("cg"), gpu, policies=[MRPB()], check=True)
+    assert (reordered.bypassed, reordered.loads) == (6, 0)
+    assert reordered.cycles > rd.simulate(reading("cg"), gpu).cycles

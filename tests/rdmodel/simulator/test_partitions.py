@@ -137,7 +137,7 @@ SAME = ("reads", "hits", "writes", "write_hits", "write_backs", "dram_read_secto
 
 def machine(**l2: object) -> GPU:
     """Return a machine without an L1 for global loads, and with an L2 of few lines."""
-    gpu = random_partitioned_gpu(np.random.default_rng(0), l1={"sector": 32, "caches": ("nc",)})
+    gpu = random_partitioned_gpu(np.random.default_rng(0), l1={"sector": 32, "caches": ("nc",), "dlcm": None})
     config = {"partitions": 2, "slices": 2, "ways": 2, "size": 256, "sector": 32, "fetch": 32, "index": "linear", **l2}
     return gpu.replace(sms=2, l2=dataclasses.replace(gpu.l2, **config))
 

@@ -1,0 +1,40 @@
+# `Admission`: policies that decide for each load whether it uses the L1, and which lines it may replace
+# (docs/policies.md).
+cimport cython
+from libc.stdint cimport int64_t
+
+from rdmodel.simulator._loadstore cimport LoadStore
+from rdmodel.simulator._machine cimport Sm
+from rdmodel.simulator._period cimport Period
+
+cdef enum:
+    STALL = 0                 # a load that lacks a resource waits
+    BYPASS_LINE = 1           # it bypasses for want of a way
+    BYPASS_ANY = 2            # it bypasses for want of any resource
+
+
+cdef class Admission(LoadStore):
+    cdef int on_stall
+    cdef Period closing_period        # streaming-bypass
+    cdef double max_missing_share
+    cdef int64_t distance             # pd
+    cdef int64_t counters, max_unused, unused_threshold     # abyp
+    cdef int64_t pattern_loads, pattern_tags, max_accesses  # apcm
+    cdef bint pattern_bypassing, pattern_protecting
+    cdef bint scoring                 # lost lines raise the scores of warps (ccws)
+    cdef int64_t score_base, score_throttle
+
+    @cython.final
+    cdef bint _in_flight(self, const Sm* sm, int64_t id) noexcept nogil
+    @cython.final
+    cdef bint _streams(self, const Sm* sm, int64_t load) noexcept nogil
+    @cython.final
+    cdef int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil
+    @cython.final
+    cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil
+    @cython.final
+    cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil
+    @cython.final
+    cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome, bint absent) noexcept nogil
+    @cython.final
+    cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil

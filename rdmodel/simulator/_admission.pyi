@@ -1,0 +1,3 @@
+from rdmodel.simulator._loadstore import LoadStore
+
+class Admission(LoadStore): ...

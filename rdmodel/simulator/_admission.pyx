@@ -1,0 +1,233 @@
+# See _admission.pxd for the subject.
+"""Simulate admission policies: `Admission`, on top of `LoadStore`."""
+
+from libc.stdint cimport int64_t
+
+from rdmodel.simulator._cache cimport (
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Note, cache_drop, cache_drop_ghosts, cache_give, cache_touch,
+    cache_victim,
+)
+from rdmodel.simulator._issue cimport Warp
+from rdmodel.simulator._loadstore cimport (
+    ADMIT_ALL, ADMIT_BY_PATTERN, ADMIT_NONE, ADMIT_UNLESS_CLOSED, ADMIT_UNPROTECTED, ADMIT_USED, NO_WAY, PROTECTED,
+    WAY, LoadStore,
+)
+from rdmodel.simulator._machine cimport BYPASSED, FAIL_LINE, FAILED, MISS, NO_MEMORY, WRITE, Sm
+from rdmodel.simulator._network cimport C_GO, C_MEMORY
+from rdmodel.simulator._patterns cimport STREAMING, patterns_protect, patterns_see
+from rdmodel.simulator._period cimport Period
+from rdmodel.simulator._victims cimport victims_put, victims_raise, victims_take
+from rdmodel.structures._index cimport modulo
+from rdmodel.structures._lru cimport NONE
+from rdmodel.structures._ring cimport Item, ring_push
+
+ADMISSION_RULES = {
+    "all": ADMIT_ALL, "no-load": ADMIT_NONE, "unless-closed": ADMIT_UNLESS_CLOSED, "unprotected": ADMIT_UNPROTECTED,
+    "used": ADMIT_USED, "by-pattern": ADMIT_BY_PATTERN,
+}
+STALL_RULES = {"none": STALL, "associativity": BYPASS_LINE, "all": BYPASS_ANY}
+
+
+cdef class Admission(LoadStore):
+    """Policies that let some loads bypass the L1, and protect some of its lines."""
+
+    def _read_admission(
+        self, *, rule="all", bypass="none", bint closing_slices=False, int64_t period=-1, double missing_share=0.0,
+        int64_t distance=0, int64_t counters=0, int64_t max_unused=0, int64_t unused_threshold=0, int64_t loads=0,
+        int64_t tags=0, int64_t max_accesses=0, bint bypassing=False, bint protecting=False,
+    ):
+        """Set the admission policy: the settings of `rdmodel.policies` and, as defaults, those of no policy."""
+        self.admission = ADMISSION_RULES[rule]
+        self.on_stall = STALL_RULES[bypass]
+        self.admitting = self.admission != ADMIT_ALL or self.on_stall != STALL
+        self.closing_slices = closing_slices
+        self.closing_period = Period(period, period - 1)
+        self.max_missing_share = missing_share
+        self.distance = distance
+        self.counters = counters
+        self.max_unused = max_unused
+        self.unused_threshold = unused_threshold
+        self.pattern_loads = loads
+        self.pattern_tags = tags
+        self.max_accesses = max_accesses
+        self.pattern_bypassing = bypassing
+        self.pattern_protecting = protecting
+
+    cdef int _admit(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef bint absent = not l.flags & (VALID | RESERVED) and not self._in_flight(sm, id)
+        cdef bint closed = sm.closed
+        cdef int outcome
+        if self.admission == ADMIT_NONE or closed or self._streams(sm, load):
+            outcome = self._bypass(sm, load, id)
+            if outcome == BYPASSED and closed and self._keep_tag(sm, load, id) < 0:
+                return NO_MEMORY
+        else:
+            if not self.sectored:
+                outcome = self._look_up(sm, load, id, t)
+            elif absent and self._unwanted(sm, load):
+                outcome = self._bypass(sm, load, id)
+            else:
+                outcome = self._look_up_sectors(sm, load, id, t)
+            if outcome == FAIL_LINE and self.on_stall != STALL or outcome >= FAILED and self.on_stall == BYPASS_ANY:
+                outcome = self._bypass(sm, load, id)
+        if outcome >= FAILED or outcome == NO_MEMORY:
+            return outcome
+        sm.looked += 1
+        sm.not_found += absent
+        if sm.cache.accesses != NULL:
+            sm.cache.accesses[l.set] += 1
+        if sm.cache.noted:
+            self._note(sm, load, id, outcome, absent)
+        if self.scoring and absent:
+            self._score(sm, load, id, t)
+        sm.load[load].served += 1
+        return outcome
+
+    cdef bint _in_flight(self, const Sm* sm, int64_t id) noexcept nogil:
+        return sm.cache.sector[id].pending != 0 if self.sectored else sm.cache.line[id].mshr != NONE
+
+    cdef bint _streams(self, const Sm* sm, int64_t load) noexcept nogil:
+        """Return whether APCM makes the load bypass."""
+        return (
+            self.admission == ADMIT_BY_PATTERN and sm.patterns.bypassing and sm.load[load].pattern != NONE
+            and sm.patterns.known[sm.load[load].pattern].kind == STREAMING
+        )
+
+    cdef void _note(self, Sm* sm, int64_t load, int64_t id, int outcome, bint absent) noexcept nogil:
+        """Update the note of a line, which was `absent` or not, after a load transaction has been served."""
+        cdef Note* n = &sm.cache.note[id]
+        cdef int64_t pattern = sm.load[load].pattern, warp = sm.load[load].warp
+        if absent and outcome == MISS:
+            n.uses = 1
+            n.mark = NONE
+            if self.admission == ADMIT_USED:
+                n.mark = modulo(sm.load[load].pc, self.counters)
+            elif self.admission == ADMIT_BY_PATTERN:
+                n.mark = patterns_protect(&sm.patterns, warp, pattern)
+                n.owner = warp
+        elif outcome != BYPASSED:
+            n.uses += 1
+            if self.admission == ADMIT_USED and n.mark != NONE and sm.unused[n.mark] > 0:
+                sm.unused[n.mark] -= 1
+        if self.admission == ADMIT_BY_PATTERN and pattern != NONE and not sm.patterns.over:
+            patterns_see(
+                &sm.patterns, sm.cache.line[id].line, pattern, warp == sm.patterns.monitored, sm.load[load].served < 2,
+                1 if outcome == BYPASSED else n.uses,
+            )
+
+    cdef void _lose(self, Sm* sm, int64_t id) noexcept nogil:
+        """Inform the policies that a valid line is replaced."""
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef Note* n
+        cdef int64_t k
+        if self.admission == ADMIT_USED:
+            n = &sm.cache.note[id]
+            if n.mark != NONE and n.uses == 1:
+                sm.unused[n.mark] = min(sm.unused[n.mark] + 1, self.max_unused)
+        if self.scoring:
+            for k in range(self.slots):
+                if sm.slot[k].occupied and sm.slot[k].block == l.block:
+                    k = k * self.block_warps + l.warp
+                    if sm.warp[k].alive:
+                        victims_put(&sm.victims, k, l.line)
+                    break
+
+    cdef void _score(self, Sm* sm, int64_t load, int64_t id, int64_t t) noexcept nogil:
+        """CCWS: raise the score of a warp that loads a line it has lost."""
+        cdef int64_t warp = sm.load[load].warp
+        cdef int64_t i, warps = 0
+        cdef double score
+        if not victims_take(&sm.victims, warp, sm.cache.line[id].line):
+            return
+        sm.victims.hits += 1
+        for i in range(self.slots * self.block_warps):
+            warps += sm.warp[i].alive and not sm.warp[i].at_barrier
+        score = <double> (self.score_throttle * self.score_base * warps)
+        score = score * <double> sm.victims.hits / <double> sm.n.warp_instructions
+        victims_raise(&sm.victims, warp, <int64_t> score, t)
+
+    cdef int _keep_tag(self, Sm* sm, int64_t load, int64_t id) noexcept nogil:
+        """Look up and update the tags of a closed L1."""
+        cdef CacheLine* l = &sm.cache.line[id]
+        cdef Warp* w = &sm.warp[sm.load[load].warp]
+        cdef int64_t victim
+        if l.flags & (VALID | RESERVED):
+            cache_touch(&sm.cache, id)
+        elif not self._in_flight(sm, id):
+            if cache_victim(&sm.cache, l.set, &victim):
+                if victim != NONE:
+                    if sm.cache.line[victim].flags & DIRTY and ring_push(
+                        &sm.misses, Item(0, sm.cache.line[victim].line, victim, WRITE)
+                    ) < 0:
+                        return C_MEMORY
+                    cache_drop(&sm.cache, victim)
+                if self.sectored:
+                    sm.cache.sector[id].valid = sm.cache.sector[id].written = 0
+                cache_give(&sm.cache, id, VALID | GHOST)
+                l.block = w.block
+                l.warp = w.index
+        return C_GO
+
+    cdef int _find_way(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
+        """Find the line that a load may replace; NONE: a way is empty."""
+        if self.admission == ADMIT_BY_PATTERN:
+            return self._find_unguarded(sm, set, victim)
+        if not cache_victim(&sm.cache, set, victim):
+            return NO_WAY
+        if self.admission == ADMIT_UNPROTECTED and victim[0] != NONE:
+            # The least recently used line is the first to lose its protection.
+            if sm.cache.accesses[set] - sm.cache.note[victim[0]].used < self.distance:
+                return PROTECTED
+        return WAY
+
+    cdef int _find_unguarded(self, const Sm* sm, int64_t set, int64_t* victim) noexcept nogil:
+        """Find the least recently used line that APCM does not protect."""
+        cdef int64_t id = sm.cache.set[set].oldest
+        cdef bint protected = False
+        victim[0] = NONE
+        if sm.cache.set[set].size < sm.cache.ways:
+            return WAY
+        while id != NONE:
+            if self._guarded(sm, id):
+                protected = True
+            elif not sm.cache.line[id].flags & RESERVED:
+                victim[0] = id
+                return WAY
+            id = sm.cache.line[id].in_set.newer
+        return PROTECTED if protected else NO_WAY
+
+    cdef bint _guarded(self, const Sm* sm, int64_t id) noexcept nogil:
+        cdef const Note* n = &sm.cache.note[id]
+        return n.mark != NONE and sm.patterns.guard[n.owner].number == n.mark
+
+    cdef bint _unwanted(self, const Sm* sm, int64_t load) noexcept nogil:
+        """Return whether a load must not bring a line."""
+        if sm.load[load].reads_only:
+            return True
+        return self.admission == ADMIT_USED and (
+            sm.unused[modulo(sm.load[load].pc, self.counters)] >= self.unused_threshold
+        )
+
+    cdef void _open_or_close(self) noexcept nogil:
+        """Streaming bypass: close the caches that missed too often in the period, and open the others."""
+        cdef int64_t i
+        cdef Sm* sm
+        cdef bint closed
+        if self.closing_slices:
+            for i in range(self.slices):
+                self._open_or_close_slice(&self.slice[i], self.max_missing_share)
+        if self.admission != ADMIT_UNLESS_CLOSED:
+            return
+        for i in range(self.sms):
+            sm = &self.sm[i]
+            if sm.looked > 0:
+                closed = <double> sm.not_found / <double> sm.looked > self.max_missing_share
+                if sm.closed and not closed:
+                    cache_drop_ghosts(&sm.cache)
+                if sm.closed != closed:
+                    # A stalled access may succeed now.
+                    sm.retry = True
+                    sm.wake[0] = min(sm.wake[0], self.now + 1)
+                sm.closed = closed
+            sm.looked = sm.not_found = 0
