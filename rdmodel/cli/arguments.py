@@ -27,7 +27,7 @@ from rdmodel.cli.option_groups import (
     add_source,
     choice,
 )
-from rdmodel.cli.parser import Parser, finite_number
+from rdmodel.cli.parser import Parser, finite_number, size_with_unit
 from rdmodel.errors import suggestion, unknown
 from rdmodel.gpu.default import DEFAULT_GPU
 from rdmodel.version import __version__
@@ -44,6 +44,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser, commands = _build()
     if argv and not argv[0].startswith("-") and argv[0] not in commands:
         parser.error(unknown("command", argv[0], commands))
+    if argv and argv[0] == "nvcc" and argv[1:] not in (["-h"], ["--help"], []):
+        return argparse.Namespace(command="nvcc", arguments=[*argv[1:]])  # all options are those of nvcc
     arguments, rest = parser.parse_known_args(argv)
     if rest:
         command = commands[arguments.command]
@@ -259,6 +261,43 @@ def _kernels(parser: Parser) -> None:
     add_output(parser, json="a list of JSON objects")
 
 
+def _record(parser: Parser) -> None:
+    add_option(
+        parser,
+        "program",
+        nargs=argparse.REMAINDER,
+        metavar="-- PROGRAM ...",
+        help="program to run, with its arguments, after --",
+    )
+    add_option(
+        parser, "-o", "--output", metavar="DIR", help="folder to write", default_text="PROGRAM.recording"
+    )
+    add_option(parser, "--overwrite", action="store_true", help="replace an existing recording")
+    add_option(
+        parser,
+        "--values",
+        action="store_true",
+        help="execute kernels when the program can see their results, for programs whose launches depend on these",
+    )
+    add_option(
+        parser,
+        "--device-memory",
+        type=size_with_unit(),
+        default=8 << 30,
+        metavar="SIZE",
+        help="memory of the device that the program sees",
+        default_text="8G",
+    )
+    add_machine(parser)
+    add_output(parser, json="a summary as one JSON object")
+
+
+def _nvcc(parser: Parser) -> None:
+    add_option(
+        parser, "arguments", nargs="+", metavar="ARGUMENT", help="arguments of nvcc, such as -O2 app.cu -o app"
+    )
+
+
 def _serve(parser: Parser) -> None:
     add_service(parser)
     add_memory(parser)
@@ -280,6 +319,8 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "report": (_report, "Write an HTML page about the cache behaviour of kernels: misses, their causes and remedies."),
     "tiles": (_tiles, "Rank tile sizes or block shapes of a kernel by predicted cache traffic, misses or time."),
     "sweep": (_sweep, "Run kernels under all combinations of the given GPUs and options; resume an interrupted sweep."),
+    "record": (_record, "Run a CUDA program without a GPU, and record its kernel launches for other commands."),
+    "nvcc": (_nvcc, "Compile a CUDA program so that it can be recorded, with the nvcc of the Python packages."),
     "serve": (_serve, "Answer JSON requests from stdin, one per line, with one line each on stdout."),
     "kernels": (_kernels, "List the kernels that come with rdmodel."),
     "gpus": (

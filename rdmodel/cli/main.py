@@ -31,6 +31,8 @@ COMMAND_MODULES = {
     "tiles": "tiles_command",
     "sweep": "sweep_command",
     "serve": "serve_command",
+    "record": "record_command",
+    "nvcc": "record_command",
     "kernels": "kernels_command",
     "gpus": "gpus_command",
 }

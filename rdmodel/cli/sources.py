@@ -22,6 +22,7 @@ from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
 from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.registry import REGISTRY, spec_of
 from tracegen.kernel_library.suites import SUITES, TILED
+from tracegen.recording.events import is_recording
 
 PROGRAM_SUFFIXES = (".cu", ".cuh", ".ptx")
 """Suffixes of files with kernels to run, as opposed to traces."""
@@ -50,6 +51,8 @@ def open_sources(source: str, options: SourceOptions, budget: Budget = UNBOUNDED
         yield _run_program(source, options)
     elif path.suffix == AFFINE_SUFFIX and path.is_file():
         yield _load_affine(source, options)
+    elif is_recording(path):
+        yield from _replay(source, options)
     elif path.exists():
         yield _read_trace(source, options, budget)
     elif "/" in source or path.suffix in _suffixes():
@@ -79,6 +82,8 @@ def open_suite(suite: str, names: Sequence[str], options: SourceOptions) -> list
 
 def open_source(source: str, options: SourceOptions, budget: Budget = UNBOUNDED) -> Trace:
     """Return the only trace of a kernel name or a file; raise `ConfigError` if there are several."""
+    if is_recording(Path(source)) and options.launch is None:
+        _refuse_several(source, options)
     traces = list(open_sources(source, options, budget))
     if len(traces) > 1:
         raise ConfigError(f"{source}: holds {len(traces)} launches; --launch N picks one")
@@ -107,6 +112,10 @@ def open_launches(source: str, options: SourceOptions) -> tuple[str, tuple[Launc
     """Return the format of a trace file of another tool, and the launches in it."""
     if not Path(source).exists():
         raise TraceError(f"{source}: no such file; --launches lists the launches of a file")
+    if is_recording(Path(source)):
+        from tracegen.recording.replay import list_launches
+
+        return "recording", list_launches(source, options.kernel)
     form = _format(source, options)
     launches = formats.launches(source, format=form.name, kernel=options.kernel, block=options.block)
     return form.name, launches
@@ -210,6 +219,29 @@ def _run_launch_file(source: str, options: SourceOptions) -> Iterator[Trace]:
             yield trace
     if options.launch is not None and not 1 <= options.launch <= number:
         raise ConfigError(f"launch={options.launch}: {source} holds launches 1 to {number}")
+
+
+def _replay(source: str, options: SourceOptions) -> Iterator[Trace]:
+    """Yield the traces of the launches of a recording, or of those that ``--kernel`` or ``--launch`` picks."""
+    from tracegen.recording import replay
+
+    names = ("param", "base", "block", "grid", "arg", "shared", *COMPILE_OPTIONS)
+    refuse(source, "a recording, which has its own launches", options, names)
+    if options.launch is not None and options.kernel is not None:
+        raise ConfigError("--launch: cannot be combined with --kernel; give one of them")
+    yield from replay.launches(
+        source, options.kernel, number=options.launch, max_instructions=options.max_instructions
+    )
+
+
+def _refuse_several(source: str, options: SourceOptions) -> None:
+    """Raise `ConfigError` if a recording has several launches that the options pick."""
+    _, entries = open_launches(source, options)
+    if len(entries) > 1:
+        raise ConfigError(
+            f"{source}: holds {len(entries)} launches; --launch N or --kernel NAME picks one (rdmodel info {source} "
+            "lists them)"
+        )
 
 
 # ---- trace files

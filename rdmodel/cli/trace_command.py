@@ -15,6 +15,7 @@ from rdmodel.errors import escape_unprintable
 from rdmodel.trace import storage
 from rdmodel.trace.summary import summarise
 from tracegen import formats
+from tracegen.recording.events import is_recording
 
 
 def run_trace(arguments: argparse.Namespace) -> None:
@@ -40,7 +41,7 @@ def run_trace(arguments: argparse.Namespace) -> None:
 
 def run_info(arguments: argparse.Namespace) -> None:
     """Summarise a trace, or list the launches in a trace file."""
-    if arguments.launches:
+    if arguments.launches or _has_several_launches(arguments):
         _print_launches(arguments)
         return
     gpu = selected_gpu(arguments)
@@ -55,6 +56,13 @@ def run_info(arguments: argparse.Namespace) -> None:
         print_json(summary.to_dict())
     else:
         print_text(format_summary(summary))
+
+
+def _has_several_launches(arguments: argparse.Namespace) -> bool:
+    """Return whether the source is a recording of which no launch is picked."""
+    if arguments.kernel is not None or arguments.launch is not None or not is_recording(Path(arguments.source)):
+        return False
+    return len(open_launches(arguments.source, source_options(arguments))[1]) > 1
 
 
 def _print_launches(arguments: argparse.Namespace) -> None:

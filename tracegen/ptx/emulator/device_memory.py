@@ -63,6 +63,13 @@ class DeviceMemory:
         self._tables = None
         return buffer
 
+    def place(self, array: NDArray[np.generic], name: str, base: int) -> DeviceBuffer:
+        """Place an array at an address, which must lie outside all others; the kernel works on the array itself."""
+        buffer = DeviceBuffer(name, base, array.nbytes, array)
+        bisect.insort(self.buffers, buffer, key=lambda b: b.base)
+        self._tables = None
+        return buffer
+
     def tables(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
         """Return device address, bytes and host address of every buffer, by ascending address; at least one row."""
         if self._tables is None:

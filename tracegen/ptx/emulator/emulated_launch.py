@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from threading import RLock
 from typing import Any
@@ -23,10 +24,11 @@ from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
 from tracegen.ptx.emulator.launch_directives import check_directives, cluster_shape
+from tracegen.ptx.emulator.module_variables import load_variables
 from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack_parameters
 from tracegen.ptx.isa.special_registers import block_index, read_special_register
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
-from tracegen.ptx.lowering.lowering import lower_kernel, variable_bytes
+from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.lowering.notes import decisive_variables
 from tracegen.ptx.lowering.pointers import global_targets
 from tracegen.ptx.lowering.poisoning import PoisonFlow
@@ -48,23 +50,24 @@ _AT_MBARRIER = 255
 """Number that the emulator gives to threads at an mbarrier in place of the number of a barrier."""
 
 _MAX_STORAGE_BYTES = 1 << 30
-"""Largest size in bytes of the local or shared memory of a block, and of a variable of a module."""
+"""Largest size in bytes of the local or shared memory of a block."""
 
 
 class LoadedModule:
     """A PTX module with its variables, loaded into a device memory.
 
     Arrays are laid out from address `base` on, one after the other and 256-byte aligned, as in `tracegen.arrays`.
-    Raises `TraceError` for a module with 32-bit addresses.
+    Variables lie at the addresses in `places`, by name; None lays them out, too. Raises `TraceError` for a module with
+    32-bit addresses.
     """
 
-    def __init__(self, module: Module, *, base: int = BASE) -> None:
+    def __init__(self, module: Module, *, base: int = BASE, places: Mapping[str, int] | None = None) -> None:
         if module.address_size != 64:
             raise TraceError(f".address_size {module.address_size}: must be 64; compile for 64-bit addresses")
         self.module = module
         self.memory = DeviceMemory(base)
         self.parameters = self.memory.allocate(np.zeros(MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
-        self._variables = self._load_variables()
+        self._variables = load_variables(module, self.memory, places)
         self._programs: dict[str, LoweredKernel] = {}
         # The driver gives every other variable zeros, but programs fill constants before they launch a kernel.
         self._unfilled = {v.name for v in module.variables.values() if v.space == "const" and v.initial is None}
@@ -142,26 +145,21 @@ class LoadedModule:
     def _addresses(self) -> dict[str, int]:
         return {name: buffer.base for name, buffer in self._variables.items()}
 
-    def _load_variables(self) -> dict[str, DeviceBuffer]:
-        """Allocate the global and constant variables of the module, with their initial values."""
-        buffers = {}
-        for variable in self.module.variables.values():
-            if variable.space in ("global", "const"):
-                size = variable_bytes(variable)
-                if size > _MAX_STORAGE_BYTES:
-                    raise TraceError(f"variable {variable.name}: {size} bytes, must be at most 1 GiB")
-                content = np.zeros(size, np.uint8)
-                initial = np.frombuffer(variable.initial or b"", np.uint8)
-                content[: len(initial)] = initial[: len(content)]
-                buffers[variable.name] = self.memory.allocate(content, variable.name, module=True)
-        for variable in self.module.variables.values():
-            for offset, symbol in variable.addresses.items():
-                if symbol in buffers and offset + 8 <= buffers[variable.name].bytes:
-                    content = buffers[variable.name].array.view(np.uint8)
-                    old = int.from_bytes(content[offset : offset + 8].tobytes(), "little")
-                    address = (buffers[symbol].base + old) % (1 << 64)
-                    content[offset : offset + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
-        return buffers
+    def moved(self, memory: DeviceMemory) -> LoadedModule:
+        """Return the module in another memory, which has its variables at the same addresses and nothing above."""
+        other = copy(self)
+        other.memory = memory
+        other.parameters = memory.allocate(np.zeros(MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
+        assert other.parameters.base == self.parameters.base
+        found = {name: memory.find(buffer.base) for name, buffer in self._variables.items()}
+        other._variables = {name: buffer for name, buffer in found.items() if buffer is not None}
+        other._unfilled = set()
+        return other
+
+    @property
+    def variables(self) -> dict[str, DeviceBuffer]:
+        """The variables in global and constant memory, by their names in the PTX."""
+        return dict(self._variables)
 
 
 class EmulatedLaunch:

@@ -1,0 +1,52 @@
+"""Run ``rdmodel record`` and ``rdmodel nvcc``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rdmodel.cli.option_values import output_form, selected_gpu
+from rdmodel.cli.output import print_json, print_note, print_notes
+from rdmodel.errors import ConfigError, RdmodelError
+from rdmodel.gpu.device_properties import device_properties
+from tracegen.recording import nvcc
+from tracegen.recording.recorder import record
+
+
+def run_record(arguments: argparse.Namespace) -> None:
+    """Run a program and record its launches; its output stays that of the program, and the summary is a note."""
+    command = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
+    if not command:
+        raise ConfigError("record: needs a program: rdmodel record -- ./app args")
+    gpu = selected_gpu(arguments)
+    folder = arguments.output or f"{Path(command[0]).name}.recording"
+    recorded = record(
+        command,
+        folder,
+        device=device_properties(gpu, arguments.device_memory),
+        gpu=gpu.name,
+        values=arguments.values,
+        overwrite=arguments.overwrite,
+    )
+    print_notes(recorded.notes)
+    launches = f"{recorded.launches:,} launch" + ("es" if recorded.launches != 1 else "")
+    if output_form(arguments) == "json":
+        print_json(
+            {"recording": str(folder), "launches": recorded.launches, "status": recorded.status, "notes": recorded.notes}
+        )
+    else:
+        print_note(f"{folder}: recorded {launches}")
+    if recorded.status:
+        how = f"with status {recorded.status}" if recorded.status > 0 else f"by signal {-recorded.status}"
+        raise _ProgramFailed(f"{command[0]}: ended {how}; {folder} holds its {launches}")
+
+
+def run_nvcc(arguments: argparse.Namespace) -> None:
+    """Run nvcc with the options that make a program recordable, and exit with its status."""
+    status = nvcc.run_nvcc(arguments.arguments)
+    if status:
+        raise SystemExit(status if status > 0 else 128 - status)
+
+
+class _ProgramFailed(RdmodelError):
+    """The recorded program itself failed."""

@@ -1,0 +1,88 @@
+"""Load the modules of a recorded program, and check and execute its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rdmodel.errors import LaunchError, TraceError, unknown
+from tracegen.cuda.names import demangle
+from tracegen.ptx import Module, parse
+from tracegen.ptx.emulator.device_memory import DeviceMemory
+from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, LoadedModule
+from tracegen.ptx.lowering.lowering import lay_out, variable_bytes
+from tracegen.recording.memory import Allocation
+
+MAX_INSTRUCTIONS = 10**9
+"""Default limit of warp instructions per block; a block that exceeds it counts as endless."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLaunch:
+    """A launch as the program made it: a kernel of a module, its shape and the bytes of its parameters."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    parameters: bytes
+
+    @property
+    def title(self) -> str:
+        """Name of the kernel in the source."""
+        return demangle(self.kernel)
+
+
+class RecordedModule:
+    """A module with its variables at the addresses that the program saw."""
+
+    def __init__(self, module: Module, places: Mapping[str, int]) -> None:
+        self.module = module
+        self._loaded = LoadedModule(module, places=places)
+
+    def variables(self) -> Iterator[Allocation]:
+        """Yield the variables, with their initial values."""
+        for name, buffer in self._loaded.variables.items():
+            yield Allocation(demangle(name), buffer.base, buffer.array.view(np.uint8), "variable")
+
+    def launch(
+        self, launch: RecordedLaunch, memory: DeviceMemory, *, values: bool, max_instructions: int = MAX_INSTRUCTIONS
+    ) -> EmulatedLaunch:
+        """Return a checked launch on a memory of its own; raises `LaunchError` and `TraceError`."""
+        if launch.kernel not in self.module.kernels:
+            raise TraceError(unknown("kernel", launch.kernel, self.module.kernels))
+        places = parameter_places(self.module, launch.kernel)
+        if len(launch.parameters) < (places[-1][0] + places[-1][1] if places else 0):
+            raise LaunchError(f"{launch.kernel}: {len(launch.parameters)} bytes of parameters are too few")
+        return self._loaded.moved(memory).launch(
+            launch.kernel,
+            launch.grid,
+            launch.block,
+            [launch.parameters[at : at + size] for at, size in places],
+            shared=launch.shared,
+            max_instructions=max_instructions,
+            values=values,
+        )
+
+
+def load_text(ptx: str, name: str) -> Module:
+    """Parse a module; raises `TraceError`, also for one that needs other modules."""
+    module = parse(ptx, name)
+    if module.address_size != 64:
+        raise TraceError(f"{name}: .address_size {module.address_size}: must be 64")
+    return module
+
+
+def parameter_places(module: Module, kernel: str) -> list[tuple[int, int]]:
+    """Return the offset and the bytes of every parameter of a kernel."""
+    parameters = module.functions[kernel].parameters
+    offsets, _ = lay_out(parameters)
+    return [(offset, variable_bytes(parameter)) for offset, parameter in zip(offsets, parameters, strict=True)]
+
+
+def run_blocks(launched: EmulatedLaunch, blocks: Sequence[int] | None = None) -> None:
+    """Execute the blocks of a launch in ascending order; its memory then holds the results."""
+    for block in range(launched.launch.blocks) if blocks is None else blocks:
+        launched.run(block, record=False)

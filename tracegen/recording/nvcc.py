@@ -1,0 +1,107 @@
+"""Run NVIDIA's compiler driver so that its programs can be recorded: linked dynamically, with readable PTX in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rdmodel.errors import ConfigError
+from tracegen.cuda.nvrtc import nvidia_packages
+from tracegen.recording.libraries import DRIVER, stand_ins
+
+_PARTS = (
+    ("bin/nvcc", "nvidia-cuda-nvcc"),
+    ("nvvm/bin/cicc", "nvidia-nvvm"),
+    ("include/crt/host_config.h", "nvidia-cuda-crt"),
+    ("include/cuda_runtime.h", "nvidia-cuda-runtime"),
+    ("include/nv/target", "nvidia-cuda-cccl"),
+)
+"""A file of each Python package that the compiler consists of."""
+
+_ARCHITECTURE = re.compile(r"\b(sm|compute|lto)_(\d+)([af]?)\b")
+_CODE = re.compile(r"arch=(compute_\d+[af]?),code=(?:\[?)([\w,]+)")
+
+
+def find_nvcc() -> Path:
+    """Return the path of nvcc: that of the Python packages, or else that of the machine.
+
+    Raises `ConfigError`, which names the packages to install.
+    """
+    for root in nvidia_packages():
+        if (root / "bin/nvcc").exists():
+            missing = [package for file, package in _PARTS if not _has_part(root, file)]
+            if missing:
+                raise ConfigError(f"nvcc: is installed without other parts: pip install {' '.join(missing)}")
+            return root / "bin/nvcc"
+    homes = [os.path.join(os.environ[name], "bin") for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    found = shutil.which("nvcc", path=os.pathsep.join([*homes, os.environ.get("PATH", os.defpath)]))
+    if found is None:
+        packages = " ".join(package for _, package in _PARTS)
+        raise ConfigError(f"nvcc: is not installed: pip install 'rdmodel[record]', or {packages}")
+    return Path(found)
+
+
+def _has_part(root: Path, file: str) -> bool:
+    return (root / file).exists() or (file.startswith("include/nv") and (root / "include/cccl/nv/target").exists())
+
+
+def run_nvcc(arguments: Sequence[str]) -> int:
+    """Run nvcc with more options, and return its exit status; raises `ConfigError` as `find_nvcc` does."""
+    nvcc = find_nvcc()
+    return subprocess.run([str(nvcc), *nvcc_arguments(nvcc, arguments)], check=False).returncode
+
+
+def nvcc_arguments(nvcc: Path, arguments: Sequence[str]) -> list[str]:
+    """Return the options for a program that can be recorded.
+
+    The runtime is linked dynamically, PTX is embedded without compression, and architectures that this nvcc no longer
+    supports are replaced by its oldest one.
+    """
+    supported = _supported(nvcc)
+    changed = [_renewed(argument, supported) for argument in arguments]
+    added = ["--no-compress"]
+    if not any(argument.lstrip("-").startswith("cudart") for argument in arguments):
+        added += ["-cudart", "shared"]
+    added += _ptx_options(changed)
+    return [*changed, *added, f"-L{_link_folder(nvcc)}"]
+
+
+def _supported(nvcc: Path) -> list[int]:
+    done = subprocess.run([str(nvcc), "--list-gpu-arch"], capture_output=True, text=True, check=False)
+    return sorted(int(number) for number in re.findall(r"compute_(\d+)", done.stdout))
+
+
+def _renewed(argument: str, supported: Sequence[int]) -> str:
+    def renew(found: re.Match[str]) -> str:
+        old = supported and int(found[2]) < supported[0]
+        return f"{found[1]}_{supported[0]}" if old else found[0]
+
+    return _ARCHITECTURE.sub(renew, argument) if not os.path.exists(argument) else argument
+
+
+def _ptx_options(arguments: Sequence[str]) -> list[str]:
+    """Return options that embed PTX for the architectures that are compiled to machine code only."""
+    codes = [found for argument in arguments for found in _CODE.findall(argument)]
+    if not codes or any("compute_" in code for _, code in codes):
+        return []
+    return [word for arch in dict.fromkeys(arch for arch, _ in codes) for word in ("-gencode", f"arch={arch},code={arch}")]
+
+
+def _link_folder(nvcc: Path) -> Path:
+    """Return a folder with the libraries to link with, by the names that linkers look for."""
+    done = subprocess.run([str(nvcc), "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"release (\d+)\.(\d+)", done.stdout)
+    major, minor = (int(found[1]), int(found[2])) if found else (13, 0)
+    runtime = f"libcudart.so.{major}" if major >= 12 else f"libcudart.so.{'11.0' if major == 11 else f'{major}.{minor}'}"
+    folder = stand_ins([runtime])
+    for name, target in (("libcudart.so", runtime), ("libcuda.so", DRIVER)):
+        link = folder / f"link-{major}" / name
+        link.parent.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            link.symlink_to(folder / target)
+    return folder / f"link-{major}"

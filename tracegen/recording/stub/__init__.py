@@ -1,0 +1,1 @@
+"""Hold the C sources of the stand-ins for CUDA's libraries."""
