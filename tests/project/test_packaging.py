@@ -75,7 +75,9 @@ def check_source_distribution(sdist: Path) -> None:
     assert {"_tree.pyx", "_model.pyx", "_trc.pyx", "LICENSE", "py.typed", "gtx470-16k.toml"} <= {n.name for n in names}
     assert not [name for name in names if name.suffix == ".so"]
     # Written by hand.
-    assert {name.name for name in names if name.suffix == ".c"} == {"client.c", "entry.c", "feedback.c"}
+    assert {name.name for name in names if name.suffix == ".c"} == {
+        "client.c", "entry.c", "feedback.c", "core.c", "driver.c", "properties.c", "runtime.c", "runtime_memory.c",
+    }  # fmt: skip
     assert any("fuzzing" in name.parts and name.name == "launch.toml" for name in names)
 
 
