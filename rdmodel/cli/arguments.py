@@ -269,9 +269,7 @@ def _record(parser: Parser) -> None:
         metavar="-- PROGRAM ...",
         help="program to run, with its arguments, after --",
     )
-    add_option(
-        parser, "-o", "--output", metavar="DIR", help="folder to write", default_text="PROGRAM.recording"
-    )
+    add_option(parser, "-o", "--output", metavar="DIR", help="folder to write", default_text="PROGRAM.recording")
     add_option(parser, "--overwrite", action="store_true", help="replace an existing recording")
     add_option(
         parser,
@@ -293,9 +291,7 @@ def _record(parser: Parser) -> None:
 
 
 def _nvcc(parser: Parser) -> None:
-    add_option(
-        parser, "arguments", nargs="+", metavar="ARGUMENT", help="arguments of nvcc, such as -O2 app.cu -o app"
-    )
+    add_option(parser, "arguments", nargs="+", metavar="ARGUMENT", help="arguments of nvcc, such as -O2 app.cu -o app")
 
 
 def _serve(parser: Parser) -> None:

@@ -32,7 +32,12 @@ def run_record(arguments: argparse.Namespace) -> None:
     launches = f"{recorded.launches:,} launch" + ("es" if recorded.launches != 1 else "")
     if output_form(arguments) == "json":
         print_json(
-            {"recording": str(folder), "launches": recorded.launches, "status": recorded.status, "notes": recorded.notes}
+            {
+                "recording": str(folder),
+                "launches": recorded.launches,
+                "status": recorded.status,
+                "notes": recorded.notes,
+            }
         )
     else:
         print_note(f"{folder}: recorded {launches}")

@@ -229,9 +229,7 @@ def _replay(source: str, options: SourceOptions) -> Iterator[Trace]:
     refuse(source, "a recording, which has its own launches", options, names)
     if options.launch is not None and options.kernel is not None:
         raise ConfigError("--launch: cannot be combined with --kernel; give one of them")
-    yield from replay.launches(
-        source, options.kernel, number=options.launch, max_instructions=options.max_instructions
-    )
+    yield from replay.launches(source, options.kernel, number=options.launch, max_instructions=options.max_instructions)
 
 
 def _refuse_several(source: str, options: SourceOptions) -> None:

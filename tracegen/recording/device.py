@@ -160,7 +160,9 @@ class RecordedDevice:
             return
         size = len(seen)
         changed = [
-            at for at in range(0, size, _PAGE) if not np.array_equal(seen[at : at + _PAGE], allocation.content[at : at + _PAGE])
+            at
+            for at in range(0, size, _PAGE)
+            if not np.array_equal(seen[at : at + _PAGE], allocation.content[at : at + _PAGE])
         ]
         begin = changed[0]
         for at, following in zip(changed, [*changed[1:], -1], strict=True):

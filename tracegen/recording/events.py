@@ -41,7 +41,13 @@ MAX_PTX_BYTES = 1 << 28
 MAX_ADDRESS = 1 << 44
 """End of the addresses of a recording."""
 
-_NUMBER, _SHAPE, _TEXT, _PLACES, _HEX = "a whole number", "three whole numbers", "a text", "a table", "hexadecimal digits"
+_NUMBER, _SHAPE, _TEXT, _PLACES, _HEX = (
+    "a whole number",
+    "three whole numbers",
+    "a text",
+    "a table",
+    "hexadecimal digits",
+)
 
 EVENTS: Mapping[str, Mapping[str, str]] = {
     "allocate": {"address": _NUMBER, "bytes": _NUMBER, "kind": _TEXT},

@@ -30,7 +30,7 @@ _RUNTIME_NAME = re.compile(rb"libcudart\.so\.[0-9]+(?:\.[0-9]+)?(?=\0)")
 _HEADERS = ("core.h", "properties.h", "runtime.h")
 _DRIVER_SOURCES = ("core.c", "properties.c", "driver.c")
 _RUNTIME_SOURCES = ("runtime.c", "runtime_memory.c")
-_FLAGS = ("-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread")
+_FLAGS = ("-O0", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread")
 
 
 def named_runtimes(program: Path) -> tuple[str, ...]:

@@ -23,6 +23,16 @@ _PARTS = (
 )
 """A file of each Python package that the compiler consists of."""
 
+_REMOVED = {
+    "cudaThreadSynchronize": "cudaDeviceSynchronize",
+    "cudaThreadExit": "cudaDeviceReset",
+    "cudaThreadSetCacheConfig": "cudaDeviceSetCacheConfig",
+    "cudaThreadGetCacheConfig": "cudaDeviceGetCacheConfig",
+    "cudaThreadSetLimit": "cudaDeviceSetLimit",
+    "cudaThreadGetLimit": "cudaDeviceGetLimit",
+}
+"""Functions that CUDA 13 removed, and the present names of the same functions."""
+
 _ARCHITECTURE = re.compile(r"\b(sm|compute|lto)_(\d+)([af]?)\b")
 _CODE = re.compile(r"arch=(compute_\d+[af]?),code=(?:\[?)([\w,]+)")
 
@@ -59,16 +69,19 @@ def run_nvcc(arguments: Sequence[str]) -> int:
 def nvcc_arguments(nvcc: Path, arguments: Sequence[str]) -> list[str]:
     """Return the options for a program that can be recorded.
 
-    The runtime is linked dynamically, PTX is embedded without compression, and architectures that this nvcc no longer
-    supports are replaced by its oldest one.
+    The runtime is linked dynamically, and PTX is embedded without compression. Architectures that this nvcc no longer
+    supports are replaced by its oldest one, and functions that only have a new name get it.
     """
-    supported = _supported(nvcc)
+    supported, release = _supported(nvcc), _release(nvcc)
     changed = [_renewed(argument, supported) for argument in arguments]
     added = ["--no-compress"]
     if not any(argument.lstrip("-").startswith("cudart") for argument in arguments):
         added += ["-cudart", "shared"]
     added += _ptx_options(changed)
-    return [*changed, *added, f"-L{_link_folder(nvcc)}"]
+    if release[0] >= 13:
+        added += [f"-D{old}={new}" for old, new in _REMOVED.items()]
+    links = _link_folder(release)
+    return [*changed, *added, f"-L{links}", "-Xlinker", f"-rpath-link={links.parent}"]
 
 
 def _supported(nvcc: Path) -> list[int]:
@@ -89,19 +102,24 @@ def _ptx_options(arguments: Sequence[str]) -> list[str]:
     codes = [found for argument in arguments for found in _CODE.findall(argument)]
     if not codes or any("compute_" in code for _, code in codes):
         return []
-    return [word for arch in dict.fromkeys(arch for arch, _ in codes) for word in ("-gencode", f"arch={arch},code={arch}")]
+    return [
+        word for arch in dict.fromkeys(arch for arch, _ in codes) for word in ("-gencode", f"arch={arch},code={arch}")
+    ]
 
 
-def _link_folder(nvcc: Path) -> Path:
-    """Return a folder with the libraries to link with, by the names that linkers look for."""
+def _release(nvcc: Path) -> tuple[int, int]:
     done = subprocess.run([str(nvcc), "--version"], capture_output=True, text=True, check=False)
     found = re.search(r"release (\d+)\.(\d+)", done.stdout)
-    major, minor = (int(found[1]), int(found[2])) if found else (13, 0)
-    runtime = f"libcudart.so.{major}" if major >= 12 else f"libcudart.so.{'11.0' if major == 11 else f'{major}.{minor}'}"
-    folder = stand_ins([runtime])
-    for name, target in (("libcudart.so", runtime), ("libcuda.so", DRIVER)):
-        link = folder / f"link-{major}" / name
-        link.parent.mkdir(exist_ok=True)
+    return (int(found[1]), int(found[2])) if found else (13, 0)
+
+
+def _link_folder(release: tuple[int, int]) -> Path:
+    """Return a folder with the libraries to link with, by the names that linkers look for."""
+    version = f"{release[0]}" if release[0] >= 12 else "11.0" if release[0] == 11 else f"{release[0]}.{release[1]}"
+    folder = stand_ins([f"libcudart.so.{version}"])
+    links = folder / f"link-{version}"
+    links.mkdir(exist_ok=True)
+    for name, target in (("libcudart.so", f"libcudart.so.{version}"), ("libcuda.so", DRIVER)):
         with suppress(FileExistsError):
-            link.symlink_to(folder / target)
-    return folder / f"link-{major}"
+            (links / name).symlink_to(folder / target)
+    return links

@@ -30,6 +30,7 @@ _POLL_SECONDS = 0.1
 _STOP_SECONDS = 5.0
 """Time that a program gets to end after Ctrl-C before it is killed."""
 
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """The result of a recording: its folder, the exit status of the program, notes, and the number of launches."""
