@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rdmodel.cli.option_values import output_form, selected_gpu
 from rdmodel.cli.output import print_json, print_note, print_notes
-from rdmodel.errors import ConfigError, RdmodelError
+from rdmodel.errors import ConfigError, SimulationError
 from rdmodel.gpu.device_properties import device_properties
 from tracegen.recording import nvcc
 from tracegen.recording.recorder import record
@@ -53,5 +53,5 @@ def run_nvcc(arguments: argparse.Namespace) -> None:
         raise SystemExit(status if status > 0 else 128 - status)
 
 
-class _ProgramFailed(RdmodelError):
+class _ProgramFailed(SimulationError):
     """The recorded program itself failed."""
