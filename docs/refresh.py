@@ -216,6 +216,7 @@ def _word(action: Any) -> str:
         "+": f"{action.metavar}...",
         "*": f"[{action.metavar}...]",
         "?": f"[{action.metavar}]",
+        "...": action.metavar,
     }[action.nargs]
 
 

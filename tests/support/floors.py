@@ -23,6 +23,7 @@ TRACEGEN_FLOORS = {
     3: "affine patterns ptx.lowering",
     4: "ptx.emulator",
     5: "cuda kernel_library",
-    6: "__init__",
+    6: "recording",
+    7: "__init__ recording.stub",
 }
 """Rooms of tracegen by floor."""

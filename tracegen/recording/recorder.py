@@ -109,7 +109,7 @@ def _find_program(command: Sequence[str]) -> Path:
     found = shutil.which(command[0])
     if found is None:
         raise ConfigError(f"{command[0]}: no such program, or it is not executable")
-    return Path(found)
+    return Path(os.path.abspath(found))
 
 
 def _refuse_foreign(target: Path, overwrite: bool) -> None:
@@ -179,7 +179,8 @@ class _Run:
             environment["LD_PRELOAD"] = ":".join([*loaded, *filter(None, [os.environ.get("LD_PRELOAD")])])
         try:
             process = subprocess.Popen(
-                [str(self._program), *self._command[1:]],
+                self._command,
+                executable=self._program,
                 pass_fds=(other.fileno(), memory),
                 env=environment,
                 preexec_fn=_lift_limits,

@@ -46,6 +46,13 @@ def test_every_command_takes_a_recording(recording, capfd, tmp_path):
     capfd.readouterr()
 
 
+def test_a_program_in_the_current_folder_is_found(command, tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app").symlink_to(command[0])
+    assert main(["record", "--", "./app", command[1], "run"]) == 0
+    assert capfd.readouterr().err.endswith("rdmodel: app.recording: recorded 2 launches\n")
+
+
 def test_info_lists_the_launches(recording, capfd):
     for options in ([], ["--launches"]):
         assert main(["info", recording, *options]) == 0
