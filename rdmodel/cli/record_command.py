@@ -43,7 +43,7 @@ def run_record(arguments: argparse.Namespace) -> None:
         print_note(f"{folder}: recorded {launches}")
     if recorded.status:
         how = f"with status {recorded.status}" if recorded.status > 0 else f"by signal {-recorded.status}"
-        raise _ProgramFailed(f"{command[0]}: ended {how}; {folder} holds its {launches}")
+        raise _ProgramError(f"{command[0]}: ended {how}; {folder} holds its {launches}")
 
 
 def run_nvcc(arguments: argparse.Namespace) -> None:
@@ -53,5 +53,5 @@ def run_nvcc(arguments: argparse.Namespace) -> None:
         raise SystemExit(status if status > 0 else 128 - status)
 
 
-class _ProgramFailed(SimulationError):
+class _ProgramError(SimulationError):
     """The recorded program itself failed."""

@@ -1,4 +1,4 @@
-"""Convert rankings of tiles to the forms of other tools, one module each: Triton, Kernel Tuner, PPCG and Optuna.
+"""Convert rankings of tiles to the forms of other tools, and trace their kernels, with one module for each tool.
 
-No module imports the tool that it serves.
+Importing a module does not import its tool, which is needed only to compile kernels.
 """

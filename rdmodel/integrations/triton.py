@@ -20,7 +20,7 @@ from rdmodel.errors import ConfigError, LaunchError, RdmodelError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.integrations import candidates
-from rdmodel.integrations.triton_tracing import trace
+from rdmodel.integrations.triton_tracing import Grid, is_triton_kernel, trace, trace_keywords
 from rdmodel.trace import Trace
 
 __all__ = ["Arguments", "perf_model", "trace"]
@@ -34,6 +34,8 @@ def perf_model(
     gpu: str | GPU | None = None,
     *,
     names: Mapping[str, str] | None = None,
+    grid: Grid | None = None,
+    architecture: str = "sm_80",
     objective: str | Callable[..., float] = "time",
     **options: Any,
 ) -> Callable[..., float]:
@@ -50,11 +52,14 @@ def perf_model(
         A function that returns a `Trace`, or an object with a method `trace` that does. It is called with the keywords
         that it has parameters for (with all, if it takes ``**keywords``). Or an affine kernel, in any form that
         `tracegen.affine_kernel` accepts; its parameters are set from the keywords of the same names. Parameters
-        without a keyword keep their values.
+        without a keyword keep their values. Or the ``@triton.jit`` function itself: each configuration is compiled and
+        executed as by `trace`.
     gpu
         A GPU, its name, or the path of its ``.toml`` file. None means that of `rdmodel.rank_tiles`.
     names
         Names of keywords by names of an affine kernel's parameters, where they differ.
+    grid, architecture
+        For a ``@triton.jit`` function: as for `trace`.
     objective
         The objective, as for `rdmodel.rank_tiles`.
     options
@@ -66,8 +71,14 @@ def perf_model(
         If an argument is invalid.
     """
     target = presets.gpu_or_default(gpu, [options.get("definition")])
-    make = _from_function(kernel) if callable(kernel) else _from_affine(kernel, names or {})
-    if callable(kernel) and names is not None:
+    jitted = is_triton_kernel(kernel)
+    if jitted != (grid is not None):
+        raise ConfigError(f"grid: must be {'given' if jitted else 'left out except'} for a function with @triton.jit")
+    if jitted:
+        make = _from_triton(kernel, grid, architecture)
+    else:
+        make = _from_function(kernel) if callable(kernel) else _from_affine(kernel, names or {})
+    if (jitted or callable(kernel)) and names is not None:
         raise ConfigError("names: cannot be combined with a function, which takes its arguments by their own names")
 
     def predicted(**arguments: Any) -> float:
@@ -84,6 +95,10 @@ def perf_model(
         return value / (1000 * target.clock) if objective == "time" else value
 
     return predicted
+
+
+def _from_triton(kernel: Any, grid: Any, architecture: str) -> Callable[[Arguments], Trace]:
+    return lambda arguments: trace_keywords(kernel, grid, arguments, architecture)
 
 
 def _from_function(function: Callable[..., Any]) -> Callable[[Arguments], Trace]:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError, LaunchError
+from rdmodel.integrations.ptx_launch import memory_span
 from rdmodel.trace import Trace
 
 _TYPES = {
@@ -75,7 +75,38 @@ def trace(
     return _launch(function, compiled, values, shape, blocks)
 
 
+def trace_keywords(kernel: Any, grid: Grid, keywords: Mapping[str, Any], architecture: str) -> Trace:
+    """Trace a launch whose arguments are all `keywords`, as Triton's autotuner names them.
+
+    Keywords that the kernel has no parameters for are left out. Arrays on a GPU are copied to the CPU.
+    """
+    names = {parameter.name for parameter in _function(kernel).params}
+    known = {
+        name: value for name, value in keywords.items() if name in names or (name in _OPTIONS and value is not None)
+    }
+    on_cpu = {name: value.cpu() if _is_on_gpu(value) else value for name, value in known.items()}
+    return trace(kernel, grid, architecture=architecture, **on_cpu)
+
+
+def is_triton_kernel(kernel: Any) -> bool:
+    """Return whether an object is a ``@triton.jit`` function, or one with decorators for tuning."""
+    while not hasattr(kernel, "params") and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return hasattr(kernel, "params") and hasattr(kernel, "fn")
+
+
+def _is_on_gpu(value: Any) -> bool:
+    return hasattr(value, "data_ptr") and str(getattr(value, "device", "cpu")) != "cpu"
+
+
 # ---- arguments
+
+
+def _function(kernel: Any) -> Any:
+    """Return the function under the decorators of a kernel."""
+    while not hasattr(kernel, "params"):
+        kernel = kernel.fn
+    return kernel
 
 
 def _bind(kernel: Any, args: Sequence[Any], meta: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -139,26 +170,6 @@ def _signature(name: str, parameter: Any, value: Any) -> tuple[str, bool]:
     raise ConfigError(f"{name}={value!r:.60}: must be a NumPy array, a tensor on the CPU, a number, a Boolean or None")
 
 
-def _memory(name: str, value: Any) -> NDArray[Any]:
-    """Return the memory that an array spans, as one dimension without gaps."""
-    if not isinstance(value, np.ndarray):
-        if str(value.device) != "cpu":
-            raise ConfigError(f"{name}: is on {value.device}: must be on the CPU")
-        value = value.detach()
-        if str(value.dtype).removeprefix("torch.") in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
-            import torch
-
-            value = value.view(torch.int16 if value.element_size() == 2 else torch.int8)
-        value = value.numpy()
-    if not value.size:
-        return np.zeros(0, value.dtype)
-    if any(stride < 0 for stride in value.strides):
-        raise ConfigError(f"{name}: has a negative stride: pass a copy of it")
-    span = sum((size - 1) * stride for size, stride in zip(value.shape, value.strides, strict=True)) // value.itemsize
-    flat: NDArray[Any] = np.lib.stride_tricks.as_strided(value, (span + 1,), (value.itemsize,), writeable=False)
-    return flat
-
-
 # ---- compilation and launch
 
 
@@ -207,7 +218,7 @@ def _launch(function: Any, compiled: Any, values: Mapping[str, Any], grid: Any, 
     for name, kind in signature.items():
         if kind.startswith("*"):
             if id(values[name]) not in placed:
-                placed[id(values[name])] = machine.allocate(_memory(name, values[name]).copy(), name)
+                placed[id(values[name])] = machine.allocate(memory_span(name, values[name]).copy(), name)
             given.append(placed[id(values[name])])
         elif kind != "constexpr":
             given.append(values[name] if isinstance(values[name], float | np.floating) else int(values[name]))

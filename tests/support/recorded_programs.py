@@ -61,7 +61,8 @@ int cudaMemcpyFromSymbol(void *, const void *, size_t, size_t, int);
 int cudaGetDeviceProperties_v2(void *, int), cudaGetLastError(void), cudaGraphCreate(void **, unsigned);
 int cuModuleLoadData(void **, const void *), cuModuleGetFunction(void **, void *, const char *);
 int cuMemAlloc_v2(uint64_t *, size_t), cuMemcpyDtoH_v2(void *, uint64_t, size_t);
-int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+typedef unsigned U;
+int cuLaunchKernel(void *, U, U, U, U, U, U, U, void *, void **, void **);
 
 enum { N = 256 };
 static struct { uint32_t magic, version; const void *data; void *more; } wrapper = {0x466243b1, 1, 0, 0};
@@ -123,7 +124,8 @@ int main(int count, char **words) {
   if (!strcmp(mode, "properties")) {
     char properties[1032];
     cudaGetDeviceProperties_v2(properties, 0);
-    printf("%s %d %d.%d\n", properties, *(int *)(properties + 388), *(int *)(properties + 360), *(int *)(properties + 364));
+    int *numbers = (int *)properties;
+    printf("%s %d %d.%d\n", properties, numbers[97], numbers[90], numbers[91]);
     return 0;
   }
   if (!strcmp(mode, "managed")) { /* the host writes and reads the memory itself */

@@ -34,7 +34,7 @@ _INVALID_VALUE, _INVALID_CONFIGURATION, _INVALID_SYMBOL, _NOT_FOUND = 1, 9, 13, 
 """Results of CUDA."""
 
 
-class Refusal(Exception):
+class RefusedError(Exception):
     """A request that fails with a `result` of CUDA."""
 
     def __init__(self, result: int) -> None:
@@ -76,7 +76,7 @@ class RecordedDevice:
         """Free memory; its pages are given back once no kernel that may use it is pending."""
         allocation = self._space.remove(address)
         if allocation is None:
-            raise Refusal(_INVALID_VALUE)
+            raise RefusedError(_INVALID_VALUE)
         self._writer.add("free", address=address)
         self._seen.pop(address, None)
         self._freed.append(allocation)
@@ -88,7 +88,7 @@ class RecordedDevice:
         """Check that the sides of a copy that lie on the device, which are not 0, are inside allocations."""
         for address in filter(None, (to, origin)):
             if self._space.find(address, size) is None:
-                raise Refusal(_INVALID_VALUE)
+                raise RefusedError(_INVALID_VALUE)
         return ""
 
     def write(self, address: int, size: int) -> str:
@@ -135,7 +135,7 @@ class RecordedDevice:
     def _view(self, address: int, size: int) -> NDArray[np.uint8]:
         view = self._space.view(address, size)
         if view is None:
-            raise Refusal(_INVALID_VALUE)
+            raise RefusedError(_INVALID_VALUE)
         return view
 
     def _give_back(self) -> None:
@@ -198,7 +198,7 @@ class RecordedDevice:
         """Return the number of a kernel, its static memory, its largest block, and the places of its parameters."""
         parsed = self._modules[module].module
         if name not in parsed.kernels:
-            raise Refusal(_NOT_FOUND)
+            raise RefusedError(_NOT_FOUND)
         kernel = parsed.functions[name]
         self._functions.append((module, name))
         places = parameter_places(parsed, name)
@@ -213,7 +213,7 @@ class RecordedDevice:
         """Return the address and the bytes of a variable."""
         address = self._places[module].get(name)
         if address is None:
-            raise Refusal(_INVALID_SYMBOL)
+            raise RefusedError(_INVALID_SYMBOL)
         found = self._space.find(address)
         return f"{address} {0 if found is None else len(found.content)}"
 
@@ -224,7 +224,7 @@ class RecordedDevice:
         module, kernel = self._functions[function]
         launch = dataclasses.replace(launch, kernel=kernel)
         if min(*launch.grid, *launch.block) < 1 or int(np.prod(launch.block, dtype=object)) > MAX_BLOCK_THREADS:
-            raise Refusal(_INVALID_CONFIGURATION)
+            raise RefusedError(_INVALID_CONFIGURATION)
         if cluster not in ((1, 1, 1), cluster_shape(self._modules[module].module.functions[kernel])):
             raise TraceError(f"launches {launch.title} with clusters, which its PTX does not declare")
         words = {int(word) for word in np.frombuffer(launch.parameters[: len(launch.parameters) // 8 * 8], np.uint64)}

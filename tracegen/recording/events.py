@@ -159,7 +159,8 @@ def read_head(folder: Path) -> RecordingHead:
 
     def take(name: str, kind: type, allowed: str) -> Any:
         value = table.get(name)
-        if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
+        is_negative = isinstance(value, int) and value < 0
+        if not isinstance(value, kind) or is_negative or (kind is int and isinstance(value, bool)):
             raise TraceError(f"{path}: {name}={value!r:.40}: must be {allowed}")
         return value
 

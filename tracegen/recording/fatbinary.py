@@ -29,7 +29,7 @@ MAX_TEXT_BYTES = 1 << 28
 REBUILD = "rebuild the program with 'rdmodel nvcc', or with the option {} of nvcc"
 
 _HEADER = struct.Struct("<IHHQ")
-_ENTRY = struct.Struct("<HHIQI4xHHI8xQ8xQ")
+_ENTRY = struct.Struct("<H2xIQI8xI8xQ8xQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def entries(image: bytes) -> Iterator[Entry]:
     while at < end:
         if end - at < _ENTRY.size:
             raise TraceError(f"fat binary: byte {at}: the header of an entry is cut off")
-        kind, _, header, padded, compressed, minor, major, capability, flags, plain = _ENTRY.unpack_from(image, at)
+        kind, header, padded, compressed, capability, flags, plain = _ENTRY.unpack_from(image, at)
         packed = bool(flags & (LZ4 | ZSTD))
         length = compressed if packed else padded
         if header < _ENTRY.size or header + padded > end - at or length > padded:

@@ -22,7 +22,7 @@ from rdmodel.trace.replacement import folder_replaced_when_complete, recover, re
 from tracegen.recording.device import RecordedDevice
 from tracegen.recording.events import DATA_FILE, EVENTS_FILE, HEAD_FILE, EventWriter, is_recording
 from tracegen.recording.libraries import DRIVER, USUAL_RUNTIMES, named_runtimes, stand_ins
-from tracegen.recording.requests import Requests, Unanswered
+from tracegen.recording.requests import Requests, UnansweredError
 
 _POLL_SECONDS = 0.1
 """Time between two looks whether a program without requests has ended."""
@@ -148,7 +148,7 @@ class _Run:
             with self._started(memory) as (process, channel):
                 try:
                     _serve(process, channel, requests)
-                except Unanswered as reason:
+                except UnansweredError as reason:
                     self.error = TraceError(f"{self._command[0]}: {reason}")
                 except KeyboardInterrupt as stop:
                     self.error = stop
@@ -196,10 +196,10 @@ class _Run:
             _end(process)
 
     def _why_nothing(self, requests: Requests) -> str:
-        if requests.connected:
-            return f"launched no kernel (it ended with status {self.status})"
-        if self.status == 127:
+        if self.status == 127 and not requests.connected:
             return "could not be started with the stand-ins for CUDA's libraries; see the message above"
+        if requests.connected or named_runtimes(self._program):
+            return f"launched no kernel (it ended with status {self.status})"
         return (
             "did not use the stand-ins for CUDA's libraries: link it with them dynamically, with 'rdmodel nvcc' or the "
             "option -cudart shared of nvcc"
@@ -208,7 +208,7 @@ class _Run:
 
 def _lift_limits() -> None:
     """Give the program the memory that this process may not take itself."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rdmodel.errors import RdmodelError
-from tracegen.recording.device import RecordedDevice, Refusal
+from tracegen.recording.device import RecordedDevice, RefusedError
 from tracegen.recording.kernels import RecordedLaunch
 
 MAX_PAYLOAD_BYTES = 1 << 30
@@ -15,7 +15,7 @@ _STATIC_CALL = "cuGetExportTable"
 """The call by which a runtime that is linked statically finds undocumented functions of the driver."""
 
 
-class Unanswered(Exception):
+class UnansweredError(Exception):
     """A request that ends the program; the message says why."""
 
 
@@ -54,7 +54,7 @@ class Requests:
         words = received[:end].decode("utf-8", "replace").split(" ")
         extra = int(words[-1]) if words[0] in ("module", "launch") else 0
         if extra > MAX_PAYLOAD_BYTES:
-            raise Unanswered(f"loads a module of {extra} bytes, must be at most {MAX_PAYLOAD_BYTES}")
+            raise UnansweredError(f"loads a module of {extra} bytes, must be at most {MAX_PAYLOAD_BYTES}")
         if len(received) < end + 1 + extra:
             return None
         return words, received[end + 1 : end + 1 + extra], end + 1 + extra
@@ -62,7 +62,7 @@ class Requests:
     def answer(self, words: list[str], payload: bytes) -> str:
         """Return the answer to a request: ``ok`` and more words, or ``error`` and a result of CUDA.
 
-        Raises `Unanswered` if the program cannot go on.
+        Raises `UnansweredError` if the program cannot go on.
         """
         name, *rest = words
         try:
@@ -71,29 +71,29 @@ class Requests:
             if name == "launch":
                 return f"ok {self._launch(payload, *map(int, rest))}"
             return f"ok {self._answers[name](*rest)}".rstrip()
-        except Refusal as refusal:
+        except RefusedError as refusal:
             return f"error {refusal.result}"
         except RdmodelError as error:
-            raise Unanswered(str(error)) from None
+            raise UnansweredError(str(error)) from None
 
     def _hello(self, process: str) -> str:
         if self.connected:
-            raise Unanswered("a second process uses CUDA: record one program at a time")
+            raise UnansweredError("a second process uses CUDA: record one program at a time")
         self.connected = True
         numbers = " ".join(f"{name}={value}" for name, value in self._properties.items())
         return f"values={int(self._device.values)} {numbers}"
 
     def _forked(self, process: str) -> str:
-        raise Unanswered("a second process uses CUDA after a fork: record one process at a time")
+        raise UnansweredError("a second process uses CUDA after a fork: record one process at a time")
 
     def _missing(self, *words: str) -> str:
         call = " ".join(words)
         if call == _STATIC_CALL:
-            raise Unanswered(
+            raise UnansweredError(
                 "is linked statically with the CUDA runtime (it calls cuGetExportTable): link it with 'rdmodel nvcc', "
                 "or with the option -cudart shared of nvcc"
             )
-        raise Unanswered(f"calls {call}, which the stand-ins for CUDA's libraries do not provide")
+        raise UnansweredError(f"calls {call}, which the stand-ins for CUDA's libraries do not provide")
 
     def _allocate(self, kind: str, address: str, size: str) -> str:
         return self._device.allocate(kind, int(address), int(size))

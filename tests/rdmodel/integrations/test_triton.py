@@ -147,7 +147,7 @@ def tuner(package, blocks, prune):
 
 def test_triton_prunes_by_the_model():
     package = pytest.importorskip("triton")
-    model = triton.perf_model(GEMM, names={"T": "BLOCK"}, objective=misses)
+    model = triton.perf_model(GEMM, "gtx470-16k", names={"T": "BLOCK"}, objective=misses)
     value = {block: model(N=256, BLOCK=block) for block in (4, 8, 32, 128, 512)}
     assert value[512] == math.inf
     assert len(set(value.values())) > 2
@@ -162,3 +162,39 @@ def test_triton_raises_what_the_model_raises():
     one = tuner(package, (8, 32), {"perf_model": triton.perf_model(strided), "top_k": 1})
     with pytest.raises(ConfigError, match="strided takes 'STEP'"):
         one.prune_configs({})
+
+
+class Jitted:
+    """Stand-in for a function with ``@triton.jit``: its parameters by name."""
+
+    def __init__(self, *names: str) -> None:
+        self.params = names
+        self.fn = blank
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "message"),
+    [
+        (Jitted("x"), {}, "grid: must be given for a function with @triton.jit"),
+        (affine, {"grid": 4}, "grid: must be left out except for a function with @triton.jit"),
+        (Jitted("x"), {"grid": 4, "names": {}}, "names: cannot be combined with a function"),
+    ],
+)
+def test_a_grid_belongs_to_a_kernel_of_triton(kernel, options, message):
+    with pytest.raises(ConfigError, match=message):
+        triton.perf_model(kernel, **options)
+
+
+def test_triton_prunes_by_the_traffic_of_the_kernel_itself():
+    package = pytest.importorskip("triton")
+    from tests.support.triton_kernels import transpose
+
+    size = 512
+    x = np.zeros((size, size), np.float32)
+    model = triton.perf_model(
+        transpose, grid=lambda meta: (size // meta["ROWS"], size // meta["COLUMNS"]), objective="misses"
+    )
+    configs = [package.Config({"ROWS": 64 // columns, "COLUMNS": columns}, num_warps=1) for columns in (1, 8, 64)]
+    one = package.autotune(configs=configs, key=["n"], prune_configs_by={"perf_model": model, "top_k": 1})(transpose)
+    one.nargs = {"x": x, "y": x.copy(), "n": size}
+    assert [config.kwargs["COLUMNS"] for config in one.prune_configs({})] != [1]

@@ -13,7 +13,7 @@ TEXT = PTX.encode()
 
 
 def compress_lz4(data: bytes) -> bytes:
-    """Compress by the longest match with an earlier place, found by search; the inverse of the reader, by definition."""
+    """Compress by the longest match with an earlier place, found by search."""
 
     def extended(number: int) -> bytes:
         return bytes([255] * (number // 255) + [number % 255])
@@ -71,7 +71,7 @@ def test_the_newest_text_that_the_device_runs_is_taken(capability, chosen):
 
 
 def test_an_image_with_machine_code_only_names_the_option():
-    with pytest.raises(TraceError, match="machine code and no PTX: .*-gencode"):
+    with pytest.raises(TraceError, match=r"machine code and no PTX: .*-gencode"):
         find_ptx(fat_binary([(2, 75, 0, b"\x7fELF", 0)]), 80)
 
 

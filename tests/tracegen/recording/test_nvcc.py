@@ -41,7 +41,7 @@ def test_the_options_of_a_recordable_program_are_added(compiler, given, has, lac
 
 
 def test_the_status_of_the_compiler_is_returned(compiler, monkeypatch, capfd):
-    monkeypatch.setattr(nvcc_module, "nvidia_packages", lambda: [])
+    monkeypatch.setattr(nvcc_module, "nvidia_packages", list)
     monkeypatch.setenv("CUDA_HOME", "")
     monkeypatch.setenv("PATH", f"{compiler.parent}:/usr/bin:/bin")
     assert run_nvcc(["app.cu", "-o", "app"]) == 7
@@ -49,7 +49,7 @@ def test_the_status_of_the_compiler_is_returned(compiler, monkeypatch, capfd):
 
 
 def test_missing_packages_are_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(nvcc_module, "nvidia_packages", lambda: [])
+    monkeypatch.setattr(nvcc_module, "nvidia_packages", list)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)

@@ -105,7 +105,7 @@ def test_the_program_sees_the_properties_of_the_chosen_gpu(program, tmp_path, ca
 
 
 def test_a_call_that_is_not_provided_is_named_and_the_launches_before_it_are_kept(run, tmp_path):
-    with pytest.raises(TraceError, match="calls cudaGraphCreate, which .* holds the 2 launches until then"):
+    with pytest.raises(TraceError, match=r"calls cudaGraphCreate, which .* holds the 2 launches until then"):
         run("graph")
     assert names(tmp_path / "out") == ["order", "gather"]
     assert json.loads((tmp_path / "out/recording.json").read_text())["complete"] is False
@@ -147,7 +147,7 @@ def test_a_folder_is_replaced_only_if_it_is_a_recording(run, tmp_path):
 
 
 def test_a_program_without_cuda_is_told_how_to_link(tmp_path):
-    with pytest.raises(TraceError, match="did not use the stand-ins .* -cudart shared"):
+    with pytest.raises(TraceError, match=r"did not use the stand-ins .* -cudart shared"):
         record(["true"], tmp_path / "out", device=DEVICE, gpu="a100-80g")
     assert not any(tmp_path.iterdir())
 

@@ -1,0 +1,100 @@
+"""Launch a kernel of a PTX text on arrays, with parameters that the caller flattens."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rdmodel.errors import ConfigError
+from rdmodel.trace import Trace
+
+_MAX_INSTRUCTIONS = 10**9
+_BITS_OF_TORCH = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+"""Types of torch that NumPy lacks."""
+
+Shape = int | Sequence[int]
+"""A grid or a block: one to three numbers (x, y, z)."""
+
+
+def memory_span(name: str, value: Any) -> NDArray[Any]:
+    """Return the memory that a NumPy array or a tensor on the CPU spans, as one dimension without gaps.
+
+    Raises `ConfigError` for a tensor on another device, and for negative strides.
+    """
+    if not isinstance(value, np.ndarray):
+        if str(value.device) != "cpu":
+            raise ConfigError(f"{name}: is on {value.device}: must be on the CPU")
+        value = value.detach()
+        if str(value.dtype).removeprefix("torch.") in _BITS_OF_TORCH:
+            import torch
+
+            value = value.view(torch.int16 if value.element_size() == 2 else torch.int8)
+        value = value.numpy()
+    if not value.size:
+        return np.zeros(0, value.dtype)
+    if any(stride < 0 for stride in value.strides):
+        raise ConfigError(f"{name}: has a negative stride: pass a copy of it")
+    # In units of bytes: strides of a field of a structure need not be multiples of its size.
+    span = sum((size - 1) * stride for size, stride in zip(value.shape, value.strides, strict=True)) + value.itemsize
+    flat: NDArray[Any] = np.lib.stride_tricks.as_strided(value.view(np.ndarray), (1,), (value.itemsize,))
+    return np.lib.stride_tricks.as_strided(flat.view(np.uint8), (span,), (1,), writeable=False)
+
+
+class PtxLaunch:
+    """A launch of a kernel in a PTX text: arguments are added in order, then it is traced.
+
+    `title` is the name of the kernel in results, `entry` that in the PTX (None: the only kernel).
+    """
+
+    def __init__(self, ptx: str, title: str, entry: str | None = None) -> None:
+        from tracegen.ptx import parse
+        from tracegen.ptx.emulator.emulated_launch import LoadedModule
+
+        module = parse(ptx, title)
+        found = [name for name in module.kernels if entry in (None, name)]
+        if len(found) != 1:
+            raise ConfigError(f"{title}: the PTX has the kernels {', '.join(module.kernels) or 'none'}")
+        self.parameters = module.functions[found[0]].parameters
+        self._kernel, self._title = found[0], title
+        self._machine = LoadedModule(module)
+        self._placed: dict[int, Any] = {}  # an array that is passed twice is one array on the device
+        self._given: list[int | float | bytes] = []
+
+    def address(self, name: str, value: Any) -> int:
+        """Place a copy of an array in device memory and return its address."""
+        if id(value) not in self._placed:
+            self._placed[id(value)] = value, self._machine.allocate(memory_span(name, value).copy(), name)
+        return int(self._placed[id(value)][1].base)
+
+    def add(self, *values: int | float | bytes) -> None:
+        """Add the next parameters: numbers, addresses, or the bytes of structures."""
+        self._given += values
+
+    def trace(self, grid: Shape, block: Shape, *, shared: int = 0, blocks: Sequence[int] | None = None) -> Trace:
+        """Return the trace; raises `ConfigError` if the parameters do not fit, and `LaunchError`."""
+        from tracegen.cuda.session import OrderedTrace
+        from tracegen.ptx.emulator.emulated_launch import EmulatedTrace
+
+        if len(self._given) != len(self.parameters):
+            raise ConfigError(
+                f"{self._title}: has {len(self.parameters)} parameters after compilation, but the arguments make "
+                f"{len(self._given)}: this version of the compiler passes them differently"
+            )
+        launched = self._machine.launch(
+            self._kernel, grid, block, self._given, shared=shared, max_instructions=_MAX_INSTRUCTIONS, values=False
+        )
+        made = (OrderedTrace if launched.data_dependent else EmulatedTrace)(launched, blocks)
+        made.launch = dataclasses.replace(made.launch, kernel=self._title)
+        return made
+
+
+def compute_capability(architecture: str) -> tuple[int, int]:
+    """Return (8, 0) for ``sm_80``; raises `ConfigError`."""
+    number = architecture.removeprefix("sm_").rstrip("a")
+    if not architecture.startswith("sm_") or not number.isdecimal() or len(number) not in (2, 3):
+        raise ConfigError(f"architecture={architecture!r}: must be a target such as sm_80 or sm_90")
+    return int(number[:-1]), int(number[-1])
