@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rdmodel.errors import ConfigError
-from rdmodel.integrations.ptx_launch import PtxLaunch, Shape, compute_capability
+from rdmodel.integrations.ptx_launch import PtxLaunch, Shape, target_capability
 from rdmodel.trace import Trace
 
 __all__ = ["trace"]
@@ -58,7 +58,7 @@ def trace(
         raise ConfigError(f"{function.__name__}: {len(args)} arguments, but it has {len(names)} parameters")
     for name, value in zip(names, args, strict=True):
         _check(name, value)
-    ptx = _compile(function, args, compute_capability(architecture), getattr(kernel, "targetoptions", {}))
+    ptx = _compile(function, args, target_capability(architecture), getattr(kernel, "targetoptions", {}))
     launch = PtxLaunch(ptx, function.__name__)
     for name, value in zip(names, args, strict=True):
         launch.add(*flatten(name, value, launch))

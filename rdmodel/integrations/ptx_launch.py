@@ -92,7 +92,7 @@ class PtxLaunch:
         return made
 
 
-def compute_capability(architecture: str) -> tuple[int, int]:
+def target_capability(architecture: str) -> tuple[int, int]:
     """Return (8, 0) for ``sm_80``; raises `ConfigError`."""
     number = architecture.removeprefix("sm_").rstrip("a")
     if not architecture.startswith("sm_") or not number.isdecimal() or len(number) not in (2, 3):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rdmodel.errors import ConfigError
-from rdmodel.integrations.ptx_launch import PtxLaunch, compute_capability
+from rdmodel.integrations.ptx_launch import PtxLaunch, target_capability
 from rdmodel.trace import Trace
 
 __all__ = ["trace"]
@@ -67,7 +67,7 @@ def trace(
     args = [*inputs, *outputs]
     if len(args) != len(declared):
         raise ConfigError(f"{kernel.key}: {len(args)} arguments, but it has {len(declared)} parameters")
-    ptx = _compile(kernel, compute_capability(architecture))
+    ptx = _compile(kernel, target_capability(architecture))
     launch = PtxLaunch(ptx, kernel.key, _entry(kernel, ptx))
     launch.add(pack_bounds(shape))
     for declaration, value in zip(declared, args, strict=True):

@@ -26,6 +26,8 @@ SHARED_NAMES = {
         "simulate",
         # Public functions of rdmodel and rdmodel.presets.
         "load",
+        # Public functions of the modules in rdmodel.integrations, one for each tool.
+        "trace",
         # The command line states the definitions again, since help does not wait for NumPy.
         "DEFINITIONS",
     },

@@ -25,6 +25,7 @@ from typing import Any
 
 from rdmodel.common.regular_files import open_regular_file, read_bounded_bytes, read_bounded_text
 from rdmodel.errors import TraceError
+from tracegen.recording.fatbinary import MAX_PTX_BYTES
 
 RECORDING_FORMAT = "rdmodel-recording"
 RECORDING_VERSION = 1
@@ -35,8 +36,7 @@ HEAD_FILE, EVENTS_FILE, DATA_FILE = "recording.json", "events.jsonl", "data.bin"
 
 MAX_HEAD_BYTES = 1 << 22
 MAX_LINE_BYTES = 1 << 24
-MAX_PTX_BYTES = 1 << 28
-"""Largest sizes of the head, of a line of the events, and of a module."""
+"""Largest sizes of the head and of a line of the events."""
 
 MAX_ADDRESS = 1 << 44
 """End of the addresses of a recording."""

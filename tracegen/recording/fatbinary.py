@@ -23,7 +23,7 @@ PTX_KIND = 1
 LZ4, ZSTD = 0x2000, 0x8000
 """Flags of compressed entries."""
 
-MAX_TEXT_BYTES = 1 << 28
+MAX_PTX_BYTES = 1 << 28
 """Largest PTX text in bytes."""
 
 REBUILD = "rebuild the program with 'rdmodel nvcc', or with the option {} of nvcc"
@@ -84,8 +84,8 @@ def entries(image: bytes) -> Iterator[Entry]:
 
 
 def _decompress(entry: Entry) -> bytes:
-    if entry.size > MAX_TEXT_BYTES:
-        raise TraceError(f"fat binary: a PTX text of {entry.size} bytes, must be at most {MAX_TEXT_BYTES}")
+    if entry.size > MAX_PTX_BYTES:
+        raise TraceError(f"fat binary: a PTX text of {entry.size} bytes, must be at most {MAX_PTX_BYTES}")
     if entry.flags & LZ4:
         return decompress_lz4(entry.data, entry.size)
     if entry.flags & ZSTD:

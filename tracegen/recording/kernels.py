@@ -9,14 +9,12 @@ import numpy as np
 
 from rdmodel.errors import LaunchError, TraceError, unknown
 from tracegen.cuda.names import demangle
+from tracegen.cuda.session import MAX_INSTRUCTIONS
 from tracegen.ptx import Module, parse
 from tracegen.ptx.emulator.device_memory import DeviceMemory
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, LoadedModule
 from tracegen.ptx.lowering.lowering import lay_out, variable_bytes
 from tracegen.recording.memory import Allocation
-
-MAX_INSTRUCTIONS = 10**9
-"""Default limit of warp instructions per block; a block that exceeds it counts as endless."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import LaunchError, RdmodelError, TraceError
 from rdmodel.trace import Launch
-from tracegen.cuda.session import OrderedTrace
+from tracegen.cuda.session import MAX_INSTRUCTIONS, OrderedTrace
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, EmulatedTrace
 from tracegen.recording.events import DATA_FILE, Event, RecordingHead, read_events, read_head, read_ptx
-from tracegen.recording.kernels import MAX_INSTRUCTIONS, RecordedLaunch, RecordedModule, load_text, run_blocks
+from tracegen.recording.kernels import RecordedLaunch, RecordedModule, load_text, run_blocks
 from tracegen.recording.memory import AddressSpace
 
 MAX_REPLAYED_BYTES = 1 << 40

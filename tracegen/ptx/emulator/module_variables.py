@@ -11,7 +11,7 @@ from tracegen.ptx.emulator.device_memory import DeviceBuffer, DeviceMemory
 from tracegen.ptx.lowering.lowering import variable_bytes
 from tracegen.ptx.syntax.ast import Module, Variable
 
-MAX_VARIABLE_BYTES = 1 << 30
+MAX_PLACED_BYTES = 1 << 30
 """Largest size in bytes of a variable of a module."""
 
 PLACED_SPACES = ("global", "const")
@@ -22,7 +22,7 @@ def placed_variables(module: Module) -> dict[str, int]:
     """Return the bytes of the variables in global and constant memory by name; raises `TraceError` for a huge one."""
     found = {v.name: variable_bytes(v) for v in module.variables.values() if v.space in PLACED_SPACES}
     for name, size in found.items():
-        if size > MAX_VARIABLE_BYTES:
+        if size > MAX_PLACED_BYTES:
             raise TraceError(f"variable {name}: {size} bytes, must be at most 1 GiB")
     return found
 
