@@ -16,7 +16,7 @@ from tracegen.ptx.emulator.module_variables import placed_variables
 from tracegen.ptx.lowering.lowering import variable_bytes
 from tracegen.recording.events import EventWriter
 from tracegen.recording.fatbinary import find_ptx
-from tracegen.recording.kernels import RecordedLaunch, RecordedModule, load_text, parameter_places, run_blocks
+from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text, parameter_places
 from tracegen.recording.memory import AddressSpace, Allocation
 
 MEMORY_BASE = 1 << 40
@@ -244,10 +244,11 @@ class RecordedDevice:
 
     def flush(self) -> str:
         """Execute the pending launches in order."""
+        executor = Executor()
         for number, module, launch in self._pending:
             try:
                 memory = self._space.device_memory(copies=False, freed=self._freed)
-                run_blocks(self._modules[module].launch(launch, memory, values=True))
+                executor.run(self._modules[module], launch, memory)
             except RdmodelError as error:
                 self.notes.append(f"launch {number}: not all of its results are computed: {error}")
         self._pending.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,7 +80,35 @@ def parameter_places(module: Module, kernel: str) -> list[tuple[int, int]]:
     return [(offset, variable_bytes(parameter)) for offset, parameter in zip(offsets, parameters, strict=True)]
 
 
-def run_blocks(launched: EmulatedLaunch, blocks: Sequence[int] | None = None) -> None:
-    """Execute the blocks of a launch in ascending order; its memory then holds the results."""
-    for block in range(launched.launch.blocks) if blocks is None else blocks:
-        launched.run(block, record=False)
+class Executor:
+    """Execute launches in order, each block in ascending order; the memory then holds their results.
+
+    A launch that repeats the one before it is executed until it changes nothing: programs repeat launches to measure
+    their time.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[RecordedModule, RecordedLaunch] | None = None
+        self._settled = False
+        self.executed = 0
+
+    def forget(self) -> None:
+        """Note that the memory has changed since the last launch."""
+        self._last, self._settled = None, False
+
+    def run(
+        self, module: RecordedModule, launch: RecordedLaunch, memory: DeviceMemory, most: int = MAX_INSTRUCTIONS
+    ) -> None:
+        """Execute a launch of at most `most` warp instructions per block; raises `LaunchError` and `TraceError`."""
+        repeated = self._last == (module, launch)
+        if repeated and self._settled:
+            return
+        buffers = list(memory.buffers)
+        before = [buffer.array.copy() for buffer in buffers] if repeated else []
+        self.forget()
+        launched = module.launch(launch, memory, values=True, max_instructions=most)
+        for block in range(launched.launch.blocks):
+            launched.run(block, record=False)
+        self.executed += 1
+        self._last = module, launch
+        self._settled = repeated and all(map(np.array_equal, before, (buffer.array for buffer in buffers)))

@@ -15,7 +15,7 @@ from tracegen.cuda.session import MAX_INSTRUCTIONS, OrderedTrace
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, EmulatedTrace
 from tracegen.recording.events import DATA_FILE, Event, RecordingHead, read_events, read_head, read_ptx
-from tracegen.recording.kernels import RecordedLaunch, RecordedModule, load_text, run_blocks
+from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text
 from tracegen.recording.memory import AddressSpace
 
 MAX_REPLAYED_BYTES = 1 << 40
@@ -118,6 +118,7 @@ class _Replay:
         self._head, self._contents = head, contents
         self._space = AddressSpace()
         self._modules: list[RecordedModule] = []
+        self._executor = Executor()
         self._live = 0
         size = head.counts["data"]
         self._data = np.memmap(head.folder / DATA_FILE, np.uint8, "r") if size else np.zeros(0, np.uint8)
@@ -135,6 +136,7 @@ class _Replay:
                     raise fail(f"kernel={event['kernel']!r:.80}: must be a kernel of module {event['module']}")
                 yield number, _recorded(event), module
             else:
+                self._executor.forget()
                 self._apply(event, fail)
 
     def prepare(self, launch: RecordedLaunch, module: RecordedModule, most: int) -> EmulatedLaunch:
@@ -159,7 +161,7 @@ class _Replay:
         """Execute a launch; the memory then holds its results."""
         memory = self._space.device_memory(copies=False)
         try:
-            run_blocks(module.launch(launch, memory, values=True, max_instructions=most))
+            self._executor.run(module, launch, memory, most)
         except (LaunchError, TraceError) as error:
             raise TraceError(
                 f"{self._head.folder}: launch {number}, on whose results later ones may depend: {error}"
