@@ -35,7 +35,7 @@ from rdmodel.version import __version__
 WRITABLE_FORMATS = ("native", "parquet", "trc", "accelsim")
 """Formats in which ``rdmodel trace`` writes traces."""
 
-SOURCE_HELP = "name of a kernel, or a trace, .cu, .ptx, .toml or .json file"
+SOURCE_HELP = "name of a kernel, or a trace, recording, .cu, .ptx, .toml or .json file"
 """Help text of every source argument."""
 
 

@@ -102,7 +102,7 @@ def add_program(parser: Parser) -> None:
         group,
         "--kernel",
         metavar="NAME",
-        help="kernel to launch, by its name in the source; for a trace file: launch ID or name pattern",
+        help="kernel to launch, by its name in the source; for a trace file or a recording: launch ID or name pattern",
         default_text="the only kernel",
     )
     add_option(group, "--grid", type=dimensions, metavar="X,Y,Z", help="shape of the grid in blocks")
@@ -162,7 +162,7 @@ def add_program(parser: Parser) -> None:
         "--launch",
         type=whole_number,
         metavar="N",
-        help="number of the launch to read from a launch file, counted from 1",
+        help="number of the launch to read from a launch file or a recording, counted from 1",
         default_text="all launches",
     )
 

@@ -37,6 +37,7 @@ from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
 from rdmodel.trace import Trace
 from tracegen.formats.atomic_write import refuse_existing
+from tracegen.recording.events import is_recording
 
 
 def run_report(arguments: argparse.Namespace) -> None:
@@ -152,8 +153,9 @@ class _ReportRuns:
         [kernel] = result.kernels
         name = source if source == kernel.kernel else f"{source}: {kernel.kernel}"
         values = dict(self.values)
-        if Path(source).suffix == LAUNCH_SUFFIX:
-            values["launch"] = self.reading.launch or number
+        if Path(source).suffix == LAUNCH_SUFFIX or is_recording(Path(source)):
+            values["launch"] = self.reading.launch or getattr(trace, "number", None) or number
+            values["kernel"] = None
             name = f"{name}, launch {values['launch']}"
         return replace(kernel, source=name, commands=report_command_lines(source, values, self.gpu, self.changes))
 

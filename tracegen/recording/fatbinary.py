@@ -28,6 +28,10 @@ MAX_PTX_BYTES = 1 << 28
 
 REBUILD = "rebuild the program with 'rdmodel nvcc', or with the option {} of nvcc"
 
+_NO_PTX = (
+    "holds machine code and no PTX: " + REBUILD.format("-gencode arch=compute_75,code=compute_75") + "; not with -rdc"
+)
+
 _HEADER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<H2xIQI8xI8xQ8xQ")
 
@@ -51,12 +55,12 @@ def find_ptx(image: bytes, capability: int) -> str:
     that helps.
     """
     if image[:4] == b"\x7fELF":
-        raise TraceError(f"holds machine code and no PTX: {REBUILD.format('-gencode arch=compute_75,code=compute_75')}")
+        raise TraceError(_NO_PTX)
     if image[:4] != MAGIC.to_bytes(4, "little"):
         return _decode(image)
     found = [entry for entry in entries(image) if entry.kind == PTX_KIND]
     if not found:
-        raise TraceError(f"holds machine code and no PTX: {REBUILD.format('-gencode arch=compute_75,code=compute_75')}")
+        raise TraceError(_NO_PTX)
     fitting = [entry for entry in found if entry.capability <= capability]
     chosen = max(fitting, key=lambda e: e.capability) if fitting else min(found, key=lambda e: e.capability)
     return _decode(_decompress(chosen))

@@ -155,6 +155,7 @@ class _Replay:
             raise type(error)(f"{self._head.folder}: launch {number}: {error}") from None
         trace = (OrderedTrace if launched.data_dependent else EmulatedTrace)(launched)
         trace.launch = dataclasses.replace(trace.launch, kernel=launch.title)
+        trace.number = number
         return trace
 
     def execute(self, number: int, launch: RecordedLaunch, module: RecordedModule, most: int) -> None:

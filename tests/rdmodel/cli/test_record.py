@@ -41,6 +41,12 @@ def test_every_command_takes_a_recording(recording, capfd, tmp_path):
         assert one["misses"] == both[1]["misses"]
     assert main(["simulate", recording, "--kernel", "order", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["kernel"] == "order"
+    assert main(["report", recording, "--kernel", "gather", "--no-what-if", "--no-ablation", "--json"]) == 0
+    (page,) = json.loads(capfd.readouterr().out)["kernels"]
+    assert page["source"] == f"{recording}: gather, launch 2"
+    lines = [line for group in page["commands"].values() for line in group]
+    assert lines
+    assert all("--launch 2" in line and "--kernel" not in line for line in lines)
     assert main(["trace", recording, "--launch", "1", "-o", str(tmp_path / "order"), "--all"]) == 0
     assert main(["mrc", str(tmp_path / "order"), "--json"]) == 2  # it only stores
     capfd.readouterr()

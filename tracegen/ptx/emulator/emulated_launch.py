@@ -444,6 +444,7 @@ class EmulatedTrace(Trace):
         self.blocks = check_blocks(self.launch, blocks)
         self._last: tuple[int, Columns] | None = None
         self.source_notes: tuple[str, ...] = ()
+        self.number: int | None = None  # of the launch in a recording
 
     def __repr__(self) -> str:
         return f"EmulatedTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block})"
