@@ -43,6 +43,7 @@ PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 typedef struct { unsigned x, y, z; } dim3;
 void **__cudaRegisterFatBinary(void *);
@@ -164,7 +165,10 @@ int main(int count, char **words) {
     printf("%d ", cudaFree(rows));
     printf("%d\n", cudaMemset(rows, 0, 4));
   }
-  if (!strcmp(mode, "fork") && !fork()) return cudaFree(x);
+  if (!strcmp(mode, "fork")) {
+    if (!fork()) return cudaFree(x);
+    wait(0);
+  }
   cudaMemcpyToSymbol(&weight, &three, 4, 0, 1);
   cudaMemcpy(x, host, sizeof host, 1);
   cudaMemset(y, 0, sizeof host);

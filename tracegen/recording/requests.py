@@ -29,7 +29,6 @@ class Requests:
         self.connected = False
         self._answers: Mapping[str, Callable[..., str]] = {
             "hello": self._hello,
-            "forked": self._forked,
             "name": lambda: self._gpu,
             "missing": self._missing,
             "allocate": self._allocate,
@@ -52,9 +51,11 @@ class Requests:
         if end < 0:
             return None
         words = received[:end].decode("utf-8", "replace").split(" ")
-        extra = int(words[-1]) if words[0] in ("module", "launch") else 0
+        extra = 0
+        if words[0] in ("module", "launch"):
+            extra = int(words[-1]) if words[-1].isdecimal() else MAX_PAYLOAD_BYTES + 1
         if extra > MAX_PAYLOAD_BYTES:
-            raise UnansweredError(f"loads a module of {extra} bytes, must be at most {MAX_PAYLOAD_BYTES}")
+            raise UnansweredError(f"loads a module of more than {MAX_PAYLOAD_BYTES} bytes")
         if len(received) < end + 1 + extra:
             return None
         return words, received[end + 1 : end + 1 + extra], end + 1 + extra
@@ -75,6 +76,8 @@ class Requests:
             return f"error {refusal.result}"
         except RdmodelError as error:
             raise UnansweredError(str(error)) from None
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise UnansweredError(f"sent the request {' '.join(words)!r:.80}, which is not understood") from None
 
     def _hello(self, process: str) -> str:
         if self.connected:
@@ -82,9 +85,6 @@ class Requests:
         self.connected = True
         numbers = " ".join(f"{name}={value}" for name, value in self._properties.items())
         return f"values={int(self._device.values)} {numbers}"
-
-    def _forked(self, process: str) -> str:
-        raise UnansweredError("a second process uses CUDA after a fork: record one process at a time")
 
     def _missing(self, *words: str) -> str:
         call = " ".join(words)

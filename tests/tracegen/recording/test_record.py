@@ -125,9 +125,12 @@ def test_an_image_without_ptx_is_refused(run, tmp_path, image, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_second_process_is_refused(run):
-    with pytest.raises(TraceError, match="a second process uses CUDA"):
-        run("fork")
+def test_a_forked_process_ends_when_it_uses_cuda(program, tmp_path, capfd):
+    built, fat, _ = program
+    result = record([str(built), str(fat), "fork"], tmp_path / "out", device=DEVICE, gpu="a100-80g", values=True)
+    output = capfd.readouterr()
+    assert (output.out, result.launches) == (f"{GATHERED}\n", 2)
+    assert output.err == "rdmodel: error: a second process uses CUDA after a fork; it ends, and is not recorded\n"
 
 
 def test_a_program_that_fails_is_recorded(run):

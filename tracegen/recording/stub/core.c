@@ -90,24 +90,20 @@ static void connect_recorder(void) {
 }
 
 static int exchange(char **answer, const void *payload, size_t bytes, const char *format, va_list arguments) {
-  char head[512], *line = head;
   if (channel < 0) connect_recorder();
-  if (getpid() != owner) {
-    send_all(head, snprintf(head, sizeof head, "forked %ld\n", (long)getpid()));
-    _exit(EXIT_REFUSED);
-  }
+  /* The channel serves one process: requests of two would mix. */
+  if (getpid() != owner) leave("a second process uses CUDA after a fork; it ends, and is not recorded");
   va_list again;
   va_copy(again, arguments);
-  size_t length = vsnprintf(head, sizeof head, format, arguments);
-  if (length >= sizeof head) {
-    line = malloc(length + 1);
-    vsnprintf(line, length + 1, format, again);
-  }
+  size_t length = vsnprintf(NULL, 0, format, arguments);
+  if (!payload) bytes = 0;
+  char *message = malloc(length + 1 + bytes);
+  vsnprintf(message, length + 1, format, again);
   va_end(again);
-  send_all(line, length);
-  send_all("\n", 1);
-  if (payload) send_all(payload, bytes);
-  if (line != head) free(line);
+  message[length] = '\n';
+  if (bytes) memcpy(message + length + 1, payload, bytes);
+  send_all(message, length + 1 + bytes);
+  free(message);
   char *reply = receive_line();
   if (!strncmp(reply, "ok", 2)) {
     if (answer) *answer = strdup(reply + 2);
