@@ -17,7 +17,7 @@ from rdmodel.trace import Trace
 
 __all__ = ["trace"]
 
-MAX_DIMENSIONS = 4
+LAUNCH_DIMENSIONS = 4
 """Largest number of dimensions of a launch and of an array."""
 
 
@@ -59,7 +59,7 @@ def trace(
         If the PTX cannot be executed.
     """
     shape = tuple(int(size) for size in (dim if isinstance(dim, Sequence) else (dim,)))
-    if not 1 <= len(shape) <= MAX_DIMENSIONS or min(shape) < 1:
+    if not 1 <= len(shape) <= LAUNCH_DIMENSIONS or min(shape) < 1:
         raise ConfigError(f"dim={dim!r}: must be one to four whole numbers of at least 1")
     declared = getattr(getattr(kernel, "adj", None), "args", None)
     if declared is None:
@@ -83,7 +83,7 @@ def pack_bounds(shape: tuple[int, ...]) -> bytes:
 
 def pack_array(address: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
     """Return the structure of an array: addresses of data and gradient, shape, strides in bytes, dimensions, flags."""
-    missing = (0,) * (MAX_DIMENSIONS - len(shape))
+    missing = (0,) * (LAUNCH_DIMENSIONS - len(shape))
     return struct.pack("<QQ4i4iHH4x", address, 0, *shape, *missing, *strides, *missing, len(shape), 0)
 
 
