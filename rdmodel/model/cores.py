@@ -129,13 +129,20 @@ def is_sectored(gpu: GPU, options: Options) -> bool:
     return gpu.l1.sectors > 1 or options.stores in STORES_IN_PLACE
 
 
-def make_chunk(gpu: GPU, options: Options, instructions: int = DEFAULT_CHUNK_INSTRUCTIONS) -> Chunk:
-    """Return the buffer in which the core of `make_core` receives up to `instructions` at a time."""
+def obeys_barriers(options: Options) -> bool:
+    """Return whether warps wait for each other at barriers: where they wait for data, in the definition `hardware`."""
+    return options.definition == "hardware" and options.divergence
+
+
+def make_chunk(
+    gpu: GPU, options: Options, instructions: int = DEFAULT_CHUNK_INSTRUCTIONS, *, barriers: bool = False
+) -> Chunk:
+    """Return the buffer in which the core of `make_core` receives up to `instructions` at a time, with `barriers`."""
     lines = DEFAULT_CHUNK_LINES // DEFAULT_CHUNK_INSTRUCTIONS * max(instructions, ROWS_WITH_ROOM)
     if not is_sectored(gpu, options):
-        return Chunk(instructions, lines)
+        return Chunk(instructions, lines, barriers=barriers)
     full = options.l2 or options.stores in STORES_IN_PLACE
-    return Chunk(instructions, lines, sector=gpu.l1.sector_bytes, full=full)
+    return Chunk(instructions, lines, sector=gpu.l1.sector_bytes, full=full, barriers=barriers)
 
 
 def store_rule(options: Options) -> StoreRule:

@@ -13,7 +13,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
 from rdmodel.model._fast import FastCore
 from rdmodel.model._model import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core, HardwareCore
-from rdmodel.model.cores import make_chunk, store_rule
+from rdmodel.model.cores import make_chunk, obeys_barriers, store_rule
 from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
@@ -59,7 +59,7 @@ class Sm:
         self._batch = FIRST_DRAWS_PER_BATCH
         self._latencies = np.empty(0, np.int64)
         self._streams: dict[int, WarpStream] = {}
-        self._chunk = make_chunk(gpu, options, chunk_instructions)
+        self._chunk = make_chunk(gpu, options, chunk_instructions, barriers=obeys_barriers(options))
         self._masks = self._chunk.masks if len(self._chunk.masks) else None
         self._full = self._chunk.full if len(self._chunk.full) else None
         self._timer = timer

@@ -19,6 +19,7 @@ class ChunkBuffers:
         masks: NDArray[np.uint32],
         full: NDArray[np.uint32],
         sector_bits: int,
+        barriers: bool,
     ) -> None: ...
 
 class SegmentBuffers:

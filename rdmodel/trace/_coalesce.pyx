@@ -47,9 +47,9 @@ cdef inline int32_t add_gaps(int64_t gap, int64_t carry) noexcept nogil:
     return <int32_t> (gap + carry) if gap + carry < MAX_GAP else <int32_t> MAX_GAP
 
 
-cdef inline bint vanishes(uint8_t op, uint8_t space, int64_t rule) noexcept nogil:
+cdef inline bint vanishes(uint8_t op, uint8_t space, int64_t rule, bint barriers) noexcept nogil:
     if op == BARRIER:
-        return rule < RULE_MACHINE
+        return rule < RULE_MACHINE and not barriers
     return rule == RULE_DROP and (op != LOAD or space >= FIRST_NON_L1_SPACE)
 
 
@@ -125,6 +125,7 @@ cdef struct Output:
     const uint8_t* bypass # by space and cache operator: loads that do not look into the L1; NULL: there are none
     int64_t line_bits, sector_bits, request_bytes
     bint sectors          # masks of sectors, not of lanes
+    bint barriers         # barriers are kept under every rule
     int64_t n, used, carry
     int64_t room, line_room   # instructions; lines that may be used before another instruction
 
@@ -135,7 +136,7 @@ cdef inline bint has_room(const Output* out) noexcept nogil:
 
 cdef inline bint absorb(uint8_t op, uint8_t space, int64_t gap, int64_t rule, Output* out) noexcept nogil:
     """Return whether an instruction vanishes; the gap of a barrier that does is carried to the next instruction."""
-    if not vanishes(op, space, rule):
+    if not vanishes(op, space, rule, out.barriers):
         return False
     if op == BARRIER:
         out.carry += gap
@@ -196,7 +197,7 @@ cdef int64_t plan_body(
     cdef Planned* p
     for i in range(op.shape[0]):
         p = &plan[planned]
-        p.barrier = vanishes(op[i], space[i], rule)
+        p.barrier = vanishes(op[i], space[i], rule, out.barriers)
         if mask[i] == 0 or p.barrier and op[i] != BARRIER:
             continue
         p.place, p.step, p.needs, p.gap, p.pc = i, step[i], needs[i], gap[i], pc[i]
@@ -287,7 +288,8 @@ cdef class ChunkBuffers:
     ``op needs gap count`` have room for every instruction, `lines` for every line. ``pc lanes flags`` have room for
     every instruction or are empty (details are not written); `masks` and `full` have room for every line or are empty.
     With `sector_bits` >= 0, a mask holds the sectors of its line, of 2^sector_bits bytes, that were requested, and
-    `full` those that a store writes in full; otherwise a mask holds the lanes that requested the line.
+    `full` those that a store writes in full; otherwise a mask holds the lanes that requested the line. `barriers`:
+    barriers are kept under every rule.
     """
 
     cdef uint8_t[::1] _op
@@ -301,17 +303,19 @@ cdef class ChunkBuffers:
     cdef uint32_t[::1] _masks
     cdef uint32_t[::1] _full
     cdef int64_t _sector_bits
+    cdef bint _barriers
     cdef public int64_t n
     cdef public int64_t used
 
     def __init__(
         self, uint8_t[::1] op, uint64_t[::1] needs, int32_t[::1] gap, int32_t[::1] count, int64_t[::1] lines,
         int32_t[::1] pc, uint8_t[::1] lanes, uint8_t[::1] flags, uint32_t[::1] masks, uint32_t[::1] full,
-        int64_t sector_bits,
+        int64_t sector_bits, bint barriers,
     ):
         self._op, self._needs, self._gap, self._count, self._lines = op, needs, gap, count, lines
         self._pc, self._lanes, self._flags, self._masks, self._full = pc, lanes, flags, masks, full
         self._sector_bits = sector_bits
+        self._barriers = barriers
         self.n = self.used = 0
 
     cdef inline bint _can_hold(self, int64_t max_lines) noexcept nogil:
@@ -324,8 +328,8 @@ cdef class ChunkBuffers:
         """Return pointers to the buffers; `_can_hold` must be true."""
         cdef Output out = Output(
             &self._op[0], &self._needs[0], &self._gap[0], &self._count[0], &self._lines[0], NULL, NULL, NULL, NULL,
-            NULL, NULL, line_bits, max(self._sector_bits, 0), request_bytes, self._sector_bits >= 0, self.n, self.used,
-            carry, self._op.shape[0], self._lines.shape[0] - max_lines,
+            NULL, NULL, line_bits, max(self._sector_bits, 0), request_bytes, self._sector_bits >= 0, self._barriers,
+            self.n, self.used, carry, self._op.shape[0], self._lines.shape[0] - max_lines,
         )
         if self._pc.shape[0] > 0:
             out.pc, out.lanes, out.flags = &self._pc[0], &self._lanes[0], &self._flags[0]
@@ -369,7 +373,7 @@ def coalesce_segment(
 
     Stops at the end of the segment, or when the chunk might not hold one more instruction, which has at most
     `max_lines` lines. Returns (new position, carry). `carry` is the sum of the gaps of barriers; it goes to the next
-    instruction, because dropped barriers leave the time before them. A line has at most 32 sectors. `request_bytes`, a power
+    instruction, because barriers that are dropped leave the time before them. A line has at most 32 sectors. `request_bytes`, a power
     of two, are the bytes that a group of lanes may access. `bypass` tells by space and cache operator which loads do not
     look into the L1: they become BYPASS; None: none.
     """

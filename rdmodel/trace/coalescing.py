@@ -75,7 +75,8 @@ class Chunk(ChunkBuffers):
     number of active ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT, PASSES_L1). With `masks`, bit l of ``masks[j]``
     says that lane l requested ``lines[j]``. With `sector`, bit s says instead that a lane requested bytes of the line's
     s-th sector of that many bytes; lines then have at most 32 of them. With `full`, too, bit s of ``full[j]`` says that
-    the lanes of a store write every byte of that sector; it is 0 for loads. Masks of lanes make coalescing slower.
+    the lanes of a store write every byte of that sector; it is 0 for loads. Masks of lanes make coalescing slower. With
+    `barriers`, barriers are kept under every `StoreRule`; otherwise the simulator alone gets them.
     """
 
     __slots__ = ("count", "flags", "full", "gap", "lanes", "lines", "masks", "needs", "op", "pc")
@@ -89,6 +90,7 @@ class Chunk(ChunkBuffers):
         masks: bool = False,
         sector: int | None = None,
         full: bool = False,
+        barriers: bool = False,
     ) -> None:
         assert sector is not None or not full, "sectors that are written in full need sectors"
         self.op = np.empty(instructions, np.uint8)
@@ -113,6 +115,7 @@ class Chunk(ChunkBuffers):
             self.masks,
             self.full,
             -1 if sector is None else sector.bit_length() - 1,
+            barriers,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import accumulate
 
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
@@ -27,7 +28,7 @@ class _HardwareWarp:
 
     Instruction `position` of `program` is next. Before it, the warp passes the stores at `skipped` and issues `gap`
     non-memory instructions. `issued` transactions of the instruction have been issued. `arrivals` maps each issued load
-    to the moment at which its data arrives.
+    to the moment at which its data arrives. `numbers` has the number of memory instructions before each instruction.
     """
 
     number: int
@@ -40,6 +41,11 @@ class _HardwareWarp:
     gap: int = 0
     skipped: range = NO_STORES
     arrivals: dict[int, Moment] = field(default_factory=dict)
+    numbers: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        memory = (instruction.op != Op.BARRIER for instruction in self.program)
+        self.numbers = list(accumulate(memory, initial=0))
 
     @property
     def age(self) -> tuple[int, int]:
@@ -55,6 +61,11 @@ class _HardwareWarp:
     def finished(self) -> bool:
         """Whether the warp has no instruction left to issue."""
         return self.position == len(self.program)
+
+    @property
+    def at_barrier(self) -> bool:
+        """Whether the warp's next instruction is a barrier."""
+        return not self.finished and self.program[self.position].op == Op.BARRIER
 
 
 def hardware(
@@ -99,6 +110,7 @@ class _Hardware:
         self.warps = 0
         self.ready: list[_HardwareWarp] = []
         self.parked: list[_HardwareWarp] = []
+        self.standing: dict[ResidentBlock, list[_HardwareWarp]] = {}
         self.waiting: list[tuple[Moment, tuple[int, int], _HardwareWarp]] = []
         self.port: _HardwareWarp | None = None
         self.blocked = False  # stall="head": stalled, and no line was filled since
@@ -136,25 +148,44 @@ class _Hardware:
             self.pass_stores(warp)
             if warp.finished:
                 self.slots.end_warp(warp.block)
+                self.open_barrier(warp.block)
             else:
-                self.ready.append(warp)
+                self.admit(warp)
+
+    def admit(self, warp: _HardwareWarp) -> None:
+        """Make a warp ready, or let it stand at its barrier, after which the warps of its block may go on."""
+        if not warp.at_barrier or warp.gap:
+            self.ready.append(warp)
+            return
+        self.standing.setdefault(warp.block, []).append(warp)
+        self.open_barrier(warp.block)
+
+    def open_barrier(self, block: ResidentBlock) -> None:
+        """Let the warps of a block go on in the next step if all that have not ended stand at a barrier."""
+        standing = self.standing.get(block, [])
+        if not standing or len(standing) < block.live_warps:
+            return
+        del self.standing[block]
+        opened = Moment(self.now + 1, self.l1.take_order())
+        for warp in standing:
+            self.wait(warp, max(opened, self.look_ahead(warp, warp.position + 1)))
 
     def start(self, block: Block, resident: ResidentBlock) -> int:
         """(3) Start a block, delayed by `stagger` in the initial fill; return the number of its warps with work."""
-        alive = 0
         delay = self.options.stagger * resident.number if self.now == 0 else 0
-        for index, program in enumerate(block):
-            warp = _HardwareWarp(self.warps, resident, index, len(block), program)
-            self.warps += 1
+        warps = [_HardwareWarp(self.warps + i, resident, i, len(block), program) for i, program in enumerate(block)]
+        self.warps += len(warps)
+        for warp in warps:
             self.look_ahead(warp, 0)
-            alive += not warp.finished
+        resident.live_warps = sum(not warp.finished for warp in warps)
+        for warp in warps:
             if delay and not warp.finished:
                 self.wait(warp, Moment(delay, -1))
                 continue
             self.pass_stores(warp)
             if not warp.finished:
-                self.ready.append(warp)
-        return alive
+                self.admit(warp)
+        return resident.live_warps
 
     def pass_stores(self, warp: _HardwareWarp) -> None:
         """Apply the stores before the warp's next instruction."""
@@ -272,10 +303,15 @@ class _Hardware:
             self.port = None
 
     def look_ahead(self, warp: _HardwareWarp, at: int) -> Moment:
-        """(6) Advance to the first instruction from `at` on that takes the port; return when its needs arrive."""
+        """(6) Advance to the next instruction from `at` on that takes the port or holds the warp, a barrier.
+
+        Returns when its needs arrive.
+        """
         program = warp.program
         warp.position = at
         while not warp.finished and not self.takes_port(program[warp.position]):
+            if warp.at_barrier and self.options.divergence:
+                break
             warp.position += 1
         warp.skipped = range(at, warp.position)
         ahead = range(at, min(warp.position + 1, len(program)))
@@ -294,6 +330,8 @@ class _Hardware:
 
     def takes_port(self, instruction: Instruction) -> bool:
         """Return whether an instruction takes the port: of stores, those that take a step or look up lines."""
+        if instruction.op == Op.BARRIER:
+            return False
         looks_up = self.options.stores in ("update", "through") and bool(instruction.lines)
         return self.is_load(instruction) or looks_up or self.options.stores == "step"
 
@@ -303,6 +341,6 @@ class _Hardware:
 
 
 def needed_loads(warp: _HardwareWarp, at: int) -> list[int]:
-    """Return the issued loads that instruction `at` needs: bit i of `needs` stands for the (i+1)-th load before it."""
-    needs = warp.program[at].needs
-    return [load for load in warp.arrivals if needs_load(needs, at - load)]
+    """Return the issued loads that instruction `at` needs, whose distance is counted in memory instructions."""
+    needs, numbers = warp.program[at].needs, warp.numbers
+    return [load for load in warp.arrivals if needs_load(needs, numbers[at] - numbers[load])]

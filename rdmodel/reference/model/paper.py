@@ -139,7 +139,7 @@ class _Paper:
 
     def is_skipped(self, instruction: Instruction) -> bool:
         """Return whether the model leaves out an instruction."""
-        return instruction.op != Op.LOAD and self.options.stores != "allocate"
+        return instruction.op == Op.BARRIER or (instruction.op != Op.LOAD and self.options.stores != "allocate")
 
     def next_event(self) -> int:
         """Return the time of the next effect or arrival, but at least one step later: each time has one step."""
