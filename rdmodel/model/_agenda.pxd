@@ -2,7 +2,8 @@
 # Of the fills of a day only their number matters. The warps of a day are a circle in order of their keys.
 #
 # A key is the arrival of data as one number: its time, and how it ranks among the arrivals of that time. The later it
-# was issued, the later it ranks: by the steps from issue to arrival, and then by the transactions of a step.
+# was issued, the later it ranks: by the steps from issue to arrival, and then by the transactions of a step. A barrier
+# opens before the transactions of its step.
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
@@ -14,7 +15,7 @@ cdef extern from *:
 cdef enum:
     MOST_DAYS = 4096         # an event is due less than so many steps later
     MOST_TAGS = 4            # transactions of a step
-    KEY_BITS = 14            # of a key, for the rank: 12 for steps, 2 for the transaction
+    KEY_BITS = 15            # of a key, for the rank: 12 for steps, 3 for the place in the step
 
 
 cdef struct Agenda:
@@ -30,7 +31,12 @@ cdef struct Agenda:
 
 cdef inline int64_t arrival_key(int64_t time, int64_t now, int64_t transaction) noexcept nogil:
     # `transaction` counts those of the step before it.
-    return (time << KEY_BITS) | (((MOST_DAYS - 1) + now - time) << 2) | transaction
+    return (time << KEY_BITS) + (((MOST_DAYS - 1) + now - time) << 3) + 1 + transaction
+
+
+cdef inline int64_t opening_key(int64_t now) noexcept nogil:
+    # The key of warps whose barrier opens now: they go on in the next step.
+    return arrival_key(now + 1, now, -1)
 
 
 cdef inline int64_t key_time(int64_t key) noexcept nogil:

@@ -150,6 +150,7 @@ cdef class Core:
     cdef Warp* warp                   # [slots x block_warps]
     cdef int64_t slots, block_warps, warps
     cdef int64_t* alive               # warps of the slot's block that are still running
+    cdef int64_t* standing            # of those, the ones that stand at a barrier
     cdef uint8_t* state               # of block slots
     cdef int64_t resident, started, asking
     cdef bint waves, filling

@@ -75,11 +75,14 @@ cdef class Core:
     def _allocate_warps(self):
         self.warp = <Warp*> calloc(<size_t> self.warps, sizeof(Warp))
         self.alive = <int64_t*> calloc(<size_t> self.slots, sizeof(int64_t))
+        self.standing = <int64_t*> calloc(<size_t> self.slots, sizeof(int64_t))
         self.state = <uint8_t*> malloc(<size_t> self.slots)
         self.ready = self.ready_room = <int32_t*> malloc(<size_t> (2 * self.warps) * sizeof(int32_t))
         self.ready_bits = <uint64_t*> calloc(<size_t> (self.warps + 63 >> 6), sizeof(uint64_t))
         self.parked = <int64_t*> malloc(<size_t> self.warps * sizeof(int64_t))
-        if not (self.warp and self.alive and self.state and self.ready_room and self.ready_bits and self.parked):
+        if not (self.warp and self.alive and self.standing and self.state):
+            raise MemoryError
+        if not (self.ready_room and self.ready_bits and self.parked):
             raise MemoryError
         memset(self.state, ASKING, <size_t> self.slots)
 
@@ -117,6 +120,7 @@ cdef class Core:
         free(self.log)
         free(self.recency)
         free(self.alive)
+        free(self.standing)
         free(self.state)
         free(self.ready_room)
         free(self.ready_bits)

@@ -10,14 +10,14 @@ from libc.stdlib cimport free, malloc
 
 from rdmodel._tree cimport FULL, prefetch, stack_move
 from rdmodel.model._agenda cimport MOST_DAYS, MOST_TAGS, Agenda, agenda_add_warp, agenda_end_day, agenda_free
-from rdmodel.model._agenda cimport agenda_init, arrival_key, key_time
+from rdmodel.model._agenda cimport agenda_init, arrival_key, key_time, opening_key
 from rdmodel.model._core cimport C_BLOCK, C_CHOICES, C_CHUNK, C_DONE, C_GO, C_LATENCIES, C_LOG, C_MEMORY
 from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._ready cimport MOST_WARPS, PLACES, Ready, deposits_quickly, ready_append, ready_append_many
 from rdmodel.model._ready cimport ready_take, select_bit, select_by_hand
 from rdmodel.model._shadow cimport FastLine, Shadow, shadow_close_up, shadow_free, shadow_full, shadow_init
 from rdmodel.model._uniform cimport Uniform, uniform_from, uniform_next
-from rdmodel.model._warp cimport HISTORY, OP_LOAD, Warp, lowest_bit, warp_fetch_ahead
+from rdmodel.model._warp cimport HISTORY, OP_BARRIER, OP_LOAD, Warp, lowest_bit, warp_fetch_ahead, warp_shows_more
 from rdmodel.model._ways cimport ways_free, ways_init
 from rdmodel.structures._index cimport set_of
 from rdmodel.structures._lru cimport NONE
@@ -209,7 +209,7 @@ cdef inline uint32_t next_asked(FastCore core, const Warp* w) noexcept nogil:
 
 
 cdef inline bint look_ahead(FastCore core, int64_t warp) noexcept nogil:
-    # Pass stores that take no step, and gather the needs of the next instruction; False: the buffer is empty.
+    # Pass stores that take no step, and gather the needs of the next instruction; False: the buffer is too short.
     cdef Warp* w = &core.warp[warp]
     cdef Pace* p = &core.pace[warp]
     cdef int64_t count
@@ -220,6 +220,9 @@ cdef inline bint look_ahead(FastCore core, int64_t warp) noexcept nogil:
             core.next_line[warp] = w.ids[w.id_at] if count > 0 else -1
             core.next_asked[warp] = next_asked(core, w) if count > 0 else 0
             return True
+        if w.program[w.at].op == OP_BARRIER:
+            core.special |= <uint64_t> 1 << warp
+            return warp_shows_more(w)
         if core.logs and w.passed_from < 0:
             w.passed_from = w.id_at
             core.special |= <uint64_t> 1 << warp
@@ -232,6 +235,23 @@ cdef inline bint look_ahead(FastCore core, int64_t warp) noexcept nogil:
     return True
 
 
+cdef void open_barrier(FastCore core, int64_t slot) noexcept nogil:
+    # Let the warps of a block go on in the next step, if all that have not ended stand at a barrier.
+    cdef int64_t i, first = slot * core.block_warps
+    if core.standing[slot] < core.alive[slot]:
+        return
+    core.standing[slot] = 0
+    for i in range(first, first + core.block_warps):
+        if core.warp[i].ending:
+            continue
+        core.warp[i].at += 1
+        core.pace[i].key = opening_key(core.now)
+        look_ahead(core, i)
+        if core.warp[i].ending:
+            core.pace[i].key = max(core.pace[i].key, core.pace[i].everything)
+        agenda_add_warp(&core.agenda, i, core.pace[i].key)
+
+
 cdef inline void admit(FastCore core, Ready* ready, int64_t warp) noexcept nogil:
     # Make a warp ready, or end it, after the data that it waited for have arrived.
     cdef Warp* w = &core.warp[warp]
@@ -242,14 +262,21 @@ cdef inline void admit(FastCore core, Ready* ready, int64_t warp) noexcept nogil
             w.passed_from = NONE
         if w.ending:
             core._end_warp(warp)
+        elif w.program[w.at].op == OP_BARRIER:
+            core.standing[warp // core.block_warps] += 1
+        else:
+            ready_append(ready, warp)
             return
+        if core.standing[warp // core.block_warps] > 0:
+            open_barrier(core, warp // core.block_warps)
+        return
     ready_append(ready, warp)
 
 
 cdef inline void admit_due(FastCore core, Ready* ready) noexcept nogil:
     # Apply the fills of this step, and admit the warps whose needs have arrived.
     cdef Agenda* a = &core.agenda
-    cdef int64_t day, fills, last, warp
+    cdef int64_t day, fills, last, warp, following
     if core.soon >= 0 and a.first > core.now:
         admit(core, ready, core.soon)
         core.soon = NONE
@@ -266,13 +293,15 @@ cdef inline void admit_due(FastCore core, Ready* ready) noexcept nogil:
         admit(core, ready, core.soon)
         core.soon = NONE
     if last >= 0:
-        warp = last
+        warp = a.after[last]
         while True:
-            warp = a.after[warp]
+            # A warp that opens its barrier waits again, among the warps of another day.
+            following = a.after[warp]
             a.waiting -= 1
             admit(core, ready, warp)
             if warp == last:
                 break
+            warp = following
     agenda_end_day(a, core.now)
 
 

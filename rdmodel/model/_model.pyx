@@ -15,8 +15,8 @@ from rdmodel.model._core cimport Core as Shared
 from rdmodel.model._core cimport Flight, Line, leave_way, raise_line, take_way
 from rdmodel.model._sectors cimport sectors_access, sectors_fill, sectors_store
 from rdmodel.model._sched cimport MAX_SCHEDULERS, SCHED_FIFO, SCHED_RANDOM, Scheduler, has_bit, sched_pick
-from rdmodel.model._warp cimport OP_BYPASS, OP_LOAD, Arrival, Warp, loads, put_off
-from rdmodel.model._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record
+from rdmodel.model._warp cimport OP_BARRIER, OP_BYPASS, OP_LOAD, Arrival, Warp, loads, put_off
+from rdmodel.model._warp cimport warp_fetch_ahead, warp_gather_needs, warp_primed, warp_record, warp_shows_more
 from rdmodel.structures._calendar cimport NEVER, calendar_put, calendar_take
 from rdmodel.structures._heap cimport Event
 from rdmodel.structures._lru cimport NONE, recency_touch
@@ -340,15 +340,16 @@ cdef class HardwareCore(Shared):
                 turn = Event(order * self.stagger, self.warp[i].age - (<int64_t> 1 << 62), i, i)
                 if calendar_put(&self.waiting, turn) < 0:
                     raise MemoryError
-            else:
-                self._admit(i)
+            elif self._admit(i) < 0:
+                raise MemoryError
 
     cdef int _run(self) noexcept nogil:
         cdef int code
         while True:
             if self.phase == AT_EFFECTS:
                 self._apply_fills()
-                self._admit_arrivals()
+                if self._admit_arrivals() < 0:
+                    return C_MEMORY
                 self.phase = AT_BLOCKS
             if self.phase == AT_BLOCKS:
                 if self._wants_block():
@@ -382,20 +383,47 @@ cdef class HardwareCore(Shared):
         if self.filled:
             self._unpark()
 
-    cdef void _admit_arrivals(self) noexcept nogil:
+    cdef int _admit_arrivals(self) noexcept nogil:
         cdef Event turn
         while calendar_take(&self.waiting, self.now, &turn):
-            self._admit(turn.what)
+            if self._admit(turn.what) < 0:
+                return -1
+        return 0
 
-    cdef void _admit(self, int64_t warp) noexcept nogil:
-        """Make a warp ready, or end it, after the data that it waited for have arrived."""
+    cdef int _admit(self, int64_t warp) noexcept nogil:
+        """Make a warp ready, let it stand at its barrier, or end it; the data that it waited for have arrived."""
         cdef Warp* w = &self.warp[warp]
         if w.passed_from >= 0:
             self._apply_stores(w)
         if w.ending:
             self._end_warp(warp)
+        elif w.program[w.at].op == OP_BARRIER and w.gap_left == 0:
+            self.standing[warp // self.block_warps] += 1
         else:
             self._make_ready(warp)
+            return 0
+        return self._open_barrier(warp // self.block_warps)
+
+    cdef int _open_barrier(self, int64_t slot) noexcept nogil:
+        """Let the warps of a block go on in the next step, if all that have not ended stand at a barrier."""
+        cdef int64_t i, first = slot * self.block_warps
+        cdef Warp* w
+        if self.standing[slot] == 0 or self.standing[slot] < self.alive[slot]:
+            return 0
+        self.standing[slot] = 0
+        for i in range(first, first + self.block_warps):
+            w = &self.warp[i]
+            if w.ending:
+                continue
+            w.at += 1
+            w.key = Arrival(self.now + 1, self.order)
+            self._look_ahead(i)
+            if w.ending:
+                put_off(&w.key, w.everything)
+            if calendar_put(&self.waiting, Event(w.key.time, w.key.order, i, i)) < 0:
+                return -1
+        self.order += 1
+        return 0
 
     cdef void _apply_stores(self, Warp* w) noexcept nogil:
         """Log the stores that a warp has passed since its last instruction, or evict their lines."""
@@ -570,13 +598,15 @@ cdef class HardwareCore(Shared):
         return self._wait_for_turn(w)
 
     cdef bint _look_ahead(self, int64_t warp) noexcept nogil:
-        """Pass stores that take no step, and gather the needs of the next instruction; False: the buffer is empty."""
+        """Pass stores that take no step, and gather the needs of the next instruction; False: the buffer is too short."""
         cdef Warp* w = &self.warp[warp]
         while w.at < w.n:
+            if w.program[w.at].op == OP_BARRIER and not warp_shows_more(w):
+                return False
             warp_gather_needs(w)
             if self.gaps:
                 w.gap_left += w.program[w.at].gap
-            if loads(&w.program[w.at]) or self.stores == STORES_STEP:
+            if loads(&w.program[w.at]) or w.program[w.at].op == OP_BARRIER or self.stores == STORES_STEP:
                 return True
             # A store without lines is an access that does not go through the L1.
             if self.stores >= STORES_UPDATE and w.program[w.at].count > 0:

@@ -12,6 +12,7 @@ cdef extern from *:
 
 cdef enum:
     OP_LOAD = 0
+    OP_BARRIER = 3
     OP_BYPASS = 4            # a load that does not look into the L1 (rdmodel.trace.coalescing.BYPASS)
     HISTORY = 64             # number of earlier memory instructions that a `needs` mask covers; a power of two
 
@@ -47,6 +48,7 @@ cdef struct Warp:
     int64_t passed_from      # index of the first line of the stores that it has passed, up to `id_at`; -1 = none
     bint more                # the stream may hold further instructions
     bint ending
+    int64_t shown            # a load in the buffer, as far as is known; no more than `at`: none is known behind it
     int64_t mshrs            # MSHRs that it has allocated
     int64_t age              # number of warps that started before it; slots are used again, ages are not
     # Latest arrival of the data ...
@@ -70,7 +72,7 @@ cdef inline void put_off(Arrival* a, Arrival b) noexcept nogil:
 
 cdef inline void warp_begin(Warp* w, int64_t age) noexcept nogil:
     # Reset a warp and empty its buffer, which stays allocated. A warp that was never used is zeroed memory.
-    w.n = w.at = w.used = w.id_at = 0
+    w.n = w.at = w.used = w.id_at = w.shown = 0
     w.left = -1
     w.more = True
     w.latest = w.everything = w.ancient = w.key = Arrival(-1, -1)
@@ -105,8 +107,23 @@ cdef inline bint warp_primed(const Warp* w) noexcept nogil:
     return False
 
 
+cdef inline bint warp_shows_more(Warp* w) noexcept nogil:
+    # Tell whether the buffer shows how the warp goes on behind the current instruction, a barrier, and behind all
+    # barriers that follow: a warp must not lack instructions at the moment when its barrier opens.
+    if not w.more or w.shown > w.at:
+        return True
+    w.shown = w.at + 1
+    while w.shown < w.n and not loads(&w.program[w.shown]):
+        w.shown += 1
+    if w.shown < w.n:
+        return True
+    w.shown = w.at
+    return False
+
+
 cdef inline void warp_drop_passed(Warp* w) noexcept nogil:
     cdef int64_t first = w.passed_from if w.passed_from >= 0 else w.id_at
+    w.shown -= w.at
     w.n -= w.at
     w.used -= first
     if w.at > 0 and w.n > 0:
@@ -162,7 +179,7 @@ cdef inline void warp_fetch_ahead(const Warp* w) noexcept nogil:
 # ---- arrivals
 
 cdef inline void warp_record(Warp* w, Arrival arrival) noexcept nogil:
-    # Step past the current instruction and record when its data arrive.
+    # Step past the current memory instruction and record when its data arrive.
     cdef Arrival* place = &w.history[w.instructions & (HISTORY - 1)]
     if w.instructions >= HISTORY:
         put_off(&w.ancient, place[0])

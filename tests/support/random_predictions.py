@@ -95,9 +95,11 @@ def fed_in_portions(draws: int, instructions: int) -> Iterator[None]:
 LINES = st.integers(0, 40)
 OPS = st.sampled_from([Op.LOAD, Op.LOAD, Op.LOAD, Op.STORE, Op.ATOMIC])
 NEEDS = st.one_of(st.just(ALL_NEEDS), st.just(0), st.integers(0, 15), st.integers(0, ALL_NEEDS))
-INSTRUCTION = st.tuples(
+ACCESS = st.tuples(
     OPS.map(int), NEEDS, st.integers(0, 3), st.lists(LINES, min_size=1, max_size=5, unique=True).map(tuple)
 )
+BARRIER = st.tuples(st.just(int(Op.BARRIER)), NEEDS, st.integers(0, 3), st.just(()))
+INSTRUCTION = st.one_of(ACCESS, ACCESS, ACCESS, BARRIER)
 
 INDEXES = st.sampled_from([Linear(), Pric(), BXor(), PMod(), PDisp()])
 

@@ -39,6 +39,8 @@ def rows(draw: st.DrawFn) -> Row:
     stride = draw(st.sampled_from([size, size, 0, 4, 12, 32, 36, 128, 160]))
     lanes = draw(st.sampled_from([WARP, WARP, 8, 3, 1]))
     first = draw(st.integers(0, POOL // 4)) * 4
+    if draw(st.integers(0, 5)) == 0:
+        return {"op": int(Op.BARRIER), "needs": draw(NEEDS), "gap": draw(st.integers(0, 3)), "size": 4, "lanes": {}}
     return {
         "op": int(draw(OPS)),
         "needs": draw(NEEDS),
@@ -70,7 +72,10 @@ def programs_with_operators(draw: st.DrawFn) -> Program:
 @st.composite
 def loads_only(draw: st.DrawFn) -> Program:
     """Return a program without stores."""
-    return [[[{**row, "op": int(Op.LOAD)} for row in warp] for warp in block] for block in draw(programs())]
+    return [
+        [[{**row, "op": int(Op.LOAD)} for row in warp if row["op"] != Op.BARRIER] for warp in block]
+        for block in draw(programs())
+    ]
 
 
 @st.composite
@@ -145,6 +150,8 @@ def coalesced(program: Program, l1: CacheConfig, options: Options, full: bool = 
     """
 
     def instruction(row: Row) -> Instruction:
+        if row["op"] == Op.BARRIER:
+            return Instruction(row["op"], row["needs"], row["gap"], ())
         lines = [line for group in lines_of_groups(row, l1.line, l1.request_bytes) for line in group]
         asked, whole = zip(*sector_masks(row, l1.line, l1.sector_bytes, l1.request_bytes), strict=True)
         known = (full or options.stores in STORES_IN_PLACE) and row["op"] != Op.LOAD
