@@ -172,7 +172,7 @@ cdef inline int warp_stand(const Warp* w) noexcept nogil:
     # Return what the warp needs to issue its next instruction.
     if not w.alive or w.at_barrier or w.resting or w.at == w.n:
         return CANNOT
-    if w.gap_left > 0 or w.op[w.at] == BARRIER:
+    if w.gap_left > 0:
         return FREELY
     if not warp_satisfied(w):
         return CANNOT

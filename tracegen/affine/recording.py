@@ -155,8 +155,6 @@ class SegmentRecorder:
     def _issue(self, instruction: AffineInstruction) -> RecordedRow:
         """Issue an instruction for its active warps; the needs of the other warps are 0."""
         gap, self._gap = self._gap, 0
-        if instruction.op == Op.BARRIER:
-            return RecordedRow(instruction, self._none, gap)
         mask, needs = instruction.mask, self._none
         is_load, waiting = instruction.op == Op.LOAD, bool(self._waiting.any())
         if not is_load or waiting:
@@ -165,7 +163,8 @@ class SegmentRecorder:
             if waiting:
                 self._waiting = self._waiting & ~mask.run
             self._loads = np.where(waits, self._none, self._loads)
-        self._loads = self._loads << mask.runs | (mask.runs if is_load else self._none)
+        if instruction.op != Op.BARRIER:
+            self._loads = self._loads << mask.runs | (mask.runs if is_load else self._none)
         return RecordedRow(instruction, needs, gap)
 
 

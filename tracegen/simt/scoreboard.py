@@ -2,7 +2,8 @@
 
 The `Scoreboard` has one 64-bit register per warp, which shifts by one place for every memory instruction of the warp.
 Bit i therefore always denotes the (i+1)-th previous memory instruction, as in a `needs` mask. A load leaves the
-register when the warp waits for it, so a mask never names a load that must have arrived already.
+register when the warp waits for it, so a mask never names a load that must have arrived already. A barrier waits for
+all loads in the register.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Scoreboard:
         if instruction.wait is not None:
             self.waiting = self.waiting | instruction.wait
         if instruction.op == Op.BARRIER:
-            return self._none
+            return self._settle_needs(instruction)
         mask, is_load = instruction.mask, instruction.op == Op.LOAD
         instruction.position = self.count
         needs = self._none
@@ -137,6 +138,9 @@ class Scoreboard:
     def _settle_needs(self, instruction: MemoryInstruction) -> NDArray[np.uint64]:
         """Return the open loads that `instruction` waits for, and remove them from the registers."""
         wanted = self._none if instruction.op == Op.LOAD else self.since_store
+        if instruction.op == Op.BARRIER:
+            # Accesses to shared memory are not recorded: what a barrier publishes may come from any load before it.
+            wanted = self.open
         places = [self._place(load) for load in instruction.sources]
         for place in places:
             wanted = wanted | place

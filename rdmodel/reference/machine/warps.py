@@ -65,7 +65,7 @@ class Warp:
         instruction = self.next_instruction
         if instruction is None or self.at_barrier or now < self.rests_until:
             return False
-        if self.gap_left or instruction.op == Op.BARRIER:
+        if self.gap_left:
             return True
         if not instruction.lines:
             return self._needs_complete(instruction)

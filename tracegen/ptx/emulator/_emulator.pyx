@@ -585,7 +585,12 @@ cdef class Emulator:
             self.wait(lanes, code.src[0])
             if code.op != LOAD and not code.flags & ASYNC:
                 for i in range(1, 5):
-                    self.wait(lanes, code.src[i])
+                    if recorded or code.op != STORE:
+                        self.wait(lanes, code.src[i])
+                    elif self.records:
+                        self.log.publish(lanes, code.src[i])
+            if self.records and not recorded and code.op != STORE:
+                self.log.wait_for_published(lanes)
         if recorded and self.records:
             if not self.record(code, lanes, space, place, size):
                 return NO_MEMORY
@@ -754,6 +759,8 @@ cdef class Emulator:
         cdef uint8_t* host
         cdef Lanes* lanes = self.guarded(code)
         self.wait(&self.active, code.guard)
+        if self.records:
+            self.log.wait_for_published(lanes)
         if code.mode >= MBAR_TEST:
             self.wait(lanes, code.src[3])
         for i in range(self.active.n):

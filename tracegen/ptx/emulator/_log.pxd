@@ -25,6 +25,7 @@ cdef struct WarpLog:
     int64_t count          # rows other than barriers
     uint64_t open          # bit i: the (i+1)-th previous row is a load that no instruction has waited for
     uint64_t pending       # same bits: the loads that the next row waits for
+    uint64_t published     # same bits: loads whose values went to shared memory; the next barrier waits for them
 
 @cython.final
 cdef class Log:
@@ -44,6 +45,8 @@ cdef class Log:
     cdef void uncount_instruction(self, const Lanes* lanes) noexcept nogil
     cdef void retire(self, const Lanes* lanes) noexcept nogil
     cdef void wait(self, const Lanes* lanes, int64_t slot) noexcept nogil
+    cdef void publish(self, const Lanes* lanes, int64_t slot) noexcept nogil
+    cdef void wait_for_published(self, const Lanes* lanes) noexcept nogil
     cdef void pass_on(self, const Code* code, const Lanes* lanes) noexcept nogil
     cdef void clear(self, const Code* code, const Lanes* lanes) noexcept nogil
     cdef bint append(

@@ -38,6 +38,13 @@ cdef inline bint grow(void** buffer, int64_t* room, int64_t wanted, int64_t size
     return True
 
 
+cdef inline void settle_published(WarpLog* log) noexcept nogil:
+    """Let the next row wait for the values in shared memory."""
+    log.pending |= log.published & log.open
+    log.open &= ~log.published
+    log.published = 0
+
+
 @cython.final
 cdef class Log:
     """The rows of one block. `tainted` marks the register slots that can depend on a recorded load."""
@@ -73,7 +80,7 @@ cdef class Log:
         for w in range(self.warps):
             log = &self.logs[w]
             log.n = log.used = log.gap = log.count = 0
-            log.open = log.pending = 0
+            log.open = log.pending = log.published = 0
         memset(self.bits, 0, <size_t>(self.warps * self.slots) * sizeof(uint64_t))
 
     def columns(self):
@@ -153,6 +160,20 @@ cdef class Log:
             log.pending |= loads
             log.open &= ~loads
 
+    cdef void publish(self, const Lanes* lanes, int64_t slot) noexcept nogil:
+        """Note that a register went to shared memory: compilers move later loads before the store, but no barrier."""
+        cdef int64_t k
+        if slot < 0 or not self.tainted[slot]:
+            return
+        for k in range(lanes.warps):
+            self.logs[lanes.warp[k]].published |= self.depends_on(slot, lanes.warp[k])
+
+    cdef void wait_for_published(self, const Lanes* lanes) noexcept nogil:
+        """Make the next row of each warp wait for the loads whose values went to shared memory."""
+        cdef int64_t k
+        for k in range(lanes.warps):
+            settle_published(&self.logs[lanes.warp[k]])
+
     cdef void pass_on(self, const Code* code, const Lanes* lanes) noexcept nogil:
         """Let the results of arithmetic depend on the loads of their operands."""
         cdef int64_t k, i, w
@@ -198,7 +219,6 @@ cdef class Log:
             row.space = <uint8_t>space
             row.size = <uint8_t>size
             row.unused = 0
-            row.needs = 0
             if active:
                 memcpy(log.addresses + log.used, address + lanes.start[k], <size_t>active * sizeof(int64_t))
                 log.used += active
@@ -206,10 +226,13 @@ cdef class Log:
             log.gap = 0
             self.bytes += <int64_t>sizeof(Row) + active * <int64_t>sizeof(int64_t)
             if op == OP_BARRIER:
-                continue
+                settle_published(log)
             row.needs = log.pending
             log.pending = 0
+            if op == OP_BARRIER:
+                continue
             log.open = log.open << 1 | returns
+            log.published <<= 1
             log.count += 1
             if returns:
                 for i in range(4):
