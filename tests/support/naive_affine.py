@@ -124,13 +124,12 @@ class Naive:
         gap, self.gap = self.gap, 0
         for warp in sorted({lane // WARP for lane in addresses}):
             rows, needs = self.rows[warp], 0
-            if op != Op.BARRIER:
-                if op != Op.LOAD or self.waiting[warp]:
-                    position = sum(row[0] != Op.BARRIER for row in rows)
-                    needs = sum(1 << (position - 1 - p) for p in self.open[warp] if position - 1 - p < 64)
-                    self.open[warp], self.waiting[warp] = [], False
-                if op == Op.LOAD:
-                    self.open[warp].append(sum(row[0] != Op.BARRIER for row in rows))
+            position = sum(row[0] != Op.BARRIER for row in rows)
+            if op != Op.LOAD or self.waiting[warp]:
+                needs = sum(1 << (position - 1 - p) for p in self.open[warp] if position - 1 - p < 64)
+                self.open[warp], self.waiting[warp] = [], False
+            if op == Op.LOAD:
+                self.open[warp].append(position)
             lanes = {lane % WARP: a for lane, a in addresses.items() if lane // WARP == warp}
             mask = sum(1 << lane for lane in lanes)
             rows.append(

@@ -94,7 +94,7 @@ def test_data_that_was_copied_may_be_an_address():
     add.s64 %rd3, %x, %rd3; ld.global.u32 %r2, [%rd3];"""
     columns, base = launch(body, np.arange(256, dtype=np.uint32))
     assert (columns.addresses[32:] - base).tolist() == [4 * t for t in range(32)]
-    assert columns.needs.tolist() == [0, 0, 1]
+    assert columns.needs.tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize("size", [2, 12, 32])

@@ -186,7 +186,7 @@ def test_a_sum_in_a_register_is_waited_for_when_it_is_stored():
     assert needs == [0, 0, 0, 0, 0, 0b11111, 0]
 
 
-def test_waits_of_branches_and_shared_stores_go_to_the_next_access():
+def test_waits_of_branches_go_to_the_next_access_and_those_of_shared_stores_to_the_barrier():
     text = """.visible .entry k(.param .u64 x) {
         .shared .b32 s[32]; .reg .b64 %rd<3>; .reg .b32 %r<5>; .reg .pred %p;
         ld.param.u64 %rd1, [x]; mov.u32 %r4, s;
@@ -195,7 +195,18 @@ def test_waits_of_branches_and_shared_stores_go_to_the_next_access():
         L: bar.sync 0; ld.global.u32 %r3, [%rd1+12]; ret; }"""
     needs, columns = needs_of(text, "k", [np.zeros(4, np.uint32)])
     assert columns.op.tolist() == [Op.LOAD, Op.LOAD, Op.LOAD, Op.BARRIER, Op.LOAD]
-    assert needs == [0, 0, 0b10, 0, 0b10]
+    assert needs == [0, 0, 0, 0b110, 0]
+
+
+def test_what_reads_shared_memory_waits_for_what_was_stored_there():
+    text = """.visible .entry k(.param .u64 x) {{
+        .shared .b32 s[32]; .reg .b64 %rd<3>; .reg .b32 %r<5>; ld.param.u64 %rd1, [x]; mov.u32 %r4, s;
+        ld.global.u32 %r1, [%rd1]; ld.global.u32 %r2, [%rd1+4]; st.shared.u32 [%r4], %r1; {0}
+        st.global.u32 [%rd1+8], 5; bar.sync 0; ret; }}"""
+    reads = {"ld.shared.u32 %r3, [%r4];": 0b10, "atom.shared.add.u32 %r3, [%r4], %r2;": 0b11, "": 0}
+    for instruction, first in reads.items():
+        needs, _ = needs_of(text.format(instruction), "k", [np.zeros(4, np.uint32)])
+        assert needs == [0, 0, first, 0 if first else 0b100]
 
 
 def test_registers_written_by_some_lanes_depend_on_the_loads_of_all():

@@ -88,15 +88,44 @@ def test_wait_makes_the_next_instruction_of_each_warp_wait_for_all_its_loads():
 def test_instructions_that_a_warp_skipped_and_barriers_do_not_count():
     def kernel(k, A, index):
         i = k.load(index, k.x)
+        k.barrier()
         with k.where(k.x < 32):
-            k.load(A, k.x)
+            j = k.load(index, k.x)
         k.barrier()
         k.load(A, i)
+        k.load(A, j)
 
     t = run(kernel, block=64, arrays={"A": 4096, "index": np.arange(64)})
-    assert needs(t, 0) == [0, 0, 0, 0b10]
-    assert needs(t, 1) == [0, 0, 0b1]
-    assert t.columns.op.tolist() == [0, 0, 3, 0, 0, 3, 0]
+    assert needs(t, 0) == [0, 0b1, 0, 0b1, 0, 0]
+    assert needs(t, 1) == [0, 0b1, 0, 0, 0]
+    assert t.columns.op.tolist() == [0, 3, 0, 3, 0, 0, 0, 3, 3, 0, 0]
+
+
+def test_a_barrier_waits_for_all_loads_that_nothing_has_waited_for():
+    def kernel(k, A, index):
+        i = k.load(index, k.x)
+        for _ in range(2):
+            k.load(A, k.x)
+        k.load(A, i)
+        with k.where(k.x < 32):
+            k.barrier()
+        k.store(A, k.x)
+
+    t = run(kernel, block=64, arrays={"A": 4096, "index": np.arange(64)})
+    assert needs(t, 0) == [0, 0, 0, 0b100, 0b0111, 0]
+    assert needs(t, 1) == [0, 0, 0, 0b100, 0b0111]
+
+
+def test_barriers_in_a_loop_wait_for_the_loads_of_their_iteration():
+    def kernel(k, A):
+        k.load(A, k.x)
+        for j in k.range(5):
+            k.load(A, k.x + 32 * j)
+            k.barrier()
+            k.load(A, k.x)
+
+    t = run(kernel, arrays={"A": 4096})
+    assert needs(t) == [0, *[0, 0b11, 0] * 5]
 
 
 def test_loads_further_back_than_64_need_no_name():
@@ -168,10 +197,7 @@ def naive_needs(steps, warp):
         if what == "wait":
             stalled = True
             continue
-        if what == "barrier":
-            out.append(0)
-            continue
-        wanted = set(outstanding) if stalled else set()
+        wanted = set(outstanding) if stalled or what == "barrier" else set()
         stalled = False
         if what == "store":
             wanted |= since_store
@@ -181,6 +207,8 @@ def naive_needs(steps, warp):
         distance = {load: len(order) - order.index(load) - 1 for load in wanted}
         out.append(sum(1 << d for d in distance.values() if d < 64))
         outstanding -= wanted
+        if what == "barrier":
+            continue
         order.append(at)
         if what == "store":
             since_store = set()
