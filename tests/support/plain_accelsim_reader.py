@@ -74,13 +74,14 @@ def read_warp(lines, header, bases):
                 owner.pop(r, None)
                 if returns:
                     owner[r] = ordinal
+        needs = sum(1 << ordinal - 1 - o for o in wanted if ordinal - 1 - o < 64)
+        if unknown and (access or base == "BAR" and mask):
+            needs, wanted = (1 << 64) - 1, set(on_the_way)
         if base == "BAR" and mask:
-            rows.append((int(fields["pc"], 16), 3, 0, 0, gap, 0, mask, []))
-            gap = 0
+            rows.append((int(fields["pc"], 16), 3, 0, 0, gap, needs, mask, []))
+            on_the_way -= wanted
+            wanted, gap, unknown = set(), 0, False
         elif access:
-            needs = sum(1 << ordinal - 1 - o for o in wanted if ordinal - 1 - o < 64)
-            if unknown:
-                needs, wanted = (1 << 64) - 1, set(on_the_way)
             op = 0 if base in LOADS else 1 if base in STORES else 2
             rows.append((int(fields["pc"], 16), op, space, width, gap, needs, mask, addresses))
             on_the_way -= wanted

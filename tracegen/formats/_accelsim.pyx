@@ -10,7 +10,7 @@ from tracegen.formats._fields cimport (
     MAX_OPERANDS, at_break, read_decimal, read_hex, read_registers, read_trailing_fields, read_word, skip
 )
 from tracegen.formats._loads_in_flight cimport (
-    LoadsInFlight, clear_loads, issue_access, wait_for_copies, wait_for_register
+    LoadsInFlight, clear_loads, issue_access, settle_needs, wait_for_copies, wait_for_register
 )
 from tracegen.formats._traceg_addresses cimport (
     WARP_LANES, count_bits, memory_of, read_differences, read_list, read_strided
@@ -480,7 +480,7 @@ cdef class Reader:
         self.gap = 0
         self.rows += 1
         if sync:
-            self.needs[row] = 0
+            self.needs[row] = settle_needs(&self.loads)
             return DONE
         self.needs[row] = issue_access(&self.loads, returns, kind == COPIES, kind == LOADS and line.named == 0)
         self.used += count_bits(<uint32_t>line.mask)

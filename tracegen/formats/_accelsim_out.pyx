@@ -186,9 +186,6 @@ cdef class Renderer:
         self.group = 0
         self.fillers = gap
         self.names = 0
-        if op == BARRIER:
-            self.reduced_needs += needs != 0
-            return
         self.reduced_needs += needs != wanted
         while left:
             self.name[self.names] = self.first_register[(self.ordinal - 1 - lowest_bit64(left)) & (NEEDS_BITS - 1)]
@@ -198,6 +195,9 @@ cdef class Renderer:
         if spare > gap:
             self.added_fillers += spare - gap
             self.fillers = spare
+        if op == BARRIER:
+            self.open &= ~wanted
+            return
         if op != STORE:
             self.group = 1 if size <= 4 else 2 if size <= 8 else 4
             wanted |= self.find_target(wanted)
@@ -249,7 +249,9 @@ cdef class Renderer:
         at = put_hex(out, at, pc, 4)
         at = put_hex(out, at, mask if mask else ~<uint32_t>0, 8)
         if op == BARRIER:
-            return put_text(out, at, b"0 BAR.SYNC 0 0 0\n")
+            at = put_text(out, at, b"0 BAR.SYNC ")
+            at = put_registers(out, at, &self.name[0], self.names)
+            return put_text(out, at, b"0 0\n")
         at = put_registers(out, at, &self.target, 1 if self.group else 0)
         at = put_text(out, at, opcode_of(op, space))
         at = put_text(out, at, suffix_of(size))

@@ -38,15 +38,23 @@ cdef inline void wait_for_copies(LoadsInFlight* loads) noexcept nogil:
     loads.pending |= loads.open & loads.copies
 
 
+cdef inline uint64_t settle_needs(LoadsInFlight* loads) noexcept nogil:
+    """Return the needs of the next memory instruction or barrier, which waits for them."""
+    cdef uint64_t needs = ~<uint64_t>0 if loads.unknown else loads.pending
+    loads.open &= ~needs
+    loads.pending = 0
+    loads.unknown = False
+    return needs
+
+
 cdef inline uint64_t issue_access(LoadsInFlight* loads, bint returns, bint is_copy, bint unknown) noexcept nogil:
     """Count a memory instruction and return its needs.
 
     `returns` says that it writes a register, `unknown` that it is a load without a target register.
     """
-    cdef uint64_t needs = ~<uint64_t>0 if loads.unknown else loads.pending
-    loads.open = (loads.open & ~needs) << 1 | (returns or is_copy)
+    cdef uint64_t needs = settle_needs(loads)
+    loads.open = loads.open << 1 | (returns or is_copy)
     loads.copies = loads.copies << 1 | is_copy
-    loads.pending = 0
     loads.unknown = unknown
     loads.ordinal += 1
     return needs

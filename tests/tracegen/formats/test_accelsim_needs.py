@@ -66,11 +66,11 @@ def test_wide_loads_write_several_registers_and_wide_stores_read_several(written
     assert needs_of(written, A, B, wide_put) == [set(), set(), {1, 2}]
 
 
-def test_a_barrier_leaves_the_wait_to_the_next_memory_instruction(written):
+def test_a_barrier_waits_for_what_was_stored_to_shared_memory(written):
     barrier = "0018 ffffffff 0 BAR.SYNC.DEFER_BLOCKING 1 R4 0"
     trace = read_accelsim(written(one_warp(A, barrier, B, PUT.format("R5"))))
     assert trace.columns.op.tolist() == [LOAD, BARRIER, LOAD, STORE]
-    assert trace.columns.needs.tolist() == [0, 0, 1, 1]
+    assert trace.columns.needs.tolist() == [0, 1, 0, 1]
     assert trace.columns.mask[1] == 0xFFFFFFFF
     assert trace.columns.size[1] == 0
 

@@ -51,12 +51,11 @@ def loads_on_their_way(trace):
     for warp in range(c.warps):
         open_, ordinal = set(), 0
         for i in range(c.warp_start[warp], c.warp_start[warp + 1]):
-            if c.op[i] == BARRIER:
-                result.append(0)
-                continue
             named = {ordinal - 1 - bit for bit in range(64) if int(c.needs[i]) >> bit & 1} & open_
             result.append(sum(1 << ordinal - 1 - o for o in named))
             open_ -= named
+            if c.op[i] == BARRIER:
+                continue
             if c.op[i] != STORE:
                 open_.add(ordinal)
             ordinal += 1
