@@ -75,7 +75,7 @@ def read_warp(lines, header, bases):
                 if returns:
                     owner[r] = ordinal
         needs = sum(1 << ordinal - 1 - o for o in wanted if ordinal - 1 - o < 64)
-        if unknown and (access or base == "BAR" and mask):
+        if unknown and (access or (base == "BAR" and mask)):
             needs, wanted = (1 << 64) - 1, set(on_the_way)
         if base == "BAR" and mask:
             rows.append((int(fields["pc"], 16), 3, 0, 0, gap, needs, mask, []))
