@@ -18,8 +18,8 @@ def store(*lines, needs=0, gap=0, local=False):
     return MachineInstruction(Op.STORE, local, needs, gap, 32, lines)
 
 
-def barrier(gap=0):
-    return MachineInstruction(Op.BARRIER, False, 0, gap, 32, ())
+def barrier(gap=0, needs=0):
+    return MachineInstruction(Op.BARRIER, False, needs, gap, 32, ())
 
 
 def machine(sets=2, ways=2, l1=(), core=(), crossbar=(), l2=(), dram=(), clock=700):

@@ -112,15 +112,18 @@ def test_it_equals_the_general_core_on_a_kernel(gpu):
 
 
 @examples(40)
-@given(random_sectors.programs(), random_sectors.machines(), SECTORED, st.integers(1, 5), st.integers(1, 3))
-def test_it_does_not_matter_in_what_portions_it_is_fed(program, gpu, options, draws, instructions):
+@given(
+    random_sectors.programs(), random_sectors.machines(), SECTORED, st.integers(1, 5), st.integers(1, 3),
+    st.sampled_from([run_fast, run_general]),
+)  # fmt: skip
+def test_it_does_not_matter_in_what_portions_a_core_is_fed(program, gpu, options, draws, instructions, run):
     gpu = without_limit_per_warp(gpu)
     trace = random_sectors.make_trace(program)
-    whole = run_fast(trace, gpu, **options)
+    whole = run(trace, gpu, **options)
 
     # A step may need as many draws as it issues transactions.
     with fed_in_portions(draws, instructions):
-        fed = run_fast(trace, gpu, **options)
+        fed = run(trace, gpu, **options)
     assert (fed.per_sm, fed.histogram) == (whole.per_sm, whole.histogram)
 
 

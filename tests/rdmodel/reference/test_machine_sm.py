@@ -281,6 +281,14 @@ def test_a_barrier_holds_a_warp_until_the_last_one_came():
     assert outcome.cycles == 19
 
 
+def test_a_barrier_waits_for_the_loads_that_it_needs():
+    # Without needs, the barrier issues in the cycle after the load; with them, in the first cycle after its data.
+    free, held = (one_warp(load(0), barrier(needs=needs), load(4)) for needs in (0, 1))
+    assert [time for time, *_ in logged(free, "issue")] == [0, 1, 2]
+    arrival = logged(held, "fill")[0][0]
+    assert [time for time, *_ in logged(held, "issue")] == [0, arrival, arrival + 1]
+
+
 def test_a_warp_that_ends_releases_those_that_wait():
     # Warp 1 never comes to the barrier: it ends at 6, which releases and ends warp 0 in the same cycle.
     outcome = simulated([[[barrier()], [store(gap=5)]]])
