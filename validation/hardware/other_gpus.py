@@ -118,8 +118,8 @@ def main() -> None:
         "# Tesla K40c: measured and predicted L1 miss rates\n\n"
         "Written by `python -m validation.hardware.other_gpus --record`. Rates are in percent, errors in percentage\n"
         f"points in brackets. GPU `{GPU}`, SM 0 of 15, blocks dealt statically; hardware: mean of 3 seeds from 0,\n"
-        "paper: seed 0. `l1.tags_per_step` was chosen on the rows of `matMul_gpu_sharedmem_uncoalesced`, and no parameter\n"
-        f"on the others. Compiler: {compiler()}.\n\n{table}"
+        "paper: seed 0. `l1.tags_per_step` was chosen on the rows of `matMul_gpu_sharedmem_uncoalesced`, and no\n"
+        f"parameter on the others. Compiler: {compiler()}.\n\n{table}"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rdmodel.reference import Instruction
 from rdmodel.trace import ALL_NEEDS, Op
-from tests.rdmodel.reference.test_hardware import LAST, A, B, C, D, E, F, load, play, store, times
+from tests.support.hardware_programs import LAST, A, B, C, D, E, F, load, play, store, times
 
 
 def barrier(needs: int = 0, gap: int = 0) -> Instruction:
