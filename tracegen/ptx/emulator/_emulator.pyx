@@ -7,7 +7,7 @@
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tracegen.ptx.emulator._access cimport load_values, store_values, update_val
 from tracegen.ptx.emulator._floats cimport compute_floats
 from tracegen.ptx.emulator._integers cimport compute_integers, insert_bits
 from tracegen.ptx.emulator._log cimport Log
-from tracegen.ptx.emulator._mbarrier cimport arrive, has_completed, start
+from tracegen.ptx.emulator._mbarrier cimport arrive, drop, has_completed, parity_of, start, state_of
 from tracegen.ptx.emulator._places cimport Places
 from tracegen.ptx.emulator._poison cimport Poison
 from tracegen.ptx.emulator._tensor_map cimport Box, next_row, open_box
@@ -38,6 +38,11 @@ cdef enum:
     AT_MBARRIER = 255       # in place of the number of a barrier
     CHUNK = 16              # bytes of one lane of a bulk copy
     MAP_BYTES = 128
+
+cdef inline uint64_t shared_offset(uint64_t place) noexcept nogil:
+    """Return the offset of a shared or generic address in shared memory."""
+    return place - (<uint64_t>SHARED << BITS) if place >> BITS == SHARED else place
+
 
 # State of a thread.
 cdef enum:
@@ -678,8 +683,8 @@ cdef class Emulator:
         """Record a copy as accesses of whole warps, 16 bytes per lane; its target is poisoned if that matters."""
         cdef Box box
         cdef uint64_t place = self.row(code.src[0])[lane] + <uint64_t>code.offset, start, at
-        cdef uint64_t shared = self.shared_offset(code.src[1], lane)
-        cdef int64_t k, used = 0, total, size, status = UNFINISHED
+        cdef uint64_t shared = shared_offset(self.row(code.src[1])[lane])
+        cdef int64_t k, used = 0, total, size
         cdef int64_t[5] corner
         cdef bint loads = code.mode == BULK_LOAD, spoils = code.flags & POISONED and code.flags & EXECUTE
         if code.count:
@@ -719,16 +724,11 @@ cdef class Emulator:
                 self.poison.spoil(SHARED, lane, shared + <uint64_t>k, min(<int64_t>CHUNK, total - k))
                 k += CHUNK
         if loads and code.src[2] >= 0:
-            at = self.shared_offset(code.src[2], lane)
+            at = shared_offset(self.row(code.src[2])[lane])
             if not self.locate_one(lane, SHARED, at, 8):
                 return OUTSIDE
             self.signals += arrive(self.places.hosted[0], 0, -total)
-        return status
-
-    cdef inline uint64_t shared_offset(self, int64_t slot, int64_t lane) noexcept nogil:
-        """Return the offset of a shared or generic address in shared memory."""
-        cdef uint64_t place = self.row(slot)[lane]
-        return place - (<uint64_t>SHARED << BITS) if place >> BITS == SHARED else place
+        return UNFINISHED
 
     cdef bint record_chunks(self, const Code* code, int64_t lane, int64_t* used) noexcept nogil:
         """Add one row for the chunks of a bulk copy; a warp has no more lanes than threads."""
@@ -754,8 +754,7 @@ cdef class Emulator:
     cdef int64_t use_mbarrier(self, const Code* code) noexcept nogil:
         """Execute an operation on mbarriers lane by lane; lanes that test an incomplete phase wait for it."""
         cdef int64_t i, lane, amount
-        cdef uint64_t place
-        cdef uint64_t value = 0
+        cdef uint64_t place, parity
         cdef uint8_t* host
         cdef Lanes* lanes = self.guarded(code)
         self.wait(&self.active, code.guard)
@@ -767,18 +766,16 @@ cdef class Emulator:
             self.next[self.active.lane[i]] = <int32_t>(self.step + 1)
         for i in range(lanes.n):
             lane = lanes.lane[i]
-            place = self.row(code.src[0])[lane] + <uint64_t>code.offset
-            if place >> BITS == SHARED:
-                place -= <uint64_t>SHARED << BITS
+            place = shared_offset(self.row(code.src[0])[lane] + <uint64_t>code.offset)
             if not self.locate_one(lane, SHARED, place, 8):
                 return OUTSIDE
             host = self.places.hosted[0]
             amount = <int64_t><uint32_t>self.row(code.src[1])[lane] if code.src[1] >= 0 else 1
             if code.mode == MBAR_TEST or code.mode == MBAR_TEST_PARITY:
-                value = self.row(code.src[1])[lane]
+                parity = self.row(code.src[1])[lane]
                 if code.mode == MBAR_TEST:
-                    value >>= 63
-                if has_completed(host, value & 1):
+                    parity = parity_of(parity)
+                if has_completed(host, parity & 1):
                     self.row(code.dst[0])[lane] = 1
                 else:
                     self.state[lane], self.barrier[lane] = WAITS, AT_MBARRIER
@@ -790,12 +787,10 @@ cdef class Emulator:
             elif code.mode == MBAR_COMPLETE:
                 self.signals += arrive(host, 0, -amount)
             elif code.mode != MBAR_INVAL:
-                memcpy(&value, host, 8)
                 if code.dst[0] >= 0:
-                    self.row(code.dst[0])[lane] = value
+                    self.row(code.dst[0])[lane] = state_of(host)
                 if code.mode == MBAR_DROP:
-                    value -= <uint64_t>amount << 20
-                    memcpy(host, &value, 8)
+                    drop(host, amount)
                 self.signals += arrive(
                     host, amount, <int64_t><uint32_t>self.row(code.src[2])[lane] if code.src[2] >= 0 else 0
                 )

@@ -39,8 +39,25 @@ cdef bint arrive(uint8_t* host, int64_t count, int64_t expected) noexcept nogil:
     return False
 
 
-cdef bint has_completed(const uint8_t* host, uint64_t parity) noexcept nogil:
-    """Return whether the phase of this parity, the present or the last one, has ended."""
+cdef void drop(uint8_t* host, int64_t count) noexcept nogil:
+    """Expect `count` arrivals less from the next phase on."""
     cdef uint64_t word
     memcpy(&word, host, 8)
-    return word >> PARITY_AT != parity
+    word -= <uint64_t>count << COUNT_BITS
+    memcpy(host, &word, 8)
+
+
+cdef uint64_t state_of(const uint8_t* host) noexcept nogil:
+    """Return the state of the present phase, which `parity_of` reads."""
+    cdef uint64_t word
+    memcpy(&word, host, 8)
+    return word
+
+
+cdef uint64_t parity_of(uint64_t state) noexcept nogil:
+    return state >> PARITY_AT
+
+
+cdef bint has_completed(const uint8_t* host, uint64_t parity) noexcept nogil:
+    """Return whether the phase of this parity, the present or the last one, has ended."""
+    return parity_of(state_of(host)) != parity

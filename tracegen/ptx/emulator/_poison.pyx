@@ -136,8 +136,13 @@ cdef class Poison:
     # ---- Memory
 
     cdef uint8_t* bits_of(self, int64_t space, int64_t thread, uint64_t place, uint64_t* at) noexcept nogil:
-        """Return the bits of the memory that holds an address inside an array, and the place in it."""
+        """Return the bits of the memory that holds an address inside an array, and the place in it.
+
+        NULL stands for memory that holds no poison: constants, and arrays if nothing poisons them.
+        """
         at[0] = place
+        if space == CONST:
+            return NULL
         if space == SHARED:
             return &self.shared[0]
         if space == GLOBAL:
@@ -155,17 +160,10 @@ cdef class Poison:
         cdef uint64_t at = 0
         cdef uint8_t* bits
         cdef uint8_t found
-        if space == CONST:
-            for k in range(code.count):
-                for i in range(lanes.n):
-                    if code.dst[k] >= 0:
-                        self.rows[code.dst[k], lanes.lane[i]] = 0
-            return -1
         for i in range(lanes.n):
             lane = lanes.lane[i]
             bits = self.bits_of(space, lane, place[i], &at)
             if bits == NULL:
-                # A constant that a generic address reads, or arrays to which no poison is stored.
                 for k in range(code.count):
                     if (code.op == LOAD or code.op == ATOM) and code.dst[k] >= 0:
                         self.rows[code.dst[k], lane] = 0
