@@ -28,6 +28,7 @@ from rdmodel.cli.option_groups import (
     choice,
 )
 from rdmodel.cli.parser import Parser, finite_number, size_with_unit
+from rdmodel.common.nvcc_options import read_nvcc_options, split_nvcc_options
 from rdmodel.errors import suggestion, unknown
 from rdmodel.gpu.default import DEFAULT_GPU
 from rdmodel.version import __version__
@@ -46,12 +47,24 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         parser.error(unknown("command", argv[0], commands))
     if argv and argv[0] == "nvcc" and argv[1:] not in (["-h"], ["--help"], []):
         return argparse.Namespace(command="nvcc", arguments=[*argv[1:]])  # all options are those of nvcc
+    if argv and argv[0] in commands and "--option" in commands[argv[0]].option_names():
+        argv = [argv[0], *_with_nvcc_options(argv[1:], commands[argv[0]])]
     arguments, rest = parser.parse_known_args(argv)
     if rest:
         command = commands[arguments.command]
         hint = suggestion(rest[0].split("=")[0], command.option_names()) if rest[0].startswith("-") else ""
         command.error(f"unknown argument {rest[0]!r}{hint}")
     return arguments
+
+
+def _with_nvcc_options(words: Sequence[str], command: Parser) -> list[str]:
+    """Return the words of a command with options of nvcc as values of ``--option``."""
+    rest, options = split_nvcc_options(words, command.all_names())
+    dlcm = read_nvcc_options(options).dlcm
+    if dlcm is not None and "--dlcm" in command.option_names():
+        options = [option for option in options if read_nvcc_options([option]).dlcm is None]
+        rest = ["--dlcm", dlcm, *rest]  # a later --dlcm takes precedence
+    return [*(f"--option={option}" for option in options), *rest]
 
 
 def command_parser(name: str) -> Parser:

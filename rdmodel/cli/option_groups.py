@@ -113,7 +113,8 @@ def add_program(parser: Parser) -> None:
         type=assignment,
         default=[],
         metavar="NAME=VALUE",
-        help="argument of the kernel, such as n=4096, x=float[4096]:iota or x=@file.npy (repeatable)",
+        help="argument of the kernel, such as n=4096, x=float[4096]:iota or x=@file.npy; symbol:NAME=VALUE fills the "
+        "variable NAME of the program (repeatable)",
     )
     add_option(
         group,
@@ -140,6 +141,15 @@ def add_program(parser: Parser) -> None:
         default=[],
         metavar="FOLDER",
         help="folder to search for headers (repeatable)",
+    )
+    add_option(
+        group,
+        "--option",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="option of nvcc, such as --option=-use_fast_math (repeatable); nvcc's own spelling, such as -std=c++20, "
+        "-maxrregcount=32 or -arch=sm_90, needs no --option",
     )
     add_option(group, "--architecture", metavar="NAME", help="architecture to compile for, such as compute_90")
     add_option(

@@ -71,6 +71,7 @@ class SourceOptions:
     include: tuple[str, ...]
     architecture: str | None
     compiler: str | None
+    option: tuple[str, ...]
     max_instructions: int
     launch: int | None
 

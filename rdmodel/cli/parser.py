@@ -42,6 +42,10 @@ class Parser(argparse.ArgumentParser):
         """Print help or a version; argparse would ignore that it cannot be written."""
         (file or sys.stderr).write(message)
 
+    def all_names(self) -> list[str]:
+        """Return the long and short names of all options."""
+        return list(self._option_string_actions)
+
     def option_names(self) -> list[str]:
         """Return the long names of all options."""
         return [option for option in self._option_string_actions if option.startswith("--")]

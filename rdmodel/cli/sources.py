@@ -34,7 +34,7 @@ AFFINE_SUFFIX = ".json"
 """Suffix of files with affine kernels."""
 
 KERNEL_OPTIONS = ["param", "base"]
-COMPILE_OPTIONS = ["define", "include", "architecture", "compiler"]
+COMPILE_OPTIONS = ["define", "include", "architecture", "compiler", "option"]
 PROGRAM_OPTIONS = ["kernel", "grid", "arg", "shared", *COMPILE_OPTIONS]
 SUITE_REFUSES = ["param", "block", "launch", "input_format", *PROGRAM_OPTIONS]
 """Fields of `SourceOptions`: those of kernels, of compilers, of CUDA programs, and those that a suite does not take."""
@@ -182,11 +182,8 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
     from tracegen import cuda
 
     refuse(source, "a CUDA program", options, ["param", "launch"])
-    for name in ("grid", "block"):
-        if getattr(options, name) is None:
-            raise ConfigError(f"--{name}: is missing; {source} needs --grid X,Y,Z and --block X,Y,Z")
-    assert options.grid is not None
-    assert options.block is not None
+    if options.grid is None:
+        raise ConfigError(f"--grid: is missing; {source} needs --grid X,Y,Z and --block X,Y,Z")
     trace = cuda.trace(
         Path(source),
         options.kernel,
@@ -196,6 +193,7 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
         shared=options.shared or 0,
         defines=options.define,
         includes=options.include,
+        options=options.option,
         architecture=options.architecture,
         compiler=options.compiler or "auto",
         base=options.base,

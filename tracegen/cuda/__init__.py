@@ -20,6 +20,7 @@ from tracegen.cuda.arguments import contained_arrays, parse_argument, parse_argu
 from tracegen.cuda.compiler import CompileError, Defines, compile
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, LaunchShape, PreparedLaunch, Session
+from tracegen.cuda.variables import merge_variables, split_symbols
 from tracegen.ptx.emulator.emulated_launch import EmulatedTrace
 
 __all__ = ["CompileError", "EmulatedTrace", "compile", "launches", "parse_argument", "parse_arguments", "trace"]
@@ -29,7 +30,7 @@ def trace(
     source: str | Path,
     kernel: str | None,
     grid: LaunchShape,
-    block: LaunchShape,
+    block: LaunchShape | None,
     args: Arguments,
     *,
     shared: int = 0,
@@ -53,10 +54,12 @@ def trace(
     kernel
         Name of the kernel in the source, ``scale<float>`` for a template (None: the only kernel).
     grid, block
-        Blocks of the grid and threads of a block: one to three numbers (x, y, z).
+        Blocks of the grid and threads of a block: one to three numbers (x, y, z). `block` may be None if the PTX
+        requires a block (``.reqntid``).
     args
         Arguments in order, or by the names of the parameters: NumPy arrays for pointers, numbers, or texts as on the
-        command line (``"float[1024]:random:1"``, see `tracegen.cuda.arguments`).
+        command line (``"float[1024]:random:1"``, see `tracegen.cuda.arguments`). The argument ``symbol:NAME`` is the
+        variable NAME, as in `variables`.
     shared
         Bytes of dynamic shared memory.
     check
@@ -91,6 +94,7 @@ def trace(
         If a block accesses memory outside every array, or reaches an instruction that cannot be executed. It is
         raised when the block is executed, and names the PTX line.
     """
+    args, symbols = split_symbols(args) if isinstance(args, Mapping) else (args, {})
     session = Session(
         source,
         kernels=[kernel] if kernel else [],
@@ -100,7 +104,7 @@ def trace(
         architecture=architecture,
         compiler=compiler,
         base=base,
-        variables=variables,
+        variables=merge_variables(variables or {}, symbols),
     )
     launch = session.prepare(kernel, grid, block, args, shared=shared, max_instructions=max_instructions)
     result = session.trace(launch, blocks)
@@ -139,7 +143,14 @@ def launches(
     file = read_launch_file(path)
     kernels = [plan.kernel for plan in file.launches if plan.kernel]
     session = Session(
-        file.source, kernels=kernels, defines=file.defines, includes=file.includes, base=base, variables=file.variables
+        file.source,
+        kernels=kernels,
+        defines=file.defines,
+        includes=file.includes,
+        options=file.options,
+        architecture=file.architecture,
+        base=base,
+        variables=file.variables,
     )
     prepared = []
     used: set[str] = set()
@@ -148,7 +159,13 @@ def launches(
         used |= shared_names
         prepared.append(
             session.prepare(
-                plan.kernel, plan.grid, plan.block, args, shared=plan.shared, max_instructions=max_instructions
+                plan.kernel,
+                plan.grid,
+                plan.block,
+                args,
+                shared=plan.shared,
+                max_instructions=max_instructions,
+                variables=plan.variables,
             )
         )
     in_launches = [value for plan in file.launches for value in plan.args.values()]
@@ -166,6 +183,7 @@ def launches(
 def _trace_in_order(session: Session, prepared: Sequence[PreparedLaunch]) -> Iterator[EmulatedTrace]:
     dependent = [session.depends_on_data(launch) for launch in prepared]
     for at, launch in enumerate(prepared):
+        session.fill(launch.contents)
         yield session.trace(launch)
         if any(dependent[at + 1 :]):
             session.execute(launch)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rdmodel.common.nvcc_options import read_nvcc_options
 from rdmodel.errors import ConfigError, TraceError, unknown
 from tracegen.cuda import nvrtc
 from tracegen.cuda.mangled_parameters import parameter_types
@@ -108,7 +109,8 @@ def compile(
     includes
         Folders for ``#include``.
     options
-        Further options of the compiler, passed on unchanged.
+        Options of nvcc, such as ``-use_fast_math`` and ``-arch=sm_90``. Those that concern the host, files or later
+        tools have no effect; unknown ones are passed on to the compiler.
     architecture
         Virtual architecture; default ``compute_75``.
     compiler
@@ -160,20 +162,31 @@ def compile_program(
     library = nvrtc.load_nvrtc() if compiler != "nvcc" else None
     missing: Sequence[str] = ()
     notes: list[str] = []
+    asked = read_nvcc_options(options)
     if library is not None:
-        target = architecture or _default_target(library.architectures())
-        result, missing = NvrtcProgram(source, project, macros, folders).compile(library, target, options, instances)
+        target = architecture or _supported(asked.architecture, library) or _default_target(library.architectures())
+        if asked.dlcm:
+            notes.append(f"-dlcm={asked.dlcm} is for the assembler; give it to the GPU: --dlcm {asked.dlcm}, l1.dlcm")
+        result, missing = NvrtcProgram(source, project, macros, folders).compile(
+            library, target, asked.passed, instances
+        )
         nearby = nearby_folders(missing, source) if result.ptx is None else []
         if nearby:
             with_nearby = project_sources(source, [*folders, *nearby])
             second = NvrtcProgram(source, with_nearby, macros, [*folders, *nearby])
-            second_result, still_missing = second.compile(library, target, options, instances)
+            second_result, still_missing = second.compile(library, target, asked.passed, instances)
             if second_result.ptx is not None:
                 result, missing, project = second_result, still_missing, with_nearby
                 notes.append(f"headers were found in {', '.join(map(_relative, nearby))}, as if given with -I")
     else:
         result = _nvcc(
-            source, macros, folders, options, architecture or f"compute_{DEFAULT_ARCHITECTURE}", instances, compiler
+            source,
+            macros,
+            folders,
+            options,
+            architecture or asked.architecture or f"compute_{DEFAULT_ARCHITECTURE}",
+            instances,
+            compiler,
         )
     if result.ptx is None:
         raise CompileError("\n".join([result.log, *([describe_missing(missing, failed=True)] if missing else [])]))
@@ -191,6 +204,12 @@ def compile_program(
 
 def _relative(folder: Path) -> str:
     return os.path.relpath(folder)
+
+
+def _supported(target: str | None, library: nvrtc.Nvrtc) -> str | None:
+    """Return an architecture that options ask for; None for one that the compiler does not have any more."""
+    number = (target or "").removeprefix("compute_").rstrip("af")
+    return target if number.isdecimal() and int(number) in library.architectures() else None
 
 
 def _default_target(architectures: Sequence[int]) -> str:

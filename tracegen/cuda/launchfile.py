@@ -4,6 +4,7 @@
 
     source = "scan.cu"             # beside this file; CUDA or PTX
     defines = { TILE = 32 }
+    options = ["-use_fast_math"]   # of nvcc
     block = 256                    # default of all launches
 
     [args]                         # shared: all launches work on the same arrays
@@ -13,7 +14,7 @@
     sums = "int[391]"
 
     [variables]                    # contents of __constant__ and __device__ variables
-    weights = "float[16]:random:1"
+    weights = "float[16]:random:1" # in `args`: "symbol:weights" = ..., for one launch and those after it
 
     [[launch]]
     kernel = "scan_blocks"
@@ -39,7 +40,7 @@ from typing import Any
 from rdmodel.common.regular_files import read_bounded_text
 from rdmodel.errors import ConfigError, LaunchError, unknown
 from tracegen.cuda.arguments import ArgumentValue, KernelParameter, find_parameter, parse_arguments
-from tracegen.cuda.variables import parse_variables
+from tracegen.cuda.variables import merge_variables, parse_variables, split_symbols
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import shape
 
@@ -49,7 +50,7 @@ MAX_FILE_BYTES = 1 << 22
 _LAUNCH_FIELDS = ("kernel", "grid", "block", "shared")
 """Fields of a launch, which may also stand at the top as defaults; `args` has different meanings there."""
 
-_FILE_FIELDS = ("source", "defines", "includes", "args", "variables", "launch")
+_FILE_FIELDS = ("source", "defines", "includes", "options", "architecture", "args", "variables", "launch")
 """Fields of the whole file."""
 
 
@@ -59,11 +60,13 @@ class PlannedLaunch:
 
     kernel: str | None
     grid: tuple[int, int, int]
-    block: tuple[int, int, int]
+    block: tuple[int, int, int] | None
     shared: int
     args: Mapping[str, ArgumentValue]
     names: Mapping[str, str]
     """Names of shared arguments, by the parameters of the launch that take them."""
+    variables: Mapping[str, ArgumentValue]
+    """Variables that are filled before the launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class LaunchFile:
     source: Path
     defines: Mapping[str, object]
     includes: tuple[Path, ...]
+    options: tuple[str, ...]
+    architecture: str | None
     args: Mapping[str, ArgumentValue]
     variables: Mapping[str, ArgumentValue]
     launches: tuple[PlannedLaunch, ...]
@@ -116,20 +121,26 @@ def _launch_file(path: Path, table: dict[str, Any]) -> LaunchFile:
     includes = _take_field(table, "includes", list, "a list of folders", default=[])
     if not all(isinstance(folder, str) for folder in includes):
         raise ConfigError("includes: must be a list of folders, as texts")
+    options = _take_field(table, "options", list, "a list of texts", default=[])
+    if not all(isinstance(option, str) for option in options):
+        raise ConfigError('options: must be a list of texts, such as ["-use_fast_math"]')
     launches = _take_field(table, "launch", list, "tables [[launch]]", default=[{}])
     if not launches or not all(isinstance(launch, dict) for launch in launches):
         raise ConfigError("launch: must be tables [[launch]]")
     sizes = {name: value for name, value in defines.items() if isinstance(value, int) and not isinstance(value, bool)}
-    args = parse_arguments(_take_field(table, "args", dict, "a table", default={}), sizes, path.parent)
+    given, symbols = split_symbols(_take_field(table, "args", dict, "a table", default={}))
+    args = parse_arguments(given, sizes, path.parent)
     common = {name: table[name] for name in _LAUNCH_FIELDS if name in table}
     known = sizes | {name: value for name, value in args.items() if isinstance(value, int)}
-    variables = _take_field(table, "variables", dict, "a table", default={})
+    variables = merge_variables(_take_field(table, "variables", dict, "a table", default={}), symbols)
     plans = tuple(_planned_launch({**common, **launch}, args, known, path.parent) for launch in launches)
     return LaunchFile(
         path=path,
         source=path.parent / source,
         defines={name: int(v) if isinstance(v, bool) else v for name, v in defines.items()},
         includes=tuple(path.parent / folder for folder in includes),
+        options=tuple(options),
+        architecture=_take_field(table, "architecture", str, "a text", default=None),
         args=args,
         variables=parse_variables(variables, known, path.parent),
         launches=plans,
@@ -141,22 +152,23 @@ def _planned_launch(
 ) -> PlannedLaunch:
     _check_fields(table, (*_LAUNCH_FIELDS, "args"), "field of a launch")
     launch_args, names = {}, {}
-    for name, value in _take_field(table, "args", dict, "a table", default={}).items():
+    given, symbols = split_symbols(_take_field(table, "args", dict, "a table", default={}))
+    for name, value in given.items():
         if isinstance(value, str) and value in shared:
             names[name] = value
         else:
             launch_args[name] = value
-    for name in ("grid", "block"):
-        if name not in table:
-            raise ConfigError(f"{name}: is missing; give one for the launch or for the whole file")
+    if "grid" not in table:
+        raise ConfigError("grid: is missing; give one for the launch or for the whole file")
     bytes_shared = _take_field(table, "shared", int, "a number of bytes", default=0)
     return PlannedLaunch(
         kernel=_take_field(table, "kernel", str, "a text", default=None),
         grid=shape("grid", table["grid"]),
-        block=shape("block", table["block"], limit=MAX_BLOCK_THREADS),
+        block=shape("block", table["block"], limit=MAX_BLOCK_THREADS) if "block" in table else None,
         shared=bytes_shared,
         args=parse_arguments(launch_args, sizes, folder, shared),
         names=names,
+        variables=parse_variables(symbols, sizes, folder),
     )
 
 

@@ -69,11 +69,13 @@ class PreparedLaunch:
     kernel: str
     title: str
     grid: LaunchShape
-    block: LaunchShape
+    block: LaunchShape | None
     shared: int
     parameters: tuple[KernelParameter, ...]
     values: tuple[ArgumentValue, ...]
     max_instructions: int
+    contents: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    """Bytes of the variables that the program fills before this launch, by their names in the PTX."""
 
 
 class Session:
@@ -113,11 +115,12 @@ class Session:
         self,
         kernel: str | None,
         grid: LaunchShape,
-        block: LaunchShape,
+        block: LaunchShape | None,
         args: Arguments,
         *,
         shared: int = 0,
         max_instructions: int = MAX_INSTRUCTIONS,
+        variables: Mapping[str, ArgumentValue] | None = None,
     ) -> PreparedLaunch:
         """Find the kernel of a launch and convert its arguments; raises `ConfigError`."""
         name = self.find_kernel(kernel)
@@ -128,7 +131,12 @@ class Session:
         else:
             given = list(parse_arguments({str(at): value for at, value in enumerate(args)}, self._sizes).values())
         values = tuple(bind_arguments(parameters, given, title))
-        return PreparedLaunch(name, title, grid, block, shared, tuple(parameters), values, max_instructions)
+        contents = variable_contents(self._module, variables or {})
+        return PreparedLaunch(name, title, grid, block, shared, tuple(parameters), values, max_instructions, contents)
+
+    def fill(self, contents: Mapping[str, bytes]) -> None:
+        """Fill variables, by their names in the PTX, for the launches from now on."""
+        self._contents.update(contents)
 
     def find_kernel(self, kernel: str | None) -> str:
         """Return the PTX name of a kernel; raises `ConfigError` with the choices."""

@@ -19,6 +19,24 @@ from tracegen.ptx.lowering.lowering import variable_bytes
 
 _FILLED_SPACES = ("const", "global")
 
+SYMBOL_PREFIX = "symbol:"
+"""Beginning of the name of an argument that fills a variable of the program."""
+
+
+def split_symbols(given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the arguments of a kernel, and the variables that the arguments ``symbol:NAME`` fill, by NAME."""
+    args = {name: value for name, value in given.items() if not name.startswith(SYMBOL_PREFIX)}
+    symbols = {n.removeprefix(SYMBOL_PREFIX): value for n, value in given.items() if n.startswith(SYMBOL_PREFIX)}
+    return args, symbols
+
+
+def merge_variables(given: Mapping[str, object], symbols: Mapping[str, object]) -> dict[str, object]:
+    """Return the variables of both mappings; raises `ConfigError` for one in both."""
+    for name in symbols:
+        if name in given:
+            raise ConfigError(f"variable {name}: is given twice")
+    return {**given, **symbols}
+
 
 def parse_variables(
     given: Mapping[str, object], sizes: Mapping[str, int] | None = None, folder: Path | None = None
@@ -66,7 +84,8 @@ def _find(module: Module, name: str) -> Variable:
     known = [demangle(v.name) for v in variables]
     if not known:
         raise ConfigError(f"variable {name!r}: the program has no variables in constant or global memory that it uses")
-    raise ConfigError(unknown("variable", name, known))
+    message = unknown("variable", name, known)
+    raise ConfigError(message if "; known: " in message else f"{message} the program has {', '.join(known)}")
 
 
 def _bytes_of(name: str, value: ArgumentValue, variable: Variable) -> bytes:

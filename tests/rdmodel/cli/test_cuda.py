@@ -56,7 +56,7 @@ def test_the_launches_of_a_file_follow_one_another(run, saxpy, tmp_path):
     ("options", "message"),
     [
         (ARGUMENTS, "--grid: is missing"),
-        (["--grid", "4", *ARGUMENTS], "--block: is missing"),
+        (["--grid", "4", *ARGUMENTS], "block: is missing; give one (--block X,Y,Z)"),
         ([*SHAPE, *ARGUMENTS[:-2]], "y"),
         ([*SHAPE, *ARGUMENTS, "--arg", "z=1"], "'z'"),
         ([*SHAPE, *ARGUMENTS[2:], "--arg", "n=many"], "n='many'"),
@@ -127,3 +127,16 @@ class TestCudaSource:
         assert (status, out) == (2, "")
         assert '"yy" is undefined' in err
         assert "Traceback" not in err
+
+
+def test_options_of_nvcc_are_taken_as_users_write_them(run, saxpy):
+    text = "-O3 -maxrregcount=32 -arch=sm_80 -std=c++17 --use_fast_math -lineinfo -Xcompiler -Wall -lcublas"
+    options = text.split()
+    plain = run("predict", saxpy, *SHAPE, *ARGUMENTS, "--sms", "1", "--json")[1]
+    status, out, err = run("predict", saxpy, *options, *SHAPE, *ARGUMENTS, "--sms", "1", "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["misses"] == json.loads(plain)["misses"]
+    status, out, err = run("predict", saxpy, *SHAPE, *ARGUMENTS, "-Xptxas", "-dlcm=cg", "--sms", "1", "--json")
+    assert (status, err, json.loads(out)["config"]["gpu"]["l1"]["dlcm"]) == (0, "", "cg")
+    status, _, err = run("predict", saxpy, *SHAPE, *ARGUMENTS, "--griid", "4")
+    assert (status, "unknown argument '--griid'" in err) == (2, True)

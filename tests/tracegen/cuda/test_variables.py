@@ -93,6 +93,50 @@ def test_a_program_without_variables_says_so():
         cuda.trace(HEAD + ".visible .entry k() { ret; }", "k", 1, 32, [], variables={"a": 1})
 
 
+# ---- as arguments
+
+
+def test_an_argument_named_symbol_fills_a_variable():
+    x = np.full(32, -1, np.float32)
+    args = {"0": x, **{f"symbol:{name}": value for name, value in VALUES.items()}}
+    assert cuda.trace(PROGRAM, "k", 1, 32, args, check=True).notes == ()
+    assert x.tolist() == [2 * i + 0.5 for i in range(20)] + [-1] * 12
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cof", "unknown variable 'cof'; did you mean 'coef'? the program has coef, ns::limit, scale, tiny, lookup,"),
+        ("xyzzy", "unknown variable 'xyzzy'; known: coef, ns::limit, scale"),
+        ("limit", "variable limit: is given twice"),
+    ],
+)
+def test_a_symbol_that_does_not_exist_is_refused_with_those_that_do(name, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        cuda.trace(PROGRAM, "k", 1, 32, {"0": "float[32]", f"symbol:{name}": 1}, variables={"limit": 2})
+
+
+def test_the_command_line_fills_symbols_from_numbers_and_files(run, tmp_path):
+    (tmp_path / "k.ptx").write_text(PROGRAM)
+    np.save(tmp_path / "coef.npy", np.ones(4, np.float32))
+    command = ["info", str(tmp_path / "k.ptx"), "--grid", "1", "--block", "32", "--arg", "0=float[32]"]
+    coef = f"symbol:coef=@{tmp_path / 'coef.npy'}"
+    status, _, err = run(*command, "--arg", "symbol:limit=20", "--arg", coef)
+    assert (status, err) == (0, "")
+    assert "symbol:limit=" in run(*command)[2]
+    status, _, err = run(*command, "--arg", "symbol:limt=20")
+    assert (status, "unknown variable 'limt'" in err, "ns::limit" in err) == (2, True, True)
+
+
+def test_a_symbol_of_a_launch_stays_for_the_launches_after_it(tmp_path):
+    (tmp_path / "k.ptx").write_text(PROGRAM)
+    launches = ["", '"symbol:limit" = 7', "", '"symbol:limit" = 20', ""]
+    text = 'source = "k.ptx"\ngrid = 1\nblock = 32\n[args]\n0 = "float[32]"\n"symbol:limit" = 3\n'
+    (tmp_path / "k.toml").write_text(text + "".join(f"[[launch]]\nargs = {{ {given} }}\n" for given in launches))
+    masks = [trace.block(0).mask[-1] for trace in cuda.launches(tmp_path / "k.toml")]
+    assert masks == [(1 << n) - 1 for n in (3, 7, 7, 20, 20)]
+
+
 # ---- launch files
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from rdmodel.errors import LaunchError, TraceError
-from tests.support.ptx_kernels import module_of
+from tests.support.ptx_kernels import HEAD, module_of
 from tracegen import cuda
 from tracegen.cuda import nvrtc
 from tracegen.ptx.emulator.emulated_launch import LoadedModule
@@ -48,6 +50,23 @@ def test_a_launch_that_contradicts_a_directive_is_refused(directives, grid, bloc
     with pytest.raises(LaunchError) as error:
         launch(directives, grid, block)
     assert str(error.value).startswith(message)
+
+
+def test_a_launch_without_a_block_takes_the_one_that_its_kernel_requires():
+    assert launch(".reqntid 8, 4", 3, None).block == (8, 4, 1)
+    with pytest.raises(LaunchError, match=r"block: is missing; give one .*: k requires none"):
+        launch(".maxntid 128", 3, None)
+
+
+def test_commands_and_launch_files_need_no_block_that_the_kernel_requires(run, tmp_path):
+    for name, directive in (("k", ".reqntid 64"), ("free", "")):
+        (tmp_path / f"{name}.ptx").write_text(f"{HEAD}.visible .entry k() {directive} {{ ret; }}")
+        (tmp_path / f"{name}.toml").write_text(f'source = "{name}.ptx"\ngrid = 2\n')
+    for options in ([str(tmp_path / "k.ptx"), "--grid", "2"], [str(tmp_path / "k.toml")]):
+        assert json.loads(run("info", *options, "--json")[1])["block"] == [64, 1, 1]
+    for options in ([str(tmp_path / "free.ptx"), "--grid", "2"], [str(tmp_path / "free.toml")]):
+        status, _, err = run("info", *options)
+        assert (status, "block: is missing" in err) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["", "0", "8,", "-1", "1, 2, 3, 4", "N", "8 .reqntid 8", "99999999999999999999"])

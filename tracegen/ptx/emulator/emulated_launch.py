@@ -23,7 +23,7 @@ from tracegen.ptx.emulator._log import Log
 from tracegen.ptx.emulator._places import Places
 from tracegen.ptx.emulator._poison import Poison
 from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, DeviceMemory
-from tracegen.ptx.emulator.launch_directives import check_directives, cluster_shape
+from tracegen.ptx.emulator.launch_directives import check_directives, cluster_shape, required_block
 from tracegen.ptx.emulator.module_variables import load_variables
 from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack_parameters
 from tracegen.ptx.isa.special_registers import block_index, read_special_register
@@ -83,7 +83,7 @@ class LoadedModule:
         self,
         kernel: str,
         grid: int | Sequence[int],
-        block: int | Sequence[int],
+        block: int | Sequence[int] | None,
         args: Sequence[Argument],
         *,
         shared: int = 0,
@@ -97,7 +97,8 @@ class LoadedModule:
         kernel
             Name of the kernel in the PTX.
         grid, block
-            Blocks of the grid and threads of a block: one to three numbers (x, y, z).
+            Blocks of the grid and threads of a block: one to three numbers (x, y, z). If `block` is None, the kernel
+            must require one (``.reqntid``).
         args
             Buffers, numbers (converted to the type of the parameter) or bytes (used unchanged), one per parameter.
         shared
@@ -174,7 +175,7 @@ class EmulatedLaunch:
         machine: LoadedModule,
         program: LoweredKernel,
         grid: int | Sequence[int],
-        block: int | Sequence[int],
+        block: int | Sequence[int] | None,
         parameters: bytes,
         shared: int,
         max_instructions: int,
@@ -188,6 +189,8 @@ class EmulatedLaunch:
         self._shared = program.shared_bytes + shared
         self._limit = max_instructions
         self._local = -(-program.local_bytes // 16) * 16
+        function = machine.module.functions[program.name]
+        block = required_block(function) if block is None else block
         geometry = shape("grid", grid), shape("block", block, limit=MAX_BLOCK_THREADS)
         local = ArrayInfo("local memory", LOCAL_BASE, self._local * WARP)
         self.launch = Launch(
@@ -198,8 +201,8 @@ class EmulatedLaunch:
             arrays=tuple(b.info for b in machine.memory.buffers if b is not machine.parameters)
             + ((local,) if self._local else ()),
         )
-        check_directives(machine.module.functions[program.name], self.launch)
-        self._cluster = cluster_shape(machine.module.functions[program.name])
+        check_directives(function, self.launch)
+        self._cluster = cluster_shape(function)
         if max(self._shared, self._local * self.launch.block_threads) >= _MAX_STORAGE_BYTES:
             raise LaunchError(
                 f"{program.name}: a block needs more than 1 GiB of shared or local memory: reduce shared or the block"
@@ -254,9 +257,13 @@ class EmulatedLaunch:
         """Sentences about parts of the kernel that are executed differently than on a GPU; usually none."""
         unfilled = decisive_variables(self._program, self._decisive, self._machine.unfilled)
         names = ", ".join(base_name(name) for name in unfilled)
+        if not unfilled:
+            return ()
         constants = f"addresses or branches depend on variables that hold zeros, since they were not filled: {names}"
-        constants += " (fill them with 'variables' in Python or in a launch file)"
-        return (constants,) if unfilled else ()
+        constants += (
+            f" (fill them with --arg symbol:{base_name(unfilled[0])}=..., or 'variables' in Python or in a launch file)"
+        )
+        return (constants,)
 
     @cached_property
     def cache_ops(self) -> NDArray[np.uint8] | None:

@@ -44,6 +44,16 @@ def check_directives(function: Function, launch: Launch) -> None:
         )
 
 
+def required_block(function: Function) -> tuple[int, int, int]:
+    """Return the block that a kernel requires; raises `LaunchError` if it requires none."""
+    required = _sizes(function, "reqntid")
+    if required is None:
+        raise LaunchError(
+            f"block: is missing; give one (--block X,Y,Z): {base_name(function.name)} requires none (.reqntid)"
+        )
+    return required
+
+
 def cluster_shape(function: Function) -> tuple[int, int, int]:
     """Return the blocks of a cluster of a kernel along x, y and z."""
     return _sizes(function, "reqnctapercluster") or (1, 1, 1)
