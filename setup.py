@@ -44,6 +44,7 @@ for package, names in {
         "_warp",
         "_poison",
         "_tensor_map",
+        "_texture",
         "_mbarrier",
         "_emulator",
     ),

@@ -23,11 +23,18 @@ def bypasses_l1(l1: CacheConfig, trace: Trace) -> bool:
     return not serves_all_loads(l1) or trace.may_have_cache_ops
 
 
+def serves_textures(l1: CacheConfig) -> bool:
+    """Return whether the L1 is also the texture cache, as since Maxwell, whose L1s have sectors."""
+    return "nc" in l1.caches and l1.sector_bytes < l1.line
+
+
 def looks_into_l1(l1: CacheConfig, space: int, cache_op: int) -> bool:
     """Return whether a load with a cache operator looks into the L1."""
     operator, kind = cache_op & ~READ_ONLY, _kind(space, cache_op)
     if kind == "global" and operator == CacheOp.NONE and l1.dlcm is not None:
         operator = CacheOp[l1.dlcm.upper()]
+    if operator == CacheOp.TEX:
+        return serves_textures(l1)
     if operator in PAST_L1:
         return False
     return kind in l1.caches or (kind == "global" and operator in _CACHED_EVERYWHERE)

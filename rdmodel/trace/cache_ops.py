@@ -40,6 +40,8 @@ class CacheOp(IntEnum):
     """``cp.async.cg``: a copy to shared memory past the L1."""
     BULK = 12
     """A bulk copy: ``cp.async.bulk``, and tensor copies."""
+    TEX = 13
+    """A read of a texture or of a surface (``tex``, ``tld4``, ``suld``)."""
 
 
 READ_ONLY = 16

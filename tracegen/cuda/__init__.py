@@ -169,7 +169,9 @@ def launches(
             )
         )
     in_launches = [value for plan in file.launches for value in plan.args.values()]
-    referenced = {id(value) for value in (*in_launches, *contained_arrays([*file.args.values(), *in_launches]))}
+    variables = [*file.variables.values(), *(value for plan in file.launches for value in plan.variables.values())]
+    contained = contained_arrays([*file.args.values(), *in_launches, *variables])
+    referenced = {id(value) for value in (*in_launches, *contained)}
     unused = [
         name
         for name, value in file.args.items()

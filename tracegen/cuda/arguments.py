@@ -11,6 +11,7 @@
 ``x=@data.npy``           an array from a file; ``x=double@data.npy`` converts it
 ``p={x=float[n],n=4}``    the fields of a structure; those that are left out are zeros
 ``p={x=&y}``              a pointer to the array ``y``, another argument, which need not be a parameter
+``t={texels=float[8,8]}`` a texture, with options such as ``filter=linear`` (`tracegen.cuda.textures`)
 ``x=@m.mtx:rows``         a sparse matrix from a Matrix Market file in CSR form: row pointers (``rows``), column indices
                           (``columns``), both int32, or the ``values``, float32 unless a type stands before ``@``
 ========================  ==============================================================================================
@@ -31,9 +32,10 @@ from rdmodel.errors import ConfigError, unknown
 from tracegen.cuda import array_arguments
 from tracegen.cuda.element_types import ADDRESS_TYPES, is_pointer, pointed_element
 from tracegen.cuda.structures import POINTER_BYTES, Structure, StructureValue, pack_structure
+from tracegen.cuda.textures import TEXELS, TextureValue, is_texture, make_value, texture_options
 
-ArgumentValue = int | float | bytes | NDArray[Any] | Mapping[str, Any] | list[Any] | StructureValue
-"""The value of an argument: a number, a structure as its bytes or fields, an array, or a list of arrays."""
+ArgumentValue = int | float | bytes | NDArray[Any] | Mapping[str, Any] | list[Any] | StructureValue | TextureValue
+"""The value of an argument: a number, a structure as its bytes or fields, an array, a list of arrays, or a texture."""
 
 _ARRAY_ARGUMENT = re.compile(r"(?P<type>[a-z]\w*)\[(?P<size>[^\]]*)\](?::(?P<fill>.*))?")
 _REFERENCE = "&"
@@ -74,7 +76,7 @@ def parse_argument(
     """
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
-        return _parse_values(_fields(text[1:-1], name), sizes, folder, f"{name}.")
+        return _parse_value(_fields(text[1:-1], name), name, sizes or {}, folder)
     array_match = _ARRAY_ARGUMENT.fullmatch(text)
     if array_match:
         of, size, fill = array_match["type"], array_match["size"], array_match["fill"]
@@ -136,6 +138,9 @@ def _parse_values(
 
 
 def _parse_value(value: object, name: str, sizes: Mapping[str, int], folder: Path | None) -> ArgumentValue:
+    if isinstance(value, Mapping) and is_texture(value):
+        options = texture_options(value, name)
+        return make_value(_parse_value(value[TEXELS], f"{name}.{TEXELS}", sizes, folder), options, name)
     if isinstance(value, Mapping):
         lists = {field: part for field, part in value.items() if isinstance(part, list | tuple) and _are_numbers(part)}
         rest = {field: part for field, part in value.items() if field not in lists}
@@ -156,6 +161,8 @@ def _resolve(value: ArgumentValue, arrays: Mapping[str, ArgumentValue], name: st
     """Return the value with the arrays to which it refers."""
     if isinstance(value, list):
         return [_resolve(item, arrays, name) for item in value]
+    if isinstance(value, TextureValue):
+        return make_value(_resolve(value.array, arrays, name), value.options, name)
     if not isinstance(value, Mapping):
         return value
     if _REFERENCE not in value:
@@ -169,9 +176,11 @@ def _resolve(value: ArgumentValue, arrays: Mapping[str, ArgumentValue], name: st
 def contained_arrays(values: Iterable[ArgumentValue]) -> Iterator[NDArray[Any]]:
     """Yield the arrays in structures and in lists among the values."""
     for value in values:
+        if isinstance(value, TextureValue):
+            yield value.array
         parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
         yield from (part for part in parts if isinstance(part, np.ndarray))
-        yield from contained_arrays([part for part in parts if isinstance(part, Mapping | list)])
+        yield from contained_arrays([part for part in parts if isinstance(part, Mapping | list | TextureValue)])
 
 
 def bind_arguments(
@@ -239,6 +248,10 @@ def fit_argument(value: Any, parameter: KernelParameter) -> ArgumentValue:
             )
         return data
     kind, bits = parameter.type[0], int(parameter.type[1:])
+    if isinstance(value, TextureValue):
+        if bits != 64 or kind == "f":
+            raise ConfigError(f"{where}: must be a single {parameter.declared or parameter.type}, not a texture")
+        return value
     if isinstance(value, list):
         if bits != 64 or kind == "f" or not all(isinstance(item, np.ndarray) for item in value):
             raise ConfigError(f"{where}: must be a {parameter.declared or parameter.type}, not a list")
@@ -308,6 +321,6 @@ def _check_elements(array: NDArray[Any], parameter: KernelParameter, where: str)
 
 
 def _check_value(name: str, value: object) -> ArgumentValue:
-    if isinstance(value, np.ndarray | bytes | int | float | np.generic):
+    if isinstance(value, np.ndarray | bytes | int | float | np.generic | TextureValue):
         return value  # type: ignore[return-value]
     raise ConfigError(f"argument {name}={value!r}: must be a number, an array or a text")

@@ -142,7 +142,7 @@ def _launch_file(path: Path, table: dict[str, Any]) -> LaunchFile:
         options=tuple(options),
         architecture=_take_field(table, "architecture", str, "a text", default=None),
         args=args,
-        variables=parse_variables(variables, known, path.parent),
+        variables=parse_variables(variables, known, path.parent, args),
         launches=plans,
     )
 
@@ -168,7 +168,7 @@ def _planned_launch(
         shared=bytes_shared,
         args=parse_arguments(launch_args, sizes, folder, shared),
         names=names,
-        variables=parse_variables(symbols, sizes, folder),
+        variables=parse_variables(symbols, sizes, folder, shared),
     )
 
 

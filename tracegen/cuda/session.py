@@ -14,12 +14,14 @@ from rdmodel.trace import Columns, missing_block
 from tracegen.arrays import BASE
 from tracegen.cuda.arguments import ArgumentValue, KernelParameter, bind_arguments, parse_arguments
 from tracegen.cuda.compiler import Defines, compile_program
+from tracegen.cuda.launch_memory import LaunchMemory
 from tracegen.cuda.names import demangle
 from tracegen.cuda.source import read_source
 from tracegen.cuda.structures import StructureValue
+from tracegen.cuda.textures import TextureValue
 from tracegen.cuda.variables import parse_variables, variable_contents
 from tracegen.ptx import Function, parse
-from tracegen.ptx.emulator.emulated_launch import DeviceBuffer, EmulatedLaunch, EmulatedTrace, LoadedModule
+from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, EmulatedTrace, LoadedModule
 
 LaunchShape = int | Sequence[int]
 """A grid or a block: one to three numbers (x, y, z)."""
@@ -74,8 +76,8 @@ class PreparedLaunch:
     parameters: tuple[KernelParameter, ...]
     values: tuple[ArgumentValue, ...]
     max_instructions: int
-    contents: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
-    """Bytes of the variables that the program fills before this launch, by their names in the PTX."""
+    contents: Mapping[str, bytes | TextureValue] = dataclasses.field(default_factory=dict)
+    """Contents of the variables that the program fills before this launch, by their names in the PTX."""
 
 
 class Session:
@@ -107,7 +109,7 @@ class Session:
         self._module = parse(self._program.ptx, text.name)
         self._base = BASE if base is None else base
         self._sizes = {name: value for name, value in dict(_macro_pairs(defines)).items() if isinstance(value, int)}
-        self._contents: dict[str, bytes | NDArray[np.uint8]] = {
+        self._contents: dict[str, bytes | NDArray[np.uint8] | TextureValue] = {
             **variable_contents(self._module, parse_variables(variables or {}, self._sizes))
         }
 
@@ -134,7 +136,7 @@ class Session:
         contents = variable_contents(self._module, variables or {})
         return PreparedLaunch(name, title, grid, block, shared, tuple(parameters), values, max_instructions, contents)
 
-    def fill(self, contents: Mapping[str, bytes]) -> None:
+    def fill(self, contents: Mapping[str, bytes | TextureValue]) -> None:
         """Fill variables, by their names in the PTX, for the launches from now on."""
         self._contents.update(contents)
 
@@ -181,33 +183,36 @@ class Session:
 
         Its arrays then hold the results, and the next launches find the program's variables as this one left them.
         """
-        launched, buffers, machine = self._launch(launch, copies=False, values=True)
+        launched, memory, machine = self._launch(launch, copies=False, values=True)
         for block in range(launched.launch.blocks):
             launched.run(block, record=False)
-        for array, buffer in buffers:
-            if array.flags.writeable and not np.shares_memory(array, buffer.array):
-                array[...] = buffer.array
-        self._contents.update(machine.global_contents())
+        memory.copy_back()
+        textures = {name for name, content in self._contents.items() if isinstance(content, TextureValue)}
+        self._contents.update({n: data for n, data in machine.global_contents().items() if n not in textures})
 
     def _launch(
         self, launch: PreparedLaunch, *, copies: bool, values: bool
-    ) -> tuple[EmulatedLaunch, list[tuple[NDArray[Any], DeviceBuffer]], LoadedModule]:
+    ) -> tuple[EmulatedLaunch, LaunchMemory, LoadedModule]:
         machine = LoadedModule(self._module, base=self._base)
+        program = machine.program(launch.kernel)
+        memory = LaunchMemory(machine, program, copies=copies)
         for name, data in self._contents.items():
-            machine.fill(name, data)
-        placed: dict[int, tuple[NDArray[Any], DeviceBuffer]] = {}  # an array passed twice is one array on the device
+            if isinstance(data, TextureValue):
+                memory.bind(name, data)
+            else:
+                machine.fill(name, data)
         args: list[Any] = []
-
-        def place(array: NDArray[Any], name: str) -> DeviceBuffer:
-            if id(array) not in placed:
-                placed[id(array)] = array, machine.allocate(array.copy() if copies else array, name)
-            return placed[id(array)][1]
-
-        for value, parameter in zip(launch.values, launch.parameters, strict=True):
-            if isinstance(value, np.ndarray):
-                args.append(place(value, str(parameter)))
+        offsets = [offset for offset, _, _ in program.parameters]
+        for value, parameter, at in zip(launch.values, launch.parameters, offsets, strict=True):
+            if isinstance(value, np.ndarray | TextureValue):
+                args.append(memory.place(value, str(parameter), at))
             elif isinstance(value, StructureValue):
-                buffers = [place(array, f"{parameter}+{offset}") for offset, array in value.arrays]
+                # What stands behind a pointer to whole numbers are handles; other pointers point to arrays.
+                is_list = value.behind_pointer and (parameter.declared or "").endswith("long long*")
+                buffers = [
+                    memory.place(array, f"{parameter}+{offset}", None if is_list else at + offset)
+                    for offset, array in value.arrays
+                ]
                 packed = value.with_addresses([buffer.base for buffer in buffers])
                 pointers = np.frombuffer(packed, np.uint64) if value.behind_pointer else None
                 args.append(packed if pointers is None else machine.allocate(pointers.copy(), str(parameter)))
@@ -222,7 +227,7 @@ class Session:
             max_instructions=launch.max_instructions,
             values=values,
         )
-        return launched, list(placed.values()), machine
+        return launched, memory, machine
 
 
 def _macro_pairs(defines: Defines) -> list[tuple[str, Any]]:

@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 from rdmodel.errors import ConfigError, unknown
 from tracegen.cuda.element_types import pointed_element, value_type
 from tracegen.cuda.names import normalise
+from tracegen.cuda.textures import TextureValue
 from tracegen.cuda.tokens import Token, TokenKind, tokenise
 
 POINTER_BYTES = 8
+
+HANDLE_TYPES = frozenset({"cudaTextureObject_t", "cudaSurfaceObject_t", "unsigned long long"})
+"""Types of textures and surfaces, which are numbers in the code of the device."""
 
 _QUALIFIERS = frozenset({"const", "volatile", "mutable", "struct", "__restrict__", "__restrict", "typename"})
 _NO_VARIABLES = frozenset({"static", "using", "typedef", "friend"})
@@ -54,7 +58,7 @@ class StructureValue:
     """The bytes of a structure, and the arrays whose device addresses it holds, by their offsets."""
 
     data: bytes
-    arrays: tuple[tuple[int, NDArray[Any]], ...] = ()
+    arrays: tuple[tuple[int, NDArray[Any] | TextureValue], ...] = ()
     behind_pointer: bool = False
     """Whether the kernel takes the address of the bytes, an array of pointers, and not the bytes themselves."""
 
@@ -84,7 +88,7 @@ def structures(texts: Iterable[str]) -> dict[str, Structure]:
 def pack_structure(structure: Structure, values: Mapping[str, Any], where: str) -> StructureValue:
     """Pack the fields of a structure; fields that are not given are zeros. Raises `ConfigError`."""
     data = bytearray(structure.bytes)
-    arrays: list[tuple[int, NDArray[Any]]] = []
+    arrays: list[tuple[int, NDArray[Any] | TextureValue]] = []
     places = {part.name: part for part in structure.fields}
     for name, value in values.items():
         if name not in places:
@@ -97,6 +101,8 @@ def pack_structure(structure: Structure, values: Mapping[str, Any], where: str) 
 
 
 def _pack_field(part: StructureField, value: Any, where: str) -> StructureValue:
+    if part.type in HANDLE_TYPES and part.count is None and isinstance(value, np.ndarray | TextureValue):
+        return StructureValue(bytes(POINTER_BYTES), ((0, value),))
     if part.type.endswith("*") and part.count is None:
         if isinstance(value, np.ndarray) and value.ndim:
             wanted = pointed_element(part.type)
@@ -231,7 +237,7 @@ def _declared(member: list[str]) -> Iterator[tuple[str, str, int | None] | None]
 
 def _measure(type_name: str, known: Mapping[str, Structure]) -> tuple[int, int] | None:
     """Return the size and the alignment of a type in bytes, or None."""
-    if type_name.endswith("*"):
+    if type_name.endswith("*") or type_name in HANDLE_TYPES:
         return POINTER_BYTES, POINTER_BYTES
     if type_name in known:
         return known[type_name].bytes, known[type_name].alignment

@@ -14,8 +14,10 @@ from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, unknown
 from tracegen.cuda.arguments import ArgumentValue, KernelParameter, fit_argument, parse_arguments
 from tracegen.cuda.names import demangle, normalise
+from tracegen.cuda.textures import TextureValue
 from tracegen.ptx import Module, Variable
-from tracegen.ptx.lowering.lowering import variable_bytes
+from tracegen.ptx.emulator.textures import TextureOptions
+from tracegen.ptx.lowering.lowering import is_reference, variable_bytes
 
 _FILLED_SPACES = ("const", "global")
 
@@ -39,26 +41,31 @@ def merge_variables(given: Mapping[str, object], symbols: Mapping[str, object]) 
 
 
 def parse_variables(
-    given: Mapping[str, object], sizes: Mapping[str, int] | None = None, folder: Path | None = None
+    given: Mapping[str, object],
+    sizes: Mapping[str, int] | None = None,
+    folder: Path | None = None,
+    arrays: Mapping[str, ArgumentValue] | None = None,
 ) -> dict[str, ArgumentValue]:
-    """Return the value of every variable by name; texts, sizes and errors are those of `parse_arguments`."""
+    """Return the value of every variable by name; texts, sizes, arrays and errors are those of `parse_arguments`."""
     with _named_variables():
-        return parse_arguments(given, sizes, folder)
+        return parse_arguments(given, sizes, folder, arrays)
 
 
-def variable_contents(module: Module, given: Mapping[str, ArgumentValue]) -> dict[str, bytes]:
-    """Return the bytes of the variables in constant and global memory that are `given`, by their names in the PTX.
+def variable_contents(module: Module, given: Mapping[str, ArgumentValue]) -> dict[str, bytes | TextureValue]:
+    """Return the contents of the variables in constant and global memory that are `given`, by their names in the PTX.
+
+    The content of a reference to a texture or a surface is a texture; others are bytes.
 
     A variable is given by its name in the source (``__constant__ float coef[16]``: ``coef``) or in the PTX. An array
     has the bytes of its variable; a variable that is no array also takes a number. Raises `ConfigError` for an unknown
     variable and for a value that does not fit.
     """
-    contents: dict[str, bytes] = {}
+    contents: dict[str, bytes | TextureValue] = {}
     for name, value in given.items():
         variable = _find(module, name)
         if variable.name in contents:
             raise ConfigError(f"variable {name}: is given twice")
-        contents[variable.name] = _bytes_of(name, value, variable)
+        contents[variable.name] = (_texture_of if is_reference(variable) else _bytes_of)(name, value, variable)
     return contents
 
 
@@ -88,6 +95,14 @@ def _find(module: Module, name: str) -> Variable:
     raise ConfigError(message if "; known: " in message else f"{message} the program has {', '.join(known)}")
 
 
+def _texture_of(name: str, value: ArgumentValue, variable: Variable) -> TextureValue:
+    if isinstance(value, np.ndarray) and value.ndim:
+        return TextureValue(value, TextureOptions())
+    if isinstance(value, TextureValue):
+        return value
+    raise ConfigError(f"variable {name}: is a reference to a texture or a surface: give an array")
+
+
 def _bytes_of(name: str, value: ArgumentValue, variable: Variable) -> bytes:
     size = variable_bytes(variable)
     if isinstance(value, np.ndarray) and value.ndim:
@@ -100,6 +115,8 @@ def _bytes_of(name: str, value: ArgumentValue, variable: Variable) -> bytes:
         if len(value) != size:
             raise ConfigError(f"variable {name}: has {len(value)} bytes, must have {size}")
         return value
+    if isinstance(value, TextureValue):
+        raise ConfigError(f"variable {name}: is no reference to a texture: give it {size} bytes")
     if variable.count is not None or not re.fullmatch(r"[busf](8|16|32|64)", variable.type):
         raise ConfigError(f"variable {name}={value}: must be an array of {size} bytes")
     with _named_variables():

@@ -17,7 +17,14 @@ PAST = {"cg", "cv", "volatile", "no_allocate", "async.cg", "bulk", "nc.cg", "nc.
 @pytest.mark.parametrize("name", CACHE_OP_NAMES.values())
 @pytest.mark.parametrize("space", [Space.GLOBAL, Space.LOCAL])
 def test_an_l1_that_serves_all_loads_serves_those_whose_operator_does_not_lead_past_it(name, space):
-    assert looks_into_l1(make_gpu().l1, space, parse_cache_op(name)) == (name not in PAST)
+    l1 = replace(make_gpu().l1, sector=32)
+    assert looks_into_l1(l1, space, parse_cache_op(name)) == (name not in PAST)
+
+
+def test_an_l1_is_the_texture_cache_if_it_has_sectors_and_serves_read_only_loads():
+    sectored = replace(make_gpu().l1, sector=32)
+    for l1, served in ((sectored, True), (replace(sectored, caches=("global",)), False), (make_gpu().l1, False)):
+        assert looks_into_l1(l1, Space.GLOBAL, parse_cache_op("tex")) == served
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 // Texture and surface references, which CUDA 12 removed: handles with the functions of texture objects.
 #pragma once
 template <class T, int kind = cudaTextureType1D, cudaTextureReadMode mode = cudaReadModeElementType> struct texture {
-  cudaTextureObject_t object;
+  cudaTextureObject_t object = 0x434e455245464552;  // marks the variable; the emulator binds it
 };
-template <class T, int kind = cudaTextureType1D> struct surface { cudaSurfaceObject_t object; };
+template <class T, int kind = cudaTextureType1D> struct surface { cudaSurfaceObject_t object = 0x434e455245464552; };
 
 template <class T, cudaTextureReadMode mode> struct rdmodel_texel { using type = T; };
 #define RDMODEL_NORMALISED(TYPE)                                                                           \

@@ -19,6 +19,7 @@ from tracegen.ptx.emulator._mbarrier cimport arrive, drop, has_completed, parity
 from tracegen.ptx.emulator._places cimport Places
 from tracegen.ptx.emulator._poison cimport Poison
 from tracegen.ptx.emulator._tensor_map cimport Box, next_row, open_box
+from tracegen.ptx.emulator._texture cimport MOST_TEXELS, Footprint, Texture, find_surface, find_texels, sample
 from tracegen.ptx.emulator._warp cimport match_lanes, reduce_lanes, shuffle_lanes, vote_lanes
 from tracegen.ptx.isa._code cimport *
 
@@ -96,6 +97,11 @@ cdef class Emulator:
     cdef uint64_t[MAX_BLOCK_THREADS] place_of
     cdef uint64_t[MAX_BLOCK_THREADS] piece_places
     cdef uint64_t[MAX_BLOCK_THREADS] recorded
+    cdef object textures_owner
+    cdef const Texture* textures
+    cdef int64_t texture_count, last_texture
+    cdef Footprint[MAX_BLOCK_THREADS] footprints
+    cdef uint8_t* texels[MAX_BLOCK_THREADS][MOST_TEXELS]
 
     def __init__(
         self, const Code[::1] code, uint64_t[:, ::1] registers, int64_t variables, const int64_t[::1] targets,
@@ -108,6 +114,12 @@ cdef class Emulator:
         self.places, self.log, self.poison, self.strict = places, log, poison, strict
         self.max_instructions, self.max_bytes = max_instructions, max_bytes
         self.active.lane, self.part.lane, self.piece.lane = self.active_lanes, self.part_lanes, self.piece_lanes
+
+    def bind_textures(self, const int64_t[:, ::1] table):
+        """Set the textures: at least one row of `tracegen.ptx.emulator.textures.TEXTURE_FIELDS`."""
+        assert table.shape[1] * 8 == sizeof(Texture)
+        self.textures_owner = table
+        self.textures, self.texture_count, self.last_texture = <const Texture*>&table[0, 0], table.shape[0], 0
 
     def restart(self, int64_t entry, int64_t local_base, bint records):
         """Prepare a new block at step `entry`; its local memory is recorded from `local_base` on."""
@@ -262,6 +274,10 @@ cdef class Emulator:
         if lanes.n:
             if code.op >= LOAD and code.op <= ATOM:
                 status = self.access(code, lanes)
+            elif code.op == TEX:
+                status = self.read_texture(code, lanes)
+            elif code.op == SULD or code.op == SUST:
+                status = self.access_surface(code, lanes)
             elif code.op == WAIT:
                 self.wait(lanes, code.src[0])
             else:
@@ -279,7 +295,7 @@ cdef class Emulator:
         The step stops the block if an address or a branch depends on poison. A branch about values alone is left.
         """
         cdef int64_t i, spoiled = self.poison.find(code.guard, &self.active)
-        cdef bint computes = code.op < LOAD or (code.op > ATOM and code.op < BRA)
+        cdef bint computes = code.op < LOAD or (code.op > SUST and code.op < BRA)
         cdef Lanes* lanes
         if spoiled >= 0 and code.op == BRA and code.mode:
             self.skip_region(code)
@@ -294,7 +310,7 @@ cdef class Emulator:
             if spoiled >= 0:
                 self.poison.taint(code, &self.active, code.guard)
             return FINISHED
-        for i in range(1 if code.op < BRA else 8):
+        for i in range(8 if code.op >= BRA else (1 if code.op <= ATOM else 4)):
             spoiled = self.poison.find(code.src[i], lanes)
             if spoiled >= 0:
                 self.thread, self.slot = spoiled, code.src[i]
@@ -649,6 +665,142 @@ cdef class Emulator:
                 )
             place = self.recorded
         return self.log.append(code, lanes, op, RECORDED_CONSTANT if space == CONST else space, size, place) and self.log.bytes <= self.max_bytes
+
+    # ---- Textures and surfaces
+
+    cdef const Texture* texture_of(self, uint64_t handle) noexcept nogil:
+        """Return the texture of a handle, or NULL."""
+        cdef int64_t i
+        if self.textures[self.last_texture].handle != handle:
+            for i in range(self.texture_count):
+                if self.textures[i].handle == handle:
+                    self.last_texture = i
+                    return self.textures + i
+            return NULL
+        return self.textures + self.last_texture
+
+    cdef inline uint64_t value_of(self, int64_t slot, int64_t lane) noexcept nogil:
+        return self.row(slot)[lane] if slot >= 0 else 0
+
+    cdef int64_t read_texture(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        """Record and compute a sample: a load of the texels of each lane, each 32 bytes once per lane."""
+        cdef const Texture* t = NULL
+        cdef int64_t i, k, lane, most = 0, rows = 0, status
+        for k in range(4):
+            self.wait(lanes, code.src[k])
+        for i in range(lanes.n):
+            lane = lanes.lane[i]
+            t = self.texture_of(self.row(code.src[0])[lane])
+            if t == NULL:
+                self.thread = lane
+                return TRAPPED
+            find_texels(
+                t, code, self.value_of(code.src[1], lane), self.value_of(code.src[2], lane),
+                self.value_of(code.src[3], lane), &self.footprints[i],
+            )
+            most = max(most, self.footprints[i].n)
+        for k in range(most):
+            status = self.read_texels(code, lanes, k, t.components * t.bytes, &rows)
+            if status != UNFINISHED:
+                return status
+        if rows == 0 and code.flags & TRACK and self.records:
+            self.log.clear(code, lanes)
+        if code.flags & EXECUTE:
+            self.sample_lanes(code, lanes)
+        return UNFINISHED
+
+    cdef int64_t read_texels(
+        self, const Code* code, const Lanes* lanes, int64_t k, int64_t size, int64_t* rows
+    ) noexcept nogil:
+        """Locate the k-th texel of each lane, and record those in 32 bytes that the lane has not read yet."""
+        cdef Footprint* f
+        cdef int64_t i, j, n = 0
+        cdef bint repeated
+        for i in range(lanes.n):
+            f = &self.footprints[i]
+            if k < f.n and f.inside[k]:
+                if not self.locate_one(lanes.lane[i], GLOBAL, f.place[k], size):
+                    return OUTSIDE
+                self.texels[i][k] = self.places.hosted[0]
+        for i in range(lanes.n):
+            f = &self.footprints[i]
+            repeated = k >= f.n or not f.inside[k]
+            for j in range(k):
+                repeated = repeated or (f.inside[j] and f.place[j] // 32 == f.place[k] // 32)
+            if not repeated:
+                self.piece_lanes[n] = lanes.lane[i]
+                self.piece_places[n] = f.place[k]
+                n += 1
+        self.piece.n = n
+        self.finish(&self.piece)
+        if n == 0 or not self.records:
+            return UNFINISHED
+        return UNFINISHED if self.record_texels(code, size, rows) else NO_MEMORY
+
+    cdef bint record_texels(self, const Code* code, int64_t size, int64_t* rows) noexcept nogil:
+        """Add a load of the lanes in `piece`; results depend on all loads of their instruction."""
+        cdef Code plain = code[0]
+        cdef int64_t i, w
+        plain.op = LOAD
+        if rows[0]:
+            for i in range(4):
+                plain.dst[i] = -1
+        if not self.record(&plain, &self.piece, GLOBAL, self.piece_places, size):
+            return False
+        if rows[0]:
+            for w in range(self.piece.warps):
+                for i in range(4):
+                    self.log.set_dependence(code.dst[i], self.piece.warp[w], 0, 1)
+        rows[0] += 1
+        return True
+
+    cdef void sample_lanes(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        cdef uint64_t[4] values
+        cdef int64_t i, c, lane
+        for i in range(lanes.n):
+            lane = lanes.lane[i]
+            sample(self.texture_of(self.row(code.src[0])[lane]), code, &self.footprints[i], self.texels[i], values)
+            for c in range(4):
+                if code.dst[c] >= 0:
+                    self.row(code.dst[c])[lane] = values[c]
+                    if code.flags & POISONED:
+                        self.poison.rows[code.dst[c], lane] = 0
+
+    cdef int64_t access_surface(self, const Code* code, const Lanes* lanes) noexcept nogil:
+        """Execute a load or store of a surface as one of global memory; lanes outside of it read zeros."""
+        cdef const Texture* t
+        cdef Code plain = code[0]
+        cdef Footprint f
+        cdef int64_t i, k, lane, n = 0
+        for k in range(4):
+            self.wait(lanes, code.src[k])
+        for i in range(lanes.n):
+            lane = lanes.lane[i]
+            t = self.texture_of(self.row(code.src[0])[lane])
+            if t == NULL:
+                self.thread = lane
+                return TRAPPED
+            find_surface(
+                t, code, self.value_of(code.src[1], lane), self.value_of(code.src[2], lane),
+                self.value_of(code.src[3], lane), &f,
+            )
+            if f.inside[0]:
+                self.piece_lanes[n] = <int32_t>lane
+                self.piece_places[n] = f.place[0]
+                n += 1
+            elif code.mode == SURFACE_TRAP:
+                self.thread, self.address = lane, t.base + <uint64_t>(t.depth * t.slice - 1)
+                return OUTSIDE
+            elif code.op == SULD:
+                for k in range(4):
+                    if code.dst[k] >= 0:
+                        self.row(code.dst[k])[lane] = 0
+        self.piece.n = n
+        self.finish(&self.piece)
+        plain.op = LOAD if code.op == SULD else STORE
+        for k in range(4):
+            plain.src[1 + k] = code.src[4 + k] if code.op == SUST else -1
+        return self.access_space(&plain, &self.piece, GLOBAL, self.piece_places) if n else UNFINISHED
 
     # ---- Bulk copies and their barriers
 

@@ -215,7 +215,7 @@ cdef inline double whole(double x, int64_t rounding) noexcept nogil:
     return floor(x) if rounding == DOWN else ceil(x)
 
 
-cdef inline double half_value(uint64_t bits) noexcept nogil:
+cdef double half_value(uint64_t bits) noexcept nogil:
     cdef int exponent = <int>((bits >> 10) & 31)
     cdef double fraction = <double>(bits & 1023)
     if exponent == 31:
@@ -225,7 +225,7 @@ cdef inline double half_value(uint64_t bits) noexcept nogil:
     return -fraction if bits & 0x8000 else fraction
 
 
-cdef inline uint64_t half_bits(double x, int64_t rounding) noexcept nogil:
+cdef uint64_t half_bits(double x, int64_t rounding) noexcept nogil:
     """Return the half-precision number for `x`."""
     cdef uint64_t sign = 0x8000 if signbit(x) else 0
     cdef int exponent = 0

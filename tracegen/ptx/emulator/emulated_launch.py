@@ -26,6 +26,7 @@ from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, Device
 from tracegen.ptx.emulator.launch_directives import check_directives, cluster_shape, required_block
 from tracegen.ptx.emulator.module_variables import load_variables
 from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack_parameters
+from tracegen.ptx.emulator.textures import Texture, TextureTable
 from tracegen.ptx.isa.special_registers import block_index, read_special_register
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.lowering import lower_kernel
@@ -35,6 +36,7 @@ from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, ParameterPart, Step, encode_steps
 from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
 from tracegen.ptx.lowering.slicing import depends_on_data, is_memory_step, tainted_slots
+from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.syntax.ast import Module
 from tracegen.simt.kernel_trace import shape
 
@@ -45,6 +47,8 @@ _STEPS_PER_CALL = 1 << 18
 
 _MAX_RECORD_BYTES = 1 << 33
 """Largest record of one block in bytes; a block that exceeds it counts as endless."""
+
+_BLOCK_NOTE = "textures of more than one dimension are assumed to lie in blocks of 64 bytes by 8 rows (docs/cuda.md)"
 
 _AT_MBARRIER = 255
 """Number that the emulator gives to threads at an mbarrier in place of the number of a barrier."""
@@ -69,6 +73,7 @@ class LoadedModule:
         self.parameters = self.memory.allocate(np.zeros(MAX_PARAMETER_BYTES, np.uint8), "parameters", module=True)
         self._variables = load_variables(module, self.memory, places)
         self._programs: dict[str, LoweredKernel] = {}
+        self.textures = TextureTable()
         # The driver gives every other variable zeros, but programs fill constants before they launch a kernel.
         self._unfilled = {v.name for v in module.variables.values() if v.space == "const" and v.initial is None}
 
@@ -118,13 +123,27 @@ class LoadedModule:
         TraceError
             If the PTX cannot be executed.
         """
+        program = self.program(kernel)
+        parameters = pack_parameters(program, args)
+        return EmulatedLaunch(self, program, grid, block, parameters, shared, max_instructions, values)
+
+    def program(self, kernel: str) -> LoweredKernel:
+        """Return a kernel as steps; raises `ConfigError` for an unknown one, and `TraceError`."""
         if kernel not in self.module.kernels:
             raise ConfigError(unknown("kernel", kernel, self.module.kernels))
         if kernel not in self._programs:
             self._programs[kernel] = lower_kernel(self.module, kernel, self._addresses, self.parameters.base)
-        program = self._programs[kernel]
-        parameters = pack_parameters(program, args)
-        return EmulatedLaunch(self, program, grid, block, parameters, shared, max_instructions, values)
+        return self._programs[kernel]
+
+    def address_of(self, variable: str) -> int:
+        """Return the device address of a variable of the module, by its name in the PTX."""
+        return self._variables[variable].base
+
+    def bind_texture(self, texture: Texture, buffer: DeviceBuffer, reference: str | None = None) -> None:
+        """Let kernels read the texture in `buffer` through its address, or through a texture reference by its name."""
+        handle = buffer.base if reference is None else self.address_of(reference)
+        self.textures.rows[handle] = texture.row(handle, buffer.base)
+        self.textures.has_blocks |= bool(texture.block)
 
     def fill(self, variable: str, content: bytes | NDArray[np.uint8]) -> None:
         """Give a variable of the module, by its name in the PTX, as many bytes as it has."""
@@ -257,13 +276,14 @@ class EmulatedLaunch:
         """Sentences about parts of the kernel that are executed differently than on a GPU; usually none."""
         unfilled = decisive_variables(self._program, self._decisive, self._machine.unfilled)
         names = ", ".join(base_name(name) for name in unfilled)
+        blocks = (_BLOCK_NOTE,) if self._machine.textures.has_blocks and texture_axes(self._program) else ()
         if not unfilled:
-            return ()
+            return blocks
         constants = f"addresses or branches depend on variables that hold zeros, since they were not filled: {names}"
         constants += (
             f" (fill them with --arg symbol:{base_name(unfilled[0])}=..., or 'variables' in Python or in a launch file)"
         )
-        return (constants,)
+        return (constants, *blocks)
 
     @cached_property
     def cache_ops(self) -> NDArray[np.uint8] | None:
@@ -330,6 +350,7 @@ class EmulatedLaunch:
     def _run(self, block: int, record: bool) -> Columns:
         emulator = self._emulator
         self._places.bind(*self._machine.memory.tables())
+        emulator.bind_textures(self._machine.textures.table())
         self._poison.bind(self._machine.memory.poison_table("GLOBAL" in self._poisoned.spaces))
         self._machine.parameters.array[: len(self._parameters)] = np.frombuffer(self._parameters, np.uint8)
         for row, constant in enumerate(self._program.constants, start=self._program.variables):

@@ -11,7 +11,7 @@ cpdef enum Opcode:
     FADD, FSUB, FMUL, FMA, FDIV, FABS, FNEG, FMIN, FMAX, FSQRT, FRSQRT, FRCP, FEX2, FLG2, FSIN, FCOS, FTANH
     COPYSIGN, TESTP, FCOMPARE, FLOAT_TO_INT, INT_TO_FLOAT, FLOAT_TO_FLOAT
     # memory
-    LOAD, STORE, ATOM
+    LOAD, STORE, ATOM, TEX, SULD, SUST
     # between the lanes of a warp
     SHFL, VOTE, MATCH, ACTIVEMASK, REDUX
     # steps without a value: a result that is not computed, and a wait for asynchronous copies
@@ -79,6 +79,15 @@ cpdef enum TensorMap:
     MAP_BOX = 36           # 5 x 32 bits: elements of a box
     MAP_STEPS = 56         # 5 x 32 bits: distance of elements in a box
     MAP_STRIDES = 80       # 4 x 64 bits: bytes between neighbours in dimensions 1 to 4
+
+cpdef enum TextureMode:
+    TEXTURE_SAMPLE, TEXTURE_GATHER
+
+cpdef enum SurfaceMode:
+    SURFACE_TRAP, SURFACE_CLAMP, SURFACE_ZERO
+
+cpdef enum AddressMode:
+    ADDRESS_WRAP, ADDRESS_CLAMP, ADDRESS_MIRROR, ADDRESS_BORDER
 
 cpdef enum Test:
     FINITE, INFINITE, NUMBER, NOTANUMBER, NORMAL, SUBNORMAL

@@ -132,6 +132,15 @@ def _multimem(modifiers: _Modifiers) -> tuple[int, ...]:
     return (2,)
 
 
+def _texture(modifiers: _Modifiers) -> tuple[int, ...]:
+    # A sampler, a level or two gradients, an offset and a depth to compare with may be missing.
+    return tuple(range(3, 9))
+
+
+def _surface(modifiers: _Modifiers) -> tuple[int, ...]:
+    return (3,)
+
+
 def _fence(modifiers: _Modifiers) -> tuple[int, ...]:
     return 0, 1, 2  # a fence of a tensor map names its address and, to acquire it, its size
 
@@ -160,6 +169,8 @@ _COUNTS_BY_MODIFIERS: dict[str, Callable[[_Modifiers], tuple[int, ...]]] = {
     "tensormap": _tensor_map,
     "createpolicy": _policy,
     "multimem": _multimem,
+    **dict.fromkeys(("tex", "tld4"), _texture),
+    **dict.fromkeys(("suld", "sust"), _surface),
 }
 
 

@@ -36,6 +36,8 @@ def cache_op_of(instruction: Instruction) -> int:
         if "bulk" in modifiers:
             return CacheOp.BULK
         return CacheOp.ASYNC_CG if "cg" in modifiers else CacheOp.ASYNC_CA
+    if instruction.opcode in ("tex", "tld4", "suld"):
+        return CacheOp.TEX
     if instruction.opcode != "ld":
         return 0
     if modifiers & _ORDERS and modifiers & _SCOPES:

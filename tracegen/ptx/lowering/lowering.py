@@ -16,6 +16,11 @@ from tracegen.ptx.syntax.ast import Function, Instruction, Module, Name, Variabl
 _IGNORED_CALLS = ("vprintf",)
 """Functions of the device runtime whose calls have no effect here."""
 
+REFERENCE_MARK = b"REFERENC"
+"""Initial value of a texture reference, which the built-in header declares as an object of 8 bytes."""
+
+_REFERENCE_TYPES = ("texref", "surfref")
+
 _SHARED_ALIGNMENT = 16
 """Bytes."""
 
@@ -46,6 +51,11 @@ def variable_bytes(variable: Variable) -> int:
     return type_bytes(variable.type) * (1 if variable.count is None else variable.count)
 
 
+def is_reference(variable: Variable) -> bool:
+    """Return whether a variable is a reference to a texture or a surface: of PTX, or of the built-in header."""
+    return variable.type in _REFERENCE_TYPES or variable.initial == REFERENCE_MARK
+
+
 class _Lowering:
     """Lowering of one kernel and the functions that it calls."""
 
@@ -61,6 +71,7 @@ class _Lowering:
         self._scopes: dict[str, FunctionScope] = {}
         self._pc = 0
         self._translation = Translation(self._steps, OPCODE_RULES)
+        self._translation.references = frozenset(v.name for v in module.variables.values() if is_reference(v))
 
     def run(self) -> LoweredKernel:
         local, shared = self._place_memory()

@@ -93,6 +93,11 @@ def translate_load(t: Translation) -> None:
     if isinstance(where, Address) and _is_parameter(t, where.base) and _space(t) == "FRAME":
         _load_parameter(t, targets, where, type)
         return
+    if isinstance(where, Address) and isinstance(where.base, Name) and where.base.name in t.references:
+        # The address of a reference is its handle; machine code has the handle as a constant.
+        t.counted = False
+        t.data("MOV", t.destination(targets[0]), t.constant(t.place(where.base.name)))
+        return
     fields = access_fields(t, where)
     slot = fields.pop("slot")
     dst = tuple(NO_SLOT if target is None else t.destination(target) for target in targets)

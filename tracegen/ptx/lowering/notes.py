@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 
-_MEMORY_STEPS = frozenset({"LOAD", "STORE", "ATOM"})
+_MEMORY_STEPS = frozenset({"LOAD", "STORE", "ATOM", "TEX", "SULD", "SUST"})
 
 
 def decisive_variables(

@@ -49,6 +49,7 @@ from tracegen.ptx.lowering.memory_and_shuffles import (
     translate_store,
     translate_vote,
 )
+from tracegen.ptx.lowering.textures import translate_sample, translate_surface_load, translate_surface_store
 from tracegen.ptx.lowering.translation import Translation
 
 _IGNORED_OPCODES = (
@@ -107,6 +108,9 @@ OPCODE_RULES: dict[str, Callable[[Translation], None]] = {
     "mapa": translate_map_address,
     "getctarank": translate_get_rank,
     "createpolicy": translate_policy,
+    **dict.fromkeys(("tex", "tld4"), translate_sample),
+    "suld": translate_surface_load,
+    "sust": translate_surface_store,
     "cp": translate_copy,
     "mbarrier": translate_mbarrier,
     "tensormap": translate_tensor_map,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
-from tracegen.ptx.lowering.slicing import ANYWHERE
+from tracegen.ptx.lowering.slicing import ANYWHERE, READS, WRITES
 
 _PART = "part"
 """Mark of a loaded number of less than 64 bits, which may be a part of a pointer."""
@@ -46,11 +46,11 @@ def _follow(steps: Sequence[Step], targets: dict[int, set[str]], small: Collecti
     """Pass the targets of slots on to the slots that are computed from them; `small` are numbers below 32."""
     readers: dict[int, list[Step]] = {}
     for step in steps:
-        if step.op in ("LOAD", "ATOM"):
+        if step.op in READS:
             mark = ANYWHERE if step.width >= _WHOLE or step.space == "CONST" else _PART
             for slot in step.dst:
                 targets.setdefault(slot, set()).add(mark)
-        elif step.op != "STORE":
+        elif step.op not in WRITES:
             for slot in step.src:
                 readers.setdefault(slot, []).append(step)
     waiting = list(targets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from tracegen.ptx.lowering.program import NO_SLOT, Step
-from tracegen.ptx.lowering.slicing import is_memory_step, spaces_of, spaces_written_by_copy
+from tracegen.ptx.lowering.slicing import READS, WRITES, is_memory_step, spaces_of, spaces_written_by_copy
 
 _MAX_LINKS = 6
 """Maximum number of instructions that a chain names."""
@@ -40,12 +40,12 @@ class PoisonFlow:
     def _pass(self, step: Step) -> None:
         if step.op == "COPY_BULK":
             self.spaces |= spaces_written_by_copy(step)
-        elif step.op in ("STORE", "ATOM"):
-            if self.slots.intersection(step.src[1:]):
+        elif step.op in WRITES:
+            if self.slots.intersection(step.src[4 if step.op == "SUST" else 1 :]):
                 self.spaces |= spaces_of(step)
             if self.spaces & spaces_of(step):
                 self.slots.update(step.dst)
-        elif step.op == "LOAD":
+        elif step.op in READS:
             if self.spaces & spaces_of(step):
                 self.slots.update(step.dst)
         elif step.op == "POISON" or self.slots.intersection((*step.src, step.guard)):
@@ -60,7 +60,11 @@ class PoisonFlow:
             decides = is_memory_step(step) or step.op in ("BRA", "BRX", "BAR", "MBAR", "COPY_BULK")
             if index not in executed and not decides:
                 continue
-            slots = (*step.src, *step.dst, step.guard) if index in executed else (*step.src[:1], step.guard)
+            slots = (
+                (*step.src, *step.dst, step.guard)
+                if index in executed
+                else (*step.src[: 4 if step.op in ("TEX", "SULD", "SUST") else 1], step.guard)
+            )
             reached = is_memory_step(step) and index in executed and self.spaces & spaces_of(step)
             if reached or self.slots.intersection(slots) or step.op in ("POISON", "COPY_BULK"):
                 found.add(index)
@@ -101,12 +105,12 @@ class PoisonFlow:
             return place in step.dst
         if step.op == "COPY_BULK":
             return place in spaces_written_by_copy(step)
-        return step.op in ("STORE", "ATOM") and place in spaces_of(step)
+        return step.op in WRITES and place in spaces_of(step)
 
     def _sources(self, step: Step) -> list[int | str]:
         found: list[int | str] = []
-        if step.op in ("LOAD", "ATOM"):
+        if step.op in READS:
             found += sorted(self.spaces & spaces_of(step))
-        if step.op != "LOAD":
+        if step.op not in ("LOAD", "TEX", "SULD"):
             found += [s for s in (*step.src, step.guard) if s in self.slots]
         return found

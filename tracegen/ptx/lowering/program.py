@@ -40,7 +40,7 @@ CODE_DTYPE = np.dtype(
 )
 """Layout of one step in the table that the emulator reads; the struct `Code` of the emulator is its twin."""
 
-_OTHER_TYPE_BITS = {"pred": 1, "f16x2": 32, "bf16": 16, "tf32": 32}
+_OTHER_TYPE_BITS = {"pred": 1, "f16x2": 32, "bf16": 16, "tf32": 32, "texref": 64, "surfref": 64, "samplerref": 64}
 """Bits of types that memory holds, but no step computes in."""
 
 _KIND_LETTERS = {"s": "SIGNED", "f": "FLOAT"}

@@ -12,7 +12,9 @@ from tracegen.ptx.lowering.slicing import Slice, all_arrays
 _MAX_REGION = 4096
 """Maximum number of steps of a region that is examined."""
 
-_EFFECTS = frozenset({"STORE", "ATOM", "BRX", "CALL", "RET", "EXIT", "BAR", "TRAP", "COPY_BULK", "MBAR"})
+_EFFECTS = frozenset(
+    {"STORE", "ATOM", "TEX", "SULD", "SUST", "BRX", "CALL", "RET", "EXIT", "BAR", "TRAP", "COPY_BULK", "MBAR"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from tracegen.ptx.isa._code import BULK_COPIES
 from tracegen.ptx.lowering.program import NO_SLOT, Step
 
-_MEMORY_OPS = ("LOAD", "STORE", "ATOM")
+READS = frozenset({"LOAD", "ATOM", "TEX", "SULD"})
+WRITES = frozenset({"STORE", "ATOM", "SUST"})
+"""Operations that read and that write memory, textures and surfaces included."""
+
+_MEMORY_OPS = READS | WRITES
+_TEXTURE_OPS = frozenset({"TEX", "SULD", "SUST"})
 _CONTROL_OPS = ("BRX", "RET", "BAR", "COPY_BULK", "MBAR")
 """Control operations with sources that decide which steps follow, or what they access."""
 
@@ -49,7 +54,7 @@ class Slice:
         for index, step in enumerate(steps):
             if index not in without:
                 self._need(_roots(step))
-            if step.op in ("STORE", "ATOM") and "GLOBAL" in spaces_of(step) and values:
+            if step.op in WRITES and "GLOBAL" in spaces_of(step) and values:
                 self._spaces.add(_ALL)
             if step.op in ("TRAP", "MBAR"):
                 self.members.add(index)
@@ -74,7 +79,7 @@ class Slice:
     def _enter(self, index: int) -> None:
         self.members.add(index)
         step = self._steps[index]
-        if step.op in ("LOAD", "ATOM"):
+        if step.op in READS:
             self._spaces |= self._places(step) - {"CONST"}
         if step.op == "COPY_BULK":
             self._spaces |= {_ALL if space == "GLOBAL" else space for space in spaces_read_by_copy(step)}
@@ -85,7 +90,7 @@ class Slice:
         while done != len(self.members):
             done = len(self.members)
             for index, step in enumerate(self._steps):
-                if step.op in ("STORE", "ATOM") and index not in self.members and self._is_read(self._places(step)):
+                if step.op in WRITES and index not in self.members and self._is_read(self._places(step)):
                     self._enter(index)
                     self._need((*step.src, step.guard))
 
@@ -117,6 +122,8 @@ def _writers(steps: Sequence[Step]) -> dict[int, list[int]]:
 
 
 def _roots(step: Step) -> tuple[int, ...]:
+    if step.op in _TEXTURE_OPS:
+        return (*step.src[:4], step.guard)
     if step.op in _MEMORY_OPS and "LAZY" not in step.flags:
         return (step.src[0], step.guard)
     if step.op == "BRA":
@@ -149,7 +156,7 @@ def spaces_of(step: Step) -> frozenset[str]:
 def depends_on_data(steps: Sequence[Step], members: set[int]) -> bool:
     """Return whether a slice reads global memory."""
     return any(
-        (steps[i].op in ("LOAD", "ATOM") and "GLOBAL" in spaces_of(steps[i]))
+        (steps[i].op in READS and "GLOBAL" in spaces_of(steps[i]))
         or (steps[i].op == "COPY_BULK" and "GLOBAL" in spaces_read_by_copy(steps[i]))
         for i in members
     )

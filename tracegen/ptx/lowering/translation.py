@@ -55,7 +55,7 @@ class Translation:
     """Translation of instructions by the rules of their opcodes; steps are appended to `steps`.
 
     `slots` holds None for a register, and the constant for every other slot. `counted` tells whether the instruction
-    probably exists in machine code.
+    probably exists in machine code. `references` are the variables that are references to textures or surfaces.
     """
 
     def __init__(self, steps: list[Step], rules: Mapping[str, Callable[[Translation], None]]) -> None:
@@ -65,6 +65,7 @@ class Translation:
         self._rules = rules
         self._registers: dict[tuple[str, str], int] = {}
         self._constants: dict[Constant, int] = {}
+        self.references: frozenset[str] = frozenset()
         self.scope: FunctionScope
         self.instruction: Instruction
         self._pc = 0

@@ -1,0 +1,1 @@
+# Python code cannot call this module: only compiled modules use it.
