@@ -16,8 +16,8 @@ from tracegen.formats._traceg_addresses cimport (
     WARP_LANES, count_bits, memory_of, read_differences, read_list, read_strided
 )
 from tracegen.formats._traceg_opcodes cimport (
-    ATOMIC, ATOMICS, BARRIER, BULK, COPIES, ELSEWHERE, LOAD, LOADS, LOCAL, PLAIN, PUTS, REDUCES, STORE, STORES, SYNCS,
-    TABLE_SLOTS, WAITS, Opcode, fill_table, find_opcode, suffix_width
+    ATOMIC, ATOMICS, BARRIER, BULK, CONSTANT, COPIES, ELSEWHERE, LOAD, LOADS, LOCAL, PLAIN, PUTS, REDUCES, STORE, STORES,
+    SYNCS, TABLE_SLOTS, WAITS, Opcode, cache_op_of, fill_table, find_opcode, suffix_width
 )
 
 cdef enum:
@@ -81,6 +81,7 @@ cdef struct Line:
     uint64_t pc, mask
     const Opcode* opcode     # NULL: nothing about memory
     int64_t width            # bytes per lane, 0: no memory instruction
+    uint8_t cache_op
     int64_t targets, sources # general registers
     uint64_t named           # targets, including uniform and predicate registers
     int64_t[MAX_OPERANDS] target, source
@@ -114,7 +115,7 @@ cdef class Reader:
     # The instructions that were parsed.
     cdef int64_t rows, used
     cdef int32_t[::1] pc, gap_of
-    cdef uint8_t[::1] op, space, size
+    cdef uint8_t[::1] op, space, size, cache_op
     cdef uint64_t[::1] needs
     cdef uint32_t[::1] mask
     cdef int64_t[::1] addresses, block_of, warp_of
@@ -127,6 +128,7 @@ cdef class Reader:
         self.extras = -1
         self.pc, self.gap_of = np.empty(rows, np.int32), np.empty(rows, np.int32)
         self.op, self.space, self.size = np.empty(rows, np.uint8), np.empty(rows, np.uint8), np.empty(rows, np.uint8)
+        self.cache_op = np.empty(rows, np.uint8)
         self.needs, self.mask = np.empty(rows, np.uint64), np.empty(rows, np.uint32)
         self.addresses = np.empty(self.address_room, np.int64)
         self.block_of, self.warp_of = np.empty(rows, np.int64), np.empty(rows, np.int64)
@@ -179,7 +181,7 @@ cdef class Reader:
         cdef int64_t n = self.rows
         columns = {
             "pc": self.pc, "op": self.op, "space": self.space, "size": self.size, "gap": self.gap_of,
-            "needs": self.needs, "mask": self.mask, "block": self.block_of, "warp": self.warp_of,
+            "needs": self.needs, "mask": self.mask, "block": self.block_of, "warp": self.warp_of, "cache_op": self.cache_op,
         }
         taken = {name: np.asarray(column)[:n] for name, column in columns.items()}
         taken["addresses"] = np.asarray(self.addresses)[:self.used]
@@ -348,6 +350,9 @@ cdef class Reader:
         line.opcode = find_opcode(table, opcode, length)
         if line.opcode != NULL and line.opcode.kind == BULK:
             return BULK_COPY
+        line.cache_op = 0
+        if line.opcode != NULL and (line.opcode.kind == LOADS or line.opcode.kind == COPIES) and line.opcode.space < CONSTANT:
+            line.cache_op = cache_op_of(opcode, length, line.opcode.kind == COPIES)
         if not read_registers(&p, &named, &line.sources, line.source):
             return BAD_REGISTERS
         problem = self.read_access(&p, &line, opcode, length)
@@ -477,6 +482,7 @@ cdef class Reader:
         self.op[row] = BARRIER if sync else LOAD if kind <= COPIES else STORE if kind == STORES else ATOMIC
         self.space[row] = 0 if sync else LOCAL if local else line.opcode.space
         self.size[row] = <uint8_t>line.width
+        self.cache_op[row] = line.cache_op if memory else 0
         self.gap = 0
         self.rows += 1
         if sync:

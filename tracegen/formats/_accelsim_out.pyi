@@ -19,6 +19,7 @@ class Renderer:
         mask: NDArray[np.uint32],
         address_start: NDArray[np.int64],
         addresses: NDArray[np.int64],
+        cache_op: NDArray[np.uint8] | None,
         row: int,
         end: int,
     ) -> tuple[int, int, int]: ...

@@ -10,7 +10,7 @@ import numpy as np
 from tracegen.formats._fields cimport REGISTERS
 from tracegen.formats._loads_in_flight cimport NEEDS_BITS
 from tracegen.formats._traceg_addresses cimport WARP_LANES, count_bits, highest_bit, lowest_bit
-from tracegen.formats._traceg_opcodes cimport BARRIER, CONSTANT, GLOBAL, LOAD, LOCAL, STORE
+from tracegen.formats._traceg_opcodes cimport BARRIER, CACHE_TEX, CONSTANT, GLOBAL, LOAD, LOCAL, READ_ONLY, STORE, operator_suffix
 
 cdef extern from *:
     int lowest_bit64 "__builtin_ctzll"(unsigned long long x) noexcept nogil
@@ -150,12 +150,13 @@ cdef class Renderer:
         const uint32_t[::1] mask,
         const int64_t[::1] address_start,
         const int64_t[::1] addresses,
+        const uint8_t[::1] cache_op,
         int64_t row,
         int64_t end,
     ):
         """Write instructions ``row:end`` of a warp until `out` is full; return (next row, bytes, lines).
 
-        Call again with the next row, until that is `end`.
+        Call again with the next row, until that is `end`. `cache_op` may be None.
         """
         cdef uint8_t* out = &self.text[0]
         cdef int64_t at = 0, lines = 0, room = self.text.shape[0]
@@ -171,7 +172,8 @@ cdef class Renderer:
                 if address_start[row] < address_start[row + 1]:
                     address = &addresses[address_start[row]]
                 at = self.put_instruction(
-                    out, at, <uint32_t>pc[row], op[row], space[row], size[row], mask[row], address
+                    out, at, <uint32_t>pc[row], op[row], space[row], size[row], mask[row], address,
+                    cache_op[row] if cache_op is not None else 0,
                 )
                 self.planned = False
                 row += 1
@@ -244,7 +246,8 @@ cdef class Renderer:
         return put_text(out, at, b"0 0\n")
 
     cdef int64_t put_instruction(
-        self, uint8_t* out, int64_t at, uint32_t pc, int op, int space, int size, uint32_t mask, const int64_t* address
+        self, uint8_t* out, int64_t at, uint32_t pc, int op, int space, int size, uint32_t mask, const int64_t* address,
+        int cache_op,
     ) noexcept nogil:
         at = put_hex(out, at, pc, 4)
         at = put_hex(out, at, mask if mask else ~<uint32_t>0, 8)
@@ -255,6 +258,11 @@ cdef class Renderer:
         at = put_registers(out, at, &self.target, 1 if self.group else 0)
         at = put_text(out, at, opcode_of(op, space))
         at = put_text(out, at, suffix_of(size))
+        if cache_op and op == LOAD and space < CONSTANT:
+            # A read of a texture takes the way of a read-only load.
+            if cache_op & READ_ONLY or cache_op == CACHE_TEX:
+                at = put_text(out, at, b".CONSTANT")
+            at = put_text(out, at, operator_suffix(cache_op))
         out[at] = c' '
         if self.names == 0:
             self.name[0] = ADDRESS_REGISTER

@@ -2,6 +2,7 @@
 # of operations and memory spaces in a trace (rdmodel.trace.Op and Space).
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcmp, strlen
 
 cdef enum:
     TABLE_SLOTS = 256
@@ -31,6 +32,22 @@ cdef enum Kind:
     WAITS = 8                # DEPBAR
     SYNCS = 9                # BAR
     BULK = 10                # copies of whole boxes by the tensor memory accelerator
+
+cdef enum CacheOperator:          # rdmodel.trace.cache_ops
+    CACHE_CA = 1
+    CACHE_CG = 2
+    CACHE_CS = 3
+    CACHE_LU = 4
+    CACHE_CV = 5
+    CACHE_VOLATILE = 6
+    NO_ALLOCATE = 7
+    EVICT_FIRST = 8
+    EVICT_LAST = 9
+    ASYNC_CA = 10
+    ASYNC_CG = 11
+    CACHE_BULK = 12
+    CACHE_TEX = 13
+    READ_ONLY = 16
 
 cdef struct Opcode:
     uint64_t name            # up to eight characters, the first one lowest; 0: the slot is free
@@ -114,3 +131,65 @@ cdef inline int64_t suffix_width(const uint8_t* text, int64_t length) noexcept n
         if (i == length or text[i] == c'.') and bits in (8, 16, 32, 64, 128):
             return bits // 8
     return 0
+
+
+cdef inline bint is_word(const uint8_t* text, int64_t length, const char* word) noexcept nogil:
+    return length == <int64_t>strlen(word) and memcmp(text, word, <size_t>length) == 0
+
+
+cdef inline int hint_of(const uint8_t* text, int64_t length) noexcept nogil:
+    """Return the cache operator that one suffix names, or 0."""
+    if length != 2:
+        return CACHE_VOLATILE if is_word(text, length, b"MMIO") else 0
+    if text[0] == c'C':
+        return CACHE_CA if text[1] == c'A' else CACHE_CG if text[1] == c'G' else CACHE_CS if text[1] == c'S' else (
+            CACHE_CV if text[1] == c'V' else 0
+        )
+    if text[0] == c'E':
+        return EVICT_FIRST if text[1] == c'F' else EVICT_LAST if text[1] == c'L' else 0
+    return CACHE_LU if is_word(text, 2, b"LU") else NO_ALLOCATE if is_word(text, 2, b"NA") else 0
+
+
+cdef inline uint8_t cache_op_of(const uint8_t* text, int64_t length, bint copies) noexcept nogil:
+    """Return the cache operator of a load, or of a copy to shared memory, as `tracegen.formats.sass_opcodes` does."""
+    cdef int64_t i = 0, first
+    cdef int chosen = 0, found
+    cdef bint read_only = False, strong = False, bypasses = False, scoped = False
+    while i < length:
+        if text[i] != c'.':
+            i += 1
+            continue
+        first = i + 1
+        i += 1
+        while i < length and text[i] != c'.':
+            i += 1
+        if is_word(text + first, i - first, b"STRONG"):
+            strong = True
+        elif is_word(text + first, i - first, b"BYPASS"):
+            bypasses = True
+        elif is_word(text + first, i - first, b"CONSTANT") or is_word(text + first, i - first, b"CI"):
+            read_only = True
+        elif strong and is_word(text + first, i - first, b"GPU"):
+            chosen, scoped = CACHE_CG, True
+        elif strong and is_word(text + first, i - first, b"SYS"):
+            chosen, scoped = CACHE_VOLATILE, True
+        elif not scoped and chosen == 0:
+            found = hint_of(text + first, i - first)
+            chosen = found if found else chosen
+    if copies:
+        return ASYNC_CG if bypasses or chosen in (CACHE_CG, CACHE_CV, CACHE_VOLATILE) else ASYNC_CA
+    if read_only and chosen not in (CACHE_LU, CACHE_CV, CACHE_VOLATILE):
+        chosen |= READ_ONLY
+    return <uint8_t>chosen
+
+
+cdef inline const char* operator_suffix(int cache_op) noexcept nogil:
+    """Return the suffix of Volta's loads that is closest to a cache operator, without that of read-only ones."""
+    cdef int plain = cache_op & ~READ_ONLY
+    if plain == CACHE_CG or plain == ASYNC_CG or plain == CACHE_BULK:
+        return b".STRONG.GPU"
+    if plain == CACHE_VOLATILE or plain == CACHE_CV:
+        return b".STRONG.SYS"
+    if plain == EVICT_FIRST or plain == CACHE_CS:
+        return b".EF"
+    return b".EL" if plain == EVICT_LAST else b".LU" if plain == CACHE_LU else b".NA" if plain == NO_ALLOCATE else b""

@@ -15,9 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import WARP, Columns, Launch, Op, Space, Trace
+from rdmodel.trace import FIRST_NON_L1_SPACE, WARP, Columns, Launch, Op, Space, Trace
+from rdmodel.trace.cache_ops import CACHE_OPS, READ_ONLY, CacheOp
 from rdmodel.trace.splitting import split_block
 from tracegen.formats._accelsim_out import Renderer
 from tracegen.formats.accelsim import KERNELS_LIST_NAME, KERNELS_LIST_SUFFIX
@@ -35,6 +37,13 @@ _PIECE_ADDRESSES = 1 << 17
 
 _OUTPUT_BYTES = 1 << 20
 """Bytes of text that are written at a time."""
+
+_KEPT_CACHE_OPS = ("NONE", "CG", "LU", "VOLATILE", "NO_ALLOCATE", "EVICT_FIRST", "EVICT_LAST")
+_KEPT_READ_ONLY_OPS = ("NONE", "CG", "NO_ALLOCATE", "EVICT_FIRST", "EVICT_LAST")
+_CHANGED_CACHE_OPS = np.ones(CACHE_OPS, np.bool_)
+_CHANGED_CACHE_OPS[[CacheOp[name] for name in _KEPT_CACHE_OPS]] = False
+_CHANGED_CACHE_OPS[[READ_ONLY | CacheOp[name] for name in _KEPT_READ_ONLY_OPS]] = False
+"""Operators that opcodes of Volta can express, and whether each operator is another one when it is read again."""
 
 _COUNT_DIGITS = 19
 _MAX_KERNEL_NAME_CHARACTERS = 4096
@@ -184,7 +193,7 @@ class _WarpWriter:
         c = columns
         while row < end:
             row, used, lines = self.renderer.render(
-                c.pc, c.op, c.space, c.size, c.gap, c.needs, c.mask, c.address_start, c.addresses, row, end
+                c.pc, c.op, c.space, c.size, c.gap, c.needs, c.mask, c.address_start, c.addresses, c.cache_op, row, end
             )
             self._lines += lines
             self._output.put(self.renderer.out.data[:used])
@@ -218,7 +227,7 @@ class _AccelsimLosses:
         self._local += int(np.count_nonzero((columns.op == Op.ATOMIC) & (columns.space == Space.LOCAL)))
         self._constants += int(np.count_nonzero(store & (columns.space == Space.CONSTANT)))
         if columns.cache_op is not None:
-            self._cache_ops += int(np.count_nonzero(columns.cache_op))
+            self._cache_ops += int(np.count_nonzero(_CHANGED_CACHE_OPS[columns.cache_op] | ~_may_have(columns)))
         if len(columns) and int(columns.gap.max()) > MAX_WRITTEN_GAP:
             self._gaps += int(np.count_nonzero(columns.gap > MAX_WRITTEN_GAP))
             return _limit_gaps(columns)
@@ -233,7 +242,8 @@ class _AccelsimLosses:
             f"{self._local} atomics on local memory are written as global ones": self._local,
             f"{self._constants} stores to constants are written as stores to surfaces": self._constants,
             f"{self._sizes} accesses of 3, 5, 6, 7 or 9 to 15 bytes per lane: Accel-Sim takes 4 instead": self._sizes,
-            f"{self._cache_ops} cache operators are left out": self._cache_ops,
+            f"{self._cache_ops} cache operators that opcodes of Volta do not have are written as the closest ones or left "
+            "out": self._cache_ops,
             f"{self._gaps} gaps of more than {MAX_WRITTEN_GAP} instructions are cut to that": self._gaps,
             f"{lines.reduced_needs} instructions need more than loads in flight (or have unknown needs); they wait for "
             "the loads in flight only": lines.reduced_needs,
@@ -247,6 +257,13 @@ class _AccelsimLosses:
             < launch.blocks,
         }
         return tuple(text for text, count in counts.items() if count)
+
+
+def _may_have(columns: Columns) -> NDArray[np.bool_]:
+    """Tell for each instruction whether its opcode can express an operator, or it has none."""
+    assert columns.cache_op is not None
+    loads = (columns.op == Op.LOAD) & (columns.space < FIRST_NON_L1_SPACE)
+    return loads | (columns.cache_op == CacheOp.NONE)
 
 
 def _limit_gaps(columns: Columns) -> Columns:

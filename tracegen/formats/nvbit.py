@@ -237,7 +237,7 @@ class _MemtraceReader:
                 grid[:] = self._chosen.launch.grid
             if problem or not again:
                 at, self._line = end + 1, self._line + 1
-        self._instructions.append(rows, used)
+        self._instructions.append(rows, used, self._opcodes.cache_ops)
 
     def _handle(self, event: int, line: bytes) -> tuple[str | None, bool]:
         """Handle a line that the compiled code stopped at; return a problem or None, and whether to parse it again."""

@@ -58,8 +58,11 @@ class InstructionBuffer:
             self._arrays = InstructionArrays.of(rows, lanes)
         return self._arrays
 
-    def append(self, rows: int, lanes: int) -> None:
-        """Pass the first `rows` instructions and `lanes` addresses of the reserved arrays on."""
+    def append(self, rows: int, lanes: int, cache_ops: NDArray[np.uint8]) -> None:
+        """Pass the first `rows` instructions and `lanes` addresses of the reserved arrays on.
+
+        `cache_ops` has the cache operator of each opcode, by the number that the parser wrote as `pc`.
+        """
         if not rows:
             return
         columns: dict[str, NDArray[Any]] = {name: values[:rows] for name, values in self._arrays._asdict().items()}
@@ -67,6 +70,7 @@ class InstructionBuffer:
         columns["gap"] = np.zeros(rows, np.int32)
         columns["needs"] = np.full(rows, ALL_NEEDS, np.uint64)
         columns["loop_exit"] = np.zeros(rows, np.bool_)
+        columns["cache_op"] = cache_ops[columns["pc"]]
         op = columns["op"]
         self._accesses += int(np.count_nonzero(op != NO_ACCESS_OP))
         assert self.gathering is not None

@@ -335,7 +335,7 @@ class _MemFilesReader:
             if problem:
                 self._log.report(f"{name}:{line}: {problem}, found {quote(text[at:end])}")
                 at, line = end + 1, line + 1
-        self._instructions.append(rows, used)
+        self._instructions.append(rows, used, opcodes.cache_ops)
         return line
 
     def finish(self, launch_name: str) -> RecordedTrace:

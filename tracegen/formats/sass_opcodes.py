@@ -7,21 +7,24 @@ NVIDIA's *CUDA Binary Utilities*.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from rdmodel.trace import Op, Space
+from rdmodel.trace import FIRST_NON_L1_SPACE, Op, Space
+from rdmodel.trace.cache_ops import READ_ONLY, VALID_CACHE_OPS, CacheOp
 from tracegen.formats.ordering.rows import NO_ACCESS_OP
 
 
 class MemoryAccess(NamedTuple):
-    """The operation of a memory instruction, its memory space, and its bytes per lane."""
+    """The operation of a memory instruction, its memory space, its bytes per lane, and its cache operator."""
 
     op: Op
     space: Space
     size: int
+    cache_op: int
 
 
 _MEMORY_OPCODES = {
@@ -48,6 +51,13 @@ _DEFAULT_WIDTH_BYTES = 4
 _UNSUPPORTED_WIDTH = "256"
 """Opcodes without a row in a trace; bytes per lane by suffix, and without one; the suffix of a refused width."""
 
+_SCOPES = {"GPU": CacheOp.CG, "SYS": CacheOp.VOLATILE}
+_HINTS = {name: CacheOp[name] for name in ("CA", "CG", "CS", "CV", "LU")}
+_HINTS |= {
+    "MMIO": CacheOp.VOLATILE, "NA": CacheOp.NO_ALLOCATE, "EF": CacheOp.EVICT_FIRST, "EL": CacheOp.EVICT_LAST
+}  # fmt: skip
+"""Cache operators by the scope of a strong load, and by other suffixes."""
+
 _MAX_OPCODES = 4096
 _MAX_OPCODE_BYTES = 64
 """Maximum number of opcodes of a reader, and their maximum length in bytes."""
@@ -67,20 +77,39 @@ def access_of(opcode: str) -> MemoryAccess | None:
     if _UNSUPPORTED_WIDTH in suffixes:
         raise KeyError(opcode)
     size = next((_WIDTH_BYTES[suffix] for suffix in suffixes if suffix in _WIDTH_BYTES), _DEFAULT_WIDTH_BYTES)
-    return MemoryAccess(op, space, size)
+    has_operator = op == Op.LOAD and space < FIRST_NON_L1_SPACE
+    return MemoryAccess(op, space, size, _cache_op_of(suffixes, copies=name == "LDGSTS") if has_operator else 0)
+
+
+def _cache_op_of(suffixes: Sequence[str], *, copies: bool) -> int:
+    """Return the cache operator of a load, or of a copy to shared memory, from the suffixes of its opcode.
+
+    A scope beyond the SM (``STRONG.GPU``, ``STRONG.SYS``) takes precedence over hints, of which the first one counts.
+    """
+    scopes = suffixes[suffixes.index("STRONG") + 1 :] if "STRONG" in suffixes else ()
+    operators = [_SCOPES[suffix] for suffix in scopes if suffix in _SCOPES][-1:]
+    operators += [_HINTS[suffix] for suffix in suffixes if suffix in _HINTS]
+    operator = operators[0] if operators else CacheOp.NONE
+    if copies:
+        bypasses = "BYPASS" in suffixes or operator in (CacheOp.CG, CacheOp.CV, CacheOp.VOLATILE)
+        return CacheOp.ASYNC_CG if bypasses else CacheOp.ASYNC_CA
+    read_only = READ_ONLY if {"CONSTANT", "CI"} & {*suffixes} else 0
+    return operator | read_only if VALID_CACHE_OPS[operator | read_only] else operator
 
 
 class OpcodeTable:
     """The opcodes that a reader has met so far, as arrays in which compiled parsers look them up.
 
     `names` has the characters of opcode i and `lengths` their number. `kinds` has its op (`NO_ACCESS_OP` for no
-    access), space and size, and 1 if its records may also list addresses in shared memory (``LDGSTS``).
+    access), space and size, and 1 if its records may also list addresses in shared memory (``LDGSTS``). `cache_ops` has
+    its cache operator.
     """
 
     def __init__(self) -> None:
         self.names = np.zeros((_MAX_OPCODES, _MAX_OPCODE_BYTES), np.uint8)
         self.lengths = np.zeros(_MAX_OPCODES, np.int64)
         self.kinds = np.zeros((_MAX_OPCODES, 4), np.uint8)
+        self.cache_ops = np.zeros(_MAX_OPCODES, np.uint8)
         self.count = 0
 
     def add(self, name: bytes) -> str | None:
@@ -96,6 +125,7 @@ class OpcodeTable:
             return f"{text} is not known as an instruction that accesses memory"
         self.names[self.count, : len(name)] = np.frombuffer(name, np.uint8)
         self.lengths[self.count] = len(name)
-        self.kinds[self.count] = (NO_ACCESS_OP, 0, 4, 0) if access is None else (*access, text.startswith("LDGSTS"))
+        kind = (NO_ACCESS_OP, 0, 4, 0) if access is None else (*access[:3], text.startswith("LDGSTS"))
+        self.kinds[self.count], self.cache_ops[self.count] = kind, 0 if access is None else access.cache_op
         self.count += 1
         return None

@@ -148,7 +148,7 @@ def test_opcodes_agree_with_those_of_the_other_readers(written):
     for base in sorted(sass_opcodes._MEMORY_OPCODES):
         for suffix in ("", ".E", ".64", ".E.U8", ".S16", ".E.128.SYS", ".F64", ".U64"):
             access = sass_opcodes.access_of(base + suffix)
-            assert row_of(written, base + suffix) == tuple(access), base + suffix
+            assert row_of(written, base + suffix) == tuple(access[:3]), base + suffix
     for base in sorted(sass_opcodes._OTHER_OPCODES & {"LDS", "LDSM", "STS", "STSM", "ATOMS", "CCTL", "CCTLL", "CCTLT"}):
         assert row_of(written, base) is None
 

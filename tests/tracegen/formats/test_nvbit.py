@@ -298,7 +298,8 @@ def test_the_format_is_told_by_content_also_in_compressed_files(written):
     ],
 )
 def test_an_opcode_says_what_it_does(opcode, access):
-    assert access_of(opcode) == access
+    found = access_of(opcode)
+    assert (found if found is None else found[:3]) == access
 
 
 # ---- Bad input
