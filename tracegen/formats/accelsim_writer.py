@@ -242,8 +242,8 @@ class _AccelsimLosses:
             f"{self._local} atomics on local memory are written as global ones": self._local,
             f"{self._constants} stores to constants are written as stores to surfaces": self._constants,
             f"{self._sizes} accesses of 3, 5, 6, 7 or 9 to 15 bytes per lane: Accel-Sim takes 4 instead": self._sizes,
-            f"{self._cache_ops} cache operators that opcodes of Volta do not have are written as the closest ones or left "
-            "out": self._cache_ops,
+            f"{self._cache_ops} cache operators that opcodes of Volta do not have are written as the closest ones or "
+            "left out": self._cache_ops,
             f"{self._gaps} gaps of more than {MAX_WRITTEN_GAP} instructions are cut to that": self._gaps,
             f"{lines.reduced_needs} instructions need more than loads in flight (or have unknown needs); they wait for "
             "the loads in flight only": lines.reduced_needs,
@@ -263,7 +263,7 @@ def _may_have(columns: Columns) -> NDArray[np.bool_]:
     """Tell for each instruction whether its opcode can express an operator, or it has none."""
     assert columns.cache_op is not None
     loads = (columns.op == Op.LOAD) & (columns.space < FIRST_NON_L1_SPACE)
-    return loads | (columns.cache_op == CacheOp.NONE)
+    return np.asarray(loads | (columns.cache_op == CacheOp.NONE), np.bool_)
 
 
 def _limit_gaps(columns: Columns) -> Columns:

@@ -20,7 +20,9 @@ from tracegen.cuda.launchfile import read_launch_file
 from tracegen.formats import parquet
 from tracegen.kernel_library.inputs import Sparse, read_matrix
 from tracegen.ptx.emulator.emulated_launch import LoadedModule
-from tracegen.ptx.lowering.lowering import variable_bytes
+from tracegen.ptx.emulator.textures import ADDRESSES, FILTERS, TextureOptions, make_texture
+from tracegen.ptx.lowering.lowering import is_reference, variable_bytes
+from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.syntax.parser import parse
 from validation.fuzzing import seeds, shaping, tables
 from validation.fuzzing.laws import check_equal, check_round_trip, plain, require
@@ -105,7 +107,7 @@ def _check_affine_round_trip(found: Any, way: Way, path: Path) -> None:
 def _ptx(path: Path, way: Way) -> Any:
     """Parse a module, and execute a block of each of its kernels, with and without values; errors are results.
 
-    Parameters of the size of a pointer have small arrays.
+    Parameters of the size of a pointer have small arrays, which are textures if the kernel reads any.
     """
     module = parse(path.read_bytes().decode("utf-8", "replace"), path.name)
     for kernel in module.kernels[:4]:
@@ -114,10 +116,25 @@ def _ptx(path: Path, way: Way) -> Any:
                 machine = LoadedModule(module)
                 sizes = [variable_bytes(parameter) for parameter in module.functions[kernel].parameters]
                 args = [machine.allocate(1 << 14, "x") if size == POINTER else bytes(size) for size in sizes]
+                _bind_textures(machine, kernel)
                 launched = machine.launch(kernel, 2, 64, args, max_instructions=2000, values=values)
                 require(all("\n" not in note for note in launched.notes), "a note of several lines")
                 launched.run(1)
     return module
+
+
+def _bind_textures(machine: LoadedModule, kernel: str) -> None:
+    """Let the arrays and the references be textures of the shapes that a kernel reads."""
+    for at, axes in enumerate(texture_axes(machine.program(kernel)).values()):
+        options = TextureOptions(filter=FILTERS[at % 2], address=list(ADDRESSES)[at % 4], normalized=at % 3 == 0)
+        texture = make_texture("x", np.zeros((8,) * max(axes), np.float32), axes, options)
+        buffer = machine.allocate(texture.content, "x")
+        machine.bind_texture(texture, buffer)
+        for name, variable in machine.module.variables.items():
+            if is_reference(variable) and variable.space in ("global", "const"):
+                machine.bind_texture(texture, buffer, name)
+        for array in [b for b in machine.memory.buffers if b.name == "x"]:
+            machine.bind_texture(texture, array)
 
 
 def _launch(path: Path, way: Way) -> Any:

@@ -337,8 +337,10 @@ LAUNCH = """source = "scan.cu"
 defines = { TILE = 32 }
 includes = ["."]
 block = 256
+options = ["-O3", "-arch", "sm_80"]
 [args]
 n = 100
+"symbol:w" = { texels = "float[8,8]", filter = "linear" }
 in = "int[n]:random:1:10"
 out = "int[n]"
 f = "double[4]:zeros"
