@@ -24,6 +24,7 @@ FILES = {
     "bad.cu": "__global__ void bad(float *x) { x[0] = missing_name; }\n",
     "off.cu": "#ifdef OFF\n__global__ void off(float *x) { x[0] = 1; }\n#endif\n__global__ void on(float *x) {}\n",
     "image.cu": "texture<float> t;\n__global__ void image(float *x) { x[0] = tex1Dfetch(t, 1); }\n",
+    "cube.cu": "__global__ void cube(float *x, cudaTextureObject_t t) { x[0] = texCubemap<float>(t, x[1], 0, 1); }\n",
 }
 
 
@@ -42,10 +43,11 @@ def test_each_kernel_of_a_folder_has_an_outcome(tmp_path, monkeypatch, capsys):
         ("bad.cu", "bad"): ("undeclared name", "missing_name"),
         ("off.cu", "off"): ("left out", ""),
         ("off.cu", "on"): ("executable", ""),
-        ("image.cu", "image"): ("stops", "tex.1d.v4.f32.s32"),
+        ("image.cu", "image"): ("executable", ""),
+        ("cube.cu", "cube"): ("stops", "tex.cube.v4.f32.f32"),
     }
     table = report.share_table(outcomes)
-    assert "| s | 6 | 6 | 5 | 83 % | 4 | 80 % |" in table
+    assert "| s | 7 | 7 | 6 | 86 % | 5 | 83 % |" in table
     assert "| undeclared name | 1 | `missing_name` 1 |" in report.failure_table(outcomes)
 
 

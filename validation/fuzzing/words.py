@@ -62,7 +62,8 @@ PTX = b"""
 mma.sync.aligned wgmma.mma_async ldmatrix.sync .x4 .trans stmatrix cp.async.ca.shared.global cp.async.bulk.tensor.2d
 cp.async.commit_group mbarrier.try_wait.parity mbarrier.arrive.expect_tx tensormap.replace.tile.rank elect.sync map
 wmma.load.a.sync .m16n16k16 redux.sync .bf16 .f16x2 cvt.rn mapa barrier.cluster.wait %cluster_ctarank _ atom.global
-tex.2d.v4.f32.f32 tex.a1d.v4.s32.s32 tld4.r.2d suld.b.3d.v2.b32.clamp sust.b.1d.b16.trap .texref .surfref [t,~{%f1,~%f2}]
+tex.2d.v4.f32.f32 tex.a1d.v4.s32.s32 tld4.r.2d suld.b.3d.v2.b32.clamp sust.b.1d.b16.trap .texref .surfref
+[t,~{%f1,~%f2}]
 .reqntid .maxntid .pragma 0f3f800000 0d 0x 1e9 // /* */ .branchtargets .callprototype .extern .weak
 """
 
@@ -73,7 +74,8 @@ skew-symmetric hermitian % %c 1~1~1 2~2 0~2 1 2 3 -1 +1 1.5 1e9 nan -inf infinit
 
 LAUNCH = b'''
 source= block= grid= [args] [[launch]] kernel= shared= args= "int[n]" "float[n*n]:iota" "int[4]:random:7:0" "@x.npy"
-"symbol:w"= [variables] options= architecture= "-O3" texels= filter= "linear" "&n" "int[n]:random:-1" "@scan.cu" "@m.mtx:rows" {x=1} [1,2,3] 1979-05-27 inf nan true """ [[[[ "double[0]" "x[1]"
+"symbol:w"= [variables] options= architecture= "-O3" texels= filter= "linear" "&n"
+"int[n]:random:-1" "@scan.cu" "@m.mtx:rows" {x=1} [1,2,3] 1979-05-27 inf nan true """ [[[[ "double[0]" "x[1]"
 '''
 
 GPU = b"""

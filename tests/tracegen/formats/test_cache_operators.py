@@ -96,8 +96,8 @@ def test_a_written_operator_is_read_again_or_the_loss_is_said(tmp_path, name):
     spaces = np.array([Space.GLOBAL, Space.LOCAL], np.uint8)
     columns = Columns(
         warp_start=np.array([0, 2]), pc=np.array([8, 16]), op=np.full(2, Op.LOAD), space=spaces, size=np.full(2, 4),
-        gap=np.zeros(2, int), needs=np.zeros(2, np.uint64), loop_exit=np.zeros(2, bool), mask=np.ones(2, np.uint32), address_start=np.arange(3),
-        addresses=np.array([0, 4096]), cache_op=np.full(2, parse_cache_op(name)),
+        gap=np.zeros(2, int), needs=np.zeros(2, np.uint64), loop_exit=np.zeros(2, bool), mask=np.ones(2, np.uint32),
+        address_start=np.arange(3), addresses=np.array([0, 4096]), cache_op=np.full(2, parse_cache_op(name)),
     )  # fmt: skip
     trace = Trace(Launch(kernel="k", grid=(1, 1, 1), block=(32, 1, 1)), columns)
     said = write_accelsim(trace, tmp_path / "a.traceg")

@@ -1,0 +1,114 @@
+"""Trace the benchmarks from a folder of sources, and predict their counters."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import rdmodel as rd
+from rdmodel.errors import TraceError
+from rdmodel.trace import Trace
+from tracegen import cuda
+from validation.counters.cases import CASES, GPU, LAUNCHES, Case, read_measured
+
+L1, L2 = "l1tex__t_sectors_pipe_lsu_mem_global_op_", "lts__t_sectors_srcunit_tex_op_"
+COUNTERS = {
+    "L1 loads hit": f"{L1}ld_lookup_hit.sum",
+    "L1 loads missed": f"{L1}ld_lookup_miss.sum",
+    "L1 stores hit": f"{L1}st_lookup_hit.sum",
+    "L1 stores missed": f"{L1}st_lookup_miss.sum",
+    "L2 reads": f"{L2}read.sum",
+    "L2 writes": f"{L2}write.sum",
+    "DRAM reads": "dram__sectors_read.sum",
+    "DRAM writes": "dram__sectors_write.sum",
+}
+"""Counters of 32-byte sectors that are compared, by the words of the report."""
+
+_SOURCE = re.compile(r'^source = "([^"]+)"$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One counter of a kernel, in sectors: `engine` is ``predict`` or ``simulate``."""
+
+    case: str
+    engine: str
+    counter: str
+    measured: float
+    predicted: float
+
+    @property
+    def error(self) -> float | None:
+        """Predicted minus measured, in percent of the latter; None for a measured 0."""
+        return 100 * (self.predicted - self.measured) / self.measured if self.measured else None
+
+
+def find_source(sources: Path, name: str) -> Path:
+    """Return the file of a benchmark: `sources` holds the suites, or is one of them, or holds the file anywhere."""
+    parts = Path(name).parts
+    for first in range(len(parts)):
+        path = sources.joinpath(*parts[first:])
+        if path.is_file():
+            return path
+    found = sorted(path for path in sources.rglob(parts[-1]) if path.parent.name == parts[-2])
+    if not found:
+        raise TraceError(f"{sources}: has no file {name}")
+    return found[0]
+
+
+def open_trace(case: Case, sources: Path, folder: Path) -> Trace:
+    """Return the trace of a case, with its launch file and its inputs in `folder`."""
+    text = (LAUNCHES / f"{case.name}.toml").read_text()
+    source = find_source(sources, _SOURCE.findall(text)[0]).resolve()
+    for name, array in case.inputs().items():
+        np.save(folder / f"{name}.npy", array)
+    file = folder / f"{case.name}.toml"
+    file.write_text(_SOURCE.sub(lambda _: f'source = "{source}"', text))
+    (trace,) = cuda.launches(file)
+    return trace
+
+
+def measured_of(case: str) -> dict[str, float]:
+    """Return the measured counters of a case, by the words of the report."""
+    found = {counter.metric: counter.value for counter in read_measured() if counter.case == case}
+    for kind in ("read", "write"):
+        found[f"{L2}{kind}.sum"] = found[f"{L2}{kind}_lookup_hit.sum"] + found[f"{L2}{kind}_lookup_miss.sum"]
+    return {words: found[metric] for words, metric in COUNTERS.items()}
+
+
+def simulated_counters(found: rd.Simulation) -> dict[str, float]:
+    """Return the counters of a simulation, by the words of the report; sectors in flight count as hits."""
+    counted = found.to_dict()
+    stores, l2, dram = counted["store_lookups"], counted["l2"], counted["dram"]
+    return {
+        "L1 loads hit": counted["hits"] + counted["pending_hits"],
+        "L1 loads missed": counted["misses"]["total"],
+        "L1 stores hit": stores["hits"],
+        "L1 stores missed": stores["sectors"] - stores["hits"],
+        "L2 reads": l2["reads"],
+        "L2 writes": l2["writes"],
+        "DRAM reads": dram["reads"],
+        "DRAM writes": dram["writes"],
+    }
+
+
+def study_case(task: tuple[str, Path, bool]) -> list[Row]:
+    """Return the rows of one case by both engines; the simulator only if the task asks for it."""
+    name, sources, simulate = task
+    case = CASES[name]
+    with tempfile.TemporaryDirectory(prefix="rdmodel-") as folder:
+        trace = open_trace(case, sources, Path(folder))
+        model = rd.predict(trace, GPU, model_sms="all", threads=None, histogram=False, l2=True).metrics()
+        found = {"predict": {words: model[metric] for words, metric in COUNTERS.items()}}
+        if simulate and case.simulated:
+            found["simulate"] = simulated_counters(rd.simulate(trace, GPU))
+    measured = measured_of(name)
+    return [
+        Row(name, engine, words, measured[words], float(counters[words]))
+        for engine, counters in found.items()
+        for words in COUNTERS
+    ]
