@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rdmodel.trace import Columns, Launch, Op, Space, Trace
 from rdmodel.trace.cache_ops import CACHE_OP_NAMES, parse_cache_op
 from tests.support.accelsim_traces import one_warp
-from tests.support.engine_checks import examples
+from tests.support.examples import examples
 from tracegen.formats import read
 from tracegen.formats.accelsim import read_accelsim
 from tracegen.formats.accelsim_writer import write_accelsim

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.trace.cache_ops import CacheOp
-from tests.support.engine_checks import examples
+from tests.support.examples import examples
 from tests.support.ptx_kernels import HEAD
 from tracegen import cuda
 from tracegen.ptx.emulator.textures import TextureOptions, block_height, block_places, make_texture
