@@ -169,6 +169,7 @@ _COUNTS_BY_MODIFIERS: dict[str, Callable[[_Modifiers], tuple[int, ...]]] = {
     "tensormap": _tensor_map,
     "createpolicy": _policy,
     "multimem": _multimem,
+    "tcgen05": lambda modifiers: tuple(range(9)),
     **dict.fromkeys(("tex", "tld4"), _texture),
     **dict.fromkeys(("suld", "sust"), _surface),
 }

@@ -49,6 +49,7 @@ from tracegen.ptx.lowering.memory_and_shuffles import (
     translate_store,
     translate_vote,
 )
+from tracegen.ptx.lowering.tensor_memory import translate_tensor_memory
 from tracegen.ptx.lowering.textures import translate_sample, translate_surface_load, translate_surface_store
 from tracegen.ptx.lowering.translation import Translation
 
@@ -109,6 +110,7 @@ OPCODE_RULES: dict[str, Callable[[Translation], None]] = {
     "getctarank": translate_get_rank,
     "createpolicy": translate_policy,
     **dict.fromkeys(("tex", "tld4"), translate_sample),
+    "tcgen05": translate_tensor_memory,
     "suld": translate_surface_load,
     "sust": translate_surface_store,
     "cp": translate_copy,

@@ -1,0 +1,57 @@
+"""Instructions of Blackwell's tensor cores: addresses and barriers go on, and values are poisoned."""
+
+from __future__ import annotations
+
+import pytest
+
+from rdmodel.errors import TraceError
+from tests.support.ptx_kernels import module_of
+from tracegen.ptx.emulator.emulated_launch import LoadedModule
+
+KERNEL = """
+.visible .entry product(.param .u64 x) {{
+  .reg .b32 %r<12>; .reg .b64 %rd<6>; .reg .pred %p<4>; .shared .align 8 .b64 barrier; .shared .align 4 .b32 place;
+  ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;
+  setp.ne.u32 %p1, %r1, 0; @%p1 bra READY;
+  mbarrier.init.shared::cta.b64 [barrier], 1;
+READY:
+  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 64;
+  tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+  bar.sync 0;
+  ld.shared.u32 %r2, [place]; mul.wide.u32 %rd4, %r2, 4; add.s64 %rd5, %rd3, %rd4; ld.global.u32 %r9, [%rd5];
+  @%p1 bra DONE;
+  tcgen05.mma.cta_group::1.kind::f16 [%r2], %rd1, %rd2, %r3, %p1;
+  tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [barrier];
+DONE:
+WAIT:
+  mbarrier.try_wait.parity.shared::cta.b64 %p2, [barrier], 0;
+  @!%p2 bra WAIT;
+  tcgen05.fence::after_thread_sync;
+  tcgen05.ld.sync.aligned.32x32b.x4.b32 {{%r4, %r5, %r6, %r7}}, [%r2];
+  tcgen05.wait::ld.sync.aligned;
+  {body}
+  tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 64;
+  ret; }}
+"""
+
+
+def run(body, **options):
+    machine = LoadedModule(module_of(KERNEL.format(body=body)))
+    launched = machine.launch("product", 1, 64, [machine.allocate(1024, "x")], **options)
+    return launched.run(0)
+
+
+def test_products_of_blackwell_are_passed_over_and_their_barriers_complete():
+    columns = run("st.global.u32 [%rd3], %r4;", values=False)
+    assert columns.op.tolist() == [3, 0, 1] * 2
+    assert columns.addresses.size == 4 * 32
+
+
+def test_values_from_tensor_memory_are_poisoned():
+    body = "mul.wide.u32 %rd4, %r5, 4; add.s64 %rd5, %rd1, %rd4; ld.global.u32 %r8, [%rd5];"
+    with pytest.raises(
+        TraceError, match=r"address of ld\.global\.u32 depends on a value that is not computed: .*tcgen05"
+    ):
+        run(body, values=False)
+    with pytest.raises(TraceError, match=r"st\.global\.u32 stores a result that depends on a value"):
+        run("st.global.u32 [%rd3], %r4;", values=True)

@@ -1,0 +1,42 @@
+"""Lower the instructions of Blackwell's tensor cores (``tcgen05``), whose tensor memory is not modelled.
+
+Tensor memory holds no values here: what is read from it is poisoned. Its addresses are zeros. Products are complete at
+once, so that a commit arrives at its mbarrier at once. A pair of blocks is two blocks that run one by one.
+"""
+
+from __future__ import annotations
+
+from tracegen.ptx.isa._code import MBARRIERS
+from tracegen.ptx.lowering.memory_and_shuffles import access_fields
+from tracegen.ptx.lowering.program import NO_SLOT
+from tracegen.ptx.lowering.translation import Translation, UnsupportedError
+
+_WITHOUT_EFFECT = frozenset(
+    {"dealloc", "relinquish_alloc_permit", "mma", "st", "cp", "shift", "wait::ld", "wait::st", "fence"}
+)
+"""Actions that change tensor memory alone, or wait for it."""
+
+
+def translate_tensor_memory(t: Translation) -> None:
+    """Emit an instruction of ``tcgen05``."""
+    action = t.modifiers[0]
+    if action in _WITHOUT_EFFECT or action.startswith("fence::"):
+        return
+    if action == "alloc":
+        fields = access_fields(t, t.operands[0], "SHARED" if _is_shared(t) else "GENERIC")
+        t.emit("STORE", src=(fields.pop("slot"), t.constant(0)), width=32, **fields)
+    elif action == "ld":
+        t.uncomputed()
+    elif action == "commit":
+        fields = access_fields(t, t.operands[0], "SHARED")
+        slot, offset = fields["slot"], fields["offset"]
+        t.emit(
+            "MBAR", dst=(NO_SLOT,), src=(slot, NO_SLOT, NO_SLOT), mode=MBARRIERS["MBAR_ARRIVE"], offset=offset,
+            **t.guard(),
+        )  # fmt: skip
+    else:
+        raise UnsupportedError
+
+
+def _is_shared(t: Translation) -> bool:
+    return any(modifier.startswith("shared") for modifier in t.modifiers)
