@@ -55,7 +55,8 @@ cp.async.ca.shared.global [s], [%rd1], 16; mbarrier.init.shared.b64 [s], 1; mapa
 getctarank.shared::cluster.u32 %r1, %r2; createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0;
 tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1; multimem.red.global.add.f32 [%rd1], %f1;
 tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}]; tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];
-tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, [%r2]; suld.b.1d.b32.trap %r1, [%rd1, {%r2}]; sust.b.1d.b32.trap [%rd1, {%r2}], %r1;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, [%r2];
+suld.b.1d.b32.trap %r1, [%rd1, {%r2}]; sust.b.1d.b32.trap [%rd1, {%r2}], %r1;
 fence.acq_rel.gpu; bar.sync 0; barrier.sync 0; brx.idx %r1, T; bra L; exit; trap; brkpt; ret;
 """
 RANGES = (
