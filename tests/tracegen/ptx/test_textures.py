@@ -221,6 +221,15 @@ def test_a_surface_that_traps_stops_outside_its_borders():
 # ---- data and mistakes
 
 
+@pytest.mark.parametrize("body", [
+    "suld.b.2d.trap {%r6}, [%rd1, {%r2, %r3}];", "sust.p.2d.b32.trap [%rd1, {%r2, %r3}], {%r6};",
+    "sust.b.2d.pred.trap [%rd1, {%r2, %r3}], {%r6};", f"tex.cube.v4.s32.f32 {_R}, [%rd1, {{%f1, %f2, %f3, %f3}}];",
+])  # fmt: skip
+def test_accesses_that_are_not_executed_stop_with_their_names(body):
+    with pytest.raises(TraceError, match=re.escape(f"{body.split()[0]} cannot be executed")):
+        read(body, np.zeros((4, 4), np.int32), np.zeros((32, 2), np.int32))
+
+
 def test_addresses_may_depend_on_texels():
     texels = np.random.default_rng(0).permutation(32).astype(np.int32)
     body = f"tex.1d.v4.u32.s32 {_R}, [%rd1, {{%r2}}]; tex.1d.v4.u32.s32 {_R}, [%rd1, {{%r6}}];"

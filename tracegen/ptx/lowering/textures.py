@@ -62,7 +62,10 @@ def translate_surface_store(t: Translation) -> None:
 
 
 def _surface_type(t: Translation) -> str:
-    return next(m for m in t.modifiers if m in PTX_TYPES)
+    found = next((m for m in t.modifiers if m in PTX_TYPES and m != "pred"), None)
+    if found is None:
+        raise UnsupportedError
+    return found
 
 
 def _emit_surface(
