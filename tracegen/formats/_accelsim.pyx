@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 import numpy as np
 
 from tracegen.formats._fields cimport (
-    MAX_OPERANDS, at_break, read_decimal, read_hex, read_registers, read_trailing_fields, read_word, skip
+    at_break, read_decimal, read_hex, read_registers, read_trailing_fields, read_word, skip
 )
 from tracegen.formats._loads_in_flight cimport (
     LoadsInFlight, clear_loads, issue_access, settle_needs, wait_for_copies, wait_for_register
@@ -16,8 +16,8 @@ from tracegen.formats._traceg_addresses cimport (
     WARP_LANES, count_bits, memory_of, read_differences, read_list, read_strided
 )
 from tracegen.formats._traceg_opcodes cimport (
-    ATOMIC, ATOMICS, BARRIER, BULK, CONSTANT, COPIES, ELSEWHERE, LOAD, LOADS, LOCAL, PLAIN, PUTS, REDUCES, STORE, STORES,
-    SYNCS, TABLE_SLOTS, WAITS, Opcode, cache_op_of, fill_table, find_opcode, suffix_width
+    ATOMIC, ATOMICS, BARRIER, BULK, COPIES, ELSEWHERE, LOAD, LOADS, LOCAL, PLAIN, PUTS, REDUCES, STORE, STORES,
+    SYNCS, TABLE_SLOTS, WAITS, Line, Opcode, cache_op_of_load, fill_table, find_opcode, suffix_width
 )
 
 cdef enum:
@@ -77,16 +77,6 @@ fill_table(table)
 
 # ---- Reading
 
-cdef struct Line:
-    uint64_t pc, mask
-    const Opcode* opcode     # NULL: nothing about memory
-    int64_t width            # bytes per lane, 0: no memory instruction
-    uint8_t cache_op
-    int64_t targets, sources # general registers
-    uint64_t named           # targets, including uniform and predicate registers
-    int64_t[MAX_OPERANDS] target, source
-
-
 @cython.final
 cdef class Reader:
     """Parses instruction lines into the columns of `rdmodel.trace.Columns`, which `take` returns.
@@ -127,8 +117,7 @@ cdef class Reader:
         self.address_room = rows * 16 + WARP_LANES
         self.extras = -1
         self.pc, self.gap_of = np.empty(rows, np.int32), np.empty(rows, np.int32)
-        self.op, self.space, self.size = np.empty(rows, np.uint8), np.empty(rows, np.uint8), np.empty(rows, np.uint8)
-        self.cache_op = np.empty(rows, np.uint8)
+        self.op, self.space, self.size, self.cache_op = np.empty((4, rows), np.uint8)
         self.needs, self.mask = np.empty(rows, np.uint64), np.empty(rows, np.uint32)
         self.addresses = np.empty(self.address_room, np.int64)
         self.block_of, self.warp_of = np.empty(rows, np.int64), np.empty(rows, np.int64)
@@ -350,9 +339,7 @@ cdef class Reader:
         line.opcode = find_opcode(table, opcode, length)
         if line.opcode != NULL and line.opcode.kind == BULK:
             return BULK_COPY
-        line.cache_op = 0
-        if line.opcode != NULL and (line.opcode.kind == LOADS or line.opcode.kind == COPIES) and line.opcode.space < CONSTANT:
-            line.cache_op = cache_op_of(opcode, length, line.opcode.kind == COPIES)
+        line.cache_op = cache_op_of_load(line.opcode, opcode, length)
         if not read_registers(&p, &named, &line.sources, line.source):
             return BAD_REGISTERS
         problem = self.read_access(&p, &line, opcode, length)

@@ -4,6 +4,8 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, strlen
 
+from tracegen.formats._fields cimport MAX_OPERANDS
+
 cdef enum:
     TABLE_SLOTS = 256
     MAX_NAME_BYTES = 8
@@ -53,6 +55,17 @@ cdef struct Opcode:
     uint64_t name            # up to eight characters, the first one lowest; 0: the slot is free
     uint8_t kind, space
     uint8_t generic          # the addresses decide whether memory is global, local or shared
+
+
+# A line of an instruction.
+cdef struct Line:
+    uint64_t pc, mask
+    const Opcode* opcode     # NULL: nothing about memory
+    int64_t width            # bytes per lane, 0: no memory instruction
+    uint8_t cache_op
+    int64_t targets, sources # general registers
+    uint64_t named           # targets, including uniform and predicate registers
+    int64_t[MAX_OPERANDS] target, source
 
 
 cdef inline uint64_t slot_of(uint64_t name) noexcept nogil:
@@ -193,3 +206,10 @@ cdef inline const char* operator_suffix(int cache_op) noexcept nogil:
     if plain == EVICT_FIRST or plain == CACHE_CS:
         return b".EF"
     return b".EL" if plain == EVICT_LAST else b".LU" if plain == CACHE_LU else b".NA" if plain == NO_ALLOCATE else b""
+
+
+cdef inline uint8_t cache_op_of_load(const Opcode* opcode, const uint8_t* text, int64_t length) noexcept nogil:
+    """Return the cache operator in the text of an opcode; 0 for what is no load of global or local memory."""
+    if opcode == NULL or (opcode.kind != LOADS and opcode.kind != COPIES) or opcode.space >= CONSTANT:
+        return 0
+    return cache_op_of(text, length, opcode.kind == COPIES)
