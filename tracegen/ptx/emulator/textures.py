@@ -36,7 +36,7 @@ _MAX_TEXTURE_BYTES = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class TextureOptions:
-    """How a texture is read: `normalized` coordinates, `filter`, `address` mode, and its `layout` in memory."""
+    """Options of a texture: `normalized` coordinates, `filter`, `address` mode, and the `layout` in memory."""
 
     normalized: bool = False
     filter: str = "point"
