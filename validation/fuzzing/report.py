@@ -36,8 +36,13 @@ the readers have all inputs.
 * affine: half surrogate pairs in messages; `"block": null` was accepted.
 * launch: `ValueError` and `RecursionError` from numbers of 5,000 digits and from nested lists (gpu: likewise), a
   warning for a fill value beyond the type, messages as long as the file.
+* ptx: `StopIteration` from accesses to surfaces without a type.
 
 nvbit, accelsim, trc, ppt and the packed files: no faults.
+
+After textures, symbols and options were added, 100,000 changed PTX files were parsed and executed without feedback
+from coverage, most of them with textures: 16,420 were read, and there were no faults beside the one above. The tests of
+the emulator, of textures and of opcodes (1,173 tests) pass under AddressSanitizer and UndefinedBehaviorSanitizer.
 """
 
 
