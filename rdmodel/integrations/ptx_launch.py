@@ -77,7 +77,7 @@ class PtxLaunch:
     def trace(self, grid: Shape, block: Shape, *, shared: int = 0, blocks: Sequence[int] | None = None) -> Trace:
         """Return the trace; raises `ConfigError` if the parameters do not fit, and `LaunchError`."""
         from tracegen.cuda.session import OrderedTrace
-        from tracegen.ptx.emulator.emulated_launch import EmulatedTrace
+        from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 
         if len(self._given) != len(self.parameters):
             raise ConfigError(

@@ -204,7 +204,8 @@ def _compile(function: Any, values: Mapping[str, Any], options: Mapping[str, Any
 def _launch(function: Any, compiled: Any, values: Mapping[str, Any], grid: Any, blocks: Sequence[int] | None) -> Trace:
     from tracegen.cuda.session import OrderedTrace
     from tracegen.ptx import parse
-    from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
+    from tracegen.ptx.emulator.emulated_launch import LoadedModule
+    from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 
     program, signature = compiled
     metadata = program.metadata

@@ -21,7 +21,7 @@ from tracegen.cuda.compiler import CompileError, Defines, compile
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, LaunchShape, PreparedLaunch, Session
 from tracegen.cuda.variables import merge_variables, split_symbols
-from tracegen.ptx.emulator.emulated_launch import EmulatedTrace
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 
 __all__ = ["CompileError", "EmulatedTrace", "compile", "launches", "parse_argument", "parse_arguments", "trace"]
 

@@ -21,7 +21,8 @@ from tracegen.cuda.structures import StructureValue
 from tracegen.cuda.textures import TextureValue
 from tracegen.cuda.variables import parse_variables, variable_contents
 from tracegen.ptx import Function, parse
-from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, EmulatedTrace, LoadedModule
+from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, LoadedModule
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 
 LaunchShape = int | Sequence[int]
 """A grid or a block: one to three numbers (x, y, z)."""

@@ -13,7 +13,8 @@ from rdmodel.errors import LaunchError, RdmodelError, TraceError
 from rdmodel.trace import Launch
 from tracegen.cuda.session import MAX_INSTRUCTIONS, OrderedTrace
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
-from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, EmulatedTrace
+from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 from tracegen.recording.events import DATA_FILE, Event, RecordingHead, read_events, read_head, read_ptx
 from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text
 from tracegen.recording.memory import AddressSpace

@@ -18,7 +18,8 @@ from tracegen.arrays import BASE
 from tracegen.cuda import sources
 from tracegen.cuda.signatures import signatures
 from tracegen.ptx import Module, parse
-from tracegen.ptx.emulator.emulated_launch import DeviceBuffer, EmulatedTrace, LoadedModule
+from tracegen.ptx.emulator.emulated_launch import DeviceBuffer, LoadedModule
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 from validation.hardware import launches as python
 from validation.hardware.launches import Pad, Plan
 from validation.hardware.rows import FOLDER, Row

@@ -23,7 +23,8 @@ from rdmodel.trace.expansion import expand
 from tests.support.builders import BUSY, busy_program, load, make_gpu, make_trace, store
 from tests.support.examples import examples
 from tests.support.ptx_kernels import module_of
-from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
+from tracegen.ptx.emulator.emulated_launch import LoadedModule
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 
 SMALL = make_gpu()
 BOTH = pytest.mark.parametrize("definition", ["hardware", "paper"])

@@ -7,7 +7,8 @@ import pytest
 from rdmodel.trace import Op, Space
 from rdmodel.trace.cache_ops import CACHE_OP_NAMES
 from tests.support.ptx_kernels import module_of
-from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
+from tracegen.ptx.emulator.emulated_launch import LoadedModule
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 
 KERNEL = """
 .entry k(.param .u64 x) {

@@ -7,7 +7,8 @@ import numpy as np
 import rdmodel as rd
 from rdmodel.trace import Op, Space
 from tracegen.ptx import parse
-from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
+from tracegen.ptx.emulator.emulated_launch import LoadedModule
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 
 LOOKUP = """
 .version 8.0

@@ -11,7 +11,8 @@ from rdmodel.errors import ConfigError, RdmodelError
 from rdmodel.trace import Op, Space
 from rdmodel.trace.expansion import expand
 from tests.support.ptx_kernels import module_of, read_kernel, run_kernel
-from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
+from tracegen.ptx.emulator.emulated_launch import LoadedModule
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 
 RNG = np.random.default_rng(7)
 

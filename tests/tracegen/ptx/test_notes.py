@@ -7,7 +7,8 @@ import pytest
 
 from rdmodel.trace import Space
 from tests.support.ptx_kernels import module_of, run_kernel
-from tracegen.ptx.emulator.emulated_launch import EmulatedTrace, LoadedModule
+from tracegen.ptx.emulator.emulated_launch import LoadedModule
+from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 
 MODULE = """
 .const .align 4 .b8 table[64];

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from threading import RLock
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from rdmodel.common.checks import check_int
 from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
-from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Op, Trace, check_blocks, missing_block
-from rdmodel.trace.expansion import concatenate
+from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Op
 from tracegen.arrays import BASE
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._emulator import Emulator, Status
@@ -40,7 +39,7 @@ from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.syntax.ast import Module
 from tracegen.simt.kernel_trace import shape
 
-__all__ = ["DeviceBuffer", "EmulatedLaunch", "EmulatedTrace", "LoadedModule"]
+__all__ = ["DeviceBuffer", "EmulatedLaunch", "LoadedModule"]
 
 _STEPS_PER_CALL = 1 << 18
 """Steps between two checks for signals, such as Ctrl-C."""
@@ -457,61 +456,3 @@ def _columns(
         cache_op=None if cache_ops is None else np.where(rows["op"] == Op.LOAD, cache_ops[rows["pc"]], 0),
         **{name: rows[name] for name in names},
     )
-
-
-class EmulatedTrace(Trace):
-    """The trace of an emulated launch: each block is executed on demand, and the last one is cached.
-
-    Blocks are executed in the order of the requests, on the memory that earlier blocks have left. The trace of a kernel
-    whose addresses or branches depend on its own stores is the trace of that order.
-    """
-
-    def __init__(self, launched: EmulatedLaunch, blocks: Sequence[int] | None = None) -> None:
-        self.launched = launched
-        self.launch = launched.launch
-        self.blocks = check_blocks(self.launch, blocks)
-        self._last: tuple[int, Columns] | None = None
-        self.source_notes: tuple[str, ...] = ()
-        self.number: int | None = None  # of the launch in a recording
-
-    def __repr__(self) -> str:
-        return f"EmulatedTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block})"
-
-    @property
-    def any_order(self) -> bool:
-        """Whether the trace of a block is independent of the blocks requested before it."""
-        return not self.launched.data_dependent
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about the compilation, and about parts that are executed differently than on a GPU."""
-        return (*self.source_notes, *(f"{self.launch.kernel}: {note}" for note in self.launched.notes))
-
-    @property
-    def may_have_cache_ops(self) -> bool:
-        """True if an instruction of the kernel has a cache operator."""
-        return self.launched.cache_ops is not None
-
-    @cached_property
-    def _traced_blocks(self) -> Container[int]:
-        assert self.blocks is not None
-        return self.blocks if isinstance(self.blocks, range) else frozenset(int(block) for block in self.blocks)
-
-    def block(self, block: int) -> Columns:
-        """Execute one block and return its instructions; raises `TraceError`, also for a block outside the trace."""
-        if block not in self._traced_blocks:
-            raise missing_block(self, block)
-        with self.launched.lock:
-            if self._last is None or self._last[0] != block:
-                self._last = int(block), self.launched.run(int(block))
-            return self._last[1]
-
-    def __len__(self) -> int:
-        """Return the number of warp instructions; executes every block, once."""
-        return len(self.columns)
-
-    @cached_property
-    def columns(self) -> Columns:  # type: ignore[override]
-        """Every instruction of every block; executes every block, once."""
-        assert self.blocks is not None
-        return concatenate([self.block(int(block)) for block in self.blocks])

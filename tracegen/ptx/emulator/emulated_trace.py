@@ -1,0 +1,68 @@
+"""Provide the blocks of an emulated launch as a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from functools import cached_property
+
+from rdmodel.trace import Columns, Trace, check_blocks, missing_block
+from rdmodel.trace.expansion import concatenate
+from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
+
+
+class EmulatedTrace(Trace):
+    """The trace of an emulated launch: each block is executed on demand, and the last one is cached.
+
+    Blocks are executed in the order of the requests, on the memory that earlier blocks have left. The trace of a kernel
+    whose addresses or branches depend on its own stores is the trace of that order.
+    """
+
+    def __init__(self, launched: EmulatedLaunch, blocks: Sequence[int] | None = None) -> None:
+        self.launched = launched
+        self.launch = launched.launch
+        self.blocks = check_blocks(self.launch, blocks)
+        self._last: tuple[int, Columns] | None = None
+        self.source_notes: tuple[str, ...] = ()
+        self.number: int | None = None  # of the launch in a recording
+
+    def __repr__(self) -> str:
+        return f"EmulatedTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block})"
+
+    @property
+    def any_order(self) -> bool:
+        """Whether the trace of a block is independent of the blocks requested before it."""
+        return not self.launched.data_dependent
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the compilation, and about parts that are executed differently than on a GPU."""
+        return (*self.source_notes, *(f"{self.launch.kernel}: {note}" for note in self.launched.notes))
+
+    @property
+    def may_have_cache_ops(self) -> bool:
+        """True if an instruction of the kernel has a cache operator."""
+        return self.launched.cache_ops is not None
+
+    @cached_property
+    def _traced_blocks(self) -> Container[int]:
+        assert self.blocks is not None
+        return self.blocks if isinstance(self.blocks, range) else frozenset(int(block) for block in self.blocks)
+
+    def block(self, block: int) -> Columns:
+        """Execute one block and return its instructions; raises `TraceError`, also for a block outside the trace."""
+        if block not in self._traced_blocks:
+            raise missing_block(self, block)
+        with self.launched.lock:
+            if self._last is None or self._last[0] != block:
+                self._last = int(block), self.launched.run(int(block))
+            return self._last[1]
+
+    def __len__(self) -> int:
+        """Return the number of warp instructions; executes every block, once."""
+        return len(self.columns)
+
+    @cached_property
+    def columns(self) -> Columns:  # type: ignore[override]
+        """Every instruction of every block; executes every block, once."""
+        assert self.blocks is not None
+        return concatenate([self.block(int(block)) for block in self.blocks])
