@@ -138,6 +138,8 @@ def goes_past(row: Row, l1: CacheConfig) -> bool:
     operator = ".".join(part for part in parts if part != "nc")
     if kind == "global" and not operator:
         operator = l1.dlcm or ""
+    if operator == "tex":
+        return l1.sectors == 1 or "nc" not in l1.caches
     if operator in PAST_L1:
         return True
     return kind not in l1.caches and not (kind == "global" and operator in ("ca", "async.ca"))

@@ -16,7 +16,6 @@ A recording holds these files:
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -99,6 +98,8 @@ class EventWriter:
         if content.count(content[:1]) == len(content):
             self.add("fill", address=address, value=content[:1].hex(), count=len(content))
             return
+        import hashlib  # loads OpenSSL, whose memory would count in every command
+
         digest = hashlib.blake2b(content, digest_size=16).digest()
         if digest not in self._offsets:
             self._offsets[digest] = self.counts["data"]

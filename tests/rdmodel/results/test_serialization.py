@@ -47,7 +47,7 @@ def test_a_prediction_comes_back_through_json_as_it_was(name):
 
 
 def test_an_estimate_comes_back_as_it_was():
-    made = rd.estimate(tracegen.kernel("gemm", NI=128, NJ=128, NK=128), gpu=FERMI, l2=True, work=2000)
+    made = rd.estimate(tracegen.kernel("gemm", NI=256, NJ=256, NK=512), gpu=FERMI, l2=True, work=2000)
     assert made.estimates["dram_bytes"].standard_error > 0
     assert back(Prediction, made) == made
 

@@ -71,7 +71,7 @@ def test_what_goes_through_shared_memory_has_to_arrive_first():
     (program,) = tracegen.kernel("srad.1", ROWS=16, COLS=16).block(0)
     b = int(Op.BARRIER)
     assert program.op.tolist() == [L, L, b, L, L, b, L, b, b, S, S, S, S, S]
-    assert program.needs[0].tolist() == [0, 0, 0, 0b11, 0, 0, 0b11, 0, 0, 0b1, 0, 0, 0, 0]
+    assert program.needs[0].tolist() == [0, 0, 0b11, 0, 0, 0b11, 0, 0b1, 0, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
