@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import settings
 
 ALL = "RDMODEL_ALL_EXAMPLES" in os.environ
-FRACTION, LEAST = 4, 5
+FRACTION, LEAST = 8, 5
 
 
 def examples(count: int, **more: Any) -> settings:
-    """Return settings for `count` examples if all are wanted, otherwise for a quarter of them, but at least five."""
+    """Return settings for `count` examples if all are wanted, otherwise for an eighth of them, but at least five."""
     drawn = count if ALL else max(-(-count // FRACTION), min(count, LEAST))
     return settings(max_examples=drawn, deadline=None, **more)
