@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,8 +76,7 @@ class PtxLaunch:
 
     def trace(self, grid: Shape, block: Shape, *, shared: int = 0, blocks: Sequence[int] | None = None) -> Trace:
         """Return the trace; raises `ConfigError` if the parameters do not fit, and `LaunchError`."""
-        from tracegen.cuda.session import OrderedTrace
-        from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
+        from tracegen.cuda.session import trace_of_launch
 
         if len(self._given) != len(self.parameters):
             raise ConfigError(
@@ -87,14 +86,12 @@ class PtxLaunch:
         launched = self._machine.launch(
             self._kernel, grid, block, self._given, shared=shared, max_instructions=_MAX_INSTRUCTIONS, values=False
         )
-        made = (OrderedTrace if launched.data_dependent else EmulatedTrace)(launched, blocks)
-        made.launch = dataclasses.replace(made.launch, kernel=self._title)
-        return made
+        return trace_of_launch(launched, self._title, blocks)
 
 
 def target_capability(architecture: str) -> tuple[int, int]:
     """Return (8, 0) for ``sm_80``; raises `ConfigError`."""
-    number = architecture.removeprefix("sm_").rstrip("a")
-    if not architecture.startswith("sm_") or not number.isdecimal() or len(number) not in (2, 3):
+    found = re.fullmatch(r"sm_(\d{1,2})(\d)a?", architecture)
+    if found is None:
         raise ConfigError(f"architecture={architecture!r}: must be a target such as sm_80 or sm_90")
-    return int(number[:-1]), int(number[-1])
+    return int(found[1]), int(found[2])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rdmodel.errors import ConfigError, LaunchError
-from rdmodel.integrations.ptx_launch import memory_span
+from rdmodel.integrations.ptx_launch import PtxLaunch, target_capability
 from rdmodel.trace import Trace
 
 _TYPES = {
@@ -26,9 +24,6 @@ _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion"
 
 _ALIGNMENT = 16
 """Numbers and addresses that it divides are marked for the compiler, in bytes for addresses."""
-
-_ARCHITECTURE = re.compile(r"sm_(\d{2,3})a?")
-_MAX_INSTRUCTIONS = 10**9
 
 Grid = int | Sequence[int] | Callable[[Mapping[str, Any]], int | Sequence[int]]
 
@@ -180,9 +175,7 @@ def _compile(function: Any, values: Mapping[str, Any], options: Mapping[str, Any
         from triton.compiler import ASTSource
     except ImportError as error:
         raise ConfigError(f"triton: cannot be imported ({error}): install it with 'rdmodel[triton]'") from None
-    found = _ARCHITECTURE.fullmatch(architecture)
-    if found is None:
-        raise ConfigError(f"architecture={architecture!r}: must be a target such as sm_80 or sm_90")
+    major, minor = target_capability(architecture)
     signature, constants, attributes = {}, {}, {}
     for at, parameter in enumerate(function.params):
         value = values[parameter.name]
@@ -195,44 +188,31 @@ def _compile(function: Any, values: Mapping[str, Any], options: Mapping[str, Any
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about defaults of the compiler
-            return triton.compile(source, target=GPUTarget("cuda", int(found[1]), 32), options=dict(options)), signature
+            return triton.compile(
+                source, target=GPUTarget("cuda", 10 * major + minor, 32), options=dict(options)
+            ), signature
     except Exception as error:  # the compiler has many errors, and each is about the kernel
         text = " ".join(str(error).split())
         raise ConfigError(f"{function.__name__}: Triton cannot compile it for {architecture}: {text[-400:]}") from error
 
 
 def _launch(function: Any, compiled: Any, values: Mapping[str, Any], grid: Any, blocks: Sequence[int] | None) -> Trace:
-    from tracegen.cuda.session import OrderedTrace
-    from tracegen.ptx import parse
-    from tracegen.ptx.emulator.emulated_launch import LoadedModule
-    from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
-
     program, signature = compiled
     metadata = program.metadata
     if metadata.num_ctas != 1:
         raise LaunchError(f"{function.__name__}: num_ctas={metadata.num_ctas}: must be 1")
-    module = parse(program.asm["ptx"], function.__name__)
-    kernel = module.functions[metadata.name]
-    machine = LoadedModule(module)
-    placed: dict[int, Any] = {}  # an array that is passed twice is one array on the device
-    given: list[Any] = []
-    for name, kind in signature.items():
+    launch = PtxLaunch(program.asm["ptx"], function.__name__, metadata.name)
+    passed = [(name, kind) for name, kind in signature.items() if kind != "constexpr"]
+    for name, kind in passed:
+        value = values[name]
         if kind.startswith("*"):
-            if id(values[name]) not in placed:
-                placed[id(values[name])] = machine.allocate(memory_span(name, values[name]).copy(), name)
-            given.append(placed[id(values[name])])
-        elif kind != "constexpr":
-            given.append(values[name] if isinstance(values[name], float | np.floating) else int(values[name]))
+            launch.add(launch.address(name, value))
+        else:
+            launch.add(float(value) if isinstance(value, float | np.floating) else int(value))
     shape = tuple(grid) if isinstance(grid, Sequence) else (grid,)
     programs = int(np.prod(shape, dtype=object)) if all(isinstance(n, int | np.integer) for n in shape) else 1
     scratch = {"global_scratch": getattr(metadata, "global_scratch_size", 0) or 0}
     scratch["profile_scratch"] = getattr(metadata, "profile_scratch_size", 0) or 0
-    for name, size in list(scratch.items())[: len(kernel.parameters) - len(given)]:
-        given.append(machine.allocate(max(1, size * programs), name))
-    threads = 32 * metadata.num_warps
-    launched = machine.launch(
-        metadata.name, shape, threads, given, shared=metadata.shared, max_instructions=_MAX_INSTRUCTIONS, values=False
-    )
-    made = (OrderedTrace if launched.data_dependent else EmulatedTrace)(launched, blocks)
-    made.launch = dataclasses.replace(made.launch, kernel=function.__name__)
-    return made
+    for name, size in list(scratch.items())[: len(launch.parameters) - len(passed)]:
+        launch.add(launch.address(name, np.zeros(max(1, size * programs), np.uint8)))
+    return launch.trace(shape, 32 * metadata.num_warps, shared=metadata.shared, blocks=blocks)

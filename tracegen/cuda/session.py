@@ -65,6 +65,13 @@ class OrderedTrace(EmulatedTrace):
         return True
 
 
+def trace_of_launch(launched: EmulatedLaunch, title: str, blocks: Sequence[int] | None = None) -> EmulatedTrace:
+    """Return the trace of a checked launch, with `title` as the name of its kernel."""
+    trace = (OrderedTrace if launched.data_dependent else EmulatedTrace)(launched, blocks)
+    trace.launch = dataclasses.replace(trace.launch, kernel=title)
+    return trace
+
+
 @dataclasses.dataclass(frozen=True)
 class PreparedLaunch:
     """A checked launch without device memory: the PTX kernel, its source name (`title`), shape and arguments."""
@@ -168,10 +175,7 @@ class Session:
         launched, *_ = self._launch(launch, copies=False, values=False)
         if launched.data_dependent:
             launched, *_ = self._launch(launch, copies=True, values=False)
-            trace: EmulatedTrace = OrderedTrace(launched, blocks)
-        else:
-            trace = EmulatedTrace(launched, blocks)
-        trace.launch = dataclasses.replace(trace.launch, kernel=launch.title)
+        trace = trace_of_launch(launched, launch.title, blocks)
         trace.source_notes = tuple(self._program.notes)
         return trace
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import LaunchError, RdmodelError, TraceError
 from rdmodel.trace import Launch
-from tracegen.cuda.session import MAX_INSTRUCTIONS, OrderedTrace
+from tracegen.cuda.session import MAX_INSTRUCTIONS, trace_of_launch
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
@@ -140,22 +139,21 @@ class _Replay:
                 self._executor.forget()
                 self._apply(event, fail)
 
-    def prepare(self, launch: RecordedLaunch, module: RecordedModule, most: int) -> EmulatedLaunch:
-        """Return a launch whose blocks are not executed."""
-        return module.launch(launch, self._space.device_memory(copies=False), values=False, max_instructions=most)
+    def prepare(
+        self, launch: RecordedLaunch, module: RecordedModule, most: int, *, copies: bool = False
+    ) -> EmulatedLaunch:
+        """Return a launch whose blocks are not executed; `copies`: on a copy of the present memory."""
+        return module.launch(launch, self._space.device_memory(copies=copies), values=False, max_instructions=most)
 
     def trace(
         self, number: int, launch: RecordedLaunch, module: RecordedModule, most: int, *, copies: bool
     ) -> EmulatedTrace:
         """Return the trace of a launch on the present memory, which does not change."""
         try:
-            launched = module.launch(
-                launch, self._space.device_memory(copies=copies), values=False, max_instructions=most
-            )
+            launched = self.prepare(launch, module, most, copies=copies)
         except (LaunchError, TraceError) as error:
             raise type(error)(f"{self._head.folder}: launch {number}: {error}") from None
-        trace = (OrderedTrace if launched.data_dependent else EmulatedTrace)(launched)
-        trace.launch = dataclasses.replace(trace.launch, kernel=launch.title)
+        trace = trace_of_launch(launched, launch.title)
         trace.number = number
         return trace
 
