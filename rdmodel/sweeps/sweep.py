@@ -269,11 +269,11 @@ class _SweepRun:
             record = place.get(question)
             if record is None:
                 continue
-            if self._answers is not None and place is not self._answers:
-                self._answers.put(question, record)
             task.result = result_from_record(self._engine, record, self._plain(task.gpu), task.subject.trace)
             if task.result is not None:
                 self.kept += 1
+                if place is not self._answers:
+                    self._store(task)
                 return
 
     def run(self, n_jobs: int) -> None:
@@ -389,12 +389,18 @@ class _SweepRun:
             task.error = result
         else:
             task.result = result
-            question = None if self._answers is None else self._question(task)
-            if self._answers is not None and question is not None:
-                with suppress(ConfigError):  # an infinite bound, which JSON cannot represent
-                    self._answers.put(question, result_to_record(result, self._plain(task.gpu)))
+            self._store(task)
         self._done += 1
         self._report(self._done, len(self.tasks))
+
+    def _store(self, task: _Task) -> None:
+        """Store the result of a task in the answers file."""
+        assert task.gpu is not None
+        assert task.result is not None
+        question = None if self._answers is None else self._question(task)
+        if self._answers is not None and question is not None:
+            with suppress(ConfigError):  # an infinite bound, which JSON cannot represent
+                self._answers.put(question, result_to_record(task.result, self._plain(task.gpu)))
 
     def _report(self, done: int, total: int) -> None:
         if self._progress is not None:
