@@ -34,8 +34,7 @@ def make_picklable(trace: Trace) -> Trace:
     Traces of emulated programs, for example, cannot be pickled; their blocks are made and stored.
     """
     if trace.stored:
-        columns = [getattr(trace.columns, field.name) for field in fields(Columns)]
-        return trace if all(map(_is_shareable, columns)) else _copy_to_memory(trace)
+        return trace if _can_be_mapped(trace) else _copy_to_memory(trace)
     if not is_picklable(trace):
         copy = Trace(trace.launch, trace.columns, trace.blocks, trusted=True)
         copy.params = dict(trace.params)
@@ -45,9 +44,7 @@ def make_picklable(trace: Trace) -> Trace:
 
 def can_be_shared(trace: Trace) -> bool:
     """Return whether other processes can get a trace without a copy of its instructions in memory."""
-    if trace.stored:
-        return all(_is_shareable(getattr(trace.columns, field.name)) for field in fields(Columns))
-    return is_picklable(trace)
+    return _can_be_mapped(trace) and has_own_processes() if trace.stored else is_picklable(trace)
 
 
 def is_picklable(value: Any) -> bool:
@@ -59,12 +56,10 @@ def is_picklable(value: Any) -> bool:
     return True
 
 
-def _is_shareable(column: Any) -> bool:
-    """Return whether joblib can pass a column on: it passes mapped arrays by the name of their file.
-
-    It can if the trace does not have the column.
-    """
-    return column is None or getattr(column.base, "filename", "") is not None
+def _can_be_mapped(trace: Trace) -> bool:
+    """Return whether joblib can pass on all columns that a stored trace has: it passes mapped arrays by file name."""
+    columns = [getattr(trace.columns, field.name) for field in fields(Columns)]
+    return all(column is None or getattr(column.base, "filename", "") is not None for column in columns)
 
 
 def _copy_to_memory(trace: Trace) -> Trace:
