@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t
 
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, RESERVED, VALID, CacheLine, Note, cache_drop, cache_drop_ghosts, cache_give, cache_touch,
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Note, cache_drop, cache_open_or_close, cache_give, cache_touch,
     cache_victim,
 )
 from rdmodel.simulator._issue cimport Warp
@@ -213,7 +213,6 @@ cdef class Admission(LoadStore):
         """Streaming bypass: close the caches that missed too often in the period, and open the others."""
         cdef int64_t i
         cdef Sm* sm
-        cdef bint closed
         if self.closing_slices:
             for i in range(self.slices):
                 self._open_or_close_slice(&self.slice[i], self.max_missing_share)
@@ -221,13 +220,7 @@ cdef class Admission(LoadStore):
             return
         for i in range(self.sms):
             sm = &self.sm[i]
-            if sm.looked > 0:
-                closed = <double> sm.not_found / <double> sm.looked > self.max_missing_share
-                if sm.closed and not closed:
-                    cache_drop_ghosts(&sm.cache)
-                if sm.closed != closed:
-                    # A stalled access may succeed now.
-                    sm.retry = True
-                    sm.wake[0] = min(sm.wake[0], self.now + 1)
-                sm.closed = closed
-            sm.looked = sm.not_found = 0
+            if cache_open_or_close(&sm.cache, &sm.closed, &sm.looked, &sm.not_found, self.max_missing_share):
+                # A stalled access may succeed now.
+                sm.retry = True
+                sm.wake[0] = min(sm.wake[0], self.now + 1)

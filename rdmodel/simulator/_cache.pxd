@@ -232,6 +232,20 @@ cdef inline void cache_drop_ghosts(Cache* c) noexcept nogil:
             id = older
 
 
+cdef inline bint cache_open_or_close(
+    Cache* c, bint* closed, int64_t* looked, int64_t* not_found, double most_missing
+) noexcept nogil:
+    # At the end of a period, close the cache if more than a share of the look-ups found nothing, else open it. Begin to
+    # count again, and return whether the cache was closed or opened.
+    cdef bint before = closed[0]
+    if looked[0] > 0:
+        closed[0] = <double> not_found[0] / <double> looked[0] > most_missing
+        if before and not closed[0]:
+            cache_drop_ghosts(c)
+    looked[0] = not_found[0] = 0
+    return closed[0] != before
+
+
 cdef inline bint cache_victim(const Cache* c, int64_t set, int64_t* victim) noexcept nogil:
     # Whether the set can give a way; `victim`: the line that would lose it, NONE if one is empty.
     cdef const Recency* r = &c.set[set]

@@ -7,7 +7,7 @@ from libc.stdlib cimport calloc
 
 from rdmodel._tree cimport popcount
 from rdmodel.simulator._cache cimport (
-    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, Waiter, cache_drop, cache_drop_ghosts, cache_give, cache_init,
+    DIRTY, GHOST, RESERVED, VALID, CacheLine, Spread, Waiter, cache_drop, cache_open_or_close, cache_give, cache_init,
     cache_intern, cache_touch, cache_victim, cache_violations, mshr_available, mshr_merge, mshr_mergeable,
     mshr_next_waiter, mshr_release, mshr_take, mshrs_init, unit_of,
 )
@@ -336,17 +336,10 @@ cdef class Network:
 
     cdef void _open_or_close_slice(self, Slice* s, double max_missing_share) noexcept nogil:
         """At the end of a period, close the slice if too many reads missed, else open it."""
-        cdef bint closed
-        if s.looked > 0:
-            closed = <double> s.not_found / <double> s.looked > max_missing_share
-            if s.closed and not closed:
-                cache_drop_ghosts(&s.cache)
-            if s.closed != closed:
-                # A stalled request may succeed now.
-                s.retry = True
-                s.wake[0] = min(s.wake[0], self.now + 1)
-            s.closed = closed
-        s.looked = s.not_found = 0
+        if cache_open_or_close(&s.cache, &s.closed, &s.looked, &s.not_found, max_missing_share):
+            # A stalled request may succeed now.
+            s.retry = True
+            s.wake[0] = min(s.wake[0], self.now + 1)
 
     cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil:
         """Read an absent line from the DRAM: take way, MSHR and a place in the DRAM's queue, or nothing."""
