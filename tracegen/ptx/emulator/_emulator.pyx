@@ -668,14 +668,16 @@ cdef class Emulator:
 
     # ---- Textures and surfaces
 
-    cdef const Texture* texture_of(self, uint64_t handle) noexcept nogil:
-        """Return the texture of a handle, or NULL."""
+    cdef const Texture* texture_of(self, const Code* code, int64_t lane) noexcept nogil:
+        """Return the texture that a lane names; NULL, and the lane as the thread of the error, if there is none."""
+        cdef uint64_t handle = self.row(code.src[0])[lane]
         cdef int64_t i
         if self.textures[self.last_texture].handle != handle:
             for i in range(self.texture_count):
                 if self.textures[i].handle == handle:
                     self.last_texture = i
                     return self.textures + i
+            self.thread = lane
             return NULL
         return self.textures + self.last_texture
 
@@ -690,9 +692,8 @@ cdef class Emulator:
             self.wait(lanes, code.src[k])
         for i in range(lanes.n):
             lane = lanes.lane[i]
-            t = self.texture_of(self.row(code.src[0])[lane])
+            t = self.texture_of(code, lane)
             if t == NULL:
-                self.thread = lane
                 return TRAPPED
             find_texels(
                 t, code, self.value_of(code.src[1], lane), self.value_of(code.src[2], lane),
@@ -759,7 +760,7 @@ cdef class Emulator:
         cdef int64_t i, c, lane
         for i in range(lanes.n):
             lane = lanes.lane[i]
-            sample(self.texture_of(self.row(code.src[0])[lane]), code, &self.footprints[i], self.texels[i], values)
+            sample(self.texture_of(code, lane), code, &self.footprints[i], self.texels[i], values)
             for c in range(4):
                 if code.dst[c] >= 0:
                     self.row(code.dst[c])[lane] = values[c]
@@ -776,9 +777,8 @@ cdef class Emulator:
             self.wait(lanes, code.src[k])
         for i in range(lanes.n):
             lane = lanes.lane[i]
-            t = self.texture_of(self.row(code.src[0])[lane])
+            t = self.texture_of(code, lane)
             if t == NULL:
-                self.thread = lane
                 return TRAPPED
             find_surface(
                 t, code, self.value_of(code.src[1], lane), self.value_of(code.src[2], lane),
