@@ -204,7 +204,8 @@ class _SweepRun:
         self._engine, self._answers, self._progress, self._shard = engine, answers, progress, shard
         self.tasks: list[_Task] = []
         self.kept = 0
-        self._done = 0
+        self._finished: set[int] = set()
+        self._storing: _Task | None = None
         self._plain_gpus: dict[int, dict[str, Any]] = {}
 
     def plan(self, traces: Trace | Iterable[Trace], grid: Sequence[Point]) -> None:
@@ -279,12 +280,16 @@ class _SweepRun:
     def run(self, n_jobs: int) -> None:
         """Run the remaining tasks: for the first second in this process, then in `n_jobs` processes."""
         left = deque(self._open_tasks())
-        self._done = len(self.tasks) - len(left)
-        self._report(self._done, len(self.tasks))
+        self._finished = {id(task) for task in self.tasks} - {id(task) for task in left}
+        self._report(len(self._finished), len(self.tasks))
         jobs = min(count_workers(n_jobs), len(left))
-        self._run_here(left, jobs)
-        if left:
-            self._run_in_workers(left, jobs)
+        try:
+            self._run_here(left, jobs)
+            if left:
+                self._run_in_workers(left, jobs)
+        except KeyboardInterrupt:
+            self._count_stored()
+            raise
 
     def _open_tasks(self) -> list[_Task]:
         return [task for task in self.tasks if task.error is None and task.result is None]
@@ -351,7 +356,7 @@ class _SweepRun:
             return not finished or spent * len(left) / finished * (1 - 1 / jobs) > PROCESS_STARTUP_SECONDS
 
         def check_time(_begun: int, _blocks: int) -> None:
-            self._report(self._done, len(self.tasks))
+            self._report(len(self._finished), len(self.tasks))
             if workers_pay():
                 raise Cancelled
 
@@ -389,9 +394,20 @@ class _SweepRun:
             task.error = result
         else:
             task.result = result
+            self._storing = task
             self._store(task)
-        self._done += 1
-        self._report(self._done, len(self.tasks))
+        self._finished.add(id(task))
+        self._report(len(self._finished), len(self.tasks))
+
+    def _count_stored(self) -> None:
+        """Count the task whose result was stored when an interruption came before it was counted."""
+        task = self._storing
+        if task is None or id(task) in self._finished or self._answers is None:
+            return
+        question = self._question(task)
+        if question is not None and self._answers.get(question) is not None:
+            self._finished.add(id(task))
+            self._report(len(self._finished), len(self.tasks))
 
     def _store(self, task: _Task) -> None:
         """Store the result of a task in the answers file."""

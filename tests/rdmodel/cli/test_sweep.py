@@ -243,6 +243,19 @@ def test_an_interruption_says_what_is_kept(run, monkeypatch, more):
     assert err == f"rdmodel: 4 of 6 points {what}\nrdmodel: error: interrupted\n"
 
 
+def test_an_interruption_between_storing_a_point_and_counting_it_loses_no_count(run, monkeypatch):
+    put = rd.Answers.put
+
+    def interrupted(self: rd.Answers, *arguments: Any) -> None:
+        put(self, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rd.Answers, "put", interrupted)
+    status, _, err = run("sweep", "atax.1", *SMALL, *VARY)
+    assert status == 130
+    assert err.startswith("rdmodel: 3 of 6 points are stored"), "two of them cannot exist"
+
+
 def test_ctrl_c_ends_a_command_at_once_and_the_same_command_goes_on(tmp_path):
     argv = [sys.executable, "-m", "rdmodel", "sweep", "atax.1", "--engine", "simulate", "--param", "NX=512"]
     argv += ["--param", "NY=512", "--vary", "mshrs=8,16,24,32,40,48,56,64,72,80", "--cache", str(tmp_path / "a")]
