@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from rdmodel.cli.option_values import output_form, selected_gpu
 from rdmodel.cli.output import print_json, print_note, print_notes
-from rdmodel.errors import ConfigError, SimulationError
+from rdmodel.errors import SimulationError
 from rdmodel.gpu.device_properties import device_properties
 from tracegen.recording import nvcc
 from tracegen.recording.recorder import record
@@ -16,13 +15,10 @@ from tracegen.recording.recorder import record
 def run_record(arguments: argparse.Namespace) -> None:
     """Run a program and record its launches; its output stays that of the program, and the summary is a note."""
     command = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
-    if not command:
-        raise ConfigError("record: needs a program: rdmodel record -- ./app args")
     gpu = selected_gpu(arguments)
-    folder = arguments.output or f"{Path(command[0]).name}.recording"
     recorded = record(
         command,
-        folder,
+        arguments.output,
         device=device_properties(gpu, arguments.device_memory),
         gpu=gpu.name,
         values=arguments.values,
@@ -33,17 +29,17 @@ def run_record(arguments: argparse.Namespace) -> None:
     if output_form(arguments) == "json":
         print_json(
             {
-                "recording": str(folder),
+                "recording": str(recorded.folder),
                 "launches": recorded.launches,
                 "status": recorded.status,
                 "notes": recorded.notes,
             }
         )
     else:
-        print_note(f"{folder}: recorded {launches}")
+        print_note(f"{recorded.folder}: recorded {launches}")
     if recorded.status:
         how = f"with status {recorded.status}" if recorded.status > 0 else f"by signal {-recorded.status}"
-        raise _ProgramError(f"{command[0]}: ended {how}; {folder} holds its {launches}")
+        raise _ProgramError(f"{command[0]}: ended {how}; {recorded.folder} holds its {launches}")
 
 
 def run_nvcc(arguments: argparse.Namespace) -> None:

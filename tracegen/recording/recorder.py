@@ -43,7 +43,7 @@ class Recorded:
 
 def record(
     command: Sequence[str],
-    folder: str | os.PathLike[str],
+    folder: str | os.PathLike[str] | None = None,
     *,
     device: Mapping[str, int],
     gpu: str,
@@ -57,7 +57,8 @@ def record(
     command
         The program and its arguments. It has this process's stdin, stdout and stderr.
     folder
-        The folder to write, in the format of `tracegen.recording.events`.
+        The folder to write, in the format of `tracegen.recording.events`. None: the name of the program, with
+        ``.recording``, in the current folder.
     device
         The numbers that describe the device by the names of ``cudaDeviceProp``.
     gpu
@@ -84,6 +85,8 @@ def record(
         After Ctrl-C; the launches until then are recorded.
     """
     program = _find_program(command)
+    if folder is None:
+        folder = f"{Path(command[0]).name}.recording"
     target = resolve_folder(folder)
     recover(target)
     _refuse_foreign(target, overwrite)
@@ -100,7 +103,7 @@ def record(
         raise TraceError(f"{run.error}; {target} holds the {run.launches} launches until then")
     if run.error is not None:
         raise run.error
-    return Recorded(target, run.status, run.notes, run.launches)
+    return Recorded(Path(folder), run.status, run.notes, run.launches)
 
 
 def _find_program(command: Sequence[str]) -> Path:

@@ -12,6 +12,7 @@ from rdmodel.errors import LaunchError, RdmodelError, TraceError
 from rdmodel.trace import Launch
 from tracegen.cuda.session import MAX_INSTRUCTIONS, trace_of_launch
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
+from tracegen.ptx import Module
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 from tracegen.recording.events import DATA_FILE, Event, RecordingHead, read_events, read_head, read_ptx
@@ -84,8 +85,9 @@ def launches(
     entries = list_launches(folder, kernel if number is None else str(number))
     chosen = {entry.number for entry in entries}
     head = read_head(Path(folder))
-    dependent = _dependent_launches(head, chosen)
-    replay = _Replay(head, contents=bool(dependent))
+    texts = _ModuleTexts(head)
+    dependent = _dependent_launches(head, texts, chosen)
+    replay = _Replay(head, texts, contents=bool(dependent))
     last = max(dependent, default=0)
     for at, launch, module in replay.launches():
         if at in chosen:
@@ -96,9 +98,9 @@ def launches(
             return
 
 
-def _dependent_launches(head: RecordingHead, chosen: set[int]) -> set[int]:
+def _dependent_launches(head: RecordingHead, texts: _ModuleTexts, chosen: set[int]) -> set[int]:
     """Return the numbers of the chosen launches whose addresses or branches depend on the contents of memory."""
-    replay = _Replay(head, contents=False)
+    replay = _Replay(head, texts, contents=False)
     found = set()
     for at, launch, module in replay.launches():
         if at in chosen:
@@ -111,11 +113,25 @@ def _dependent_launches(head: RecordingHead, chosen: set[int]) -> set[int]:
     return found
 
 
+class _ModuleTexts:
+    """The modules of a recording, each of which is parsed once."""
+
+    def __init__(self, head: RecordingHead) -> None:
+        self._head = head
+        self._parsed: dict[int, Module] = {}
+
+    def __getitem__(self, number: int) -> Module:
+        if number not in self._parsed:
+            path = self._head.folder / f"module-{number}.ptx"
+            self._parsed[number] = load_text(read_ptx(self._head, number), str(path))
+        return self._parsed[number]
+
+
 class _Replay:
     """The memory and the modules of the program, as its events change them; `contents`: also what memory holds."""
 
-    def __init__(self, head: RecordingHead, *, contents: bool) -> None:
-        self._head, self._contents = head, contents
+    def __init__(self, head: RecordingHead, texts: _ModuleTexts, *, contents: bool) -> None:
+        self._head, self._texts, self._contents = head, texts, contents
         self._space = AddressSpace()
         self._modules: list[RecordedModule] = []
         self._executor = Executor()
@@ -198,7 +214,7 @@ class _Replay:
         number = event["module"]
         if number != len(self._modules) or number >= self._head.counts["modules"]:
             raise fail(f"module={number}: must be {len(self._modules)}, the next one")
-        parsed = load_text(read_ptx(self._head, number), str(self._head.folder / f"module-{number}.ptx"))
+        parsed = self._texts[number]
         places = event["variables"]
         for variable in (v.name for v in parsed.variables.values() if v.space in ("global", "const")):
             if variable not in places:
