@@ -68,12 +68,15 @@ def l1_metrics(loads: Mapping[str, float], stores: Mapping[str, float], config: 
 def l2_metrics(reads: float, hits: float, writes: float, dram_reads: float, dram_writes: float) -> dict[str, float]:
     """Return counters of the L2 and the DRAM, in sectors of 32 bytes, by the names of Nsight Compute.
 
-    Writes are hits: the L2 takes them without a fetch, and counters of GPUs show no write that misses.
+    Writes are hits: the L2 takes them without a fetch, and counters of GPUs show no write that misses. Sectors that
+    a fetch brings beside those that were read are reads that miss: on a GV100, such reads are as many as the sectors
+    that the DRAM delivers (docs/counters.md).
     """
+    counted = reads + max(0, dram_reads - (reads - hits))
     return {
-        **_lookup_metrics(f"{L2_METRIC}read", reads, hits),
+        **_lookup_metrics(f"{L2_METRIC}read", counted, hits),
         **_lookup_metrics(f"{L2_METRIC}write", writes, writes),
-        L2_RATE_METRIC: _percent(hits + writes, reads + writes),
+        L2_RATE_METRIC: _percent(hits + writes, counted + writes),
         f"{DRAM_METRIC}read.sum": dram_reads,
         f"{DRAM_METRIC}write.sum": dram_writes,
     }

@@ -79,6 +79,19 @@ def test_the_l2_has_its_reads_by_outcome_and_writes_that_hit():
     assert tuple(metrics) == L1_METRICS + L2_METRICS
 
 
+def test_a_sector_that_a_fetch_adds_is_a_read_that_misses():
+    def every_second_sector(k, a):
+        k.load(a, k.x * 16)
+
+    trace = tracegen.trace(every_second_sector, grid=4, block=32, arrays={"a": 16 * 128})
+    for gpu, fetched in (("v100", 2), ("rtx3070", 1)):
+        found = predict(trace, gpu, model_sms="all", threads=None, l2=True)
+        assert (found.l2.reads, found.l2.misses) == (128, 128)
+        metrics = found.metrics()
+        assert metrics[f"{L2_METRIC}read.sum"] == metrics[f"{DRAM_METRIC}read.sum"] == 128 * fetched
+        assert metrics[f"{L2_METRIC}read_lookup_miss.sum"] == 128 * fetched
+
+
 def test_without_modelled_stores_there_are_only_the_metrics_of_loads():
     metrics = whole_grid("vectoradd", sizes={"N": 4096}, stores="free").metrics()
     assert L1_RATE_METRIC not in metrics
