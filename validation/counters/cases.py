@@ -1,4 +1,4 @@
-"""List the measured kernels, their launch files, and the inputs that a launch file cannot describe."""
+"""List the measured kernels, their launch files or programs, and the inputs that a launch file cannot describe."""
 
 from __future__ import annotations
 
@@ -20,14 +20,28 @@ Inputs = Mapping[str, NDArray[np.generic]]
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """A program whose host code makes the data of its kernels, so that it is built, run and recorded.
+
+    `folder` holds `sources`; `files` are the texts of its input files, and `launch` is the number of the launch.
+    """
+
+    folder: str
+    sources: tuple[str, ...]
+    files: Callable[[], Mapping[str, str]]
+    arguments: tuple[str, ...]
+    launch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """A measured kernel: its name in `measured.csv`, which is that of its launch file, and the reason of its errors."""
+    """A measured kernel: its name in `measured.csv`, which is that of its launch file if it needs no program."""
 
     name: str
     kernel: str
     simulated: bool = False
     inputs: Callable[[], Inputs] = field(default=dict)
-    reason: str = ""
+    program: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +64,31 @@ def neighbours() -> Inputs:
     }
 
 
+def keys_and_commands() -> Mapping[str, str]:
+    """Return the input files of b+tree.
+
+    The file of keys is made here, since no copy of the sources has it. Its SHA-256 is that of the file of Rodinia's
+    data (Munksgaard/rodinia@74c85fe, data/b+tree/mil.txt).
+    """
+    keys = "\n".join(map(str, [1_000_000, *range(1_000_000)]))
+    return {"mil.txt": f"{keys}\n", "command.txt": "j 6000 3000\nk 10000\n"}
+
+
+B_PLUS_TREE = Program(
+    folder="rodinia/cuda/b+tree",
+    sources=(
+        "main.c",
+        "kernel/kernel_gpu_cuda_wrapper.cu",
+        "kernel/kernel_gpu_cuda_wrapper_2.cu",
+        "util/timer/timer.c",
+        "util/num/num.c",
+        "util/cuda/cuda.cu",
+    ),
+    files=keys_and_commands,
+    arguments=("file", "mil.txt", "command", "command.txt"),
+    launch=2,
+)
+
 CASES = {
     case.name: case
     for case in (
@@ -63,6 +102,7 @@ CASES = {
         Case("mergeSort", "mergeSortSharedKernel<1>", simulated=True),
         Case("quasirandomGenerator", "quasirandomGeneratorKernel", simulated=True),
         Case("cudaTensorCoreGemm", "compute_gemm"),
+        Case("b+tree", "findK", simulated=True, program=B_PLUS_TREE),
     )
 }
 

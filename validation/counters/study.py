@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +14,11 @@ import numpy as np
 
 import rdmodel as rd
 from rdmodel.errors import TraceError
+from rdmodel.results.metrics import SECTOR_BYTES, l2_metrics
 from rdmodel.trace import Trace
 from tracegen import cuda
-from validation.counters.cases import CASES, GPU, LAUNCHES, Case, read_measured
+from tracegen.recording import replay
+from validation.counters.cases import CASES, GPU, LAUNCHES, Case, Program, read_measured
 
 L1, L2 = "l1tex__t_sectors_pipe_lsu_mem_global_op_", "lts__t_sectors_srcunit_tex_op_"
 COUNTERS = {
@@ -61,7 +66,9 @@ def find_source(sources: Path, name: str) -> Path:
 
 
 def open_trace(case: Case, sources: Path, folder: Path) -> Trace:
-    """Return the trace of a case, with its launch file and its inputs in `folder`."""
+    """Return the trace of a case, with its launch file and its inputs, or its program, in `folder`."""
+    if case.program is not None:
+        return record_program(case.program, sources, folder)
     text = (LAUNCHES / f"{case.name}.toml").read_text()
     source = find_source(sources, _SOURCE.findall(text)[0]).resolve()
     for name, array in case.inputs().items():
@@ -70,6 +77,27 @@ def open_trace(case: Case, sources: Path, folder: Path) -> Trace:
     file.write_text(_SOURCE.sub(lambda _: f'source = "{source}"', text))
     (trace,) = cuda.launches(file)
     return trace
+
+
+def record_program(program: Program, sources: Path, folder: Path) -> Trace:
+    """Build and record a program in `folder`, and return the trace of its launch."""
+    source = find_source(sources, f"{program.folder}/{program.sources[0]}").resolve().parent
+    for name, text in program.files().items():
+        (folder / name).write_text(text)
+    files = [str(source / name) for name in program.sources]
+    _run_rdmodel(folder, "nvcc", "-O3", f"-I{source}", "-Xcompiler", "-w", *files, "-o", "program")
+    _run_rdmodel(folder, "record", "--gpu", GPU, "-o", "recording", "--", "./program", *program.arguments)
+    (trace,) = replay.launches(folder / "recording", number=program.launch)
+    return trace
+
+
+def _run_rdmodel(folder: Path, *arguments: str) -> None:
+    """Run a command of rdmodel in a folder without its output; raises `TraceError` with it if the command fails."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "rdmodel", *arguments]
+    found = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise TraceError(f"rdmodel {arguments[0]} failed:\n{found.stdout}{found.stderr}")
 
 
 def measured_of(case: str) -> dict[str, float]:
@@ -84,16 +112,14 @@ def simulated_counters(found: rd.Simulation) -> dict[str, float]:
     """Return the counters of a simulation, by the words of the report; sectors in flight count as hits."""
     counted = found.to_dict()
     stores, l2, dram = counted["store_lookups"], counted["l2"], counted["dram"]
+    dram_reads = dram["bytes"] // SECTOR_BYTES - dram["writes"]
+    memory = l2_metrics(l2["reads"], l2["reads"] - l2["misses"], l2["writes"], dram_reads, dram["writes"])
     return {
         "L1 loads hit": counted["hits"] + counted["pending_hits"],
         "L1 loads missed": counted["misses"]["total"],
         "L1 stores hit": stores["hits"],
         "L1 stores missed": stores["sectors"] - stores["hits"],
-        "L2 reads": l2["reads"],
-        "L2 writes": l2["writes"],
-        "DRAM reads": dram["reads"],
-        "DRAM writes": dram["writes"],
-    }
+    } | {words: memory[metric] for words, metric in COUNTERS.items() if metric in memory}
 
 
 def study_case(task: tuple[str, Path, bool]) -> list[Row]:
