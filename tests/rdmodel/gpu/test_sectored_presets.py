@@ -81,7 +81,7 @@ def test_a_preset_has_the_cache_rules_of_its_architecture(name):
     gpu = presets.gpu(name)
     old = gpu.architecture in ("Maxwell", "Pascal")
     assert (gpu.l1.line, gpu.l1.sector, gpu.l2_sector_bytes, gpu.l2.index) == (128, 32, 32, "hash")
-    assert (gpu.l1.request_bytes, gpu.l1.tags_per_step) == ((32, 1) if old else (128, 4))
+    assert (gpu.l1.request_bytes, gpu.l1.tags_per_step) == ((32, 1) if old else (512, 4))
     assert gpu.l1.stores == ("update" if old else "through")
     assert bool(gpu.l1.unified) is not old
     read_only = name in ("titan-x-maxwell", "titan-x-pascal")
