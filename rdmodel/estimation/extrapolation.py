@@ -107,6 +107,7 @@ def scale_to_grid(
     each = [_scale_window(plan, window, tags, *pair) for window, pair in zip(plan.windows, runs, strict=True)]
     n = len(each)
     counts = {name: sum(counts[name] for counts, _ in each) / n for name in each[0][0]}
+    counts["steps"] = max(counts["steps"] for counts, _ in each)
     errors = {}
     for name, mean in counts.items():
         between = sum((counts[name] - mean) ** 2 for counts, _ in each) / (n - 1) / n if n > 1 else 0.0
@@ -171,12 +172,13 @@ def _time_factor(plan: EstimationPlan, window: Window, tags: int, counts: Counts
     """
     side_by_side = -(-len(window.ids) // window.sms)
     per_sm = -(-plan.blocks // plan.sms)
-    full, rest = divmod(per_sm, side_by_side)
-    if not rest:
-        return full
     issued = (counts["transactions"] + counts["stores_transactions"]) / tags / window.sms
     busy = min(1.0, issued / max(counts["steps"], 1.0))
-    return full + 1 - busy * (1 - rest / side_by_side)
+    if plan.deals_all:
+        # The window has all blocks of some SMs; others may have one block more.
+        return 1 + busy * max(0.0, per_sm / side_by_side - 1)
+    full, rest = divmod(per_sm, side_by_side)
+    return full if not rest else full + 1 - busy * (1 - rest / side_by_side)
 
 
 def _limit_l2_misses(plan: EstimationPlan, counts: CountsByName, gpu: GPU, launch: Launch) -> float:

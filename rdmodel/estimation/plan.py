@@ -66,6 +66,9 @@ A guess that brought estimates near exact runs (docs/sampling.md).
 MAX_CUT_WAVES = 3
 """Waves up to which all blocks are run with a share of their iterations, and not only those of one wave."""
 
+SMS_OF_LATER_WAVES = 2
+"""SMs that are run side by side in a sample of few waves: blocks of later waves go to the one that is done first."""
+
 MAX_SMS_SIDE_BY_SIDE = 1 << 10
 """SMs that are modelled side by side at most: time and memory grow with them, however few blocks each has."""
 
@@ -139,6 +142,11 @@ class EstimationPlan:
     def waves(self) -> float:
         """Number of times that all SMs are filled with blocks."""
         return self.blocks / min(self.blocks, self.sms * self.resident)
+
+    @property
+    def deals_all(self) -> bool:
+        """Whether the waves are so few that a window has all blocks of its SMs."""
+        return self.blocks <= MAX_CUT_WAVES * self.sms * self.resident
 
     @property
     def sampled(self) -> str:
@@ -253,17 +261,36 @@ class _WindowPlanner:
 
     def windows_of_single_sms(self) -> tuple[Window, ...]:
         """Return windows of single SMs, at places from the first block to the last."""
+        if self.blocks <= MAX_CUT_WAVES * self.sms * self.resident:
+            return self._windows_of_few_waves()
         count = min(self.resident, self._per_sm)
-        number = MAX_WINDOWS
-        share = self._affordable_share(number * count)
-        while share < max(self.finest, PROBE_SHARE) and number > 1:
-            number -= 1
-            share = self._affordable_share(number * count)
-        share = min(1.0, max(share, self.finest))
+        number, share = self._affordable_windows(count, MAX_WINDOWS)
         if share == 1 and 2 * count <= self._per_sm:
             return self._windows_of_waves(count)
         last = max(0, self.blocks - self.sms * count)
         return tuple(self._late_wave(at * last // max(1, number - 1), 1, share) for at in range(number))
+
+    def _windows_of_few_waves(self) -> tuple[Window, ...]:
+        """Return windows of some SMs with all blocks that they are given, in a grid of few waves."""
+        used = min(self.sms, self.blocks)
+        side_by_side = min(used, 1 if self.blocks <= self.sms * self.resident else SMS_OF_LATER_WAVES)
+        number, share = self._affordable_windows(side_by_side * self._per_sm, used // side_by_side)
+        places = used - side_by_side + 1
+        firsts = [(2 * at + 1) * places // (2 * number) for at in range(number)]
+        return tuple(Window(self._dealt_to(first, side_by_side), side_by_side, share) for first in firsts)
+
+    def _dealt_to(self, first: int, sms: int) -> list[int]:
+        """Return the blocks that `sms` SMs are given, from SM `first` on: in the first wave, every `self.sms`-th one.
+
+        Later waves are dealt to the SM that is done first: these SMs get one of as many blocks as the others together.
+        """
+        wave = min(self.blocks, self.sms * self.resident)
+        ids = [sm + at for at in range(0, wave, self.sms) for sm in range(first, first + sms) if sm + at < wave]
+        later = round((self.blocks - wave) * sms / self.sms)
+        for at in range(later):
+            low, high = (wave + (self.blocks - wave) * (at + end) // later for end in range(2))
+            ids.append(low + int(GOLDEN_SECTION * (at + 1 + first) % 1.0 * (high - low)))
+        return ids
 
     def _windows_of_waves(self, count: int) -> tuple[Window, ...]:
         """Return windows of single SMs that run some waves of whole blocks."""
@@ -273,6 +300,13 @@ class _WindowPlanner:
             Window(range(at * last, self.blocks, self.sms)[: count * waves], 1, short_blocks=count * (waves // 2))
             for at in range(2 if last > 0 else 1)
         )
+
+    def _affordable_windows(self, blocks: int, most: int) -> tuple[int, float]:
+        """Return a number of windows of `blocks` blocks, `MAX_WINDOWS` and `most` at most, and the share they keep."""
+        number = min(MAX_WINDOWS, most)
+        while number > 1 and self._affordable_share(number * blocks) < max(self.finest, PROBE_SHARE):
+            number -= 1
+        return number, min(1.0, max(self._affordable_share(number * blocks), self.finest))
 
     def _affordable_share(self, blocks: int) -> float:
         """Return the share of their iterations that `blocks` blocks can keep; 1 if nothing has to be cut."""

@@ -211,6 +211,17 @@ def test_intervals_of_the_l2_hold_the_exact_counts_where_lines_have_sectors(kern
     assert found.l2.dram_read_sectors == pytest.approx(exact["dram_read_sectors"], rel=0.02)
 
 
+@pytest.mark.parametrize(("kernel", "sizes"), [("3dconv", {}), ("2dconv", {"NI": 512, "NJ": 512})])
+def test_misses_of_grids_of_few_waves_are_those_of_whole_sms(kernel, sizes):
+    """256 blocks, 3 or 4 on each of 80 SMs, and 1,024 blocks, whose first wave has 640."""
+    trace = tracegen.affine_kernel(kernel, **sizes)
+    exact = rd.predict(trace, "v100", model_sms="all", threads=None, histogram=False)
+    found = rd.estimate(trace, "v100", work=100_000)
+    assert found.config["sampled"] != "everything"
+    assert exact.misses.total in found.estimates["misses"]
+    assert found.misses.total == pytest.approx(exact.misses.total, rel=0.03)
+
+
 def test_a_loop_is_cut_where_it_has_read_whole_sectors():
     """Cut after 3 of the 8 floats of a sector, a loop would seem to go on without misses."""
     trace = gemm(NK=512)
