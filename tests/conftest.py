@@ -5,6 +5,8 @@ No test asserts a time, so that deadlines would only report a slow machine. Unde
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 
 import pytest
 from hypothesis import settings
@@ -21,6 +23,26 @@ if not os.environ.get("CI"):
 def pytest_xdist_auto_num_workers() -> int:
     """Return one worker process more than there are cores, since many tests wait for processes that they start."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the test files in another order in each worker process of a whole run.
+
+    All workers need all files, and the first to import one stores its byte code, with rewritten assertions, for the
+    others. In the same order they would all do that for every file at the same time.
+    """
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.option.file_or_dir:
+        return
+    folder = config.rootpath / "tests"
+    files = sorted(folder.rglob("test_*.py"))
+    at = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in [*files[at:], *files[:at]]:
+        # Collection reports the files that cannot be imported or skip themselves.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
