@@ -56,7 +56,15 @@ DEFAULT = re.compile(r" \(default: (.*)\)$")
 _NO_BREAK = "\0"
 """Stands for a space inside a link while lines are wrapped."""
 
-NEEDS_SHELL = re.compile(r"[|<>;&$*]")
+IN_PROCESS = re.compile(
+    r"""rdmodel(?P<arguments>(?!\ record)(?:'[^']*'|"[^"`$\\]*"|[^'"`$\\|<>;&*])*?)"""
+    r"""(?P<both>\ 2>&1)?(?:\ \|\ (?P<filter>.+))?""",
+    re.DOTALL,
+)
+"""A command of rdmodel that needs no shell, and the filter that reads what it prints.
+
+Recorded programs print past the streams of this process.
+"""
 
 
 def pages() -> list[Path]:
@@ -133,19 +141,25 @@ def _console(code: str) -> Iterator[str]:
 
 def _run(command: str) -> str:
     """Return the output of a command, stdout and stderr; run commands of rdmodel in this process if possible."""
-    if NEEDS_SHELL.search(command) or not command.startswith("rdmodel "):
+    match = IN_PROCESS.fullmatch(command.replace("\\\n", ""))
+    if match is None:
         return _run_shell(command)
-    output = io.StringIO()
-    with redirect_stdout(output), redirect_stderr(output), suppress(SystemExit):
-        main(shlex.split(command)[1:])
-    return output.getvalue()
+    output, errors = io.StringIO(), io.StringIO()
+    together = match["both"] or not match["filter"]
+    with redirect_stdout(output), redirect_stderr(output if together else errors), suppress(SystemExit):
+        main(shlex.split(match["arguments"]))
+    if not match["filter"]:
+        return output.getvalue()
+    return errors.getvalue() + _run_shell(match["filter"], output.getvalue())
 
 
-def _run_shell(command: str) -> str:
+def _run_shell(command: str, text: str | None = None) -> str:
+    """Return the output of a command in a shell, which reads `text` if that is given."""
     script = f'rdmodel() {{ {shlex.quote(sys.executable)} -m rdmodel "$@"; }}\n{command}'
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": "C"}
     done = subprocess.run(
         ["bash", "-c", script],
+        input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
