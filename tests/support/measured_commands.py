@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 
 from rdmodel.trace import ALL_NEEDS, Launch, Segment
+from tests.support.forked_programs import run_forked
 
 MB = 1 << 20
 
@@ -24,12 +23,9 @@ if __name__ == "__main__":
 """
 
 
-def measured(*argv: str, setup: str = "", timeout: float = 120) -> tuple[int, str, str, int]:
+def measured(*argv: str, setup: str = "") -> tuple[int, str, str, int]:
     """Run a command in a process of its own; return status, output, errors and the peak of its memory in bytes."""
-    code = PEAK.format(setup=setup)
-    done = subprocess.run(
-        [sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False, timeout=timeout
-    )
+    done = run_forked(PEAK.format(setup=setup), *argv)
     err, peak = re.fullmatch(r"(?s)(.*)peak (\d+)\n", done.stderr).groups()
     return done.returncode, done.stdout, err, int(peak)
 

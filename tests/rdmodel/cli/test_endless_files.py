@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.forked_programs import run_forked
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with a name")
 
@@ -32,8 +32,7 @@ def test_a_file_without_an_end_is_refused_at_once(tmp_path, name, kind):
     else:
         path.symlink_to("/dev/zero")
     code = "from rdmodel.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, *ARGUMENTS[name].format(file=path).split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = run_forked(code, *ARGUMENTS[name].format(file=path).split(), timeout=60)
     assert done.returncode == 2
     assert f"{name}: is a {kind}, must be a regular file" in done.stderr
     assert done.stderr.count("\n") == 1
