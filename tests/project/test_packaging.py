@@ -13,10 +13,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from setuptools import Distribution
 
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.build
+
+COMPILED_AGAIN = ROOT / "rdmodel" / "trace"
 
 
 # One test, since several would build the package in several worker processes.
@@ -51,10 +54,20 @@ def check_sources(unpacked: Path) -> None:
 
 
 def reuse_translations(unpacked: Path) -> None:
-    """Copy the C sources that the installation of the checkout has made from the same files."""
+    """Copy the C sources that the installation of the checkout has made from the same files, and most modules.
+
+    Modules of one folder are compiled again: they import each other, and the shared code for memoryviews.
+    """
+    command = Distribution().get_command_obj("build")
+    command.ensure_finalized()
     for package in ("rdmodel", "tracegen"):
         for path in (ROOT / package).rglob("*.c"):
             shutil.copy(path, unpacked / path.relative_to(ROOT))
+        for path in (ROOT / package).rglob("*.so"):
+            if path.parent != COMPILED_AGAIN:
+                compiled = unpacked / command.build_platlib / path.relative_to(ROOT)
+                compiled.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, compiled)
 
 
 def run_build(source: Path, kind: str, out: Path) -> None:
@@ -108,11 +121,10 @@ def check_wheel(wheel: Path) -> None:
 def check_installation(wheel: Path, tmp_path: Path) -> None:
     """Check that the wheel works in a fresh environment."""
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    venv.create(tmp_path / "env", with_pip=True)
+    venv.create(tmp_path / "env")
     python = tmp_path / "env" / "bin" / "python"
-    subprocess.run(
-        [python, "-m", "pip", "install", "-q", "--no-deps", wheel], env=alone, check=True, capture_output=True
-    )
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    subprocess.run([*pip, "install", "-q", "--no-deps", wheel], env=alone, check=True, capture_output=True)
     # The requirements come from the environment of the tests. Its own .pth files, and so the checkout, are not read.
     (environment,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
     (environment / "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
