@@ -11,7 +11,10 @@ ALL = "RDMODEL_ALL_EXAMPLES" in os.environ
 FRACTION, LEAST = 8, 5
 
 
-def examples(count: int, **more: Any) -> settings:
-    """Return settings for `count` examples if all are wanted, otherwise for an eighth of them, but at least five."""
-    drawn = count if ALL else max(-(-count // FRACTION), min(count, LEAST))
+def examples(count: int, *, least: int = LEAST, **more: Any) -> settings:
+    """Return settings for `count` examples if all are wanted, otherwise for an eighth of them, but at least `least`.
+
+    A test with many parameters, which draws for each of them, needs fewer for each.
+    """
+    drawn = count if ALL else max(-(-count // FRACTION), min(count, least))
     return settings(max_examples=drawn, deadline=None, **more)

@@ -9,6 +9,7 @@ import tracegen
 from rdmodel import policies
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.locality_analysis.concentration import balance, concentration_by_load, intra_warp_concentration
+from tests.support.examples import examples
 
 KB, MB = 1 << 10, 1 << 20
 LANES = np.arange(32)
@@ -45,6 +46,7 @@ def test_fup_is_ideal_up_to_2_mb_and_one_set_short_above(low, high):
 
 
 @pytest.mark.parametrize("polynomial", [37, 41, 47, 55, 59, 61])
+@examples(100)
 @given(low=BELOW_A_STRIDE, high=st.integers(0, 1 << 10))
 def test_pric_is_ideal_on_every_power_of_two(polynomial, low, high):
     for stride in POWERS:

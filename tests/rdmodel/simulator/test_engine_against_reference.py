@@ -74,7 +74,7 @@ def test_barriers_that_all_warps_pass_open_alike(allocate, seed, slots, barriers
 
 
 @pytest.mark.parametrize("sched", ["lrr", "gto", "two-level", "old"])
-@examples(8)
+@examples(8, least=3)
 @given(SEEDS, SHAPES, st.sampled_from([1, 3, 8, 64, 100]), MEMORIES)
 def test_schedulers_choose_alike_among_many_warps_in_slots_used_again(sched, seed, shape, group, memory):
     random = np.random.default_rng(seed)
@@ -131,7 +131,7 @@ INDEXES = [
 
 
 @pytest.mark.parametrize(("index", "sets", "ways"), INDEXES)
-@examples(4)
+@examples(4, least=2)
 @given(SEEDS, st.sampled_from([10, 34, 56]), MEMORIES)
 def test_every_index_function_is_evaluated_alike(index, sets, ways, seed, bits, memory):
     random = np.random.default_rng(seed)

@@ -54,7 +54,7 @@ def test_copies_that_are_evicted_or_written_elsewhere_while_in_flight_are_served
 @pytest.mark.parametrize(
     "policies", [(BypassAll(),), (BypassOnStall(on="all"),), (PCAL(tokens=1),), (CCWS(),)], ids=str
 )
-@examples(4)
+@examples(4, least=2)
 @given(SEEDS)
 def test_policies_decide_alike_where_the_l2_has_partitions(policies, seed):
     random = np.random.default_rng(seed)

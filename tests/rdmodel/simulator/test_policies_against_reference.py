@@ -271,7 +271,7 @@ def test_slices_close_and_open_alike(seed, period, threshold, sms):
 
 @pytest.mark.parametrize("drain", DRAINS)
 @pytest.mark.parametrize("signature", SIGNATURES)
-@examples(6)
+@examples(6, least=2)
 @given(SEEDS, st.booleans(), st.sampled_from([1, 1, 2, 4, None]), st.sampled_from([0, 0, 1, 5, 30]), MEMORIES)
 def test_buffers_give_and_take_alike(signature, drain, seed, flush, entries, latency, memory):
     random = np.random.default_rng(seed)

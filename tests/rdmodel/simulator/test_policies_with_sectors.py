@@ -196,7 +196,7 @@ TEXTS = ["streaming-bypass:period=200,threshold=0.2", "pd", "abyp:threshold=1", 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_kernel_equals_the_reference_on_a_gpu_with_partitions(text):
-    trace = tracegen.kernel("atax.1", NX=64, NY=6)
+    trace = tracegen.kernel("atax.1", NX=64, NY=3)
     check_trace(trace, fit_to_launch(presets.gpu("a100-80g"), trace.launch), sms=2, policies=[text])
 
 

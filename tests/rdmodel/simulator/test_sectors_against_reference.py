@@ -85,7 +85,7 @@ THROTTLING_AND_BYPASS = [
 
 
 @pytest.mark.parametrize("policies", THROTTLING_AND_BYPASS, ids=str)
-@examples(25)
+@examples(25, least=3)
 @given(SEEDS, st.integers(1, 2), st.integers(2, 5), MEMORIES)
 def test_policies_that_know_sectors_decide_alike(policies, seed, sms, warps, memory):
     random = np.random.default_rng(seed)

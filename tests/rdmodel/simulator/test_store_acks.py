@@ -53,7 +53,7 @@ def test_policies_decide_alike_while_blocks_wait_for_acknowledgements(seed, sms,
 @pytest.mark.parametrize(
     "policy", [SWL(warps=1), DWTCS(period=40, mpki=1.0, confirm=1, sample=1), CCWS(), PCAL(tokens=1), BypassOnStall()]
 )
-@examples(6)
+@examples(6, least=2)
 @given(SEEDS, MEMORIES)
 def test_policies_decide_alike_by_sector_while_blocks_wait_for_acknowledgements(policy, seed, memory):
     random = np.random.default_rng(seed)

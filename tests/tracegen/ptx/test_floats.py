@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.ptx_kernels import compute
 
-few = examples(6)
+few = examples(6, least=2)
 REGISTER = {np.float16: "h", np.float32: "x", np.float64: "w"}
 NAME = {np.float16: "f16", np.float32: "f32", np.float64: "f64"}
 BITS = {np.float16: np.uint16, np.float32: np.uint32, np.float64: np.uint64}

@@ -13,7 +13,7 @@ EDGES = [0, 1, 2, 7, 31, 32, 33, 63, 64, 127, 128, 255, 256, (1 << 15) - 1, 1 <<
 EDGES += [1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
 words = st.one_of(st.sampled_from(EDGES), st.integers(0, (1 << 64) - 1))
 rows = st.lists(st.tuples(words, words, words), min_size=1, max_size=40)
-few = examples(8)
+few = examples(8, least=2)
 
 REGISTER = {16: "h", 32: "x", 64: "w"}
 
