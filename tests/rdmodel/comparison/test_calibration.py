@@ -214,4 +214,4 @@ def test_every_preset_says_which_command_fitted_its_latencies(name):
 
 def test_the_latencies_kept_with_a_preset_are_those_of_its_command():
     # The others are fitted by the same command, and take as long.
-    assert rd.calibrate("gtx470-16k").latency == rd.presets.gpu("gtx470-16k").calibrated
+    assert rd.calibrate("gtx480-khairy").latency == rd.presets.gpu("gtx480-khairy").calibrated
