@@ -248,6 +248,8 @@ def replace_counts(prediction: Prediction, counts: CountsByName, gpu: GPU) -> Pr
         room = gpu.l2.slices * gpu.l2.size // gpu.l2_sector_bytes
         # The same share of sectors is dirty among those left at the end and among all ever brought in.
         dirty = min(1.0, room / filled) * counts["l2_dirtied"] if filled else counts["l2_dirtied"]
+        if gpu.l2.dirty_ways is not None:
+            dirty = min(dirty, float(gpu.l2_dirty_sectors))
         known: dict[str, Any] = {name: counts[f"l2_{name}"] for name in L2_COUNTS}
         l2 = replace(prediction.l2, **known, dirty=dirty, write_backs=counts["l2_dirtied"] - dirty)
     plain: dict[str, Any] = {name: counts[name] for name in SmCounts.COUNTERS}

@@ -189,6 +189,12 @@ class GPU:
         return self.l2_sector_bytes if self.l2.fetch is None else self.l2.fetch
 
     @property
+    def l2_dirty_sectors(self) -> int:
+        """Number of sectors of the L2 that may be dirty at a time."""
+        ways = self.l2.ways if self.l2.dirty_ways is None else min(self.l2.dirty_ways, self.l2.ways)
+        return self.l2.slices * self.l2.sets(self.l1.line) * ways * (self.l1.line // self.l2_sector_bytes)
+
+    @property
     def sectored(self) -> bool:
         """Whether a line of the L1 or of the L2 has several sectors, or a request is smaller than a warp's line."""
         return self.l1.sectors > 1 or self.l2_sector_bytes < self.l1.line or self.l1.request_bytes != 128
@@ -244,7 +250,7 @@ GPU_TABLES: dict[str, Any] = {
 }
 """The fields of a GPU that are nested tables, with their types."""
 
-UNLIMITED_FIELDS = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshrs", "mshr_merge")}
+UNLIMITED_FIELDS = {"l1": ("mshrs", "mshr_merge", "mshr_per_warp"), "l2": ("mshrs", "mshr_merge", "dirty_ways")}
 """Fields of those tables for which None, written as ``inf``, means unlimited."""
 
 DEFAULTS_OMITTED = {
@@ -254,7 +260,7 @@ DEFAULTS_OMITTED = {
         "dlcm",
     ),
     "core": ("alu_latency", "store_acks"),
-    "l2": ("sector", "fetch", "index", "partitions", "partition_latency"),
+    "l2": ("sector", "fetch", "index", "partitions", "partition_latency", "dirty_ways"),
 }  # fmt: skip
 """Fields that `GPU.to_dict` omits at their defaults, by table: GPUs from before Maxwell do not need them."""
 

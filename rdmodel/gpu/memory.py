@@ -45,7 +45,8 @@ class L2Config:
     miss fetches from DRAM (None: a sector). `index` spreads lines over slices and sets: "linear", or a "hash" of all
     upper address bits. The slices form `partitions` of equal size. Each SM belongs to one, and each line has its home
     in one; an SM of another partition keeps a copy in its own. A message from one partition to another takes
-    `partition_latency` SM cycles.
+    `partition_latency` SM cycles. At most `dirty_ways` lines of a set are dirty (None = all): before one more becomes
+    dirty, the least recently used of them is cleaned, that is, written back while it stays in the cache.
     """
 
     clock: int = 700
@@ -61,13 +62,14 @@ class L2Config:
     index: L2Index = "linear"
     partitions: int = 1
     partition_latency: int = 0
+    dirty_ways: int | None = None
 
     def __post_init__(self) -> None:
         """Reject impossible numbers; `GPU` checks the geometry, which needs the line size."""
         check_int("clock", self.clock, 1, MAX_CLOCK_MHZ)
         for name in ("slices", "size", "ways", "queue"):
             check_int(name, getattr(self, name), 1)
-        for name in ("mshrs", "mshr_merge"):
+        for name in ("mshrs", "mshr_merge", "dirty_ways"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1)
         for name in ("latency", "partition_latency"):

@@ -22,6 +22,7 @@ cdef class CountedCache:
 
     cdef Counts counted[PERIODS]      # by period
     cdef Counts* now                  # those of the request under way
+    cdef int64_t dirty_ways           # lines of a set that may be dirty; -1: all
     cdef readonly int64_t empty       # number of ways without a line
 
     def __cinit__(self):
@@ -43,14 +44,19 @@ cdef struct Way:
 
 
 cdef class SharedCache(CountedCache):
-    """A cache of `sets` sets with `ways` lines each and LRU replacement; a line is in set line mod `sets`."""
+    """A cache of `sets` sets with `ways` lines each and LRU replacement; a line is in set line mod `sets`.
+
+    At most `dirty_ways` lines of a set are dirty: the least recently used of them is cleaned before one more is (-1: no
+    limit).
+    """
 
     cdef Way* way                     # [sets x ways]
     cdef int64_t* lines_in            # [sets] number of lines in each set
     cdef int64_t sets, ways
 
-    def __init__(self, *, int64_t sets, int64_t ways):
+    def __init__(self, *, int64_t sets, int64_t ways, int64_t dirty_ways=-1):
         assert self.way == NULL, "a cache is set up once"
+        self.dirty_ways = dirty_ways
         self.sets = sets
         self.ways = ways
         self.empty = sets * ways
@@ -108,17 +114,32 @@ cdef class SharedCache(CountedCache):
             self.now.cold += cold and not hit
         memmove(way + 1, way, <size_t> i * sizeof(Way))
         way[0] = Way(line, dirty, False)
+        if write and self.dirty_ways >= 0:
+            self._limit_dirty_lines(set)
+
+    cdef void _limit_dirty_lines(self, int64_t set) noexcept nogil:
+        """Clean the least recently used dirty line of a set if too many of its lines are dirty."""
+        cdef Way* way = self.way + set * self.ways
+        cdef int64_t i, oldest = 0, count = 0
+        for i in range(self.lines_in[set]):
+            if way[i].dirty:
+                oldest = i
+                count += 1
+        if count > self.dirty_ways:
+            way[oldest].dirty = False
+            self.now.write_backs += 1
 
     cdef void _add_old(self, int64_t line, bint write) noexcept nogil:
-        """Add an absent line behind all others of its set, if that has an empty way."""
-        cdef int64_t set = modulo(line, self.sets), i = 0, size = self.lines_in[set]
+        """Add an absent line behind all others of its set, if that has an empty way; it is clean beyond the limit."""
+        cdef int64_t set = modulo(line, self.sets), i = 0, size = self.lines_in[set], count = 0
         cdef Way* way = self.way + set * self.ways
         if size == self.ways:
             return
         while i < size and way[i].line != line:
+            count += way[i].dirty
             i += 1
         if i == size:
-            way[i] = Way(line, write, True)
+            way[i] = Way(line, write and (self.dirty_ways < 0 or count < self.dirty_ways), True)
             self.lines_in[set] += 1
             self.empty -= 1
 
@@ -127,6 +148,7 @@ cdef struct SectorWay:
     int64_t line
     uint32_t valid        # sectors that can be read
     uint32_t dirty        # sectors to be written back
+    uint32_t cleaned      # sectors that have been written back while the line was here
     uint32_t old          # valid sectors that were not requested since a `Warmer` added them
 
 
@@ -134,6 +156,7 @@ cdef class SectoredCache(CountedCache):
     """A cache whose lines have sectors: `partitions` of `units` / `partitions` sets with `ways` lines each, and LRU.
 
     A read that misses fetches granules of `fetch` sectors. With `hashed`, lines are spread over the units by all bits.
+    `dirty_ways` is that of `SharedCache`.
     """
 
     cdef SectorWay* way               # [partitions x sets x ways]
@@ -141,10 +164,13 @@ cdef class SectoredCache(CountedCache):
     cdef int64_t units, partitions, sets, ways, fetch, bits
     cdef bint hashed
 
-    def __init__(self, *, int64_t units, int64_t partitions, int64_t ways, int64_t fetch, bint hashed):
+    def __init__(
+        self, *, int64_t units, int64_t partitions, int64_t ways, int64_t fetch, bint hashed, int64_t dirty_ways=-1,
+    ):
         assert self.way == NULL, "a cache is set up once"
         assert units % partitions == 0 and 1 <= fetch <= 32
         self.units, self.partitions, self.ways, self.fetch, self.hashed = units, partitions, ways, fetch, hashed
+        self.dirty_ways = dirty_ways
         self.sets = units // partitions
         self.empty = units * ways
         while not (units >> self.bits) & 1:
@@ -206,7 +232,7 @@ cdef class SectoredCache(CountedCache):
         """Return a line of a set after making it the most recent one; an absent line takes a way."""
         cdef SectorWay* way = self.way + set * self.ways
         cdef int64_t i = self._find(set, line)
-        cdef SectorWay found = SectorWay(line, 0, 0, 0)
+        cdef SectorWay found = SectorWay(line, 0, 0, 0, 0)
         if i < self.lines_in[set]:
             found = way[i]
         elif i < self.ways:
@@ -249,12 +275,36 @@ cdef class SectoredCache(CountedCache):
         if i == self.lines_in[set]:
             if i == self.ways:
                 return
-            way[i] = SectorWay(line, 0, 0, 0)
+            way[i] = SectorWay(line, 0, 0, 0, 0)
             self.lines_in[set] += 1
             self.empty -= 1
         way[i].old |= valid & ~way[i].valid
         way[i].valid |= valid
-        way[i].dirty |= dirty
+        if dirty and not way[i].dirty and 0 <= self.dirty_ways <= self._dirty_lines(set, NULL):
+            way[i].cleaned |= dirty
+        else:
+            way[i].dirty |= dirty
+
+    cdef int64_t _dirty_lines(self, int64_t set, int64_t* oldest) noexcept nogil:
+        """Count the dirty lines of a set; `oldest`, unless NULL: the place of the least recently used one."""
+        cdef const SectorWay* way = self.way + set * self.ways
+        cdef int64_t i, count = 0
+        for i in range(self.lines_in[set]):
+            if way[i].dirty:
+                count += 1
+                if oldest != NULL:
+                    oldest[0] = i
+        return count
+
+    cdef void _limit_dirty_lines(self, int64_t set) noexcept nogil:
+        """Clean the least recently used dirty line of a set if too many of its lines are dirty."""
+        cdef int64_t oldest = 0
+        cdef SectorWay* way
+        if self._dirty_lines(set, &oldest) > self.dirty_ways:
+            way = self.way + set * self.ways + oldest
+            self.now.write_backs += popcount(way.dirty)
+            way.cleaned |= way.dirty
+            way.dirty = 0
 
     cdef void _read(self, int64_t line, uint32_t asked, int64_t side) noexcept nogil:
         """Read sectors from an SM on one side; what comes from the home of the line is kept on this side as well."""
@@ -287,16 +337,20 @@ cdef class SectoredCache(CountedCache):
         """Write sectors at the home of their line, without a fetch; other sides lose their copies of these sectors."""
         cdef int64_t unit = self._unit_of(line), home = unit % self.partitions, set = unit // self.partitions
         cdef int64_t other, place, count = popcount(asked)
+        cdef bint was_clean
         cdef SectorWay* way
         self.now.writes += count
         if side != home:
             self.now.partition_sectors += count
         way = self._use(home * self.sets + set, line)
-        self.now.write_hits += popcount(asked & (way.valid | way.dirty))
+        self.now.write_hits += popcount(asked & (way.valid | way.dirty | way.cleaned))
         self.now.dirtied += popcount(asked & ~way.dirty)
+        was_clean = way.dirty == 0
         way.dirty |= asked
         way.valid |= full
         way.old &= ~asked
+        if was_clean and self.dirty_ways >= 0:
+            self._limit_dirty_lines(home * self.sets + set)
         for other in range(self.partitions):
             if other != home:
                 place = self._find(other * self.sets + set, line)

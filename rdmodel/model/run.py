@@ -201,9 +201,8 @@ class SampledGridRun(ModelRun):
     def result(self, parts: Sequence[PartResult]) -> Prediction:
         """Estimate the counters of the whole grid from those of the windows."""
         assert self.options.sms is not None
-        room = self.gpu.l2.slices * self.gpu.l2.size // self.gpu.l2_sector_bytes
         windows = [part.window for part in parts if part.window is not None]
-        sample = GridSample(self.plan, windows, self.counted, room, self.schedule.slots)
+        sample = GridSample(self.plan, windows, self.counted, self.gpu.l2_dirty_sectors, self.schedule.slots)
         total = SmCounts(sm=0, blocks=self.plan.blocks, **sample.totals(self.options.sms))
         seconds = {name: sum(getattr(part, name) for part in parts) for name in ("trace_seconds", "seconds")}
         result = ModelRun.result(self, [PartResult([total], [], **seconds, l2=sample.l2(self.gpu, self.options.sms))])

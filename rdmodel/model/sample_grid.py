@@ -203,7 +203,8 @@ def plan_windows(
 class GridSample:
     """The results of the windows of a plan, and the counts of blocks.
 
-    `room` is the size of the L2 in sectors, `slots` the number of blocks that are resident at a time.
+    `room` is the number of sectors that may be dirty in the L2, `slots` the number of blocks that are resident at a
+    time.
     """
 
     plan: GridPlan
@@ -324,7 +325,7 @@ class GridSample:
     def written_back(self) -> tuple[float, float]:
         """Return the least and the largest number of sectors that may have been written back.
 
-        Sectors that became dirty were written back, or are dirty at the end; then they fit into the L2.
+        Sectors that became dirty were written back, or are dirty at the end; then the L2 has room for them.
         """
         dirtied = self.dirtied()
         return max(0.0, dirtied.low - self.room), dirtied.high

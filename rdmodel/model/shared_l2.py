@@ -116,10 +116,11 @@ class SharedL2:
         if sets * ways > MAX_L2_LINES:
             raise ConfigError(f"l2.slices x l2.size: {sets * ways} lines; must be at most {MAX_L2_LINES} lines")
         self._partitions = gpu.l2.partitions
+        dirty_ways = -1 if gpu.l2.dirty_ways is None else gpu.l2.dirty_ways
         self.period = 0
         self._cache: SharedCache | SectoredCache
         if is_plain_l2(gpu):
-            self._cache = SharedCache(sets=sets, ways=ways)
+            self._cache = SharedCache(sets=sets, ways=ways, dirty_ways=dirty_ways)
         else:
             self._cache = SectoredCache(
                 units=sets,
@@ -127,6 +128,7 @@ class SharedL2:
                 ways=ways,
                 fetch=gpu.l2_fetch_bytes // self._sector,
                 hashed=gpu.l2.index == "hash",
+                dirty_ways=dirty_ways,
             )
         self._logs = [[_Log.empty(0)] for _ in range(sms)]
         self._pending = 0

@@ -41,10 +41,11 @@ cdef struct Note:
 
 
 cdef struct SectorMasks:
-    # Sectors of a line; the first three hold while it owns a way.
+    # Sectors of a line; the first four hold while it owns a way.
     uint32_t valid        # their data are there
     uint32_t pending      # they are in flight
     uint32_t written      # written in place; in the L2, to be written back
+    uint32_t cleaned      # in the L2: written, and written back while the line stayed
     uint32_t asked        # loads have asked for them
     uint32_t held         # they are in the shadow, if the line is
 
@@ -202,7 +203,7 @@ cdef inline int cache_intern(Cache* c, const int64_t* lines, int64_t n, int64_t*
             if c.noted:
                 c.note[c.known] = Note(0, 0, NONE, NONE)
             if c.sectored:
-                c.sector[c.known] = SectorMasks(0, 0, 0, 0, 0)
+                c.sector[c.known] = SectorMasks(0, 0, 0, 0, 0, 0)
             c.known += 1
     return 0
 

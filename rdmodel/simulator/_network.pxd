@@ -46,6 +46,7 @@ cdef class Network:
     cdef Spread spread                # of lines over slices and sets
     cdef int64_t l_queue, l_latency, d_latency
     cdef int64_t partitions, partition_latency
+    cdef int64_t dirty_ways           # lines of a set that may be dirty; -1: all
     cdef bint store_acks              # slices acknowledge stores
     cdef bint closing_slices          # slices watch the misses of their reads, and may close
     cdef bint logging, log_lost
@@ -89,6 +90,8 @@ cdef class Network:
     cdef int _fetch(self, Slice* s, int64_t id, int64_t sm, int64_t wanted) noexcept nogil
     @cython.final
     cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil
+    @cython.final
+    cdef int64_t _dirty_line_to_clean(self, const Slice* s, int64_t set) noexcept nogil
     @cython.final
     cdef int _evict(self, Slice* s, int64_t victim) noexcept nogil
     @cython.final

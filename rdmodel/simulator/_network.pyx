@@ -43,6 +43,7 @@ cdef class Network:
         self.l_latency = l2["latency"]
         self.partitions = l2["partitions"]
         self.partition_latency = l2["partition_latency"]
+        self.dirty_ways = l2["dirty_ways"]
         self.d_latency = dram["latency"]
         self._read_sectors(crossbar["width"], l2, line)
 
@@ -362,22 +363,43 @@ cdef class Network:
     cdef int _handle_write(self, Slice* s, int64_t id) noexcept nogil:
         """Allocate a line for a write without fetching it: the L2 knows the bytes that it has."""
         cdef CacheLine* l = &s.cache.line[id]
-        cdef int64_t victim
-        if l.flags & (VALID | RESERVED):
+        cdef int64_t victim, taken = id, cleaned = NONE
+        cdef bint there = l.flags & (VALID | RESERVED) != 0, was_dirty
+        if not there:
+            if not cache_victim(&s.cache, l.set, &victim):
+                return FAIL_LINE
+            taken = victim
+        was_dirty = taken != NONE and s.cache.line[taken].flags & DIRTY != 0
+        if not was_dirty:
+            cleaned = self._dirty_line_to_clean(s, l.set)
+        if (cleaned != NONE or (was_dirty and not there)) and s.channel.queued >= s.channel.limit:
+            return FAIL_QUEUE
+        if there:
             l.flags = (l.flags & ~GHOST) | DIRTY
             cache_touch(&s.cache, id)
             s.n.write_hits += 1
-            s.n.writes += 1
-            return WRITTEN
-        if not cache_victim(&s.cache, l.set, &victim):
-            return FAIL_LINE
-        if victim != NONE and s.cache.line[victim].flags & DIRTY and s.channel.queued >= s.channel.limit:
-            return FAIL_QUEUE
-        if self._evict(s, victim) < 0:
-            return NO_MEMORY
-        cache_give(&s.cache, id, VALID | DIRTY)
+        else:
+            if self._evict(s, victim) < 0:
+                return NO_MEMORY
+            cache_give(&s.cache, id, VALID | DIRTY)
         s.n.writes += 1
-        return WRITE_MISS
+        if cleaned != NONE:
+            s.cache.line[cleaned].flags &= ~DIRTY
+            if channel_enter(&s.channel, s.cache.line[cleaned].line, cleaned, &self.spread, True, 1) < 0:
+                return NO_MEMORY
+        return WRITTEN if there else WRITE_MISS
+
+    cdef int64_t _dirty_line_to_clean(self, const Slice* s, int64_t set) noexcept nogil:
+        """Return the least recently used dirty line of a set if no further one may be dirty, else NONE."""
+        cdef int64_t count = 0, oldest = NONE, id = s.cache.set[set].newest
+        if self.dirty_ways < 0:
+            return NONE
+        while id != NONE:
+            if s.cache.sector[id].written != 0 if self.sectored else s.cache.line[id].flags & DIRTY != 0:
+                oldest = id
+                count += 1
+            id = s.cache.line[id].in_set.older
+        return oldest if count >= self.dirty_ways else NONE
 
     cdef int _evict(self, Slice* s, int64_t victim) noexcept nogil:
         """Take the way of a line, NONE for an empty way; a dirty line is written to the DRAM."""

@@ -28,6 +28,8 @@ cdef class SectoredNetwork(Network):
     cdef int _take_passing(self, Slice* s, int64_t t, Item item) noexcept nogil
     cdef int _find_written_way(self, Slice* s, int64_t id, int64_t* victim) noexcept nogil
     cdef int _write_slice_sectors(self, Slice* s, int64_t id, Item item) noexcept nogil
+    cdef int _clean(self, Slice* s, int64_t id) noexcept nogil
+    cdef int _write_back(self, Slice* s, int64_t id, uint32_t sectors) noexcept nogil
     cdef int _place(self, Slice* s, int64_t id, int64_t victim) noexcept nogil
     cdef int _fetch_sectors(self, Slice* s, int64_t id, uint32_t missing) noexcept nogil
     cdef int _fill_slice_sectors(self, Slice* s, int64_t t, Item item) noexcept nogil

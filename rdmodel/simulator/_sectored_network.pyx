@@ -146,16 +146,21 @@ cdef class SectoredNetwork(Network):
         cdef CacheLine* l = &s.cache.line[id]
         cdef SectorMasks* m = &s.cache.sector[id]
         cdef bint there = l.flags & (VALID | RESERVED) != 0
-        cdef int64_t victim
+        cdef int64_t victim = id, cleaned = NONE
         cdef int failure
-        if there:
-            s.n.write_hits += popcount(asked & (m.valid | m.pending | m.written))
-        else:
+        if not there:
             failure = self._find_written_way(s, id, &victim)
             if failure != WRITTEN:
                 return failure
-            if self._place(s, id, victim) < 0:
-                return NO_MEMORY
+        if self.dirty_ways >= 0 and (victim == NONE or s.cache.sector[victim].written == 0):
+            # A victim that is written back makes room for another dirty line, too.
+            cleaned = self._dirty_line_to_clean(s, l.set)
+            if cleaned != NONE and s.channel.queued >= s.channel.limit:
+                return FAIL_QUEUE
+        if there:
+            s.n.write_hits += popcount(asked & (m.valid | m.pending | m.written | m.cleaned))
+        elif self._place(s, id, victim) < 0:
+            return NO_MEMORY
         l.flags &= ~GHOST
         m.written |= asked
         m.valid |= full & ~m.pending
@@ -163,7 +168,27 @@ cdef class SectoredNetwork(Network):
         if self.partitions > 1:
             self._take_from_copies(s, item.line, asked)
         s.n.writes += popcount(asked)
+        if cleaned != NONE and self._clean(s, cleaned) < 0:
+            return NO_MEMORY
         return WRITTEN if there else WRITE_MISS
+
+    cdef int _clean(self, Slice* s, int64_t id) noexcept nogil:
+        """Write the written sectors of a line to the DRAM; the line keeps its way."""
+        cdef SectorMasks* m = &s.cache.sector[id]
+        cdef uint32_t written = m.written
+        m.cleaned |= written
+        m.written = 0
+        return self._write_back(s, id, written)
+
+    cdef int _write_back(self, Slice* s, int64_t id, uint32_t sectors) noexcept nogil:
+        """Write sectors of a line to the DRAM, one access for each."""
+        cdef int64_t sector
+        for sector in range(self.sectors):
+            if sectors >> sector & 1 and channel_enter(
+                &s.channel, s.cache.line[id].line, id, &self.spread, True, <int64_t> 1 << sector
+            ) < 0:
+                return C_MEMORY
+        return C_GO
 
     cdef int _find_written_way(self, Slice* s, int64_t id, int64_t* victim) noexcept nogil:
         """Find a way that an access may take without reading the DRAM; return what is missing, or WRITTEN."""
@@ -175,17 +200,11 @@ cdef class SectoredNetwork(Network):
 
     cdef int _place(self, Slice* s, int64_t id, int64_t victim) noexcept nogil:
         """Give an absent line the way of a victim, or an empty one; write the victim's written sectors to the DRAM."""
-        cdef uint32_t left
-        cdef int64_t sector
         if victim != NONE:
-            left = s.cache.sector[victim].written
             cache_drop(&s.cache, victim)
-            for sector in range(self.sectors):
-                if left >> sector & 1 and channel_enter(
-                    &s.channel, s.cache.line[victim].line, victim, &self.spread, True, <int64_t> 1 << sector
-                ) < 0:
-                    return C_MEMORY
-        s.cache.sector[id].valid = s.cache.sector[id].written = 0
+            if self._write_back(s, victim, s.cache.sector[victim].written) < 0:
+                return C_MEMORY
+        s.cache.sector[id].valid = s.cache.sector[id].written = s.cache.sector[id].cleaned = 0
         cache_give(&s.cache, id, VALID)
         return C_GO
 

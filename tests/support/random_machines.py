@@ -36,7 +36,7 @@ def random_gpu(random, line=128, **parts):
     """Return a small machine with limits that programs reach; `parts` are changes by part: l1={...}."""
     ways, sets = int(random.integers(1, 5)), int(2 ** random.integers(0, 3))
     pick = lambda *values: values[random.integers(len(values))]  # noqa: E731
-    slices, l2_ways = int(random.integers(1, 4)), int(random.integers(1, 4))
+    slices, l2_ways = int(random.integers(1, 4)), int(random.integers(1, 5))
     gpu = GPU(
         name="random",
         sms=1,
@@ -72,6 +72,7 @@ def random_gpu(random, line=128, **parts):
             mshr_merge=pick(None, 1, 2),
             queue=pick(1, 2, 64),
             latency=pick(0, 3, 20),
+            dirty_ways=pick(None, None, 1, 2),
         ),
         dram=DramConfig(
             clock=pick(924, 700, 350, 1500),

@@ -166,19 +166,39 @@ class Slice:
                     way.state = "invalid"
 
     def _write(self, line: int) -> L2Outcome | L2Failure:
-        way = self._ways.find(self._set_of(line), line)
+        index = self._set_of(line)
+        way = self._ways.find(index, line)
         if way is not None:
+            cleaned = None if way.dirty else self._to_clean(index)
+            if cleaned is not None and not self._channel.has_room:
+                return "fail_dram_queue"
             way.dirty, way.ghost = True, False
             self._ways.touch(way)
+            self._clean(cleaned)
             return "write_hit"
-        way = self._ways.victim(self._set_of(line))
+        way = self._ways.victim(index)
         if way is None:
             return "fail_line_alloc"
-        if way.state == "valid" and way.dirty and not self._channel.has_room:
+        evicts_dirty = way.state == "valid" and way.dirty
+        cleaned = None if evicts_dirty else self._to_clean(index)
+        if (evicts_dirty or cleaned is not None) and not self._channel.has_room:
             return "fail_dram_queue"
         self._evict(way)
         self._ways.place(way, line, "valid", dirty=True)
+        self._clean(cleaned)
         return "write_miss"
+
+    def _to_clean(self, index: int) -> Way | None:
+        """Return the least recently used dirty way of set `index` if no further one may be dirty, else None."""
+        limit = self._config.dirty_ways
+        dirty = [way for way in self._ways.of_set(index) if way.dirty or way.written]
+        return None if limit is None or len(dirty) < limit else min(dirty, key=lambda way: way.last_use)
+
+    def _clean(self, way: Way | None) -> None:
+        """Write a dirty line back, which stays in its way; None: nothing."""
+        if way is not None:
+            self._channel.enter(way.line, write=True)
+            way.dirty = False
 
     def _evict(self, way: Way) -> None:
         if way.state == "valid" and way.dirty:

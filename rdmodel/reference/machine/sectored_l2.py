@@ -60,7 +60,8 @@ class SectoredSlice(Slice):
     def serve(self, sm: int, message: Message) -> L2Outcome | L2Failure:
         """Serve a message of `sm` and count its sectors, or count the failure and change nothing else."""
         way = self._ways.find(self._set_of(message.line), message.line)
-        found, pending, written = (0, 0, 0) if way is None else (way.sectors, way.pending, way.written)
+        found, pending = (0, 0) if way is None else (way.sectors, way.pending)
+        written = 0 if way is None else way.written | way.cleaned
         if message.write:
             outcome = self._write_sectors(message, way)
         else:
@@ -144,26 +145,40 @@ class SectoredSlice(Slice):
 
     def _write_sectors(self, message: Message, way: Way | None) -> L2Outcome | L2Failure:
         outcome: L2Outcome = "write_miss" if way is None else "write_hit"
+        taken = self._ways.victim(self._set_of(message.line)) if way is None else way
+        if taken is None:
+            return "fail_line_alloc"
+        # A victim that is written back makes room for another dirty line, too.
+        cleaned = None if taken.written else self._to_clean(self._set_of(message.line))
+        evicts_dirty = way is None and taken.written
+        if (evicts_dirty or cleaned is not None) and not self._channel.has_room:
+            return "fail_dram_queue"
         if way is None:
-            victim = self._ways.victim(self._set_of(message.line))
-            if victim is None:
-                return "fail_line_alloc"
-            if victim.state == "valid" and victim.written and not self._channel.has_room:
-                return "fail_dram_queue"
             way = self._place(message.line)
         way.ghost = False
         way.written |= message.sectors
         way.sectors |= message.full & ~way.pending
         self._ways.touch(way)
+        self._clean(cleaned)
         return outcome
+
+    def _clean(self, way: Way | None) -> None:
+        """Write the written sectors of a line back, one access for each; the line stays in its way."""
+        if way is not None:
+            self._write_back(way)
+            way.cleaned |= way.written
+            way.written = 0
+
+    def _write_back(self, way: Way) -> None:
+        for sector in bits_of(way.written):
+            self._channel.enter(way.line, write=True, sectors=sector)
 
     def _place(self, line: int) -> Way:
         """Give an absent line a way without any sector; write the victim's written sectors, one access for each."""
         way = self._ways.victim(self._set_of(line))
         assert way is not None
         if way.state == "valid":
-            for sector in bits_of(way.written):
-                self._channel.enter(way.line, write=True, sectors=sector)
+            self._write_back(way)
         self._ways.place(way, line, "valid")
         return way
 

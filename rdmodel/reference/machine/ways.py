@@ -22,7 +22,8 @@ class Way:
     A `ghost` is a valid line without data: the tag only records that the line would be there. In the L1, `load` is the
     load transaction that brought the line, if one did. `reuses` counts the loads that found the line since it is valid,
     or waited for it. In a cache with sectors, `sectors` are those whose data is there, `pending` those in flight, and
-    `written` those that were written in place; the way is reserved while some sector is in flight.
+    `written` those that were written in place; the way is reserved while some sector is in flight. In the L2, `cleaned`
+    are sectors that were written, and then written back while the line stayed.
     """
 
     line: int = -1
@@ -36,6 +37,7 @@ class Way:
     sectors: int = 0
     pending: int = 0
     written: int = 0
+    cleaned: int = 0
 
 
 IsProtected = Callable[[Way], bool]
@@ -80,5 +82,5 @@ class Ways:
         """Give `way` to `line` as the most recently used; drop the line that it held."""
         way.line, way.state, way.dirty, way.bringer, way.ghost = line, state, dirty, bringer, False
         way.load, way.reuses = None, 0
-        way.sectors = way.pending = way.written = 0
+        way.sectors = way.pending = way.written = way.cleaned = 0
         self.touch(way)

@@ -22,10 +22,13 @@ class SharedL2Counts:
     dirty: int = 0
 
 
-def shared_l2(logs: Sequence[Sequence[L2Request]], slices: int, sets: int, ways: int) -> SharedL2Counts:
+def shared_l2(
+    logs: Sequence[Sequence[L2Request]], slices: int, sets: int, ways: int, dirty_ways: int | None = None
+) -> SharedL2Counts:
     """Serve the requests that left the SMs, ordered by time, then by SM, then by their order within the SM.
 
-    `logs` holds the requests of each SM. The L2 has `slices` of `sets` sets with `ways` lines each.
+    `logs` holds the requests of each SM. The L2 has `slices` of `sets` sets with `ways` lines each, of which at most
+    `dirty_ways` are dirty (None: all).
     """
     counts = SharedL2Counts()
     lines_of_set: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # least recently used first
@@ -48,6 +51,10 @@ def shared_l2(logs: Sequence[Sequence[L2Request]], slices: int, sets: int, ways:
         lines.append(line)
         if write:
             dirty.add(line)
+            dirty_lines = [each for each in lines if each in dirty]
+            if dirty_ways is not None and len(dirty_lines) > dirty_ways:
+                dirty.remove(dirty_lines[0])
+                counts.write_backs += 1
     counts.dirty = len(dirty)
     return counts
 
@@ -68,10 +75,14 @@ class SectoredL2Counts(SharedL2Counts):
 
 @dataclass(slots=True, eq=False)
 class _L2Line:
-    """Sectors of a line in a partition of the L2: those that can be read, and those to be written back."""
+    """Sectors of a line in a partition of the L2: those that can be read, and those to be written back.
+
+    `cleaned` sectors have been written back while their line was in the cache, which keeps the bytes that it has.
+    """
 
     valid: int = 0
     dirty: int = 0
+    cleaned: int = 0
 
 
 class SectoredL2:
@@ -120,13 +131,24 @@ class SectoredL2:
         if side != home:
             self.counts.partition_sectors += request.sectors.bit_count()
         line = self._use(home, number, request.line)
-        self.counts.write_hits += (request.sectors & (line.valid | line.dirty)).bit_count()
+        self.counts.write_hits += (request.sectors & (line.valid | line.dirty | line.cleaned)).bit_count()
         line.dirty |= request.sectors
         line.valid |= request.full
+        self._limit_dirty_lines(self._sets[home, number])
         for other in range(self._gpu.l2.partitions):
             lines = self._sets[other, number]
             if other != home and request.line in lines:
                 lines[request.line].valid &= ~request.sectors
+
+    def _limit_dirty_lines(self, lines: dict[int, _L2Line]) -> None:
+        """Clean the least recently used dirty line of a set if too many of its lines are dirty."""
+        dirty = [line for line in lines.values() if line.dirty]
+        limit = self._gpu.l2.dirty_ways
+        if limit is not None and len(dirty) > limit:
+            oldest = dirty[0]
+            self.counts.write_backs += oldest.dirty.bit_count()
+            oldest.cleaned |= oldest.dirty
+            oldest.dirty = 0
 
     def _use(self, side: int, number: int, line: int) -> _L2Line:
         """Return a line of a set after making it the most recent one; an absent line takes a way."""

@@ -34,6 +34,7 @@ def l2s(draw: st.DrawFn, sector: int) -> L2Config:
         fetch=draw(st.sampled_from([size for size in (sector, 2 * sector, LINE) if size <= LINE])),
         index=draw(st.sampled_from(["linear", "hash"])),
         partitions=partitions,
+        dirty_ways=draw(st.sampled_from([None, 1, 2])),
     )
 
 
@@ -85,6 +86,29 @@ def test_a_write_takes_the_sectors_away_from_copies_on_other_sides():
 def test_dirty_sectors_are_written_back_when_their_line_is_evicted_and_only_then():
     counts = serve(*((0, 4 * line, 0, 0b0110) for line in range(3)), slices=2)
     assert (counts.write_backs, counts.dirty) == (2, 4)
+
+
+def test_the_oldest_dirty_line_of_a_set_is_written_back_and_stays_when_too_many_are_dirty():
+    # Lines 0, 4 and 8 share a set of four ways. Line 0 is the least recently *used* one, although line 4 is older.
+    writes = [(0, line, 0, 0b0110) for line in (4, 0)]
+    counts = serve(*writes, (0, 4, 0b0010, 0), (0, 8, 0, 1), slices=2, ways=4, size=8 * LINE, dirty_ways=2)
+    assert (counts.write_backs, counts.dirty) == (2, 3)
+    # What was cleaned can still be read, and counts as present for writes, also where only parts were written.
+    again = [(0, 0, 0b0110, 0), (0, 0, 0, 0b0010)]
+    counts = serve(*writes, (0, 8, 0, 1), *again, slices=2, ways=4, size=8 * LINE, dirty_ways=2)
+    assert (counts.hits, counts.write_hits, counts.dram_read_sectors) == (2, 1, 0)
+
+
+def test_a_limit_of_dirty_lines_changes_writes_to_dram_and_nothing_else():
+    found = {}
+    for ways in (None, 1):
+        gpu = replace(make_gpu(sector=32), l2=L2Config(slices=1, ways=4, size=4 * LINE, sector=32, dirty_ways=ways))
+        store = [{"op": 1, "needs": 0, "gap": 0, "size": 4, "lanes": {0: LINE * i}} for i in range(3)]
+        load = [{"op": 0, "needs": 0, "gap": 0, "size": 4, "lanes": {0: LINE * i}} for i in range(4)]
+        found[ways] = predict(make_trace([[store + load + store]]), gpu, l2=True, definition="hardware").l2
+    limited, free = found[1], found[None]
+    assert (free.write_backs, limited.write_backs, limited.dirty) == (0, 5, 1)
+    assert dataclasses.replace(limited, write_backs=0, dirty=free.dirty) == free
 
 
 @pytest.mark.parametrize("units", [1, 2, 5, 20, 64, 320])

@@ -35,7 +35,8 @@ def whole_number(most: int) -> st.SearchStrategy[int]:
 @st.composite
 def l2s(draw: st.DrawFn) -> L2Config:
     ways = draw(whole_number(3))
-    return L2Config(slices=draw(whole_number(3)), ways=ways, size=LINE * ways * draw(whole_number(4)))
+    size = LINE * ways * draw(whole_number(4))
+    return L2Config(slices=draw(whole_number(3)), ways=ways, size=size, dirty_ways=draw(st.sampled_from([None, 1, 2])))
 
 
 CASES = (programs(), machines(), l2s(), OPTIONS, st.integers(0, 3))
@@ -76,12 +77,12 @@ def test_the_compiled_cache_equals_lists_of_lines(logs, l2):
     merged = sorted((request.time, sm, place) for sm, log in enumerate(logs) for place, request in enumerate(log))
     served = [logs[sm][place] for _, sm, place in merged]
     sets = l2.sets(LINE)
-    cache = SharedCache(sets=l2.slices * sets, ways=l2.ways)
+    cache = SharedCache(sets=l2.slices * sets, ways=l2.ways, dirty_ways=l2.dirty_ways or -1)
     cut = len(served) // 2
     for part in (served[:cut], served[cut:]):
         cache.request(np.array([r.line for r in part], np.int64), np.array([r.write for r in part], np.uint8))
     found = {name: cache.counts(0)[name] for name in COUNTS if name != "dirty"} | {"dirty": cache.dirty()}
-    assert found == counted(reference.shared_l2(logs, l2.slices, sets, l2.ways))
+    assert found == counted(reference.shared_l2(logs, l2.slices, sets, l2.ways, l2.dirty_ways))
 
 
 @searched
@@ -95,7 +96,7 @@ def test_what_leaves_the_sms_and_how_the_l2_serves_it_equal_the_reference(progra
     ):
         found = run(*program, gpu, seed, **options).l2
     logs = requests_of(*program, gpu, seed, **options)
-    assert counted(found) == counted(reference.shared_l2(logs, l2.slices, l2.sets(LINE), l2.ways))
+    assert counted(found) == counted(reference.shared_l2(logs, l2.slices, l2.sets(LINE), l2.ways, l2.dirty_ways))
 
 
 @checked

@@ -31,10 +31,10 @@ def read(cache: SharedCache | SectoredCache, line: int, sectors: int = 1) -> dic
     return cache.counts(1)
 
 
-def caches(ways: int) -> list[SharedCache | SectoredCache]:
+def caches(ways: int, dirty_ways: int = -1) -> list[SharedCache | SectoredCache]:
     return [
-        SharedCache(sets=1, ways=ways),
-        SectoredCache(units=1, partitions=1, ways=ways, fetch=1, hashed=False),
+        SharedCache(sets=1, ways=ways, dirty_ways=dirty_ways),
+        SectoredCache(units=1, partitions=1, ways=ways, fetch=1, hashed=False, dirty_ways=dirty_ways),
     ]
 
 
@@ -63,6 +63,14 @@ def test_older_stores_are_written_back_when_their_line_leaves(cache):
     send(cache, [(WRITE, 5, 1)], old=True)
     assert cache.dirty() == 1
     assert read(cache, 6)["write_backs"] == 1
+
+
+@pytest.mark.parametrize("cache", caches(4, dirty_ways=1))
+def test_older_stores_beyond_the_limit_of_dirty_lines_have_been_written_back_already(cache):
+    send(cache, [(WRITE, 5, 1)])
+    send(cache, [(WRITE, 6, 1), (READ, 7, 1)], old=True)
+    assert cache.dirty() == 1
+    assert read(cache, 6)["old_hits"] == 1
 
 
 def test_older_sectors_of_a_recent_line_are_added_to_it():

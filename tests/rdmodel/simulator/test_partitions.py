@@ -139,13 +139,17 @@ def machine(**l2: object) -> GPU:
     """Return a machine without an L1 for global loads, and with an L2 of few lines."""
     gpu = random_partitioned_gpu(np.random.default_rng(0), l1={"sector": 32, "caches": ("nc",), "dlcm": None})
     config = {"partitions": 2, "slices": 2, "ways": 2, "size": 256, "sector": 32, "fetch": 32, "index": "linear", **l2}
-    return gpu.replace(sms=2, l2=dataclasses.replace(gpu.l2, **config))
+    return gpu.replace(sms=2, l2=dataclasses.replace(gpu.l2, **{"dirty_ways": None, **config}))
+
+
+WAYS = st.sampled_from([(2, None), (2, 1), (4, 2), (4, 3)])
+"""Numbers of ways of a set, and of its lines that may be dirty."""
 
 
 @examples(30)
-@given(accesses(3), st.sampled_from([2, 4]), st.sampled_from([32, 64]), st.sampled_from(["linear", "hash"]))
-def test_accesses_that_do_not_overlap_find_in_the_l2_what_the_model_predicts(served, slices, fetch, index):
-    gpu = machine(slices=slices, fetch=fetch, index=index)
+@given(accesses(3), st.sampled_from([2, 4]), st.sampled_from([32, 64]), st.sampled_from(["linear", "hash"]), WAYS)
+def test_accesses_that_do_not_overlap_find_in_the_l2_what_the_model_predicts(served, slices, fetch, index, ways):
+    gpu = machine(slices=slices, fetch=fetch, index=index, ways=ways[0], size=128 * ways[0], dirty_ways=ways[1])
     found, model = simulated(served, gpu, 3), predicted(served, gpu, 3)
     assert {name: found[name] for name in SAME} == {name: model[name] for name in SAME}
 
@@ -154,6 +158,20 @@ def test_a_line_that_both_sides_read_is_fetched_once_and_held_twice():
     found = simulated([Access(0, 0, 1), Access(1, 0, 1), Access(1, 0, 1), Access(0, 0, 1)], machine(), 2)
     assert (found["reads"], found["hits"], found["misses"], found["partition_sectors"]) == (4, 3, 1, 1)
     assert found["dram_read_sectors"] == 1
+
+
+def test_the_least_recently_used_dirty_line_is_cleaned_when_a_set_has_too_many():
+    # All lines are in one set. Line 0 is older than line 4, but read again: line 4 is cleaned first, and then line 0.
+    lines = (
+        Access(0, 0, 1, True),
+        Access(0, 4, 1, True),
+        Access(0, 0, 1),
+        Access(0, 8, 1, True),
+        Access(0, 4, 1, True),
+    )
+    limited = machine(slices=2, ways=4, size=512, dirty_ways=2)
+    written = [simulated(list(lines[:count]), limited, 1)["write_backs"] for count in (3, 4, 5)]
+    assert written == [0, 1, 2]
 
 
 def test_a_write_takes_its_sectors_away_from_the_copy_on_the_other_side():
