@@ -47,6 +47,7 @@ _HOMES = {
     "rdmodel.reports.kernel_report": ("KernelReport",),
     "rdmodel.reports.report": ("Report",),
     "rdmodel.reports.build": ("report",),
+    "rdmodel.results.expected_error": ("ExpectedError",),
     "rdmodel.results.prediction": ("Ablation", "L2Prediction", "MissCounts", "Prediction", "SmCounts"),
     "rdmodel.results.simulation": (
         "Contention",

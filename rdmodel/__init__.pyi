@@ -41,6 +41,7 @@ from rdmodel.policies.combinations import combination as combination
 from rdmodel.reports.build import report as report
 from rdmodel.reports.kernel_report import KernelReport as KernelReport
 from rdmodel.reports.report import Report as Report
+from rdmodel.results.expected_error import ExpectedError as ExpectedError
 from rdmodel.results.prediction import Ablation as Ablation
 from rdmodel.results.prediction import L2Prediction as L2Prediction
 from rdmodel.results.prediction import MissCounts as MissCounts

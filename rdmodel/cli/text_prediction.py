@@ -14,6 +14,7 @@ from rdmodel.cli.text_tables import (
 )
 from rdmodel.common.intervals import Estimate
 from rdmodel.common.text import count, percent
+from rdmodel.errors import escape_unprintable
 from rdmodel.results.prediction import L2Prediction, Prediction
 
 
@@ -159,7 +160,16 @@ def _format_miss_rate(result: Prediction) -> str:
         f"L1 miss rate {100 * rate:.2f} %{interval}\n"
         f"counts load requests that leave the SM, per {unit};\n"
         f"leaves out requests to {part} already in flight ({100 * result.latency_miss_rate:.2f} %){stores}"
+        f"{_format_expected_error(result)}"
     )
+
+
+def _format_expected_error(result: Prediction) -> str:
+    """Return a line with the error that counters lead one to expect; empty for a GPU of no named architecture."""
+    if result.expected_error is not None:
+        return f"\n{result.expected_error}"
+    name = escape_unprintable(result.architecture)
+    return f"\nno L1 counters of {name} to compare with" if name else ""
 
 
 def _format_rates(result: Prediction) -> str:

@@ -177,7 +177,14 @@ def _rate(prediction: Prediction) -> Element:
         element("strong", f"L1 miss rate, {prediction.definition}: {percent(prediction.miss_rate, 1)}"),
         f"{interval}. The rate counts load requests that leave the SM, per {unit}; it "
         f"leaves out requests to {in_flight} already in flight ({percent(prediction.latency_miss_rate, 1)}).",
+        *_expected_error(prediction),
     )
+
+
+def _expected_error(prediction: Prediction) -> list[str]:
+    """Return a sentence on the error that counters lead one to expect; none for a GPU of no named architecture."""
+    error = str(prediction.expected_error or f"no L1 counters of {prediction.architecture} to compare with")
+    return [f" {error[0].upper()}{error[1:]}."] if prediction.architecture else []
 
 
 # ---- L2 and DRAM

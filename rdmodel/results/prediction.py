@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rdmodel.common.intervals import Estimate, student_quantile
 from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.results.describe import describe_l1, frame
+from rdmodel.results.expected_error import ExpectedError, find_expected_error
 from rdmodel.results.metrics import SECTOR_BYTES, l1_metrics, l2_metrics
 from rdmodel.reuse.histogram import Histogram
 
@@ -117,8 +118,9 @@ class L2Prediction:
     the L1 or do not look into it. These `sms_modelled` SMs have the whole
     L2 to themselves, so if they are not all of the GPU's, lines that other SMs would bring in are missing as well.
     `writes` are requests of stores and atomics, and `write_hits` those that were in the L2; a write never reads DRAM.
-    `write_backs` are dirty sectors that were evicted; those still `dirty` in the L2 at the end are not included. These
-    counters are sectors of `sector` bytes, of lines of `line` bytes; before Maxwell, a sector is a line.
+    `write_backs` are dirty sectors that were evicted or cleaned; those still `dirty` in the L2 at the end are not
+    included. These counters are sectors of `sector` bytes, of lines of `line` bytes; before Maxwell, a sector is a
+    line.
     `dram_read_sectors` are the sectors that misses fetch from DRAM, and `partition_sectors` those that move between an
     SM in one partition of the L2 and a line at home in another. `COUNTERS` has the names of the counters.
     """
@@ -308,6 +310,23 @@ class Prediction:
             return None
         return mean_interval([run.miss_rate for run in self.runs])
 
+    @property
+    def architecture(self) -> str:
+        """Architecture of the GPU, such as "Volta"; empty if its description does not say."""
+        return str(self.config.get("gpu", {}).get("architecture", ""))
+
+    @property
+    def expected_error(self) -> ExpectedError | None:
+        """Error of `miss_rate` that counters of GPUs lead one to expect, for its architecture and such a kernel.
+
+        It has nothing to do with `interval`, which shows how seeds differ. None without loads, and without counters to
+        compare with.
+        """
+        if not self.sectors:
+            return None
+        kind = "stream" if self.misses.total >= self.sectors else "reuse"
+        return find_expected_error(self.architecture, self.definition, kind)
+
     def __str__(self) -> str:
         """Return the prediction in one line."""
         rate = f"{100 * self.miss_rate:.2f} % of {self.sectors:,.0f} {self.unit}"
@@ -383,6 +402,8 @@ class Prediction:
             plain["breakdown"] = dict(self.breakdown)
         if self.estimates:
             plain["estimates"] = {name: estimate.to_dict() for name, estimate in self.estimates.items()}
+        expected = self.expected_error
+        plain["expected_error"] = None if expected is None else expected.to_dict()
         plain["l1"] = describe_l1(self.config["gpu"])
         plain["config"] = dict(self.config)
         return plain

@@ -110,6 +110,7 @@ def check_wheel(wheel: Path) -> None:
         "rdmodel/py.typed",
         "tracegen/py.typed",
         "rdmodel/presets/gtx570-16k.toml",
+        "rdmodel/results/expected_errors.toml",
         "rdmodel/service/schema.json",
         "rdmodel/reports/style.css",
     } <= set(names)

@@ -65,12 +65,20 @@ def find_source(sources: Path, name: str) -> Path:
     return found[0]
 
 
+def source_of(case: Case) -> str:
+    """Return the source of a case, or the first of its program, below the folder of sources."""
+    if case.program is not None:
+        return f"{case.program.folder}/{case.program.sources[0]}"
+    (name,) = _SOURCE.findall((LAUNCHES / f"{case.name}.toml").read_text())
+    return str(name)
+
+
 def open_trace(case: Case, sources: Path, folder: Path) -> Trace:
     """Return the trace of a case, with its launch file and its inputs, or its program, in `folder`."""
     if case.program is not None:
         return record_program(case.program, sources, folder)
     text = (LAUNCHES / f"{case.name}.toml").read_text()
-    source = find_source(sources, _SOURCE.findall(text)[0]).resolve()
+    source = find_source(sources, source_of(case)).resolve()
     for name, array in case.inputs().items():
         np.save(folder / f"{name}.npy", array)
     file = folder / f"{case.name}.toml"
