@@ -16,6 +16,7 @@ from rdmodel.trace.columns import (
 )
 from rdmodel.trace.launch import WARP, ArrayInfo, Launch
 from rdmodel.trace.trace import Trace, check_blocks, locate_block, missing_block
+from rdmodel.trace.work import Work
 
 __all__ = [
     "ALL_NEEDS",
@@ -32,6 +33,7 @@ __all__ = [
     "Segment",
     "Space",
     "Trace",
+    "Work",
     "check_blocks",
     "locate_block",
     "missing_block",

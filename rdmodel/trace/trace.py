@@ -21,6 +21,7 @@ from rdmodel.trace.columns import Columns, Program, slice_warps
 from rdmodel.trace.lanes import check_lanes
 from rdmodel.trace.launch import Launch
 from rdmodel.trace.mapped_pages import Pages
+from rdmodel.trace.work import Work
 
 ShortenedBlocks = tuple[Callable[[int, float], Columns | Program], Callable[[int], float]]
 """The two functions of `Trace.shortened`: (block, start) -> instructions, and block -> remaining share."""
@@ -101,6 +102,14 @@ class Trace:
         The first function makes the block of an id and a start; it leaves out the start, a share of the iterations,
         before those that it makes. The second function returns the share of a block's iterations that remain. A trace
         without them has its blocks made whole and cut afterwards, which takes longer.
+        """
+        return None
+
+    def block_work(self, block: int) -> Work | None:
+        """Return the instructions of one block by class, with its arithmetic and its accesses to shared memory.
+
+        Traces that record memory instructions only return None. The requests of memory instructions are left 0:
+        `rdmodel.trace.counting.count_work` adds them, from the instructions of the block, for the lines of a GPU.
         """
         return None
 
