@@ -16,7 +16,7 @@ OPTIMIZE = os.environ.get("RDMODEL_OPTIMIZE", "3")
 
 MODULES = ["rdmodel._tree"]
 for package, names in {
-    "rdmodel.trace": ("_coalesce", "_truncation"),
+    "rdmodel.trace": ("_banks", "_coalesce", "_truncation"),
     "rdmodel.reuse": ("_shards",),
     "rdmodel.model": ("_core", "_model", "_fast", "_l2"),
     "rdmodel.simulator": (

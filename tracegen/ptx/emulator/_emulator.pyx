@@ -7,10 +7,12 @@
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 import numpy as np
 
+from rdmodel.trace._banks cimport Pattern, serve_pattern
 from tracegen.ptx.emulator._access cimport load_values, store_values, update_values
 from tracegen.ptx.emulator._floats cimport compute_floats
 from tracegen.ptx.emulator._integers cimport compute_integers, insert_bits
@@ -39,6 +41,17 @@ cdef enum:
     AT_MBARRIER = 255       # in place of the number of a barrier
     CHUNK = 16              # bytes of one lane of a bulk copy
     MAP_BYTES = 128
+
+cdef struct StepCounts:
+    # What a block has executed of one step; tracegen.ptx.emulator.step_counts.COUNTS names the fields.
+    int64_t issued         # warps with an active lane
+    int64_t warps          # warps with a lane for which the guard holds
+    int64_t lanes          # lanes for which the guard holds
+    int64_t shared         # warps that accessed shared memory
+    int64_t local          # warps that accessed local memory
+    int64_t wavefronts     # of shared memory
+    int64_t groups         # of lanes that shared memory serves together
+    int64_t unused
 
 cdef inline uint64_t shared_offset(uint64_t place) noexcept nogil:
     """Return the offset of a shared or generic address in shared memory."""
@@ -71,6 +84,10 @@ cdef class Emulator:
     cdef readonly int64_t slot
     cdef readonly int64_t instructions
     cdef object owners
+    cdef StepCounts* counts        # per step
+    cdef int64_t step_count
+    cdef Pattern* patterns         # the last access of each step to shared memory
+    cdef int32_t* pattern_of       # per step: its place in `patterns`
     cdef const Code* code
     cdef uint64_t* registers
     cdef const int64_t* targets
@@ -105,15 +122,38 @@ cdef class Emulator:
 
     def __init__(
         self, const Code[::1] code, uint64_t[:, ::1] registers, int64_t variables, const int64_t[::1] targets,
-        Places places, Log log, Poison poison, const int64_t[::1] regions, bint strict, int64_t max_instructions, int64_t max_bytes,
+        Places places, Log log, Poison poison, const int64_t[::1] regions, int64_t[:, ::1] counts, bint strict,
+        int64_t max_instructions, int64_t max_bytes,
     ):
-        self.owners = (code, registers, targets, regions)
+        assert counts.shape[0] == code.shape[0] and counts.shape[1] * 8 == sizeof(StepCounts)
+        self.owners = (code, registers, targets, regions, counts)
+        self.counts, self.step_count = <StepCounts*>&counts[0, 0], code.shape[0]
         self.regions = &regions[0]
         self.code, self.registers, self.targets = &code[0], &registers[0, 0], &targets[0]
         self.slots, self.threads, self.variables = registers.shape[0], registers.shape[1], variables
         self.places, self.log, self.poison, self.strict = places, log, poison, strict
         self.max_instructions, self.max_bytes = max_instructions, max_bytes
         self.active.lane, self.part.lane, self.piece.lane = self.active_lanes, self.part_lanes, self.piece_lanes
+        self.make_patterns()
+
+    cdef int make_patterns(self) except -1:
+        """Make room for the patterns of all steps that may access shared memory."""
+        cdef int64_t i, n = 0
+        self.pattern_of = <int32_t*>calloc(<size_t>self.step_count, sizeof(int32_t))
+        if self.pattern_of == NULL:
+            raise MemoryError
+        for i in range(self.step_count):
+            if LOAD <= self.code[i].op <= SUST and (self.code[i].space == SHARED or self.code[i].space == GENERIC):
+                self.pattern_of[i] = <int32_t>n
+                n += 1
+        self.patterns = <Pattern*>calloc(<size_t>max(n, 1), sizeof(Pattern))
+        if self.patterns == NULL:
+            raise MemoryError
+        return 0
+
+    def __dealloc__(self):
+        free(self.patterns)
+        free(self.pattern_of)
 
     def bind_textures(self, const int64_t[:, ::1] table):
         """Set the textures: at least one row of `tracegen.ptx.emulator.textures.TEXTURE_FIELDS`."""
@@ -131,6 +171,7 @@ cdef class Emulator:
         self.poison.clear()
         self.signals = 0
         memset(self.arrived, 0, sizeof(self.arrived))
+        memset(self.counts, 0, <size_t>self.step_count * sizeof(StepCounts))
         self.log.restart()
         for t in range(self.log.warps):
             self.log.live[t] = 0
@@ -260,16 +301,20 @@ cdef class Emulator:
     cdef int64_t execute(self, const Code* code) noexcept nogil:
         """Execute one step for the active threads."""
         cdef Lanes* lanes
+        cdef StepCounts* counts = self.counts + self.step
         cdef int64_t status = UNFINISHED
         if code.flags & POISONED:
             status = self.settle(code)
             if status != FINISHED:
                 return status
             status = UNFINISHED
+        counts.issued += self.active.warps
         if code.op >= BRA:
             return self.control(code)
         self.count(code, &self.active)
         lanes = self.guarded(code)
+        counts.warps += lanes.warps
+        counts.lanes += lanes.n
         self.wait(&self.active, code.guard)
         if lanes.n:
             if code.op >= LOAD and code.op <= ATOM:
@@ -334,6 +379,7 @@ cdef class Emulator:
         self.part.n = n
         self.finish(&self.part)
         self.count(code, &self.part)
+        self.counts[self.step].issued += self.part.warps
         self.active.n = 0
 
     cdef inline int64_t limited(self, int64_t status) noexcept nogil:
@@ -602,6 +648,10 @@ cdef class Emulator:
         if not self.places.locate(lanes, space, place, size):
             self.thread, self.address = self.places.thread, self.places.address
             return OUTSIDE
+        if space == LOCAL:
+            self.counts[self.step].local += lanes.warps
+        elif space == SHARED:
+            self.count_banks(code, lanes, place, size)
         if recorded or space == SHARED:
             self.wait(lanes, code.src[0])
             if code.op != LOAD and not code.flags & ASYNC:
@@ -625,6 +675,23 @@ cdef class Emulator:
                     return UNCOMPUTED
             self.transfer(code, lanes)
         return UNFINISHED
+
+    cdef void count_banks(self, const Code* code, const Lanes* lanes, const uint64_t* place, int64_t size) noexcept nogil:
+        """Count the wavefronts of an access to shared memory."""
+        cdef StepCounts* counts = self.counts + self.step
+        cdef Pattern* pattern
+        cdef int64_t k, at
+        counts.shared += lanes.warps
+        if not self.records:
+            return
+        pattern = self.patterns + self.pattern_of[self.step]
+        for k in range(lanes.warps):
+            at = lanes.start[k]
+            serve_pattern(
+                pattern, place + at, lanes.lane + at, lanes.start[k + 1] - at, lanes.mask[k], size, code.op == ATOM
+            )
+            counts.wavefronts += pattern.wavefronts
+            counts.groups += pattern.groups
 
     cdef void transfer(self, const Code* code, const Lanes* lanes) noexcept nogil:
         cdef int64_t i

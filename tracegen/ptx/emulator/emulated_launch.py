@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rdmodel.common.checks import check_int
 from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
-from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Op
+from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Op, Work
 from tracegen.arrays import BASE
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._emulator import Emulator, Status
@@ -25,6 +25,7 @@ from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, Device
 from tracegen.ptx.emulator.launch_directives import check_directives, cluster_shape, required_block
 from tracegen.ptx.emulator.module_variables import load_variables
 from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack_parameters
+from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
 from tracegen.ptx.isa.special_registers import block_index, read_special_register
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
@@ -307,6 +308,18 @@ class EmulatedLaunch:
         return constant
 
     @cached_property
+    def _counts(self) -> NDArray[np.int64]:
+        return np.zeros((len(self._program.steps), len(COUNTS)), np.int64)
+
+    @cached_property
+    def _work_table(self) -> WorkTable:
+        return WorkTable(self._program.steps)
+
+    def last_work(self) -> Work:
+        """Return the work of the block that was executed last, without the requests of its memory instructions."""
+        return self._work_table.work_of(self._counts, self.launch.block_warps)
+
+    @cached_property
     def _places(self) -> Places:
         local = np.zeros(max(1, self._local * self.launch.block_threads), dtype=np.uint8)
         return Places(local, self._local, np.zeros(max(1, self._shared), dtype=np.uint8), self._shared)
@@ -330,6 +343,7 @@ class EmulatedLaunch:
             self._log,
             self._poison,
             self._regions,
+            self._counts,
             self._strict,
             self._limit,
             _MAX_RECORD_BYTES,

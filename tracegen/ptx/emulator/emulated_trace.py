@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from functools import cached_property
 
-from rdmodel.trace import Columns, Trace, check_blocks, missing_block
+from rdmodel.trace import Columns, Trace, Work, check_blocks, missing_block
 from rdmodel.trace.expansion import concatenate
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 
@@ -56,6 +56,12 @@ class EmulatedTrace(Trace):
             if self._last is None or self._last[0] != block:
                 self._last = int(block), self.launched.run(int(block))
             return self._last[1]
+
+    def block_work(self, block: int) -> Work:
+        """Return the work of one block, which is executed unless it was the last one."""
+        with self.launched.lock:
+            self.block(block)
+            return self.launched.last_work()
 
     def __len__(self) -> int:
         """Return the number of warp instructions; executes every block, once."""

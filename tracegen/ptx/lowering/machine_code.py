@@ -1,0 +1,230 @@
+"""Estimate the machine instructions of each PTX instruction, by class, and the arithmetic of its threads.
+
+Most PTX instructions become one machine instruction. GPUs have no instruction for some: 64-bit integers take one for
+each half, divisions and exact square roots take a reciprocal and steps of Newton's method, and integer division takes
+about 20 (CUDA programming guide, "Arithmetic instructions"). The numbers here are those of `ptxas` for recent GPUs,
+without the rare branches for subnormal numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tracegen.ptx.syntax.ast import Instruction, Register, Vector
+
+Classes = Mapping[str, int]
+"""Machine instructions by class (`rdmodel.trace.work.ARITHMETIC_CLASSES`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """What one PTX instruction becomes.
+
+    `classes` are machine instructions per warp, without those that access memory. `operations` are arithmetic per
+    thread (`rdmodel.trace.work.OPERATIONS`). `matrix_type` and `matrix_flops` are the type of the factors and the
+    operations per warp of a matrix product.
+    """
+
+    classes: Classes = field(default_factory=dict)
+    operations: Classes = field(default_factory=dict)
+    matrix_type: str = ""
+    matrix_flops: int = 0
+
+
+_NOTHING = MachineCode()
+
+_ONE_INTEGER = frozenset(
+    {
+        "add", "addc", "sub", "subc", "min", "max", "and", "or", "xor", "not", "cnot", "shl", "shr", "sad", "bfe",
+        "bfi", "bmsk", "szext", "shf", "prmt", "lop3", "setp", "set", "selp", "slct", "mul24", "mad24", "dp2a", "dp4a",
+        "abs", "neg", "vote", "elect", "testp", "isspacep",
+    }
+)  # fmt: skip
+"""Opcodes that become one instruction for integers of 32 bits, and two for 64 bits."""
+
+_MULTIPLICATIONS = {
+    ("lo", 32): 1, ("hi", 32): 1, ("wide", 16): 1, ("lo", 16): 1, ("wide", 32): 1, ("lo", 64): 3, ("hi", 64): 8,
+}  # fmt: skip
+"""Integer instructions of ``mul`` and ``mad``, by part of the product and width of the factors."""
+
+_SPECIAL_INTEGERS = frozenset({"popc", "clz", "bfind", "brev", "match", "redux"})
+"""Integer opcodes that run at the rate of special functions."""
+
+_SPECIAL_FLOATS = frozenset({"rsqrt", "ex2", "lg2", "sin", "cos", "tanh"})
+
+_FUNCTIONS: dict[tuple[str, str, bool], Classes] = {
+    ("div", "f32", True): {"special": 1, "fp32": 1},
+    ("div", "f32", False): {"special": 1, "fp32": 8, "branch": 1},
+    ("rcp", "f32", True): {"special": 1},
+    ("rcp", "f32", False): {"special": 1, "fp32": 2, "int": 2, "branch": 1},
+    ("sqrt", "f32", True): {"special": 1, "fp32": 1},
+    ("sqrt", "f32", False): {"special": 1, "fp32": 5, "int": 2, "branch": 1},
+    ("div", "f64", False): {"special": 1, "fp64": 8, "int": 3, "branch": 1},
+    ("rcp", "f64", False): {"special": 1, "fp64": 6, "int": 3, "branch": 1},
+    ("rcp", "f64", True): {"special": 1},
+    ("sqrt", "f64", False): {"special": 1, "fp64": 8, "int": 3, "branch": 1},
+    ("rsqrt", "f64", True): {"special": 1, "fp64": 6, "int": 3},
+    ("div", "int32", False): {"special": 1, "conversion": 2, "int": 16},
+    ("rem", "int32", False): {"special": 1, "conversion": 2, "int": 16},
+    ("div", "int64", False): {"special": 1, "conversion": 2, "int": 70},
+    ("rem", "int64", False): {"special": 1, "conversion": 2, "int": 70},
+}
+"""Machine instructions of functions by opcode, type, and whether they are approximate."""
+
+_PRECISIONS = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "bf16": "fp16", "f16x2": "fp16", "bf16x2": "fp16"}
+_OPERATIONS = {
+    "add": "add", "sub": "add", "mul": "mul", "fma": "fma", "mad": "fma", "div": "other", "sqrt": "other",
+}  # fmt: skip
+
+_PACKED = ("f16x2", "bf16x2", "f32x2")
+
+
+def machine_code(instruction: Instruction) -> MachineCode:
+    """Return the machine instructions of a PTX instruction, except for its accesses to memory."""
+    rule = _RULES.get(instruction.opcode)
+    return _NOTHING if rule is None else rule(instruction)
+
+
+def _type_of(instruction: Instruction) -> tuple[str, int]:
+    """Return the kind (``int``, or a floating-point type as written) and the bits of the last type of an instruction."""
+    for modifier in reversed(instruction.modifiers):
+        if modifier in _PRECISIONS or modifier == "f32x2":
+            return modifier, int("".join(c for c in modifier.split("x")[0] if c.isdigit()))
+        if modifier[:1] in "busp" and (modifier[1:].isdecimal() or modifier == "pred"):
+            return "int", int(modifier[1:]) if modifier[1:].isdecimal() else 1
+    return "int", 32
+
+
+def _integers(count: int) -> MachineCode:
+    return MachineCode({"int": count}, {"int": count})
+
+
+def _arithmetic(instruction: Instruction) -> MachineCode:
+    kind, bits = _type_of(instruction)
+    opcode = instruction.opcode
+    if kind == "int":
+        return _integer_arithmetic(instruction, opcode, bits)
+    precision = _PRECISIONS.get(kind, "fp32")
+    approximate = "approx" in instruction.modifiers or "full" in instruction.modifiers
+    operation = _OPERATIONS.get(opcode)
+    operations = {f"{precision}_{operation}": 2 if kind in _PACKED else 1} if operation else {}
+    function = _FUNCTIONS.get((opcode, kind, approximate))
+    if function is not None:
+        return MachineCode(function, operations)
+    if opcode in _SPECIAL_FLOATS:
+        return MachineCode({"special": 1})
+    if opcode in ("abs", "neg"):
+        return _NOTHING  # signs are parts of the operands of other instructions
+    if operation is None:
+        return MachineCode({"int" if precision == "fp32" else precision: 1})
+    return MachineCode({precision: 1}, operations)
+
+
+def _integer_arithmetic(instruction: Instruction, opcode: str, bits: int) -> MachineCode:
+    halves = 2 if bits == 64 else 1
+    if opcode in ("mul", "mad", "madc"):
+        part = next((m for m in instruction.modifiers if m in ("lo", "hi", "wide")), "lo")
+        return _integers(_MULTIPLICATIONS.get((part, bits), 1))
+    if opcode in ("div", "rem"):
+        classes = _FUNCTIONS[opcode, "int64" if bits == 64 else "int32", False]
+        return MachineCode(classes, {"int": classes["int"]})
+    if opcode in _SPECIAL_INTEGERS:
+        return MachineCode({"special": halves}, {"int": halves})
+    return _integers(halves) if opcode in _ONE_INTEGER else MachineCode({"other": 1})
+
+
+def _comparison(instruction: Instruction) -> MachineCode:
+    """Return the code of ``setp``, ``set``, ``selp`` and ``slct``: comparisons of fp64 and fp16 have units of their own."""
+    kind, bits = _type_of(instruction)
+    if instruction.opcode in ("setp", "set") and _PRECISIONS.get(kind) in ("fp64", "fp16"):
+        return MachineCode({_PRECISIONS[kind]: 1})
+    return _integers(2 if bits == 64 else 1) if kind == "int" else MachineCode({"int": 2 if bits == 64 else 1})
+
+
+def _conversion(instruction: Instruction) -> MachineCode:
+    types = [m for m in instruction.modifiers if m in _PRECISIONS or (m[:1] in "bus" and m[1:].isdecimal())]
+    if len(types) >= 2 and all(m[0] in "bus" for m in types[-2:]):
+        to, source = (int(m[1:]) for m in types[-2:])
+        if to > source and (types[-1][0] == "s" or source < 32):
+            return _integers(1)
+        return _NOTHING if to in (32, 64) else _integers(1)
+    return MachineCode({"conversion": 1})
+
+
+def _move(instruction: Instruction) -> MachineCode:
+    """Return the code of ``mov``: register allocation removes copies, and vectors are neighbouring registers."""
+    target, source = instruction.operands[0], instruction.operands[-1]
+    if isinstance(target, Vector) or isinstance(source, Vector):
+        return _NOTHING
+    if isinstance(source, Register) and source.name.split(".")[0] not in _READ_BY_INSTRUCTION:
+        return _NOTHING
+    return MachineCode({"other": 1})
+
+
+_READ_BY_INSTRUCTION = frozenset(
+    {"%tid", "%ctaid", "%laneid", "%warpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi", "%clock64"}
+    | {"%globaltimer", "%lanemask_eq", "%lanemask_le", "%lanemask_lt", "%lanemask_ge", "%lanemask_gt"}
+    | {"%cluster_ctaid", "%cluster_ctarank"}
+)
+"""Special registers that an instruction reads; sizes of the launch are constants, which need none."""
+
+_MATRIX_TYPES = {
+    "f16": "fp16", "bf16": "bf16", "tf32": "tf32", "f64": "fp64", "e4m3": "fp8", "e5m2": "fp8", "e3m2": "fp6",
+    "e2m3": "fp6", "e2m1": "fp4", "s8": "int8", "u8": "int8", "s4": "int4", "u4": "int4", "b1": "binary",
+}  # fmt: skip
+
+_ACCUMULATORS = ("f32", "s32")
+_WARPS_PER_GROUP = 4
+
+
+def _product(instruction: Instruction) -> MachineCode:
+    modifiers = instruction.modifiers
+    shape = next((m for m in modifiers if m[0] == "m" and m[1:2].isdecimal() and "n" in m and "k" in m), None)
+    types = [m for m in modifiers if m in _MATRIX_TYPES or m in _ACCUMULATORS]
+    if shape is None or not types or (instruction.opcode == "wmma" and modifiers[0] != "mma"):
+        return _NOTHING
+    factors = types[1] if len(types) > 2 else "f16"
+    m, rest = shape[1:].split("n")
+    n, k = rest.split("k")
+    flops = 2 * int(m) * int(n) * int(k)
+    if instruction.opcode == "wgmma":
+        flops //= _WARPS_PER_GROUP
+    elif shape == "m8n8k4" and factors == "f16":
+        flops *= 4  # each quarter of the warp computes a product of its own
+    return MachineCode({"matrix": 1}, {}, _MATRIX_TYPES.get(factors, "fp16"), flops)
+
+
+def _of(name: str) -> Callable[[Instruction], MachineCode]:
+    code = MachineCode({name: 1})
+    return lambda instruction: code
+
+
+_GROUP_MODIFIERS = {"bulk", "commit_group", "wait_group", "wait_all", "mbarrier"}
+
+
+def _copy(instruction: Instruction) -> MachineCode:
+    """Return the code of ``cp``: copies of words are memory instructions, and are counted as such."""
+    return MachineCode({"other": 1}) if _GROUP_MODIFIERS & set(instruction.modifiers) else _NOTHING
+
+
+_ARITHMETIC_OPCODES = (
+    *_ONE_INTEGER,
+    *_SPECIAL_INTEGERS,
+    *_SPECIAL_FLOATS,
+    *_OPERATIONS,
+    *("rem", "madc", "rcp", "copysign"),
+)
+
+_RULES: dict[str, Callable[[Instruction], MachineCode]] = {
+    **dict.fromkeys(_ARITHMETIC_OPCODES, _arithmetic),
+    **dict.fromkeys(("setp", "set", "selp", "slct"), _comparison),
+    **dict.fromkeys(("mma", "wgmma", "wmma"), _product),
+    **dict.fromkeys(("bra", "brx", "call", "ret", "exit", "trap"), _of("branch")),
+    **dict.fromkeys(("bar", "barrier"), _of("barrier")),
+    **dict.fromkeys(("shfl", "movmatrix"), _of("shuffle")),
+    **dict.fromkeys(("activemask", "mapa", "getctarank", "mbarrier", "tcgen05"), _of("other")),
+    "cp": _copy,
+    "cvt": _conversion,
+    "mov": _move,
+}
