@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace.cache_ops import CACHE_OPS, CacheOp
-from rdmodel.trace.coalescing import BYPASS, LOCAL, SECTOR, WHOLE_WARP, Chunk, StoreRule, WarpStream
+from rdmodel.trace.coalescing import LOCAL, PASSES_L1, SECTOR, WHOLE_WARP, Chunk, StoreRule, WarpStream
 from rdmodel.trace.columns import Columns, Op, Program, Space
 from rdmodel.trace.launch import WARP
 from rdmodel.trace.splitting import split_block
@@ -21,17 +21,17 @@ _WORD = 4
 
 _TEXTURES = np.zeros(len(Space) * CACHE_OPS, np.uint8)
 _TEXTURES[CacheOp.TEX :: CACHE_OPS] = 1
-"""Loads that the coalescing of `work_of_block` tells apart from other loads, as those that bypass the L1."""
+"""Loads that the coalescing of `work_of_block` tells apart from other loads, as those that do not look into the L1."""
 
-_CLASS_OF = np.full((2, BYPASS + 1), -1)
-"""Place in `L1_ACCESSES` of the accesses to global (0) and to local memory (1), by operation."""
+_CLASS_OF = np.full((LOCAL + PASSES_L1 + 1, len(Op)), -1)
+"""Place in `L1_ACCESSES` of an access by `Chunk.flags`, of LOCAL and PASSES_L1, and by operation."""
 for _name, _place in (
     ("load_global", (0, Op.LOAD)),
     ("store_global", (0, Op.STORE)),
     ("atomic_global", (0, Op.ATOMIC)),
-    ("load_texture", (0, BYPASS)),
-    ("load_local", (1, Op.LOAD)),
-    ("store_local", (1, Op.STORE)),
+    ("load_texture", (PASSES_L1, Op.LOAD)),
+    ("load_local", (LOCAL, Op.LOAD)),
+    ("store_local", (LOCAL, Op.STORE)),
 ):
     _CLASS_OF[_place] = L1_ACCESSES.index(_name)
 
@@ -81,7 +81,7 @@ def work_of_block(
     for chunk in _chunks(trace, source, first, warps, line, sector, request_bytes):
         n = chunk.n
         op, count, gaps = chunk.op[:n], chunk.count[:n].astype(np.int64), chunk.gap[:n]
-        place = _CLASS_OF[(chunk.flags[:n] & LOCAL).astype(np.int64), op]
+        place = _CLASS_OF[chunk.flags[:n] & (LOCAL | PASSES_L1), op]
         seen = (place >= 0) & (count > 0)
         sectors = np.zeros(n + 1, np.int64)
         np.cumsum(count, out=sectors[1:])

@@ -51,7 +51,7 @@ cdef struct StepCounts:
     int64_t local          # warps that accessed local memory
     int64_t wavefronts     # of shared memory
     int64_t groups         # of lanes that shared memory serves together
-    int64_t unused
+    int64_t active         # active lanes
 
 cdef inline uint64_t shared_offset(uint64_t place) noexcept nogil:
     """Return the offset of a shared or generic address in shared memory."""
@@ -309,6 +309,7 @@ cdef class Emulator:
                 return status
             status = UNFINISHED
         counts.issued += self.active.warps
+        counts.active += self.active.n
         if code.op >= BRA:
             return self.control(code)
         self.count(code, &self.active)

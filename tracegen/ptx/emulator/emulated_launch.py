@@ -248,7 +248,7 @@ class EmulatedLaunch:
             step.flags |= {"TRACK"} if self._tainted.intersection(step.dst) else set()
         self._code = encode_steps(steps)
         self._regions = self._mark_branches(reduced)
-        self._decisive = decisive
+        self._decisive, self._executed = decisive, executed
 
     def _pointers(self) -> dict[int, str]:
         """Return the array that each constant of the launch points to, by slot, without numbers that are no address."""
@@ -313,7 +313,7 @@ class EmulatedLaunch:
 
     @cached_property
     def _work_table(self) -> WorkTable:
-        return WorkTable(self._program.steps)
+        return WorkTable(self._program.steps, self._executed)
 
     def last_work(self) -> Work:
         """Return the work of the block that was executed last, without the requests of its memory instructions."""

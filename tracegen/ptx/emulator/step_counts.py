@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import Work
 from rdmodel.trace.work import INSTRUCTION_CLASSES, MATRIX_TYPES, OPERATIONS, SHARED_ACCESSES
-from tracegen.ptx.lowering.machine_code import machine_code
+from tracegen.ptx.lowering.fusion import fused_instructions
+from tracegen.ptx.lowering.machine_code import MachineCode, machine_code
 from tracegen.ptx.lowering.program import NO_SLOT, Step
 from tracegen.ptx.lowering.slicing import is_memory_step
 
-COUNTS = ("issued", "warps", "lanes", "shared", "local", "wavefronts", "groups", "unused")
+COUNTS = ("issued", "warps", "lanes", "shared", "local", "wavefronts", "groups", "active")
 """Columns of the counters; the struct `StepCounts` of the emulator is their twin."""
 
-_ISSUED, _LANES, _SHARED, _LOCAL, _WAVEFRONTS, _GROUPS = (
-    COUNTS.index(name) for name in ("issued", "lanes", "shared", "local", "wavefronts", "groups")
+_ISSUED, _LANES, _SHARED, _LOCAL, _WAVEFRONTS, _GROUPS, _ACTIVE = (
+    COUNTS.index(name) for name in ("issued", "lanes", "shared", "local", "wavefronts", "groups", "active")
 )
 
 _VERBS = {"LOAD": "load", "STORE": "store", "ATOM": "atomic", "TEX": "load", "SULD": "load", "SUST": "store"}
@@ -28,22 +29,29 @@ class WorkTable:
     """What each step of a kernel adds to the work of a block, each time that a warp or a lane executes it.
 
     An instruction is issued with its first step. Its lanes are those of its first step with a guard: steps that
-    prepare a guard have none.
+    prepare a guard have none. Guards that nothing depends on are not computed, unless their steps are `executed`; all
+    active lanes count there.
     """
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[Step], executed: Collection[int]) -> None:
         n = len(steps)
+        self._lane_counts = np.full(n, _LANES)
+        unknown = {slot for index, step in enumerate(steps) if index not in executed for slot in step.dst} - {NO_SLOT}
+        self._lane_counts[[index for index, step in enumerate(steps) if step.guard in unknown]] = _ACTIVE
+        self._rows = np.arange(n)
         self._issued = np.zeros((n, len(INSTRUCTION_CLASSES)))
         self._lanes = np.zeros((n, len(OPERATIONS)))
         self._matrices = np.zeros((n, len(MATRIX_TYPES)))
         self._shared = np.zeros((n, len(SHARED_ACCESSES)))
         self._generic: list[tuple[int, str]] = []
-        guarded = _guarded_steps(steps)
+        guarded, fused = _guarded_steps(steps), fused_instructions(steps)
         for index, step in enumerate(steps):
             if is_memory_step(step):
                 self._add_access(index, step)
             if "COUNTED" in step.flags:
-                self._add_instruction(index, guarded.get(step.pc, index), step)
+                count = fused.get(step.pc)
+                code = machine_code(step.origin) if count is None else MachineCode({"int": count}, {"int": count})
+                self._add_instruction(index, guarded.get(step.pc, index), code)
 
     def _add_access(self, index: int, step: Step) -> None:
         verb = _VERBS[step.op]
@@ -56,8 +64,7 @@ class WorkTable:
         name = "load_texture" if step.op in ("TEX", "SULD") else f"{verb}_{_SPACES[step.space]}"
         self._issued[index, INSTRUCTION_CLASSES.index(_known(name))] += 1
 
-    def _add_instruction(self, index: int, guarded: int, step: Step) -> None:
-        code = machine_code(step.origin)
+    def _add_instruction(self, index: int, guarded: int, code: MachineCode) -> None:
         _fill(self._issued[index], INSTRUCTION_CLASSES, code.classes)
         _fill(self._lanes[guarded], OPERATIONS, code.operations)
         if code.matrix_flops:
@@ -76,7 +83,7 @@ class WorkTable:
             blocks=1,
             warps=warps,
             instructions=instructions,
-            operations=_named(OPERATIONS, counts[:, _LANES] @ self._lanes),
+            operations=_named(OPERATIONS, counts[self._rows, self._lane_counts] @ self._lanes),
             matrix_flops=_named(MATRIX_TYPES, issued @ self._matrices),
             shared_wavefronts=_named(SHARED_ACCESSES, counts[:, _WAVEFRONTS] @ shared),
             shared_groups=_named(SHARED_ACCESSES, counts[:, _GROUPS] @ shared),

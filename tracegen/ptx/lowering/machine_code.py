@@ -3,7 +3,7 @@
 Most PTX instructions become one machine instruction. GPUs have no instruction for some: 64-bit integers take one for
 each half, divisions and exact square roots take a reciprocal and steps of Newton's method, and integer division takes
 about 20 (CUDA programming guide, "Arithmetic instructions"). The numbers here are those of `ptxas` for recent GPUs,
-without the rare branches for subnormal numbers.
+without the branches for rare operands. Functions that keep subnormal numbers scale their operands before and after.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tracegen.ptx.syntax.ast import Instruction, Register, Vector
+from tracegen.ptx.syntax.ast import Instruction, Register
 
 Classes = Mapping[str, int]
 """Machine instructions by class (`rdmodel.trace.work.ARITHMETIC_CLASSES`)."""
@@ -113,7 +113,10 @@ def _arithmetic(instruction: Instruction) -> MachineCode:
     if function is not None:
         return MachineCode(function, operations)
     if opcode in _SPECIAL_FLOATS:
-        return MachineCode({"special": 1})
+        if opcode in ("sin", "cos"):
+            return MachineCode({"special": 1, "fp32": 1})
+        scaled = opcode != "tanh" and "ftz" not in instruction.modifiers and precision == "fp32"
+        return MachineCode({"special": 1, "fp32": 2, "int": 1} if scaled else {"special": 1})
     if opcode in ("abs", "neg"):
         return _NOTHING  # signs are parts of the operands of other instructions
     if operation is None:
@@ -153,13 +156,11 @@ def _conversion(instruction: Instruction) -> MachineCode:
 
 
 def _move(instruction: Instruction) -> MachineCode:
-    """Return the code of ``mov``: register allocation removes copies, and vectors are neighbouring registers."""
-    target, source = instruction.operands[0], instruction.operands[-1]
-    if isinstance(target, Vector) or isinstance(source, Vector):
-        return _NOTHING
-    if isinstance(source, Register) and source.name.split(".")[0] not in _READ_BY_INSTRUCTION:
-        return _NOTHING
-    return MachineCode({"other": 1})
+    """Return the code of ``mov``: register allocation removes copies, and constants are parts of other instructions."""
+    source = instruction.operands[-1]
+    if isinstance(source, Register) and source.name.split(".")[0] in _READ_BY_INSTRUCTION:
+        return MachineCode({"other": 1})
+    return _NOTHING
 
 
 _READ_BY_INSTRUCTION = frozenset(
