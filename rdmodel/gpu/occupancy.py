@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from rdmodel.errors import LaunchError
 from rdmodel.gpu.config import GPU
@@ -12,10 +13,23 @@ from rdmodel.trace import WARP, Launch
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """The number of resident `blocks` of one SM, and the name of the resource that limits it (`limiter`)."""
+    """The number of resident `blocks` of one SM, and the name of the resource that limits it (`limiter`).
+
+    `warps` are those of the resident blocks, of `max_warps` that the SM has room for.
+    """
 
     blocks: int
     limiter: str
+    warps: int = 0
+    max_warps: int = 0
+
+    def __str__(self) -> str:
+        """Return the occupancy as text: ``8 blocks, 32 of 64 warps (registers)``."""
+        return f"{self.blocks} block{'s' * (self.blocks != 1)}, {self.warps} of {self.max_warps} warps ({self.limiter})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers and strings."""
+        return asdict(self)
 
 
 def compute_occupancy(launch: Launch, gpu: GPU) -> Occupancy:
@@ -45,4 +59,4 @@ def compute_occupancy(launch: Launch, gpu: GPU) -> Occupancy:
         need, has = needs[limiter]
         resource = "bytes of shared memory" if limiter == "shared memory" else limiter
         raise LaunchError(f"a block cannot be resident: it needs {need} {resource}, an SM of {gpu.name} has {has}")
-    return Occupancy(fits[limiter], limiter)
+    return Occupancy(fits[limiter], limiter, fits[limiter] * warps, gpu.max_warps)

@@ -15,6 +15,7 @@ from rdmodel.trace.columns import (
     slice_warps,
 )
 from rdmodel.trace.launch import WARP, ArrayInfo, Launch
+from rdmodel.trace.registers import RegisterUse
 from rdmodel.trace.trace import Trace, check_blocks, locate_block, missing_block
 from rdmodel.trace.work import Work
 
@@ -30,6 +31,7 @@ __all__ = [
     "Launch",
     "Op",
     "Program",
+    "RegisterUse",
     "Segment",
     "Space",
     "Trace",

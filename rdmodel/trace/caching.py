@@ -11,7 +11,9 @@ import numpy as np
 
 from rdmodel.trace.columns import Columns, Program, has_cache_ops
 from rdmodel.trace.derived import DerivedTrace
+from rdmodel.trace.registers import RegisterUse
 from rdmodel.trace.trace import ShortenedBlocks, Trace, check_blocks, missing_block
+from rdmodel.trace.work import Work
 
 CACHED_BYTES = 64 << 20
 """Bytes of blocks that a `CachedTrace` keeps. Readers start at the first block every time, so the first blocks are
@@ -57,6 +59,14 @@ class CachedTrace(DerivedTrace):
         """Return what `original` returns; shortened blocks are not cached."""
         return self.original.shortened(share)
 
+    def block_work(self, block: int) -> Work | None:
+        """Return the work of one block."""
+        return self.original.block_work(block)
+
+    def register_use(self, capability: tuple[int, int] | None = None) -> RegisterUse | None:
+        """Return the registers of a thread."""
+        return self.original.register_use(capability)
+
     def block(self, block: int) -> Block:
         """Return one block; raises `TraceError` if the trace does not hold it."""
         content = self._cached.get(block)
@@ -79,7 +89,10 @@ class MaterialisedTrace(Trace):
         self.launch, self.blocks = trace.launch, check_blocks(trace.launch, blocks)
         self.params = dict(trace.params)
         self._any_order = trace.any_order
-        self._content = {int(block): trace.block(int(block)) for block in blocks}
+        self._content, self._works = {}, {}
+        for block in map(int, blocks):
+            self._content[block] = trace.block(block)
+            self._works[block] = trace.block_work(block)
 
     def __len__(self) -> int:
         """Return the number of warp instructions."""
@@ -94,6 +107,10 @@ class MaterialisedTrace(Trace):
     def may_have_cache_ops(self) -> bool:
         """True if an instruction has a cache operator."""
         return any(has_cache_ops(content) for content in self._content.values())
+
+    def block_work(self, block: int) -> Work | None:
+        """Return the work of one block."""
+        return self._works.get(block)
 
     def block(self, block: int) -> Block:
         """Return one block; raises `TraceError` if it was not made."""

@@ -21,6 +21,7 @@ from rdmodel.trace.columns import Columns, Program, slice_warps
 from rdmodel.trace.lanes import check_lanes
 from rdmodel.trace.launch import Launch
 from rdmodel.trace.mapped_pages import Pages
+from rdmodel.trace.registers import GIVEN, RegisterUse
 from rdmodel.trace.work import Work
 
 ShortenedBlocks = tuple[Callable[[int, float], Columns | Program], Callable[[int], float]]
@@ -112,6 +113,14 @@ class Trace:
         `rdmodel.trace.counting.count_work` adds them, from the instructions of the block, for the lines of a GPU.
         """
         return None
+
+    def register_use(self, capability: tuple[int, int] | None = None) -> RegisterUse | None:
+        """Return the registers of a thread: those of the launch if they are given, else what the trace can tell.
+
+        `capability` is the compute capability of the GPU, such as (8, 0); None: unknown. None is returned if nothing is
+        known.
+        """
+        return RegisterUse(self.launch.registers, GIVEN) if self.launch.registers else None
 
     def block(self, block: int) -> Columns | Program:
         """Return the instructions of one block: `Columns` with its warps, or a `Program`.

@@ -20,7 +20,7 @@ TRACEGEN_FLOORS = {
     0: "arrays cuda.headers limits matrix_market ptx.syntax",
     1: "cuda.sources formats.ordering generated ptx",
     2: "formats ptx.isa simt",
-    3: "affine patterns ptx.lowering",
+    3: "affine patterns ptx.lowering ptx.registers",
     4: "ptx.emulator",
     5: "cuda kernel_library",
     6: "recording",

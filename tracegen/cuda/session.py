@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace import Columns, missing_block
+from rdmodel.trace import Columns, Work, missing_block
 from tracegen.arrays import BASE
 from tracegen.cuda.arguments import ArgumentValue, KernelParameter, bind_arguments, parse_arguments
 from tracegen.cuda.compiler import Defines, compile_program
@@ -43,7 +43,7 @@ class OrderedTrace(EmulatedTrace):
 
     def __init__(self, launched: EmulatedLaunch, blocks: Sequence[int] | None = None) -> None:
         super().__init__(launched, blocks)
-        self._cached: dict[int, Columns] = {}
+        self._cached: dict[int, tuple[Columns, Work]] = {}
         self._next = 0
 
     def block(self, block: int) -> Columns:
@@ -55,9 +55,14 @@ class OrderedTrace(EmulatedTrace):
                 traced = self._next in self._traced_blocks
                 columns = self.launched.run(self._next, record=traced)
                 if traced:
-                    self._cached[self._next] = columns
+                    self._cached[self._next] = columns, self.launched.last_work()
                 self._next += 1
-        return self._cached[int(block)]
+        return self._cached[int(block)][0]
+
+    def block_work(self, block: int) -> Work:
+        """Return the work of one block, after executing all blocks before it."""
+        self.block(block)
+        return self._cached[int(block)][1]
 
     @property
     def any_order(self) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rdmodel.common.checks import check_int
 from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
-from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Op, Work
+from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Op, RegisterUse, Work
 from tracegen.arrays import BASE
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._emulator import Emulator, Status
@@ -37,6 +37,7 @@ from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, Para
 from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
 from tracegen.ptx.lowering.slicing import depends_on_data, is_memory_step, tainted_slots
 from tracegen.ptx.lowering.textures import texture_axes
+from tracegen.ptx.registers.counting import count_registers
 from tracegen.ptx.syntax.ast import Module
 from tracegen.simt.kernel_trace import shape
 
@@ -318,6 +319,10 @@ class EmulatedLaunch:
     def last_work(self) -> Work:
         """Return the work of the block that was executed last, without the requests of its memory instructions."""
         return self._work_table.work_of(self._counts, self.launch.block_warps)
+
+    def register_use(self, capability: tuple[int, int] | None) -> RegisterUse:
+        """Return the registers of a thread: from an assembler for this compute capability, or else estimated."""
+        return count_registers(self._machine.module, self._program.name, capability)
 
     @cached_property
     def _places(self) -> Places:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from functools import cached_property
 
-from rdmodel.trace import Columns, Trace, Work, check_blocks, missing_block
+from rdmodel.trace import Columns, RegisterUse, Trace, Work, check_blocks, missing_block
 from rdmodel.trace.expansion import concatenate
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 
@@ -62,6 +62,11 @@ class EmulatedTrace(Trace):
         with self.launched.lock:
             self.block(block)
             return self.launched.last_work()
+
+    def register_use(self, capability: tuple[int, int] | None = None) -> RegisterUse:
+        """Return the registers of a thread: given, from an assembler, or estimated from the live values."""
+        given = super().register_use(capability)
+        return self.launched.register_use(capability) if given is None else given
 
     def __len__(self) -> int:
         """Return the number of warp instructions; executes every block, once."""

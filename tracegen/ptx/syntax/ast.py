@@ -141,7 +141,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One PTX text: version, target, module variables, functions by name, source files by number."""
+    """One PTX text: version, target, module variables, functions by name, source files by number, the `text` itself."""
 
     version: str
     target: str
@@ -150,6 +150,7 @@ class Module:
     functions: dict[str, Function]
     files: dict[int, str] = field(default_factory=dict)
     directives: tuple[str, ...] = ()
+    text: str = field(default="", repr=False, compare=False)
 
     @property
     def kernels(self) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tracegen.ptx.syntax.ast import Function, Module, Variable
 from tracegen.ptx.syntax.body import BodyParser
 from tracegen.ptx.syntax.constants import take_count
@@ -20,7 +22,7 @@ def parse(text: str, name: str = "<ptx>") -> Module:
     message starts with ``name:line:``, for anything else that is not PTX. Time and memory are linear in the length of
     the text, plus at most 2^17 registers and 2^28 bytes of initial values.
     """
-    return _ModuleParser(Cursor(without_final_nulls(text), name)).take()
+    return replace(_ModuleParser(Cursor(without_final_nulls(text), name)).take(), text=text)
 
 
 def without_final_nulls(text: str) -> str:

@@ -1,0 +1,27 @@
+"""Define `RegisterUse`: the registers that a thread of a launch takes, and how they are known."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+GIVEN, ASSEMBLED, ESTIMATED = "given", "ptxas", "estimated"
+"""Values of `RegisterUse.source`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterUse:
+    """The `registers` of a thread, and the bytes that it spills to local memory and loads from it again.
+
+    `source` tells how they are known: "given" by the user or the kernel, from "ptxas", or "estimated" from the values
+    that are live at once in the PTX, without spills.
+    """
+
+    registers: int
+    source: str
+    spill_stores: int = 0
+    spill_loads: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers and strings."""
+        return asdict(self)

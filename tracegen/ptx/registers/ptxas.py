@@ -1,0 +1,104 @@
+"""Ask `ptxas`, the assembler of CUDA, for the registers and the spills of kernels."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+_TIMEOUT = 120
+"""Seconds after which an assembly is given up."""
+
+_WHEELS = ("nvidia/*/bin/ptxas", "nvidia/*/*/bin/ptxas", "triton/backends/nvidia/bin/ptxas")
+"""Places of the assembler in Python packages of NVIDIA and Triton."""
+
+_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
+_USED = re.compile(r"Used (\d+) registers")
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_VERSION = re.compile(r"Unsupported \.version [\d.]+; current version is '([\d.]+)'")
+_VERSION_LINE = re.compile(r"^(\s*\.version\s+)[\d.]+", re.MULTILINE)
+_TARGET_LINE = re.compile(r"^(\s*\.target\s+)sm_(\d+)([a-z]?)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """Registers per thread of a kernel, and the bytes per thread that it spills to local memory and loads from it."""
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+
+
+@cache
+def find_ptxas() -> str | None:
+    """Return the path of the assembler: in PATH, in CUDA_HOME, in a wheel or in the usual folder; None if absent."""
+    return next((str(path) for path in _candidates() if os.access(path, os.X_OK)), None)
+
+
+def _candidates() -> Iterator[str | Path]:
+    found = shutil.which("ptxas")
+    if found:
+        yield found
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable]) / "bin" / "ptxas"
+    for folder in dict.fromkeys(sys.path):
+        for pattern in _WHEELS:
+            yield from sorted(Path(folder or ".").glob(pattern))
+    yield Path("/usr/local/cuda/bin/ptxas")
+
+
+@lru_cache(maxsize=256)
+def assemble(ptx: str, architecture: int) -> dict[str, Assembled]:
+    """Return what the assembler says of every kernel in a PTX text, for an architecture such as 80.
+
+    Empty if there is no assembler, or if it does not accept the text for this architecture. An assembler that is older
+    than the compiler gets the text with the latest version that it knows.
+    """
+    program = find_ptxas()
+    if program is None:
+        return {}
+    target = _TARGET_LINE.search(ptx)
+    suffix = target[3] if target and int(target[2]) == architecture else ""
+    if target and int(target[2]) > architecture:
+        ptx = _TARGET_LINE.sub(rf"\g<1>sm_{architecture}", ptx, count=1)
+    output = _run(program, ptx, f"sm_{architecture}{suffix}")
+    known = _VERSION.search(output)
+    if known:
+        output = _run(program, _VERSION_LINE.sub(rf"\g<1>{known[1]}", ptx, count=1), f"sm_{architecture}{suffix}")
+    return parse_messages(output)
+
+
+def parse_messages(output: str) -> dict[str, Assembled]:
+    """Return what the messages of ``ptxas -v`` say of each kernel."""
+    found: dict[str, Assembled] = {}
+    kernel, spills = None, (0, 0)
+    for line in output.splitlines():
+        if entry := _ENTRY.search(line):
+            kernel, spills = entry[1], (0, 0)
+        elif bytes := _SPILLS.search(line):
+            spills = int(bytes[1]), int(bytes[2])
+        elif (used := _USED.search(line)) and kernel is not None:
+            found[kernel] = Assembled(int(used[1]), *spills)
+            kernel = None
+    return found
+
+
+def _run(program: str, ptx: str, architecture: str) -> str:
+    """Return the messages of the assembler; empty if it fails to run."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(ptx, encoding="utf-8")
+        command = [program, "-v", f"-arch={architecture}", str(source), "-o", os.devnull]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False, cwd=folder)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+    return done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
