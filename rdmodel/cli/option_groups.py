@@ -84,6 +84,15 @@ def add_source(parser: Parser) -> None:
         help="skip malformed lines and lanes without threads, treat blocks and warps without records as ones that "
         "access no memory, and report the number of each",
     )
+    add_option(
+        group,
+        "--registers",
+        type=whole_number_or("auto"),
+        metavar="N|auto",
+        help="registers per thread, which limit the resident blocks; auto: those of the PTX code, from ptxas for the "
+        "GPU if it is installed, otherwise estimated",
+        default_text="those in the trace, if any",
+    )
     add_program(parser)
 
 

@@ -74,13 +74,22 @@ class SourceOptions:
     option: tuple[str, ...]
     max_instructions: int
     launch: int | None
+    registers: int | str | None
+    target: GPU | None = None
+    """The GPU for which the registers of PTX code are counted."""
 
 
 def source_options(arguments: argparse.Namespace) -> SourceOptions:
     """Return the options that choose and read a source."""
-    values: dict[str, Any] = {name: getattr(arguments, name) for name in SourceOptions.__dataclass_fields__}
+    names = [name for name in SourceOptions.__dataclass_fields__ if name != "target"]
+    values: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     frozen: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    return SourceOptions(**frozen)
+    target = None
+    if arguments.registers == "auto":
+        if isinstance(arguments.gpu, list):
+            raise ConfigError("--registers auto: needs one GPU, whose code is assembled; give a number")
+        target = selected_gpu(arguments)
+    return SourceOptions(**frozen, target=target)
 
 
 def output_form(arguments: argparse.Namespace) -> OutputForm:

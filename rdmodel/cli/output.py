@@ -33,13 +33,20 @@ def print_results(
     results: Sequence[R],
     format_result: Callable[[R], str],
     more: Callable[[R], Mapping[str, Any]] | None = None,
+    further: Callable[[R], Mapping[str, Any]] | None = None,
 ) -> None:
     """Print results: text by `format_result`, a CSV row each, or a JSON object (a list for several results).
 
-    `more` returns further numbers of a result: more columns in CSV, the object "metrics" in JSON.
+    `more` returns further numbers of a result: more columns in CSV, the object "metrics" in JSON. `further` returns
+    further objects of a result in JSON.
     """
     if form == "json":
-        objects = [result.to_dict() | ({} if more is None else {"metrics": more(result)}) for result in results]
+        objects = [
+            result.to_dict()
+            | ({} if further is None else dict(further(result)))
+            | ({} if more is None else {"metrics": more(result)})
+            for result in results
+        ]
         print_json(objects[0] if len(objects) == 1 else objects)
     elif form == "csv":
         print_csv(result.to_row() | ({} if more is None else dict(more(result))) for result in results)

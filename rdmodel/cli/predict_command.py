@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from rdmodel.cli.executed_work import ExecutedWork, count_executed
 from rdmodel.cli.memory_limit import limit_memory
 from rdmodel.cli.option_values import model_options, output_form, selected_gpu, source_options
 from rdmodel.cli.output import print_results
@@ -22,7 +23,8 @@ def run_predict(arguments: argparse.Namespace) -> None:
     reading = source_options(arguments)
     if arguments.metrics is not None:
         check_countable(gpu.l1.sector_bytes, options["stores"])
-    results = []
+    form, executed = output_form(arguments), dict[int, ExecutedWork]()
+    results: list[Prediction] = []
     with limit_memory("predict", arguments.memory) as budget:
         for source in arguments.sources:
             for trace in open_sources(source, reading, budget):
@@ -30,8 +32,17 @@ def run_predict(arguments: argparse.Namespace) -> None:
                     budget.admit_prediction(trace, gpu, options, progress)
                 with block_progress(source) as progress:
                     results.append(predict(trace, gpu, progress=progress, **options))
-        form = output_form(arguments)
-        if arguments.metrics is None:
-            print_results(form, results, format_prediction)
-        else:
-            print_results(form, results, format_with_metrics, Prediction.metrics)
+                if form == "json" or arguments.metrics is not None:
+                    executed[id(results[-1])] = count_executed(trace, gpu, results[-1])
+
+        def metrics(result: Prediction) -> dict[str, float]:
+            return {**result.metrics(), **executed[id(result)].metrics()}
+
+        more = None if arguments.metrics is None else metrics
+        print_results(
+            form,
+            results,
+            format_prediction if more is None else lambda result: format_with_metrics(result, metrics(result)),
+            more,
+            lambda result: executed[id(result)].to_dict(),
+        )

@@ -13,9 +13,11 @@ from rdmodel.cli.output import print_note
 from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
 from rdmodel.gpu.config import GPU
+from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.dealing import modelled_blocks
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
+from rdmodel.trace.registers import GIVEN
 from tracegen import formats
 from tracegen.formats import LaunchEntry
 from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
@@ -42,6 +44,17 @@ SUITE_REFUSES = ["param", "block", "launch", "input_format", *PROGRAM_OPTIONS]
 
 def open_sources(source: str, options: SourceOptions, budget: Budget = UNBOUNDED) -> Iterator[Trace]:
     """Yield the traces of a kernel name or a file, which may hold several launches; `budget` bounds the reading."""
+    for trace in _open(source, options, budget):
+        if options.registers is not None:
+            trace, use = with_registers(trace, options.target, options.registers)
+            if use is None:
+                print_note(f"{trace.launch.kernel}: the registers per thread are unknown; give them with --registers N")
+            elif use.source != GIVEN:
+                print_note(f"{trace.launch.kernel}: {use}")
+        yield trace
+
+
+def _open(source: str, options: SourceOptions, budget: Budget) -> Iterator[Trace]:
     path = Path(source)
     if options.input_format is not None and path.exists():
         yield _read_trace(source, options, budget)

@@ -34,9 +34,9 @@ def format_prediction(result: Prediction) -> str:
     return "\n\n".join(parts)
 
 
-def format_with_metrics(result: Prediction) -> str:
+def format_with_metrics(result: Prediction, metrics: Mapping[str, float]) -> str:
     """Return a prediction as text, and its counters by the names of Nsight Compute."""
-    rows = [(f"  {name}", format_metric(name, value)) for name, value in result.metrics().items()]
+    rows = [(f"  {name}", format_metric(name, value)) for name, value in metrics.items()]
     modelled = sum(sm.blocks for sm in result.per_sm)
     x, y, z = result.config["trace"]["grid"]
     legend = "in the words of Nsight Compute; sectors in flight are hits"

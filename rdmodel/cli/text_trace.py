@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rdmodel.cli.text_tables import format_table
+from rdmodel.cli.text_work import format_work
 from rdmodel.common.text import shape_text, size_text
 from rdmodel.errors import escape_unprintable
 from rdmodel.trace.summary import Summary
@@ -27,6 +28,8 @@ def format_summary(result: Summary) -> str:
         ("load transactions", f"{result.load_transactions:,} ({result.transactions_per_load:.2f} per load)"),
     ]
     parts = [f"{result.kernel}, a trace of warp instructions", format_table((f"  {name}", text) for name, text in rows)]
+    if result.work is not None:
+        parts.append(format_work(result.work))
     if result.arrays:
         uses = [("  array", "base", "bytes", "lane accesses", "touched")]
         uses += [

@@ -21,13 +21,32 @@ def find_registers(trace: Trace, gpu: GPU) -> RegisterUse | None:
     return trace.register_use(capability)
 
 
-def with_registers(trace: Trace, gpu: GPU, registers: int | None = None) -> tuple[Trace, RegisterUse | None]:
+def with_registers(trace: Trace, gpu: GPU | None, registers: int | str = "auto") -> tuple[Trace, RegisterUse | None]:
     """Return a trace whose launch has the registers of its threads, so that they limit the occupancy, and their source.
 
-    `registers` are given per thread; None: those of `find_registers`. If nothing is known, the trace is returned
-    unchanged: 0 registers limit nothing. Raises `LaunchError` for a number that is not a whole one of at least 0.
+    Parameters
+    ----------
+    trace
+        The trace, which is not changed.
+    gpu
+        The GPU whose code is assembled. None: unknown, which leaves an estimate.
+    registers
+        A number per thread, or "auto" for what the trace can tell (`Trace.register_use`).
+
+    Returns
+    -------
+    Trace, RegisterUse or None
+        The trace itself and None if nothing is known: 0 registers limit nothing.
+
+    Raises
+    ------
+    LaunchError
+        For a number that is not a whole one of at least 0.
     """
-    use = find_registers(trace, gpu) if registers is None else RegisterUse(registers, GIVEN)
+    if isinstance(registers, str):
+        use = trace.register_use() if gpu is None else find_registers(trace, gpu)
+    else:
+        use = RegisterUse(replace(trace.launch, registers=registers).registers, GIVEN)
     if use is None or use.registers == trace.launch.registers:
         return trace, use
     other = copy(trace)

@@ -11,6 +11,7 @@ from typing import Any
 
 from rdmodel.errors import ConfigError
 from rdmodel.results.describe import describe_l1
+from rdmodel.trace import Work
 
 SECTOR_BYTES = 32
 """Bytes of the sectors that Nsight Compute counts."""
@@ -80,6 +81,32 @@ def l2_metrics(reads: float, hits: float, writes: float, dram_reads: float, dram
         f"{DRAM_METRIC}read.sum": dram_reads,
         f"{DRAM_METRIC}write.sum": dram_writes,
     }
+
+
+def work_metrics(work: Work) -> dict[str, float]:
+    """Return what blocks execute by the names of Nsight Compute, as far as the trace tells it.
+
+    Arithmetic of a precision is left out if it has divisions or square roots: machine code computes these with further
+    multiply-adds, which the profiler counts.
+    """
+    metrics: dict[str, float] = {}
+    if work.has_arithmetic:
+        metrics["smsp__inst_executed.sum"] = work.issued
+        for precision, letter in (("fp32", "f"), ("fp64", "d")):
+            if not work.operations[f"{precision}_other"]:
+                for operation in ("add", "mul", "fma"):
+                    name = f"smsp__sass_thread_inst_executed_op_{letter}{operation}_pred_on.sum"
+                    metrics[name] = work.operations[f"{precision}_{operation}"]
+    if work.has_shared:
+        for name, operation in (("load_shared", "ld"), ("store_shared", "st")):
+            metrics[f"smsp__inst_executed_op_shared_{operation}.sum"] = work.instructions[name]
+        for stem, counts in (
+            ("l1tex__data_pipe_lsu_wavefronts_mem_shared", work.shared_wavefronts),
+            ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared", work.shared_conflicts),
+        ):
+            metrics |= {f"{stem}_op_ld.sum": counts["load_shared"], f"{stem}_op_st.sum": counts["store_shared"]}
+            metrics[f"{stem}.sum"] = sum(counts.values())
+    return metrics
 
 
 def check_countable(sector: int, stores: str | None) -> None:

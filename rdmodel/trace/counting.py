@@ -13,7 +13,7 @@ from rdmodel.trace.coalescing import LOCAL, PASSES_L1, SECTOR, WHOLE_WARP, Chunk
 from rdmodel.trace.columns import Columns, Op, Program, Space
 from rdmodel.trace.launch import WARP
 from rdmodel.trace.splitting import split_block
-from rdmodel.trace.trace import Trace, locate_block
+from rdmodel.trace.trace import Trace
 from rdmodel.trace.work import L1_ACCESSES, Work, no_work
 
 _WORD = 4
@@ -34,6 +34,10 @@ for _name, _place in (
     ("store_local", (LOCAL, Op.STORE)),
 ):
     _CLASS_OF[_place] = L1_ACCESSES.index(_name)
+
+
+SAMPLED_BLOCKS = 8
+"""Blocks that `sample_work` counts by default."""
 
 
 def count_work(
@@ -74,72 +78,118 @@ def work_of_block(
     TraceError
         If the trace does not hold the block.
     """
-    source, first = locate_block(trace, block)
-    warps = trace.launch.block_warps
-    counts = np.zeros((3, len(L1_ACCESSES)), np.int64)
-    other = barriers = 0
-    for chunk in _chunks(trace, source, first, warps, line, sector, request_bytes):
+    warps, counts = trace.launch.block_warps, RequestCounts()
+    content = None if trace.stored else trace.block(block)
+    if content is None or isinstance(content, Columns):
+        pieces = split_block(trace, block) if content is None else [(0, content)]
+        for _, columns in pieces:
+            for chunk in counted_chunks(columns, line, sector, request_bytes):
+                counts.add(chunk)
+            counts.add_constants(columns)
+    else:
+        chunk = Chunk(details=True, sector=_masked_sector(line, sector))
+        for warp in range(warps):
+            stream = WarpStream(content, warp, line, StoreRule.MACHINE, None, request_bytes, _TEXTURES)
+            for filled in _fill(stream, chunk):
+                counts.add(filled)
+        counts.add_constants(content)
+    return counts.work(warps, trace.block_work(block))
+
+
+def sample_work(trace: Trace, blocks: Sequence[int], most: int = SAMPLED_BLOCKS, **l1: int) -> Work:
+    """Return the work of some blocks, extrapolated from at most `most` of them, which are spread evenly.
+
+    `l1` are the options of `work_of_block`. A trace that must execute its blocks in order is sampled at its beginning.
+    """
+    n = len(blocks)
+    if n <= most:
+        return count_work(trace, blocks, **l1)
+    places = range(most) if not trace.any_order else sorted({i * (n - 1) // (most - 1) for i in range(most)})
+    return count_work(trace, [blocks[place] for place in places], **l1).scaled(n)
+
+
+class RequestCounts:
+    """Counters of the requests of memory instructions, from chunks with details and sectors."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros((3, len(L1_ACCESSES)), np.int64)
+        self._other = self._barriers = self._constants = self._replays = 0
+
+    def add(self, chunk: Chunk) -> None:
+        """Count the instructions of a chunk."""
         n = chunk.n
-        op, count, gaps = chunk.op[:n], chunk.count[:n].astype(np.int64), chunk.gap[:n]
+        op, count = chunk.op[:n], chunk.count[:n].astype(np.int64)
         place = _CLASS_OF[chunk.flags[:n] & (LOCAL | PASSES_L1), op]
         seen = (place >= 0) & (count > 0)
-        sectors = np.zeros(n + 1, np.int64)
-        np.cumsum(count, out=sectors[1:])
-        bits = np.concatenate([[0], np.cumsum(np.bitwise_count(chunk.masks[: chunk.used]), dtype=np.int64)])
-        each = bits[sectors[1:]] - bits[sectors[:-1]]
+        ends = np.zeros(n + 1, np.int64)
+        np.cumsum(count, out=ends[1:])
+        sectors = np.zeros(chunk.used + 1, np.int64)
+        np.cumsum(np.bitwise_count(chunk.masks[: chunk.used]), out=sectors[1:])
+        each = sectors[ends[1:]] - sectors[ends[:-1]]
         for row, weight in enumerate((np.ones(n, np.int64), count, each)):
-            counts[row] += np.bincount(place[seen], weight[seen], len(L1_ACCESSES)).astype(np.int64)
-        other += int(gaps.sum())
-        barriers += int(np.count_nonzero(op == Op.BARRIER))
-    constants, replays = _count_constants(trace, block, source)
-    requests, lookups, sectors_of = (dict(zip(L1_ACCESSES, map(int, row), strict=True)) for row in counts)
-    known = trace.block_work(block)
-    if known is None:
-        instructions = {**requests, "load_constant": constants, "barrier": barriers, "other": other}
-        known = Work(blocks=1, warps=warps, instructions=instructions, has_arithmetic=False, has_shared=False)
-    return replace(known, requests=requests, tag_lookups=lookups, sectors=sectors_of, constant_replays=replays)
+            self._counts[row] += np.bincount(place[seen], weight[seen], len(L1_ACCESSES)).astype(np.int64)
+        self._other += int(chunk.gap[:n].sum(dtype=np.int64))
+        self._barriers += int(np.count_nonzero(op == Op.BARRIER))
+
+    def add_constants(self, content: Columns | Program) -> None:
+        """Count the loads from constant memory, which have no lines in a chunk."""
+        parts = _constants_of_rows(content) if isinstance(content, Columns) else _constants_of_segments(content)
+        for trips, words in parts:
+            self._constants += trips * int((words >= 0).any(axis=1).sum())
+            self._replays += trips * _additional(words)
+
+    def work(self, warps: int, known: Work | None, blocks: int = 1) -> Work:
+        """Return the work of the `blocks` blocks that were counted; `known` is what the trace tells of them."""
+        requests, lookups, sectors = (dict(zip(L1_ACCESSES, map(int, row), strict=True)) for row in self._counts)
+        if known is None:
+            instructions = {
+                **requests, "load_constant": self._constants, "barrier": self._barriers, "other": self._other
+            }  # fmt: skip
+            known = Work(blocks=blocks, warps=warps, instructions=instructions, has_arithmetic=False, has_shared=False)
+        return replace(known, requests=requests, tag_lookups=lookups, sectors=sectors, constant_replays=self._replays)
 
 
-def _chunks(
-    trace: Trace, source: Columns | Program, first: int, warps: int, line: int, sector: int, request_bytes: int
-) -> Iterator[Chunk]:
-    """Yield all instructions of a block, coalesced; every yielded chunk is the same object, refilled."""
-    chunk = Chunk(details=True, sector=sector)
-    if isinstance(source, Columns):
-        # Coalescing handles one instruction at a time, so the block is read as one long warp.
-        ends = source.warp_start[[first, first + warps]]
-        source, first, warps = replace(source, warp_start=ends), 0, 1
-    for warp in range(warps):
-        stream = WarpStream(source, first + warp, line, StoreRule.MACHINE, trace.pages, request_bytes, _TEXTURES)
-        more = True
-        while more:
-            more = stream.fill(chunk)
-            yield chunk
+def counted_chunks(columns: Columns, line: int, sector: int, request_bytes: int = WHOLE_WARP) -> Iterator[Chunk]:
+    """Yield all instructions of columns as chunks for `RequestCounts`; each one is the same object, refilled.
+
+    Coalescing handles one instruction at a time, so the columns are read as one long warp.
+    """
+    whole = replace(columns, warp_start=np.array([0, len(columns)]))
+    stream = WarpStream(whole, 0, line, StoreRule.MACHINE, None, request_bytes, _TEXTURES)
+    yield from _fill(stream, Chunk(details=True, sector=_masked_sector(line, sector)))
 
 
-def _count_constants(trace: Trace, block: int, source: Columns | Program) -> tuple[int, int]:
-    """Return the number of loads from constant memory, and of their additional passes."""
-    if not isinstance(source, Columns):
-        loads = replays = 0
-        for segment in source:
-            at = np.flatnonzero(segment.space == Space.CONSTANT)
+def _masked_sector(line: int, sector: int) -> int:
+    """Return the bytes of a sector of which a line has 1 to 32."""
+    return min(line, max(sector, line // 32))
+
+
+def _fill(stream: WarpStream, chunk: Chunk) -> Iterator[Chunk]:
+    more = True
+    while more:
+        more = stream.fill(chunk)
+        yield chunk
+
+
+def _constants_of_segments(program: Program) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the trips and the words of the loads from constant memory of each segment; -1 is no word."""
+    for segment in program:
+        at = np.flatnonzero(segment.space == Space.CONSTANT)
+        if len(at):
             active = (segment.mask[:, at, None] >> np.arange(WARP, dtype=np.uint32) & 1).astype(np.bool_)
-            words = np.where(active, segment.base[:, at] // _WORD, -1)
-            loads += segment.trips * int(active.any(axis=2).sum())
-            replays += segment.trips * _additional(words.reshape(-1, WARP))
-        return loads, replays
-    loads = replays = 0
-    for _, columns in split_block(trace, block):
-        at = np.flatnonzero(columns.space == Space.CONSTANT)
+            yield segment.trips, np.where(active, segment.base[:, at] // _WORD, -1).reshape(-1, WARP)
+
+
+def _constants_of_rows(columns: Columns) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    at = np.flatnonzero(columns.space == Space.CONSTANT)
+    if len(at):
         words = np.full((len(at), WARP), -1, np.int64)
         start = columns.address_start[at]
         lanes = columns.address_start[at + 1] - start
         row = np.repeat(np.arange(len(at)), lanes)
         lane = np.arange(len(row)) - np.repeat(np.cumsum(lanes) - lanes, lanes)
         words[row, lane] = columns.addresses[start[row] + lane] // _WORD
-        loads += len(at)
-        replays += _additional(words)
-    return loads, replays
+        yield 1, words
 
 
 def _additional(words: NDArray[np.int64]) -> int:

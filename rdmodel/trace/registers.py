@@ -22,6 +22,11 @@ class RegisterUse:
     spill_stores: int = 0
     spill_loads: int = 0
 
+    def __str__(self) -> str:
+        """Return the registers as text: ``64 registers per thread (ptxas), 8 bytes spilled``."""
+        spilled = f", {self.spill_stores} bytes spilled" if self.spill_stores else ""
+        return f"{self.registers} registers per thread ({self.source}){spilled}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers and strings."""
         return asdict(self)

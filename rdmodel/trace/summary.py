@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError
 from rdmodel.trace.cache_ops import CACHE_OP_NAMES, CACHE_OPS
-from rdmodel.trace.coalescing import StoreRule, coalesce
+from rdmodel.trace.coalescing import SECTOR
 from rdmodel.trace.columns import Columns, Op
+from rdmodel.trace.counting import RequestCounts, counted_chunks
 from rdmodel.trace.launch import ArrayInfo
 from rdmodel.trace.splitting import split_block
 from rdmodel.trace.trace import Trace
+from rdmodel.trace.work import Work, no_work
 
 _LINES_PER_MERGE = 1 << 20
 """New lines that a `_LineSet` collects before it merges them with the known ones."""
@@ -44,7 +46,8 @@ class Summary:
     of accesses of single lanes, `bytes_requested` the sum of their bytes. `lines` is the number of distinct lines of
     `line` bytes that loads and stores request. `load_transactions` is the number of transactions of the loads.
     `elsewhere` counts lane accesses outside `arrays`. `cache_ops` counts warp instructions by their cache operator;
-    those without one are not among them.
+    those without one are not among them. `work` is what the blocks execute; None unless the trace tells their
+    arithmetic.
     """
 
     kernel: str
@@ -62,6 +65,7 @@ class Summary:
     arrays: tuple[ArrayUse, ...]
     elsewhere: int
     cache_ops: dict[str, int] = field(default_factory=dict)
+    work: Work | None = None
 
     @property
     def footprint(self) -> int:
@@ -80,7 +84,8 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields and derived values as plain numbers, strings, lists and dicts."""
-        plain = asdict(self)
+        plain = asdict(replace(self, work=None))
+        plain["work"] = None if self.work is None else self.work.to_dict()
         for name in ("grid", "block", "arrays"):
             plain[name] = list(plain[name])
         for name in ("footprint", "active_lanes", "transactions_per_load"):
@@ -100,9 +105,12 @@ def summarise(trace: Trace, line: int = 128, blocks: Sequence[int] | None = None
     launch = trace.launch
     counts = _SummaryCounts(sorted(launch.arrays, key=lambda array: array.base), line)
     chosen = trace.blocks if blocks is None else blocks
+    known: Work | None = no_work()
     for block in chosen:
         for _, columns in split_block(trace, int(block)):
             counts.add(columns)
+        more = trace.block_work(int(block))
+        known = None if known is None or more is None else known + more
     return Summary(
         kernel=launch.kernel,
         grid=launch.grid,
@@ -119,6 +127,7 @@ def summarise(trace: Trace, line: int = 128, blocks: Sequence[int] | None = None
         arrays=counts.uses(),
         elsewhere=counts.lane_accesses - int(counts.inside.sum()),
         cache_ops={name: int(n) for number, name in CACHE_OP_NAMES.items() if (n := counts.cache_ops[number])},
+        work=counts.requests.work(launch.block_warps, known) if known is not None and len(chosen) else None,
     )
 
 
@@ -175,6 +184,7 @@ class _SummaryCounts:
         self.inside = np.zeros(len(arrays), np.int64)
         self.lane_accesses = self.bytes_requested = self.load_transactions = 0
         self.lines = _LineSet()
+        self.requests = RequestCounts()
 
     def add(self, columns: Columns) -> None:
         """Count the instructions of a piece."""
@@ -185,10 +195,12 @@ class _SummaryCounts:
         self.bytes_requested += int(np.diff(columns.address_start) @ columns.size.astype(np.int64))
         if self._arrays:
             self._add_places(columns.addresses)
-        for chunk in coalesce(columns, self._line, StoreRule.LINES):
+        for chunk in counted_chunks(columns, self._line, SECTOR):
             loads = chunk.op[: chunk.n] == Op.LOAD
             self.load_transactions += int(chunk.count[: chunk.n][loads].sum())
             self.lines.add(chunk.lines[: chunk.used])
+            self.requests.add(chunk)
+        self.requests.add_constants(columns)
 
     def uses(self) -> tuple[ArrayUse, ...]:
         """Return the counts of every array so far."""

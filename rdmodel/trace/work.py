@@ -147,18 +147,18 @@ class Work:
         )
 
     def scaled(self, blocks: float) -> Work:
-        """Return the work of `blocks` blocks that are like these on average, in real numbers."""
+        """Return the work of `blocks` blocks that are like these on average."""
         if blocks == self.blocks:
             return self
         factor = blocks / self.blocks if self.blocks else 0.0
         changes: dict[str, Any] = {
-            name: {key: value * factor for key, value in getattr(self, name).items()} for name in _KEYS
+            name: {key: _product(value, factor) for key, value in getattr(self, name).items()} for name in _KEYS
         }
         return replace(
             self,
             blocks=blocks,
-            warps=self.warps * factor,
-            constant_replays=self.constant_replays * factor,
+            warps=_product(self.warps, factor),
+            constant_replays=_product(self.constant_replays, factor),
             **changes,
         )
 
@@ -184,6 +184,27 @@ class Work:
         """Return all fields and derived values as plain numbers and dicts."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         return plain | {"flops": self.flops, "shared_conflicts": self.shared_conflicts}
+
+
+def _product(value: float, factor: float) -> float:
+    """Return a product, as a whole number where it is one."""
+    product = value * factor
+    return int(product) if float(product).is_integer() else product
+
+
+def work_rows(work: Work) -> list[tuple[str, float]]:
+    """Return the names and the numbers of the parts of a work that are not 0, for tables; parts are indented."""
+    rows = [("executed instructions", work.issued)]
+    rows += [(f"  {name.replace('_', ' ')}", n) for name, n in work.instructions.items() if n]
+    rows += [(f"flops, {name}", n) for name, n in work.flops.items() if n]
+    rows += [(f"flops of matrix products, {name}", n) for name, n in work.matrix_flops.items() if n]
+    for name, n in work.shared_wavefronts.items():
+        if n:
+            verb = name.partition("_")[0]
+            rows += [(f"wavefronts of shared {verb}s", n), ("  conflicts", work.shared_conflicts[name])]
+    if work.constant_replays:
+        rows.append(("replays of constant loads", work.constant_replays))
+    return rows
 
 
 def no_work() -> Work:

@@ -182,8 +182,8 @@ def test_a_transpose_conflicts_in_shared_memory_unless_rows_are_padded():
 
 
 def test_a_reduction_halves_its_active_lanes():
-    # s = 128, 64, 32, 16, 8, 4, 2, 1: 255 additions. Active warps: 4, 2, 1, then one for each of five steps: 12. Each of
-    # them loads twice and stores once; before that 8 warps store, after it one warp loads once.
+    # s = 128, 64, 32, 16, 8, 4, 2, 1: 255 additions. Active warps: 4, 2, 1, then one for each of five steps: 12. Each
+    # of them loads twice and stores once; before that 8 warps store, after it one warp loads once.
     found = work("reduction", 2, 256, ["float[512]", "float[2]"])
     assert found.operations["fp32_add"] == 2 * 255
     assert found.instructions["fp32"] == 2 * 12
@@ -219,14 +219,14 @@ def test_a_stencil_has_three_loads_and_five_operations_per_element():
     assert found.operations["fp32_fma"] == 2 * 126
     assert only(found.flops) == {"fp32": 5 * 126}
     assert memory(found) == {"load_global": 12, "store_global": 4}
-    # a[i - 1] is aligned: 4 x 4 sectors. a[i] and a[i + 1] of warps 0 to 2 lie in 2 lines, 5 sectors; of warp 3, lanes 0
-    # to 29 remain: a[97..126] is in 1 line of 4 sectors, a[98..127] as well.
+    # a[i - 1] is aligned: 4 x 4 sectors. a[i] and a[i + 1] of warps 0 to 2 lie in 2 lines, 5 sectors; of warp 3, lanes
+    # 0 to 29 remain: a[97..126] is in 1 line of 4 sectors, a[98..127] as well.
     assert found.tag_lookups["load_global"] == 4 + 2 * (3 * 2 + 1)
     assert found.sectors["load_global"] == 16 + 2 * (3 * 5 + 4)
 
 
 def test_atomics_to_one_word_of_shared_memory_are_served_one_after_the_other():
-    # Bins by lane: 0 to 31 (no conflict, 1 wavefront); all 5 (32 wavefronts); i and i + 32 share a bank (lane pairs: 2).
+    # Bins by lane: 0 to 31 (no conflict, 1 wavefront); all 5 (32 wavefronts); i and i + 32 share a bank (2).
     rows = [np.arange(32), np.full(32, 5), np.arange(32) // 2 + 32 * (np.arange(32) % 2)]
     values = np.concatenate(rows).astype(np.uint32)
     found = work("histogram", 1, 96, [values, np.zeros(64, np.uint32)])

@@ -12,8 +12,8 @@ _FUSED_PRODUCTS = {"MUL_WIDE", "SHL"}
 def fused_instructions(steps: Sequence[Step]) -> dict[int, int]:
     """Return the integer instructions that remain of fused PTX instructions, by their numbers (`Step.pc`).
 
-    A wide product or a shift by a constant disappears if additions alone use it; an addition can absorb one of them. The
-    addition of a 64-bit product is one instruction then, not two.
+    A wide product or a shift by a constant disappears if additions alone use it; an addition can absorb one of them.
+    The addition of a 64-bit product is one instruction then, not two.
     """
     writers: dict[int, list[int]] = {}
     readers: dict[int, list[int]] = {}
@@ -23,7 +23,7 @@ def fused_instructions(steps: Sequence[Step]) -> dict[int, int]:
         for slot in {*step.src, step.guard} - {NO_SLOT}:
             readers.setdefault(slot, []).append(index)
     remaining: dict[int, int] = {}
-    for index, step in enumerate(steps):
+    for step in steps:
         if not _is_product(step) or len(writers[step.dst[0]]) > 1:
             continue
         users = [steps[at] for at in readers.get(step.dst[0], ())]

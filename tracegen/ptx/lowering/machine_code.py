@@ -87,7 +87,7 @@ def machine_code(instruction: Instruction) -> MachineCode:
 
 
 def _type_of(instruction: Instruction) -> tuple[str, int]:
-    """Return the kind (``int``, or a floating-point type as written) and the bits of the last type of an instruction."""
+    """Return the kind (``int``, or a floating-point type as written) and the bits of the last type."""
     for modifier in reversed(instruction.modifiers):
         if modifier in _PRECISIONS or modifier == "f32x2":
             return modifier, int("".join(c for c in modifier.split("x")[0] if c.isdigit()))
@@ -138,7 +138,7 @@ def _integer_arithmetic(instruction: Instruction, opcode: str, bits: int) -> Mac
 
 
 def _comparison(instruction: Instruction) -> MachineCode:
-    """Return the code of ``setp``, ``set``, ``selp`` and ``slct``: comparisons of fp64 and fp16 have units of their own."""
+    """Return the code of comparisons and selections: units of fp64 and fp16 compare their own numbers."""
     kind, bits = _type_of(instruction)
     if instruction.opcode in ("setp", "set") and _PRECISIONS.get(kind) in ("fp64", "fp16"):
         return MachineCode({_PRECISIONS[kind]: 1})
