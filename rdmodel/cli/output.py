@@ -41,12 +41,13 @@ def print_results(
     further objects of a result in JSON.
     """
     if form == "json":
-        objects = [
-            result.to_dict()
-            | ({} if further is None else dict(further(result)))
-            | ({} if more is None else {"metrics": more(result)})
-            for result in results
-        ]
+        objects = []
+        for result in results:
+            plain = result.to_dict()
+            if further is not None:  # the configuration stays last
+                config = plain.pop("config")
+                plain = {**plain, **further(result), "config": config}
+            objects.append(plain if more is None else {**plain, "metrics": more(result)})
         print_json(objects[0] if len(objects) == 1 else objects)
     elif form == "csv":
         print_csv(result.to_row() | ({} if more is None else dict(more(result))) for result in results)

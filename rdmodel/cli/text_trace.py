@@ -15,10 +15,11 @@ MAX_NAME_CHARACTERS = 60
 """Length to which a kernel name in a table is cut; names of C++ kernels may be pages long."""
 
 
-def format_summary(result: Summary) -> str:
-    """Return the summary of a trace: launch, instructions, footprint, coalescing, arrays."""
+def format_summary(result: Summary, occupancy: str = "") -> str:
+    """Return the summary of a trace: launch, occupancy, instructions, footprint, coalescing, arrays."""
     rows = [
         ("grid, block", f"{shape_text(result.grid)}, {shape_text(result.block)} threads"),
+        *([("occupancy", occupancy)] if occupancy else []),
         ("blocks held", f"{result.blocks_held:,} of {result.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in result.instructions.items() if n),
         *((f"  with .{name}", f"{n:,}") for name, n in result.cache_ops.items()),

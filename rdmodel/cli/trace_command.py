@@ -11,8 +11,10 @@ from rdmodel.cli.output import print_json, print_note, print_text
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import cut_to_modelled, is_recorded, open_launches, open_source
 from rdmodel.cli.text_trace import format_launches, format_summary
-from rdmodel.errors import escape_unprintable
-from rdmodel.trace import storage
+from rdmodel.errors import LaunchError, escape_unprintable
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.occupancy import Occupancy, compute_occupancy
+from rdmodel.trace import Trace, storage
 from rdmodel.trace.summary import summarise
 from tracegen import formats
 from tracegen.recording.events import is_recording
@@ -52,10 +54,19 @@ def run_info(arguments: argparse.Namespace) -> None:
         with block_progress(f"{arguments.source}, counting lines") as progress:
             budget.admit_summary(trace, gpu.l1.line, progress)
         summary = summarise(trace, line=gpu.l1.line)
+    occupancy = _occupancy(trace, gpu)
     if output_form(arguments) == "json":
-        print_json(summary.to_dict())
+        print_json(summary.to_dict() | {"occupancy": None if occupancy is None else occupancy.to_dict()})
     else:
-        print_text(format_summary(summary))
+        print_text(format_summary(summary, "no block fits on an SM" if occupancy is None else str(occupancy)))
+
+
+def _occupancy(trace: Trace, gpu: GPU) -> Occupancy | None:
+    """Return the occupancy of an SM; None if not even one block fits."""
+    try:
+        return compute_occupancy(trace.launch, gpu)
+    except LaunchError:
+        return None
 
 
 def _has_several_launches(arguments: argparse.Namespace) -> bool:

@@ -13,6 +13,7 @@ from rdmodel.common.text import size_text
 from rdmodel.comparison.compare import check_definitions, compare
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU, CacheConfig, replace
+from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.locality_analysis._locality import Accesses
 from rdmodel.locality_analysis.classify import locality_of
 from rdmodel.model.dealing import modelled_blocks
@@ -164,7 +165,8 @@ class _Plan:
         if self.simulate:
             results |= self._simulation(trace, next(stages))
         summary = summarise(trace, self.gpu.l1.line, self._blocks(trace))
-        return KernelReport(source=trace.launch.kernel, summary=summary, **results)
+        occupancy = compute_occupancy(trace.launch, self.gpu)
+        return KernelReport(source=trace.launch.kernel, summary=summary, occupancy=occupancy, **results)
 
     def _predictions(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[Definition, Any]:
         return {

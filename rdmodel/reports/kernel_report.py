@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdmodel.comparison.values import Comparison
+from rdmodel.gpu.occupancy import Occupancy
 from rdmodel.locality_analysis.values import Locality
 from rdmodel.model.options import Definition
 from rdmodel.results.prediction import Prediction
@@ -18,11 +19,11 @@ from rdmodel.trace.summary import Summary
 class KernelReport:
     """The results of all runs of one kernel.
 
-    `source` is the name or the file of the kernel. `predictions` holds one prediction per definition, in the order of
-    the call, and `what_ifs` predictions of the first definition for changed GPUs by name. The `histogram` of `reuse`
-    holds the reuse distances of warps that take turns, which do not depend on a cache. `comparison` and `locality`
-    describe one simulation; they are None without it. `commands` holds the command lines that reproduce each part of
-    the report, by the name of its field.
+    `source` is the name or the file of the kernel. `predictions` holds one prediction per definition, in the order
+    of the call, and `what_ifs` predictions of the first definition for changed GPUs by name. The `histogram` of
+    `reuse` holds the reuse distances of warps that take turns, which do not depend on a cache. `comparison` and
+    `locality` describe one simulation; they are None without it. `occupancy` is that of the GPU of the report.
+    `commands` holds the command lines that reproduce each part of the report, by the name of its field.
     """
 
     source: str
@@ -33,6 +34,7 @@ class KernelReport:
     comparison: Comparison | None = field(default=None, repr=False)
     locality: Locality | None = field(default=None, repr=False)
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    occupancy: Occupancy | None = None
 
     @property
     def kernel(self) -> str:
@@ -78,5 +80,6 @@ class KernelReport:
             "what_ifs": {name: run.to_dict() for name, run in self.what_ifs.items()},
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "locality": None if self.locality is None else self.locality.to_dict(),
+            "occupancy": None if self.occupancy is None else self.occupancy.to_dict(),
             "commands": {name: list(lines) for name, lines in self.commands.items()},
         }

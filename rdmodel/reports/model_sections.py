@@ -12,6 +12,7 @@ from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.markup import Node, details, element, html_table, paragraph
 from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.reuse.histogram import by_powers
+from rdmodel.trace.work import work_rows
 
 ABLATION_NOTE = (
     "Each row switches off one component: without associativity, the L1 is fully associative; without latency, misses "
@@ -44,6 +45,7 @@ def launch_section(kernel: KernelReport, ident: str) -> Element:
         *([("sizes", " ".join(f"{name}={value}" for name, value in sizes.items()))] if sizes else []),
         ("grid", f"{shape_text(summary.grid)} blocks"),
         ("block", f"{shape_text(summary.block)} threads"),
+        *([] if kernel.occupancy is None else [("occupancy", str(kernel.occupancy))]),
         ("blocks in the counts below", f"{summary.blocks_held:,} of {summary.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in summary.instructions.items() if n),
         ("lane accesses", f"{summary.lane_accesses:,} ({summary.active_lanes:.1f} active lanes per instruction)"),
@@ -55,6 +57,11 @@ def launch_section(kernel: KernelReport, ident: str) -> Element:
         ),
     ]
     parts: list[Node] = [html_table("Launch and memory accesses", ("quantity", "value"), rows, words=(1,))]
+    if summary.work is not None:
+        executed = [
+            (indented(name.strip()) if name.startswith(" ") else name, count(n)) for name, n in work_rows(summary.work)
+        ]
+        parts.append(html_table("Executed instructions", ("quantity", "number"), executed))
     if summary.arrays:
         head = ("array", "base", "bytes", "lane accesses", "touched")
         uses = [

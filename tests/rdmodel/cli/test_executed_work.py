@@ -1,0 +1,75 @@
+"""Test what the commands print about executed instructions, shared memory and registers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tracegen.cuda import nvrtc
+
+SHIFT = """
+extern "C" __global__ void shift(float* a, float* b, int n) {
+  __shared__ float words[64];
+  int i = blockIdx.x * 64 + threadIdx.x;
+  words[threadIdx.x] = a[i];
+  __syncthreads();
+  if (i < n) b[i] = fmaf(2.0f, words[threadIdx.x * 2 % 64], 1.0f);
+}
+"""
+"""Two warps; the lanes of a warp read every second word: 16 banks with 2 words each, 2 wavefronts."""
+
+ARGUMENTS = ("--grid", "20", "--block", "64", "--arg", "a=float[1280]", "--arg", "b=float[1280]", "--arg", "n=1280")
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """The words that launch 20 blocks of `SHIFT`."""
+    if nvrtc.load_nvrtc() is None:
+        pytest.skip("needs NVRTC: pip install 'rdmodel[cuda]'")
+    source = tmp_path / "shift.cu"
+    source.write_text(SHIFT)
+    return (str(source), *ARGUMENTS, "--gpu", "v100")
+
+
+def test_predict_has_the_work_of_the_modelled_blocks_and_the_occupancy(run, launch):
+    status, out, err = run("predict", *launch, "--registers", "100", "--json")
+    assert (status, err) == (0, "")
+    plain = json.loads(out)
+    # 104 registers for each of 32 lanes, allocated to four warps together: 65536 / 13312 = 4 blocks.
+    assert plain["occupancy"] == {"blocks": 4, "limiter": "registers", "warps": 8, "max_warps": 64}
+    work = plain["work"]
+    assert (work["blocks"], work["counted_blocks"]) == (1, 8)  # of one SM, counted in eight blocks of the grid
+    assert work["flops"]["fp32"] == 2 * 64
+    assert work["shared_wavefronts"]["load_shared"] == 2 * work["shared_groups"]["load_shared"] == 4
+    assert work["shared_conflicts"]["load_shared"] == 2
+    status, out, _ = run("predict", *launch, "--model-sms", "all", "--metrics", "ncu", "--json")
+    metrics = json.loads(out)["metrics"]
+    assert metrics["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] == 20 * 64
+    assert metrics["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == 20 * 2
+    assert metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"] == 20 * (2 + 4)
+
+
+def test_info_and_report_list_what_the_blocks_execute(run, launch, tmp_path):
+    status, out, _ = run("info", *launch, "--model-sms", "all")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert status == 0
+    assert {"flops, fp32 2,560", "wavefronts of shared loads 80", "conflicts 40", "load shared 40"} <= set(lines)
+    assert "occupancy 32 blocks, 64 of 64 warps (blocks)" in lines
+    status, out, _ = run("report", *launch, "--model-sms", "all", "--json")
+    (kernel,) = json.loads(out)["kernels"]
+    assert kernel["summary"]["work"]["flops"]["fp32"] == 2560
+    assert kernel["occupancy"]["limiter"] == "blocks"
+    page = tmp_path / "page.html"
+    assert run("report", *launch, "-o", str(page))[0] == 0
+    assert "wavefronts of shared loads" in page.read_text()
+    assert "32 blocks, 64 of 64 warps (blocks)" in page.read_text()
+
+
+def test_registers_are_a_number_or_counted_for_one_gpu(run):
+    status, _, err = run("predict", "vectoradd", "--registers", "many")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "argument --registers: 'many' is not a whole number" in err
+    status, _, err = run("predict", "vectoradd", "--registers", "auto")
+    assert status == 0
+    assert err == "rdmodel: vectoradd: the registers per thread are unknown; give them with --registers N\n"
