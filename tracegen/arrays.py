@@ -18,6 +18,9 @@ from rdmodel.trace import ArrayInfo, Space
 ALIGNMENT = 256
 """Alignment of arrays in bytes, that of cudaMalloc."""
 
+SHARED_ALIGNMENT = 16
+"""Alignment of arrays in shared memory in bytes."""
+
 BASE = 1 << 28
 """Default address of the first array: an arbitrary large round number, since real addresses are unknown."""
 
@@ -26,6 +29,9 @@ BASE = 1 << 28
 class Buffer:
     """Declaration of an array without data: `shape` (a length or a tuple), element type, and memory space.
 
+    A `shared` array lies in the shared memory of each block: accesses to it are part of the work of a block, but no
+    memory instructions of a trace.
+
     In ``Space.LOCAL`` every thread of the launch has its own array of that shape. As in hardware, the arrays are
     interleaved: element i of all threads is contiguous.
     """
@@ -33,6 +39,7 @@ class Buffer:
     shape: int | tuple[int, ...]
     dtype: DTypeLike = np.float32
     space: Space = Space.GLOBAL
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +58,7 @@ class Array:
     stride: int
     space: Space = Space.GLOBAL
     data: NDArray[Any] | None = None
+    shared: bool = False
     elements: int = field(init=False)
     distances: tuple[int, ...] = field(init=False)
 
@@ -107,8 +115,12 @@ def allocate(declared: Mapping[str, Any], *, base: int, threads: int) -> dict[st
     """
     if not isinstance(base, int) or base < 0 or base % ALIGNMENT:
         raise ConfigError(f"base={base!r}: must be a multiple of {ALIGNMENT} of at least 0")
-    arrays = {}
+    arrays, shared = {}, 0
     for name, declaration in declared.items():
+        if isinstance(declaration, Buffer) and declaration.shared:
+            array = arrays[name] = _array(name, declaration, shared, threads)
+            shared += -(-allocated_bytes(array) // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+            continue
         array = arrays[name] = _array(name, declaration, base, threads)
         base += -(-allocated_bytes(array) // ALIGNMENT) * ALIGNMENT
         if base >= 1 << ADDRESS_BITS:
@@ -122,8 +134,13 @@ def allocated_bytes(array: Array) -> int:
 
 
 def array_infos(arrays: Mapping[str, Array]) -> tuple[ArrayInfo, ...]:
-    """Return the places of the arrays, in the form of ``Launch.arrays``."""
-    return tuple(ArrayInfo(a.name, a.base, allocated_bytes(a)) for a in arrays.values())
+    """Return the places of the arrays, in the form of ``Launch.arrays``, without shared ones."""
+    return tuple(ArrayInfo(a.name, a.base, allocated_bytes(a)) for a in arrays.values() if not a.shared)
+
+
+def shared_bytes(arrays: Mapping[str, Array]) -> int:
+    """Return the bytes of shared memory that the shared arrays take."""
+    return max((a.base + allocated_bytes(a) for a in arrays.values() if a.shared), default=0)
 
 
 def _array(name: str, declaration: Any, base: int, threads: int) -> Array:
@@ -140,7 +157,7 @@ def _array(name: str, declaration: Any, base: int, threads: int) -> Array:
         raise ConfigError(f"array {name}: shape {shape} needs dimensions of at least 1")
     size = _element_bytes(name, buffer.dtype)
     stride = size * threads if buffer.space == Space.LOCAL else size
-    return Array(name, shape, size, base, stride, buffer.space)
+    return Array(name, shape, size, base, stride, buffer.space, shared=buffer.shared)
 
 
 def _element_bytes(name: str, dtype: DTypeLike) -> int:

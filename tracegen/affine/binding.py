@@ -28,19 +28,23 @@ from tracegen.affine.nest import (
     Nest,
     NestAccess,
     NestBarrier,
+    NestCompute,
     NestGap,
     NestGuard,
     NestLoop,
     NestNode,
+    NestShared,
     NestWait,
 )
 from tracegen.affine.statements import (
     BLOCK_ID_NAMES,
     BLOCK_SIZE_NAMES,
     GLOBAL_ID_NAMES,
+    SHARED,
     THREAD_ID_NAMES,
     Access,
     Barrier,
+    Compute,
     Gap,
     Guard,
     KernelForm,
@@ -49,9 +53,10 @@ from tracegen.affine.statements import (
     is_whole,
     within,
 )
-from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos
+from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos, shared_bytes
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import shape
+from tracegen.simt.work import declared_arithmetic
 
 MAX_ITERATIONS = 1 << 32
 """Maximum number of iterations of a loop nest for one thread; more could not be modelled in a day."""
@@ -89,6 +94,8 @@ def bind_kernel(
         launch = _launch(kernel, values, block)
         arrays = allocate(_declared(kernel, values), base=BASE if base is None else base, threads=launch.threads)
         nest = _Binder(launch, arrays, values).nest(kernel.body)
+        if not launch.shared_memory:
+            launch = replace(launch, shared_memory=shared_bytes(arrays))
     except (ConfigError, LaunchError, TraceError) as error:
         raise type(error)(f"{kernel.name}: {error}") from None
     return Binding(replace(launch, arrays=array_infos(arrays)), nest, values)
@@ -144,8 +151,9 @@ def _declared(kernel: KernelForm, values: Mapping[str, int]) -> dict[str, Buffer
     scope = {name: Affine(value) for name, value in values.items()}
     declared = {}
     for name, array in kernel.arrays.items():
-        extents = tuple(_sizes(f"array {name}", array.shape, scope))
-        declared[name] = Buffer(extents, array.type, Space[array.space.upper()])
+        extents, shared = tuple(_sizes(f"array {name}", array.shape, scope)), array.space == SHARED
+        space = Space.GLOBAL if shared else Space[array.space.upper()]
+        declared[name] = Buffer(extents, array.type, space, shared)
     return declared
 
 
@@ -182,11 +190,15 @@ class _Binder:
                 case Loop():
                     nodes += self._bind_loop(statement, at, scope, reached)
                 case Access():
-                    nodes.append(self._bind_access(statement, at, scope, reached))
+                    access = self._bind_access(statement, at, scope, reached)
+                    nodes.append(NestShared(access) if access.array.shared else access)
                 case Barrier():
                     nodes.append(NestBarrier(self._next_pc()))
                 case Gap():
                     nodes.append(NestGap(statement.instructions))
+                case Compute():
+                    given = statement.flops, statement.ints, statement.special, statement.type
+                    nodes.append(NestCompute(*declared_arithmetic(*given)))
                 case _:
                     nodes.append(NestWait())
         return nodes
@@ -302,7 +314,8 @@ class _Binder:
         with within(where):
             address = self._check_range(self._address_form(array, subscripts))
         cache_op = parse_cache_op(access.cache)
-        node = NestAccess(access.op, self._next_pc(), array, tuple(subscripts), address, where, cache_op)
+        number = -1 if array.shared else self._next_pc()
+        node = NestAccess(access.op, number, array, tuple(subscripts), address, where, cache_op)
         if reached:
             node.inside = stays_inside(node, self._conditions, self._box, self._budget)
             if not node.inside and (wrong := find_violation(node, self._path, self._launch, self._box, self._budget)):

@@ -27,6 +27,8 @@ from tracegen.affine.nest import (
     NestGuard,
     NestLoop,
     NestNode,
+    NestShared,
+    NestWait,
     walk,
 )
 from tracegen.affine.recording import AffineInstruction, LoopBody, SegmentRecorder, State
@@ -122,7 +124,10 @@ class _BlockRun:
                     target.record(AffineInstruction(node.pc, Op.BARRIER, mask))
                 case NestGap():
                     target.add_gap(node.instructions)
-                case _:
+                case NestShared():
+                    if not node.access.inside:
+                        self._check_bounds(node.access, mask, loop, trips)
+                case NestWait():
                     target.wait(mask.run)
 
     def _restrict_mask(self, conditions: Sequence[Affine], mask: Mask) -> Mask:

@@ -18,6 +18,7 @@ from tracegen.affine.statements import (
     AffineArray,
     Atomic,
     Barrier,
+    Compute,
     Gap,
     Guard,
     Load,
@@ -34,6 +35,7 @@ MAX_KERNEL_FILE_BYTES = 1 << 22
 _REQUIRED_FIELDS = ("name", "arrays", "block", "body")
 _OPTIONAL_FIELDS = ("description", "parameters", "requires", "grid", "threads", "shared_memory", "registers")
 _ACCESS_CLASSES: dict[str, type[Access]] = {"load": Load, "store": Store, "atomic": Atomic}
+_COMPUTE_FIELDS = ("flops", "ints", "special")
 _WORD_STATEMENTS: dict[str, Statement] = {"barrier": Barrier(), "wait": Wait()}
 
 
@@ -172,7 +174,7 @@ def _statement(value: Any, where: str, depth: int) -> Statement:
     if isinstance(value, str) and value in _WORD_STATEMENTS:
         return _WORD_STATEMENTS[value]
     kinds: dict[str, Callable[[Any, str, int], Statement]] = {"for": _loop, "if": _guard, "gap": _gap}
-    kinds |= dict.fromkeys(_ACCESS_CLASSES, _access)
+    kinds |= dict.fromkeys(_ACCESS_CLASSES, _access) | dict.fromkeys(_COMPUTE_FIELDS, _compute)
     kind = next((kind for kind in kinds if isinstance(value, Mapping) and kind in value), None)
     if kind is None:
         known = ", ".join((*(f'{{"{kind}": ...}}' for kind in kinds), *(f'"{word}"' for word in _WORD_STATEMENTS)))
@@ -201,6 +203,11 @@ def _guard(value: Any, where: str, depth: int) -> Statement:
     body = _body(fields["do"], f"{where}.do", depth + 1)
     with within(where):
         return Guard(fields["if"], body)
+
+
+def _compute(value: Any, where: str, depth: int) -> Statement:
+    with within(where):
+        return Compute(**_check_fields(value, "arithmetic", (), (*_COMPUTE_FIELDS, "type")))
 
 
 def _gap(value: Any, where: str, depth: int) -> Statement:
@@ -234,5 +241,9 @@ def _statement_value(statement: Statement) -> Any:
             return {"if": list(statement.conditions), "do": [_statement_value(inner) for inner in statement.body]}
         case Gap():
             return {"gap": statement.instructions}
+        case Compute():
+            numbers = {name: getattr(statement, name) for name in _COMPUTE_FIELDS}
+            given = {name: number for name, number in numbers.items() if number} or {"flops": 0}
+            return given if statement.type == "float32" else {**given, "type": statement.type}
         case _:
             return "barrier" if isinstance(statement, Barrier) else "wait"

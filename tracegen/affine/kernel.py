@@ -25,7 +25,7 @@ class AffineKernel(KernelForm):
     block : sequence of expressions
         Threads of a block: one to three constant expressions (x, y, z).
     body : sequence of statements
-        `Load`, `Store`, `Atomic`, `Barrier`, `Wait`, `Gap`, `Guard` and `Loop`.
+        `Load`, `Store`, `Atomic`, `Barrier`, `Wait`, `Gap`, `Compute`, `Guard` and `Loop`.
     parameters : mapping of str to int
         Sizes by name, with their default values.
     grid, threads : sequence of expressions

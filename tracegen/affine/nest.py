@@ -58,6 +58,21 @@ class NestGap:
 
 
 @dataclass(slots=True, eq=False)
+class NestShared:
+    """An access to an array in shared memory."""
+
+    access: NestAccess
+
+
+@dataclass(slots=True, eq=False)
+class NestCompute:
+    """Arithmetic of each active thread: its machine instructions by class, and its operations by name."""
+
+    classes: dict[str, int]
+    operations: dict[str, int]
+
+
+@dataclass(slots=True, eq=False)
 class NestGuard:
     """A body that is executed by threads for which all `conditions` are at least 0."""
 
@@ -99,7 +114,7 @@ class SignTest:
     uniform_below_zero: bool
 
 
-NestNode = NestAccess | NestBarrier | NestWait | NestGap | NestGuard | NestLoop
+NestNode = NestAccess | NestShared | NestBarrier | NestWait | NestGap | NestCompute | NestGuard | NestLoop
 """A node of a loop nest."""
 
 
@@ -136,13 +151,19 @@ class Nest:
         self.control = Control(self, opaque)
 
 
+def is_unproven(node: NestNode) -> bool:
+    """Return whether a node is an access whose subscripts are not proven to be inside the array."""
+    access = node.access if isinstance(node, NestShared) else node
+    return isinstance(access, NestAccess) and not access.inside
+
+
 def find_sign_tests(
     body: Sequence[NestNode], opaque: Mapping[int, frozenset[int]], dimension: int
 ) -> tuple[SignTest, ...] | None:
     """Return the tests by which a body depends on a dimension; None if it also depends on it in another way."""
     tests: list[SignTest] = []
     for node in walk(body):
-        if isinstance(node, NestAccess) and not node.inside:
+        if is_unproven(node):
             return None
         if isinstance(node, NestGuard):
             tests += [
@@ -185,7 +206,7 @@ class Control:
 
     def __init__(self, nest: Nest, opaque: dict[int, frozenset[int]]) -> None:
         self._box = [(0, 0) if d in BLOCK_DIMENSIONS else limits for d, limits in enumerate(nest.box)]
-        self.exact = any(isinstance(n, NestAccess) and not n.inside for n in walk(nest.body))
+        self.exact = any(map(is_unproven, walk(nest.body)))
         self.exact |= any(dimensions & set(BLOCK_DIMENSIONS) for dimensions in opaque.values())
         self._signs: list[_BlockSign] = []
         self._values: list[Affine] = []

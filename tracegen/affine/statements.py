@@ -12,6 +12,7 @@ from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Op, Space
 from rdmodel.trace.cache_ops import parse_cache_op
 from tracegen.affine.expression import MAX_NUMBER, Expression, parse_condition, parse_expression, quote_expression
+from tracegen.simt.work import declared_arithmetic
 
 ELEMENT_BYTES = {
     "float32": 4,
@@ -30,7 +31,10 @@ ELEMENT_BYTES = {
 }
 """Bytes of an element by the name of its NumPy type."""
 
-SPACE_NAMES = tuple(space.name.lower() for space in Space)
+SHARED = "shared"
+"""Space of arrays in shared memory: accesses to them belong to the work of a block, not to its memory instructions."""
+
+SPACE_NAMES = (*(space.name.lower() for space in Space), SHARED)
 """Names of the memory spaces of arrays."""
 
 BLOCK_ID_NAMES = ("block_x", "block_y", "block_z")
@@ -151,6 +155,24 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Compute:
+    """Arithmetic of each active thread, which has no effect on the memory instructions of the trace.
+
+    `flops` are floating-point operations of a `type`, two in each multiply-add; an odd one is an addition. `ints` are
+    integer instructions, `special` are special functions.
+    """
+
+    flops: int = 0
+    ints: int = 0
+    special: int = 0
+    type: str = "float32"
+
+    def __post_init__(self) -> None:
+        """Check the numbers and the type."""
+        declared_arithmetic(self.flops, self.ints, self.special, self.type)
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
     """An if: the threads for which all `conditions` hold execute the body."""
 
@@ -189,7 +211,7 @@ class Loop:
         object.__setattr__(self, "body", as_tuple("do", self.body))
 
 
-Statement = Load | Store | Atomic | Barrier | Wait | Gap | Guard | Loop
+Statement = Load | Store | Atomic | Barrier | Wait | Gap | Compute | Guard | Loop
 """A statement of a kernel."""
 
 

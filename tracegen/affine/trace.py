@@ -7,13 +7,14 @@ from copy import copy
 from functools import cached_property
 from typing import Any
 
-from rdmodel.trace import Program, check_blocks, missing_block
+from rdmodel.trace import Program, Work, check_blocks, missing_block
 from tracegen.affine.binding import bind_kernel
 from tracegen.affine.generation import Generator
 from tracegen.affine.nest import NestAccess, walk
 from tracegen.affine.shifting import shift_program
 from tracegen.affine.shortening import ShortenedNest
 from tracegen.affine.statements import KernelForm
+from tracegen.affine.work import NestWork
 from tracegen.generated import GeneratedTrace
 from tracegen.simt.block import Geometry
 
@@ -41,8 +42,8 @@ class AffineTrace(GeneratedTrace):
         self._nest = bound.nest
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the generator, which is rebuilt on demand."""
-        return {name: value for name, value in self.__dict__.items() if name != "_generator"}
+        """Leave out the generator and the counts of works, which are rebuilt on demand."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_generator", "_work")}
 
     @property
     def may_have_cache_ops(self) -> bool:
@@ -54,6 +55,12 @@ class AffineTrace(GeneratedTrace):
         if block not in self._block_ids:
             raise missing_block(self, block)
         return self._generator.block(int(block))
+
+    def block_work(self, block: int) -> Work | None:
+        """Return the work of one block, if the kernel declares arithmetic or accesses to shared memory."""
+        if block not in self._block_ids:
+            raise missing_block(self, block)
+        return self._work.block(int(block)) if self._work.has_arithmetic else None
 
     def shortened(self, share: float) -> tuple[Callable[[int, float], Program], Callable[[int], float]] | None:
         """Return two functions for blocks with about `share` of the iterations of their outermost loops around others.
@@ -82,6 +89,10 @@ class AffineTrace(GeneratedTrace):
             )
 
         return make, remaining_share
+
+    @cached_property
+    def _work(self) -> NestWork:
+        return NestWork(self.launch, self._nest)
 
     @cached_property
     def _generator(self) -> Generator:

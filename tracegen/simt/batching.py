@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from rdmodel.trace import Launch, Program
+from rdmodel.trace import Launch, Program, Work
 from tracegen.simt.block import Block, Geometry
 from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
+from tracegen.simt.work import WorkCounter
 
 MAX_BATCH_THREADS = 1 << 14
 """Maximum number of threads of a batch: larger batches are not faster."""
@@ -53,6 +54,12 @@ class BlockRunner:
             self._ready = self._run(self._likely(block))
         self._last = block
         return self._ready.pop(block)
+
+    def work(self, block: int) -> tuple[Work, bool]:
+        """Return the work of a block, and whether the kernel declared any."""
+        counter = WorkCounter()
+        self._function(Block(self._launch, block, self._code, self._geometry, counter), **self._arguments)
+        return counter.work(self._geometry.warps), counter.declared
 
     def _likely(self, block: int) -> list[int]:
         """Return the block and the blocks that will probably be requested next."""

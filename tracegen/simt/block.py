@@ -21,6 +21,7 @@ from tracegen.simt.agreement import common_value, is_per_thread
 from tracegen.simt.recorder import BlockRecorder, LoopStart
 from tracegen.simt.scoreboard import Mask, MemoryInstruction
 from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
+from tracegen.simt.work import UNROLLED, WorkCounter, access_class, declared_arithmetic
 
 
 class Geometry:
@@ -52,7 +53,14 @@ class Block:
     block_y: Any
     block_z: Any
 
-    def __init__(self, launch: Launch, block: int | NDArray[np.int64], code: CodeType, geometry: Geometry) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        block: int | NDArray[np.int64],
+        code: CodeType,
+        geometry: Geometry,
+        counter: WorkCounter | None = None,
+    ) -> None:
         self.launch = launch
         batch = isinstance(block, np.ndarray)
         self.index: Any = block[:, None] if isinstance(block, np.ndarray) else block
@@ -64,6 +72,7 @@ class Block:
         self.x, self.y, self.z = (Value(thread + first * size) for thread, first, size in place)
         self._code = code
         self._geometry = geometry
+        self._counter = counter
         blocks = len(block) if isinstance(block, np.ndarray) else 1
         self._mask = geometry.masks(blocks) if batch else geometry.mask
         self._recorder = BlockRecorder(blocks * geometry.warps, blocks)
@@ -113,11 +122,36 @@ class Block:
         if self._mask.any:
             pc = self._pc(sys._getframe(1))
             self._record(MemoryInstruction(pc, Op.BARRIER, self._mask))
+            if self._counter is not None:
+                self._counter.add("barrier", self._mask.lanes)
 
     def gap(self, instructions: int) -> None:
         """Insert `instructions` instructions that do not access memory before the next memory instruction."""
         if self._mask.any:
             self._recorder.add_gap(instructions)
+
+    def compute(self, flops: int = 0, ints: int = 0, special: int = 0, type: str = "float32") -> None:
+        """Declare the arithmetic of each active thread, which has no effect on the memory instructions of the trace.
+
+        Parameters
+        ----------
+        flops
+            Floating-point operations, two in each multiply-add; an odd one is an addition.
+        ints
+            Integer instructions. Without any in the kernel, they are estimated from its indices and loops.
+        special
+            Special functions, such as square roots.
+        type
+            "float32", "float64" or "float16".
+
+        Raises
+        ------
+        TraceError
+            For a number that is not a whole one from 0 to 2^20, and for an unknown type.
+        """
+        classes, operations = declared_arithmetic(flops, ints, special, type)
+        if self._counter is not None:
+            self._counter.compute(classes, operations, self._mask.lanes)
 
     def wait(self) -> None:
         """Make the next memory instruction of every active warp wait for all its earlier loads."""
@@ -131,6 +165,9 @@ class Block:
         holds = np.asarray(value.settled()).astype(np.bool_, copy=False)
         sources = join_sources((outer.conditions, value.sources)) if value.sources else outer.conditions
         self._mask = Mask(outer.lanes & holds, sources)
+        if self._counter is not None:
+            self._counter.derive(1, outer.lanes)
+            self._counter.add("branch", outer.lanes)
         try:
             yield
         finally:
@@ -187,11 +224,18 @@ class Block:
         caller = sys._getframe(1)
         names = _watch_locals(caller)
         start = recorder.begin_loop()
+        counted = None if self._counter is None else self._counter.begin()
         j = Value(iterations[0], step=step, loop=loop)
         try:
             yield j
             if not self._mask.any or _carries_state(names, caller.f_locals, j):
                 loop.settle()
+            if self._counter is not None and counted is not None:
+                unrolled = UNROLLED if loop.at is None else 1
+                if loop.at is None:
+                    self._counter.repeat(counted, loop.trips)
+                self._counter.derive(2, self._mask.lanes, loop.trips / unrolled)
+                self._counter.add("branch", self._mask.lanes, loop.trips / unrolled)
             if loop.at is None:
                 self._end_symbolic(loop, start)
             elif self._mask.any:
@@ -230,6 +274,10 @@ class Block:
         if any(place.steps):
             self._moving_accesses.append((op, place, mask))
         flat, step = place.flat()
+        if self._counter is not None:
+            self._count_access(op, array, flat, step, len(index))
+        if array.shared:
+            return Value(0, unknown=array.name)
         address = flat * array.stride + array.base
         if array.space == Space.LOCAL:
             address = address + (self.index * self.launch.block_threads + self._geometry.lane) * array.size
@@ -253,6 +301,17 @@ class Block:
         return Value(
             widen_integers(np.where(lanes, array.data[np.where(lanes, flat, 0)], 0)), frozenset((instruction,))
         )
+
+    def _count_access(self, op: Op, array: Array, flat: Any, step: int, indices: int) -> None:
+        assert self._counter is not None
+        lanes, moves = self._mask.lanes, bool(step)
+        if array.shared:
+            trips = 1 if self._loop is None else self._loop.trips
+            address = flat * array.stride + array.base
+            self._counter.share(op, array.size, address, lanes, step=step * array.stride, trips=trips)
+        else:
+            self._counter.add(access_class(op, array.space), lanes)
+        self._counter.derive(1 / UNROLLED if moves else indices, lanes)
 
     def _record(self, instruction: MemoryInstruction) -> None:
         checkpoint()

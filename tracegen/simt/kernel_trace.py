@@ -26,8 +26,8 @@ from functools import cached_property
 from typing import Any
 
 from rdmodel.errors import ConfigError, LaunchError, unknown
-from rdmodel.trace import Launch, Program, check_blocks, missing_block
-from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos
+from rdmodel.trace import Launch, Program, Work, check_blocks, missing_block
+from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos, shared_bytes
 from tracegen.generated import GeneratedTrace
 from tracegen.limits import MAX_BLOCK_SIDES, MAX_BLOCK_THREADS, MAX_GRID_SIDES
 from tracegen.simt.batching import BlockRunner
@@ -138,13 +138,14 @@ class KernelTrace(GeneratedTrace):
             grid=launch.grid,
             block=launch.block,
             registers=launch.registers,
-            shared_memory=launch.shared_memory,
+            shared_memory=launch.shared_memory or shared_bytes(arrays),
             arrays=array_infos(arrays),
         )
         self.blocks = check_blocks(launch, blocks)
         self.params = dict(params)
         self._function = function
         self._ahead = ahead
+        self._declares_work: bool | None = None  # not known yet
 
     def __getstate__(self) -> dict[str, Any]:
         """Exclude the runner, which belongs to this process."""
@@ -160,6 +161,16 @@ class KernelTrace(GeneratedTrace):
         if block not in self._block_ids:
             raise missing_block(self, block)
         return self._runner.block(int(block))
+
+    def block_work(self, block: int) -> Work | None:
+        """Run one block again and return its work, if the kernel declares arithmetic or accesses to shared memory."""
+        if block not in self._block_ids:
+            raise missing_block(self, block)
+        if self._declares_work is False:
+            return None
+        work, declared = self._runner.work(int(block))
+        self._declares_work = self._declares_work or declared
+        return work if self._declares_work else None
 
     @cached_property
     def _runner(self) -> BlockRunner:
