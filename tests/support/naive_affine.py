@@ -59,6 +59,8 @@ class Naive:
             self.threads.append(ids)
         self.arrays = {}
         for name, shape in kernel["arrays"].items():
+            if isinstance(shape, dict):
+                continue  # in shared memory, whose accesses are no memory instructions
             extents = [self.number(n) for n in shape]
             self.arrays[name] = base, extents
             base += -(-prod(extents) * 4 // 256) * 256
@@ -86,6 +88,8 @@ class Naive:
                 self.waiting[lane // WARP] = True
         elif s == "barrier":
             self.row(Op.BARRIER, dict.fromkeys(active), False, where)
+        elif "flops" in s:
+            pass
         elif "gap" in s:
             self.gap += s["gap"]
         elif "if" in s:
@@ -95,6 +99,8 @@ class Naive:
             self.loop(s, active, where)
         else:
             (kind,) = OPS.keys() & s.keys()
+            if s[kind] not in self.arrays:
+                return
             self.row(OPS[kind], {n: self.address(s[kind], s["at"], n) for n in active}, last, where)
 
     def loop(self, s, active, where):

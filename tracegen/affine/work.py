@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from tracegen.affine.nest import (
 )
 from tracegen.affine.uniform_ranges import cut_iterations
 from tracegen.simt.block import Geometry
-from tracegen.simt.work import UNROLLED, Lanes, WorkCounter, access_class
+from tracegen.simt.work import UNROLLED, Lanes, WorkCounter, access_class, advance
 
 
 class NestWork:
@@ -100,8 +101,9 @@ class _BlockWork:
         """Count the integer instructions of an address: one per subscript, or one addition if a loop moves it."""
         if loop is None:
             self._counter.derive(len(access.subscripts), lanes, times)
-        elif access.address.coefficient(loop.dimension):
-            self._counter.derive(1 / _unrolled(loop), lanes, times)
+        else:
+            step = access.address.coefficient(loop.dimension)
+            self._counter.derive(advance(step, access.array.shared, _unrolled(loop)), lanes, times)
 
     def _loop(self, loop: NestLoop, lanes: Lanes, times: int) -> None:
         if loop.first >= 0:
@@ -109,7 +111,7 @@ class _BlockWork:
         trips = -(-loop.distance.value(self._at) // loop.stride)
         counts = np.broadcast_to(np.asarray(trips), lanes.shape)
         ends = sorted({int(n) for n in np.unique(counts[lanes]) if n > 0})
-        for first, end in zip([0, *ends[:-1]], ends, strict=True):
+        for first, end in pairwise([0, *ends]):
             active = lanes & (counts > first)
             overhead = times * (end - first) / _unrolled(loop)
             self._counter.derive(2, active, overhead)

@@ -6,6 +6,7 @@ import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from rdmodel.trace import Launch
 from tracegen.arrays import BASE, allocate
 from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.data import Input, require_size, resolve_parameters
+from tracegen.kernel_library.nest_work import has_nest, nest_work
 from tracegen.kernel_library.suites import TILED
 from tracegen.kernel_library.tiled import TiledSpec, tiled_spec
 from tracegen.limits import MAX_BLOCK_THREADS
@@ -102,7 +104,8 @@ class KernelSpec:
         declared = _call(self.benchmark.arrays, sizes)
         arrays = allocate(declared, base=BASE if base is None else base, threads=launch.threads)
         params = {**resolved.sizes, **resolved.labels}
-        return KernelTrace(self.function, launch, arrays, params, blocks=blocks, ahead=True)
+        work = partial(nest_work, self.name, launch.block, tuple(params.items())) if has_nest(self.name) else None
+        return KernelTrace(self.function, launch, arrays, params, blocks=blocks, ahead=True, work=work)
 
     def result(self, **params: Any) -> dict[str, NDArray[Any]]:
         """Compute with NumPy the arrays that the kernel writes, by name.

@@ -21,7 +21,7 @@ from tracegen.simt.agreement import common_value, is_per_thread
 from tracegen.simt.recorder import BlockRecorder, LoopStart
 from tracegen.simt.scoreboard import Mask, MemoryInstruction
 from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
-from tracegen.simt.work import UNROLLED, WorkCounter, access_class, declared_arithmetic
+from tracegen.simt.work import UNROLLED, WorkCounter, access_class, advance, declared_arithmetic
 
 
 class Geometry:
@@ -304,14 +304,14 @@ class Block:
 
     def _count_access(self, op: Op, array: Array, flat: Any, step: int, indices: int) -> None:
         assert self._counter is not None
-        lanes, moves = self._mask.lanes, bool(step)
+        lanes, moved = self._mask.lanes, step * array.stride
         if array.shared:
             trips = 1 if self._loop is None else self._loop.trips
             address = flat * array.stride + array.base
-            self._counter.share(op, array.size, address, lanes, step=step * array.stride, trips=trips)
+            self._counter.share(op, array.size, address, lanes, step=moved, trips=trips)
         else:
             self._counter.add(access_class(op, array.space), lanes)
-        self._counter.derive(1 / UNROLLED if moves else indices, lanes)
+        self._counter.derive(advance(moved, array.shared, UNROLLED) or indices, lanes)
 
     def _record(self, instruction: MemoryInstruction) -> None:
         checkpoint()

@@ -114,7 +114,8 @@ class KernelTrace(GeneratedTrace):
 
     `launch` and `blocks` are as in `Trace`; `params` are the sizes of the kernel. `columns` expands all blocks, once,
     on first use: a trace of 10^8 instructions is better read block by block. `ahead` lets the function run for batches
-    of blocks: it must treat threads independently and give no cache operators, as the bundled kernels do.
+    of blocks: it must treat threads independently and give no cache operators, as the bundled kernels do. `work` is a
+    function that returns the work of a block; None: what the kernel function declares.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class KernelTrace(GeneratedTrace):
         *,
         blocks: Sequence[int] | None = None,
         ahead: bool = False,
+        work: Callable[[int], Work | None] | None = None,
     ) -> None:
         named = {**params, **arrays}
         self._arguments = {}
@@ -146,6 +148,7 @@ class KernelTrace(GeneratedTrace):
         self._function = function
         self._ahead = ahead
         self._declares_work: bool | None = None  # not known yet
+        self._counted_work = work
 
     def __getstate__(self) -> dict[str, Any]:
         """Exclude the runner, which belongs to this process."""
@@ -166,6 +169,8 @@ class KernelTrace(GeneratedTrace):
         """Run one block again and return its work, if the kernel declares arithmetic or accesses to shared memory."""
         if block not in self._block_ids:
             raise missing_block(self, block)
+        if self._counted_work is not None:
+            return self._counted_work(int(block))
         if self._declares_work is False:
             return None
         work, declared = self._runner.work(int(block))

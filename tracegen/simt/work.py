@@ -2,7 +2,8 @@
 
 Integer instructions of indices and loops are estimated unless the kernel declares its own: one for each index of an
 access, one for a condition, two for an iteration of a loop. Compilers unroll loops whose addresses advance by
-constants; by `UNROLLED`, here.
+constants (by `UNROLLED`, here), and advance an address once for all iterations of which it is in reach; an address that
+moves further is advanced in each.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from rdmodel.trace.work import INSTRUCTION_CLASSES
 
 UNROLLED = 4
 """Iterations of an innermost loop that compilers turn into straight-line code."""
+
+REACH = 16
+"""Bytes by which an address moves from one element to the next."""
 
 PRECISIONS = {"float32": "fp32", "float64": "fp64", "float16": "fp16"}
 """Precisions of `declared_arithmetic` by the name of the type."""
@@ -50,6 +54,13 @@ def declared_arithmetic(flops: int, ints: int, special: int, type: str) -> tuple
         {precision: pairs + single, "int": ints, "special": special},
         {f"{precision}_fma": pairs, f"{precision}_add": single, "int": ints},
     )
+
+
+def advance(step: int, shared: bool, unrolled: int) -> float:
+    """Return the additions per iteration to an address that moves by `step` bytes in a loop; 0 if it does not move."""
+    if step == 0:
+        return 0
+    return 1 / unrolled if shared or abs(step) <= REACH else 1
 
 
 def access_class(op: Op, space: Space) -> str:

@@ -1,0 +1,25 @@
+"""Count the work of named kernels that are loop nests, too: the nests declare the arithmetic."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rdmodel.trace import Work
+from tracegen.affine import AffineTrace, load_affine, names
+
+
+def has_nest(kernel: str) -> bool:
+    """Return whether a named kernel has a loop nest."""
+    return kernel in names()
+
+
+def nest_work(
+    kernel: str, threads: tuple[int, int, int], sizes: tuple[tuple[str, int], ...], block: int
+) -> Work | None:
+    """Return the work of one block of a kernel with a shape of its blocks and sizes."""
+    return _nest(kernel, threads, sizes).block_work(block)
+
+
+@lru_cache(maxsize=8)
+def _nest(kernel: str, threads: tuple[int, int, int], sizes: tuple[tuple[str, int], ...]) -> AffineTrace:
+    return load_affine(kernel).trace(block=threads, **dict(sizes))
