@@ -1,7 +1,7 @@
 """Estimate the registers of a PTX kernel: the most values that are live at once, over its control flow graph.
 
 A value of 64 bits takes two registers, a predicate none. Constants of the launch take none either: parameters, and what
-is copied from them, are operands in constant memory.
+is copied from them, are operands in constant memory, unless they are the address of an access.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _most_live(module: Module, name: str, callers: frozenset[str]) -> int:
         return 0
     numbers = {register: at for at, register in enumerate(function.registers)}
     flows = [_flow(function, at, instruction, numbers) for at, instruction in enumerate(function.body)]
-    weights = _weights(function, numbers, _launch_constants(function.body))
+    weights = _weights(function, numbers, _launch_constants(function.body) if function.entry else set())
     live = _live_after(flows)
     most = 0
     for flow, after in zip(flows, live, strict=True):
@@ -100,11 +100,16 @@ def _weigh(live: int, weights: Sequence[int]) -> int:
 
 
 def _launch_constants(body: Sequence[Instruction]) -> set[str]:
-    """Return the registers that hold parameters of the kernel, literals or copies of such."""
+    """Return the registers that hold parameters of the kernel, literals or copies of such, without addresses."""
     writers: dict[str, list[Instruction]] = {}
+    addresses: set[str] = set()
     for instruction in body:
-        for name in _registers(instruction.operands[:1]):
-            writers.setdefault(name, []).append(instruction)
+        addresses |= {
+            o.base.name for o in instruction.operands if isinstance(o, Address) and isinstance(o.base, Register)
+        }
+        if not _reads_first(instruction):
+            for name in _registers(instruction.operands[:1]):
+                writers.setdefault(name, []).append(instruction)
     found: set[str] = set()
     growing = True
     while growing:
@@ -115,7 +120,7 @@ def _launch_constants(body: Sequence[Instruction]) -> set[str]:
         }
         growing = bool(fresh)
         found |= fresh
-    return found
+    return found - addresses
 
 
 def _copies_constant(instruction: Instruction, known: set[str]) -> bool:
@@ -129,9 +134,7 @@ def _copies_constant(instruction: Instruction, known: set[str]) -> bool:
 
 def _flow(function: Function, at: int, instruction: Instruction, numbers: dict[str, int]) -> _Flow:
     opcode, operands = instruction.opcode, instruction.operands
-    reads_first = opcode in _READ_FIRST or (opcode in ("bar", "barrier") and "red" not in instruction.modifiers)
-    first = operands[0] if operands else None
-    reads_first = reads_first or isinstance(first, Address)
+    reads_first = _reads_first(instruction)
     written = set() if reads_first else set(_registers(operands[:1]))
     read = set(_registers(operands if reads_first else operands[1:]))
     if opcode == "wgmma":
@@ -140,6 +143,14 @@ def _flow(function: Function, at: int, instruction: Instruction, numbers: dict[s
         read.add(instruction.guard.name)
     writes, reads = (_bits(names, numbers) for names in (written, read))
     return _Flow(writes, reads, instruction.guard is None, _successors(function, at, instruction), _callee(instruction))
+
+
+def _reads_first(instruction: Instruction) -> bool:
+    """Return whether an instruction reads its first operand; others write it."""
+    opcode, operands = instruction.opcode, instruction.operands
+    if opcode in ("bar", "barrier"):
+        return "red" not in instruction.modifiers
+    return opcode in _READ_FIRST or (bool(operands) and isinstance(operands[0], Address))
 
 
 def _successors(function: Function, at: int, instruction: Instruction) -> tuple[int, ...]:

@@ -19,6 +19,8 @@ _TIMEOUT = 120
 _WHEELS = ("nvidia/*/bin/ptxas", "nvidia/*/*/bin/ptxas", "triton/backends/nvidia/bin/ptxas")
 """Places of the assembler in Python packages of NVIDIA and Triton."""
 
+_USUAL_PLACE = Path("/usr/local/cuda/bin/ptxas")
+
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _USED = re.compile(r"Used (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -52,7 +54,7 @@ def _candidates() -> Iterator[str | Path]:
     for folder in dict.fromkeys(sys.path):
         for pattern in _WHEELS:
             yield from sorted(Path(folder or ".").glob(pattern))
-    yield Path("/usr/local/cuda/bin/ptxas")
+    yield _USUAL_PLACE
 
 
 @lru_cache(maxsize=256)
