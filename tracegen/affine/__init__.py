@@ -9,7 +9,7 @@ from tracegen.affine.build_trace import affine_kernel
 from tracegen.affine.bundled import names
 from tracegen.affine.json_form import from_json, load_affine, to_json
 from tracegen.affine.kernel import AffineKernel
-from tracegen.affine.statements import AffineArray, Atomic, Barrier, Gap, Guard, Load, Loop, Store, Wait
+from tracegen.affine.statements import AffineArray, Atomic, Barrier, Compute, Gap, Guard, Load, Loop, Store, Wait
 from tracegen.affine.trace import AffineTrace
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "AffineTrace",
     "Atomic",
     "Barrier",
+    "Compute",
     "Gap",
     "Guard",
     "Load",
