@@ -69,7 +69,7 @@ Counts = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What some blocks execute, as totals over `blocks` blocks with `warps` warps.
+    """The work of some blocks: totals over `blocks` blocks with `warps` warps.
 
     Works of different blocks add up: ``a + b``. `scaled` extrapolates to another number of blocks. Every mapping has
     all of its keys, in a fixed order; a missing one is filled with 0, an unknown one raises `TraceError`.

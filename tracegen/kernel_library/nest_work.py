@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from rdmodel.trace import Work
 from tracegen.affine import AffineTrace, load_affine, names
@@ -22,4 +23,5 @@ def nest_work(
 
 @lru_cache(maxsize=8)
 def _nest(kernel: str, threads: tuple[int, int, int], sizes: tuple[tuple[str, int], ...]) -> AffineTrace:
-    return load_affine(kernel).trace(block=threads, **dict(sizes))
+    params: dict[str, Any] = dict(sizes)
+    return load_affine(kernel).trace(block=threads, **params)

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.trace.banks import count_wavefronts
 from tests.support.examples import examples
-
-
-def naive_wavefronts(addresses: dict[int, int], size: int, atomic: bool) -> tuple[int, int]:
-    """Return the wavefronts and the groups of one access: `addresses` maps active lanes to bytes."""
-    width = 32 if size <= 4 else 16 if size <= 8 else 8
-    total = groups = 0
-    for first in range(0, 32, width):
-        banks = defaultdict(list)
-        for lane, address in addresses.items():
-            if first <= lane < first + width:
-                for word in range(address // 4, (address + size - 1) // 4 + 1):
-                    banks[word % 32].append(word)
-        groups += bool(banks)
-        total += max((len(words) if atomic else len(set(words)) for words in banks.values()), default=0)
-    return total, groups
-
+from tests.support.naive_banks import naive_wavefronts
 
 PLACES = st.one_of(
     st.builds(lambda base, step: [base + lane * step for lane in range(32)], st.integers(0, 40), st.integers(0, 140)),

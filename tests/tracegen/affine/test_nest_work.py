@@ -12,10 +12,10 @@ import tracegen
 from rdmodel.errors import TraceError
 from rdmodel.trace import WARP, Op
 from rdmodel.trace.counting import count_work, work_of_block
-from tests.rdmodel.trace.test_banks import naive_wavefronts
 from tests.support.examples import examples
 from tests.support.naive_affine import OPS, Naive
-from tests.tracegen.affine.test_affine import iterations, kernels
+from tests.support.naive_banks import naive_wavefronts
+from tests.support.random_affine import iterations, kernels
 from tracegen.affine import from_json, load_affine, to_json
 
 

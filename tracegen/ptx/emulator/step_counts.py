@@ -26,7 +26,7 @@ _SPACES = {"GLOBAL": "global", "LOCAL": "local", "SHARED": "shared", "CONST": "c
 
 
 class WorkTable:
-    """What each step of a kernel adds to the work of a block, each time that a warp or a lane executes it.
+    """The share of each step in the work of a block, each time that a warp or a lane executes it.
 
     An instruction is issued with its first step. Its lanes are those of its first step with a guard: steps that
     prepare a guard have none. Guards that nothing depends on are not computed, unless their steps are `executed`; all

@@ -19,7 +19,7 @@ Classes = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """What one PTX instruction becomes.
+    """The machine code of one PTX instruction.
 
     `classes` are machine instructions per warp, without those that access memory. `operations` are arithmetic per
     thread (`rdmodel.trace.work.OPERATIONS`). `matrix_type` and `matrix_flops` are the type of the factors and the
