@@ -19,7 +19,6 @@ def format_summary(result: Summary, occupancy: str = "") -> str:
     """Return the summary of a trace: launch, occupancy, instructions, footprint, coalescing, arrays."""
     rows = [
         ("grid, block", f"{shape_text(result.grid)}, {shape_text(result.block)} threads"),
-        *([("occupancy", occupancy)] if occupancy else []),
         ("blocks held", f"{result.blocks_held:,} of {result.blocks:,}"),
         *((f"{name} instructions", f"{n:,}") for name, n in result.instructions.items() if n),
         *((f"  with .{name}", f"{n:,}") for name, n in result.cache_ops.items()),
@@ -27,6 +26,7 @@ def format_summary(result: Summary, occupancy: str = "") -> str:
         ("bytes requested", f"{result.bytes_requested:,}"),
         ("footprint", f"{result.lines:,} lines of {result.line} bytes = {result.footprint:,} bytes"),
         ("load transactions", f"{result.load_transactions:,} ({result.transactions_per_load:.2f} per load)"),
+        *([("occupancy", occupancy)] if occupancy else []),
     ]
     parts = [f"{result.kernel}, a trace of warp instructions", format_table((f"  {name}", text) for name, text in rows)]
     if result.work is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rdmodel.errors import LaunchError
@@ -20,8 +20,8 @@ class Occupancy:
 
     blocks: int
     limiter: str
-    warps: int = 0
-    max_warps: int = 0
+    warps: int = field(default=0, repr=False, compare=False)
+    max_warps: int = field(default=0, repr=False, compare=False)
 
     def __str__(self) -> str:
         """Return the occupancy as text: ``8 blocks, 32 of 64 warps (registers)``."""
