@@ -50,7 +50,7 @@ def computing(body: list[Any]) -> list[Any]:
     return [{**s, "do": computing(s["do"])} if isinstance(s, dict) and "do" in s else s for s in body] + [{"flops": 3}]
 
 
-@examples(60, suppress_health_check=list(HealthCheck))
+@examples(40, suppress_health_check=list(HealthCheck))
 @given(kernels(depth=2))
 def test_random_nests_have_the_work_of_the_naive_interpreter(kernel):
     kernel["arrays"]["B"] = {"shape": [200], "space": "shared"}
