@@ -265,6 +265,7 @@ def _gpus(parser: Parser) -> None:
     add_option(parser, "name", nargs="?", metavar="NAME", help="name or .toml file of a GPU")
     add_option(parser, "--like", metavar="NAME", help="describe a new GPU, which is like this one except for --set")
     add_assignments(parser)
+    add_option(parser, "--rates", action="store_true", help="print the rates from which times are estimated, instead")
     add_option(parser, "-o", "--output", metavar="FILE.toml", help="file to write the GPU to")
     add_option(parser, "--overwrite", action="store_true", help="replace an existing file")
     add_output(parser, json="one JSON object (without NAME: a list)")

@@ -9,7 +9,8 @@ from rdmodel import presets
 from rdmodel.cli.option_values import changed_gpu, output_form
 from rdmodel.cli.output import print_json, print_text
 from rdmodel.cli.text_lists import format_gpus
-from rdmodel.errors import ConfigError, escape_unprintable
+from rdmodel.cli.text_tables import format_table
+from rdmodel.errors import ConfigError, escape_lines, escape_unprintable
 from rdmodel.gpu.config import GPU
 from tracegen.formats.atomic_write import refuse_existing, replacing
 
@@ -19,10 +20,13 @@ def run_gpus(arguments: argparse.Namespace) -> None:
     if arguments.name is not None and arguments.like is not None:
         raise ConfigError(f"--like {arguments.like}: cannot be combined with NAME={arguments.name}; give one of them")
     if arguments.name is None and arguments.like is None:
-        if arguments.assignments or arguments.output is not None:
-            option = "--set" if arguments.assignments else "--output"
+        if arguments.assignments or arguments.rates or arguments.output is not None:
+            option = "--set" if arguments.assignments else "--rates" if arguments.rates else "--output"
             raise ConfigError(f"{option}: needs a GPU; give NAME, or --like NAME for a new one")
         _list(output_form(arguments))
+        return
+    if arguments.rates:
+        _print_rates(_described(arguments, None), output_form(arguments))
         return
     output = None if arguments.output is None else _checked_output(arguments.output, overwrite=arguments.overwrite)
     gpu = _described(arguments, output)
@@ -45,6 +49,15 @@ def _list(form: str) -> None:
         print_json([gpu.to_dict() for group in groups.values() for gpu in group])
     else:
         print_text(format_gpus(groups))
+
+
+def _print_rates(gpu: GPU, form: str) -> None:
+    rates, sources = presets.rates_of(gpu)
+    if form == "json":
+        print_json({"gpu": gpu.name, "rates": rates, "sources": sources})
+    else:
+        rows = [("rate", "value", "source"), *((name, f"{value:g}", sources[name]) for name, value in rates.items())]
+        print_text(escape_lines(format_table(rows, right=[1])))
 
 
 def _described(arguments: argparse.Namespace, output: Path | None) -> GPU:

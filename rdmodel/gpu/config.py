@@ -13,6 +13,7 @@ from rdmodel.gpu.cache import CacheConfig as CacheConfig
 from rdmodel.gpu.cache import StoreBehaviour as StoreBehaviour
 from rdmodel.gpu.cache import check_sector
 from rdmodel.gpu.memory import MAX_CLOCK_MHZ, CrossbarConfig, DramConfig, L2Config
+from rdmodel.gpu.rates import RatesConfig
 from rdmodel.policies import IndexFunction, index_function
 from rdmodel.policies.index import index_to_dict
 
@@ -66,7 +67,7 @@ class CoreConfig:
         check_flag("store_acks", self.store_acks)
 
 
-FIELDS_NOT_SIMULATED = ("name", "architecture", "latency", "paper_latency", "calibrated", "sources")
+FIELDS_NOT_SIMULATED = ("name", "architecture", "latency", "paper_latency", "calibrated", "rates", "sources")
 """Fields of a `GPU` that the simulator does not read: two GPUs that differ only in them are the same machine."""
 
 
@@ -103,6 +104,8 @@ class GPU:
         Clock of the SMs in MHz; only the simulator reads it, as it does the following fields.
     core, crossbar, l2, dram
         Warp schedulers and load/store unit, network, L2 and DRAM.
+    rates
+        Rates that differ from those of the compute capability, for estimates of time (`rdmodel.presets.rates_of`).
     sources
         The source of each number, by dotted field name.
 
@@ -134,6 +137,7 @@ class GPU:
     crossbar: CrossbarConfig = field(default_factory=lambda: CrossbarConfig())
     l2: L2Config = field(default_factory=lambda: L2Config())
     dram: DramConfig = field(default_factory=lambda: DramConfig())
+    rates: RatesConfig = field(default_factory=lambda: RatesConfig())
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -234,6 +238,9 @@ class GPU:
                     part[name] = list(part[name])
         if self.calibrated is None:
             del plain["calibrated"]
+        plain["rates"] = self.rates.given()
+        if not plain["rates"]:
+            del plain["rates"]
         plain["sources"] = dict(self.sources)
         return plain
 
@@ -247,6 +254,7 @@ GPU_TABLES: dict[str, Any] = {
     "crossbar": CrossbarConfig,
     "l2": L2Config,
     "dram": DramConfig,
+    "rates": RatesConfig,
 }
 """The fields of a GPU that are nested tables, with their types."""
 

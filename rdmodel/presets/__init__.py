@@ -23,6 +23,7 @@ from rdmodel.gpu.config import GPU, gpu_from_dict
 from rdmodel.gpu.default import DEFAULT_GPU as DEFAULT_GPU
 from rdmodel.gpu.default import PAPER_GPU as PAPER_GPU
 from rdmodel.gpu.default import default_gpu
+from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.overrides import DERIVED_SOURCE, OVERRIDE_SOURCE, override
 from rdmodel.presets.aliases import resolve_name
 
@@ -86,6 +87,36 @@ def like(which: str | os.PathLike[str] | GPU, changes: Mapping[str, Any], name: 
         if key != "name"
     }
     return changed.replace(sources=sources, calibrated=changed.calibrated)
+
+
+def rates_of(gpu: GPU) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the rates of a GPU by name (`rdmodel.gpu.rates`), and the source of each.
+
+    Rates that `gpu.rates` does not give are those of the compute capability (`rdmodel.gpu.device_properties`), or of
+    the nearest earlier one of which there is a table. Raises `ConfigError` if the compute capability is unknown.
+    """
+    capability = compute_capability(gpu)
+    table = max((each for each in _rate_tables() if each <= capability), default=_rate_tables()[0])
+    values, sources = _rate_table(table)
+    given = gpu.rates.given()
+    texts = {name: gpu.sources.get(f"rates.{name}", "") for name in given}
+    return {**values, **given}, {**sources, **texts}
+
+
+@functools.cache
+def _rate_tables() -> list[tuple[int, int]]:
+    files = [
+        file.name.removesuffix(SUFFIX).split(".") for file in resources.files(__name__).joinpath("rates").iterdir()
+    ]
+    return sorted((int(major), int(minor)) for major, minor in files)
+
+
+@functools.cache
+def _rate_table(capability: tuple[int, int]) -> tuple[dict[str, float], dict[str, str]]:
+    name = f"{capability[0]}.{capability[1]}{SUFFIX}"
+    plain = tomllib.loads(resources.files(__name__).joinpath("rates", name).read_text(encoding="utf-8"))
+    sources = plain.pop("sources")
+    return plain, sources
 
 
 def architectures() -> dict[str, list[str]]:

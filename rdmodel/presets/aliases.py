@@ -32,8 +32,11 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "rtx2080ti": ("2080 Ti",),
     "a100-40g": ("A100-PCIE-40GB", "A100-SXM4-40GB", "A100 40GB"),
     "a100-80g": ("A100", "A100 80GB", "A100 80GB PCIe", "A100-PCIE-80GB", "A100-SXM4-80GB", "A100-SXM-80GB", "GA100"),
+    "titan-rtx": ("TITAN RTX",),
     "rtx3070": ("3070", "GA104"),
     "rtx3090": ("3090",),
+    "a4000": ("RTX A4000",),
+    "a6000": ("RTX A6000",),
     "rtx4090": ("4090",),
     "h100-pcie": ("H100 80GB PCIe", "H100-PCIE-80GB"),
     "h100-sxm": ("H100", "H100 80GB HBM3", "H100 SXM5", "H100-SXM5-80GB", "GH100"),
@@ -45,7 +48,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 
 AMBIGUOUS = {
     "TITAN X": ("titan-x-maxwell", "titan-x-pascal"),
-    "GA102": ("rtx3090", "a40"),
+    "GA102": ("rtx3090", "a40", "a6000"),
     "AD102": ("rtx4090", "l40"),
 }
 """Names that several presets share, none of which is more usual than the others."""

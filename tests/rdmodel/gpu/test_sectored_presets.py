@@ -34,10 +34,13 @@ PRINTED = {
     "gv100": ("Volta", 80, 64, 32, 128, VOLTA, 6144, 870),
     "t4": ("Turing", 40, 32, 16, 96, TURING, 4096, 320),
     "rtx2080ti": ("Turing", 68, 32, 16, 96, TURING, 5632, 616),
+    "titan-rtx": ("Turing", 72, 32, 16, 96, TURING, 6144, 672),
     "a100-40g": ("Ampere", 108, 64, 32, 192, GA100, 40960, 1555),
     "a100-80g": ("Ampere", 108, 64, 32, 192, GA100, 40960, 2039),
     "rtx3070": ("Ampere", 46, 48, 16, 128, GA10X, 4096, 448),
     "rtx3090": ("Ampere", 82, 48, 16, 128, GA10X, 6144, 936),
+    "a4000": ("Ampere", 48, 48, 16, 128, GA10X, 4096, 448),
+    "a6000": ("Ampere", 84, 48, 16, 128, GA10X, 6144, 768),
     "a40": ("Ampere", 84, 48, 16, 128, GA10X, 6144, 696),
     "rtx4090": ("Ada", 128, 48, 24, 128, GA10X, 73728, 1008),
     "l40": ("Ada", 142, 48, 24, 128, GA10X, 98304, 864),
@@ -221,7 +224,7 @@ def test_presets_are_grouped_from_the_oldest_architecture_to_the_newest():
     groups = presets.architectures()
     assert list(groups) == list(presets.ARCHITECTURES)
     assert sorted(name for members in groups.values() for name in members) == presets.names()
-    assert groups["Ampere"] == ["a100-40g", "a100-80g", "a40", "rtx3070", "rtx3090"]
+    assert groups["Ampere"] == ["a100-40g", "a100-80g", "a40", "a4000", "a6000", "rtx3070", "rtx3090"]
 
 
 def test_a_gpu_like_another_says_where_every_number_comes_from(tmp_path):

@@ -1,0 +1,79 @@
+"""Describe what an SM and the paths of memory do in a cycle, as frozen values (docs/time.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rdmodel.common.checks import check_number
+from rdmodel.errors import ConfigError
+
+MATRIX_RATES = ("matrix_fp16", "matrix_bf16", "matrix_tf32", "matrix_fp64", "matrix_fp8", "matrix_int8")
+"""Rates of matrix units, 0 where there is none."""
+
+SHARES = ("l2_efficiency", "dram_efficiency")
+"""Rates that are a share of a peak."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatesConfig:
+    """Rates that a GPU has in place of those of its compute capability (None); all are numbers above 0.
+
+    Per SM and cycle of its clock: `issue` warp instructions; `fp32`, `fp16`, `fp64`, `int`, `special` and `conversion`
+    results of single threads; `matrix_fp16` and so on: floating-point (or integer) operations of matrix products, by
+    the type of the factors (0: no such unit); `requests` memory instructions of warps; `l1_bytes` of data from the L1;
+    `shared_wavefronts` passes over the banks of shared memory; `l2_port_bytes` from the L2.
+
+    A slice of the L2 moves `l2_slice_bytes` per cycle of its own clock; all of them together reach `l2_efficiency` of
+    the sum. The DRAM reaches `dram_efficiency` of its peak.
+
+    The latencies are cycles from an instruction to another one that needs its result.
+    """
+
+    issue: float | None = None
+    fp32: float | None = None
+    fp16: float | None = None
+    fp64: float | None = None
+    int: float | None = None
+    special: float | None = None
+    conversion: float | None = None
+    matrix_fp16: float | None = None
+    matrix_bf16: float | None = None
+    matrix_tf32: float | None = None
+    matrix_fp64: float | None = None
+    matrix_fp8: float | None = None
+    matrix_int8: float | None = None
+    requests: float | None = None
+    l1_bytes: float | None = None
+    shared_wavefronts: float | None = None
+    l2_port_bytes: float | None = None
+    l2_slice_bytes: float | None = None
+    l2_efficiency: float | None = None
+    dram_efficiency: float | None = None
+    fp32_latency: float | None = None
+    fp16_latency: float | None = None
+    fp64_latency: float | None = None
+    int_latency: float | None = None
+    special_latency: float | None = None
+    conversion_latency: float | None = None
+    matrix_latency: float | None = None
+    shared_latency: float | None = None
+    barrier_latency: float | None = None
+
+    def __post_init__(self) -> None:
+        """Reject impossible numbers."""
+        for name, value in self.given().items():
+            check_number(name, value, 0)
+            if value == 0 and name not in MATRIX_RATES:
+                raise ConfigError(f"{name}={value}: must be above 0")
+            if value > 1 and name in SHARES:
+                raise ConfigError(f"{name}={value}: must be at most 1, the peak")
+
+    def given(self) -> dict[str, Any]:
+        """Return the rates that are not None, by name."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+RATES = tuple(f.name for f in fields(RatesConfig))
+"""The names of all rates."""

@@ -1,0 +1,86 @@
+"""Check the rates of GPUs: tables by compute capability, numbers of data sheets, and overrides."""
+
+import json
+import re
+
+import pytest
+
+import rdmodel as rd
+from rdmodel import presets
+from rdmodel.cli import main
+from rdmodel.errors import ConfigError
+from rdmodel.gpu.config import gpu_from_dict
+from rdmodel.gpu.overrides import OVERRIDE_SOURCE, override
+from rdmodel.gpu.rates import MATRIX_RATES, RATES, SHARES
+from tests.rdmodel.gpu.test_sectored_presets import ORIGIN
+
+# Peaks of data sheets, in TFLOP/s: FP32, FP64, and matrix products of FP16 with FP32 sums.
+PEAKS = {
+    "p100": (9.5, 4.8, 0), "v100": (14.1, 7.1, 113), "t4": (8.1, 0.25, 65), "a100-40g": (19.5, 9.7, 312),
+    "rtx3090": (35.6, 0.56, 71), "a4000": (19.2, 0.30, 76.7), "a6000": (38.7, 0.60, 154.8),
+    "rtx4090": (82.6, 1.29, 165), "h100-sxm": (66.9, 33.5, 1070), "rtx5090": (87.5, 1.37, 175),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PEAKS)
+def test_rates_give_the_peaks_of_data_sheets_at_the_clock_of_the_preset(name):
+    gpu = presets.gpu(name)
+    rates, _ = presets.rates_of(gpu)
+    tera = gpu.sms * gpu.clock * 1e6 / 1e12
+    found = 2 * rates["fp32"] * tera, 2 * rates["fp64"] * tera, rates["matrix_fp16"] * tera
+    assert found == pytest.approx(PEAKS[name], rel=0.03)
+
+
+def test_every_preset_has_every_rate_with_a_source():
+    for name in presets.names():
+        rates, sources = presets.rates_of(presets.gpu(name))
+        assert rates.keys() == sources.keys() == set(RATES), name
+        assert all(value > 0 or rate in MATRIX_RATES for rate, value in rates.items()), name
+        assert all(rates[rate] <= 1 for rate in SHARES), name
+        papers = ("CUDA C", "Jia et al.", "Mei and Chu", "Abdelkhalik et al.")
+        assert all(ORIGIN.match(text) or text.startswith(papers) for text in sources.values())
+
+
+def test_a_rate_can_be_overridden_and_is_kept_in_the_description():
+    a100 = presets.gpu("a100-40g")
+    changed = override(a100, {"rates.fp32": "128", "rates.dram_efficiency": "0.8"})
+    assert changed.calibrated == a100.calibrated  # the simulator reads no rates
+    rates, sources = presets.rates_of(changed)
+    assert (rates["fp32"], rates["dram_efficiency"], rates["fp64"]) == (128, 0.8, 32)
+    assert sources["fp32"] == OVERRIDE_SOURCE
+    assert gpu_from_dict(changed.to_dict()) == changed
+    assert "rates" not in a100.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("rates.fp32", "0", r"rates\.fp32=0: must be above 0"),
+        ("rates.l2_efficiency", "1.5", r"rates\.l2_efficiency=1\.5: must be at most 1, the peak"),
+        ("rates.issue", "-1", r"rates\.issue=-1: must be a finite number of at least 0"),
+        ("rates.fp31", "1", r"unknown key 'rates\.fp31'; did you mean"),
+    ],
+)
+def test_a_rate_that_makes_no_sense_is_refused(key, value, message):
+    with pytest.raises(ConfigError, match=message):
+        override(presets.gpu("a100-40g"), {key: value})
+
+
+def test_a_gpu_without_a_table_of_its_own_has_the_nearest_earlier_one():
+    thor = presets.gpu("b200").replace(sources={"architecture": "NVIDIA: compute capability 11.0"})
+    assert presets.rates_of(thor) == presets.rates_of(presets.gpu("b200"))
+    l1 = presets.gpu("gtx470-16k").l1
+    unknown = rd.GPU(name="mine", sms=1, max_threads=1024, max_blocks=8, max_warps=32, l1=l1)
+    with pytest.raises(ConfigError, match=r"architecture='': must be one of Fermi, "):
+        presets.rates_of(unknown)
+
+
+def test_the_command_prints_rates_with_their_sources(capsys):
+    assert main(["gpus", "a4000", "--set", "rates.issue=2", "--rates"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^issue +2  set by the user$", out, re.M)
+    assert re.search(r"^fp32 +128  CUDA C\+\+ Programming Guide", out, re.M)
+    assert main(["gpus", "a4000", "--rates", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rates"]["fp32"] == 128
+    assert main(["gpus", "--rates"]) == 2
+    assert "--rates: needs a GPU" in capsys.readouterr().err
