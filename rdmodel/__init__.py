@@ -70,6 +70,8 @@ _HOMES = {
     "rdmodel.tiling.objectives": ("Roofline", "roofline"),
     "rdmodel.tiling.rank": ("rank_tiles",),
     "rdmodel.tiling.values": ("InfeasibleTile", "RankedTile", "Ranking"),
+    "rdmodel.timing.launch_time": ("time",),
+    "rdmodel.timing.values": ("TimeEstimate",),
     "rdmodel.trace": ("ArrayInfo", "Columns", "Launch", "Op", "Segment", "Space", "Trace"),
     "rdmodel.trace.storage": ("load", "save"),
     "rdmodel.version": ("__version__",),

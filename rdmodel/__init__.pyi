@@ -75,6 +75,8 @@ from rdmodel.tiling.rank import rank_tiles as rank_tiles
 from rdmodel.tiling.values import InfeasibleTile as InfeasibleTile
 from rdmodel.tiling.values import RankedTile as RankedTile
 from rdmodel.tiling.values import Ranking as Ranking
+from rdmodel.timing.launch_time import time as time
+from rdmodel.timing.values import TimeEstimate as TimeEstimate
 from rdmodel.trace import ArrayInfo as ArrayInfo
 from rdmodel.trace import Columns as Columns
 from rdmodel.trace import Launch as Launch

@@ -13,12 +13,8 @@ from typing import Any
 
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU
-from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, count_flits, dram_latency, unloaded_latency
-from rdmodel.model.machine_options import matching_options
+from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, count_flits, dram_latency
 from rdmodel.results.prediction import L2Prediction, Prediction
-
-LATENCY_SIGMA_STEPS = 10.0
-"""Variation of the miss latency: without it, warps stay synchronised longer than in the simulator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +87,6 @@ def _with_dram(prediction: Prediction, gpu: GPU, port: float, share: float) -> f
     issue = (prediction.instructions or 0.0) / sms / gpu.core.schedulers
     waiting = max(0.0, prediction.steps - max(port, issue))
     return prediction.steps + waiting * share * dram_latency(gpu) / max(1, latency)
-
-
-def complete_options(gpu: GPU, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete `options` of `predict` by those that describe an idle simulated machine (docs/machine.md).
-
-    Options that are given take precedence. With the definition `paper` nothing is added.
-    """
-    if options.get("definition", "hardware") != "hardware":
-        return dict(options)
-    return {
-        **matching_options(gpu),
-        "gap": True,
-        "lat_min": unloaded_latency(gpu),
-        "sigma": LATENCY_SIGMA_STEPS,
-        "hit_latency": gpu.core.hit_latency,
-        **({"schedulers": 1} if options.get("sched") == "random" else {}),
-        **options,
-    }
 
 
 @dataclass(frozen=True, slots=True)

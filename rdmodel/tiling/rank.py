@@ -15,9 +15,10 @@ from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
 from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.config import GPU
+from rdmodel.model.machine_options import complete_options
 from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.halving import Candidate, SuccessiveHalving, rank_candidates
-from rdmodel.tiling.objectives import complete_options, objective_named
+from rdmodel.tiling.objectives import objective_named
 from rdmodel.tiling.values import InfeasibleTile, Ranking, Tile
 
 Effort = Literal["quick", "exact"]
@@ -69,7 +70,7 @@ def rank_tiles(
         Called with (estimates made, estimates planned so far). An exception that it raises ends the ranking.
     options
         Options of `predict`. Those that describe the machine have other defaults
-        (`rdmodel.tiling.objectives.complete_options`).
+        (`rdmodel.model.machine_options.complete_options`).
 
     Returns
     -------

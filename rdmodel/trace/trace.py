@@ -97,6 +97,14 @@ class Trace:
         """Parameters of the kernel by name; empty if they are unknown."""
         return {}
 
+    @property
+    def parallelism(self) -> float:
+        """Instructions of a warp that can be under way at a time, between two that access global memory.
+
+        1 if each needs the result of the one before it, and for traces that do not tell.
+        """
+        return 1.0
+
     def shortened(self, share: float) -> ShortenedBlocks | None:
         """Return functions that make blocks with about `share` of their iterations, or None if there are none.
 

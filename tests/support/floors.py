@@ -8,11 +8,12 @@ FLOORS = {
     4: "presets results",
     5: "model simulator",
     6: "comparison contests estimation locality_analysis reference",
-    7: "reports sweeps tiling",
-    8: "__init__ tracegen",
-    9: "integrations plots service",
-    10: "cli",
-    11: "__main__",
+    7: "timing",
+    8: "reports sweeps tiling",
+    9: "__init__ tracegen",
+    10: "integrations plots service",
+    11: "cli",
+    12: "__main__",
 }
 """Rooms of rdmodel by floor; all of tracegen is one room here, and has floors of its own."""
 

@@ -11,7 +11,8 @@ from typing import Any
 import rdmodel as rd
 import tracegen
 from rdmodel import Prediction, RankedTile, Ranking, presets
-from rdmodel.tiling.objectives import complete_options, objective_named
+from rdmodel.model.machine_options import complete_options
+from rdmodel.tiling.objectives import objective_named
 from rdmodel.tiling.values import tile_text
 from validation.tiling.measure import BY_NAME, GPUS, STUDIES, Sizes, Study, Task
 

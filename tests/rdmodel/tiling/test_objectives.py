@@ -14,8 +14,9 @@ from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.gpu.latency import unloaded_latency
 from rdmodel.gpu.memory import CrossbarConfig, DramConfig, L2Config
+from rdmodel.model.machine_options import complete_options
 from rdmodel.policies import Linear
-from rdmodel.tiling.objectives import OBJECTIVES, Value, complete_options, objective_named
+from rdmodel.tiling.objectives import OBJECTIVES, Value, objective_named
 from tests.support.presets import SIMULATED_PRESETS
 
 SMALL = rd.GPU(

@@ -9,7 +9,8 @@ import pytest
 import rdmodel as rd
 import tracegen
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
-from rdmodel.tiling.objectives import complete_options, objective_named
+from rdmodel.model.machine_options import complete_options
+from rdmodel.tiling.objectives import objective_named
 
 GPU = rd.presets.gpu("gtx480-khairy")
 TRACE = tracegen.kernel("2dconv.tiled", NI=64, NJ=64, TI=8, TJ=32)

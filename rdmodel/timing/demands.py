@@ -1,0 +1,151 @@
+"""Compute the demands of a launch: the cycles for which each resource of an SM serves a block (docs/time.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rdmodel.errors import ConfigError
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.device_properties import compute_capability
+from rdmodel.results.prediction import Prediction
+from rdmodel.trace import WARP, Work
+from rdmodel.trace.work import L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
+
+ARITHMETIC_CLASSES = ("fp32", "fp64", "int", "special", "conversion")
+"""Classes of instructions that take a lane per thread of the warp."""
+
+NEAREST_MATRIX_RATE = {"fp6": "fp8", "fp4": "fp8", "int4": "int8", "binary": "int8"}
+"""The rate of matrix products of types that have no table: not more than theirs."""
+
+UNITED_BEFORE, UNITED_SINCE = (5, 0), (7, 0)
+"""Compute capabilities before and since which shared memory and L1 are one memory with one path for data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The use of a resource by a block, on average over the blocks of a launch.
+
+    Parameters
+    ----------
+    name
+        Name of the resource.
+    stage
+        Name of the stage of the machine that the resource belongs to. Work passes the resources of a stage at the same
+        time, so that it waits for the busiest one only.
+    cycles
+        SM cycles for which the block occupies the SM's share of the resource.
+    copies
+        Number of equal parts of an SM's share, each of which serves a part of the warps: 4 for what the four
+        sub-cores of an SM have. Below 1: one resource serves 1 / `copies` SMs.
+    """
+
+    name: str
+    stage: str
+    cycles: float
+    copies: float = 1.0
+
+
+def compute_demands(
+    work: Work, prediction: Prediction, gpu: GPU, rates: Mapping[str, float], blocks: int, active_sms: int
+) -> list[Demand]:
+    """Return the demands of an average block.
+
+    Parameters
+    ----------
+    work
+        Work of some blocks of the launch.
+    prediction
+        Estimate of the whole grid, with an L2.
+    gpu, rates
+        The GPU, and its rates (`rdmodel.presets.rates_of`).
+    blocks
+        Blocks of the grid.
+    active_sms
+        Number of SMs that run blocks; they share the L2 and the DRAM.
+
+    Raises
+    ------
+    ConfigError
+        If the prediction has no L2.
+    """
+    if prediction.l2 is None:
+        raise ConfigError("prediction: has no L2, whose traffic a time needs; predict with l2=True")
+    one = work.scaled(1)
+    return [
+        *_core_demands(one, rates, gpu.core.schedulers),
+        *_l1_demands(one, gpu, rates),
+        *_memory_demands(prediction, gpu, rates, blocks, active_sms),
+    ]
+
+
+def issued_instructions(work: Work) -> float:
+    """Return the instructions that need an issue slot: all but operands from constant memory.
+
+    An instruction reads an operand from constant memory without a load if all lanes read the same word.
+    """
+    return work.issued - work.instructions["load_constant"] + work.constant_replays
+
+
+def _core_demands(work: Work, rates: Mapping[str, float], schedulers: int) -> list[Demand]:
+    count = work.instructions
+    cycles = {"issue slots": issued_instructions(work) / rates["issue"]}
+    cycles |= {name: count[name] * WARP / rates[name] for name in ARITHMETIC_CLASSES}
+    cycles["fp16"] = count["fp16"] * 2 * WARP / rates["fp16"]
+    cycles["matrix units"] = sum(
+        flops / rate for name, flops in work.matrix_flops.items() if flops and (rate := matrix_rate(name, rates))
+    )
+    return [Demand(name, "core", value, schedulers) for name, value in cycles.items()]
+
+
+def matrix_rate(name: str, rates: Mapping[str, float]) -> float:
+    """Return the rate of matrix products of a type; where there is no unit for it, that of multiply-adds."""
+    assert name in MATRIX_TYPES
+    name = NEAREST_MATRIX_RATE.get(name, name)
+    return rates[f"matrix_{name}"] or 2 * rates.get(name, rates["fp32"])
+
+
+def _l1_demands(work: Work, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:
+    sector = gpu.l1.sector_bytes
+    shared = sum(work.shared_wavefronts.values()) / rates["shared_wavefronts"]
+    requests = sum(work.requests.values()) + sum(work.instructions[name] for name in SHARED_ACCESSES)
+    # A request takes a pass, however few sectors it asks for.
+    passes = sum(
+        max(work.requests[name] / rates["requests"], work.sectors[name] * sector / rates["l1_bytes"])
+        for name in L1_ACCESSES
+    )
+    capability = compute_capability(gpu)
+    united = capability < UNITED_BEFORE or capability >= UNITED_SINCE
+    demands = {
+        "load/store requests": (requests + work.instructions["shuffle"]) / rates["requests"],
+        "L1 lookups": sum(work.tag_lookups.values()) / gpu.l1.tags_per_step,
+        "L1 wavefronts": passes + (shared if united else 0.0),
+    }
+    if not united:
+        demands["shared wavefronts"] = shared
+    return [Demand(name, "L1", value) for name, value in demands.items()]
+
+
+def _memory_demands(
+    prediction: Prediction, gpu: GPU, rates: Mapping[str, float], blocks: int, active_sms: int
+) -> list[Demand]:
+    l2 = prediction.l2
+    assert l2 is not None
+    port = max(l2.reads, l2.writes) * l2.sector / rates["l2_port_bytes"] / blocks
+    l2_share = l2_bytes_per_cycle(gpu, rates) / active_sms
+    dram_share = dram_bytes_per_cycle(gpu, rates) / active_sms
+    return [
+        Demand("L2 port", "port", port),
+        Demand("L2", "L2", l2.bytes / blocks / l2_share, 1 / active_sms),
+        Demand("DRAM", "DRAM", l2.dram_bytes / blocks / dram_share, 1 / active_sms),
+    ]
+
+
+def l2_bytes_per_cycle(gpu: GPU, rates: Mapping[str, float]) -> float:
+    """Return the bytes that all slices of the L2 move per cycle of the SMs."""
+    return gpu.l2.slices * rates["l2_slice_bytes"] * rates["l2_efficiency"] * gpu.l2.clock / gpu.clock
+
+
+def dram_bytes_per_cycle(gpu: GPU, rates: Mapping[str, float]) -> float:
+    """Return the bytes that the DRAM moves per cycle of the SMs, at the share of its peak that kernels reach."""
+    return gpu.l2.slices * gpu.dram.width * rates["dram_efficiency"] * gpu.dram.clock / gpu.clock

@@ -1,0 +1,184 @@
+"""Compute the time that a warp needs alone: the latencies of its instructions that do not overlap (docs/time.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.latency import dram_latency, unloaded_latency
+from rdmodel.results.prediction import Prediction
+from rdmodel.trace import ALL_NEEDS, Columns, Op, Segment, Space, Trace, Work, locate_block
+from rdmodel.trace.columns import slice_warps
+from rdmodel.trace.work import SHARED_ACCESSES
+
+SAMPLED_WARPS = 4
+"""Warps of a block whose instructions are followed one by one."""
+
+ROWS_PER_WARP = 4096
+"""Memory instructions of a warp that are followed; the rest is taken to be like them."""
+
+TRIPS = 3
+"""Iterations of a loop that are followed; the others are taken to be like the last one."""
+
+WINDOW = 64
+"""Bits of `needs`: an instruction waits for all loads that are further back."""
+
+CONSTANT_LATENCY = 8.0
+"""Cycles of a load that hits the constant cache, beyond its issue (inferred; Jia et al., arXiv 1804.06826, give 27)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Cycles of a load or atomic by space (`load`), of an instruction between two accesses (`gap`), of a barrier."""
+
+    load: tuple[float, float, float, float]
+    atomic: float
+    gap: float
+    barrier: float
+
+
+class Phase(NamedTuple):
+    """Instructions of a warp up to a barrier: cycles, memory instructions, and instructions between these."""
+
+    cycles: float
+    accesses: float
+    gaps: float
+
+
+def mean_latencies(
+    prediction: Prediction, work: Work, gpu: GPU, rates: Mapping[str, float], parallelism: float
+) -> Latencies:
+    """Return the latencies of the instructions of a launch, without queues.
+
+    A load takes the time of its slowest transaction: that of a hit in the L1, of a hit in the L2, or of DRAM, in the
+    shares that `prediction` has. `parallelism` is the number of independent instructions among those that do not access
+    global memory.
+    """
+    l2 = prediction.l2
+    assert l2 is not None
+    sectors = prediction.sectors_per_transaction if prediction.transactions else 1.0
+    requests = prediction.requests + prediction.bypassed_requests
+    missing = prediction.tag_misses + prediction.sector_misses + prediction.latency_misses / sectors
+    share = min(1.0, (missing + prediction.bypassed_requests) / requests) if requests else 0.0
+    hit, behind = gpu.core.hit_latency, unloaded_latency(gpu) + l2.miss_rate * dram_latency(gpu)
+    load = hit + share * max(0.0, behind - hit)
+    one = work.scaled(1)
+    return Latencies(
+        load=tuple({Space.LOCAL: float(hit), Space.CONSTANT: CONSTANT_LATENCY}.get(each, load) for each in Space),  # type: ignore[arg-type]
+        atomic=behind,
+        gap=_mean_gap(one, rates, gpu, parallelism),
+        barrier=rates["barrier_latency"],
+    )
+
+
+def _mean_gap(work: Work, rates: Mapping[str, float], gpu: GPU, parallelism: float) -> float:
+    """Return the mean cycles from one instruction that does not access global memory to the next one."""
+    count = work.instructions
+    names = {name: f"{name}_latency" for name in ("fp32", "fp16", "fp64", "int", "special", "conversion", "matrix")}
+    names |= dict.fromkeys(("branch", "other"), "int_latency")
+    names |= dict.fromkeys((*SHARED_ACCESSES, "shuffle"), "shared_latency")
+    total = sum(count[name] for name in names)
+    if not total:
+        return rates["int_latency"] / parallelism
+    dependent = sum(count[name] * rates[latency] for name, latency in names.items()) / total
+    # A sub-core issues one instruction of the warp at a time, and may need several cycles for its lanes.
+    lanes = {"fp32": 32, "fp64": 32, "int": 32, "special": 32, "conversion": 32, "fp16": 64}
+    per_core = gpu.core.schedulers
+    busy = sum(
+        count[name] * max(1.0, per_core * lanes[name] / rates[name]) if name in lanes else count[name] for name in names
+    )
+    return max(dependent / parallelism, busy / total)
+
+
+def follow_warps(trace: Trace, block: int, latencies: Latencies) -> list[list[Phase]]:
+    """Return the phases of some warps of a block, as if each were alone on its SM."""
+    source, first = locate_block(trace, block)
+    warps = trace.launch.block_warps
+    chosen = sorted({int(warp) for warp in np.linspace(0, warps - 1, min(warps, SAMPLED_WARPS))})
+    if isinstance(source, Columns):
+        return [_follow_columns(slice_warps(source, first + w, first + w + 1), latencies) for w in chosen]
+    return [_follow_program(source, warp, latencies) for warp in chosen]
+
+
+class _Warp:
+    """The clock of a warp that is alone: it waits for the loads that it needs."""
+
+    def __init__(self, latencies: Latencies) -> None:
+        self._latencies = latencies
+        self._ready: list[float] = []
+        self._oldest = 0.0  # when the loads that have left the window are there
+        self.now, self.phases = 0.0, [[0.0, 0.0, 0.0]]
+
+    def run(self, op: int, space: int, gap: int, needs: int) -> None:
+        """Execute the instructions before an access, wait for the loads that it needs, and start it."""
+        latencies, phase = self._latencies, self.phases[-1]
+        begun = self.now
+        self.now += gap * latencies.gap
+        phase[2] += gap
+        if op == Op.BARRIER:
+            self.now = max([self.now, self._oldest, *self._ready]) + latencies.barrier
+            phase[0] += self.now - begun
+            self.phases.append([0.0, 0.0, 0.0])
+            return
+        if needs == ALL_NEEDS:
+            self.now = max([self.now, self._oldest, *self._ready])
+        elif needs:
+            waited = [self._ready[-1 - bit] for bit in _bits(needs) if bit < len(self._ready)]
+            self.now = max([self.now, self._oldest, *waited])
+        self.now += 1.0
+        wait = latencies.load[space] if op == Op.LOAD else latencies.atomic if op == Op.ATOMIC else 0.0
+        self._ready.append(self.now + wait if wait else 0.0)
+        if len(self._ready) > WINDOW:
+            self._oldest = max(self._oldest, self._ready.pop(0))
+        phase[0] += self.now - begun
+        phase[1] += 1
+
+    def skip(self, factor: float, phases: int, before: Sequence[float]) -> None:
+        """Let what was run since `before`, at `phases`, happen another `factor` times."""
+        for at in range(phases, len(self.phases)):
+            self.phases[at] = [value * (1 + factor) for value in self.phases[at]]
+        last = self.phases[phases - 1]
+        for place, value in enumerate(before):
+            last[place] += (last[place] - value) * factor
+
+    def finish(self, scale: float = 1.0) -> list[Phase]:
+        """Wait for all loads, and return the phases, each `scale` times as long."""
+        end = max([self.now, self._oldest, *self._ready])
+        self.phases[-1][0] += end - self.now
+        return [Phase(*(value * scale for value in phase)) for phase in self.phases]
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _follow_columns(columns: Columns, latencies: Latencies) -> list[Phase]:
+    warp, rows = _Warp(latencies), len(columns)
+    followed = min(rows, ROWS_PER_WARP)
+    parts = (columns.op, columns.space, columns.gap, columns.needs)
+    for op, space, gap, needs in zip(*(part[:followed].tolist() for part in parts), strict=True):
+        warp.run(op, space, gap, needs)
+    return warp.finish(rows / followed if followed else 1.0)
+
+
+def _follow_program(program: Sequence[Segment], number: int, latencies: Latencies) -> list[Phase]:
+    warp = _Warp(latencies)
+    for segment in program:
+        at = np.flatnonzero(segment.mask[number])
+        parts = (segment.op[at], segment.space[at], segment.gap[at], segment.needs[number, at])
+        rows = list(zip(*(part.tolist() for part in parts), strict=True))
+        followed = min(segment.trips, TRIPS)
+        for trip in range(followed):
+            phases, before = len(warp.phases), list(warp.phases[-1])
+            for row in rows:
+                warp.run(*row)
+            if trip == followed - 1 and rows:
+                warp.skip(segment.trips - followed, phases, before)
+    return warp.finish()

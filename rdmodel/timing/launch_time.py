@@ -1,0 +1,172 @@
+"""Estimate the time of a launch: the function `time` (docs/time.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rdmodel import presets
+from rdmodel.common.checks import check_int
+from rdmodel.common.progress import Progress
+from rdmodel.errors import ConfigError
+from rdmodel.estimation.estimate import estimate
+from rdmodel.gpu.carveout import fit_to_launch
+from rdmodel.gpu.config import GPU
+from rdmodel.gpu.occupancy import compute_occupancy
+from rdmodel.model.machine_options import complete_options
+from rdmodel.results.prediction import Prediction
+from rdmodel.timing.demands import compute_demands
+from rdmodel.timing.latency import Latencies, Phase, follow_warps, mean_latencies
+from rdmodel.timing.values import LATENCY, TimeEstimate
+from rdmodel.timing.waves import Block, time_of_grid
+from rdmodel.trace import Trace, Work
+from rdmodel.trace.check import check_trace
+from rdmodel.trace.counting import work_of_block
+
+SAMPLED_BLOCKS = 3
+"""Blocks whose work is counted, unless the caller gives another number."""
+
+
+def time(
+    trace: Trace,
+    gpu: str | GPU | None = None,
+    *,
+    sample: int = SAMPLED_BLOCKS,
+    work: float | None = 150_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> TimeEstimate:
+    """Estimate the time of a kernel launch on a GPU, and name the resource that binds it.
+
+    The instructions of some blocks are counted, and the traffic of the caches is estimated from excerpts of the grid.
+    The time then follows from the rates of the GPU: it is at least that of each resource, and at least that of a warp
+    alone. It takes seconds at most, but for blocks that take longer to make.
+
+    Parameters
+    ----------
+    trace : Trace
+        The kernel launch.
+    gpu : str or GPU, optional
+        Name of a preset, path of a ``.toml`` file, or a `GPU`; by default `presets.DEFAULT_GPU`.
+    sample : int
+        Number of blocks whose work is counted, spread evenly over the grid.
+    work : float or None
+        Transactions from which the caches are estimated (`rdmodel.estimate`).
+    seed : int
+        Seed of the model's random numbers.
+    progress : callable, optional
+        Called with the number of blocks begun and the number of blocks in all, while the caches are estimated.
+    **options
+        Options of `rdmodel.estimate`, except `l2`.
+
+    Returns
+    -------
+    TimeEstimate
+        Cycles, milliseconds, and the terms that explain them.
+
+    Raises
+    ------
+    ConfigError
+        If an option is unknown or has a bad value, or the compute capability of the GPU is unknown.
+    LaunchError
+        If no block of the launch fits on an SM.
+    TraceError
+        If `trace` is not a `Trace`, or lacks a block.
+    """
+    check_trace(trace)
+    check_int("sample", sample, 1)
+    if "l2" in options:
+        raise ConfigError("l2: not an option of time, which needs the traffic of the L2")
+    machine = presets.gpu_or_default(gpu, [])
+    presets.rates_of(machine)
+    prediction = estimate(
+        trace, machine, l2=True, work=work, seed=seed, progress=progress, **complete_options(machine, options)
+    )
+    counted = count_blocks(trace, machine, sample)
+    return time_from_counts(trace, machine, prediction, counted)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedBlocks:
+    """Some blocks of a launch: the number of each, and its work."""
+
+    blocks: Sequence[int]
+    works: Sequence[Work]
+
+    @property
+    def total(self) -> Work:
+        """The work of all of them."""
+        total = self.works[0]
+        for each in self.works[1:]:
+            total += each
+        return total
+
+    @property
+    def longest(self) -> float:
+        """Instructions of the longest block, relative to the mean of all."""
+        issued = [each.issued for each in self.works]
+        mean = sum(issued) / len(issued)
+        return max(issued) / mean if mean else 1.0
+
+
+def count_blocks(trace: Trace, gpu: GPU, sample: int = SAMPLED_BLOCKS) -> CountedBlocks:
+    """Return the work of `sample` blocks, spread evenly over those that a trace holds."""
+    held = trace.blocks
+    assert held is not None
+    inner = np.linspace(0, len(held), min(sample, len(held)) + 1)
+    places = sorted({int(place) for place in (inner[:-1] + inner[1:]) / 2})
+    blocks = [int(held[place]) for place in places]
+    l1 = gpu.l1
+    works = [
+        work_of_block(trace, block, line=l1.line, sector=l1.sector_bytes, request_bytes=l1.request_bytes)
+        for block in blocks
+    ]
+    return CountedBlocks(blocks, works)
+
+
+def time_from_counts(trace: Trace, gpu: GPU, prediction: Prediction, counted: CountedBlocks) -> TimeEstimate:
+    """Return the time of a launch from a `prediction` for its whole grid with an L2, and the work of some blocks."""
+    rates, _ = presets.rates_of(gpu)
+    launch, work = trace.launch, counted.total
+    occupancy = compute_occupancy(launch, fit_to_launch(gpu, launch))
+    latencies = mean_latencies(prediction, work, gpu, rates, trace.parallelism)
+    block = Block(
+        warps=launch.block_warps,
+        phases=_phases(trace, counted, latencies),
+        demands=lambda active: compute_demands(work, prediction, gpu, rates, launch.blocks, active),
+        barriers=work.instructions["barrier"] > 0 and launch.block_warps > 1,
+    )
+    resident = min(occupancy.blocks, -(-launch.blocks // gpu.sms))
+    found = time_of_grid(block, launch.blocks, gpu.sms, resident, counted.longest)
+    active = min(gpu.sms, launch.blocks)
+    terms = {d.name: d.cycles * launch.blocks / active for d in block.demands(active)}
+    return TimeEstimate(
+        kernel=launch.kernel,
+        gpu=gpu.name,
+        cycles=found.cycles,
+        clock=gpu.clock,
+        terms={**terms, LATENCY: found.latency},
+        resident_blocks=resident,
+        resident_warps=resident * launch.block_warps,
+        max_warps=gpu.max_warps,
+        limiter=occupancy.limiter if resident == occupancy.blocks else "grid",
+        waves=found.waves,
+        tail_share=found.tail / found.cycles if found.cycles else 0.0,
+        work=work,
+        prediction=prediction,
+    )
+
+
+def _phases(trace: Trace, counted: CountedBlocks, latencies: Latencies) -> list[list[Phase]]:
+    """Return the phases of sampled warps; those of warps whose memory instructions are not known from their work."""
+    phases = [each for block in counted.blocks for each in follow_warps(trace, block, latencies)]
+    gaps = sum(phase.gaps + phase.accesses for each in phases for phase in each)
+    if gaps:
+        return phases
+    work = counted.total
+    own = work.issued / max(1, work.warps)
+    return [[Phase(own * latencies.gap, 0.0, own)]]

@@ -1,0 +1,93 @@
+"""Compute the time of a grid: full waves of resident blocks, and the tail behind them (docs/time.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rdmodel.timing.demands import Demand
+from rdmodel.timing.latency import Phase
+from rdmodel.timing.queue import solve_queues
+
+LOCAL_STAGES = ("core",)
+"""Stages that serve the instructions between accesses to global memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An average block of a launch: its warps, the `phases` of one of them, and the demands by active SMs.
+
+    `barriers` tells whether its warps wait for each other.
+    """
+
+    warps: int
+    phases: Sequence[Sequence[Phase]]
+    demands: Callable[[int], Sequence[Demand]]
+    barriers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GridTime:
+    """Cycles of a grid, those after its last full wave, the number of full waves, and the cycles of latency alone."""
+
+    cycles: float
+    tail: float
+    waves: int
+    latency: float
+
+
+def time_of_grid(block: Block, blocks: int, sms: int, resident: int, longest: float = 1.0) -> GridTime:
+    """Return the time of `blocks` blocks, of which `resident` fit on each of `sms` SMs at a time.
+
+    The last wave ends with its longest block, which takes `longest` times as long as an average one.
+    """
+    waves, rest = divmod(blocks, sms * resident)
+    cycles = latency = last = 0.0
+    if waves:
+        last, alone = time_of_wave(block, resident, sms)
+        cycles, latency = waves * last, waves * alone
+    tail = 0.0
+    if rest:
+        active = min(sms, rest)
+        tail, alone = time_of_wave(block, -(-rest // active), active)
+        last = tail
+        cycles += tail
+        latency += alone
+    longer = (longest - 1) * last
+    return GridTime(cycles + longer, tail + longer, waves, latency)
+
+
+def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float]:
+    """Return the cycles for `resident` blocks on each of `active` SMs, and those of one block alone.
+
+    Without barriers, warps circulate on their own. With them, blocks do: their warps pass each phase together, so that
+    a block alone takes in each phase the time of a warp, or that of the busiest resource for all of its warps.
+    """
+    demands = block.demands(active)
+    together = block.warps if block.barriers else 1
+    customers = resident * block.warps / together
+    share = together / block.warps
+    own = [
+        Demand(d.name, d.stage, d.cycles * share, max(1.0, d.copies / together) if d.copies > 1 else d.copies)
+        for d in demands
+    ]
+    alone = sum(time_alone(phases, demands, block.warps, together) for phases in block.phases) / len(block.phases)
+    # A customer is at least as long at a copy of a resource as the resource serves it.
+    alone = max([alone, *(d.cycles * d.copies for d in own)])
+    flow = solve_queues(own, customers, alone)
+    return customers / flow.throughput, alone
+
+
+def time_alone(phases: Sequence[Phase], demands: Sequence[Demand], warps: int, together: int) -> float:
+    """Return the cycles of `together` warps (one, or all `warps` of a block) that are alone and wait at barriers."""
+    gaps = sum(phase.gaps for phase in phases)
+    accesses = sum(phase.accesses for phase in phases)
+    local = max((d.cycles for d in demands if d.stage in LOCAL_STAGES), default=0.0) * together / warps
+    memory = max((d.cycles * min(1.0, d.copies) for d in demands if d.stage not in LOCAL_STAGES), default=0.0)
+    memory *= together / warps
+    total = 0.0
+    for phase in phases:
+        busy = local * phase.gaps / gaps if gaps else 0.0
+        moved = memory * phase.accesses / accesses if accesses else 0.0
+        total += max(phase.cycles, busy, moved)
+    return total
