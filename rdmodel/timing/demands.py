@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
-from rdmodel.results.prediction import Prediction
+from rdmodel.timing.traffic import Traffic
 from rdmodel.trace import WARP, Work
 from rdmodel.trace.work import L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
 
@@ -47,7 +46,7 @@ class Demand:
 
 
 def compute_demands(
-    work: Work, prediction: Prediction, gpu: GPU, rates: Mapping[str, float], blocks: int, active_sms: int
+    work: Work, traffic: Traffic, gpu: GPU, rates: Mapping[str, float], blocks: int, active_sms: int
 ) -> list[Demand]:
     """Return the demands of an average block.
 
@@ -55,27 +54,20 @@ def compute_demands(
     ----------
     work
         Work of some blocks of the launch.
-    prediction
-        Estimate of the whole grid, with an L2.
+    traffic
+        Traffic of the whole grid behind the SMs.
     gpu, rates
         The GPU, and its rates (`rdmodel.presets.rates_of`).
     blocks
         Blocks of the grid.
     active_sms
         Number of SMs that run blocks; they share the L2 and the DRAM.
-
-    Raises
-    ------
-    ConfigError
-        If the prediction has no L2.
     """
-    if prediction.l2 is None:
-        raise ConfigError("prediction: has no L2, whose traffic a time needs; predict with l2=True")
     one = work.scaled(1)
     return [
         *_core_demands(one, rates, gpu.core.schedulers),
         *_l1_demands(one, gpu, rates),
-        *_memory_demands(prediction, gpu, rates, blocks, active_sms),
+        *_memory_demands(traffic, gpu, rates, blocks, active_sms),
     ]
 
 
@@ -127,17 +119,15 @@ def _l1_demands(work: Work, gpu: GPU, rates: Mapping[str, float]) -> list[Demand
 
 
 def _memory_demands(
-    prediction: Prediction, gpu: GPU, rates: Mapping[str, float], blocks: int, active_sms: int
+    traffic: Traffic, gpu: GPU, rates: Mapping[str, float], blocks: int, active_sms: int
 ) -> list[Demand]:
-    l2 = prediction.l2
-    assert l2 is not None
-    port = max(l2.reads, l2.writes) * l2.sector / rates["l2_port_bytes"] / blocks
+    port = max(traffic.l2_read_bytes, traffic.l2_write_bytes) / rates["l2_port_bytes"] / blocks
     l2_share = l2_bytes_per_cycle(gpu, rates) / active_sms
     dram_share = dram_bytes_per_cycle(gpu, rates) / active_sms
     return [
         Demand("L2 port", "port", port),
-        Demand("L2", "L2", l2.bytes / blocks / l2_share, 1 / active_sms),
-        Demand("DRAM", "DRAM", l2.dram_bytes / blocks / dram_share, 1 / active_sms),
+        Demand("L2", "L2", traffic.l2_bytes / blocks / l2_share, 1 / active_sms),
+        Demand("DRAM", "DRAM", traffic.dram_bytes / blocks / dram_share, 1 / active_sms),
     ]
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
-from rdmodel.results.prediction import Prediction
-from rdmodel.trace import ALL_NEEDS, Columns, Op, Segment, Space, Trace, Work, locate_block
+from rdmodel.timing.traffic import Traffic
+from rdmodel.trace import ALL_NEEDS, WARP, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
-from rdmodel.trace.work import SHARED_ACCESSES
+from rdmodel.trace.work import ARITHMETIC_CLASSES, SHARED_ACCESSES
 
 SAMPLED_WARPS = 4
 """Warps of a block whose instructions are followed one by one."""
@@ -35,7 +35,7 @@ CONSTANT_LATENCY = 8.0
 class Latencies:
     """Cycles of a load or atomic by space (`load`), of an instruction between two accesses (`gap`), of a barrier."""
 
-    load: tuple[float, float, float, float]
+    load: tuple[float, ...]
     atomic: float
     gap: float
     barrier: float
@@ -49,49 +49,56 @@ class Phase(NamedTuple):
     gaps: float
 
 
-def mean_latencies(
-    prediction: Prediction, work: Work, gpu: GPU, rates: Mapping[str, float], parallelism: float
-) -> Latencies:
-    """Return the latencies of the instructions of a launch, without queues.
+def mean_latencies(traffic: Traffic, gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
+    """Return the cycles of an instruction by class of `Work`, without queues; and of an ``atomic``, and a ``barrier``.
 
     A load takes the time of its slowest transaction: that of a hit in the L1, of a hit in the L2, or of DRAM, in the
-    shares that `prediction` has. `parallelism` is the number of independent instructions among those that do not access
-    global memory.
+    shares that `traffic` has.
     """
-    l2 = prediction.l2
-    assert l2 is not None
-    sectors = prediction.sectors_per_transaction if prediction.transactions else 1.0
-    requests = prediction.requests + prediction.bypassed_requests
-    missing = prediction.tag_misses + prediction.sector_misses + prediction.latency_misses / sectors
-    share = min(1.0, (missing + prediction.bypassed_requests) / requests) if requests else 0.0
-    hit, behind = gpu.core.hit_latency, unloaded_latency(gpu) + l2.miss_rate * dram_latency(gpu)
-    load = hit + share * max(0.0, behind - hit)
-    one = work.scaled(1)
-    return Latencies(
-        load=tuple({Space.LOCAL: float(hit), Space.CONSTANT: CONSTANT_LATENCY}.get(each, load) for each in Space),  # type: ignore[arg-type]
-        atomic=behind,
-        gap=_mean_gap(one, rates, gpu, parallelism),
-        barrier=rates["barrier_latency"],
+    hit, behind = float(gpu.core.hit_latency), unloaded_latency(gpu) + traffic.dram_read_share * dram_latency(gpu)
+    load = hit + traffic.missing_share * max(0.0, behind - hit)
+    arithmetic = {name: rates[f"{name}_latency"] for name in ("fp32", "fp16", "fp64", "int", "special", "conversion")}
+    return {
+        **arithmetic,
+        "matrix": rates["matrix_latency"],
+        "branch": rates["int_latency"],
+        "other": rates["int_latency"],
+        "shuffle": rates["shared_latency"],
+        "load_shared": rates["shared_latency"],
+        "atomic_shared": rates["shared_latency"],
+        "load_global": load,
+        "load_texture": load,
+        "load_local": hit,
+        "load_constant": CONSTANT_LATENCY,
+        "atomic": behind,
+        "barrier": rates["barrier_latency"],
+    }
+
+
+def loads_by_space(latencies: Mapping[str, float], gap: float) -> Latencies:
+    """Return `latencies` for `follow_warps`, with `gap` cycles from an instruction to the next one."""
+    names = {Space.GLOBAL: "load_global", Space.LOCAL: "load_local", Space.CONSTANT: "load_constant"}
+    load = tuple(latencies[names.get(space, "load_texture")] for space in Space)
+    return Latencies(load=load, atomic=latencies["atomic"], gap=gap, barrier=latencies["barrier"])
+
+
+def busy_cycles(classes: Mapping[str, float], rates: Mapping[str, float], schedulers: int) -> float:
+    """Return the cycles for which instructions of a warp occupy its sub-core: one each, or more for few lanes."""
+    lanes = dict.fromkeys(("fp32", "fp64", "int", "special", "conversion"), WARP) | {"fp16": 2 * WARP}
+    return sum(
+        count * max(1.0, schedulers * lanes[name] / rates[name]) if name in lanes else count
+        for name, count in classes.items()
     )
 
 
-def _mean_gap(work: Work, rates: Mapping[str, float], gpu: GPU, parallelism: float) -> float:
-    """Return the mean cycles from one instruction that does not access global memory to the next one."""
-    count = work.instructions
-    names = {name: f"{name}_latency" for name in ("fp32", "fp16", "fp64", "int", "special", "conversion", "matrix")}
-    names |= dict.fromkeys(("branch", "other"), "int_latency")
-    names |= dict.fromkeys((*SHARED_ACCESSES, "shuffle"), "shared_latency")
-    total = sum(count[name] for name in names)
+def mean_gap(work: Work, latencies: Mapping[str, float], rates: Mapping[str, float], schedulers: int) -> float:
+    """Return the mean cycles of an instruction that does not access global memory, if each needs the one before."""
+    count = {name: work.instructions[name] for name in (*ARITHMETIC_CLASSES, *SHARED_ACCESSES) if name != "barrier"}
+    total = sum(count.values())
     if not total:
-        return rates["int_latency"] / parallelism
-    dependent = sum(count[name] * rates[latency] for name, latency in names.items()) / total
-    # A sub-core issues one instruction of the warp at a time, and may need several cycles for its lanes.
-    lanes = {"fp32": 32, "fp64": 32, "int": 32, "special": 32, "conversion": 32, "fp16": 64}
-    per_core = gpu.core.schedulers
-    busy = sum(
-        count[name] * max(1.0, per_core * lanes[name] / rates[name]) if name in lanes else count[name] for name in names
-    )
-    return max(dependent / parallelism, busy / total)
+        return latencies["int"]
+    dependent = sum(number * latencies.get(name, latencies["int"]) for name, number in count.items())
+    return max(dependent, busy_cycles(count, rates, schedulers)) / total
 
 
 def follow_warps(trace: Trace, block: int, latencies: Latencies) -> list[list[Phase]]:

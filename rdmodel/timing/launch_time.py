@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from rdmodel import presets
-from rdmodel.common.checks import check_int
+from rdmodel.common.checks import check_choice, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
 from rdmodel.estimation.estimate import estimate
@@ -17,14 +17,17 @@ from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.machine_options import complete_options
-from rdmodel.results.prediction import Prediction
 from rdmodel.timing.demands import compute_demands
-from rdmodel.timing.latency import Latencies, Phase, follow_warps, mean_latencies
+from rdmodel.timing.latency import Phase, busy_cycles, follow_warps, loads_by_space, mean_gap, mean_latencies
+from rdmodel.timing.neighbours import sample_traffic
+from rdmodel.timing.traffic import Traffic, traffic_of
 from rdmodel.timing.values import LATENCY, TimeEstimate
 from rdmodel.timing.waves import Block, time_of_grid
 from rdmodel.trace import Trace, Work
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.counting import work_of_block
+
+Caches = Literal["auto", "estimate", "sample"]
 
 SAMPLED_BLOCKS = 3
 """Blocks whose work is counted, unless the caller gives another number."""
@@ -35,6 +38,7 @@ def time(
     gpu: str | GPU | None = None,
     *,
     sample: int = SAMPLED_BLOCKS,
+    caches: Caches = "auto",
     work: float | None = 150_000,
     seed: int = 0,
     progress: Progress | None = None,
@@ -54,6 +58,10 @@ def time(
         Name of a preset, path of a ``.toml`` file, or a `GPU`; by default `presets.DEFAULT_GPU`.
     sample : int
         Number of blocks whose work is counted, spread evenly over the grid.
+    caches : "auto", "estimate" or "sample"
+        Source of the traffic. "estimate": `rdmodel.estimate`. "sample": two waves of one SM, and a few blocks with
+        their neighbours, where blocks take long to make. "auto": "estimate" for files and loop nests, otherwise
+        "sample".
     work : float or None
         Transactions from which the caches are estimated (`rdmodel.estimate`).
     seed : int
@@ -79,15 +87,21 @@ def time(
     """
     check_trace(trace)
     check_int("sample", sample, 1)
+    check_choice("caches", caches, Caches)
     if "l2" in options:
         raise ConfigError("l2: not an option of time, which needs the traffic of the L2")
     machine = presets.gpu_or_default(gpu, [])
     presets.rates_of(machine)
-    prediction = estimate(
-        trace, machine, l2=True, work=work, seed=seed, progress=progress, **complete_options(machine, options)
-    )
+    options = complete_options(machine, {"seed": seed, **options})
     counted = count_blocks(trace, machine, sample)
-    return time_from_counts(trace, machine, prediction, counted)
+    if caches == "auto":
+        caches = "estimate" if trace.stored or trace.shortened(1.0) is not None else "sample"
+    if caches == "sample":
+        resident = compute_occupancy(trace.launch, fit_to_launch(machine, trace.launch)).blocks
+        traffic = sample_traffic(trace, machine, counted.total, resident, options)
+    else:
+        traffic = traffic_of(estimate(trace, machine, l2=True, work=work, progress=progress, **options))
+    return time_from_counts(trace, machine, traffic, counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +142,15 @@ def count_blocks(trace: Trace, gpu: GPU, sample: int = SAMPLED_BLOCKS) -> Counte
     return CountedBlocks(blocks, works)
 
 
-def time_from_counts(trace: Trace, gpu: GPU, prediction: Prediction, counted: CountedBlocks) -> TimeEstimate:
-    """Return the time of a launch from a `prediction` for its whole grid with an L2, and the work of some blocks."""
+def time_from_counts(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedBlocks) -> TimeEstimate:
+    """Return the time of a launch from the traffic of its whole grid, and the work of some blocks."""
     rates, _ = presets.rates_of(gpu)
     launch, work = trace.launch, counted.total
     occupancy = compute_occupancy(launch, fit_to_launch(gpu, launch))
-    latencies = mean_latencies(prediction, work, gpu, rates, trace.parallelism)
     block = Block(
         warps=launch.block_warps,
-        phases=_phases(trace, counted, latencies),
-        demands=lambda active: compute_demands(work, prediction, gpu, rates, launch.blocks, active),
+        phases=_phases(trace, counted, traffic, gpu, rates),
+        demands=lambda active: compute_demands(work, traffic, gpu, rates, launch.blocks, active),
         barriers=work.instructions["barrier"] > 0 and launch.block_warps > 1,
     )
     resident = min(occupancy.blocks, -(-launch.blocks // gpu.sms))
@@ -157,16 +170,32 @@ def time_from_counts(trace: Trace, gpu: GPU, prediction: Prediction, counted: Co
         waves=found.waves,
         tail_share=found.tail / found.cycles if found.cycles else 0.0,
         work=work,
-        prediction=prediction,
+        traffic=traffic,
     )
 
 
-def _phases(trace: Trace, counted: CountedBlocks, latencies: Latencies) -> list[list[Phase]]:
-    """Return the phases of sampled warps; those of warps whose memory instructions are not known from their work."""
-    phases = [each for block in counted.blocks for each in follow_warps(trace, block, latencies)]
-    gaps = sum(phase.gaps + phase.accesses for each in phases for phase in each)
-    if gaps:
-        return phases
-    work = counted.total
-    own = work.issued / max(1, work.warps)
-    return [[Phase(own * latencies.gap, 0.0, own)]]
+def _phases(
+    trace: Trace, counted: CountedBlocks, traffic: Traffic, gpu: GPU, rates: Mapping[str, float]
+) -> list[list[Phase]]:
+    """Return the phases of sampled warps, from chains of instructions if the trace tells them, or else from `needs`."""
+    latencies, schedulers = mean_latencies(traffic, gpu, rates), gpu.core.schedulers
+    total = counted.total
+    own = loads_by_space(latencies, mean_gap(total, latencies, rates, schedulers))
+    found = []
+    for block in counted.blocks:
+        chains = trace.chains(block, latencies)
+        if chains is None:
+            found += follow_warps(trace, block, own)
+        else:
+            found.append(
+                [
+                    Phase(
+                        max(cycles, busy_cycles(classes, rates, schedulers) + accesses), accesses, sum(classes.values())
+                    )
+                    for cycles, classes, accesses in chains
+                ]
+            )
+    if any(phase.gaps or phase.accesses for phases in found for phase in phases):
+        return found
+    gaps = total.issued / max(1, total.warps)
+    return [[Phase(gaps * own.gap, 0.0, gaps)]]

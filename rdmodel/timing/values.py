@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rdmodel.results.prediction import Prediction
+from rdmodel.timing.traffic import Traffic
 from rdmodel.trace import Work
 
 LATENCY = "latency"
@@ -40,8 +40,8 @@ class TimeEstimate:
         one.
     work
         Work of the blocks that were sampled.
-    prediction
-        Estimate of the caches, for the whole grid.
+    traffic
+        Traffic of the whole grid behind the SMs.
     """
 
     kernel: str
@@ -56,7 +56,7 @@ class TimeEstimate:
     waves: int
     tail_share: float
     work: Work = field(repr=False)
-    prediction: Prediction = field(repr=False)
+    traffic: Traffic = field(repr=False)
 
     @property
     def milliseconds(self) -> float:
@@ -105,7 +105,7 @@ class TimeEstimate:
             "waves": self.waves,
             "tail_share": self.tail_share,
             "work": self.work.to_dict(),
-            "prediction": self.prediction.to_dict(),
+            "traffic": asdict(self.traffic),
         }
 
     def to_row(self) -> dict[str, Any]:

@@ -97,13 +97,16 @@ class Trace:
         """Parameters of the kernel by name; empty if they are unknown."""
         return {}
 
-    @property
-    def parallelism(self) -> float:
-        """Instructions of a warp that can be under way at a time, between two that access global memory.
+    def chains(
+        self, block: int, latencies: Mapping[str, float]
+    ) -> list[tuple[float, Mapping[str, float], float]] | None:
+        """Return the straight pieces of code that a block executes, or None if the trace does not tell dependences.
 
-        1 if each needs the result of the one before it, and for traces that do not tell.
+        Each is (cycles of its longest chain of dependent instructions, its instructions by class without accesses to
+        memory, its accesses), summed over its executions, for an average warp. `latencies` has the cycles of an
+        instruction by class of `Work` (``load_global``, ``fp32``, ...) and of an ``atomic``.
         """
-        return 1.0
+        return None
 
     def shortened(self, share: float) -> ShortenedBlocks | None:
         """Return functions that make blocks with about `share` of their iterations, or None if there are none.

@@ -29,6 +29,7 @@ from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
 from tracegen.ptx.isa.special_registers import block_index, read_special_register
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
+from tracegen.ptx.lowering.chains import Piece, executions, straight_pieces
 from tracegen.ptx.lowering.lowering import lower_kernel
 from tracegen.ptx.lowering.notes import decisive_variables
 from tracegen.ptx.lowering.pointers import global_targets
@@ -323,6 +324,21 @@ class EmulatedLaunch:
     def register_use(self, capability: tuple[int, int] | None) -> RegisterUse:
         """Return the registers of a thread: from an assembler for this compute capability, or else estimated."""
         return count_registers(self._machine.module, self._program.name, capability)
+
+    @cached_property
+    def _pieces(self) -> list[Piece]:
+        return straight_pieces(self._program)
+
+    def last_chains(self, latencies: Mapping[str, float]) -> list[tuple[float, Mapping[str, float], float]]:
+        """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp."""
+        warps = self.launch.block_warps
+        found = []
+        for piece, count in zip(self._pieces, executions(self._pieces, self._counts[:, 0]), strict=True):
+            if count:
+                share = count / warps
+                classes = {name: number * share for name, number in piece.classes.items()}
+                found.append((piece.longest_chain(latencies) * share, classes, piece.accesses * share))
+        return found
 
     @cached_property
     def _places(self) -> Places:

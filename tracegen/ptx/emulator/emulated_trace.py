@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 
 from rdmodel.trace import Columns, RegisterUse, Trace, Work, check_blocks, missing_block
@@ -67,6 +67,12 @@ class EmulatedTrace(Trace):
         """Return the registers of a thread: given, from an assembler, or estimated from the live values."""
         given = super().register_use(capability)
         return self.launched.register_use(capability) if given is None else given
+
+    def chains(self, block: int, latencies: Mapping[str, float]) -> list[tuple[float, Mapping[str, float], float]]:
+        """Return the straight pieces of the kernel, as an average warp of one block executes them."""
+        with self.launched.lock:
+            self.block(block)
+            return self.launched.last_chains(latencies)
 
     def __len__(self) -> int:
         """Return the number of warp instructions; executes every block, once."""

@@ -1,0 +1,60 @@
+"""Describe the traffic of a launch behind its SMs, for estimates of time, and take it from a prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rdmodel.errors import ConfigError
+from rdmodel.results.prediction import Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """The traffic of all blocks of a launch.
+
+    Parameters
+    ----------
+    missing_share
+        Share of the loads of warps that wait for the L2: at least one of their sectors is not in the L1.
+    l2_read_bytes, l2_write_bytes
+        Bytes that all SMs together read from the L2, and write to it.
+    dram_read_share
+        Share of the reads of the L2 that miss.
+    dram_bytes
+        Bytes that are read from DRAM and written to it.
+    """
+
+    missing_share: float
+    l2_read_bytes: float
+    l2_write_bytes: float
+    dram_read_share: float
+    dram_bytes: float
+
+    @property
+    def l2_bytes(self) -> float:
+        """Bytes that all SMs read from the L2 and write to it."""
+        return self.l2_read_bytes + self.l2_write_bytes
+
+
+def traffic_of(prediction: Prediction) -> Traffic:
+    """Return the traffic of a prediction for a whole grid; raises `ConfigError` if it has no L2."""
+    l2 = prediction.l2
+    if l2 is None:
+        raise ConfigError("prediction: has no L2, whose traffic a time needs; predict with l2=True")
+    return Traffic(
+        missing_share=missing_share(prediction),
+        l2_read_bytes=l2.reads * l2.sector,
+        l2_write_bytes=l2.writes * l2.sector,
+        dram_read_share=l2.miss_rate,
+        dram_bytes=l2.dram_bytes,
+    )
+
+
+def missing_share(prediction: Prediction) -> float:
+    """Return the share of loads that wait for the L2: a load waits for the slowest of its transactions."""
+    requests = prediction.requests + prediction.bypassed_requests
+    if not requests:
+        return 0.0
+    sectors = prediction.sectors_per_transaction if prediction.transactions else 1.0
+    missing = prediction.tag_misses + prediction.sector_misses + prediction.latency_misses / sectors
+    return min(1.0, (missing + prediction.bypassed_requests) / requests)

@@ -1,0 +1,105 @@
+"""Find the chains of dependent instructions in the straight pieces of a kernel: what a warp waits for when it is alone.
+
+A piece is a sequence of steps that is entered at its first one only, and left after its last one only. The assembler
+orders the instructions of a piece, so that a warp needs for it the cycles of the longest chain, or of all instructions.
+A barrier ends a piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracegen.ptx.lowering.machine_code import machine_code
+from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
+from tracegen.ptx.lowering.slicing import READS, is_memory_step
+
+_ENDS = frozenset({"BRA", "BRX", "CALL", "RET", "EXIT", "TRAP", "BAR", "MBAR"})
+"""Operations that end a piece."""
+
+_LOADS = {
+    "GLOBAL": "load_global", "GENERIC": "load_global", "LOCAL": "load_local", "SHARED": "load_shared",
+    "CONST": "load_constant",
+}  # fmt: skip
+"""Names of the latencies of loads, by space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A step in a chain: the slots that it reads and writes, and its `latency`, by name ("" for none)."""
+
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+    latency: str
+    memory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A straight piece: its links, and its instructions by class; `accesses` are those of memory.
+
+    `counted` is the step by which the emulator counts its executions, or -1 if it has none.
+    """
+
+    counted: int
+    links: Sequence[Link]
+    classes: Mapping[str, int]
+    accesses: int
+
+    def longest_chain(self, latencies: Mapping[str, float]) -> float:
+        """Return the cycles from the begin of the piece to its last result, and to the start of its last load.
+
+        A load whose data no step of the piece uses is not waited for.
+        """
+        ready: dict[int, float] = {}
+        longest = 0.0
+        for link in self.links:
+            start = max((ready.get(slot, 0.0) for slot in link.src), default=0.0)
+            end = start + (latencies[link.latency] if link.latency else 0.0)
+            for slot in link.dst:
+                ready[slot] = end
+            longest = max(longest, start + 1 if link.memory else end)
+        return longest
+
+
+def straight_pieces(kernel: LoweredKernel) -> list[Piece]:
+    """Return the pieces of a kernel, in the order of its steps."""
+    steps = kernel.steps
+    starts = {0, *kernel.targets}
+    for index, step in enumerate(steps):
+        if step.op in _ENDS:
+            starts.add(index + 1)
+            if isinstance(step.target, int) and step.op in ("BRA", "CALL"):
+                starts.add(step.target)
+    ordered = sorted(start for start in starts if start < len(steps))
+    return [
+        _piece(steps, first, end) for first, end in zip(ordered, [*ordered[1:], len(steps)], strict=True) if first < end
+    ]
+
+
+def _piece(steps: Sequence[Step], first: int, end: int) -> Piece:
+    links, classes, accesses, counted = [], dict[str, int](), 0, -1
+    for index, step in enumerate(steps[first:end], start=first):
+        latency, memory = "", is_memory_step(step) and step.space != "FRAME"
+        if counted < 0 and "COUNTED" in step.flags:
+            counted = index
+        if memory:
+            accesses += 1
+            loads = "atomic" if step.op == "ATOM" else _LOADS.get(step.space, "load_global")
+            latency = loads if step.op in READS else ""
+        elif "COUNTED" in step.flags:
+            own = machine_code(step.origin).classes
+            latency = max(own, key=lambda name: own[name], default="")
+            for name, count in own.items():
+                classes[name] = classes.get(name, 0) + count
+        src = tuple(slot for slot in (*step.src, step.guard) if slot != NO_SLOT)
+        links.append(Link(src, tuple(slot for slot in step.dst if slot != NO_SLOT), latency, memory))
+    return Piece(counted, links, classes, accesses)
+
+
+def executions(pieces: Sequence[Piece], issued: NDArray[np.int64]) -> list[int]:
+    """Return how often warps executed each piece, from the numbers of warps that issued each step."""
+    return [int(issued[piece.counted]) if piece.counted >= 0 else 0 for piece in pieces]

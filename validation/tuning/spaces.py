@@ -1,0 +1,164 @@
+"""The tuning spaces: how a point of each is compiled and launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Config = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point, ready to be compiled and launched; `length` is the number of iterations of its long loop."""
+
+    source: str
+    kernel: str
+    defines: dict[str, int]
+    includes: tuple[Path, ...]
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    arguments: Sequence[Any]
+    variables: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A tuning space: the GPU that was measured, and the function that makes a point.
+
+    A long loop is run for each of `lengths` iterations, and the time is extrapolated linearly to `whole` iterations;
+    (0,) if all are run.
+    """
+
+    name: str
+    gpu: str
+    make: Callable[[Path, Config, int], Point]
+    lengths: tuple[int, ...] = (0,)
+    whole: int = 0
+
+
+# ---- 2-D convolution
+
+IMAGE, FILTER = 4096, 15
+
+_SHARED_ELEMENT = "sh_input[ty+yi*block_size_y+i][tx+xi*block_size_x+j]"
+_SUM = f"sum[yi][xi] += {_SHARED_ELEMENT} * d_filter[i*filter_width+j];"
+_SUM_FROM_GLOBAL = """
+#if ((image_height%(block_size_y*tile_size_y)!=0) || (image_width%(block_size_x*tile_size_x)!=0))
+                    int y = by+ty+yi*block_size_y+i;
+                    int x = bx+tx+xi*block_size_x+j;
+                    if (y < input_height && x < input_width) {
+                        sum[yi][xi] += LDG(input, y*input_width+x) * d_filter[i*filter_width+j];
+                    }
+#else
+                    sum[yi][xi] += LDG(input, (by+ty+yi*block_size_y+i)*input_width + (bx+tx+xi*block_size_x+j))
+                        * d_filter[i*filter_width+j];
+#endif
+"""
+
+
+def _without_shared_memory(source: str) -> str:
+    """Return the variant with ``use_shmem=0``, whose source is not public: it reads its input in the inner loops.
+
+    Where tiles reach beyond the image, it checks each element, as the public variant does when it fills shared memory.
+    """
+    first, end = source.index("    //shared memory to hold"), source.index("    //thread-local registers")
+    assert _SUM in source
+    return (source[:first] + source[end:]).replace(_SUM, _SUM_FROM_GLOBAL)
+
+
+def convolution(sources: Path, config: Config, _length: int) -> Point:
+    """Return a point of ``convolution_milo.cu``."""
+    source = (sources / "convolution_milo.cu").read_text()
+    if not config["use_shmem"]:
+        source = _without_shared_memory(source)
+    width = IMAGE + FILTER - 1
+    x, y = config["block_size_x"] * config["tile_size_x"], config["block_size_y"] * config["tile_size_y"]
+    return Point(
+        source=source,
+        kernel="convolution_kernel",
+        defines={name: value for name, value in config.items() if name not in ("use_shmem", "use_cmem")},
+        includes=(),
+        grid=(-(-IMAGE // x), -(-IMAGE // y)),
+        block=(config["block_size_x"], config["block_size_y"]),
+        arguments=[f"float[{IMAGE * IMAGE}]:zeros", f"float[{width * width}]:zeros", f"float[{FILTER**2}]:zeros"],
+        variables={"d_filter": np.zeros(33 * 33, np.float32)},
+    )
+
+
+# ---- Dedispersion
+
+DMS, SAMPLES, CHANNELS, MAX_SHIFT = 2048, 25000, 1536, 650
+_HEADER = """
+#define nr_dms 2048
+#define nr_samples 25000
+#define nr_channels {channels}
+#define nr_samples_per_channel (nr_samples + 650)
+#define dm_first 0.0f
+#define dm_step 0.02f
+"""
+
+
+def shifts() -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return the delay of each channel per dispersion measure, in samples, as the hub's script computes it."""
+    frequency = 1425.0 + np.arange(CHANNELS, dtype=np.float32) * 0.1953125
+    highest = 1425.0 + (CHANNELS - 1) * 0.1953125
+    time_unit = SAMPLES * 0.00004096
+    found = (4148.808 * (1.0 / frequency**2 - 1 / highest**2) * SAMPLES / time_unit).astype(np.float32)
+    found[-1] = 0
+    return found
+
+
+def dedispersion(sources: Path, config: Config, length: int) -> Point:
+    """Return a point of ``dedispersion.cu`` with `length` channels, spread evenly over all."""
+    source = (sources / "dedisp_milo" / "dedispersion.cu").read_text()
+    x, y = config["block_size_x"] * config["tile_size_x"], config["block_size_y"] * config["tile_size_y"]
+    bytes_in = length * (SAMPLES + MAX_SHIFT) + 64
+    return Point(
+        source=source.replace('#include "dedispersion.h"', _HEADER.format(channels=length)),
+        kernel="dedispersion_kernel",
+        defines={name: value for name, value in config.items() if name != "block_size_z"},
+        includes=(),
+        grid=(-(-SAMPLES // x), -(-DMS // y)),
+        block=(config["block_size_x"], config["block_size_y"]),
+        arguments=[f"uint8[{bytes_in}]:zeros", f"float[{DMS * SAMPLES}]:zeros", shifts()[:: CHANNELS // length][:length]],
+        variables={},
+    )
+
+
+# ---- CLBlast's matrix product
+
+MATRIX = 4096
+_PARTS = ("common", "xgemm_part1", "xgemm_part2", "xgemm_part3", "xgemm_part4")
+
+
+def gemm(sources: Path, config: Config, length: int) -> Point:
+    """Return a point of CLBlast's ``Xgemm``, whose sums have `length` terms."""
+    folder = sources / "gemm_milo"
+    text = '#include "cl_to_cuda.h"\n' + "".join((folder / f"{part}.opencl").read_text() for part in _PARTS)
+    return Point(
+        source=text,
+        kernel="Xgemm",
+        defines=dict(config),
+        includes=(folder,),
+        grid=(MATRIX // config["MWG"], MATRIX // config["NWG"]),
+        block=(config["MDIMC"], config["NDIMC"]),
+        arguments=[
+            *(MATRIX, MATRIX, length, 1.0, 1.0),
+            *(f"float[{MATRIX * length}]:zeros", f"float[{MATRIX * length}]:zeros", f"float[{MATRIX * MATRIX}]:zeros"),
+            *(0, 0),
+        ],
+        variables={},
+    )
+
+
+SPACES = {
+    "convolution": Space("convolution", "a4000", convolution),
+    "dedispersion": Space("dedispersion", "a4000", dedispersion, (32, 64), CHANNELS),
+    "gemm": Space("gemm", "rtx3090", gemm, (128, 256), MATRIX),
+}
+"""The spaces by the name of their kernel."""
