@@ -27,7 +27,7 @@ from rdmodel.cli.option_groups import (
     add_source,
     choice,
 )
-from rdmodel.cli.parser import Parser, finite_number, size_with_unit
+from rdmodel.cli.parser import Parser, finite_number, size_with_unit, whole_number
 from rdmodel.common.nvcc_options import read_nvcc_options, split_nvcc_options
 from rdmodel.errors import suggestion, unknown
 from rdmodel.gpu.default import DEFAULT_GPU
@@ -106,6 +106,24 @@ def _predict(parser: Parser) -> None:
     add_model(parser)
     add_runs(parser)
     add_metrics(add_output(parser, csv=True))
+
+
+def _time(parser: Parser) -> None:
+    _add_sources(parser)
+    add_source(parser)
+    add_machine(parser)
+    add_memory(parser)
+    group = parser.add_argument_group("the estimate")
+    add_option(group, "--sample", type=whole_number, default=3, metavar="N", help="blocks whose work is counted")
+    add_option(
+        group,
+        "--caches",
+        **choice("source of the traffic", ("auto", "estimate", "sample")),
+        default="auto",
+        help="source of the traffic: excerpts of the whole grid (estimate), or one SM and neighbouring blocks (sample)",
+    )
+    add_option(group, "--seed", type=whole_number, default=0, metavar="N", help="seed of the model")
+    add_output(parser, csv=True)
 
 
 def _simulate(parser: Parser) -> None:
@@ -315,6 +333,7 @@ def _serve(parser: Parser) -> None:
 
 COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "predict": (_predict, "Predict the L1 miss rate of kernels or traces, and classify the misses by cause."),
+    "time": (_time, "Estimate the time of kernels or traces, and the resource that binds it."),
     "simulate": (_simulate, "Simulate kernels or traces on a machine of SMs with L1s, crossbar, L2 and DRAM."),
     "compare": (_compare, "Compare the model with the simulator, and list the errors of the model by kind of access."),
     "policies": (_policies, "Compare cache-management policies in the simulator, or list them."),

@@ -19,6 +19,7 @@ from rdmodel.errors import RdmodelError, SimulationError, shorten_message
 
 COMMAND_MODULES = {
     "predict": "predict_command",
+    "time": "time_command",
     "simulate": "simulate_command",
     "compare": "compare_command",
     "policies": "policies_command",

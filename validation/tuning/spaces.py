@@ -125,7 +125,11 @@ def dedispersion(sources: Path, config: Config, length: int) -> Point:
         includes=(),
         grid=(-(-SAMPLES // x), -(-DMS // y)),
         block=(config["block_size_x"], config["block_size_y"]),
-        arguments=[f"uint8[{bytes_in}]:zeros", f"float[{DMS * SAMPLES}]:zeros", shifts()[:: CHANNELS // length][:length]],
+        arguments=[
+            f"uint8[{bytes_in}]:zeros",
+            f"float[{DMS * SAMPLES}]:zeros",
+            shifts()[:: CHANNELS // length][:length],
+        ],
         variables={},
     )
 

@@ -1,0 +1,93 @@
+"""Check the closed network of queues: laws on random demands, and a plain fixed point beside the bisection."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdmodel.timing.demands import Demand
+from rdmodel.timing.latency import Phase
+from rdmodel.timing.queue import solve_queues
+from rdmodel.timing.waves import Block, time_of_grid, time_of_wave
+from tests.support.examples import examples
+
+STAGES = ("core", "L1", "port", "DRAM")
+CYCLES = st.floats(0, 1e5).map(lambda value: round(value, 3))
+
+
+@st.composite
+def demand_lists(draw):
+    """Up to two resources per stage, in the order of stages, of which one at least is used."""
+    found = []
+    for stage in STAGES:
+        copies = draw(st.sampled_from({"core": (1, 4), "DRAM": (0.5, 0.01)}.get(stage, (1,))))
+        found += [Demand(f"{stage}{at}", stage, draw(CYCLES), copies) for at in range(draw(st.integers(0, 2)))]
+    return [*found, Demand("last", "last", draw(st.floats(1, 1e5)))]
+
+
+def slow_throughput(demands, customers, alone):
+    """The same fixed point, written as the formula stands, by damped substitution."""
+    stages = {
+        demand.stage: max((d for d in demands if d.stage == demand.stage), key=lambda d: d.cycles) for demand in demands
+    }
+    most = 1 / max(demand.cycles for demand in demands)
+    throughput = min(most, customers / alone)
+    for _ in range(20_000):
+        wait = 0.0
+        for demand in stages.values():
+            n = max(1.0, customers / demand.copies)
+            v = throughput * demand.cycles * (n - 1) / n
+            wait += demand.copies * demand.cycles * v / (1 - v)
+        throughput += 0.02 * (min(most, customers / (alone + wait)) - throughput)
+    return throughput
+
+
+@examples(40)
+@given(demand_lists(), st.integers(1, 64), st.floats(1, 1e6))
+def test_the_flow_is_the_fixed_point_of_the_formula_within_its_bounds(demands, customers, alone):
+    flow = solve_queues(demands, customers, alone)
+    assert flow.throughput == pytest.approx(slow_throughput(demands, customers, alone), rel=1e-3)
+    time, largest = customers / flow.throughput, max(demand.cycles for demand in demands)
+    slack = 1 + 1e-9
+    assert time * slack >= max(alone, customers * largest)
+    stages = {demand.stage: 0.0 for demand in demands}
+    for demand in demands:
+        stages[demand.stage] = max(stages[demand.stage], demand.cycles)
+    assert time <= (alone + customers * sum(stages.values())) * slack
+    # Less work, a shorter warp and more warps never slow an SM.
+    lighter = [Demand(d.name, d.stage, d.cycles / 2, d.copies) for d in demands]
+    assert solve_queues(lighter, customers, alone).throughput * slack >= flow.throughput
+    assert solve_queues(demands, customers, alone / 2).throughput * slack >= flow.throughput
+    assert solve_queues(demands, customers + 1, alone).throughput * slack >= flow.throughput
+
+
+def test_one_customer_never_waits_and_an_unused_machine_takes_no_time():
+    demands = [Demand("fp32", "core", 5.0), Demand("DRAM", "DRAM", 3.0, 0.5)]
+    assert solve_queues(demands[:1], 1, 20.0).throughput == 1 / 20
+    assert solve_queues([Demand("fp32", "core", 0.0)], 4, 0.0).throughput == math.inf
+
+
+def block(warps=4, barriers=False, cycles=100.0, busy=30.0):
+    phases = [[Phase(cycles, 4.0, 6.0)]]
+    demands = [Demand("fp32", "core", busy, 4.0), Demand("DRAM", "DRAM", busy / 2, 0.1)]
+    return Block(warps=warps, phases=phases, demands=lambda active: demands, barriers=barriers)
+
+
+def test_twice_as_many_full_waves_take_twice_as_long_and_a_tail_at_most_a_wave():
+    one = time_of_grid(block(), 80, 10, 4)
+    two = time_of_grid(block(), 160, 10, 4)
+    more = time_of_grid(block(), 81, 10, 4)
+    assert (one.waves, two.waves, more.waves) == (2, 4, 2)
+    assert (one.tail, two.cycles) == (0.0, pytest.approx(2 * one.cycles))
+    assert one.cycles < more.cycles < one.cycles + time_of_wave(block(), 4, 10)[0]
+    assert time_of_grid(block(), 80, 10, 4, longest=1.5).cycles == pytest.approx(1.25 * one.cycles)
+
+
+def test_warps_that_wait_for_each_other_do_not_overlap_the_phases_of_a_block():
+    # One block: its warps need 100 cycles alone in each of two phases, one for arithmetic and one for memory.
+    phases = [[Phase(100.0, 0.0, 10.0), Phase(100.0, 10.0, 0.0)]]
+    demands = [Demand("fp32", "core", 300.0, 4.0), Demand("L1 wavefronts", "L1", 500.0)]
+    apart, together = (Block(8, phases, lambda active: demands, barriers) for barriers in (False, True))
+    assert time_of_wave(together, 1, 1)[0] == pytest.approx(300 + 500)
+    assert 500 <= time_of_wave(apart, 1, 1)[0] < 800
