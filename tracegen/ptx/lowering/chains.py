@@ -7,8 +7,9 @@ A barrier ends a piece.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,12 @@ from numpy.typing import NDArray
 from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import READS, is_memory_step
+
+PREDICATED_INSTRUCTIONS = 7
+"""Most instructions of a branch that predicates replace (CUDA C Programming Guide 4, "Control Flow Instructions")."""
+
+LOOP_ITERATIONS = 3
+"""Iterations of a loop after which the time from one to the next does not change."""
 
 _ENDS = frozenset({"BRA", "BRX", "CALL", "RET", "EXIT", "TRAP", "BAR", "MBAR"})
 """Operations that end a piece."""
@@ -41,50 +48,78 @@ class Link:
 class Piece:
     """A straight piece: its links, and its instructions by class; `accesses` are those of memory.
 
-    `counted` is the step by which the emulator counts its executions, or -1 if it has none.
+    `counted` is the step by which the emulator counts its executions, or -1 if it has none. `loop` tells whether the
+    piece may follow itself.
     """
 
     counted: int
     links: Sequence[Link]
     classes: Mapping[str, int]
     accesses: int
+    loop: bool
 
     def longest_chain(self, latencies: Mapping[str, float]) -> float:
         """Return the cycles from the begin of the piece to its last result, and to the start of its last load.
 
-        A load whose data no step of the piece uses is not waited for.
+        A load whose data no step of the piece uses is not waited for. In a loop, the next iteration may need it: then
+        the result is the time from one iteration to the next.
         """
         ready: dict[int, float] = {}
-        longest = 0.0
-        for link in self.links:
-            start = max((ready.get(slot, 0.0) for slot in link.src), default=0.0)
-            end = start + (latencies[link.latency] if link.latency else 0.0)
-            for slot in link.dst:
-                ready[slot] = end
-            longest = max(longest, start + 1 if link.memory else end)
-        return longest
+        ends = [0.0]
+        for _ in range(LOOP_ITERATIONS if self.loop else 1):
+            begin = longest = ends[-1]
+            for link in self.links:
+                start = max((ready.get(slot, begin) for slot in link.src), default=begin)
+                start = max(start, begin)
+                end = start + (latencies[link.latency] if link.latency else 0.0)
+                for slot in link.dst:
+                    ready[slot] = end
+                longest = max(longest, start + 1 if link.memory else end)
+            ends.append(longest)
+        return ends[-1] - ends[-2]
 
 
 def straight_pieces(kernel: LoweredKernel) -> list[Piece]:
     """Return the pieces of a kernel, in the order of its steps."""
     steps = kernel.steps
+    skips = _predicated_branches(steps)
     starts = {0, *kernel.targets}
     for index, step in enumerate(steps):
-        if step.op in _ENDS:
+        if step.op in _ENDS and index not in skips:
             starts.add(index + 1)
             if isinstance(step.target, int) and step.op in ("BRA", "CALL"):
                 starts.add(step.target)
     ordered = sorted(start for start in starts if start < len(steps))
-    return [
-        _piece(steps, first, end) for first, end in zip(ordered, [*ordered[1:], len(steps)], strict=True) if first < end
-    ]
+    return [_piece(steps, first, end, skips) for first, end in pairwise([*ordered, len(steps)])]
 
 
-def _piece(steps: Sequence[Step], first: int, end: int) -> Piece:
+def _predicated_branches(steps: Sequence[Step]) -> set[int]:
+    """Return the branches that the assembler replaces by predicates: those over a few instructions."""
+    entered: dict[int, int] = {}
+    for step in steps:
+        if step.op == "BRA":
+            entered[step.target] = entered.get(step.target, 0) + 1
+    found = set()
+    for index, step in enumerate(steps):
+        body = steps[index + 1 : step.target] if step.op == "BRA" and step.guard != NO_SLOT else ()
+        if not body or any(each.op in _ENDS for each in body):
+            continue
+        entries = any(place in entered for place in range(index + 1, step.target))
+        if not entries and sum("COUNTED" in each.flags for each in body) <= PREDICATED_INSTRUCTIONS:
+            found.add(index)
+    return found
+
+
+def _piece(steps: Sequence[Step], first: int, end: int, skips: Collection[int]) -> Piece:
     links, classes, accesses, counted = [], dict[str, int](), 0, -1
+    predicates: list[tuple[int, int]] = []
     for index, step in enumerate(steps[first:end], start=first):
+        predicates = [(slot, last) for slot, last in predicates if index < last]
+        if index in skips:
+            predicates.append((step.guard, step.target))
+            continue
         latency, memory = "", is_memory_step(step) and step.space != "FRAME"
-        if counted < 0 and "COUNTED" in step.flags:
+        if counted < 0 and "COUNTED" in step.flags and not predicates:
             counted = index
         if memory:
             accesses += 1
@@ -95,9 +130,10 @@ def _piece(steps: Sequence[Step], first: int, end: int) -> Piece:
             latency = max(own, key=lambda name: own[name], default="")
             for name, count in own.items():
                 classes[name] = classes.get(name, 0) + count
-        src = tuple(slot for slot in (*step.src, step.guard) if slot != NO_SLOT)
+        src = tuple(slot for slot in (*step.src, step.guard, *(slot for slot, _ in predicates)) if slot != NO_SLOT)
         links.append(Link(src, tuple(slot for slot in step.dst if slot != NO_SLOT), latency, memory))
-    return Piece(counted, links, classes, accesses)
+    last = steps[end - 1]
+    return Piece(counted, links, classes, accesses, loop=last.op == "BRA" and last.target == first)
 
 
 def executions(pieces: Sequence[Piece], issued: NDArray[np.int64]) -> list[int]:
