@@ -46,7 +46,13 @@ class Demand:
 
 
 def compute_demands(
-    work: Work, traffic: Traffic, gpu: GPU, rates: Mapping[str, float], blocks: int, active_sms: int
+    work: Work,
+    lane_bytes: float,
+    traffic: Traffic,
+    gpu: GPU,
+    rates: Mapping[str, float],
+    blocks: int,
+    active_sms: int,
 ) -> list[Demand]:
     """Return the demands of an average block.
 
@@ -54,6 +60,8 @@ def compute_demands(
     ----------
     work
         Work of some blocks of the launch.
+    lane_bytes
+        Bytes that the lanes of a block access through the L1.
     traffic
         Traffic of the whole grid behind the SMs.
     gpu, rates
@@ -66,7 +74,7 @@ def compute_demands(
     one = work.scaled(1)
     return [
         *_core_demands(one, rates, gpu.core.schedulers),
-        *_l1_demands(one, gpu, rates),
+        *_l1_demands(one, lane_bytes, gpu, rates),
         *_memory_demands(traffic, gpu, rates, blocks, active_sms),
     ]
 
@@ -97,15 +105,12 @@ def matrix_rate(name: str, rates: Mapping[str, float]) -> float:
     return rates[f"matrix_{name}"] or 2 * rates.get(name, rates["fp32"])
 
 
-def _l1_demands(work: Work, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:
+def _l1_demands(work: Work, lane_bytes: float, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:
     sector = gpu.l1.sector_bytes
     shared = sum(work.shared_wavefronts.values()) / rates["shared_wavefronts"]
     requests = sum(work.requests.values()) + sum(work.instructions[name] for name in SHARED_ACCESSES)
-    # A request takes a pass, however few sectors it asks for.
-    passes = sum(
-        max(work.requests[name] / rates["requests"], work.sectors[name] * sector / rates["l1_bytes"])
-        for name in L1_ACCESSES
-    )
+    # A pass moves so many bytes of sectors, and so many bytes of registers: lanes that share data have copies.
+    passes = max(lane_bytes, sum(work.sectors[name] for name in L1_ACCESSES) * sector) / rates["l1_bytes"]
     capability = compute_capability(gpu)
     united = capability < UNITED_BEFORE or capability >= UNITED_SINCE
     demands = {

@@ -23,7 +23,7 @@ from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.traffic import Traffic, traffic_of
 from rdmodel.timing.values import LATENCY, TimeEstimate
 from rdmodel.timing.waves import Block, time_of_grid
-from rdmodel.trace import Trace, Work
+from rdmodel.trace import Columns, Launch, Op, Space, Trace, Work, locate_block
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.counting import work_of_block
 
@@ -106,10 +106,11 @@ def time(
 
 @dataclass(frozen=True, slots=True)
 class CountedBlocks:
-    """Some blocks of a launch: the number of each, and its work."""
+    """Some blocks of a launch: the number of each, its work, and the bytes that its lanes access through the L1."""
 
     blocks: Sequence[int]
     works: Sequence[Work]
+    lane_bytes: Sequence[float]
 
     @property
     def total(self) -> Work:
@@ -135,26 +136,70 @@ def count_blocks(trace: Trace, gpu: GPU, sample: int = SAMPLED_BLOCKS) -> Counte
     places = sorted({int(place) for place in (inner[:-1] + inner[1:]) / 2})
     blocks = [int(held[place]) for place in places]
     l1 = gpu.l1
-    works = [
-        work_of_block(trace, block, line=l1.line, sector=l1.sector_bytes, request_bytes=l1.request_bytes)
-        for block in blocks
-    ]
-    return CountedBlocks(blocks, works)
+    works, lanes = [], []
+    for block in blocks:  # one after the other, since a trace may keep its last block
+        works.append(work_of_block(trace, block, line=l1.line, sector=l1.sector_bytes, request_bytes=l1.request_bytes))
+        lanes.append(count_lane_bytes(trace, block))
+    return CountedBlocks(blocks, works, lanes)
+
+
+def count_lane_bytes(trace: Trace, block: int) -> float:
+    """Return the bytes that the lanes of a block load, store or change through the L1, shared ones once per lane."""
+    source, first = locate_block(trace, block)
+    if isinstance(source, Columns):
+        begin, end = (int(source.warp_start[first + warp]) for warp in (0, trace.launch.block_warps))
+        rows = slice(begin, end)
+        counted = (source.space[rows] != Space.CONSTANT) & (source.op[rows] != Op.BARRIER)
+        return float((np.bitwise_count(source.mask[rows][counted]) * source.size[rows][counted].astype(np.int64)).sum())
+    total = 0.0
+    for segment in source:
+        counted = (segment.space != Space.CONSTANT) & (segment.op != Op.BARRIER)
+        lanes = np.bitwise_count(segment.mask[:, counted]).astype(np.int64).sum(axis=0)
+        total += segment.trips * float((lanes * segment.size[counted]).sum())
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchParts:
+    """Everything from which the time of a launch follows: `traffic`, and of an average block the rest.
+
+    `phases` has the pieces of some warps, or of an average one (`rdmodel.timing.latency.Phase`).
+    """
+
+    launch: Launch
+    traffic: Traffic
+    work: Work
+    lane_bytes: float
+    longest: float
+    phases: Sequence[Sequence[Phase]]
 
 
 def time_from_counts(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedBlocks) -> TimeEstimate:
     """Return the time of a launch from the traffic of its whole grid, and the work of some blocks."""
+    return time_from_parts(parts_of(trace, gpu, traffic, counted), gpu)
+
+
+def parts_of(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedBlocks) -> LaunchParts:
+    """Return the parts from which the time of a launch follows."""
     rates, _ = presets.rates_of(gpu)
-    launch, work = trace.launch, counted.total
+    lanes = sum(counted.lane_bytes) / len(counted.blocks)
+    phases = _phases(trace, counted, traffic, gpu, rates)
+    return LaunchParts(trace.launch, traffic, counted.total.scaled(1), lanes, counted.longest, phases)
+
+
+def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
+    """Return the time of a launch from its parts."""
+    rates, _ = presets.rates_of(gpu)
+    launch, work, traffic = parts.launch, parts.work, parts.traffic
     occupancy = compute_occupancy(launch, fit_to_launch(gpu, launch))
     block = Block(
         warps=launch.block_warps,
-        phases=_phases(trace, counted, traffic, gpu, rates),
-        demands=lambda active: compute_demands(work, traffic, gpu, rates, launch.blocks, active),
+        phases=parts.phases,
+        demands=lambda active: compute_demands(work, parts.lane_bytes, traffic, gpu, rates, launch.blocks, active),
         barriers=work.instructions["barrier"] > 0 and launch.block_warps > 1,
     )
     resident = min(occupancy.blocks, -(-launch.blocks // gpu.sms))
-    found = time_of_grid(block, launch.blocks, gpu.sms, resident, counted.longest)
+    found = time_of_grid(block, launch.blocks, gpu.sms, resident, parts.longest)
     active = min(gpu.sms, launch.blocks)
     terms = {d.name: d.cycles * launch.blocks / active for d in block.demands(active)}
     return TimeEstimate(

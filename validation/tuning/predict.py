@@ -6,12 +6,20 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import rdmodel as rd
 from rdmodel import presets
+from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.device_properties import compute_capability
+from rdmodel.gpu.occupancy import compute_occupancy
+from rdmodel.model.machine_options import complete_options
+from rdmodel.timing.latency import Phase
+from rdmodel.timing.launch_time import LaunchParts, count_blocks, parts_of, time_from_parts
+from rdmodel.timing.neighbours import sample_traffic
+from rdmodel.trace import Work
 from tracegen import cuda
 from validation.tuning.spaces import SPACES, Config, Point
 
@@ -82,28 +90,46 @@ def _predict(task: Task) -> Predicted:
         kernel = _entry(ptx, point.kernel)
         if not registers:
             registers, spilled = assemble(ptx, kernel, f"sm_{major}{minor}")
-        found.append(_time(ptx, kernel, point, registers, gpu))
-    last = found[-1]
-    ms = _extrapolate([each.milliseconds for each in found], space.lengths, space.whole)
-    per_ms = gpu.clock * 1000
-    terms = {
-        name: round(_extrapolate([each.terms[name] for each in found], space.lengths, space.whole) / per_ms, 5)
-        for name in last.terms
-    }
+        found.append(_parts(ptx, kernel, point, registers, gpu))
+    parts = found[0] if len(found) == 1 else extrapolate(found[0], found[1], space.lengths, space.whole)
+    time = time_from_parts(parts, gpu)
+    terms = {name: round(cycles / gpu.clock / 1000, 5) for name, cycles in time.terms.items()}
     return Predicted(
-        task.space, space.gpu, task.config, round(ms, 5), max(terms, key=lambda name: terms[name]), registers, spilled,
-        last.resident_warps, last.limiter,
-        round(_extrapolate([each.traffic.dram_bytes for each in found], space.lengths, space.whole)),
-        round(_extrapolate([each.traffic.l2_bytes for each in found], space.lengths, space.whole)),
-        terms,
+        task.space, space.gpu, task.config, round(time.milliseconds, 5), time.bound, registers, spilled,
+        time.resident_warps, time.limiter, round(parts.traffic.dram_bytes), round(parts.traffic.l2_bytes), terms,
     )  # fmt: skip
 
 
-def _extrapolate(values: list[float], lengths: tuple[int, ...], whole: int) -> float:
-    if len(values) == 1:
-        return values[0]
-    slope = (values[-1] - values[0]) / (lengths[-1] - lengths[0])
-    return values[-1] + slope * (whole - lengths[-1])
+def extrapolate(first: LaunchParts, second: LaunchParts, lengths: tuple[int, ...], whole: int) -> LaunchParts:
+    """Return the parts of a launch whose loop has `whole` iterations, from those with two other lengths."""
+    share = (whole - lengths[0]) / (lengths[1] - lengths[0])
+
+    def line(a: float, b: float) -> float:
+        return max(0.0, a + (b - a) * share)
+
+    def mapped(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+        return {name: line(a[name], b[name]) for name in a}
+
+    works, traffics = (first.work, second.work), (first.traffic, second.traffic)
+    counts = [field.name for field in fields(Work) if isinstance(getattr(first.work, field.name), dict)]
+    work = replace(
+        second.work,
+        **{name: mapped(*(getattr(each, name) for each in works)) for name in counts},  # type: ignore[arg-type]
+        constant_replays=line(*(each.constant_replays for each in works)),
+    )
+    moved = {
+        name: line(*(getattr(each, name) for each in traffics))
+        for name in ("l2_read_bytes", "l2_write_bytes", "dram_bytes")
+    }
+    if [len(each) for each in first.phases] == [len(each) for each in second.phases]:
+        phases = [
+            [Phase(*(line(a, b) for a, b in zip(*pair, strict=True))) for pair in zip(*both, strict=True)]
+            for both in zip(first.phases, second.phases, strict=True)
+        ]
+    else:  # a sampled warp has left out a piece, such as one beyond the edge of the data
+        phases = [[Phase(*(value * whole / lengths[1] for value in each)) for each in some] for some in second.phases]
+    lanes = line(first.lane_bytes, second.lane_bytes)
+    return replace(second, work=work, traffic=replace(second.traffic, **moved), lane_bytes=lanes, phases=phases)
 
 
 def _entry(ptx: str, kernel: str) -> str:
@@ -111,12 +137,15 @@ def _entry(ptx: str, kernel: str) -> str:
     return next(name for name in names if name == kernel or re.search(rf"\d{kernel}(?!\w*\d{kernel})", name))
 
 
-def _time(ptx: str, kernel: str, point: Point, registers: int, gpu: rd.GPU) -> rd.TimeEstimate:
+def _parts(ptx: str, kernel: str, point: Point, registers: int, gpu: rd.GPU) -> LaunchParts:
     made = cuda.trace(ptx, kernel, point.grid, point.block, point.arguments, variables=point.variables)
     # Addresses depend on arrays that these kernels do not write, so that blocks can be executed in any order.
     trace = cuda.EmulatedTrace(made.launched)
-    object.__setattr__(trace.launch, "registers", registers)
-    return rd.time(trace, gpu)
+    trace.launch = replace(trace.launch, registers=registers)
+    counted = count_blocks(trace, gpu)
+    resident = compute_occupancy(trace.launch, fit_to_launch(gpu, trace.launch)).blocks
+    traffic = sample_traffic(trace, gpu, counted.total, resident, complete_options(gpu, {}))
+    return parts_of(trace, gpu, traffic, counted)
 
 
 def assemble(ptx: str, kernel: str, architecture: str) -> tuple[int, int]:

@@ -162,7 +162,7 @@ def gemm(sources: Path, config: Config, length: int) -> Point:
 
 SPACES = {
     "convolution": Space("convolution", "a4000", convolution),
-    "dedispersion": Space("dedispersion", "a4000", dedispersion, (32, 64), CHANNELS),
+    "dedispersion": Space("dedispersion", "a4000", dedispersion, (48, 96), CHANNELS),
     "gemm": Space("gemm", "rtx3090", gemm, (128, 256), MATRIX),
 }
 """The spaces by the name of their kernel."""
