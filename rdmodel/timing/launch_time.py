@@ -29,6 +29,9 @@ from rdmodel.trace.counting import work_of_block
 
 Caches = Literal["auto", "estimate", "sample"]
 
+EDGE_SHARE = 0.005
+"""Share of the grid above which the blocks of its last row or column are looked at apart."""
+
 SAMPLED_BLOCKS = 3
 """Blocks whose work is counted, unless the caller gives another number."""
 
@@ -98,7 +101,7 @@ def time(
         caches = "estimate" if trace.stored or trace.shortened(1.0) is not None else "sample"
     if caches == "sample":
         resident = compute_occupancy(trace.launch, fit_to_launch(machine, trace.launch)).blocks
-        traffic = sample_traffic(trace, machine, counted.total, resident, options)
+        traffic = sample_traffic(trace, machine, counted.average, resident, options)
     else:
         traffic = traffic_of(estimate(trace, machine, l2=True, work=work, progress=progress, **options))
     return time_from_counts(trace, machine, traffic, counted)
@@ -106,41 +109,81 @@ def time(
 
 @dataclass(frozen=True, slots=True)
 class CountedBlocks:
-    """Some blocks of a launch: the number of each, its work, and the bytes that its lanes access through the L1."""
+    """Some blocks of a launch: the number of each, the number of blocks that it stands for (`weights`), its work.
+
+    `lane_bytes` are the bytes that the lanes of each access through the L1.
+    """
 
     blocks: Sequence[int]
+    weights: Sequence[float]
     works: Sequence[Work]
     lane_bytes: Sequence[float]
 
+    def mean(self, values: Sequence[float]) -> float:
+        """Return the mean of a number of each block over the blocks of the launch."""
+        return float(np.average(values, weights=self.weights))
+
     @property
-    def total(self) -> Work:
-        """The work of all of them."""
-        total = self.works[0]
-        for each in self.works[1:]:
-            total += each
-        return total
+    def average(self) -> Work:
+        """The work of an average block of the launch."""
+        total = self.works[0].scaled(self.weights[0])
+        for work, weight in zip(self.works[1:], self.weights[1:], strict=True):
+            total += work.scaled(weight)
+        return total.scaled(1)
 
     @property
     def longest(self) -> float:
         """Instructions of the longest block, relative to the mean of all."""
-        issued = [each.issued for each in self.works]
-        mean = sum(issued) / len(issued)
+        issued = [work.issued for work in self.works]
+        mean = self.mean(issued)
         return max(issued) / mean if mean else 1.0
 
 
 def count_blocks(trace: Trace, gpu: GPU, sample: int = SAMPLED_BLOCKS) -> CountedBlocks:
-    """Return the work of `sample` blocks, spread evenly over those that a trace holds."""
-    held = trace.blocks
-    assert held is not None
-    inner = np.linspace(0, len(held), min(sample, len(held)) + 1)
-    places = sorted({int(place) for place in (inner[:-1] + inner[1:]) / 2})
-    blocks = [int(held[place]) for place in places]
+    """Return the work of about `sample` blocks (`choose_blocks`)."""
     l1 = gpu.l1
+    chosen = choose_blocks(trace, sample)
     works, lanes = [], []
-    for block in blocks:  # one after the other, since a trace may keep its last block
+    for block in chosen:  # one after the other, since a trace may keep its last block
         works.append(work_of_block(trace, block, line=l1.line, sector=l1.sector_bytes, request_bytes=l1.request_bytes))
         lanes.append(count_lane_bytes(trace, block))
-    return CountedBlocks(blocks, works, lanes)
+    return CountedBlocks(list(chosen), list(chosen.values()), works, lanes)
+
+
+def choose_blocks(trace: Trace, sample: int) -> dict[int, float]:
+    """Return the blocks to count, each with the number of blocks that it stands for.
+
+    `sample` blocks are spread evenly over the inner part of the grid. The last column of blocks and the last row, whose
+    blocks may have less to do, have one of their own if they are more than `EDGE_SHARE` of the grid.
+    """
+    held = trace.blocks
+    assert held is not None
+    x, y, z = trace.launch.grid
+    edges = trace.launch.blocks * EDGE_SHARE
+    inner_x, inner_y = x - (x > 1 and y * z > edges), y - (y > 1 and x * z > edges)
+    if len(held) < trace.launch.blocks or (inner_x, inner_y) == (x, y):
+        places = _spread(len(held), sample)
+        return dict.fromkeys((int(held[place]) for place in places), len(held) / len(places))
+    found: dict[int, float] = {}
+    for columns, rows in (
+        (range(inner_x), range(inner_y)),
+        (range(inner_x, x), range(inner_y)),
+        (range(x), range(inner_y, y)),
+    ):
+        n = len(columns) * len(rows) * z
+        places = _spread(n, sample if columns.start == 0 and rows.start == 0 else 1) if n else []
+        for place in places:
+            layer, rest = divmod(place, len(columns) * len(rows))
+            row, column = divmod(rest, len(columns))
+            block = columns[column] + x * (rows[row] + y * layer)
+            found[block] = found.get(block, 0.0) + n / len(places)
+    return found
+
+
+def _spread(n: int, sample: int) -> list[int]:
+    """Return up to `sample` of the numbers below `n`, the middles of parts of equal length."""
+    inner = np.linspace(0, n, min(sample, n) + 1)
+    return sorted({int(place) for place in (inner[:-1] + inner[1:]) / 2})
 
 
 def count_lane_bytes(trace: Trace, block: int) -> float:
@@ -163,7 +206,7 @@ def count_lane_bytes(trace: Trace, block: int) -> float:
 class LaunchParts:
     """Everything from which the time of a launch follows: `traffic`, and of an average block the rest.
 
-    `phases` has the pieces of some warps, or of an average one (`rdmodel.timing.latency.Phase`).
+    `phases` has the pieces of some warps (`rdmodel.timing.latency.Phase`), of which each stands for `weights` warps.
     """
 
     launch: Launch
@@ -172,6 +215,7 @@ class LaunchParts:
     lane_bytes: float
     longest: float
     phases: Sequence[Sequence[Phase]]
+    weights: Sequence[float]
 
 
 def time_from_counts(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedBlocks) -> TimeEstimate:
@@ -182,9 +226,9 @@ def time_from_counts(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedB
 def parts_of(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedBlocks) -> LaunchParts:
     """Return the parts from which the time of a launch follows."""
     rates, _ = presets.rates_of(gpu)
-    lanes = sum(counted.lane_bytes) / len(counted.blocks)
-    phases = _phases(trace, counted, traffic, gpu, rates)
-    return LaunchParts(trace.launch, traffic, counted.total.scaled(1), lanes, counted.longest, phases)
+    lanes = counted.mean(counted.lane_bytes)
+    phases, weights = _phases(trace, counted, traffic, gpu, rates)
+    return LaunchParts(trace.launch, traffic, counted.average, lanes, counted.longest, phases, weights)
 
 
 def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
@@ -195,6 +239,7 @@ def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
     block = Block(
         warps=launch.block_warps,
         phases=parts.phases,
+        weights=parts.weights,
         demands=lambda active: compute_demands(work, parts.lane_bytes, traffic, gpu, rates, launch.blocks, active),
         barriers=work.instructions["barrier"] > 0 and launch.block_warps > 1,
     )
@@ -221,26 +266,26 @@ def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
 
 def _phases(
     trace: Trace, counted: CountedBlocks, traffic: Traffic, gpu: GPU, rates: Mapping[str, float]
-) -> list[list[Phase]]:
-    """Return the phases of sampled warps, from chains of instructions if the trace tells them, or else from `needs`."""
+) -> tuple[list[list[Phase]], list[float]]:
+    """Return the phases of sampled warps and their weights, from chains of instructions, or else from `needs`."""
     latencies, schedulers = mean_latencies(traffic, gpu, rates), gpu.core.schedulers
-    total = counted.total
-    own = loads_by_space(latencies, mean_gap(total, latencies, rates, schedulers))
-    found = []
-    for block in counted.blocks:
+    average = counted.average
+    own = loads_by_space(latencies, mean_gap(average, latencies, rates, schedulers))
+    found: list[list[Phase]] = []
+    weights: list[float] = []
+    for block, weight in zip(counted.blocks, counted.weights, strict=True):
         chains = trace.chains(block, latencies)
         if chains is None:
-            found += follow_warps(trace, block, own)
+            followed = follow_warps(trace, block, own)
         else:
-            found.append(
-                [
-                    Phase(
-                        max(cycles, busy_cycles(classes, rates, schedulers) + accesses), accesses, sum(classes.values())
-                    )
-                    for cycles, classes, accesses in chains
-                ]
-            )
+            followed = [[_phase(*chain, busy_cycles(chain[1], rates, schedulers)) for chain in chains]]
+        found += followed
+        weights += [weight / len(followed)] * len(followed)
     if any(phase.gaps or phase.accesses for phases in found for phase in phases):
-        return found
-    gaps = total.issued / max(1, total.warps)
-    return [[Phase(gaps * own.gap, 0.0, gaps)]]
+        return found, weights
+    gaps = average.issued / max(1, average.warps)
+    return [[Phase(gaps * own.gap, 0.0, gaps)]], [1.0]
+
+
+def _phase(cycles: float, classes: Mapping[str, float], accesses: float, busy: float) -> Phase:
+    return Phase(max(cycles, busy + accesses), accesses, sum(classes.values()))

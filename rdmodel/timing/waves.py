@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import mul
 
 from rdmodel.timing.demands import Demand
 from rdmodel.timing.latency import Phase
@@ -15,15 +16,16 @@ LOCAL_STAGES = ("core",)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """An average block of a launch: its warps, the `phases` of one of them, and the demands by active SMs.
+    """An average block of a launch: its warps, the `phases` of some of them, and the demands by active SMs.
 
-    `barriers` tells whether its warps wait for each other.
+    `barriers` tells whether its warps wait for each other, and `weights` how many warps each of those stands for.
     """
 
     warps: int
     phases: Sequence[Sequence[Phase]]
     demands: Callable[[int], Sequence[Demand]]
     barriers: bool
+    weights: Sequence[float] = (1.0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ def time_of_wave(block: Block, resident: int, active: int) -> tuple[float, float
         Demand(d.name, d.stage, d.cycles * share, max(1.0, d.copies / together) if d.copies > 1 else d.copies)
         for d in demands
     ]
-    alone = sum(time_alone(phases, demands, block.warps, together) for phases in block.phases) / len(block.phases)
+    each = [time_alone(phases, demands, block.warps, together) for phases in block.phases]
+    alone = sum(map(mul, each, block.weights)) / sum(block.weights)
     # A customer is at least as long at a copy of a resource as the resource serves it.
     alone = max([alone, *(d.cycles * d.copies for d in own)])
     flow = solve_queues(own, customers, alone)

@@ -144,7 +144,7 @@ def _parts(ptx: str, kernel: str, point: Point, registers: int, gpu: rd.GPU) -> 
     trace.launch = replace(trace.launch, registers=registers)
     counted = count_blocks(trace, gpu)
     resident = compute_occupancy(trace.launch, fit_to_launch(gpu, trace.launch)).blocks
-    traffic = sample_traffic(trace, gpu, counted.total, resident, complete_options(gpu, {}))
+    traffic = sample_traffic(trace, gpu, counted.average, resident, complete_options(gpu, {}))
     return parts_of(trace, gpu, traffic, counted)
 
 

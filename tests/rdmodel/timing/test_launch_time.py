@@ -14,7 +14,7 @@ from rdmodel import presets
 from rdmodel.cli import main
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.timing.latency import mean_latencies
-from rdmodel.timing.launch_time import CountedBlocks, time_from_counts
+from rdmodel.timing.launch_time import CountedBlocks, choose_blocks, time_from_counts
 from rdmodel.timing.traffic import Traffic
 from rdmodel.trace import Launch, Work
 from tests.support.examples import examples
@@ -115,7 +115,7 @@ def traffic(blocks=4096, dram=8e3):
 
 def timed(gpu=A100, blocks=4096, cycles=500.0, dram=8e3, **changes):
     return time_from_counts(
-        Nothing(blocks, cycles), gpu, traffic(blocks, dram), CountedBlocks([0], [work(**changes)], [1e4])
+        Nothing(blocks, cycles), gpu, traffic(blocks, dram), CountedBlocks([0], [1.0], [work(**changes)], [1e4])
     )
 
 
@@ -185,3 +185,18 @@ def test_options_that_make_no_sense_are_refused():
     mine = rd.GPU(name="mine", sms=1, max_threads=1024, max_blocks=8, max_warps=32, l1=presets.gpu("gtx470-16k").l1)
     with pytest.raises(rd.ConfigError, match="architecture=''"):
         rd.time(trace, mine)
+
+
+@examples(30)
+@given(st.tuples(*[st.integers(1, 40)] * 2, st.integers(1, 3)), st.integers(1, 6))
+def test_the_chosen_blocks_stand_for_the_grid_and_for_its_edges(grid, sample):
+    class Held:
+        launch = Launch(kernel="k", grid=grid, block=(32, 1, 1))
+        blocks = range(launch.blocks)
+
+    chosen = choose_blocks(Held(), sample)
+    x, y, z = grid
+    assert sum(chosen.values()) == pytest.approx(x * y * z)
+    assert all(0 <= block < x * y * z for block in chosen)
+    last_row = sum(weight for block, weight in chosen.items() if block // x % y == y - 1)
+    assert last_row == pytest.approx(x * z) or y == 1
