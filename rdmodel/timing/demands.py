@@ -47,7 +47,7 @@ class Demand:
 
 def compute_demands(
     work: Work,
-    lane_bytes: float,
+    passes: float,
     traffic: Traffic,
     gpu: GPU,
     rates: Mapping[str, float],
@@ -60,8 +60,8 @@ def compute_demands(
     ----------
     work
         Work of some blocks of the launch.
-    lane_bytes
-        Bytes that the lanes of a block access through the L1.
+    passes
+        Passes of the block over the banks of the L1 (`rdmodel.timing.passes`).
     traffic
         Traffic of the whole grid behind the SMs.
     gpu, rates
@@ -74,7 +74,7 @@ def compute_demands(
     one = work.scaled(1)
     return [
         *_core_demands(one, rates, gpu.core.schedulers),
-        *_l1_demands(one, lane_bytes, gpu, rates),
+        *_l1_demands(one, passes, gpu, rates),
         *_memory_demands(traffic, gpu, rates, blocks, active_sms),
     ]
 
@@ -105,18 +105,18 @@ def matrix_rate(name: str, rates: Mapping[str, float]) -> float:
     return rates[f"matrix_{name}"] or 2 * rates.get(name, rates["fp32"])
 
 
-def _l1_demands(work: Work, lane_bytes: float, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:
+def _l1_demands(work: Work, passes: float, gpu: GPU, rates: Mapping[str, float]) -> list[Demand]:
     sector = gpu.l1.sector_bytes
     shared = sum(work.shared_wavefronts.values()) / rates["shared_wavefronts"]
     requests = sum(work.requests.values()) + sum(work.instructions[name] for name in SHARED_ACCESSES)
-    # A pass moves so many bytes of sectors, and so many bytes of registers: lanes that share data have copies.
-    passes = max(lane_bytes, sum(work.sectors[name] for name in L1_ACCESSES) * sector) / rates["l1_bytes"]
+    bytes_moved = sum(work.sectors[name] for name in L1_ACCESSES) * sector
+    own = max(passes / rates["shared_wavefronts"], bytes_moved / rates["l1_bytes"])
     capability = compute_capability(gpu)
     united = capability < UNITED_BEFORE or capability >= UNITED_SINCE
     demands = {
         "load/store requests": (requests + work.instructions["shuffle"]) / rates["requests"],
         "L1 lookups": sum(work.tag_lookups.values()) / gpu.l1.tags_per_step,
-        "L1 wavefronts": passes + (shared if united else 0.0),
+        "L1 wavefronts": own + (shared if united else 0.0),
     }
     if not united:
         demands["shared wavefronts"] = shared

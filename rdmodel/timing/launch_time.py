@@ -20,10 +20,11 @@ from rdmodel.model.machine_options import complete_options
 from rdmodel.timing.demands import compute_demands
 from rdmodel.timing.latency import Phase, busy_cycles, follow_warps, loads_by_space, mean_gap, mean_latencies
 from rdmodel.timing.neighbours import sample_traffic
+from rdmodel.timing.passes import count_passes
 from rdmodel.timing.traffic import Traffic, traffic_of
 from rdmodel.timing.values import LATENCY, TimeEstimate
 from rdmodel.timing.waves import Block, time_of_grid
-from rdmodel.trace import Columns, Launch, Op, Space, Trace, Work, locate_block
+from rdmodel.trace import Launch, Trace, Work
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.counting import work_of_block
 
@@ -111,13 +112,13 @@ def time(
 class CountedBlocks:
     """Some blocks of a launch: the number of each, the number of blocks that it stands for (`weights`), its work.
 
-    `lane_bytes` are the bytes that the lanes of each access through the L1.
+    `passes` are the passes of each over the banks of the L1 (`rdmodel.timing.passes`).
     """
 
     blocks: Sequence[int]
     weights: Sequence[float]
     works: Sequence[Work]
-    lane_bytes: Sequence[float]
+    passes: Sequence[float]
 
     def mean(self, values: Sequence[float]) -> float:
         """Return the mean of a number of each block over the blocks of the launch."""
@@ -143,11 +144,11 @@ def count_blocks(trace: Trace, gpu: GPU, sample: int = SAMPLED_BLOCKS) -> Counte
     """Return the work of about `sample` blocks (`choose_blocks`)."""
     l1 = gpu.l1
     chosen = choose_blocks(trace, sample)
-    works, lanes = [], []
+    works, passes = [], []
     for block in chosen:  # one after the other, since a trace may keep its last block
         works.append(work_of_block(trace, block, line=l1.line, sector=l1.sector_bytes, request_bytes=l1.request_bytes))
-        lanes.append(count_lane_bytes(trace, block))
-    return CountedBlocks(list(chosen), list(chosen.values()), works, lanes)
+        passes.append(count_passes(trace, block))
+    return CountedBlocks(list(chosen), list(chosen.values()), works, passes)
 
 
 def choose_blocks(trace: Trace, sample: int) -> dict[int, float]:
@@ -186,22 +187,6 @@ def _spread(n: int, sample: int) -> list[int]:
     return sorted({int(place) for place in (inner[:-1] + inner[1:]) / 2})
 
 
-def count_lane_bytes(trace: Trace, block: int) -> float:
-    """Return the bytes that the lanes of a block load, store or change through the L1, shared ones once per lane."""
-    source, first = locate_block(trace, block)
-    if isinstance(source, Columns):
-        begin, end = (int(source.warp_start[first + warp]) for warp in (0, trace.launch.block_warps))
-        rows = slice(begin, end)
-        counted = (source.space[rows] != Space.CONSTANT) & (source.op[rows] != Op.BARRIER)
-        return float((np.bitwise_count(source.mask[rows][counted]) * source.size[rows][counted].astype(np.int64)).sum())
-    total = 0.0
-    for segment in source:
-        counted = (segment.space != Space.CONSTANT) & (segment.op != Op.BARRIER)
-        lanes = np.bitwise_count(segment.mask[:, counted]).astype(np.int64).sum(axis=0)
-        total += segment.trips * float((lanes * segment.size[counted]).sum())
-    return total
-
-
 @dataclass(frozen=True, slots=True)
 class LaunchParts:
     """Everything from which the time of a launch follows: `traffic`, and of an average block the rest.
@@ -212,7 +197,7 @@ class LaunchParts:
     launch: Launch
     traffic: Traffic
     work: Work
-    lane_bytes: float
+    passes: float
     longest: float
     phases: Sequence[Sequence[Phase]]
     weights: Sequence[float]
@@ -226,9 +211,9 @@ def time_from_counts(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedB
 def parts_of(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedBlocks) -> LaunchParts:
     """Return the parts from which the time of a launch follows."""
     rates, _ = presets.rates_of(gpu)
-    lanes = counted.mean(counted.lane_bytes)
+    passes = counted.mean(counted.passes)
     phases, weights = _phases(trace, counted, traffic, gpu, rates)
-    return LaunchParts(trace.launch, traffic, counted.average, lanes, counted.longest, phases, weights)
+    return LaunchParts(trace.launch, traffic, counted.average, passes, counted.longest, phases, weights)
 
 
 def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
@@ -240,7 +225,7 @@ def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
         warps=launch.block_warps,
         phases=parts.phases,
         weights=parts.weights,
-        demands=lambda active: compute_demands(work, parts.lane_bytes, traffic, gpu, rates, launch.blocks, active),
+        demands=lambda active: compute_demands(work, parts.passes, traffic, gpu, rates, launch.blocks, active),
         barriers=work.instructions["barrier"] > 0 and launch.block_warps > 1,
     )
     resident = min(occupancy.blocks, -(-launch.blocks // gpu.sms))

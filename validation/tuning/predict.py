@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import rdmodel as rd
@@ -40,7 +41,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """The prediction for a point; `failure` tells why there is none."""
+    """The prediction for a point; `failure` tells why there is none. `terms` are milliseconds by name, as JSON."""
 
     space: str
     gpu: str
@@ -53,7 +54,7 @@ class Predicted:
     limiter: str = ""
     dram_bytes: float = 0.0
     l2_bytes: float = 0.0
-    terms: dict[str, float] = field(default_factory=dict)
+    terms: str = "{}"
     failure: str = ""
 
     @property
@@ -93,7 +94,8 @@ def _predict(task: Task) -> Predicted:
         found.append(_parts(ptx, kernel, point, registers, gpu))
     parts = found[0] if len(found) == 1 else extrapolate(found[0], found[1], space.lengths, space.whole)
     time = time_from_parts(parts, gpu)
-    terms = {name: round(cycles / gpu.clock / 1000, 5) for name, cycles in time.terms.items()}
+    per_ms = gpu.clock * 1000
+    terms = json.dumps({name: round(cycles / per_ms, 4) for name, cycles in time.terms.items() if cycles > 0})
     return Predicted(
         task.space, space.gpu, task.config, round(time.milliseconds, 5), time.bound, registers, spilled,
         time.resident_warps, time.limiter, round(parts.traffic.dram_bytes), round(parts.traffic.l2_bytes), terms,
@@ -111,7 +113,7 @@ def extrapolate(first: LaunchParts, second: LaunchParts, lengths: tuple[int, ...
         return {name: line(a[name], b[name]) for name in a}
 
     works, traffics = (first.work, second.work), (first.traffic, second.traffic)
-    counts = [field.name for field in fields(Work) if isinstance(getattr(first.work, field.name), dict)]
+    counts = [each.name for each in fields(Work) if isinstance(getattr(first.work, each.name), dict)]
     work = replace(
         second.work,
         **{name: mapped(*(getattr(each, name) for each in works)) for name in counts},  # type: ignore[arg-type]
@@ -128,8 +130,8 @@ def extrapolate(first: LaunchParts, second: LaunchParts, lengths: tuple[int, ...
         ]
     else:  # a sampled warp has left out a piece, such as one beyond the edge of the data
         phases = [[Phase(*(value * whole / lengths[1] for value in each)) for each in some] for some in second.phases]
-    lanes = line(first.lane_bytes, second.lane_bytes)
-    return replace(second, work=work, traffic=replace(second.traffic, **moved), lane_bytes=lanes, phases=phases)
+    passes = line(first.passes, second.passes)
+    return replace(second, work=work, traffic=replace(second.traffic, **moved), passes=passes, phases=phases)
 
 
 def _entry(ptx: str, kernel: str) -> str:

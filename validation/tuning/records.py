@@ -1,0 +1,40 @@
+"""Read and write the records: measured times, and predictions with their terms."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from validation.common.records import from_csv, to_csv
+from validation.tuning.predict import Predicted
+
+FOLDER = Path(__file__).parent
+MEASURED, PREDICTED, PAGE = FOLDER / "measured.csv", FOLDER / "predicted.csv", FOLDER / "RESULTS.md"
+
+
+def measured() -> dict[str, dict[str, float]]:
+    """Return the measured milliseconds by space and configuration."""
+    found: dict[str, dict[str, float]] = {}
+    with MEASURED.open(newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["kernel"], {})[row["config"]] = float(row["time_ms"])
+    return found
+
+
+def read() -> list[Predicted]:
+    """Return the recorded predictions."""
+    return from_csv(Predicted, PREDICTED.read_text()) if PREDICTED.exists() else []
+
+
+def write(rows: Iterable[Predicted]) -> None:
+    """Write predictions, sorted by space and configuration."""
+    PREDICTED.write_text(to_csv(Predicted, sorted(rows, key=lambda row: row.key)))
+
+
+def by_space(rows: Sequence[Predicted]) -> dict[str, list[Predicted]]:
+    """Return predictions by space."""
+    found: dict[str, list[Predicted]] = {}
+    for row in rows:
+        found.setdefault(row.space, []).append(row)
+    return found

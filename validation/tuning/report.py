@@ -1,0 +1,76 @@
+"""Write the page of results from the records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from operator import attrgetter
+
+import numpy as np
+
+from validation.tuning.measures import TOP, Quality, baselines, quality
+from validation.tuning.predict import Predicted
+from validation.tuning.records import PAGE, by_space, measured, read
+
+SPREAD = (0.1, 0.5, 0.9)
+
+INTRODUCTION = """# Rankings of measured tuning spaces
+
+Written by `python -m validation.tuning` from `measured.csv` (times of the FAIR benchmark hub for auto-tuning,
+AutoTuningAssociation/benchmark_hub) and `predicted.csv` (`python -m validation.tuning --sources DIR`, with `DIR` the
+folder `kernels` of the hub). Nothing is fitted to a space: all constants are those of `rdmodel gpus NAME --rates`.
+
+`regret@1` is the measured time of the configuration that is predicted to be the fastest, relative to the least measured
+time among the points; `regret@5` that of the best of five. `tau` is Kendall's rank correlation (tau-b).
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    times, parts = measured(), [INTRODUCTION]
+    for space, rows in by_space(read()).items():
+        parts.append(_section(space, rows, times[space]))
+    parts.append(NOTES)
+    return "\n".join(parts)
+
+
+def write_page() -> None:
+    """Write the page."""
+    PAGE.write_text(page())
+
+
+def rank_space(rows: Sequence[Predicted], times: dict[str, float]) -> dict[str, Quality]:
+    """Return the quality of the predicted times and of the baselines; a point without a prediction ranks last."""
+    worst = max(row.milliseconds for row in rows) + 1
+    known = [row for row in rows if not row.failure]
+    found = [times[row.config] for row in rows]
+    scores = [worst if row.failure else row.milliseconds for row in rows]
+    traffic = [{name: float(getattr(row, name)) for name in ("warps", "dram_bytes", "l2_bytes")} for row in known]
+    return {"rdmodel time": quality(scores, found), **baselines(traffic, [times[row.config] for row in known])}
+
+
+def _section(space: str, rows: Sequence[Predicted], times: dict[str, float]) -> str:
+    known = sorted((row for row in rows if not row.failure), key=attrgetter("milliseconds"))
+    lines = [f"## {space} on {rows[0].gpu}: {len(rows)} of {len(times)} points", ""]
+    if len(known) < len(rows):
+        lines += [f"{len(rows) - len(known)} of the points have no prediction and rank last.", ""]
+    lines += ["| ranking | regret@1 | regret@5 | tau |", "|---|---:|---:|---:|"]
+    for name, each in rank_space(rows, times).items():
+        lines.append(f"| {name} | {each.regret_1:.3f} | {each.regret_5:.3f} | {each.tau:.3f} |")
+    ratios = np.quantile([row.milliseconds / times[row.config] for row in known], SPREAD)
+    spread = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    lines += ["", f"Predicted / measured time: {spread} (10 %, 50 % and 90 % of the points).", ""]
+    lines += [f"The {TOP} that are predicted to be the fastest:", ""]
+    lines += ["| configuration | predicted ms | measured ms | bound by |", "|---|---:|---:|---|"]
+    for row in known[:TOP]:
+        lines.append(f"| {row.config} | {row.milliseconds:.3f} | {times[row.config]:.3f} | {_bound(row)} |")
+    return "\n".join([*lines, ""])
+
+
+def _bound(row: Predicted) -> str:
+    named = sorted(json.loads(row.terms).items(), key=lambda term: -term[1])[:4]
+    shares = ", ".join(f"{name} {100 * value / row.milliseconds:.0f} %" for name, value in named)
+    return f"{shares}; {row.warps} warps ({row.limiter})"
+
+
+NOTES = ""
