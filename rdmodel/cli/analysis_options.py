@@ -24,7 +24,7 @@ from rdmodel.cli.parser import Parser, assignment, finite_number, shard, whole_n
 ENGINES = ("predict", "estimate", "simulate")
 """Engines that can run the points of a sweep."""
 
-TILE_OBJECTIVES = ("dram_bytes", "l2_bytes", "miss_rate", "misses", "time")
+TILE_OBJECTIVES = ("dram_bytes", "l2_bytes", "miss_rate", "misses", "cycles", "time")
 """Numbers by which tiles can be ranked."""
 
 

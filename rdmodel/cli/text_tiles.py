@@ -12,7 +12,7 @@ OBJECTIVE_LABELS: Mapping[str, str] = {
     "dram_bytes": "DRAM bytes",
     "l2_bytes": "L2 bytes",
     "miss_rate": "L1 miss rate",
-    "time": "cycles",
+    "time": "milliseconds",
 }
 """Column heads of the objectives."""
 

@@ -41,8 +41,8 @@ def perf_model(
 ) -> Callable[..., float]:
     """Return a performance model: a function of the keywords that Triton passes, whose least value is the best.
 
-    The value is in milliseconds for the objective ``"time"``, otherwise in the unit of the objective. It is infinite if
-    the launch cannot run on the GPU (`LaunchError`). The model, and so Triton's tuning, raises all other errors: a
+    The value is in milliseconds for the objectives ``"time"`` and ``"cycles"``, otherwise in the unit of the
+    objective. It is infinite if the launch cannot run on the GPU (`LaunchError`). The model, and so Triton's tuning, raises all other errors: a
     keyword that `kernel` needs and Triton does not pass, a trace that cannot be made, an unknown option. They would
     occur for all configurations, and an arbitrary choice among these would look like a result.
 
@@ -92,7 +92,7 @@ def perf_model(
         if not ranking.tiles:
             raise RdmodelError(f"perf_model: {ranking.infeasible[0].reason}")
         value = float(ranking.tiles[0].value)
-        return value / (1000 * target.clock) if objective == "time" else value
+        return value / (1000 * target.clock) if objective == "cycles" else value
 
     return predicted
 

@@ -153,7 +153,7 @@ class SuccessiveHalving:
         except RdmodelError as error:
             candidate.infeasible = str(error)
         else:
-            candidate.value = self._objective.value(candidate.prediction, self._gpu)
+            candidate.value = self._objective.value(candidate.prediction, self._gpu, candidate.trace)
             candidate.exact = not any(count.standard_error for count in candidate.prediction.estimates.values())
 
     def _report(self) -> None:

@@ -1,20 +1,25 @@
 """Define the objectives of a ranking: numbers of a whole kernel that are to be minimised (docs/tiles.md).
 
-The objective ``"time"`` is a `roofline`: the cycles of the busiest part of the machine.
+The objective ``"time"`` is the time on a real GPU, in milliseconds (`rdmodel.timing`). The objective ``"cycles"`` is a
+`roofline` of the simulated machine: the cycles of its busiest part.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from typing import Any
 
+from rdmodel import presets
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, count_flits, dram_latency
 from rdmodel.results.prediction import L2Prediction, Prediction
+from rdmodel.timing.launch_time import count_blocks, time_from_counts
+from rdmodel.timing.traffic import traffic_of
+from rdmodel.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +96,27 @@ def _with_dram(prediction: Prediction, gpu: GPU, port: float, share: float) -> f
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """An objective: its `name`, whether it needs an L2, and `of`, the function that computes it from a prediction."""
+    """An objective: its `name`, whether it needs an L2, and the function that computes it from a prediction."""
 
     name: str
     l2: bool
     of: Callable[[Prediction, GPU], Value]
+    of_trace: Callable[[Prediction, GPU, Trace], Value] | None = None
 
-    def value(self, prediction: Prediction, gpu: GPU) -> Value:
-        """Return the number and its bounds; raises `ConfigError` if it is not finite."""
-        return self.of(prediction, gpu)
+    def value(self, prediction: Prediction, gpu: GPU, trace: Trace | None = None) -> Value:
+        """Return the number and its bounds; raises `ConfigError` if it is not finite.
+
+        Objectives with `of_trace` need the `trace` of the prediction.
+        """
+        if self.of_trace is None:
+            return self.of(prediction, gpu)
+        assert trace is not None
+        return self.of_trace(prediction, gpu, trace)
+
+    def check_gpu(self, gpu: GPU) -> None:
+        """Raise `ConfigError` if the objective needs rates, and those of the GPU are unknown."""
+        if self.of_trace is not None:
+            presets.rates_of(gpu)
 
 
 def _relative_bounds(prediction: Prediction, *names: str) -> tuple[float, float]:
@@ -140,7 +157,7 @@ def _count_objective(name: str, l2: bool, read: Callable[[Prediction], float]) -
     return Objective(name, l2, of)
 
 
-def _time_value(prediction: Prediction, gpu: GPU) -> Value:
+def _cycles_value(prediction: Prediction, gpu: GPU) -> Value:
     line = roofline(prediction, gpu)
     terms = [
         _bounded(cycles, _relative_bounds(prediction, TERM_ESTIMATES[term])) for term, cycles in asdict(line).items()
@@ -152,9 +169,37 @@ def _time_value(prediction: Prediction, gpu: GPU) -> Value:
     return Value(line.cycles, max(term.low for term in terms), max(term.high for term in terms))
 
 
+def _no_value(_prediction: Prediction, _gpu: GPU) -> Value:
+    raise AssertionError("needs a trace")
+
+
+def _time_value(prediction: Prediction, gpu: GPU, trace: Trace) -> Value:
+    """Return the milliseconds of a launch; its bounds are those with the bounds of the traffic."""
+    traffic = traffic_of(prediction)
+    counted = count_blocks(trace, gpu)
+    bounds = {name: _relative_bounds(prediction, name) for name in ("misses", "l2_bytes", "dram_bytes")}
+
+    def milliseconds(side: int, sign: int) -> float:
+        misses, l2, dram = (1 + sign * bounds[name][side] for name in ("misses", "l2_bytes", "dram_bytes"))
+        moved = replace(
+            traffic,
+            missing_share=min(1.0, traffic.missing_share * max(0.0, misses)),
+            l2_read_bytes=traffic.l2_read_bytes * max(0.0, l2),
+            l2_write_bytes=traffic.l2_write_bytes * max(0.0, l2),
+            dram_bytes=traffic.dram_bytes * max(0.0, dram),
+        )
+        return time_from_counts(trace, gpu, moved, counted).milliseconds
+
+    value = time_from_counts(trace, gpu, traffic, counted).milliseconds
+    if not any(max(pair) for pair in bounds.values()):
+        return Value(value, value, value)
+    return Value(value, min(value, milliseconds(0, -1)), max(value, milliseconds(1, 1)))
+
+
 OBJECTIVES: Mapping[str, Objective] = {
     **{name: _count_objective(name, *entry) for name, entry in COUNT_OBJECTIVES.items()},
-    "time": Objective("time", True, _time_value),
+    "cycles": Objective("cycles", True, _cycles_value),
+    "time": Objective("time", True, _no_value, _time_value),
 }
 
 

@@ -56,7 +56,8 @@ def rank_tiles(
         with ``definition="paper"``.
     objective
         The number to minimise: ``"miss_rate"`` or ``"misses"`` of the L1, ``"l2_bytes"``, ``"dram_bytes"``, ``"time"``
-        (cycles, `rdmodel.roofline`), or a function of a `Prediction` for the whole grid.
+        (milliseconds, `rdmodel.time`), ``"cycles"`` (of the simulated machine, `rdmodel.roofline`), or a function of a
+        `Prediction` for the whole grid.
     effort
         ``"quick"`` estimates tiles, and refines the estimates as long as they can still be among the best `top` and
         the order of these is open. ``"exact"`` runs all blocks of every tile.
@@ -99,6 +100,7 @@ def rank_tiles(
     aim = replace(aim, l2=aim.l2 or with_l2)
     started = perf_counter()
     candidates = [Candidate(at, tile) for at, tile in enumerate(all_tiles(tiles))]
+    aim.check_gpu(gpu)
     halving = SuccessiveHalving(gpu, aim, complete_options(gpu, options), seed, n_jobs, progress)
     runnable = halving.prepare(candidates, make_trace)
     if effort == "exact":

@@ -1,7 +1,7 @@
 """Count the passes of memory instructions over the banks of the L1.
 
-Since Volta, the L1 and shared memory are one memory of 32 banks. Lines lie across all banks, so that lanes with words of
-different lines conflict as lanes of shared memory do (`rdmodel.trace.banks`).
+Since Volta, the L1 and shared memory are one memory of 32 banks. Lines lie across all banks, so that lanes with words
+of different lines conflict as lanes of shared memory do (`rdmodel.trace.banks`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from rdmodel.tiling.objectives import objective_named
 from rdmodel.tiling.values import tile_text
 from validation.tiling.measure import BY_NAME, GPUS, STUDIES, Sizes, Study, Task
 
-QUICK_OBJECTIVES = ("dram_bytes", "time")
+QUICK_OBJECTIVES = ("dram_bytes", "cycles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,9 @@ def cases(gpus: Sequence[str] = GPUS, kernels: Sequence[str] = tuple(BY_NAME)) -
 def rank(case: Case) -> Ranked:
     """Rank all tiles of a kernel: once from complete runs, and quickly by each objective."""
     gpu, kernel = case
-    ranking, seconds = _ranking(case, "time", "exact")
+    ranking, seconds = _ranking(case, "cycles", "exact")
     exact = [exact_row(gpu, kernel, tile_text(one.tile), one.prediction) for one in ranking.tiles]
-    times = [Seconds(gpu, kernel, "time", "exact", seconds)]
+    times = [Seconds(gpu, kernel, "cycles", "exact", seconds)]
     quick: list[Quick] = []
     for objective in QUICK_OBJECTIVES:
         ranking, seconds = _ranking(case, objective, "quick")

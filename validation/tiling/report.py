@@ -64,7 +64,7 @@ def keys(kind: type[Any]) -> Sequence[tuple[str, ...]]:
     if kind is Quick:
         tiles = {case: [task[2] for task in tasks([case[0]], [case[1]])] for case in cases()}
         return [(*case, objective, tile) for case in cases() for objective in QUICK_OBJECTIVES for tile in tiles[case]]
-    efforts: list[tuple[str, str]] = [("time", "exact"), *((objective, "quick") for objective in QUICK_OBJECTIVES)]
+    efforts: list[tuple[str, str]] = [("cycles", "exact"), *((objective, "quick") for objective in QUICK_OBJECTIVES)]
     return [(*case, *effort) for case in cases() for effort in efforts]
 
 

@@ -44,12 +44,12 @@ def test_an_sm_that_never_waits_takes_no_longer():
 
 
 def test_time_is_as_sure_as_the_share_of_misses_that_go_to_dram():
-    exact = objective_named("time").value(EVERYTHING, GPU)
+    exact = objective_named("cycles").value(EVERYTHING, GPU)
     assert exact.low == exact.value == exact.high
     small = rd.estimate(
         tracegen.kernel("2dconv.tiled", NI=2048, NJ=512), GPU, l2=True, work=20_000, **complete_options(GPU, {})
     )
-    time = objective_named("time").value(small, GPU)
+    time = objective_named("cycles").value(small, GPU)
     steps = small.estimates["steps"]
     bound = rd.roofline(small, GPU)
     assert bound.bound == "sm"
