@@ -42,9 +42,10 @@ def perf_model(
     """Return a performance model: a function of the keywords that Triton passes, whose least value is the best.
 
     The value is in milliseconds for the objectives ``"time"`` and ``"cycles"``, otherwise in the unit of the
-    objective. It is infinite if the launch cannot run on the GPU (`LaunchError`). The model, and so Triton's tuning, raises all other errors: a
-    keyword that `kernel` needs and Triton does not pass, a trace that cannot be made, an unknown option. They would
-    occur for all configurations, and an arbitrary choice among these would look like a result.
+    objective. It is infinite if the launch cannot run on the GPU (`LaunchError`). The model, and so Triton's tuning,
+    raises all other errors: a keyword that `kernel` needs and Triton does not pass, a trace that cannot be made, an
+    unknown option. They would occur for all configurations, and an arbitrary choice among these would look like a
+    result.
 
     Parameters
     ----------

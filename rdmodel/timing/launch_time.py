@@ -16,6 +16,7 @@ from rdmodel.estimation.estimate import estimate
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
+from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.machine_options import complete_options
 from rdmodel.timing.demands import compute_demands
 from rdmodel.timing.latency import Phase, busy_cycles, follow_warps, loads_by_space, mean_gap, mean_latencies
@@ -97,6 +98,7 @@ def time(
     machine = presets.gpu_or_default(gpu, [])
     presets.rates_of(machine)
     options = complete_options(machine, {"seed": seed, **options})
+    trace, _ = with_registers(trace, machine)
     counted = count_blocks(trace, machine, sample)
     if caches == "auto":
         caches = "estimate" if trace.stored or trace.shortened(1.0) is not None else "sample"

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -16,13 +13,15 @@ from rdmodel import presets
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.device_properties import compute_capability
 from rdmodel.gpu.occupancy import compute_occupancy
+from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.machine_options import complete_options
 from rdmodel.timing.latency import Phase
 from rdmodel.timing.launch_time import LaunchParts, count_blocks, parts_of, time_from_parts
 from rdmodel.timing.neighbours import sample_traffic
-from rdmodel.trace import Work
+from rdmodel.trace import RegisterUse, Trace, Work
+from rdmodel.trace.registers import ASSEMBLED
 from tracegen import cuda
-from validation.tuning.spaces import SPACES, Config, Point
+from validation.tuning.spaces import SPACES, Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +80,37 @@ def _predict(task: Task) -> Predicted:
     space = SPACES[task.space]
     gpu = presets.gpu(space.gpu)
     config = read_config(task.config)
-    registers, spilled, found = 0, 0, []
+    major, minor = compute_capability(gpu)
+    found: list[LaunchParts] = []
+    use: RegisterUse | None = None
     for length in space.lengths:
         point = space.make(Path(task.sources), config, length)
-        major, minor = compute_capability(gpu)
         ptx = cuda.compile(
             point.source, defines=point.defines, includes=point.includes, architecture=f"sm_{major}{minor}"
         )
         kernel = _entry(ptx, point.kernel)
-        if not registers:
-            registers, spilled = assemble(ptx, kernel, f"sm_{major}{minor}")
-        found.append(_parts(ptx, kernel, point, registers, gpu))
+        made = cuda.trace(ptx, kernel, point.grid, point.block, point.arguments, variables=point.variables)
+        # Addresses depend on arrays that these kernels do not write, so that blocks can be executed in any order.
+        trace: Trace = cuda.EmulatedTrace(made.launched)
+        if use is None:
+            trace, use = with_registers(trace, gpu)
+            assert use is not None
+            if use.source != ASSEMBLED:
+                raise rd.ConfigError("ptxas: not found; a wheel such as nvidia-cuda-nvcc has it")
+        else:
+            trace, _ = with_registers(trace, gpu, use.registers)
+        counted = count_blocks(trace, gpu)
+        resident = compute_occupancy(trace.launch, fit_to_launch(gpu, trace.launch)).blocks
+        traffic = sample_traffic(trace, gpu, counted.average, resident, complete_options(gpu, {}))
+        found.append(parts_of(trace, gpu, traffic, counted))
+    assert use is not None
     parts = found[0] if len(found) == 1 else extrapolate(found[0], found[1], space.lengths, space.whole)
     time = time_from_parts(parts, gpu)
     per_ms = gpu.clock * 1000
     terms = json.dumps({name: round(cycles / per_ms, 4) for name, cycles in time.terms.items() if cycles > 0})
     return Predicted(
-        task.space, space.gpu, task.config, round(time.milliseconds, 5), time.bound, registers, spilled,
+        task.space, space.gpu, task.config, round(time.milliseconds, 5), time.bound, use.registers,
+        use.spill_loads,
         time.resident_warps, time.limiter, round(parts.traffic.dram_bytes), round(parts.traffic.l2_bytes), terms,
     )  # fmt: skip
 
@@ -137,35 +150,3 @@ def extrapolate(first: LaunchParts, second: LaunchParts, lengths: tuple[int, ...
 def _entry(ptx: str, kernel: str) -> str:
     names = re.findall(r"\.entry\s+(\w+)", ptx)
     return next(name for name in names if name == kernel or re.search(rf"\d{kernel}(?!\w*\d{kernel})", name))
-
-
-def _parts(ptx: str, kernel: str, point: Point, registers: int, gpu: rd.GPU) -> LaunchParts:
-    made = cuda.trace(ptx, kernel, point.grid, point.block, point.arguments, variables=point.variables)
-    # Addresses depend on arrays that these kernels do not write, so that blocks can be executed in any order.
-    trace = cuda.EmulatedTrace(made.launched)
-    trace.launch = replace(trace.launch, registers=registers)
-    counted = count_blocks(trace, gpu)
-    resident = compute_occupancy(trace.launch, fit_to_launch(gpu, trace.launch)).blocks
-    traffic = sample_traffic(trace, gpu, counted.average, resident, complete_options(gpu, {}))
-    return parts_of(trace, gpu, traffic, counted)
-
-
-def assemble(ptx: str, kernel: str, architecture: str) -> tuple[int, int]:
-    """Return the registers per thread and the bytes of spills that ``ptxas`` reports for a kernel."""
-    assembler = shutil.which("ptxas")
-    if assembler is None:
-        raise rd.ConfigError("ptxas: is not installed; put the one of a CUDA toolkit on the PATH")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.ptx"
-        path.write_text(ptx)
-        command = [assembler, "-v", f"-arch={architecture}", str(path), "-o", "/dev/null"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        unsupported = re.search(r"Unsupported \.version [\d.]+; current version is '([\d.]+)'", done.stderr)
-        if unsupported:  # an older assembler reads the same instructions
-            path.write_text(re.sub(r"\.version [\d.]+", f".version {unsupported[1]}", ptx, count=1))
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-    part = done.stderr.partition(f"'{kernel}'")[2]
-    used, spilled = re.search(r"Used (\d+) registers", part), re.search(r"(\d+) bytes spill loads", part)
-    if used is None:
-        raise rd.ConfigError(f"ptxas: {done.stderr.strip()[-200:]}")
-    return int(used[1]), int(spilled[1]) if spilled else 0
