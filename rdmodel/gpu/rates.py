@@ -11,7 +11,7 @@ from rdmodel.errors import ConfigError
 MATRIX_RATES = ("matrix_fp16", "matrix_bf16", "matrix_tf32", "matrix_fp64", "matrix_fp8", "matrix_int8")
 """Rates of matrix units, 0 where there is none."""
 
-SHARES = ("l2_efficiency", "dram_efficiency")
+SHARES_OF_PEAKS = ("l2_efficiency", "dram_efficiency")
 """Rates that are a share of a peak."""
 
 
@@ -66,7 +66,7 @@ class RatesConfig:
             check_number(name, value, 0)
             if value == 0 and name not in MATRIX_RATES:
                 raise ConfigError(f"{name}={value}: must be above 0")
-            if value > 1 and name in SHARES:
+            if value > 1 and name in SHARES_OF_PEAKS:
                 raise ConfigError(f"{name}={value}: must be at most 1, the peak")
 
     def given(self) -> dict[str, Any]:
@@ -75,5 +75,5 @@ class RatesConfig:
         return {name: value for name, value in values.items() if value is not None}
 
 
-RATES = tuple(f.name for f in fields(RatesConfig))
+RATE_NAMES = tuple(f.name for f in fields(RatesConfig))
 """The names of all rates."""

@@ -17,7 +17,7 @@ from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.latency import HEADER_BYTES, READ_BYTES, count_flits, dram_latency
 from rdmodel.results.prediction import L2Prediction, Prediction
-from rdmodel.timing.launch_time import count_blocks, time_from_counts
+from rdmodel.timing.launch_time import count_sampled_blocks, time_from_counts
 from rdmodel.timing.traffic import traffic_of
 from rdmodel.trace import Trace
 
@@ -176,7 +176,7 @@ def _no_value(_prediction: Prediction, _gpu: GPU) -> Value:
 def _time_value(prediction: Prediction, gpu: GPU, trace: Trace) -> Value:
     """Return the milliseconds of a launch; its bounds are those with the bounds of the traffic."""
     traffic = traffic_of(prediction)
-    counted = count_blocks(trace, gpu)
+    counted = count_sampled_blocks(trace, gpu)
     bounds = {name: _relative_bounds(prediction, name) for name in ("misses", "l2_bytes", "dram_bytes")}
 
     def milliseconds(side: int, sign: int) -> float:

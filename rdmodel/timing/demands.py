@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.device_properties import compute_capability
-from rdmodel.timing.traffic import Traffic
+from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import WARP, Work
 from rdmodel.trace.work import L1_ACCESSES, MATRIX_TYPES, SHARED_ACCESSES
 
-ARITHMETIC_CLASSES = ("fp32", "fp64", "int", "special", "conversion")
+LANE_CLASSES = ("fp32", "fp64", "int", "special", "conversion")
 """Classes of instructions that take a lane per thread of the warp."""
 
 NEAREST_MATRIX_RATE = {"fp6": "fp8", "fp4": "fp8", "int4": "int8", "binary": "int8"}
@@ -48,7 +48,7 @@ class Demand:
 def compute_demands(
     work: Work,
     passes: float,
-    traffic: Traffic,
+    traffic: LaunchTraffic,
     gpu: GPU,
     rates: Mapping[str, float],
     blocks: int,
@@ -63,7 +63,7 @@ def compute_demands(
     passes
         Passes of the block over the banks of the L1 (`rdmodel.timing.passes`).
     traffic
-        Traffic of the whole grid behind the SMs.
+        LaunchTraffic of the whole grid behind the SMs.
     gpu, rates
         The GPU, and its rates (`rdmodel.presets.rates_of`).
     blocks
@@ -90,7 +90,7 @@ def issued_instructions(work: Work) -> float:
 def _core_demands(work: Work, rates: Mapping[str, float], schedulers: int) -> list[Demand]:
     count = work.instructions
     cycles = {"issue slots": issued_instructions(work) / rates["issue"]}
-    cycles |= {name: count[name] * WARP / rates[name] for name in ARITHMETIC_CLASSES}
+    cycles |= {name: count[name] * WARP / rates[name] for name in LANE_CLASSES}
     cycles["fp16"] = count["fp16"] * 2 * WARP / rates["fp16"]
     cycles["matrix units"] = sum(
         flops / rate for name, flops in work.matrix_flops.items() if flops and (rate := matrix_rate(name, rates))
@@ -124,7 +124,7 @@ def _l1_demands(work: Work, passes: float, gpu: GPU, rates: Mapping[str, float])
 
 
 def _memory_demands(
-    traffic: Traffic, gpu: GPU, rates: Mapping[str, float], blocks: int, active_sms: int
+    traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float], blocks: int, active_sms: int
 ) -> list[Demand]:
     port = max(traffic.l2_read_bytes, traffic.l2_write_bytes) / rates["l2_port_bytes"] / blocks
     l2_share = l2_bytes_per_cycle(gpu, rates) / active_sms

@@ -10,7 +10,7 @@ import numpy as np
 
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
-from rdmodel.timing.traffic import Traffic
+from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import ALL_NEEDS, WARP, Columns, Op, Segment, Space, Trace, Work, locate_block
 from rdmodel.trace.columns import slice_warps
 from rdmodel.trace.work import ARITHMETIC_CLASSES, SHARED_ACCESSES
@@ -49,7 +49,7 @@ class Phase(NamedTuple):
     gaps: float
 
 
-def mean_latencies(traffic: Traffic, gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
+def mean_latencies(traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]) -> dict[str, float]:
     """Return the cycles of an instruction by class of `Work`, without queues; and of an ``atomic``, and a ``barrier``.
 
     A load takes the time of its slowest transaction: that of a hit in the L1, of a hit in the L2, or of DRAM, in the

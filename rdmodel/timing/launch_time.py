@@ -22,7 +22,7 @@ from rdmodel.timing.demands import compute_demands
 from rdmodel.timing.latency import Phase, busy_cycles, follow_warps, loads_by_space, mean_gap, mean_latencies
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.timing.passes import count_passes
-from rdmodel.timing.traffic import Traffic, traffic_of
+from rdmodel.timing.traffic import LaunchTraffic, traffic_of
 from rdmodel.timing.values import LATENCY, TimeEstimate
 from rdmodel.timing.waves import Block, time_of_grid
 from rdmodel.trace import Launch, Trace, Work
@@ -34,7 +34,7 @@ Caches = Literal["auto", "estimate", "sample"]
 EDGE_SHARE = 0.005
 """Share of the grid above which the blocks of its last row or column are looked at apart."""
 
-SAMPLED_BLOCKS = 3
+TIMED_BLOCKS = 3
 """Blocks whose work is counted, unless the caller gives another number."""
 
 
@@ -42,7 +42,7 @@ def time(
     trace: Trace,
     gpu: str | GPU | None = None,
     *,
-    sample: int = SAMPLED_BLOCKS,
+    sample: int = TIMED_BLOCKS,
     caches: Caches = "auto",
     work: float | None = 150_000,
     seed: int = 0,
@@ -99,7 +99,7 @@ def time(
     presets.rates_of(machine)
     options = complete_options(machine, {"seed": seed, **options})
     trace, _ = with_registers(trace, machine)
-    counted = count_blocks(trace, machine, sample)
+    counted = count_sampled_blocks(trace, machine, sample)
     if caches == "auto":
         caches = "estimate" if trace.stored or trace.shortened(1.0) is not None else "sample"
     if caches == "sample":
@@ -142,7 +142,7 @@ class CountedBlocks:
         return max(issued) / mean if mean else 1.0
 
 
-def count_blocks(trace: Trace, gpu: GPU, sample: int = SAMPLED_BLOCKS) -> CountedBlocks:
+def count_sampled_blocks(trace: Trace, gpu: GPU, sample: int = TIMED_BLOCKS) -> CountedBlocks:
     """Return the work of about `sample` blocks (`choose_blocks`)."""
     l1 = gpu.l1
     chosen = choose_blocks(trace, sample)
@@ -197,7 +197,7 @@ class LaunchParts:
     """
 
     launch: Launch
-    traffic: Traffic
+    traffic: LaunchTraffic
     work: Work
     passes: float
     longest: float
@@ -205,12 +205,12 @@ class LaunchParts:
     weights: Sequence[float]
 
 
-def time_from_counts(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedBlocks) -> TimeEstimate:
+def time_from_counts(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> TimeEstimate:
     """Return the time of a launch from the traffic of its whole grid, and the work of some blocks."""
     return time_from_parts(parts_of(trace, gpu, traffic, counted), gpu)
 
 
-def parts_of(trace: Trace, gpu: GPU, traffic: Traffic, counted: CountedBlocks) -> LaunchParts:
+def parts_of(trace: Trace, gpu: GPU, traffic: LaunchTraffic, counted: CountedBlocks) -> LaunchParts:
     """Return the parts from which the time of a launch follows."""
     rates, _ = presets.rates_of(gpu)
     passes = counted.mean(counted.passes)
@@ -252,7 +252,7 @@ def time_from_parts(parts: LaunchParts, gpu: GPU) -> TimeEstimate:
 
 
 def _phases(
-    trace: Trace, counted: CountedBlocks, traffic: Traffic, gpu: GPU, rates: Mapping[str, float]
+    trace: Trace, counted: CountedBlocks, traffic: LaunchTraffic, gpu: GPU, rates: Mapping[str, float]
 ) -> tuple[list[list[Phase]], list[float]]:
     """Return the phases of sampled warps and their weights, from chains of instructions, or else from `needs`."""
     latencies, schedulers = mean_latencies(traffic, gpu, rates), gpu.core.schedulers

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
-from rdmodel.timing.traffic import Traffic, missing_share
+from rdmodel.timing.traffic import LaunchTraffic, missing_share
 from rdmodel.trace import Columns, Op, Space, Trace, Work
 from rdmodel.trace.splitting import split_block
 
@@ -29,7 +29,7 @@ STORES = ("store_global", "atomic_global", "store_local")
 """Accesses that send data to the L2."""
 
 
-def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: Mapping[str, Any]) -> Traffic:
+def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: Mapping[str, Any]) -> LaunchTraffic:
     """Return the traffic of a launch of which `resident` blocks are on an SM at a time.
 
     `work` is the work of some blocks, and `options` are options of `rdmodel.predict`, whose errors are raised.
@@ -48,7 +48,7 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
     fresh = [_fresh_bytes(footprints, place, min(launch.blocks, gpu.sms * resident), room) for place in places]
     written = float(np.mean([len(footprints.of(place).writes) for place in places])) * footprints.unit * launch.blocks
     dram_read = min(read, max(float(np.mean(fresh)) * launch.blocks, _least_read(footprints)))
-    return Traffic(
+    return LaunchTraffic(
         missing_share=missing_share(prediction),
         l2_read_bytes=read,
         l2_write_bytes=stored,

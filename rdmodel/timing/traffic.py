@@ -9,7 +9,7 @@ from rdmodel.results.prediction import Prediction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
+class LaunchTraffic:
     """The traffic of all blocks of a launch.
 
     Parameters
@@ -36,12 +36,12 @@ class Traffic:
         return self.l2_read_bytes + self.l2_write_bytes
 
 
-def traffic_of(prediction: Prediction) -> Traffic:
+def traffic_of(prediction: Prediction) -> LaunchTraffic:
     """Return the traffic of a prediction for a whole grid; raises `ConfigError` if it has no L2."""
     l2 = prediction.l2
     if l2 is None:
         raise ConfigError("prediction: has no L2, whose traffic a time needs; predict with l2=True")
-    return Traffic(
+    return LaunchTraffic(
         missing_share=missing_share(prediction),
         l2_read_bytes=l2.reads * l2.sector,
         l2_write_bytes=l2.writes * l2.sector,

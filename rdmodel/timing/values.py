@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rdmodel.timing.traffic import Traffic
+from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import Work
 
 LATENCY = "latency"
@@ -41,7 +41,7 @@ class TimeEstimate:
     work
         Work of the blocks that were sampled.
     traffic
-        Traffic of the whole grid behind the SMs.
+        LaunchTraffic of the whole grid behind the SMs.
     """
 
     kernel: str
@@ -56,7 +56,7 @@ class TimeEstimate:
     waves: int
     tail_share: float
     work: Work = field(repr=False)
-    traffic: Traffic = field(repr=False)
+    traffic: LaunchTraffic = field(repr=False)
 
     @property
     def milliseconds(self) -> float:

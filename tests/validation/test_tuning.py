@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rdmodel.timing.latency import Phase
 from rdmodel.timing.launch_time import LaunchParts
-from rdmodel.timing.traffic import Traffic
+from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import Launch, Work
 from tests.support.examples import examples
 from validation.tuning.measures import expected_least, quality, random_choice
@@ -39,7 +39,7 @@ def test_the_right_order_has_no_regret_and_the_wrong_one_the_most():
 def parts(length):
     """The parts of a launch with a loop: 5 instructions before it and 2 in each iteration."""
     work = Work(blocks=1, warps=4, instructions={"fp32": 5 + 2 * length}, shared_wavefronts={"load_shared": 3 * length})
-    traffic = Traffic(
+    traffic = LaunchTraffic(
         missing_share=0.25,
         l2_read_bytes=100.0 * length,
         l2_write_bytes=7.0,

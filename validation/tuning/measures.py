@@ -14,7 +14,7 @@ TOP = 5
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How good a ranking is.
+    """The quality of a ranking.
 
     `regret_1` and `regret_5` are the measured time of the best of the first one and the first five, relative to the
     least measured time; `tau` is Kendall's rank correlation (tau-b) with the measured times.

@@ -16,7 +16,7 @@ from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.gpu.register_use import with_registers
 from rdmodel.model.machine_options import complete_options
 from rdmodel.timing.latency import Phase
-from rdmodel.timing.launch_time import LaunchParts, count_blocks, parts_of, time_from_parts
+from rdmodel.timing.launch_time import LaunchParts, count_sampled_blocks, parts_of, time_from_parts
 from rdmodel.timing.neighbours import sample_traffic
 from rdmodel.trace import RegisterUse, Trace, Work
 from rdmodel.trace.registers import ASSEMBLED
@@ -99,7 +99,7 @@ def _predict(task: Task) -> Predicted:
                 raise rd.ConfigError("ptxas: not found; a wheel such as nvidia-cuda-nvcc has it")
         else:
             trace, _ = with_registers(trace, gpu, use.registers)
-        counted = count_blocks(trace, gpu)
+        counted = count_sampled_blocks(trace, gpu)
         resident = compute_occupancy(trace.launch, fit_to_launch(gpu, trace.launch)).blocks
         traffic = sample_traffic(trace, gpu, counted.average, resident, complete_options(gpu, {}))
         found.append(parts_of(trace, gpu, traffic, counted))
@@ -149,4 +149,4 @@ def extrapolate(first: LaunchParts, second: LaunchParts, lengths: tuple[int, ...
 
 def _entry(ptx: str, kernel: str) -> str:
     names = re.findall(r"\.entry\s+(\w+)", ptx)
-    return next(name for name in names if name == kernel or re.search(rf"\d{kernel}(?!\w*\d{kernel})", name))
+    return next(str(name) for name in names if name == kernel or re.search(rf"\d{kernel}(?!\w*\d{kernel})", name))

@@ -15,7 +15,7 @@ from rdmodel.cli import main
 from rdmodel.gpu.latency import dram_latency, unloaded_latency
 from rdmodel.timing.latency import mean_latencies
 from rdmodel.timing.launch_time import CountedBlocks, choose_blocks, time_from_counts
-from rdmodel.timing.traffic import Traffic
+from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import Launch, Work
 from tests.support.examples import examples
 from tracegen import cuda
@@ -107,7 +107,7 @@ def work(**changes):
 
 
 def traffic(blocks=4096, dram=8e3):
-    return Traffic(
+    return LaunchTraffic(
         missing_share=0.5, l2_read_bytes=1e4 * blocks, l2_write_bytes=1e3 * blocks, dram_read_share=0.4,
         dram_bytes=dram * blocks,
     )  # fmt: skip

@@ -332,7 +332,7 @@ class EmulatedLaunch:
     def last_chains(self, latencies: Mapping[str, float]) -> list[tuple[float, Mapping[str, float], float]]:
         """Return the pieces of the block that was executed last: cycles, instructions by class, accesses, per warp."""
         warps = self.launch.block_warps
-        found = []
+        found: list[tuple[float, Mapping[str, float], float]] = []
         for piece, count in zip(self._pieces, executions(self._pieces, self._counts[:, 0]), strict=True):
             if count:
                 share = count / warps
