@@ -21,7 +21,8 @@ AutoTuningAssociation/benchmark_hub) and `predicted.csv` (`python -m validation.
 folder `kernels` of the hub). Nothing is fitted to a space: all constants are those of `rdmodel gpus NAME --rates`.
 
 `regret@1` is the measured time of the configuration that is predicted to be the fastest, relative to the least measured
-time among the points; `regret@5` that of the best of five. `tau` is Kendall's rank correlation (tau-b).
+time among the points that were predicted; `regret@5` that of the best of five. `tau` is Kendall's rank correlation
+(tau-b). Points are a part of each space where it says so: predicting a point takes seconds, and `--resume` adds points.
 """
 
 
@@ -73,4 +74,23 @@ def _bound(row: Predicted) -> str:
     return f"{shares}; {row.warps} warps ({row.limiter})"
 
 
-NOTES = ""
+NOTES = """## Explained and unexplained
+
+* **Shared memory or none** (convolution): the load/store units of an SM serve a warp in two cycles, on shared and on
+  global memory alike. The time of most points is two cycles per load. Neither has an advantage, and the
+  best points load each element once for several results: `block_size_y=1` and `tile_size_y=4`, whose rows the compiler
+  finds equal. Where tiles reach beyond the image, each load has its own condition, and no two are merged: all these
+  points take the time of 225 loads per result, whatever their tile.
+* **Constant memory**: the filter's weights are operands of multiply-adds, and take no load. All points use it.
+* **Padding** is visible in the L1 wavefronts: it removes conflicts, but these bind few points.
+* **The read-only cache without shared memory is not explained**: `read_only=1 use_shmem=0` takes 1.2 to 1.8 times as
+  long as predicted, one point 9 times. The source of `use_shmem=0` is not public and was written from its description.
+  nvcc, which compiled the measured kernels, defines `__ldg` in its headers as assembly, whose loads it does not merge;
+  NVRTC, which is used here, has a function of its own. With such assembly the loads are those of 225 per result and
+  some kernels take 255 registers, as the times suggest, but the integer instructions of addresses are overestimated.
+* **Dedispersion**: loads and conversions bind all points alike, and most points differ by less than the error of the
+  prediction, which is 6 to 22 % too fast. The best one is not found better than by chance.
+* **GEMM**: factors that are read from global memory (`SA=0`, `SB=0`) conflict in the banks of the L1 as in shared memory.
+  Without these conflicts, such points are predicted to be twice as fast as they are. `VWN=8` and `VWM=8` are predicted
+  up to twice too slow: NVRTC loads the eight numbers one by one, which the measured kernels seem not to do.
+"""
