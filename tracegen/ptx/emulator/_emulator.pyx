@@ -92,6 +92,7 @@ cdef class Emulator:
     cdef uint64_t* registers
     cdef const int64_t* targets
     cdef const int64_t* regions     # see EmulatedLaunch
+    cdef const int64_t* loops       # per step: the loop whose header it is, or -1
     cdef Places places
     cdef int64_t threads, slots, variables
     cdef int64_t max_instructions, max_bytes, local_base
@@ -122,13 +123,13 @@ cdef class Emulator:
 
     def __init__(
         self, const Code[::1] code, uint64_t[:, ::1] registers, int64_t variables, const int64_t[::1] targets,
-        Places places, Log log, Poison poison, const int64_t[::1] regions, int64_t[:, ::1] counts, bint strict,
-        int64_t max_instructions, int64_t max_bytes,
+        Places places, Log log, Poison poison, const int64_t[::1] regions, const int64_t[::1] loops,
+        int64_t[:, ::1] counts, bint strict, int64_t max_instructions, int64_t max_bytes,
     ):
         assert counts.shape[0] == code.shape[0] and counts.shape[1] * 8 == sizeof(StepCounts)
-        self.owners = (code, registers, targets, regions, counts)
+        self.owners = (code, registers, targets, regions, loops, counts)
         self.counts, self.step_count = <StepCounts*>&counts[0, 0], code.shape[0]
-        self.regions = &regions[0]
+        self.regions, self.loops = &regions[0], &loops[0]
         self.code, self.registers, self.targets = &code[0], &registers[0, 0], &targets[0]
         self.slots, self.threads, self.variables = registers.shape[0], registers.shape[1], variables
         self.places, self.log, self.poison, self.strict = places, log, poison, strict
@@ -303,6 +304,8 @@ cdef class Emulator:
         cdef Lanes* lanes
         cdef StepCounts* counts = self.counts + self.step
         cdef int64_t status = UNFINISHED
+        if code.flags & BLOCK and self.records:
+            self.log.begin_block(&self.active, self.loops[self.step])
         if code.flags & POISONED:
             status = self.settle(code)
             if status != FINISHED:
@@ -478,11 +481,16 @@ cdef class Emulator:
     cdef void branch(self, const Code* code) noexcept nogil:
         cdef Lanes* taken
         cdef int64_t i
+        cdef int64_t loop = self.loops[code.target] if self.records and code.target <= self.step else -1
         if code.guard < 0:
+            if loop >= 0:
+                self.log.turn_back(&self.active, loop)
             self.go(code.target)
             return
         self.wait(&self.active, code.guard)
         taken = self.guarded(code)
+        if loop >= 0:
+            self.log.turn_back(taken, loop)
         if taken == &self.active:
             self.go(code.target)
         elif taken.n == 0:

@@ -26,6 +26,7 @@ cdef struct WarpLog:
     uint64_t open          # bit i: the (i+1)-th previous row is a load that no instruction has waited for
     uint64_t pending       # same bits: the loads that the next row waits for
     uint64_t published     # same bits: loads whose values went to shared memory; the next barrier waits for them
+    uint64_t computed      # same bits: loads whose values this basic block computes with; the next block waits for them
 
 @cython.final
 cdef class Log:
@@ -38,6 +39,11 @@ cdef class Log:
     cdef int64_t* order    # per slot and warp: number of the newest row that the register depends on
     cdef uint64_t* bits    # bit i: the register depends on row order - i
     cdef object owner
+    cdef int64_t loops
+    cdef const int64_t* unrolled   # per loop: iterations of a body
+    cdef int64_t* trips    # per loop and warp: iterations since the warp entered the loop
+    cdef uint8_t* turned   # per loop and warp: the warp goes back to the header
+    cdef object unrolled_owner
 
     cdef uint64_t depends_on(self, int64_t slot, int64_t w) noexcept nogil
     cdef void set_dependence(self, int64_t slot, int64_t w, uint32_t mask, uint64_t loads) noexcept nogil
@@ -47,6 +53,8 @@ cdef class Log:
     cdef void wait(self, const Lanes* lanes, int64_t slot) noexcept nogil
     cdef void publish(self, const Lanes* lanes, int64_t slot) noexcept nogil
     cdef void wait_for_published(self, const Lanes* lanes) noexcept nogil
+    cdef void turn_back(self, const Lanes* lanes, int64_t loop) noexcept nogil
+    cdef void begin_block(self, const Lanes* lanes, int64_t loop) noexcept nogil
     cdef void pass_on(self, const Code* code, const Lanes* lanes) noexcept nogil
     cdef void clear(self, const Code* code, const Lanes* lanes) noexcept nogil
     cdef bint append(

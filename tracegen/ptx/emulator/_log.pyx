@@ -45,11 +45,22 @@ cdef inline void settle_published(WarpLog* log) noexcept nogil:
     log.published = 0
 
 
+cdef inline void settle_computed(WarpLog* log) noexcept nogil:
+    """Let the next row wait for the values that the last basic block has computed with."""
+    log.pending |= log.computed & log.open
+    log.open &= ~log.computed
+    log.computed = 0
+
+
 @cython.final
 cdef class Log:
-    """The rows of one block. `tainted` marks the register slots that can depend on a recorded load."""
+    """The rows of one block.
 
-    def __cinit__(self, int64_t warps, const uint8_t[::1] tainted):
+    `tainted` marks the register slots that can depend on a recorded load. `unrolled` has one element per loop: after
+    so many iterations, a warp begins the next body (the array has at least one element, for `loops` = 0, too).
+    """
+
+    def __cinit__(self, int64_t warps, const uint8_t[::1] tainted, const int64_t[::1] unrolled, int64_t loops):
         self.warps = warps
         self.slots = tainted.shape[0]
         self.owner = tainted
@@ -58,6 +69,11 @@ cdef class Log:
         self.live = <uint32_t*>calloc(<size_t>warps, sizeof(uint32_t))
         self.order = <int64_t*>calloc(<size_t>(warps * self.slots), sizeof(int64_t))
         self.bits = <uint64_t*>calloc(<size_t>(warps * self.slots), sizeof(uint64_t))
+        self.loops, self.unrolled, self.unrolled_owner = loops, &unrolled[0], unrolled
+        self.trips = <int64_t*>calloc(<size_t>(warps * loops + 1), sizeof(int64_t))
+        self.turned = <uint8_t*>calloc(<size_t>(warps * loops + 1), sizeof(uint8_t))
+        if self.trips == NULL or self.turned == NULL:
+            raise MemoryError
         if self.logs == NULL or self.live == NULL or self.order == NULL or self.bits == NULL:
             raise MemoryError
 
@@ -71,6 +87,8 @@ cdef class Log:
         free(self.live)
         free(self.order)
         free(self.bits)
+        free(self.trips)
+        free(self.turned)
 
     def restart(self):
         """Discard all rows before the next block."""
@@ -80,7 +98,8 @@ cdef class Log:
         for w in range(self.warps):
             log = &self.logs[w]
             log.n = log.used = log.gap = log.count = 0
-            log.open = log.pending = log.published = 0
+            log.open = log.pending = log.published = log.computed = 0
+        memset(self.turned, 0, <size_t>(self.warps * self.loops))
         memset(self.bits, 0, <size_t>(self.warps * self.slots) * sizeof(uint64_t))
 
     def columns(self):
@@ -163,10 +182,13 @@ cdef class Log:
     cdef void publish(self, const Lanes* lanes, int64_t slot) noexcept nogil:
         """Note that a register went to shared memory: compilers move later loads before the store, but no barrier."""
         cdef int64_t k
+        cdef uint64_t loads
         if slot < 0 or not self.tainted[slot]:
             return
         for k in range(lanes.warps):
-            self.logs[lanes.warp[k]].published |= self.depends_on(slot, lanes.warp[k])
+            loads = self.depends_on(slot, lanes.warp[k])
+            self.logs[lanes.warp[k]].published |= loads
+            self.logs[lanes.warp[k]].computed |= loads
 
     cdef void wait_for_published(self, const Lanes* lanes) noexcept nogil:
         """Make the next row of each warp wait for the loads whose values went to shared memory."""
@@ -174,8 +196,29 @@ cdef class Log:
         for k in range(lanes.warps):
             settle_published(&self.logs[lanes.warp[k]])
 
+    cdef void turn_back(self, const Lanes* lanes, int64_t loop) noexcept nogil:
+        """Note that warps go back to the header of a loop."""
+        cdef int64_t k
+        for k in range(lanes.warps):
+            self.turned[loop * self.warps + lanes.warp[k]] = 1
+
+    cdef void begin_block(self, const Lanes* lanes, int64_t loop) noexcept nogil:
+        """Let the next row of each warp wait for what its last basic block computed with; `loop` is -1 if no loop begins.
+
+        The header of a loop begins a block when a warp enters the loop, and after each body.
+        """
+        cdef int64_t k, at
+        for k in range(lanes.warps):
+            if loop >= 0:
+                at = loop * self.warps + lanes.warp[k]
+                self.trips[at] = self.trips[at] + 1 if self.turned[at] else 0
+                self.turned[at] = 0
+                if self.trips[at] % self.unrolled[loop]:
+                    continue
+            settle_computed(&self.logs[lanes.warp[k]])
+
     cdef void pass_on(self, const Code* code, const Lanes* lanes) noexcept nogil:
-        """Let the results of arithmetic depend on the loads of their operands."""
+        """Let the results of arithmetic depend on the loads of their operands, which the basic block thereby uses."""
         cdef int64_t k, i, w
         cdef uint64_t loads
         for k in range(lanes.warps):
@@ -183,6 +226,8 @@ cdef class Log:
             loads = 0
             for i in range(4):
                 loads |= self.depends_on(code.src[i], w)
+            if code.op != MOV:
+                self.logs[w].computed |= loads
             for i in range(4):
                 self.set_dependence(code.dst[i], w, lanes.mask[k], loads)
 
@@ -233,6 +278,7 @@ cdef class Log:
                 continue
             log.open = log.open << 1 | returns
             log.published <<= 1
+            log.computed <<= 1
             log.count += 1
             if returns:
                 for i in range(4):

@@ -28,6 +28,7 @@ from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
 from tracegen.ptx.isa.special_registers import block_index, read_special_register
+from tracegen.ptx.lowering.basic_blocks import find_basic_blocks
 from tracegen.ptx.lowering.cache_operators import cache_ops_by_pc
 from tracegen.ptx.lowering.chains import Piece, executions, straight_pieces
 from tracegen.ptx.lowering.lowering import lower_kernel
@@ -41,6 +42,7 @@ from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
 from tracegen.ptx.syntax.ast import Module
 from tracegen.simt.kernel_trace import shape
+from tracegen.unrolling import DEFAULT_UNROLL
 
 __all__ = ["DeviceBuffer", "EmulatedLaunch", "LoadedModule"]
 
@@ -96,6 +98,7 @@ class LoadedModule:
         shared: int = 0,
         max_instructions: int = 10**9,
         values: bool = True,
+        unroll: int | None = DEFAULT_UNROLL,
     ) -> EmulatedLaunch:
         """Check a launch of `kernel` and return it; no block is executed yet.
 
@@ -115,6 +118,8 @@ class LoadedModule:
         values
             Whether all values are computed. Otherwise only the values that addresses and branches depend on are
             computed, and memory changes only where they depend on it.
+        unroll
+            How often rolled loops are unrolled; None: no basic block waits for the loads of the one before.
 
         Raises
         ------
@@ -127,7 +132,7 @@ class LoadedModule:
         """
         program = self.program(kernel)
         parameters = pack_parameters(program, args)
-        return EmulatedLaunch(self, program, grid, block, parameters, shared, max_instructions, values)
+        return EmulatedLaunch(self, program, grid, block, parameters, shared, max_instructions, values, unroll)
 
     def program(self, kernel: str) -> LoweredKernel:
         """Return a kernel as steps; raises `ConfigError` for an unknown one, and `TraceError`."""
@@ -201,6 +206,7 @@ class EmulatedLaunch:
         shared: int,
         max_instructions: int,
         values: bool,
+        unroll: int | None,
     ) -> None:
         check_int("max_instructions", max_instructions, 1, (1 << 63) - 1)
         if not isinstance(shared, int) or shared < 0:
@@ -228,6 +234,7 @@ class EmulatedLaunch:
             raise LaunchError(
                 f"{program.name}: a block needs more than 1 GiB of shared or local memory: reduce shared or the block"
             )
+        self._unroll = unroll
         self._mark_steps(values)
 
     def _mark_steps(self, values: bool) -> None:
@@ -241,10 +248,13 @@ class EmulatedLaunch:
         executed = reduced.members
         self._tainted = tainted_slots(steps)
         self._strict = values
+        blocks = find_basic_blocks(self._program, self._unroll)
+        self._unrolled = blocks.unrolled
         optional = [(steps[at].guard, written_slots(steps, region)) for at, region in reduced.optional.items()]
         self._poisoned = PoisonFlow(steps, executed, optional)
         for index, step in enumerate(steps):
-            step.flags -= {"EXECUTE", "TRACK", "POISONED"}
+            step.flags -= {"EXECUTE", "TRACK", "POISONED", "BLOCK"}
+            step.flags |= {"BLOCK"} if index in blocks.starts else set()
             step.flags |= {"POISONED"} if index in self._poisoned.steps else set()
             step.flags |= {"EXECUTE"} if index in executed else set()
             step.flags |= {"TRACK"} if self._tainted.intersection(step.dst) else set()
@@ -354,7 +364,10 @@ class EmulatedLaunch:
     def _emulator(self) -> Emulator:
         tainted = np.zeros(max(1, self._program.slots), dtype=np.uint8)
         tainted[list(self._tainted)] = 1
-        self._log = Log(self.launch.block_warps, tainted)
+        loops = np.full(max(1, len(self._program.steps)), -1, dtype=np.int64)
+        loops[list(self._unrolled)] = np.arange(len(self._unrolled))
+        unrolled = np.array([*self._unrolled.values(), 1], dtype=np.int64)
+        self._log = Log(self.launch.block_warps, tainted, unrolled, len(self._unrolled))
         return Emulator(
             self._code,
             self._registers,
@@ -364,6 +377,7 @@ class EmulatedLaunch:
             self._log,
             self._poison,
             self._regions,
+            loops,
             self._counts,
             self._strict,
             self._limit,

@@ -35,6 +35,7 @@ cpdef enum Flag:
     SPREAD = 64        # a variant: min.NaN keeps the NaN of an operand, shf.wrap wraps, bfind.shiftamt returns a shift
     ASYNC = 128        # the stored values arrive later: the store does not wait for their loads
     POISONED = 256     # an operand, a result or a cell of memory may be poisoned
+    BLOCK = 512        # a basic block begins
 
 cpdef enum Compare:
     EQ, NE, LT, LE, GT, GE, EQU, NEU, LTU, LEU, GTU, GEU, NUM, NAN

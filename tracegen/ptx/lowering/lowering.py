@@ -68,6 +68,7 @@ class _Lowering:
         self._steps: list[Step] = []
         self._targets: list[tuple[str, str]] = []
         self._labels: dict[tuple[str, str], int] = {}
+        self._rolled: set[int] = set()
         self._scopes: dict[str, FunctionScope] = {}
         self._pc = 0
         self._translation = Translation(self._steps, OPCODE_RULES)
@@ -134,6 +135,8 @@ class _Lowering:
         self._labels[function.name, ""] = len(self._steps)
         for index, instruction in enumerate(body):
             self._set_labels(function, stops.get(index, ()))
+            if index in function.rolled:
+                self._rolled.add(len(self._steps))
             self._lower_instruction(function, instruction)
             self._pc += 1
         self._set_labels(function, stops.get(len(body), ()))
@@ -254,6 +257,7 @@ class _Lowering:
             local_bytes=local,
             shared_bytes=shared,
             parameters=parameters,
+            rolled=frozenset(self._rolled),
         )
 
 

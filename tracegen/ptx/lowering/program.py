@@ -124,6 +124,7 @@ class LoweredKernel:
     Slots below `variables` are registers; the others hold `constants`, in order. `entry` is the first step of the
     kernel, `targets` are the branch tables. `local_bytes` are per thread; `shared_bytes` exclude the dynamic shared
     memory of a launch. `parameters` are (offset, bytes, PTX type or None for an array) of the kernel's parameters.
+    `rolled` are steps after the pragma "nounroll".
     """
 
     name: str
@@ -135,6 +136,7 @@ class LoweredKernel:
     local_bytes: int
     shared_bytes: int
     parameters: list[tuple[int, int, str | None]]
+    rolled: frozenset[int] = frozenset()
 
     @property
     def slots(self) -> int:

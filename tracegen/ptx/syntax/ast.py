@@ -122,8 +122,8 @@ class Function:
     local and param variables of the function, nested scopes included. A name that is declared again in another scope,
     or that hides a name of the module, gets the suffix ``#2``, ``#3`` ...; so does a label. `labels` maps a label to
     the index in `body` of the instruction after it (``len(body)`` at the end). `tables` holds the lists of
-    ``.branchtargets`` and ``.calltargets``. `directives` maps names to texts as written. `body` is None for a
-    declaration.
+    ``.branchtargets`` and ``.calltargets``. `directives` maps names to texts as written. `rolled` are the indices in
+    `body` of instructions after the pragma "nounroll". `body` is None for a declaration.
     """
 
     name: str
@@ -136,6 +136,7 @@ class Function:
     labels: dict[str, int] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     directives: dict[str, str] = field(default_factory=dict)
+    rolled: frozenset[int] = frozenset()
     line: int = 0
 
 

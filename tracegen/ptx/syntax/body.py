@@ -25,6 +25,7 @@ class BodyParser:
         self.labels: dict[str, int] = {}
         self.tables: dict[str, tuple[str, ...]] = {}
         self.directives: dict[str, list[str]] = {}
+        self._rolled: list[int] = []
         self._cursor = cursor
         self._declarations = declarations
         self._names = names
@@ -65,6 +66,7 @@ class BodyParser:
             labels=self.labels,
             tables=self.tables,
             directives={name: "; ".join(texts) for name, texts in self.directives.items()},
+            rolled=frozenset(self._rolled),
         )
 
     def _take_directive(self, token: str) -> None:
@@ -78,7 +80,10 @@ class BodyParser:
         elif token == ".loc":
             self._take_location()
         else:
-            self._add_directive(token[1:], cursor.take_line()[len(token) :])
+            text = cursor.take_line()[len(token) :]
+            self._add_directive(token[1:], text)
+            if token == ".pragma" and '"nounroll"' in text:
+                self._rolled.append(len(self.instructions))
 
     def _take_location(self) -> None:
         """Parse ``.loc file line column``, and the extension of an inlined function."""
