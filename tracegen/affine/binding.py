@@ -261,7 +261,8 @@ class _Binder:
             distance = distance.times(-1) if isinstance(distance, Affine) else distance.negated()
         most = max(0, -(-distance.most(self._box) // abs(step)))
         counter = self._add_dimension(0, max(0, most - 1))
-        return NestLoop(counter, lower, dimension, distance, abs(step), most, where), first, step
+        made = NestLoop(counter, lower, dimension, distance, abs(step), most, where, unroll=loop.unroll)
+        return made, first, step
 
     def _loop_conditions(self, loop: NestLoop) -> list[Affine]:
         """Return forms that are at least 0 in the body of a loop."""

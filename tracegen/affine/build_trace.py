@@ -9,6 +9,7 @@ from typing import Any
 from tracegen.affine.json_form import load_affine
 from tracegen.affine.kernel import AffineKernel
 from tracegen.affine.trace import AffineTrace
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll
 
 
 def affine_kernel(
@@ -17,6 +18,7 @@ def affine_kernel(
     block: Sequence[int] | None = None,
     blocks: Sequence[int] | None = None,
     base: int | None = None,
+    unroll: Unroll = DEFAULT_UNROLL,
     **params: int,
 ) -> AffineTrace:
     """Return the trace of an affine kernel.
@@ -31,6 +33,9 @@ def affine_kernel(
         Ids of the blocks that the trace holds; all blocks by default.
     base : int, optional
         Address of the first array, a multiple of 256; 2^28 by default.
+    unroll : int or "none", optional
+        How often compilers unroll an innermost loop that does not say otherwise. The loads of an unrolled body issue
+        together, and the next body waits for them. "none": bodies do not wait for each other.
     **params : int
         Values of parameters instead of their defaults.
 
@@ -44,7 +49,7 @@ def affine_kernel(
     TraceError
         If a part of the kernel is malformed, not affine or outside an array; the message names it.
     ConfigError
-        For an invalid parameter.
+        For an invalid parameter, or an invalid `unroll`.
     LaunchError
         For an invalid launch.
 
@@ -55,4 +60,4 @@ def affine_kernel(
     """
     if not isinstance(kernel, AffineKernel):
         kernel = load_affine(kernel)
-    return AffineTrace(kernel, params, block=block, blocks=blocks, base=base)
+    return AffineTrace(kernel, params, block=block, blocks=blocks, base=base, unroll=unroll)

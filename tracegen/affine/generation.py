@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rdmodel.common.cancellation import checkpoint
 from rdmodel.common.memory import memory_text
@@ -37,6 +36,7 @@ from tracegen.affine.uniform_ranges import cut_iterations
 from tracegen.simt.block import Geometry
 from tracegen.simt.scoreboard import Mask
 from tracegen.simt.symbolic import NO_SOURCES
+from tracegen.unrolling import UnrolledBodies
 
 MAX_CACHED_BYTES = 1 << 24
 """Bytes of addresses of recorded blocks that are cached to be shifted to other blocks."""
@@ -49,8 +49,8 @@ MAX_PROGRAM_BYTES = 1 << 28
 class Generator:
     """Generates the programs of the blocks of a launch."""
 
-    def __init__(self, launch: Launch, nest: Nest) -> None:
-        self._launch, self._nest = launch, nest
+    def __init__(self, launch: Launch, nest: Nest, unroll: int | None) -> None:
+        self._launch, self._nest, self._unroll = launch, nest, unroll
         self._geometry = Geometry(launch)
         self._cache: dict[tuple[object, ...], tuple[tuple[int, int, int], Program]] = {}
         self._bytes = 0
@@ -61,7 +61,7 @@ class Generator:
         at = block % width, block // width % height, block // (width * height)
         key = self._nest.control.key(at)
         if key not in self._cache:
-            program = _BlockRun(self._launch, self._nest, self._geometry, at).program()
+            program = _BlockRun(self._launch, self._nest, self._geometry, at, self._unroll).program()
             self._store(key, at, program)
             return program
         origin, program = self._cache[key]
@@ -88,8 +88,10 @@ class _BlockRun:
     `_at` has the value of every dimension, a number or an array with one value per thread.
     """
 
-    def __init__(self, launch: Launch, nest: Nest, geometry: Geometry, block: tuple[int, int, int]) -> None:
-        self._launch, self._nest, self._mask = launch, nest, geometry.mask
+    def __init__(
+        self, launch: Launch, nest: Nest, geometry: Geometry, block: tuple[int, int, int], unroll: int | None
+    ) -> None:
+        self._launch, self._nest, self._mask, self._unroll = launch, nest, geometry.mask, unroll
         self._at: list[Any] = [*block, *geometry.thread, *[0] * (len(nest.box) - 6)]
         self._recorder = SegmentRecorder(geometry.warps)
         self._bytes = self._measured = 0
@@ -179,9 +181,12 @@ class _BlockRun:
         for first, end in _ranges_between(cuts, total):
             active = mask if isinstance(trips, int) else _running_lanes(mask, trips, first)
             self._at[loop.dimension] = first
-            body = LoopBody()
+            body, times = LoopBody(), loop.unrolled(self._unroll)
             self._record_body(loop.body, active, body, loop, end - first)
-            self._recorder.repeat(body, end - first, last=end == total)
+            bodies = None if times is None else UnrolledBodies(active.run, times, first)
+            self._recorder.repeat(body, end - first, last=end == total, bodies=bodies)
+            if bodies is not None and end in ends:
+                self._recorder.wait(active.run & ~_running_lanes(mask, trips, end).run)
 
     def _guard_crossings(self, loop: NestLoop, mask: Mask, total: int) -> set[int]:
         """Return the iterations at which a guard in an innermost loop begins or ceases to hold for some thread."""
@@ -212,7 +217,7 @@ class _BlockRun:
                     self._check_size(loop)
                     self._at[loop.dimension] = t
                     self._recorder.exiting = loop.loads and t == total - 1
-                    self._record_body(loop.body, active, self._recorder)
+                    self._record_iteration(loop, active)
 
     def _record_uniform(self, loop: NestLoop, mask: Mask, first: int, end: int, total: int) -> None:
         """Execute iterations that differ in addresses only: those that begin in a known state are shifted copies."""
@@ -225,7 +230,7 @@ class _BlockRun:
             key = _state_key(recorder)
             if key not in seen:
                 self._at[loop.dimension], before = t, len(recorder.segments)
-                self._record_body(loop.body, mask, recorder)
+                self._record_iteration(loop, mask)
                 recorder.flush()
                 seen[key] = t, recorder.segments[before:], recorder.state
                 t += 1
@@ -240,6 +245,12 @@ class _BlockRun:
             self._check_size(loop, repeated_bytes(segments, times))
             recorder.segments += repeat_program(segments, offsets, times)
             t += count
+
+    def _record_iteration(self, loop: NestLoop, mask: Mask) -> None:
+        """Record an iteration of a loop around others; such loops are not unrolled, so each one is a body."""
+        self._record_body(loop.body, mask, self._recorder)
+        if loop.unrolled(self._unroll) is not None:
+            self._recorder.wait(mask.run)
 
     def _check_size(self, loop: NestLoop, more: int = 0) -> None:
         """Raise `TraceError` if the program so far and `more` bytes, written out for a loop, are too large."""
@@ -275,6 +286,6 @@ def _ranges_between(cuts: set[int], total: int) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _running_lanes(mask: Mask, trips: NDArray[np.int64], first: int) -> Mask:
+def _running_lanes(mask: Mask, trips: Any, first: int) -> Mask:
     lanes = mask.lanes & (trips > first)
     return mask if np.array_equal(lanes, mask.lanes) else Mask(lanes, NO_SOURCES)

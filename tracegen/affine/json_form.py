@@ -191,10 +191,10 @@ def _access(value: Any, where: str, depth: int) -> Statement:
 
 def _loop(value: Any, where: str, depth: int) -> Statement:
     with within(where):
-        fields = _check_fields(value, "for", ("for", "to", "do"), ("from", "step"))
+        fields = _check_fields(value, "for", ("for", "to", "do"), ("from", "step", "unroll"))
     body = _body(fields["do"], f"{where}.do", depth + 1)
     with within(where):
-        return Loop(fields["for"], fields.get("from", 0), fields["to"], body, fields.get("step", 1))
+        return Loop(fields["for"], fields.get("from", 0), fields["to"], body, fields.get("step", 1), fields.get("unroll"))
 
 
 def _guard(value: Any, where: str, depth: int) -> Statement:
@@ -236,6 +236,8 @@ def _statement_value(statement: Statement) -> Any:
             value = {"for": statement.variable, "from": statement.lower, "to": statement.upper, "step": statement.step}
             if statement.step == 1:
                 del value["step"]
+            if statement.unroll is not None:
+                value["unroll"] = statement.unroll
             return {**value, "do": [_statement_value(inner) for inner in statement.body]}
         case Guard():
             return {"if": list(statement.conditions), "do": [_statement_value(inner) for inner in statement.body]}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tracegen.affine.statements import KernelForm
 from tracegen.affine.trace import AffineTrace
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class AffineKernel(KernelForm):
         block: Sequence[int] | None = None,
         blocks: Sequence[int] | None = None,
         base: int | None = None,
+        unroll: Unroll = DEFAULT_UNROLL,
         **params: int,
     ) -> AffineTrace:
         """Return the trace for values of parameters; the same as ``tracegen.affine_kernel(self, ...)``."""
-        return AffineTrace(self, params, block=block, blocks=blocks, base=base)
+        return AffineTrace(self, params, block=block, blocks=blocks, base=base, unroll=unroll)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rdmodel.trace import Op
 from tracegen.affine.affine_form import Affine, Bound, Extreme, leaves
 from tracegen.arrays import Array
+from tracegen.unrolling import Unroll, parse_unroll
 
 BLOCK_DIMENSIONS = (0, 1, 2)
 THREAD_DIMENSIONS = (3, 4, 5)
@@ -87,7 +88,8 @@ class NestLoop:
     `first` is the dimension of the first value of the loop variable, `lower`, if that is not affine, else -1. A loop
     is `innermost` if its body contains no other loop. `sign_tests` decide whether two iterations differ in more than
     addresses: an empty tuple if they never do, None if that cannot be decided by signs. `loads` says that the body has
-    a load outside of inner loops.
+    a load outside of inner loops. `unroll` is how often compilers unroll the loop (`NEVER`: no body waits for the one
+    before; None: as the kernel).
     """
 
     dimension: int
@@ -101,6 +103,11 @@ class NestLoop:
     innermost: bool = True
     loads: bool = False
     sign_tests: tuple[SignTest, ...] | None = None
+    unroll: Unroll = None
+
+    def unrolled(self, default: int | None) -> int | None:
+        """Return the iterations of an unrolled body; None if no body waits for the one before."""
+        return default if self.unroll is None else parse_unroll(self.unroll)
 
 
 @dataclass(frozen=True, slots=True)

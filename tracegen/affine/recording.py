@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rdmodel.trace import WARP, Op, Segment, Space
 from tracegen.simt.recorder import shared_columns
 from tracegen.simt.scoreboard import Mask
+from tracegen.unrolling import UnrolledBodies, repetition
 
 MAX_SEGMENT_GAP = (1 << 31) - 1
 """Largest gap of an instruction in a trace."""
@@ -100,7 +101,7 @@ class SegmentRecorder:
 
     def wait(self, warps: NDArray[np.bool_]) -> None:
         """Make the next memory instruction of `warps` wait for all earlier loads."""
-        self._waiting = self._waiting | warps
+        self._waiting = self._waiting | warps & (self._loads != 0)
 
     def flush(self) -> None:
         """Turn the straight-line code so far into segments."""
@@ -117,29 +118,70 @@ class SegmentRecorder:
     def state(self, state: State) -> None:
         self._loads, self._waiting, self._gap = state
 
-    def repeat(self, body: LoopBody, trips: int, *, last: bool) -> None:
+    def repeat(self, body: LoopBody, trips: int, *, last: bool, bodies: UnrolledBodies | None = None) -> None:
         """Append `trips` iterations of a body; `last` says that the loop ends with them.
 
-        First iterations that wait for other loads than the later ones, or follow another gap, are peeled.
+        The iterations become one segment, whose body has several iterations if these wait for different loads. First
+        iterations that wait for other loads than the later ones, or follow another gap, are peeled.
         """
         self.flush()
         if not any(isinstance(item, AffineInstruction) for item in body.items):
             self._record_pass(body)
             self.add_gap((trips - 1) * sum(item for item in body.items if isinstance(item, int)))
             return
-        # A register of 64 loads repeats after 65 iterations at most.
-        before, history = self.state, [self._record_pass(body)]
-        while len(history) < trips and not _same_state(before, self.state):
-            before = self.state
+        history, period = self._replay(body, trips, bodies)
+        if period > 1:
+            first, period = repetition(np.array([[row.needs for row in rows] for rows in history])[:, :, None], period)
+        if period == 1:
+            first = next(t for t in range(len(history)) if all(_same_rows(rows, history[-1]) for rows in history[t:]))
+        elif first == 0 and history[0][0].gap != history[-1][0].gap:
+            first = 1
+        count, rest = divmod(trips - first, period)
+        if count < 2 and period > 1:
+            first, count, rest = trips, 0, 0
+
+        def rows_of(times: range, step: int, end: int) -> list[RecordedRow]:
+            rows = []
+            for t in times:
+                known = t if t < len(history) else len(history) - period + (t - len(history)) % period
+                rows += [
+                    replace(
+                        row, moved=t, step=step * row.instruction.step, exit=t == end and row.instruction.op == Op.LOAD
+                    )
+                    for row in history[known]
+                ]
+            return rows
+
+        parts = ((range(first), 1), (range(first, first + period), count), (range(trips - rest, trips), 1))
+        for times, repeated in parts:
+            if times and repeated:
+                ends = last and times[-1] + 1 + (repeated - 1) * period == trips
+                rows = rows_of(times, period if repeated > 1 else 0, times[-1] if ends else -1)
+                self.segments.append(_segment(rows, repeated))
+
+    def _replay(
+        self, body: LoopBody, trips: int, bodies: UnrolledBodies | None
+    ) -> tuple[list[list[RecordedRow]], int]:
+        """Return the rows of each iteration until they repeat, and their period; advance the state to the end.
+
+        A register of 64 loads repeats after 65 iterations, or bodies, at most.
+        """
+        period = 1 if bodies is None else bodies.times
+        states = [self.state]
+        history: list[list[RecordedRow]] = []
+        while len(history) < trips:
             history.append(self._record_pass(body))
-        peeled = next(t for t in range(len(history)) if all(_same_rows(rows, history[-1]) for rows in history[t:]))
-        straight = [replace(row, moved=t) for t, rows in enumerate(history[:peeled]) for row in rows]
-        if straight:
-            self.segments.append(_segment(straight, 1))
-        for row in history[-1]:
-            row.moved, row.step = peeled, row.instruction.step
-            row.exit = last and row.instruction.op == Op.LOAD
-        self.segments.append(_segment(history[-1], trips - peeled))
+            nothing_open = bodies is not None and not self._loads[bodies.warps].any()
+            if bodies is not None and bodies.end_with(len(history)):
+                self.wait(bodies.warps)
+            states.append(self.state)
+            if nothing_open and _same_state(states[-2], states[-1]):
+                return history, 1
+            if len(states) > period and _same_state(states[-1 - period], states[-1]):
+                break
+        left = trips - len(history)
+        self.state = states[-1 - (-left % period)]
+        return history, period
 
     def _record_pass(self, body: LoopBody) -> list[RecordedRow]:
         rows = []

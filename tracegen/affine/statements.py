@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from rdmodel.errors import TraceError, unknown
+from rdmodel.errors import ConfigError, TraceError, unknown
 from rdmodel.trace import Op, Space
 from rdmodel.trace.cache_ops import parse_cache_op
 from tracegen.affine.expression import MAX_NUMBER, Expression, parse_condition, parse_expression, quote_expression
 from tracegen.simt.work import declared_arithmetic
+from tracegen.unrolling import Unroll, parse_unroll
 
 ELEMENT_BYTES = {
     "float32": 4,
@@ -54,6 +55,7 @@ RESERVED_NAMES = frozenset(
         "block",
         "blocks",
         "base",
+        "unroll",
     )
 )
 """Names with a meaning in expressions or for `tracegen.affine_kernel`; no parameter or loop variable may have them."""
@@ -193,7 +195,8 @@ class Guard:
 class Loop:
     """``for variable in range(lower, upper, step)``: `upper` is excluded; `step` may be negative.
 
-    Bounds may contain min() and max(), and may differ between threads.
+    Bounds may contain min() and max(), and may differ between threads. `unroll` is how often compilers unroll the loop
+    (`tracegen.unrolling`); None: as the other loops of the kernel.
     """
 
     variable: str
@@ -201,6 +204,7 @@ class Loop:
     upper: Expression
     body: tuple[Statement, ...]
     step: Expression = 1
+    unroll: Unroll = None
 
     def __post_init__(self) -> None:
         """Check types and syntax."""
@@ -208,6 +212,8 @@ class Loop:
         for name, part in (("from", self.lower), ("to", self.upper), ("step", self.step)):
             with within(f"for {self.variable}: {name}"):
                 parse_expression(part)
+        with within(f"for {self.variable}"):
+            check_unroll(self.unroll)
         object.__setattr__(self, "body", as_tuple("do", self.body))
 
 
@@ -298,6 +304,14 @@ def _check_body(body: tuple[Statement, ...]) -> None:
 
 
 # ---- shared checks
+
+
+def check_unroll(unroll: Unroll) -> None:
+    """Raise `TraceError` unless a value says how often a loop is unrolled."""
+    try:
+        parse_unroll(unroll)
+    except ConfigError as error:
+        raise TraceError(str(error)) from None
 
 
 @contextmanager

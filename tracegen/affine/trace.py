@@ -17,12 +17,14 @@ from tracegen.affine.statements import KernelForm
 from tracegen.affine.work import NestWork
 from tracegen.generated import GeneratedTrace
 from tracegen.simt.block import Geometry
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll, parse_unroll
 
 
 class AffineTrace(GeneratedTrace):
     """The trace of an `AffineKernel`; each call of `block` generates a `Program`.
 
-    `kernel` is the kernel, `params` are the values of its parameters; `launch` and `blocks` are as in `Trace`.
+    `kernel` is the kernel, `params` are the values of its parameters; `launch` and `blocks` are as in `Trace`. `unroll`
+    is described in `tracegen.affine_kernel`.
     """
 
     kernel: KernelForm
@@ -35,11 +37,13 @@ class AffineTrace(GeneratedTrace):
         block: Sequence[int] | None = None,
         blocks: Sequence[int] | None = None,
         base: int | None = None,
+        unroll: Unroll = DEFAULT_UNROLL,
     ) -> None:
         bound = bind_kernel(kernel, params, block=block, base=base)
         self.kernel, self.launch, self.params = kernel, bound.launch, dict(bound.values)
         self.blocks = check_blocks(self.launch, blocks)
         self._nest = bound.nest
+        self._unroll = parse_unroll(unroll)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the generator and the counts of works, which are rebuilt on demand."""
@@ -96,4 +100,4 @@ class AffineTrace(GeneratedTrace):
 
     @cached_property
     def _generator(self) -> Generator:
-        return Generator(self.launch, self._nest)
+        return Generator(self.launch, self._nest, self._unroll)

@@ -21,6 +21,7 @@ from tracegen.kernel_library.suites import TILED
 from tracegen.kernel_library.tiled import TiledSpec, tiled_spec
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import KernelFunction, KernelTrace, shape
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll
 
 REGISTRY: dict[str, KernelSpec] = {}
 """Declared kernels by name, without the loop nests of `TILED`."""
@@ -84,7 +85,13 @@ class KernelSpec:
         return list(self.benchmark.inputs)
 
     def trace(
-        self, *, block: Sequence[int] | None, blocks: Sequence[int] | None, base: int | None, **params: Any
+        self,
+        *,
+        block: Sequence[int] | None,
+        blocks: Sequence[int] | None,
+        base: int | None,
+        unroll: Unroll = DEFAULT_UNROLL,
+        **params: Any,
     ) -> KernelTrace:
         """Trace the kernel; see `tracegen.kernel`."""
         resolved = resolve_parameters(self.name, self.benchmark.inputs, self.benchmark.resolve, params)
@@ -105,7 +112,9 @@ class KernelSpec:
         arrays = allocate(declared, base=BASE if base is None else base, threads=launch.threads)
         params = {**resolved.sizes, **resolved.labels}
         work = partial(nest_work, self.name, launch.block, tuple(params.items())) if has_nest(self.name) else None
-        return KernelTrace(self.function, launch, arrays, params, blocks=blocks, ahead=True, work=work)
+        return KernelTrace(
+            self.function, launch, arrays, params, blocks=blocks, ahead=True, work=work, unroll=unroll
+        )
 
     def result(self, **params: Any) -> dict[str, NDArray[Any]]:
         """Compute with NumPy the arrays that the kernel writes, by name.
@@ -236,6 +245,7 @@ def kernel(
     block: Sequence[int] | None = None,
     blocks: Sequence[int] | None = None,
     base: int | None = None,
+    unroll: Unroll = DEFAULT_UNROLL,
     **params: Any,
 ) -> GeneratedTrace:
     """Trace a named kernel; `kernels` lists the names and their sizes.
@@ -250,6 +260,8 @@ def kernel(
         Ids of the blocks in the trace (None: all).
     base
         Address of the first array, a multiple of 256 (None: 2^28).
+    unroll
+        How often compilers unroll loops, or ``"none"``; see `tracegen.trace`.
     **params
         Sizes, by the names in the CUDA source of the kernel, and input data by name.
 
@@ -261,7 +273,7 @@ def kernel(
     Raises
     ------
     ConfigError
-        If the name is unknown or a size is invalid.
+        If the name is unknown, or a size or `unroll` is invalid.
     LaunchError
         If the kernel does not work with the block, or it has more than 1024 threads.
 
@@ -274,7 +286,7 @@ def kernel(
     >>> kernel("atax.1", NX=512, NY=512)
     KernelTrace('atax.1', grid=(2, 1, 1), block=(256, 1, 1), NX=512, NY=512)
     """
-    return spec_of(name).trace(block=block, blocks=blocks, base=base, **params)
+    return spec_of(name).trace(block=block, blocks=blocks, base=base, unroll=unroll, **params)
 
 
 def spec_of(name: str) -> KernelSpec | TiledSpec:

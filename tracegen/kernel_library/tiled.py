@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from rdmodel.errors import ConfigError
 from tracegen.affine import AffineKernel, AffineTrace, load_affine
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,16 @@ class TiledSpec:
         return ()
 
     def trace(
-        self, *, block: Sequence[int] | None, blocks: Sequence[int] | None, base: int | None, **params: Any
+        self,
+        *,
+        block: Sequence[int] | None,
+        blocks: Sequence[int] | None,
+        base: int | None,
+        unroll: Unroll = DEFAULT_UNROLL,
+        **params: Any,
     ) -> AffineTrace:
         """Trace the kernel; see `tracegen.kernel`."""
-        return self.kernel.trace(block=block, blocks=blocks, base=base, **params)
+        return self.kernel.trace(block=block, blocks=blocks, base=base, unroll=unroll, **params)
 
     def result(self, **params: Any) -> NoReturn:
         """Raise `ConfigError`: a loop nest has no computed result."""

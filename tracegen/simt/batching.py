@@ -39,8 +39,10 @@ class BlockRunner:
         traced: Container[int],
         *,
         ahead: bool,
+        unroll: int | None,
     ) -> None:
         self._function, self._arguments, self._launch, self._traced = function, arguments, launch, traced
+        self._unroll = unroll
         self._code = inspect.unwrap(function).__code__
         self._geometry = Geometry(launch)
         self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if ahead else 1
@@ -58,7 +60,7 @@ class BlockRunner:
     def work(self, block: int) -> tuple[Work, bool]:
         """Return the work of a block, and whether the kernel declared any."""
         counter = WorkCounter()
-        self._function(Block(self._launch, block, self._code, self._geometry, counter), **self._arguments)
+        self._function(Block(self._launch, block, self._code, self._geometry, counter, self._unroll), **self._arguments)
         return counter.work(self._geometry.warps), counter.declared
 
     def _likely(self, block: int) -> list[int]:
@@ -87,7 +89,7 @@ class BlockRunner:
         return {blocks[0]: program}
 
     def _program(self, block: Any) -> Program:
-        k = Block(self._launch, block, self._code, self._geometry)
+        k = Block(self._launch, block, self._code, self._geometry, unroll=self._unroll)
         self._function(k, **self._arguments)
         return k.program()
 

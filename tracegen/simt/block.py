@@ -22,6 +22,7 @@ from tracegen.simt.recorder import BlockRecorder, LoopStart
 from tracegen.simt.scoreboard import Mask, MemoryInstruction
 from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
 from tracegen.simt.work import UNROLLED, WorkCounter, access_class, advance, declared_arithmetic
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll, UnrolledBodies, parse_unroll
 
 
 class Geometry:
@@ -60,8 +61,11 @@ class Block:
         code: CodeType,
         geometry: Geometry,
         counter: WorkCounter | None = None,
+        unroll: int | None = DEFAULT_UNROLL,
     ) -> None:
         self.launch = launch
+        self._unroll = unroll
+        self._around = False  # whether the loop that runs is around another one
         batch = isinstance(block, np.ndarray)
         self.index: Any = block[:, None] if isinstance(block, np.ndarray) else block
         width, height, _ = launch.grid
@@ -178,7 +182,7 @@ class Block:
         holds = self._mask.lanes & np.asarray(as_value(condition).settled()).astype(np.bool_)
         return bool(common_value(holds.any(axis=-1)))
 
-    def range(self, start: Any, stop: Any = None, step: int = 1) -> Iterator[Any]:
+    def range(self, start: Any, stop: Any = None, step: int = 1, *, unroll: Unroll = None) -> Iterator[Any]:
         """Loop over ``range(start, stop, step)``; bounds may differ between threads, which then leave one by one.
 
         The innermost loop with common bounds is recorded as a loop: its body runs once and represents all iterations,
@@ -187,12 +191,17 @@ class Block:
         iteration, with the same result in a longer program. A body that carries state in anything but local variables
         and loaded values must use Python's own `range`.
 
+        An unrolled body waits for the loads of the body before it (`tracegen.trace`). Loops around others are not
+        unrolled, and Python's own `range` is straight-line code, as a loop that is unrolled completely.
+
         Parameters
         ----------
         start, stop
             Bounds as in Python's `range`: one number, or one per thread. A single argument is `stop`.
         step
             Advance per iteration, a whole number other than 0, common to all threads.
+        unroll
+            How often compilers unroll the loop, ``"none"`` if no body waits for the one before (None: as the kernel).
 
         Yields
         ------
@@ -202,19 +211,24 @@ class Block:
         ------
         TraceError
             If `step` is 0.
+        ConfigError
+            If `unroll` is invalid.
         """
         if stop is None:
             start, stop = 0, start
         if step == 0:
             raise TraceError(f"{self.launch.kernel}: step=0: must be a whole number other than 0")
         first, last = as_value(start), as_value(stop)
+        times = self._unroll if unroll is None else parse_unroll(unroll)
         if is_per_thread(first.settled()) or is_per_thread(last.settled()):
-            return self._lane_range(first, last, step)
-        return self._uniform_range(range(first.__index__(), last.__index__(), step), step)
+            return self._lane_range(first, last, step, times)
+        return self._uniform_range(range(first.__index__(), last.__index__(), step), step, times)
 
-    def _uniform_range(self, iterations: Sequence[int], step: int) -> Iterator[Any]:
+    def _uniform_range(self, iterations: Sequence[int], step: int, times: int | None) -> Iterator[Any]:
         if not iterations:
+            self._around = True
             return
+        run = self._mask.run
         outer, exiting, recorder = self._loop, self._recorder.exiting, self._recorder
         if outer is not None:
             outer.settle()
@@ -226,6 +240,7 @@ class Block:
         start = recorder.begin_loop()
         counted = None if self._counter is None else self._counter.begin()
         j = Value(iterations[0], step=step, loop=loop)
+        self._around = False
         try:
             yield j
             if not self._mask.any or _carries_state(names, caller.f_locals, j):
@@ -237,33 +252,47 @@ class Block:
                 self._counter.derive(2, self._mask.lanes, loop.trips / unrolled)
                 self._counter.add("branch", self._mask.lanes, loop.trips / unrolled)
             if loop.at is None:
-                self._end_symbolic(loop, start)
+                self._end_symbolic(loop, start, None if times is None else UnrolledBodies(run, times))
             elif self._mask.any:
-                for at in iterations[1:]:
+                for t, at in enumerate(iterations[1:], start=1):
+                    self._end_iteration(t, times, run)
                     recorder.exiting = at == iterations[-1]
                     yield at
         finally:
             loop.settle()
-            self._loop, recorder.exiting = outer, exiting
+            if times is not None:
+                recorder.wait(run)
+            self._loop, recorder.exiting, self._around = outer, exiting, True
 
-    def _end_symbolic(self, loop: RecordedLoop, start: LoopStart) -> None:
+    def _end_iteration(self, iterations: int, times: int | None, run: NDArray[np.bool_]) -> None:
+        """Let the warps wait after so many iterations, if an unrolled body ends; loops around others have no others."""
+        if times is not None and (self._around or iterations % times == 0):
+            self._recorder.wait(run)
+
+    def _end_symbolic(self, loop: RecordedLoop, start: LoopStart, bodies: UnrolledBodies | None) -> None:
         for op, place, mask in self._moving_accesses:
             self._check(op, place, mask, loop.trips - 1)
-        self._recorder.repeat(start, loop.trips)
+        self._recorder.repeat(start, loop.trips, bodies)
         loop.at = loop.trips - 1
 
-    def _lane_range(self, first: Value, last: Value, step: int) -> Iterator[Value]:
+    def _lane_range(self, first: Value, last: Value, step: int, times: int | None) -> Iterator[Value]:
         left = np.where(self._mask.lanes, (last - first).settled(), 0)
-        trips = int(common_value(-((-left if step > 0 else left).min(axis=-1) // abs(step))))
+        trips_of_lanes = -((-left if step > 0 else left) // abs(step))
+        trips = int(common_value(trips_of_lanes.max(axis=-1)))
+        trips_of_warps = trips_of_lanes.reshape(-1, WARP).max(axis=1)
         recorder, exiting = self._recorder, self._recorder.exiting
+        self._around = False
         try:
             for t in range(trips):
                 at = first + t * step
                 recorder.exiting = t == trips - 1
                 with self.where(at < last if step > 0 else at > last):
                     yield at
+                self._end_iteration(t + 1, times, trips_of_warps > t)
+                if times is not None:
+                    recorder.wait(trips_of_warps == t + 1)
         finally:
-            recorder.exiting = exiting
+            recorder.exiting, self._around = exiting, True
 
     def _access(self, op: Op, array: Array, index: tuple[Any, ...], frame: FrameType, cache_op: int = 0) -> Value:
         mask = self._mask

@@ -32,6 +32,7 @@ from tracegen.generated import GeneratedTrace
 from tracegen.limits import MAX_BLOCK_SIDES, MAX_BLOCK_THREADS, MAX_GRID_SIDES
 from tracegen.simt.batching import BlockRunner
 from tracegen.simt.block import Block
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll, parse_unroll
 
 __all__ = ["Array", "Block", "Buffer", "KernelTrace", "shape", "trace"]
 
@@ -53,6 +54,7 @@ def trace(
     base: int | None = None,
     registers: int = 0,
     shared_memory: int = 0,
+    unroll: Unroll = DEFAULT_UNROLL,
     **params: Any,
 ) -> KernelTrace:
     """Trace a kernel that is a Python function, ``function(k, ...)``; the module docstring has an example.
@@ -76,6 +78,9 @@ def trace(
         Registers per thread.
     shared_memory
         Bytes of shared memory per block.
+    unroll
+        How often compilers unroll an innermost loop that does not say otherwise. The loads of an unrolled body issue
+        together, and the next body waits for them. ``"none"``: bodies do not wait for each other.
     **params
         Sizes and other arguments of the kernel.
 
@@ -89,7 +94,7 @@ def trace(
     LaunchError
         If the shape cannot be launched.
     ConfigError
-        If a parameter of the kernel is missing, or an argument is unknown.
+        If a parameter of the kernel is missing, or an argument is unknown or invalid.
     TraceError
         If an index is outside its array; raised when the block runs.
     """
@@ -106,7 +111,7 @@ def trace(
     for given in params:
         if given not in wanted:
             raise ConfigError(unknown(f"parameter of {title}", given, wanted))
-    return KernelTrace(function, launch, laid_out, params, blocks=blocks)
+    return KernelTrace(function, launch, laid_out, params, blocks=blocks, unroll=unroll)
 
 
 class KernelTrace(GeneratedTrace):
@@ -115,7 +120,7 @@ class KernelTrace(GeneratedTrace):
     `launch` and `blocks` are as in `Trace`; `params` are the sizes of the kernel. `columns` expands all blocks, once,
     on first use: a trace of 10^8 instructions is better read block by block. `ahead` lets the function run for batches
     of blocks: it must treat threads independently and give no cache operators, as the bundled kernels do. `work` is a
-    function that returns the work of a block; None: what the kernel function declares.
+    function that returns the work of a block; None: what the kernel function declares. `unroll` is described in `trace`.
     """
 
     def __init__(
@@ -128,6 +133,7 @@ class KernelTrace(GeneratedTrace):
         blocks: Sequence[int] | None = None,
         ahead: bool = False,
         work: Callable[[int], Work | None] | None = None,
+        unroll: Unroll = DEFAULT_UNROLL,
     ) -> None:
         named = {**params, **arrays}
         self._arguments = {}
@@ -149,6 +155,7 @@ class KernelTrace(GeneratedTrace):
         self._ahead = ahead
         self._declares_work: bool | None = None  # not known yet
         self._counted_work = work
+        self._unroll = parse_unroll(unroll)
 
     def __getstate__(self) -> dict[str, Any]:
         """Exclude the runner, which belongs to this process."""
@@ -179,7 +186,9 @@ class KernelTrace(GeneratedTrace):
 
     @cached_property
     def _runner(self) -> BlockRunner:
-        return BlockRunner(self._function, self._arguments, self.launch, self._block_ids, ahead=self._ahead)
+        return BlockRunner(
+            self._function, self._arguments, self.launch, self._block_ids, ahead=self._ahead, unroll=self._unroll
+        )
 
 
 def shape(name: str, value: int | Sequence[int], *, limit: int | None = None) -> tuple[int, int, int]:

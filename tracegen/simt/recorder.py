@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Op, Segment
-from tracegen.simt.agreement import DivergenceError, common_value
+from tracegen.simt.agreement import DivergenceError
 from tracegen.simt.scoreboard import MemoryInstruction, Scoreboard
+from tracegen.unrolling import UnrolledBodies, repetition
 
 _MAX_STRAIGHT_INSTRUCTIONS = 1024
 """Maximum number of instructions of a segment of straight-line code, so that memory does not hold long code twice."""
@@ -68,64 +69,87 @@ class BlockRecorder:
         """Start the body of a loop; return its start, for `repeat`."""
         self.flush()
         if self._wait is not None:
-            self._scoreboard.waiting = self._scoreboard.waiting | self._wait
+            self._scoreboard.wait(self._wait)
             self._wait = None
         return LoopStart(self._gap, self._scoreboard.state())
 
-    def repeat(self, start: LoopStart, trips: int) -> None:
+    def repeat(self, start: LoopStart, trips: int, bodies: UnrolledBodies | None) -> None:
         """Repeat the instructions recorded since `start` for `trips` iterations of a loop.
 
-        The first iterations are peeled off if they wait for other loads, or follow another gap, than the steady state.
+        The iterations become one segment, whose body has several iterations if these wait for different loads. First
+        iterations that wait for other loads than the later ones, or follow another gap, are peeled.
         """
         body, self._body = self._body, []
         if not body:
             self._gap = start.gap + trips * (self._gap - start.gap)
             return
-        history = self._replay(body, start, trips)
-        peeled = int(common_value(self._transient(history)))
-        if self._gap != start.gap and trips > 1:
-            peeled = max(peeled, 1)
-        if peeled:
-            straight = [i.iteration(t, needs) for t in range(peeled) for i, needs in zip(body, history[t], strict=True)]
-            body = [i.iteration(peeled, needs, step=i.step) for i, needs in zip(body, history[-1], strict=True)]
-            for later in (*straight[len(body) :: len(body)], body[0]):
-                later.gap += self._gap - start.gap
-            self.segments.append(self._segment(straight, 1))
-        for instruction in body:
-            instruction.exit = instruction.op == Op.LOAD
-        self.segments.append(self._segment(body, trips - peeled))
+        history, period = self._replay(body, start, trips, bodies)
+        needs = np.array(history).reshape(len(history), len(body), self._blocks, -1)
+        first, period = repetition(needs, period)
+        more = self._gap - start.gap
+        if more and trips > 1:
+            first = max(first, 1)
+        count, rest = divmod(trips - first, period)
+        if count < 2 and period > 1:
+            first, count, rest = trips, 0, 0
+
+        def rows_of(times: range, step: int, last: int) -> list[MemoryInstruction]:
+            rows = []
+            for t in times:
+                known = t if t < len(history) else len(history) - period + (t - len(history)) % period
+                made = [i.iteration(t, n, step=step * i.step) for i, n in zip(body, history[known], strict=True)]
+                made[0].gap += more if t else 0
+                for row in made if t == last else ():
+                    row.exit = row.op == Op.LOAD
+                rows += made
+            return rows
+
+        parts = ((range(first), 1), (range(first, first + period), count), (range(trips - rest, trips), 1))
+        for times, repeated in parts:
+            if times and repeated:
+                end = times[-1] if times[-1] + 1 + (repeated - 1) * period == trips else -1
+                rows = rows_of(times, period if repeated > 1 else 0, end)
+                self.segments.append(self._segment(rows, repeated))
         self._wait = None
 
-    def _replay(self, body: list[MemoryInstruction], start: LoopStart, trips: int) -> list[list[NDArray[np.uint64]]]:
-        """Return the needs of each iteration until they repeat; advance the scoreboard to the end of the loop.
+    def _replay(
+        self, body: list[MemoryInstruction], start: LoopStart, trips: int, bodies: UnrolledBodies | None
+    ) -> tuple[list[list[NDArray[np.uint64]]], int]:
+        """Return the needs of each iteration until they repeat, and their period; advance the scoreboard to the end.
 
-        65 iterations are enough: then the registers hold no load from before the loop.
+        65 iterations, or bodies, are enough: then the registers hold no load from before the loop.
         """
-        board = self._scoreboard
-        before, history = start.state, [[i.needs for i in body]]
-        if self._wait is not None:
-            board.waiting = board.waiting | self._wait
+        board, period = self._scoreboard, 1 if bodies is None else bodies.times
+        states, history = [start.state], [[i.needs for i in body]]
         outside = any(load not in body for i in body for load in i.sources)
-        while len(history) < trips and (outside or not _equal(before, board.state())):
-            outside = False
-            before = board.state()
+        while True:
+            self._end_iteration(len(history), bodies)
+            states.append(board.state())
+            if bodies is not None and len(history) > outside and not board.open[bodies.warps].any():
+                period = 1 if _equal(states[-2], states[-1]) else period
+            if len(history) == trips or (
+                len(history) >= period * (1 + outside) and _equal(states[-1 - period], states[-1])
+            ):
+                break
             history.append([board.issue(i) for i in body])
-            if self._wait is not None:
-                board.waiting = board.waiting | self._wait
-        rest = (trips - len(history)) * sum(i.mask.run.astype(np.int64) for i in body if i.op != Op.BARRIER)
+        left = trips - len(history)
+        rest = left // period * period * sum(i.mask.run.astype(np.int64) for i in body if i.op != Op.BARRIER)
         board.count = board.count + rest
         for instruction in body:
             if instruction.op == Op.LOAD:
                 instruction.position = instruction.position + rest
-        return history
+        for t in range(left % period):
+            for instruction in body:
+                board.issue(instruction)
+            self._end_iteration(len(history) + t + 1, bodies)
+        return history, period
 
-    def _transient(self, history: list[list[NDArray[np.uint64]]]) -> Any:
-        """Return the number of iterations before the needs equal those of the last one; one per block of a batch."""
-        if self._blocks == 1:
-            return next(t for t in range(len(history)) if _all_equal(history[t:]))
-        needs = np.array(history).reshape(len(history), len(history[0]), self._blocks, -1)
-        steady = (needs == needs[-1]).all(axis=(1, 3))[::-1]
-        return len(history) - np.logical_and.accumulate(steady).sum(axis=0)
+    def _end_iteration(self, iterations: int, bodies: UnrolledBodies | None) -> None:
+        """Let the warps wait after so many iterations as the loop, or the end of a body, says."""
+        if self._wait is not None:
+            self._scoreboard.wait(self._wait)
+        if bodies is not None and bodies.end_with(iterations):
+            self._scoreboard.wait(bodies.warps)
 
     def _segment(self, body: list[MemoryInstruction], trips: int) -> Segment:
         """Return a segment; segments with equal bodies share columns, in all blocks, so that loop nests stay small."""

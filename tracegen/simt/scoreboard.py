@@ -116,10 +116,14 @@ class Scoreboard:
         """Return the state that the needs of later instructions depend on."""
         return self.open, self.since_store, self.waiting
 
+    def wait(self, warps: NDArray[np.bool_]) -> None:
+        """Make the next memory instruction of `warps` wait for all earlier loads."""
+        self.waiting = self.waiting | warps & (self.open != 0)
+
     def issue(self, instruction: MemoryInstruction) -> NDArray[np.uint64]:
         """Issue `instruction` to the warps of its mask; return the needs of each warp, 0 for other warps."""
         if instruction.wait is not None:
-            self.waiting = self.waiting | instruction.wait
+            self.wait(instruction.wait)
         if instruction.op == Op.BARRIER:
             return self._settle_needs(instruction)
         mask, is_load = instruction.mask, instruction.op == Op.LOAD
