@@ -20,12 +20,14 @@ MAX_UNROLL = 64
 """Maximum number of iterations of an unrolled body: `needs` reach back as many instructions."""
 
 Unroll = int | str | None
-"""A number of iterations, or `NEVER`; None stands for `NEVER`, too."""
+"""A number of iterations, or `NEVER`; None: as usual."""
 
 
 def parse_unroll(value: object, where: str = "unroll") -> int | None:
     """Return the number of iterations of an unrolled body, None for `NEVER`; raises `ConfigError`."""
-    if value is None or value == NEVER:
+    if value is None:
+        return DEFAULT_UNROLL
+    if isinstance(value, str) and value == NEVER:
         return None
     if isinstance(value, str) and value.isdecimal():
         value = int(value)

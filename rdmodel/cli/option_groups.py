@@ -71,6 +71,14 @@ def add_source(parser: Parser) -> None:
     add_option(group, "--base", type=whole_number, metavar="ADDRESS", help="address of the first array")
     add_option(
         group,
+        "--unroll",
+        metavar="N|none",
+        help="iterations that compilers put into one body of an innermost loop; a body waits for the loads of the one "
+        "before; none: it does not",
+        default_text="4, or as the source says",
+    )
+    add_option(
+        group,
         "--input-format",
         type=one_of("input format", READABLE_FORMATS),
         metavar="FORMAT",

@@ -61,6 +61,7 @@ class SourceOptions:
     param: tuple[tuple[str, str], ...]
     block: Dimensions | None
     base: int | None
+    unroll: str | None
     input_format: str | None
     lenient: bool
     kernel: str | None

@@ -35,7 +35,7 @@ LAUNCH_SUFFIX = ".toml"
 AFFINE_SUFFIX = ".json"
 """Suffix of files with affine kernels."""
 
-KERNEL_OPTIONS = ["param", "base"]
+KERNEL_OPTIONS = ["param", "base", "unroll"]
 COMPILE_OPTIONS = ["define", "include", "architecture", "compiler", "option"]
 PROGRAM_OPTIONS = ["kernel", "grid", "arg", "shared", *COMPILE_OPTIONS]
 SUITE_REFUSES = ["param", "block", "launch", "input_format", *PROGRAM_OPTIONS]
@@ -90,7 +90,7 @@ def open_suite(suite: str, names: Sequence[str], options: SourceOptions) -> list
         if name not in kernels:
             raise ConfigError(unknown(f"kernel of the suite {suite}:", name, kernels))
     sizes: Mapping[str, Mapping[str, Any]] = {name: kernels[name] for name in names or kernels}
-    return [tracegen.kernel(name, base=options.base, **sizes[name]) for name in sizes]
+    return [tracegen.kernel(name, base=options.base, unroll=options.unroll, **sizes[name]) for name in sizes]
 
 
 def open_source(source: str, options: SourceOptions, budget: Budget = UNBOUNDED) -> Trace:
@@ -179,7 +179,7 @@ def _check_name(source: str) -> None:
 def _make_kernel(name: str, options: SourceOptions) -> Trace:
     """Return the trace of a kernel that comes with rdmodel."""
     params: dict[str, Any] = kernel_parameters(options.param, spec_of(name).sizes)
-    return tracegen.kernel(name, block=options.block, base=options.base, **params)
+    return tracegen.kernel(name, block=options.block, base=options.base, unroll=options.unroll, **params)
 
 
 def _load_affine(source: str, options: SourceOptions) -> Trace:
@@ -187,7 +187,7 @@ def _load_affine(source: str, options: SourceOptions) -> Trace:
     refuse(source, "an affine kernel", options, ["launch", *PROGRAM_OPTIONS])
     kernel = tracegen.load_affine(Path(source))
     params: dict[str, Any] = kernel_parameters(options.param, kernel.parameters)
-    return tracegen.AffineTrace(kernel, params, block=options.block, base=options.base)
+    return tracegen.AffineTrace(kernel, params, block=options.block, base=options.base, unroll=options.unroll)
 
 
 def _run_program(source: str, options: SourceOptions) -> Trace:
@@ -211,6 +211,7 @@ def _run_program(source: str, options: SourceOptions) -> Trace:
         compiler=options.compiler or "auto",
         base=options.base,
         max_instructions=options.max_instructions,
+        unroll=options.unroll,
     )
     _report_notes(trace.notes)
     return trace
@@ -222,7 +223,9 @@ def _run_launch_file(source: str, options: SourceOptions) -> Iterator[Trace]:
 
     refuse(source, "a launch file, which has its own sizes", options, ["param", "block", *PROGRAM_OPTIONS])
     number, told = 0, set[str]()
-    traces = cuda.launches(source, base=options.base, max_instructions=options.max_instructions)
+    traces = cuda.launches(
+        source, base=options.base, max_instructions=options.max_instructions, unroll=options.unroll
+    )
     for number, trace in enumerate(traces, 1):
         if options.launch in (None, number):
             _report_notes(note for note in trace.notes if note not in told)
@@ -240,7 +243,13 @@ def _replay(source: str, options: SourceOptions) -> Iterator[Trace]:
     refuse(source, "a recording, which has its own launches", options, names)
     if options.launch is not None and options.kernel is not None:
         raise ConfigError("--launch: cannot be combined with --kernel; give one of them")
-    yield from replay.launches(source, options.kernel, number=options.launch, max_instructions=options.max_instructions)
+    yield from replay.launches(
+        source,
+        options.kernel,
+        number=options.launch,
+        max_instructions=options.max_instructions,
+        unroll=options.unroll,
+    )
 
 
 def _refuse_several(source: str, options: SourceOptions) -> None:

@@ -43,11 +43,22 @@ def number(text, values):
     return text if isinstance(text, int) else eval(text, {"min": min, "max": max, **values})  # the tests' own text
 
 
+def has_loop(body):
+    return any("for" in s or ("if" in s and has_loop(s["do"])) for s in body)
+
+
 class Naive:
     """Interpreter of one block of a kernel in JSON; Python evaluates the expressions, which have its syntax."""
 
-    def __init__(self, kernel: dict[str, Any], block: int, base: int = 1 << 28, max_steps: int | None = None) -> None:
-        self.steps, self.max_steps = 0, max_steps
+    def __init__(
+        self,
+        kernel: dict[str, Any],
+        block: int,
+        base: int = 1 << 28,
+        max_steps: int | None = None,
+        unroll: int | str = 4,
+    ) -> None:
+        self.steps, self.max_steps, self.unroll = 0, max_steps, unroll
         self.values, size, grid = shape_of(kernel)
         at = block % grid[0], block // grid[0] % grid[1], block // (grid[0] * grid[1])
         self.threads = []
@@ -115,6 +126,15 @@ class Naive:
             for lane in running:
                 self.threads[lane][s["for"]] = ranges[lane][t]
             self.body(s["do"], running, t == trips - 1, where)
+            self.end_iteration(s, t, ranges, running)
+
+    def end_iteration(self, s, t, ranges, running):
+        """Make each warp wait if an unrolled body, or the loop, ends for it with iteration `t`."""
+        unroll = s.get("unroll", self.unroll)
+        for warp in {lane // WARP for lane in running if unroll != "none"}:
+            own = max(len(ranges[lane]) for lane in ranges if lane // WARP == warp)
+            if has_loop(s["do"]) or (t + 1) % unroll == 0 or t + 1 == own:
+                self.waiting[warp] = True
 
     def address(self, array, subscripts, lane):
         base, extents = self.arrays[array]
@@ -143,8 +163,8 @@ class Naive:
             )
 
 
-def assert_as_naive(kernel, trace, block):
-    got, naive = columns(trace, block), Naive(kernel, block)
+def assert_as_naive(kernel, trace, block, unroll=4):
+    got, naive = columns(trace, block), Naive(kernel, block, unroll=unroll)
     assert np.diff(got.warp_start).tolist() == [len(rows) for rows in naive.rows]
     for i, (op, gap, needs, last, mask, addresses, where) in enumerate(row for rows in naive.rows for row in rows):
         at = f"block {block}, row {i}, {where}"

@@ -58,7 +58,8 @@ def bodies(draw, variables, depth):
             loop = {"for": name, "from": draw(bounds_of_loops(variables)), "to": draw(bounds_of_loops(variables))}
             step = draw(st.sampled_from([1, 1, 2, 3, -1, -2]))
             body = draw(bodies([*variables, name], depth - 1))
-            statements.append({**loop, "step": step, "do": body})
+            own = draw(st.sampled_from([{}, {}, {"unroll": 2}, {"unroll": "none"}]))
+            statements.append({**loop, "step": step, **own, "do": body})
     return statements
 
 
@@ -80,11 +81,14 @@ MOST_ROWS = 3000
 """Bound on the iterations and on the instructions of a random kernel; larger kernels are not compared."""
 
 
-def iterations(kernel):
+UNROLL = st.sampled_from([4, 1, 3, "none"])
+
+
+def iterations(kernel, unroll=4):
     """Return the trace of a kernel and all its columns, or the error."""
     trace = None
     try:
-        trace = tracegen.affine_kernel(kernel)
+        trace = tracegen.affine_kernel(kernel, unroll=unroll)
         assume(prod(node.most for node in walk(trace._nest.body) if isinstance(node, NestLoop)) < MOST_ROWS)
         assume(sum(segment.instructions for block in trace.blocks for segment in trace.block(block)) < MOST_ROWS)
         return trace, [columns(trace, block) for block in trace.blocks]

@@ -261,7 +261,8 @@ class _Binder:
             distance = distance.times(-1) if isinstance(distance, Affine) else distance.negated()
         most = max(0, -(-distance.most(self._box) // abs(step)))
         counter = self._add_dimension(0, max(0, most - 1))
-        made = NestLoop(counter, lower, dimension, distance, abs(step), most, where, unroll=loop.unroll)
+        around = _contains_loop(loop.body)
+        made = NestLoop(counter, lower, dimension, distance, abs(step), most, where, unroll=loop.unroll, around=around)
         return made, first, step
 
     def _loop_conditions(self, loop: NestLoop) -> list[Affine]:
@@ -353,3 +354,7 @@ def _ids(launch: Launch) -> dict[str, Affine]:
         names[global_id] = Affine.of(0, {block: size, thread: 1})
         names[block_size] = Affine(size)
     return names
+
+
+def _contains_loop(body: Sequence[Statement]) -> bool:
+    return any(isinstance(s, Loop) or (isinstance(s, Guard) and _contains_loop(s.body)) for s in body)

@@ -89,7 +89,7 @@ class NestLoop:
     is `innermost` if its body contains no other loop. `sign_tests` decide whether two iterations differ in more than
     addresses: an empty tuple if they never do, None if that cannot be decided by signs. `loads` says that the body has
     a load outside of inner loops. `unroll` is how often compilers unroll the loop (`NEVER`: no body waits for the one
-    before; None: as the kernel).
+    before; None: as the kernel), unless it is written `around` another loop.
     """
 
     dimension: int
@@ -104,10 +104,12 @@ class NestLoop:
     loads: bool = False
     sign_tests: tuple[SignTest, ...] | None = None
     unroll: Unroll = None
+    around: bool = False
 
     def unrolled(self, default: int | None) -> int | None:
         """Return the iterations of an unrolled body; None if no body waits for the one before."""
-        return default if self.unroll is None else parse_unroll(self.unroll)
+        times = default if self.unroll is None else parse_unroll(self.unroll)
+        return 1 if self.around and times is not None else times
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from tracegen.cuda.launchfile import read_launch_file
 from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, LaunchShape, PreparedLaunch, Session
 from tracegen.cuda.variables import merge_variables, split_symbols
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll
 
 __all__ = ["CompileError", "EmulatedTrace", "compile", "launches", "parse_argument", "parse_arguments", "trace"]
 
@@ -44,6 +45,7 @@ def trace(
     base: int | None = None,
     variables: Mapping[str, Any] | None = None,
     max_instructions: int = MAX_INSTRUCTIONS,
+    unroll: Unroll = DEFAULT_UNROLL,
 ) -> EmulatedTrace:
     """Trace a launch of a kernel in a ``.cu`` or ``.ptx`` file, or in a string of CUDA C++ or PTX.
 
@@ -75,6 +77,10 @@ def trace(
         have their initial values, or zeros.
     max_instructions
         Maximum number of warp instructions that a block may execute.
+    unroll
+        How often the assembler unrolls an innermost loop that the PTX leaves rolled. The loads of an unrolled body, as
+        of any basic block, issue together, and the next block waits for those that this one computes with. ``"none"``:
+        blocks do not wait for each other.
 
     Returns
     -------
@@ -87,7 +93,7 @@ def trace(
     CompileError
         If the compiler rejects the source.
     ConfigError
-        If the kernel is unknown, or an argument does not fit its parameter.
+        If the kernel is unknown, an argument does not fit its parameter, or `unroll` is invalid.
     LaunchError
         If the shape cannot be launched.
     TraceError
@@ -106,7 +112,9 @@ def trace(
         base=base,
         variables=merge_variables(variables or {}, symbols),
     )
-    launch = session.prepare(kernel, grid, block, args, shared=shared, max_instructions=max_instructions)
+    launch = session.prepare(
+        kernel, grid, block, args, shared=shared, max_instructions=max_instructions, unroll=unroll
+    )
     result = session.trace(launch, blocks)
     if check:
         session.execute(launch)
@@ -114,7 +122,11 @@ def trace(
 
 
 def launches(
-    path: str | Path, *, base: int | None = None, max_instructions: int = MAX_INSTRUCTIONS
+    path: str | Path,
+    *,
+    base: int | None = None,
+    max_instructions: int = MAX_INSTRUCTIONS,
+    unroll: Unroll = None,
 ) -> Iterator[EmulatedTrace]:
     """Yield the trace of every launch in a launch file, in order.
 
@@ -129,6 +141,8 @@ def launches(
         Address of the first array (None: 2^28).
     max_instructions
         Maximum number of warp instructions that a block may execute.
+    unroll
+        As in `trace`, for the launches that do not say it themselves.
 
     Yields
     ------
@@ -165,6 +179,7 @@ def launches(
                 args,
                 shared=plan.shared,
                 max_instructions=max_instructions,
+                unroll=unroll if plan.unroll is None else plan.unroll,
                 variables=plan.variables,
             )
         )

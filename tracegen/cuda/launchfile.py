@@ -20,6 +20,7 @@
     kernel = "scan_blocks"
     grid = 391
     shared = 1024
+    unroll = 2                     # of loops that the PTX leaves rolled; "none": basic blocks do not wait
 
     [[launch]]
     kernel = "scan_add"
@@ -43,11 +44,12 @@ from tracegen.cuda.arguments import ArgumentValue, KernelParameter, find_paramet
 from tracegen.cuda.variables import merge_variables, parse_variables, split_symbols
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import shape
+from tracegen.unrolling import NEVER, Unroll, parse_unroll
 
 MAX_FILE_BYTES = 1 << 22
 """Largest launch file in bytes; the tables of a larger one would take gigabytes."""
 
-_LAUNCH_FIELDS = ("kernel", "grid", "block", "shared")
+_LAUNCH_FIELDS = ("kernel", "grid", "block", "shared", "unroll")
 """Fields of a launch, which may also stand at the top as defaults; `args` has different meanings there."""
 
 _FILE_FIELDS = ("source", "defines", "includes", "options", "architecture", "args", "variables", "launch")
@@ -62,6 +64,7 @@ class PlannedLaunch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int] | None
     shared: int
+    unroll: Unroll
     args: Mapping[str, ArgumentValue]
     names: Mapping[str, str]
     """Names of shared arguments, by the parameters of the launch that take them."""
@@ -166,6 +169,7 @@ def _planned_launch(
         grid=shape("grid", table["grid"]),
         block=shape("block", table["block"], limit=MAX_BLOCK_THREADS) if "block" in table else None,
         shared=bytes_shared,
+        unroll=parse_unroll(table["unroll"]) or NEVER if "unroll" in table else None,
         args=parse_arguments(launch_args, sizes, folder, shared),
         names=names,
         variables=parse_variables(symbols, sizes, folder, shared),

@@ -23,6 +23,7 @@ from tracegen.cuda.variables import parse_variables, variable_contents
 from tracegen.ptx import Function, parse
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, LoadedModule
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll, parse_unroll
 
 LaunchShape = int | Sequence[int]
 """A grid or a block: one to three numbers (x, y, z)."""
@@ -89,6 +90,7 @@ class PreparedLaunch:
     parameters: tuple[KernelParameter, ...]
     values: tuple[ArgumentValue, ...]
     max_instructions: int
+    unroll: int | None
     contents: Mapping[str, bytes | TextureValue] = dataclasses.field(default_factory=dict)
     """Contents of the variables that the program fills before this launch, by their names in the PTX."""
 
@@ -135,6 +137,7 @@ class Session:
         *,
         shared: int = 0,
         max_instructions: int = MAX_INSTRUCTIONS,
+        unroll: Unroll = DEFAULT_UNROLL,
         variables: Mapping[str, ArgumentValue] | None = None,
     ) -> PreparedLaunch:
         """Find the kernel of a launch and convert its arguments; raises `ConfigError`."""
@@ -147,7 +150,9 @@ class Session:
             given = list(parse_arguments({str(at): value for at, value in enumerate(args)}, self._sizes).values())
         values = tuple(bind_arguments(parameters, given, title))
         contents = variable_contents(self._module, variables or {})
-        return PreparedLaunch(name, title, grid, block, shared, tuple(parameters), values, max_instructions, contents)
+        return PreparedLaunch(
+            name, title, grid, block, shared, tuple(parameters), values, max_instructions, parse_unroll(unroll), contents
+        )
 
     def fill(self, contents: Mapping[str, bytes | TextureValue]) -> None:
         """Fill variables, by their names in the PTX, for the launches from now on."""
@@ -236,6 +241,7 @@ class Session:
             shared=launch.shared,
             max_instructions=launch.max_instructions,
             values=values,
+            unroll=launch.unroll,
         )
         return launched, memory, machine
 

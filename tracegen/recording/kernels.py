@@ -15,6 +15,7 @@ from tracegen.ptx.emulator.device_memory import DeviceMemory
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch, LoadedModule
 from tracegen.ptx.lowering.lowering import lay_out, variable_bytes
 from tracegen.recording.memory import Allocation
+from tracegen.unrolling import DEFAULT_UNROLL
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,13 @@ class RecordedModule:
             yield Allocation(demangle(name), buffer.base, buffer.array.view(np.uint8), "variable")
 
     def launch(
-        self, launch: RecordedLaunch, memory: DeviceMemory, *, values: bool, max_instructions: int = MAX_INSTRUCTIONS
+        self,
+        launch: RecordedLaunch,
+        memory: DeviceMemory,
+        *,
+        values: bool,
+        max_instructions: int = MAX_INSTRUCTIONS,
+        unroll: int | None = DEFAULT_UNROLL,
     ) -> EmulatedLaunch:
         """Return a checked launch on a memory of its own; raises `LaunchError` and `TraceError`."""
         if launch.kernel not in self.module.kernels:
@@ -62,6 +69,7 @@ class RecordedModule:
             shared=launch.shared,
             max_instructions=max_instructions,
             values=values,
+            unroll=unroll,
         )
 
 

@@ -18,6 +18,7 @@ from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 from tracegen.recording.events import DATA_FILE, Event, RecordingHead, read_events, read_head, read_ptx
 from tracegen.recording.kernels import Executor, RecordedLaunch, RecordedModule, load_text
 from tracegen.recording.memory import AddressSpace
+from tracegen.unrolling import DEFAULT_UNROLL, Unroll, parse_unroll
 
 MAX_REPLAYED_BYTES = 1 << 40
 """Largest size of all live allocations of a recording."""
@@ -53,6 +54,7 @@ def launches(
     *,
     number: int | None = None,
     max_instructions: int = MAX_INSTRUCTIONS,
+    unroll: Unroll = DEFAULT_UNROLL,
 ) -> Iterator[EmulatedTrace]:
     """Yield the trace of every launch of a recording, in order.
 
@@ -69,6 +71,8 @@ def launches(
         Number of the only launch to yield, from 1.
     max_instructions
         Maximum number of warp instructions that a block may execute.
+    unroll
+        How often the assembler unrolls loops, or ``"none"``; see `tracegen.cuda.trace`.
 
     Yields
     ------
@@ -87,7 +91,7 @@ def launches(
     head = read_head(Path(folder))
     texts = _ModuleTexts(head)
     dependent = _dependent_launches(head, texts, chosen)
-    replay = _Replay(head, texts, contents=bool(dependent))
+    replay = _Replay(head, texts, contents=bool(dependent), unroll=parse_unroll(unroll))
     last = max(dependent, default=0)
     for at, launch, module in replay.launches():
         if at in chosen:
@@ -130,8 +134,10 @@ class _ModuleTexts:
 class _Replay:
     """The memory and the modules of the program, as its events change them; `contents`: also what memory holds."""
 
-    def __init__(self, head: RecordingHead, texts: _ModuleTexts, *, contents: bool) -> None:
-        self._head, self._texts, self._contents = head, texts, contents
+    def __init__(
+        self, head: RecordingHead, texts: _ModuleTexts, *, contents: bool, unroll: int | None = DEFAULT_UNROLL
+    ) -> None:
+        self._head, self._texts, self._contents, self._unroll = head, texts, contents, unroll
         self._space = AddressSpace()
         self._modules: list[RecordedModule] = []
         self._executor = Executor()
@@ -159,7 +165,8 @@ class _Replay:
         self, launch: RecordedLaunch, module: RecordedModule, most: int, *, copies: bool = False
     ) -> EmulatedLaunch:
         """Return a launch whose blocks are not executed; `copies`: on a copy of the present memory."""
-        return module.launch(launch, self._space.device_memory(copies=copies), values=False, max_instructions=most)
+        memory = self._space.device_memory(copies=copies)
+        return module.launch(launch, memory, values=False, max_instructions=most, unroll=self._unroll)
 
     def trace(
         self, number: int, launch: RecordedLaunch, module: RecordedModule, most: int, *, copies: bool

@@ -225,13 +225,13 @@ class Block:
         return self._uniform_range(range(first.__index__(), last.__index__(), step), step, times)
 
     def _uniform_range(self, iterations: Sequence[int], step: int, times: int | None) -> Iterator[Any]:
-        if not iterations:
-            self._around = True
-            return
         run = self._mask.run
         outer, exiting, recorder = self._loop, self._recorder.exiting, self._recorder
         if outer is not None:
             outer.settle()
+        self._around = True
+        if not iterations:
+            return
         loop = self._loop = RecordedLoop(len(iterations))
         self._moving_accesses = []
         recorder.exiting = len(iterations) == 1

@@ -15,7 +15,7 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import Columns
 from tests.support.examples import examples
 from tests.support.naive_affine import OPS, Naive, assert_as_naive, columns, renumbered, shape_of
-from tests.support.random_affine import MOST_ROWS, iterations, kernels
+from tests.support.random_affine import MOST_ROWS, UNROLL, iterations, kernels
 from tracegen.affine import (
     AffineArray,
     AffineKernel,
@@ -105,16 +105,16 @@ def test_affine_kernels_go_to_json_and_back(name):
 
 
 @examples(120, suppress_health_check=list(HealthCheck))
-@given(kernels())
-def test_random_kernels_do_what_the_naive_interpreter_does(kernel):
-    trace, found = iterations(kernel)
+@given(kernels(), UNROLL)
+def test_random_kernels_do_what_the_naive_interpreter_does(kernel, unroll):
+    trace, found = iterations(kernel, unroll)
     if isinstance(found, TraceError):
         assert re.search(r"indices 0 to|2\^62", str(found)), found
         with pytest.raises(IndexError):
             all(Naive(kernel, block, max_steps=20 * MOST_ROWS) for block in range(prod(shape_of(kernel)[2])))
         return
     for block in trace.blocks:
-        assert_as_naive(kernel, trace, block)
+        assert_as_naive(kernel, trace, block, unroll)
 
 
 @examples(40, suppress_health_check=list(HealthCheck))
@@ -125,9 +125,9 @@ def test_random_kernels_go_to_json_and_back(kernel):
 
 
 @examples(40, suppress_health_check=list(HealthCheck))
-@given(kernels(depth=2))
-def test_random_kernels_equal_the_same_run_as_python(kernel):
-    trace, found = iterations(kernel)
+@given(kernels(depth=2), UNROLL)
+def test_random_kernels_equal_the_same_run_as_python(kernel, unroll):
+    trace, found = iterations(kernel, unroll)
     assume(not isinstance(found, TraceError))
 
     def body(k, statements, arrays, names):
@@ -149,7 +149,7 @@ def test_random_kernels_equal_the_same_run_as_python(kernel):
                     with k.where(holds):
                         body(k, inner, arrays, names)
                 case {"for": name, "do": inner}:
-                    for i in k.range(value(s["from"]), value(s["to"]), s["step"]):
+                    for i in k.range(value(s["from"]), value(s["to"]), s["step"], unroll=s.get("unroll")):
                         body(k, inner, arrays, {**names, name: i})
                 case _:
                     (op,) = OPS.keys() & s.keys()
@@ -161,7 +161,9 @@ def test_random_kernels_equal_the_same_run_as_python(kernel):
 
     n = kernel["parameters"]["N"]
     arrays = {"A": (n, 40), "B": 200}
-    other = tracegen.trace(run, grid=trace.launch.grid, block=trace.launch.block, arrays=arrays, N=n)
+    other = tracegen.trace(
+        run, grid=trace.launch.grid, block=trace.launch.block, arrays=arrays, unroll=unroll, N=n
+    )
     for block, mine in zip(trace.blocks, found, strict=True):
         theirs = columns(other, block)
         for name in EXACT:

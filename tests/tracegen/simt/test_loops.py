@@ -41,6 +41,16 @@ def perform(k, A, index, steps, j):
                 getattr(k, what)(A, place)
 
 
+def written_out(k, bounds, unroll):
+    """Yield the iterations of a loop, and wait after each unrolled body."""
+    left = range(*bounds)
+    while left:
+        body, left = (left, ()) if unroll == "none" else (left[:unroll], left[unroll:])
+        yield from body
+        if unroll != "none":
+            k.wait()
+
+
 @examples(150)
 @given(
     before=BODY,
@@ -49,8 +59,9 @@ def perform(k, A, index, steps, j):
     trips=st.integers(0, 70),
     first=st.integers(0, 3),
     step=st.integers(1, 2),
+    unroll=st.sampled_from([4, 1, 3, 64, "none"]),
 )
-def test_a_recorded_loop_equals_its_iterations_written_out(before, body, after, trips, first, step):
+def test_a_recorded_loop_equals_its_iterations_written_out(before, body, after, trips, first, step, unroll):
     def kernel(k, A, B, iterations):
         index = k.load(B, k.x)
         perform(k, A, index, before, 0)
@@ -60,10 +71,10 @@ def test_a_recorded_loop_equals_its_iterations_written_out(before, body, after, 
 
     arrays = {"A": 4096, "B": np.arange(64) % 7}
     bounds = (first, first + trips * step, step)
-    looped = run(kernel, block=64, arrays=arrays, iterations=lambda k: k.range(*bounds))
-    written = run(kernel, block=64, arrays=arrays, iterations=lambda k: iter(range(*bounds)))
+    looped = run(kernel, block=64, arrays=arrays, unroll=unroll, iterations=lambda k: k.range(*bounds))
+    written = run(kernel, block=64, arrays=arrays, iterations=lambda k: written_out(k, bounds, unroll))
     same_columns(looped, written, but=("loop_exit",))
-    assert len(looped.block(0)) <= 4  # before, iterations that wait for other loads, the loop, after
+    assert len(looped.block(0)) <= 5  # before, iterations that wait for other loads, the bodies, the last ones, after
     assert not written.columns.loop_exit.any()
 
 
@@ -91,7 +102,7 @@ def test_what_is_not_affine_runs_iteration_by_iteration(name):
             k.store(A, j)
 
     looped = run(kernel, iterations=lambda k: k.range(7))
-    written = run(kernel, iterations=lambda k: iter(range(7)))
+    written = run(kernel, iterations=lambda k: written_out(k, (0, 7), 4))
     same_columns(looped, written, but=("loop_exit",))
     c = looped.columns
     assert np.flatnonzero(c.loop_exit).tolist() == [18, 19]
