@@ -93,8 +93,10 @@ def test_the_first_iteration_stands_alone_where_its_store_waits_for_a_load_befor
     assert loop.needs[0].tolist() == [0, 0, 0b11]
 
 
-def test_a_sum_in_a_register_is_waited_for_when_it_is_stored():
-    _, store = tracegen.kernel("gramschmidt.1", NI=100, NJ=4).block(0)
+def test_a_sum_in_a_register_is_waited_for_body_by_body_and_without_bodies_when_it_is_stored():
+    *_, store = tracegen.kernel("gramschmidt.1", NI=100, NJ=4).block(0)
+    assert store.needs[0].tolist() == [0b1111]
+    _, store = tracegen.kernel("gramschmidt.1", NI=100, NJ=4, unroll="none").block(0)
     assert store.needs[0].tolist() == [(1 << 64) - 1]
 
 

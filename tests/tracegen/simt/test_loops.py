@@ -118,13 +118,18 @@ def test_an_iteration_compared_in_a_guard_takes_effect_per_iteration():
     assert t.columns.mask.tolist() == [0xFFFFFFFF << j & 0xFFFFFFFF for j in range(5)]
 
 
-def test_an_affine_loop_is_one_segment_whatever_its_length():
+def test_an_affine_loop_is_few_segments_whatever_its_length():
     def kernel(k, A, n):
         for j in k.range(n):
             k.load(A, 2 * (j + 1) - 2 + k.x)
 
-    (segment,) = run(kernel, n=1000).block(0)
+    (segment,) = run(kernel, n=1000, unroll="none").block(0)
     assert (segment.trips, segment.step.tolist(), segment.loop_exit.tolist()) == (1000, [8], [True])
+    first, bodies, rest = run(kernel, n=1000).block(0)
+    assert (first.trips, bodies.trips, rest.trips) == (1, 249, 1)
+    assert (bodies.step.tolist(), bodies.needs.tolist()) == ([32] * 4, [[0, 0, 0, 0b1111]])
+    assert (rest.needs.tolist(), rest.loop_exit.tolist()) == ([[0, 0, 0]], [False, False, True])
+    assert not bodies.loop_exit.any()
 
 
 def test_a_variable_carried_to_the_next_iteration_is_carried():
@@ -159,7 +164,7 @@ def test_a_scratch_variable_and_a_sum_of_unknown_values_do_not_keep_a_loop_from_
                 total = total + k.load(A, place)
         k.store(A, k.x)
 
-    program = run(kernel, n=100).block(0)
+    program = run(kernel, n=100, unroll="none").block(0)
     assert [s.trips for s in program] == [100, 100, 1]
 
 

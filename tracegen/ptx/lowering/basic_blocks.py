@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracegen.ptx.lowering.program import LoweredKernel, Step
@@ -31,10 +31,10 @@ def find_basic_blocks(program: LoweredKernel, unroll: int | None) -> BasicBlocks
     loops = _loops(steps)
     starts = set(program.targets) | set(loops)
     for at, step in enumerate(steps):
-        if step.op == "BRA" and step.target > at and not _is_predicated(steps, at):
-            starts |= {at + 1, step.target}
-        elif step.op == "BRA" and step.target <= at:
-            starts.add(at + 1)
+        if step.op == "BRA" and not _is_predicated(steps, at):
+            starts.add(step.target)
+            if not _leaves_loop(steps, at, loops):
+                starts.add(at + 1)
     unrolled = {}
     for header, end in loops.items():
         count = _times(program, header, end, loops, unroll)
@@ -48,8 +48,15 @@ def _loops(steps: Sequence[Step]) -> dict[int, int]:
     return {step.target: at for at, step in enumerate(steps) if step.op == "BRA" and step.target <= at}
 
 
+def _leaves_loop(steps: Sequence[Step], branch: int, loops: Mapping[int, int]) -> bool:
+    """Return whether a branch in the middle of a loop leaves it; an unrolled body has no such tests inside."""
+    return any(header <= branch < end < steps[branch].target for header, end in loops.items())
+
+
 def _is_predicated(steps: Sequence[Step], branch: int) -> bool:
-    """Return whether the instructions that a forward branch skips are so few that they are predicated instead."""
+    """Return whether the instructions that a branch skips are so few that they are predicated instead."""
+    if steps[branch].target <= branch:
+        return False
     skipped = steps[branch + 1 : steps[branch].target]
     few = sum("COUNTED" in step.flags for step in skipped) <= PREDICATED_INSTRUCTIONS
     return few and not any(step.op in _ENDS for step in skipped)
