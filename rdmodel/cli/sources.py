@@ -223,9 +223,7 @@ def _run_launch_file(source: str, options: SourceOptions) -> Iterator[Trace]:
 
     refuse(source, "a launch file, which has its own sizes", options, ["param", "block", *PROGRAM_OPTIONS])
     number, told = 0, set[str]()
-    traces = cuda.launches(
-        source, base=options.base, max_instructions=options.max_instructions, unroll=options.unroll
-    )
+    traces = cuda.launches(source, base=options.base, max_instructions=options.max_instructions, unroll=options.unroll)
     for number, trace in enumerate(traces, 1):
         if options.launch in (None, number):
             _report_notes(note for note in trace.notes if note not in told)

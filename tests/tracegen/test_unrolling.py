@@ -119,7 +119,9 @@ ONE = "ld.global.f32 %f2, [%rd2]; add.f32 %f1, %f1, %f2; add.s32 %r1, %r1, 1;"
 FOUR = "".join(f"ld.global.f32 %f{2 + i}, [%rd2+{4 * i}];" for i in range(4)) + (
     "".join(f"add.f32 %f1, %f1, %f{2 + i};" for i in range(4)) + "add.s32 %r1, %r1, 4;"
 )
-PREDICATED = "setp.lt.s32 %p, %r1, 0; @%p bra M; add.s32 %r1, %r1, 1; M: ld.global.f32 %f2, [%rd2]; add.f32 %f1, %f1, %f2;"
+PREDICATED = (
+    "setp.lt.s32 %p, %r1, 0; @%p bra M; add.s32 %r1, %r1, 1; M: ld.global.f32 %f2, [%rd2]; add.f32 %f1, %f1, %f2;"
+)
 BRANCH = (
     "ld.global.f32 %f2, [%rd2]; add.f32 %f1, %f1, %f2; setp.lt.s32 %p, %r1, 0; @%p bra M;"
     + "add.s32 %r1, %r1, 1; " + "add.f32 %f3, %f3, 0f00000000;" * 7 + "ld.global.f32 %f2, [%rd2]; M: add.f32 %f4, %f2, %f3;"
@@ -138,6 +140,13 @@ def test_the_assembler_unrolls_loops_of_ptx_that_the_compiler_left_rolled():
     assert needs_of_ptx('.pragma "nounroll";' + ONE, 3) == [0, 1, 1, 1]
     assert needs_of_ptx(FOUR, 12) == [0, 0, 0, 0, 0b1111, 0, 0, 0, 0b1111, 0, 0, 0, 0b1111]
     assert needs_of_ptx(FOUR, 12, unroll=8) == [*[0] * 8, 0xFF, 0, 0, 0, 0b1111]
+
+
+def test_up_to_seven_instructions_are_predicated():
+    before = "ld.global.f32 %f2, [%rd2]; add.f32 %f1, %f1, %f2; add.s32 %r1, %r1, 1; setp.lt.s32 %p, %r1, 0; @%p bra M;"
+    for fill in range(5, 9):
+        skipped = "add.f32 %f3, %f3, 0f00000000;" * fill + "ld.global.f32 %f4, [%rd2];"
+        assert needs_of_ptx(f"{before} {skipped} M:", 1) == ([0, 0, 0b10] if fill < 7 else [0, 1, 0])
 
 
 def test_a_branch_ends_a_basic_block_of_ptx_unless_what_it_skips_is_short():

@@ -194,7 +194,9 @@ def _loop(value: Any, where: str, depth: int) -> Statement:
         fields = _check_fields(value, "for", ("for", "to", "do"), ("from", "step", "unroll"))
     body = _body(fields["do"], f"{where}.do", depth + 1)
     with within(where):
-        return Loop(fields["for"], fields.get("from", 0), fields["to"], body, fields.get("step", 1), fields.get("unroll"))
+        return Loop(
+            fields["for"], fields.get("from", 0), fields["to"], body, fields.get("step", 1), fields.get("unroll")
+        )
 
 
 def _guard(value: Any, where: str, depth: int) -> Statement:

@@ -159,9 +159,7 @@ class SegmentRecorder:
                 rows = rows_of(times, period if repeated > 1 else 0, times[-1] if ends else -1)
                 self.segments.append(_segment(rows, repeated))
 
-    def _replay(
-        self, body: LoopBody, trips: int, bodies: UnrolledBodies | None
-    ) -> tuple[list[list[RecordedRow]], int]:
+    def _replay(self, body: LoopBody, trips: int, bodies: UnrolledBodies | None) -> tuple[list[list[RecordedRow]], int]:
         """Return the rows of each iteration until they repeat, and their period; advance the state to the end.
 
         A register of 64 loads repeats after 65 iterations, or bodies, at most.

@@ -112,9 +112,7 @@ def trace(
         base=base,
         variables=merge_variables(variables or {}, symbols),
     )
-    launch = session.prepare(
-        kernel, grid, block, args, shared=shared, max_instructions=max_instructions, unroll=unroll
-    )
+    launch = session.prepare(kernel, grid, block, args, shared=shared, max_instructions=max_instructions, unroll=unroll)
     result = session.trace(launch, blocks)
     if check:
         session.execute(launch)

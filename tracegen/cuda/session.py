@@ -151,7 +151,16 @@ class Session:
         values = tuple(bind_arguments(parameters, given, title))
         contents = variable_contents(self._module, variables or {})
         return PreparedLaunch(
-            name, title, grid, block, shared, tuple(parameters), values, max_instructions, parse_unroll(unroll), contents
+            name,
+            title,
+            grid,
+            block,
+            shared,
+            tuple(parameters),
+            values,
+            max_instructions,
+            parse_unroll(unroll),
+            contents,
         )
 
     def fill(self, contents: Mapping[str, bytes | TextureValue]) -> None:

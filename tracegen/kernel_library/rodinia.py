@@ -13,6 +13,7 @@ import numpy as np
 from tracegen.kernel_library.registry import Benchmark, Multiple, Position, Size
 from tracegen.kernel_library.shared_memory import WORD_BYTES, publish, rounds
 from tracegen.simt.kernel_trace import Array, Block, Buffer
+from tracegen.unrolling import NEVER
 
 
 def square(BLOCK_SIZE: int) -> tuple[int, int]:
@@ -41,7 +42,7 @@ def align(k: Block, reference: Array, matrix: Array, tile_x: int, tile_y: int, s
     x, top, left = k.thread_x, tile_y * size, tile_x * size
     with k.where(x == 0):
         k.load(matrix, top, left)
-    for y in k.range(size):
+    for y in k.range(size, unroll=NEVER):  # a constant of the source: unrolled completely
         k.load(reference, top + 1 + y, left + 1 + x)
     publish(k)
     k.load(matrix, top + 1 + x, left)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from tracegen.kernel_library.registry import Benchmark, Multiple, Position, Size
 from tracegen.kernel_library.shared_memory import WORD_BYTES, halvings, publish, rounds
 from tracegen.simt.kernel_trace import Array, Block
+from tracegen.unrolling import NEVER
 
 blackscholes = Benchmark(
     "blackscholes",
@@ -114,7 +115,7 @@ def fwt_1(k: Block, data: Array, LOG2N: int, ELEMENTARY_LOG2SIZE: int) -> None:
     """
     log2 = elementary_log2(LOG2N, ELEMENTARY_LOG2SIZE)
     first = (k.block_x << log2) + k.thread_x
-    for quarter in k.range(4):
+    for quarter in k.range(4, unroll=NEVER):  # unrolled completely
         k.load(data, first + quarter * (1 << log2 - 2))
     publish(k)
     rounds(k, log2 // 2 + log2 % 2, 31)
@@ -177,7 +178,7 @@ def convsep_rows_1(k: Block, Input: Array, Buffer: Array, W: int, RESULT_STEPS: 
     width, _, _ = k.launch.block
     left, right = HALO_STEPS, HALO_STEPS + RESULT_STEPS
     first, y = (k.block_x * RESULT_STEPS - HALO_STEPS) * width + k.thread_x, k.y
-    for step in k.range(left, right):
+    for step in k.range(left, right, unroll=NEVER):  # unrolled completely, as the source says
         k.load(Input, y, first + step * width)
     for step in range(left):
         with k.where(first + step * width >= 0):
@@ -222,7 +223,7 @@ def convsep_columns_1(k: Block, Buffer: Array, Output: Array, H: int, RESULT_STE
     _, height, _ = k.launch.block
     upper, lower = HALO_STEPS, HALO_STEPS + RESULT_STEPS
     x, first = k.x, (k.block_y * RESULT_STEPS - HALO_STEPS) * height + k.thread_y
-    for step in k.range(upper, lower):
+    for step in k.range(upper, lower, unroll=NEVER):  # unrolled completely, as the source says
         k.load(Buffer, first + step * height, x)
     for step in range(upper):
         with k.where(first + step * height >= 0):

@@ -161,9 +161,7 @@ def test_random_kernels_equal_the_same_run_as_python(kernel, unroll):
 
     n = kernel["parameters"]["N"]
     arrays = {"A": (n, 40), "B": 200}
-    other = tracegen.trace(
-        run, grid=trace.launch.grid, block=trace.launch.block, arrays=arrays, unroll=unroll, N=n
-    )
+    other = tracegen.trace(run, grid=trace.launch.grid, block=trace.launch.block, arrays=arrays, unroll=unroll, N=n)
     for block, mine in zip(trace.blocks, found, strict=True):
         theirs = columns(other, block)
         for name in EXACT:

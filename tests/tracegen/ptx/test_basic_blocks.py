@@ -22,7 +22,9 @@ PLAIN = st.one_of(
 def bodies(draw, depth):
     """Return a list of instructions, of branches that skip instructions but are never taken, and of loops."""
     inner = bodies(depth - 1) if depth else st.just([])
-    branches = st.tuples(st.just("if"), st.one_of(st.lists(PLAIN, max_size=10), inner))
+    branches = st.tuples(
+        st.just("if"), st.one_of(st.lists(PLAIN, min_size=6, max_size=9), st.lists(PLAIN, max_size=3), inner)
+    )
     loops = st.tuples(st.just("loop"), st.integers(1, 9), st.booleans(), inner)
     return draw(st.lists(st.one_of(PLAIN, PLAIN, *([branches, loops] if depth else [])), max_size=8))
 
