@@ -38,7 +38,10 @@ def parse_unroll(value: object, where: str = "unroll") -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class UnrolledBodies:
-    """The unrolled bodies of a loop: after `times` iterations, counted from `first` on, `warps` wait for their loads."""
+    """The unrolled bodies of a loop: `warps` wait after every `times` iterations.
+
+    `first` is the number of the iteration from which `end_with` counts.
+    """
 
     warps: NDArray[np.bool_]
     times: int

@@ -119,13 +119,11 @@ ONE = "ld.global.f32 %f2, [%rd2]; add.f32 %f1, %f1, %f2; add.s32 %r1, %r1, 1;"
 FOUR = "".join(f"ld.global.f32 %f{2 + i}, [%rd2+{4 * i}];" for i in range(4)) + (
     "".join(f"add.f32 %f1, %f1, %f{2 + i};" for i in range(4)) + "add.s32 %r1, %r1, 4;"
 )
-PREDICATED = (
-    "setp.lt.s32 %p, %r1, 0; @%p bra M; add.s32 %r1, %r1, 1; M: ld.global.f32 %f2, [%rd2]; add.f32 %f1, %f1, %f2;"
-)
-BRANCH = (
-    "ld.global.f32 %f2, [%rd2]; add.f32 %f1, %f1, %f2; setp.lt.s32 %p, %r1, 0; @%p bra M;"
-    + "add.s32 %r1, %r1, 1; " + "add.f32 %f3, %f3, 0f00000000;" * 7 + "ld.global.f32 %f2, [%rd2]; M: add.f32 %f4, %f2, %f3;"
-)  # fmt: skip
+SKIP = "setp.lt.s32 %p, %r1, 0; @%p bra M; add.s32 %r1, %r1, 1;"
+LOAD = "ld.global.f32 %f2, [%rd2];"
+USE = "add.f32 %f1, %f1, %f2;"
+PREDICATED = f"{SKIP} M: {LOAD} {USE}"
+BRANCH = f"{LOAD} {USE} {SKIP} {'add.f32 %f3, %f3, 0f00000000;' * 7} {LOAD} M: add.f32 %f4, %f2, %f3;"
 
 
 def needs_of_ptx(body, n, **options):
@@ -143,7 +141,7 @@ def test_the_assembler_unrolls_loops_of_ptx_that_the_compiler_left_rolled():
 
 
 def test_up_to_seven_instructions_are_predicated():
-    before = "ld.global.f32 %f2, [%rd2]; add.f32 %f1, %f1, %f2; add.s32 %r1, %r1, 1; setp.lt.s32 %p, %r1, 0; @%p bra M;"
+    before = f"{LOAD} {USE} add.s32 %r1, %r1, 1; setp.lt.s32 %p, %r1, 0; @%p bra M;"
     for fill in range(5, 9):
         skipped = "add.f32 %f3, %f3, 0f00000000;" * fill + "ld.global.f32 %f4, [%rd2];"
         assert needs_of_ptx(f"{before} {skipped} M:", 1) == ([0, 0, 0b10] if fill < 7 else [0, 1, 0])

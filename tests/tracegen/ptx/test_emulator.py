@@ -172,7 +172,7 @@ def test_a_store_waits_for_the_loads_of_its_value_and_a_load_for_those_of_its_ad
     assert needs == [0, 0, 0b11]
     args = [1, np.array([0, 2], np.int32), np.array([1, 0], np.int32), random(2), random(2), random(1)]
     needs, columns = needs_of(read_kernel("spmv"), "spmv", args)
-    # Bounds; then column, value and x[column] twice, in a loop that no pragma keeps rolled. Columns have been waited for.
+    # Bounds; then column, value and x[column] twice. Columns have been waited for when the sum is stored.
     assert needs == [0, 0, 0b11, 0, 0b10, 0, 0, 0b10, 0b11011]
 
 
