@@ -34,6 +34,7 @@ class Emulator:
         log: Log,
         poison: Poison,
         regions: NDArray[np.int64],
+        loops: NDArray[np.int64],
         counts: NDArray[np.int64],
         strict: bool,
         max_instructions: int,
