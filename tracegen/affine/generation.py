@@ -178,15 +178,18 @@ class _BlockRun:
         ends = _final_iterations(trips, mask)
         total = max(ends, default=0)
         cuts = ends | self._guard_crossings(loop, mask, total)
+        times = loop.unrolled(self._unroll)
+        active = mask if isinstance(trips, int) else _running_lanes(mask, trips, 0)
         for first, end in _ranges_between(cuts, total):
-            active = mask if isinstance(trips, int) else _running_lanes(mask, trips, first)
             self._at[loop.dimension] = first
-            body, times = LoopBody(), loop.unrolled(self._unroll)
+            body = LoopBody()
             self._record_body(loop.body, active, body, loop, end - first)
             bodies = None if times is None else UnrolledBodies(active.run, times, first)
             self._recorder.repeat(body, end - first, last=end == total, bodies=bodies)
+            stays = _running_lanes(mask, trips, end) if end < total and end in ends else active
             if bodies is not None and end in ends:
-                self._recorder.wait(active.run & ~_running_lanes(mask, trips, end).run)
+                self._recorder.wait(active.run if end == total else active.run & ~stays.run)
+            active = stays
 
     def _guard_crossings(self, loop: NestLoop, mask: Mask, total: int) -> set[int]:
         """Return the iterations at which a guard in an innermost loop begins or ceases to hold for some thread."""
