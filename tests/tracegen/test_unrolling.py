@@ -7,8 +7,9 @@ import pytest
 
 import tracegen
 from rdmodel.errors import ConfigError, RdmodelError
-from tests.support.simt_traces import needs, run
+from tests.support.simt_traces import needs, rows, run
 from tracegen import cuda
+from tracegen.cuda import nvrtc
 
 
 def loads(k, A, n):
@@ -157,6 +158,51 @@ def test_a_branch_ends_a_basic_block_of_ptx_unless_what_it_skips_is_short():
 def test_a_value_that_is_only_moved_is_waited_for_where_it_is_stored():
     moved = "ld.global.f32 %f2, [%rd2]; mov.f32 %f1, %f2; add.s32 %r1, %r1, 1;"
     assert needs_of_ptx(moved, 5) == [0, 0, 0, 0, 0, 0b1]
+
+
+NAIVE = """extern "C" __global__ void multiply(const float *a, const float *b, float *c, int n) {
+  const int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+  float sum = 0.0f;
+  for (int k = 0; k < n; ++k) {
+    sum += a[y * n + k] * b[k * n + x];
+  }
+  c[y * n + x] = sum;
+}
+"""
+
+
+def multiply(k, a, b, c, n):
+    for i in k.range(n):
+        k.load(b, i, k.x)
+        k.load(a, k.y, i)
+    k.store(c, k.y, k.x)
+
+
+@pytest.mark.skipif(nvrtc.load_nvrtc() is None, reason="needs NVRTC: pip install 'rdmodel[cuda]'")
+def test_a_product_of_matrices_is_the_same_in_python_as_a_loop_nest_and_compiled():
+    n, shape = 50, {"grid": (3, 3), "block": (16, 16)}
+    python = tracegen.trace(multiply, arrays=dict.fromkeys("abc", (64, 64)), n=n, **shape)
+    nest = {
+        "name": "multiply",
+        "arrays": {name: [64, 64] for name in "abc"},
+        "grid": [3, 3],
+        "block": [16, 16],
+        "body": [
+            {"for": "k", "to": n, "do": [{"load": "b", "at": ["k", "x"]}, {"load": "a", "at": ["y", "k"]}]},
+            {"store": "c", "at": ["y", "x"]},
+        ],
+    }
+    affine = tracegen.affine_kernel(nest)
+    # The compiler keeps the last iterations rolled, since it does not know n; here they are a body of their own.
+    source = NAIVE.replace("k * n", "k * 64").replace("y * n", "y * 64")
+    compiled = cuda.trace(source, "multiply", args=[*["float[4096]"] * 3, n], **shape)
+    last = 2 * (n % 4)
+    for warp in range(9 * python.launch.block_warps):
+        same = needs(python, warp)
+        assert needs(affine, warp) == same
+        assert needs(compiled, warp)[: -last - 1] == same[: -last - 1]
+        assert needs(compiled, warp)[-last - 1 :] == [0b11111111, 0, 0b11, 0, 0b11]
+        assert [row[2] for row in rows(compiled, warp)] == [row[2] for row in rows(python, warp)]
 
 
 @pytest.mark.parametrize("unroll", [0, -1, 65, 2.5, True, "twice", ""])
