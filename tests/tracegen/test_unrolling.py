@@ -221,3 +221,16 @@ def test_a_number_of_iterations_that_cannot_be_is_refused(unroll):
     loop = {"for": "i", "to": 3, "unroll": unroll, "do": [{"load": "A", "at": ["i"]}]}
     with pytest.raises(RdmodelError, match=message):
         tracegen.affine_kernel({"name": "k", "arrays": {"A": [4]}, "block": [32], "grid": [1], "body": [loop]})
+
+
+def test_launches_of_a_file_say_how_often_their_loops_are_unrolled(tmp_path):
+    (tmp_path / "sum.ptx").write_text(SUM.format(ONE))
+    launch = '[[launch]]\n{}\ngrid = 1\nblock = 32\nargs = {{ A = "float[256]", n = 10 }}\n'
+    given = ("unroll = 1", 'unroll = "none"', "unroll = 4", "")
+    text = 'source = "sum.ptx"\n' + "".join(map(launch.format, given))
+    (tmp_path / "sums.toml").write_text(text)
+    found = [t.columns.needs.tolist() for t in cuda.launches(tmp_path / "sums.toml", unroll=2)]
+    assert found == [needs_of_ptx(ONE, 10, unroll=times) for times in (1, "none", 4, 2)]
+    (tmp_path / "sums.toml").write_text(text.replace("unroll = 1", "unroll = 0"))
+    with pytest.raises(ConfigError, match="unroll=0: must be a whole number from 1 to 64, or 'none'"):
+        list(cuda.launches(tmp_path / "sums.toml"))
