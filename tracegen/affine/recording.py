@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Op, Segment, Space
 from tracegen.simt.recorder import shared_columns
+from tracegen.simt.repetition import repetition
 from tracegen.simt.scoreboard import Mask
-from tracegen.unrolling import UnrolledBodies, repetition
+from tracegen.unrolling import UnrolledBodies
 
 MAX_SEGMENT_GAP = (1 << 31) - 1
 """Largest gap of an instruction in a trace."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from rdmodel.trace import WARP, Op, Segment
 from tracegen.simt.agreement import DivergenceError
+from tracegen.simt.repetition import repetition
 from tracegen.simt.scoreboard import MemoryInstruction, Scoreboard
-from tracegen.unrolling import UnrolledBodies, repetition
+from tracegen.unrolling import UnrolledBodies
 
 _MAX_STRAIGHT_INSTRUCTIONS = 1024
 """Maximum number of instructions of a segment of straight-line code, so that memory does not hold long code twice."""
