@@ -44,7 +44,8 @@ def number(text, values):
 
 
 def has_loop(body):
-    return any("for" in s or ("if" in s and has_loop(s["do"])) for s in body)
+    """Return whether a body contains a loop that is not unrolled completely."""
+    return any(("for" in s and s.get("unroll") != "none") or ("do" in s and has_loop(s["do"])) for s in body)
 
 
 class Naive:
@@ -133,7 +134,7 @@ class Naive:
         unroll = s.get("unroll", self.unroll)
         for warp in {lane // WARP for lane in running if unroll != "none"}:
             own = max(len(ranges[lane]) for lane in ranges if lane // WARP == warp)
-            if has_loop(s["do"]) or (t + 1) % unroll == 0 or t + 1 == own:
+            if (t + 1) % (1 if has_loop(s["do"]) else unroll) == 0 or t + 1 == own:
                 self.waiting[warp] = True
 
     def address(self, array, subscripts, lane):

@@ -56,6 +56,26 @@ def test_a_loop_around_another_one_is_not_unrolled():
     assert needs(run(kernel, inner=0)) == [0, 1, 1]
 
 
+def test_a_loop_around_one_that_is_unrolled_completely_is_unrolled():
+    def kernel(k, A):
+        for i in k.range(6):
+            for j in k.range(2, unroll="none"):
+                k.load(A, k.x + i + j)
+
+    def same(k, A):
+        for i in k.range(6):
+            for j in range(2):
+                k.load(A, k.x + i + j)
+
+    assert needs(run(kernel)) == [0] * 8 + [0xFF, 0, 0, 0]
+    assert needs(run(same)) == [0] * 8 + [0xFF, 0, 0, 0]
+    inner = {"for": "j", "to": 2, "unroll": "none", "do": [{"load": "A", "at": ["x + i + j"]}]}
+    body = [{"for": "i", "to": 400, "do": [inner]}]
+    nest = tracegen.affine_kernel({"name": "k", "arrays": {"A": [500]}, "block": [32], "grid": [1], "body": body})
+    assert needs(nest) == [0] * 8 + [0xFF, *[0] * 7] * 99
+    assert len(nest.block(0)) < 12
+
+
 def test_a_store_in_every_iteration_leaves_nothing_to_wait_for():
     def kernel(k, A):
         for i in k.range(100):

@@ -57,6 +57,7 @@ from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos, shared_b
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.simt.kernel_trace import shape
 from tracegen.simt.work import declared_arithmetic
+from tracegen.unrolling import NEVER
 
 MAX_ITERATIONS = 1 << 32
 """Maximum number of iterations of a loop nest for one thread; more could not be modelled in a day."""
@@ -357,4 +358,8 @@ def _ids(launch: Launch) -> dict[str, Affine]:
 
 
 def _contains_loop(body: Sequence[Statement]) -> bool:
-    return any(isinstance(s, Loop) or (isinstance(s, Guard) and _contains_loop(s.body)) for s in body)
+    """Return whether a body contains a loop that is not unrolled completely."""
+    return any(
+        (isinstance(s, Loop) and s.unroll != NEVER) or (isinstance(s, Loop | Guard) and _contains_loop(s.body))
+        for s in body
+    )

@@ -218,41 +218,49 @@ class _BlockRun:
                     continue
                 for t in range(begin, stop):
                     self._check_size(loop)
-                    self._at[loop.dimension] = t
                     self._recorder.exiting = loop.loads and t == total - 1
-                    self._record_iteration(loop, active)
+                    self._record_iteration(loop, active, t)
+            if loop.unrolled(self._unroll) is not None:
+                stays = _running_lanes(mask, trips, end).run & (end < total)
+                self._recorder.wait(active.run & ~stays)
 
     def _record_uniform(self, loop: NestLoop, mask: Mask, first: int, end: int, total: int) -> None:
         """Execute iterations that differ in addresses only: those that begin in a known state are shifted copies."""
         recorder, offsets = self._recorder, self._nest.moves[:, loop.dimension]
         seen: dict[tuple[object, ...], tuple[int, list[Segment], State]] = {}
+        times, last = loop.unrolled(self._unroll) or 1, min(end, total - loop.loads)
         t = first
         while t < end:
             recorder.flush()
             recorder.exiting = loop.loads and t == total - 1
-            key = _state_key(recorder)
+            # Unrolled bodies that are complete are recorded as a whole, other iterations one by one.
+            unit = times if t % times == 0 and t + times <= last else 1
+            key = (*_state_key(recorder), unit, t % times)
             if key not in seen:
-                self._at[loop.dimension], before = t, len(recorder.segments)
-                self._record_iteration(loop, mask)
+                before = len(recorder.segments)
+                for i in range(t, t + unit):
+                    self._record_iteration(loop, mask, i)
                 recorder.flush()
                 seen[key] = t, recorder.segments[before:], recorder.state
-                t += 1
+                t += unit
                 continue
             earlier, segments, after = seen[key]
             recorder.state = after
-            # An iteration that ends in the state in which it began is followed by equal ones, up to the last iteration:
-            # that one differs if it marks the loads before the exit of the loop.
-            steady = not recorder.exiting and key == _state_key(recorder)
-            count = min(end, total - loop.loads) - t if steady else 1
-            times = range(t - earlier, t - earlier + count)
-            self._check_size(loop, repeated_bytes(segments, times))
-            recorder.segments += repeat_program(segments, offsets, times)
-            t += count
+            # A body that ends in the state in which it began is followed by equal ones, up to the last iteration: that
+            # one differs if it marks the loads before the exit of the loop.
+            steady = not recorder.exiting and unit == times and key == (*_state_key(recorder), unit, t % times)
+            count = (last - t) // unit if steady else 1
+            moves = range(t - earlier, t - earlier + count * unit, unit)
+            self._check_size(loop, repeated_bytes(segments, moves))
+            recorder.segments += repeat_program(segments, offsets, moves)
+            t += count * unit
 
-    def _record_iteration(self, loop: NestLoop, mask: Mask) -> None:
-        """Record an iteration of a loop around others; such loops are not unrolled, so each one is a body."""
+    def _record_iteration(self, loop: NestLoop, mask: Mask, t: int) -> None:
+        """Record iteration `t` of a loop around others, with which an unrolled body may end."""
+        self._at[loop.dimension] = t
         self._record_body(loop.body, mask, self._recorder)
-        if loop.unrolled(self._unroll) is not None:
+        times = loop.unrolled(self._unroll)
+        if times is not None and (t + 1) % times == 0:
             self._recorder.wait(mask.run)
 
     def _check_size(self, loop: NestLoop, more: int = 0) -> None:

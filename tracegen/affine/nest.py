@@ -89,7 +89,7 @@ class NestLoop:
     is `innermost` if its body contains no other loop. `sign_tests` decide whether two iterations differ in more than
     addresses: an empty tuple if they never do, None if that cannot be decided by signs. `loads` says that the body has
     a load outside of inner loops. `unroll` is how often compilers unroll the loop (`NEVER`: no body waits for the one
-    before; None: as the kernel), unless it is written `around` another loop.
+    before; None: as the kernel), unless it is `around` another loop that is not unrolled completely.
     """
 
     dimension: int

@@ -36,8 +36,8 @@ def repeat_program(program: Sequence[Segment], offsets: NDArray[np.int64], times
     if _is_unrolled(program, times):
         return [_as_one_segment(program, offsets, times)]
     copies: list[Segment] = []
-    for first in range(times.start, times.stop, SHIFTED_COPIES):
-        steps = np.arange(first, min(first + SHIFTED_COPIES, times.stop))[:, None, None, None]
+    for first in range(0, len(times), SHIFTED_COPIES):
+        steps = np.array(times[first : first + SHIFTED_COPIES])[:, None, None, None]
         bases = [segment.base + steps * offsets[segment.pc][:, None] for segment in program]
         copies += [
             segment.with_lanes(base[i]) for i in range(len(steps)) for segment, base in zip(program, bases, strict=True)
@@ -72,10 +72,10 @@ def _as_one_segment(program: Sequence[Segment], offsets: NDArray[np.int64], time
         return np.take(np.concatenate(parts, axis=axis), row, axis=axis)
 
     pc, exits = column("pc"), column("loop_exit")
-    step = offsets[pc]
+    step = times.step * offsets[pc]
     base = column("base", 1)
     cache_ops = join_cache_ops(program)
-    base += (trip * column("step") + times.start * step)[:, None]
+    base += (trip * column("step") + times.start * offsets[pc])[:, None]
     return Segment(
         trips=len(times),
         pc=pc,

@@ -22,7 +22,7 @@ from tracegen.simt.recorder import BlockRecorder, LoopStart
 from tracegen.simt.scoreboard import Mask, MemoryInstruction
 from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
 from tracegen.simt.work import UNROLLED, WorkCounter, access_class, advance, declared_arithmetic
-from tracegen.unrolling import DEFAULT_UNROLL, Unroll, UnrolledBodies, parse_unroll
+from tracegen.unrolling import DEFAULT_UNROLL, NEVER, Unroll, UnrolledBodies, parse_unroll
 
 
 class Geometry:
@@ -65,7 +65,7 @@ class Block:
     ) -> None:
         self.launch = launch
         self._unroll = unroll
-        self._around = False  # whether the loop that runs is around another one
+        self._around = False  # whether the loop that runs is around another one that is not unrolled completely
         batch = isinstance(block, np.ndarray)
         self.index: Any = block[:, None] if isinstance(block, np.ndarray) else block
         width, height, _ = launch.grid
@@ -191,8 +191,8 @@ class Block:
         iteration, with the same result in a longer program. A body that carries state in anything but local variables
         and loaded values must use Python's own `range`.
 
-        An unrolled body waits for the loads of the body before it (`tracegen.trace`). Loops around others are not
-        unrolled, and Python's own `range` is straight-line code, as a loop that is unrolled completely.
+        An unrolled body waits for the loads of the body before it (`tracegen.trace`). A loop around others is not
+        unrolled, unless these are unrolled completely: they have ``unroll="none"``, or are Python's own `range`.
 
         Parameters
         ----------
@@ -219,18 +219,19 @@ class Block:
         if step == 0:
             raise TraceError(f"{self.launch.kernel}: step=0: must be a whole number other than 0")
         first, last = as_value(start), as_value(stop)
-        times = self._unroll if unroll is None else parse_unroll(unroll)
+        times, complete = self._unroll if unroll is None else parse_unroll(unroll), unroll == NEVER
         if is_per_thread(first.settled()) or is_per_thread(last.settled()):
-            return self._lane_range(first, last, step, times)
-        return self._uniform_range(range(first.__index__(), last.__index__(), step), step, times)
+            return self._lane_range(first, last, step, times, complete)
+        return self._uniform_range(range(first.__index__(), last.__index__(), step), step, times, complete)
 
-    def _uniform_range(self, iterations: Sequence[int], step: int, times: int | None) -> Iterator[Any]:
+    def _uniform_range(self, iterations: Sequence[int], step: int, times: int | None, complete: bool) -> Iterator[Any]:
         run = self._mask.run
         outer, exiting, recorder = self._loop, self._recorder.exiting, self._recorder
         if outer is not None:
             outer.settle()
-        self._around = True
+        around, self._around = self._around, False
         if not iterations:
+            self._around = around or not complete
             return
         loop = self._loop = RecordedLoop(len(iterations))
         self._moving_accesses = []
@@ -240,7 +241,6 @@ class Block:
         start = recorder.begin_loop()
         counted = None if self._counter is None else self._counter.begin()
         j = Value(iterations[0], step=step, loop=loop)
-        self._around = False
         try:
             yield j
             if not self._mask.any or _carries_state(names, caller.f_locals, j):
@@ -262,7 +262,7 @@ class Block:
             loop.settle()
             if times is not None:
                 recorder.wait(run)
-            self._loop, recorder.exiting, self._around = outer, exiting, True
+            self._loop, recorder.exiting, self._around = outer, exiting, around or not complete or self._around
 
     def _end_iteration(self, iterations: int, times: int | None, run: NDArray[np.bool_]) -> None:
         """Let the warps wait after so many iterations, if an unrolled body ends; loops around others have no others."""
@@ -275,12 +275,12 @@ class Block:
         self._recorder.repeat(start, loop.trips, bodies)
         loop.at = loop.trips - 1
 
-    def _lane_range(self, first: Value, last: Value, step: int, times: int | None) -> Iterator[Value]:
+    def _lane_range(self, first: Value, last: Value, step: int, times: int | None, complete: bool) -> Iterator[Value]:
         left = np.where(self._mask.lanes, (last - first).settled(), 0)
         trips_of_lanes = -((-left if step > 0 else left) // abs(step))
         trips = int(common_value(trips_of_lanes.max(axis=-1)))
         trips_of_warps = trips_of_lanes.reshape(-1, WARP).max(axis=1)
-        recorder, exiting = self._recorder, self._recorder.exiting
+        recorder, exiting, around = self._recorder, self._recorder.exiting, self._around
         self._around = False
         try:
             for t in range(trips):
@@ -292,7 +292,7 @@ class Block:
                 if times is not None:
                     recorder.wait(trips_of_warps == t + 1)
         finally:
-            recorder.exiting, self._around = exiting, True
+            recorder.exiting, self._around = exiting, around or not complete or self._around
 
     def _access(self, op: Op, array: Array, index: tuple[Any, ...], frame: FrameType, cache_op: int = 0) -> Value:
         mask = self._mask
