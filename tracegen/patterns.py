@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rdmodel.errors import ConfigError
 from tracegen.simt.kernel_trace import Array, Block, KernelTrace, trace
+from tracegen.unrolling import NEVER
 
 BLOCK_THREADS = 256
 """Threads of a block unless `block` is given."""
@@ -28,7 +29,7 @@ def stride(
 
     def kernel(k: Block, data: Array, threads: int, step: int, passes: int) -> None:
         with k.where(k.x < threads):
-            for _ in k.range(passes):
+            for _ in k.range(passes, unroll=NEVER):
                 k.load(data, k.x * step)
 
     arrays = {"data": (threads - 1) * step + 1}
@@ -124,9 +125,9 @@ def two_passes(loads: int, step: int) -> KernelTrace:
         raise ConfigError(f"step={step}: must be a multiple of 128 bytes, the width of a coalesced load")
 
     def kernel(k: Block, data: Array, loads: int, step: int) -> None:
-        for i in k.range(loads):
+        for i in k.range(loads, unroll=NEVER):
             k.load(data, i * (step // 4) + k.x)
-        for i in k.range(loads):
+        for i in k.range(loads, unroll=NEVER):
             k.load(data, i * (step // 4) + k.x)
 
     arrays = {"data": (loads - 1) * (step // 4) + 32}

@@ -13,7 +13,7 @@ def rounds(k: Block, data: Array, repeat: int) -> None:
     threads, steps = 256, data.shape[0] // 256
     for _ in range(repeat):
         for first in range(0, steps, LOADS_IN_FLIGHT):
-            for step in k.range(first, min(first + LOADS_IN_FLIGHT, steps)):
+            for step in k.range(first, min(first + LOADS_IN_FLIGHT, steps), unroll=LOADS_IN_FLIGHT):
                 k.load(data, step * threads + k.thread_x)
             k.wait()
 
@@ -139,7 +139,7 @@ def multiply_register(k: Block, a: Array, b: Array, c: Array) -> None:
     for first in k.range(0, a.shape[0], 8):
         k.load(b, first + k.thread_y, column + k.thread_x)
         k.barrier()
-        for step in k.range(first, first + 8):
+        for step in k.range(first, first + 8, unroll="none"):  # unrolled completely: the results are in registers
             k.load(a, step, row)
         k.barrier()
     for i in k.range(16):
