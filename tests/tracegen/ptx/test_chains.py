@@ -1,0 +1,70 @@
+"""Check the straight pieces of kernels, and the longest chains of dependent instructions in them, by hand."""
+
+import pytest
+
+from tracegen import cuda
+
+LATENCIES = {
+    "fp32": 4.0, "int": 4.0, "load_global": 100.0, "load_shared": 20.0, "load_constant": 8.0, "special": 18.0,
+    "branch": 4.0, "other": 4.0, "atomic": 300.0, "conversion": 10.0, "shuffle": 20.0, "barrier": 20.0,
+}  # fmt: skip
+
+HEAD = """.version 8.0 .target sm_80 .address_size 64 .visible .entry k(.param .u64 a) {
+  .reg .b64 %rd<9>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .pred %p<3>;
+  ld.param.u64 %rd1, [a];
+"""
+
+
+def chains(body, block=32):
+    trace = cuda.trace(HEAD + body + " ret; }", "k", 1, block, ["float[64]:zeros"])
+    return trace.chains(0, LATENCIES)
+
+
+def longest(body, block=32):
+    return max(cycles for cycles, _, _ in chains(body, block))
+
+
+@pytest.mark.parametrize(
+    ("body", "cycles"),
+    [
+        # Two loads overlap, and a sum needs both; a store waits for its data.
+        ("ld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd1+4]; add.f32 %f3, %f1, %f2; st.global.f32 [%rd1], %f3;",
+         105),
+        # One load after the other.
+        ("ld.global.u64 %rd2, [%rd1]; add.u64 %rd3, %rd2, %rd1; ld.global.f32 %f1, [%rd3]; st.global.f32 [%rd1], %f1;",
+         205),
+        # Nothing needs the load.
+        ("ld.global.f32 %f1, [%rd1]; mov.f32 %f2, 0f00000000; add.f32 %f3, %f2, %f2;", 4),
+        # Four independent sums take as long as one; a chain of four takes four times as long.
+        ("".join(f"fma.rn.f32 %f{at}, %f{at}, %f{at}, %f{at}; " for at in (1, 2, 3, 4)), 4),
+        ("fma.rn.f32 %f1, %f1, %f1, %f1; " * 4, 16),
+    ],
+)  # fmt: skip
+def test_a_piece_takes_the_cycles_of_its_longest_chain(body, cycles):
+    zeros = "".join(f"mov.f32 %f{at}, 0f00000000; " for at in (1, 2, 3, 4))
+    assert longest(zeros + body) == pytest.approx(cycles, abs=4)
+
+
+def test_a_loop_takes_the_time_from_one_iteration_to_the_next():
+    body = """mov.u32 %r1, 0; mov.f32 %f1, 0f00000000;
+      L: {} add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 10; @%p1 bra L; st.global.f32 [%rd1], %f1;"""
+    alone = longest(body.format("add.f32 %f2, %f1, %f1;"))
+    carried = longest(body.format("ld.global.f32 %f2, [%rd1]; add.f32 %f1, %f1, %f2;"))
+    assert alone == pytest.approx(10 * 8, abs=40)
+    assert carried == pytest.approx(10 * 104)
+
+
+def test_a_short_branch_is_a_predicate_and_a_long_one_ends_a_piece():
+    body = """ld.global.f32 %f1, [%rd1]; mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 99; @!%p1 bra L; {}
+      L: ld.global.f32 %f2, [%rd1]; add.f32 %f3, %f1, %f2; st.global.f32 [%rd1], %f3;"""
+    short, long = (body.format("add.u32 %r1, %r1, 1; " * n) for n in (7, 8))
+    assert len([c for c, _, accesses in chains(short) if accesses]) == 1
+    assert len([c for c, _, accesses in chains(long) if accesses]) == 2
+    assert sum(c for c, _, _ in chains(short)) < sum(c for c, _, _ in chains(long))
+
+
+def test_a_barrier_ends_a_piece_and_counts_are_those_of_a_warp():
+    body = "ld.global.f32 %f1, [%rd1]; bar.sync 0; add.f32 %f2, %f1, %f1; st.global.f32 [%rd1], %f2;"
+    found = chains(body, block=128)
+    assert [accesses for _, _, accesses in found if accesses] == [1, 1]
+    assert sum(classes.get("fp32", 0) for _, classes, _ in found) == 1
