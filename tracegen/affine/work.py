@@ -30,7 +30,8 @@ from tracegen.affine.nest import (
 )
 from tracegen.affine.uniform_ranges import cut_iterations
 from tracegen.simt.block import Geometry
-from tracegen.simt.work import UNROLLED, Lanes, WorkCounter, access_class, advance
+from tracegen.simt.work import Lanes, WorkCounter, access_class, advance
+from tracegen.unrolling import DEFAULT_UNROLL
 
 
 class NestWork:
@@ -136,4 +137,4 @@ def _tested(loop: NestLoop) -> NestLoop:
 
 
 def _unrolled(loop: NestLoop) -> int:
-    return UNROLLED if loop.innermost else 1
+    return DEFAULT_UNROLL if loop.innermost else 1

@@ -21,7 +21,7 @@ from tracegen.simt.agreement import common_value, is_per_thread
 from tracegen.simt.recorder import BlockRecorder, LoopStart
 from tracegen.simt.scoreboard import Mask, MemoryInstruction
 from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
-from tracegen.simt.work import UNROLLED, WorkCounter, access_class, advance, declared_arithmetic
+from tracegen.simt.work import WorkCounter, access_class, advance, declared_arithmetic
 from tracegen.unrolling import DEFAULT_UNROLL, NEVER, Unroll, UnrolledBodies, parse_unroll
 
 
@@ -246,7 +246,7 @@ class Block:
             if not self._mask.any or _carries_state(names, caller.f_locals, j):
                 loop.settle()
             if self._counter is not None and counted is not None:
-                unrolled = UNROLLED if loop.at is None else 1
+                unrolled = DEFAULT_UNROLL if loop.at is None else 1
                 if loop.at is None:
                     self._counter.repeat(counted, loop.trips)
                 self._counter.derive(2, self._mask.lanes, loop.trips / unrolled)
@@ -340,7 +340,7 @@ class Block:
             self._counter.share(op, array.size, address, lanes, step=moved, trips=trips)
         else:
             self._counter.add(access_class(op, array.space), lanes)
-        self._counter.derive(advance(moved, array.shared, UNROLLED) or indices, lanes)
+        self._counter.derive(advance(moved, array.shared, DEFAULT_UNROLL) or indices, lanes)
 
     def _record(self, instruction: MemoryInstruction) -> None:
         checkpoint()

@@ -120,7 +120,8 @@ class KernelTrace(GeneratedTrace):
     `launch` and `blocks` are as in `Trace`; `params` are the sizes of the kernel. `columns` expands all blocks, once,
     on first use: a trace of 10^8 instructions is better read block by block. `ahead` lets the function run for batches
     of blocks: it must treat threads independently and give no cache operators, as the bundled kernels do. `work` is a
-    function that returns the work of a block; None: what the kernel function declares. `unroll` is described in `trace`.
+    function that returns the work of a block; None: what the kernel function declares. `unroll` is described in
+    `trace`.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 
 Integer instructions of indices and loops are estimated unless the kernel declares its own: one for each index of an
 access, one for a condition, two for an iteration of a loop. Compilers unroll loops whose addresses advance by
-constants (by `UNROLLED`, here), and advance an address once for all iterations of which it is in reach; an address that
-moves further is advanced in each.
+constants (here by `DEFAULT_UNROLL`), and advance an address once for all iterations of which it is in reach; an
+address that moves further is advanced in each.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import WARP, Op, Space, Work
 from rdmodel.trace.banks import count_wavefronts
 from rdmodel.trace.work import INSTRUCTION_CLASSES
-
-UNROLLED = 4
-"""Iterations of an innermost loop that compilers turn into straight-line code."""
 
 REACH = 16
 """Bytes by which an address moves from one element to the next."""
