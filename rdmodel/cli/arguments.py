@@ -36,7 +36,7 @@ from rdmodel.version import __version__
 WRITABLE_FORMATS = ("native", "parquet", "trc", "accelsim")
 """Formats in which ``rdmodel trace`` writes traces."""
 
-SOURCE_HELP = "name of a kernel, or a trace, recording, .cu, .ptx, .toml or .json file"
+SOURCE_HELP = "name of a kernel, a trace, recording, .cu, .ptx, .toml or .json file, or - for a trace from stdin"
 """Help text of every source argument."""
 
 
@@ -54,6 +54,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         command = commands[arguments.command]
         hint = suggestion(rest[0].split("=")[0], command.option_names()) if rest[0].startswith("-") else ""
         command.error(f"unknown argument {rest[0]!r}{hint}")
+    if getattr(arguments, "sources", []).count("-") > 1:
+        commands[arguments.command].error("-: standard input can be read only once")
     return arguments
 
 

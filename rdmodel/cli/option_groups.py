@@ -33,7 +33,8 @@ Repeated from `rdmodel.comparison.compare`, because that module loads NumPy, whi
 SUITES = ("polybench", "classic", "irregular", "tiled", "all", "khairy", "jia", "koo", "wang")
 """The names of `tracegen.kernel_library.suites`, repeated here for the same reason."""
 
-READABLE_FORMATS = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt")
+PLAIN_FORMATS = ("addresses", "csv", "lackey", "dinero")
+READABLE_FORMATS = ("native", "parquet", "trc", "accelsim", "kernelslist", "nvbit", "ppt", *PLAIN_FORMATS)
 """The names of `tracegen.formats.FORMATS`, repeated here for the same reason."""
 
 DEFAULT_OF_GPU = "that of the GPU"
@@ -82,7 +83,8 @@ def add_source(parser: Parser) -> None:
         "--input-format",
         type=one_of("input format", READABLE_FORMATS),
         metavar="FORMAT",
-        help=f"format of the trace file: {', '.join(READABLE_FORMATS)}",
+        help=f"format of the trace file: {', '.join(READABLE_FORMATS)}; needed for {', '.join(PLAIN_FORMATS)} and for "
+        "standard input (-)",
         default_text="recognised by content, then by file name",
     )
     add_option(
@@ -122,7 +124,13 @@ def add_program(parser: Parser) -> None:
         help="kernel to launch, by its name in the source; for a trace file or a recording: launch ID or name pattern",
         default_text="the only kernel",
     )
-    add_option(group, "--grid", type=dimensions, metavar="X,Y,Z", help="shape of the grid in blocks")
+    add_option(
+        group,
+        "--grid",
+        type=dimensions,
+        metavar="X,Y,Z",
+        help="shape of the grid in blocks; with --block, also the threads to which plain lines of a trace are dealt",
+    )
     add_option(
         group,
         "--arg",

@@ -56,7 +56,7 @@ def open_sources(source: str, options: SourceOptions, budget: Budget = UNBOUNDED
 
 def _open(source: str, options: SourceOptions, budget: Budget) -> Iterator[Trace]:
     path = Path(source)
-    if options.input_format is not None and path.exists():
+    if source == formats.STDIN_NAME or (options.input_format is not None and path.exists()):
         yield _read_trace(source, options, budget)
     elif path.suffix == LAUNCH_SUFFIX and path.exists():
         yield from _run_launch_file(source, options)
@@ -269,7 +269,10 @@ def _read_trace(source: str, options: SourceOptions, budget: Budget) -> Trace:
     names = [*KERNEL_OPTIONS, "block", "launch", *PROGRAM_OPTIONS]
     refuse(source, "a recorded trace", options, [name for name in names if name not in form.takes])
     budget.admit_reading(Path(source), form.memory)
-    trace = formats.read(source, format=form.name, lenient=options.lenient, kernel=options.kernel, block=options.block)
+    chosen = {name: getattr(options, name) for name in ("kernel", "block", "grid") if name in form.takes}
+    trace = formats.read(source, format=form.name, lenient=options.lenient, **chosen)
+    if isinstance(trace, formats.RecordedTrace):
+        _report_notes(trace.notes)
     _report_skipped(trace)
     return trace
 
@@ -286,7 +289,7 @@ def _suffixes() -> set[str]:
 
 
 def _report_notes(notes: Iterable[str]) -> None:
-    """Report on stderr how the trace of a program may differ from that on a GPU."""
+    """Report on stderr how the trace of a program may differ from that on a GPU, and what a reader has ignored."""
     for note in notes:
         print_note(note)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Trace, storage
 from rdmodel.trace.replacement import recover
-from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, parquet_columns, ppt, trc
-from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, first_bytes, uncompressed_name
+from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, parquet_columns, plain, ppt, trc
+from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, STDIN, first_bytes, uncompressed_name
 from tracegen.formats.launches import LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.recorded_trace import Reading, RecordedTrace, Skipped
@@ -37,6 +38,9 @@ __all__ = [
     "write",
 ]
 
+STDIN_NAME = "-"
+"""Name of standard input in place of a file's; a file with this name is ``./-``."""
+
 _RECOGNITION_BYTES = 1 << 20
 """Bytes at the start of a file by which its format is recognised."""
 
@@ -48,7 +52,7 @@ class Format:
     Parameters
     ----------
     name, extension : str
-        Name of the format, and the extension of its files.
+        Name of the format, and the extension of its files; empty if no extension stands for the format.
     read : callable
         ``read(path, reading)`` returns a trace. `reading` has no options set but those in `takes`.
     starts : callable
@@ -59,6 +63,8 @@ class Format:
         Names of the fields of `Reading` that the reader supports.
     memory : int
         Bytes of memory that reading a file takes at most, apart from decompression.
+    streams : bool
+        Whether the reader takes `tracegen.formats.compressed.STDIN`, since it reads a file once, from start to end.
     launches : callable, optional
         ``launches(path, reading)`` yields the launches of a file; None if a file holds one launch.
     write : callable, optional
@@ -73,6 +79,7 @@ class Format:
     folder: Callable[[Path], bool] = lambda path: False
     takes: frozenset[str] = frozenset()
     memory: int = SORT_MEMORY_BYTES + (24 << 20)
+    streams: bool = False
     launches: Callable[[Path, Reading], Iterator[LaunchEntry]] | None = None
     write: Callable[[Trace, Path, bool], tuple[str, ...]] | None = None
 
@@ -101,6 +108,7 @@ TRC = Format(
     read=lambda path, reading: trc.read_trc(path, lenient=reading.lenient),
     starts=lambda head: head.startswith(trc.TRC_MAGIC),
     takes=frozenset({"lenient"}),
+    streams=True,
     write=lambda trace, path, overwrite: trc.write_trc(trace, path, overwrite=overwrite),
 )
 ACCELSIM = Format(
@@ -128,6 +136,7 @@ NVBIT = Format(
     read=lambda path, reading: nvbit.read_nvbit(path, kernel=reading.kernel, lenient=reading.lenient),
     starts=nvbit.is_nvbit,
     takes=frozenset({"lenient", "kernel"}),
+    streams=True,
     launches=lambda path, reading: nvbit.list_nvbit(path),
 )
 PPT = Format(
@@ -147,6 +156,23 @@ PARQUET = Format(
     memory=2 * parquet_columns.COLUMN_MEMORY_BYTES + (64 << 20),
     write=_write_parquet,
 )
+
+
+def _read_plain(path: Path, reading: Reading, *, form: str) -> Trace:
+    return plain.read_plain(path, form, block=reading.block, grid=reading.grid, lenient=reading.lenient)
+
+
+PLAIN = tuple(
+    Format(
+        name=name,
+        extension="",
+        read=partial(_read_plain, form=name),
+        starts=plain.is_lackey if name == "lackey" else lambda head: False,
+        takes=frozenset({"lenient", "block", "grid"}),
+        streams=True,
+    )
+    for name in plain.PLAIN_FORMATS
+)
 FORMATS: dict[str, Format] = {
     trace_format.name: trace_format
     for trace_format in (
@@ -157,6 +183,7 @@ FORMATS: dict[str, Format] = {
         KERNELSLIST,
         NVBIT,
         PPT,
+        *PLAIN,
     )
 }
 """All formats by name; `native` is the folder of `rdmodel.trace.storage`."""
@@ -169,21 +196,22 @@ def read(
     lenient: bool = False,
     kernel: str | None = None,
     block: tuple[int, int, int] | None = None,
+    grid: tuple[int, int, int] | None = None,
 ) -> Trace:
     """Read the trace in a file or folder.
 
     Parameters
     ----------
     path : path
-        The file or folder.
+        The file or folder. The text "-" stands for standard input, whose format must be named.
     format : str, optional
         A name in `FORMATS`; by default the format is recognised (`recognise`).
     lenient : bool
         Leave out bad lines of other tools' files; ``RecordedTrace.skipped`` accounts for them.
     kernel : str, optional
         Number of the launch, or pattern of its name (``*gemm*``), if the file holds several.
-    block : tuple of int, optional
-        Shape of a block (x, y, z), for formats that do not contain it.
+    block, grid : tuple of int, optional
+        Shape of a block and of the grid (x, y, z), for formats that do not contain them.
 
     Returns
     -------
@@ -196,10 +224,13 @@ def read(
         If the format is unknown or does not take an option that is set, or if the content is malformed.
     """
     chosen = recognise(path) if format is None else _named(format)
-    for option, value in (("kernel", kernel), ("block", block)):
+    for option, value in (("kernel", kernel), ("block", block), ("grid", grid)):
         if value is not None and option not in chosen.takes:
             raise TraceError(f"{path}: the format {chosen.name!r} takes no option {option}")
-    return chosen.read(Path(path), Reading(lenient=lenient, kernel=kernel, block=block))
+    if path == STDIN_NAME and not chosen.streams:
+        raise TraceError(f"{path}: the format {chosen.name!r} cannot be read from standard input; name a file")
+    where = STDIN if path == STDIN_NAME else Path(path)
+    return chosen.read(where, Reading(lenient=lenient, kernel=kernel, block=block, grid=grid))
 
 
 def launches(
@@ -279,6 +310,9 @@ def write(
 
 def recognise(path: str | os.PathLike[str]) -> Format:
     """Return the format of a file or folder by its content, else its extension; raise `TraceError`."""
+    if path == STDIN_NAME:
+        names = "|".join(name for name, trace_format in FORMATS.items() if trace_format.streams)
+        raise TraceError(f"{path}: standard input needs the name of its format: --input-format {names}")
     where = Path(path)
     recover(where)
     if where.is_dir():
@@ -296,7 +330,9 @@ def recognise(path: str | os.PathLike[str]) -> Format:
     for trace_format in FORMATS.values():
         if trace_format.extension and trace_format.extension == extension:
             return trace_format
-    raise TraceError(f"{path}: not a trace of a known format ({', '.join(FORMATS)})")
+    known = ", ".join(name for name in FORMATS if name not in plain.PLAIN_FORMATS)
+    advice = f"lines of plain text need --input-format {'|'.join(plain.PLAIN_FORMATS)}"
+    raise TraceError(f"{path}: not a trace of a known format ({known}); {advice}")
 
 
 def by_extension(path: str | os.PathLike[str]) -> Format:
@@ -306,7 +342,7 @@ def by_extension(path: str | os.PathLike[str]) -> Format:
     """
     if Path(path).suffix.lower() in COMPRESSED_EXTENSIONS:
         raise TraceError(f"{path}: compressed files cannot be written; write {uncompressed_name(path)} and compress it")
-    extensions = {trace_format.extension: trace_format for trace_format in FORMATS.values()}
+    extensions = {trace_format.extension: trace_format for trace_format in FORMATS.values() if trace_format.extension}
     return extensions.get(Path(path).suffix.lower(), NATIVE)
 
 

@@ -11,6 +11,7 @@ import io
 import lzma
 import os
 import re
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ from rdmodel.errors import TraceError
 
 CHUNK_BYTES = 1 << 20
 """Bytes of text that readers of lines work on at a time."""
+
+STDIN = Path("stdin")
+"""This very object, not an equal one, stands for standard input where a reader takes the path of a file."""
 
 _STREAM_BUFFER_BYTES = 1 << 20
 
@@ -40,12 +44,12 @@ _NONZERO = re.compile(rb"[^\0]")
 
 
 def open_stream(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file for reading, decompressed if it is compressed; the caller closes it.
+    """Open a file, or `STDIN`, for reading, decompressed if it is compressed; the caller closes it.
 
     This function and every read raise `TraceError` with the file's name if it cannot be read, is damaged or ends
     early, or if it is compressed with zstd and the package for that is missing.
     """
-    return io.BufferedReader(_CheckedStream(os.fspath(path)), _STREAM_BUFFER_BYTES)
+    return io.BufferedReader(_CheckedStream(path), _STREAM_BUFFER_BYTES)
 
 
 def first_bytes(path: str | os.PathLike[str], count: int) -> bytes:
@@ -88,7 +92,7 @@ def line_end(text: bytes, position: int) -> int:
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
     """Tell by its first bytes whether a file is compressed; raise `TraceError` as `open_stream` does."""
-    with _CheckedStream(os.fspath(path)) as file:
+    with _CheckedStream(path) as file:
         return file.compressed
 
 
@@ -109,18 +113,18 @@ def uncompressed_name(path: str | os.PathLike[str]) -> str:
 class _CheckedStream(io.RawIOBase):
     """The decompressed bytes of a file; every failure becomes a `TraceError` that names the file."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._name = os.fspath(path)
         self._failures: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, lzma.LZMAError)
         self._source: Any = None
-        self._file = file = open_regular_file(name)
+        self._file = file = _StandardInput() if path is STDIN else open_regular_file(self._name)
         try:
             self._source = self._decompressed(file)
         except BaseException:
             file.close()
             raise
 
-    def _decompressed(self, file: BinaryIO) -> Any:
+    def _decompressed(self, file: Any) -> Any:
         try:
             head = file.read(6)
             file.seek(0)
@@ -171,6 +175,37 @@ class _CheckedStream(io.RawIOBase):
         if not self.closed:
             self._file.close()
         super().close()
+
+
+class _StandardInput:
+    """Standard input, which can go back to its start while only its first bytes have been read."""
+
+    def __init__(self) -> None:
+        if sys.stdin is None or sys.stdin.closed:
+            raise TraceError(f"{STDIN}: is closed")
+        self._source = sys.stdin.buffer
+        self._first: bytes | None = None
+        self._again = b""
+
+    def read(self, count: int) -> bytes:
+        if not self._again:
+            data = self._source.read(count)
+            self._first = data if self._first is None else b""
+            return data
+        data, self._again = self._again[:count], self._again[count:]
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, position: int) -> None:
+        assert position == 0
+        self._again = self._first or b""
+
+    def close(self) -> None:
+        """Leave standard input open: it belongs to the process."""
 
 
 class _DecompressedStreams:

@@ -53,7 +53,7 @@ TRACES_FOLDER_NAME = "memory_traces"
 _MAX_MEM_LINE_BYTES = 1 << 12
 _MAX_CONFIG_BYTES = 1 << 24
 _MEM_FILE_NAME = re.compile(r"kernel_(\d{1,9})_block_(\d{1,10})\.mem")
-_FIRST_RECORD = re.compile(rb"\s*(?:=+\s+)*[A-Z][A-Z0-9]*(?:\.\w+)*(?: +0x[0-9a-fA-F]+)+ *\r?\n")
+_FIRST_RECORD = re.compile(rb"\s*(?:=+\s+)+[A-Z][A-Z0-9]*(?:\.\w+)*(?: +0x[0-9a-fA-F]+)+ *\r?\n")
 _NESTING_ERRORS = (RecursionError, MemoryError)
 _NEW_OPCODE_EVENT = 2
 _MIN_MEM_RECORD_BYTES = len("LD\n")
@@ -80,7 +80,10 @@ class _LaunchConfig:
 
 
 def is_ppt(head: bytes) -> bool:
-    """Tell whether the first bytes of a file are a record of a ``.mem`` file."""
+    """Tell whether a file begins with a separator and a record, as ``.mem`` files do.
+
+    A record alone is not enough: ``LD 0x1000`` may be a line of any other tool.
+    """
     return _FIRST_RECORD.match(head) is not None
 
 

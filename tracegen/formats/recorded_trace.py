@@ -75,25 +75,28 @@ class SkipLog:
 class Reading:
     """Options for reading a recorded trace; those that a format does not take stay unset.
 
-    `lenient` leaves out bad lines, `kernel` picks a launch (its number, or a pattern of its name), `block` is the
-    shape of a block for files that do not contain it.
+    `lenient` leaves out bad lines, `kernel` picks a launch (its number, or a pattern of its name), `block` and `grid`
+    are the shapes of a block and of the grid for files that do not contain them.
     """
 
     lenient: bool = False
     kernel: str | None = None
     block: tuple[int, int, int] | None = None
+    grid: tuple[int, int, int] | None = None
 
 
 @dataclass(eq=False)
 class RecordedTrace(Trace):
     """A `Trace` that another tool recorded; `skipped` is empty unless it was read leniently.
 
-    `advice` ends the error about a block that the trace does not hold. If the columns went through temporary files,
-    their pages are given back as those of native traces are.
+    `advice` ends the error about a block that the trace does not hold. `notes` are sentences about content that the
+    reader has ignored. If the columns went through temporary files, their pages are given back as those of native
+    traces are.
     """
 
     skipped: Skipped = Skipped()
     advice: str = field(default="", repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Find the columns that are mapped into memory."""
