@@ -551,7 +551,7 @@ cdef class Grouper:
                 kind = self.p[w.next[leader]].key & AGREEING
                 warp[rows] = self.warp
                 op[rows] = <uint8_t>(kind >> OPERATION_SHIFT)
-                pc[rows] = <int32_t>(w.pc[leader] if w.pc[leader] >= 0 else kind >> OPERATION_SHIFT)
+                pc[rows] = <int32_t>self.pc_of(leader)
                 size[rows] = <uint8_t>(kind & WIDTH)
                 most = 0
                 taken = self.take_part(&addresses[0], &used, &most)
@@ -608,6 +608,11 @@ cdef class Grouper:
         if at == w.end[lane]:
             w.lanes &= ~(<uint32_t>1 << lane)
 
+    cdef inline int64_t pc_of(self, int lane) noexcept nogil:
+        """Return the program counter of the lane's next access, which is its operation if the file gives none."""
+        cdef int64_t pc = self.w.pc[lane]
+        return pc if pc >= 0 else (self.p[self.w.next[lane]].key & AGREEING) >> OPERATION_SHIFT
+
     cdef uint32_t next_step(self) noexcept nogil:
         """Return the lanes whose current line continues or else, if there are none, all lanes that have lines left."""
         cdef Warp* w = &self.w
@@ -636,7 +641,7 @@ cdef class Grouper:
         cdef uint32_t candidates = w.candidates
         cdef int leader = lowest_bit(candidates)
         cdef int64_t kind = self.p[w.next[leader]].key & AGREEING
-        cdef int64_t pc = w.pc[leader]
+        cdef int64_t pc = self.pc_of(leader)
         cdef uint32_t taken = 0
         cdef int lane
         cdef int64_t at
@@ -644,7 +649,7 @@ cdef class Grouper:
             lane = lowest_bit(candidates)
             candidates &= candidates - 1
             at = w.next[lane]
-            if self.p[at].key & AGREEING == kind and w.pc[lane] == pc:
+            if self.p[at].key & AGREEING == kind and self.pc_of(lane) == pc:
                 out[used[0]] = self.p[at].address
                 used[0] += 1
                 taken |= <uint32_t>1 << lane
