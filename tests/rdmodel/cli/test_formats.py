@@ -74,7 +74,7 @@ def test_a_mistyped_format_is_told_from_the_real_ones(tmp_path, run):
 # ---- what people mistype, or have
 
 
-@pytest.mark.parametrize("source", ["app.log", "my-app", "-"])
+@pytest.mark.parametrize("source", ["app.log", "my-app"])
 @pytest.mark.parametrize("more", [(), ("--kernel", "1")])
 def test_a_file_that_is_not_there_is_said_not_to_be_there(run, source, more):
     status, _, err = run("info", source, *more)
