@@ -59,7 +59,13 @@ _ROLES = ("", "address", "size", "op", "pc", "thread", "block", "warp", "lane")
 
 COLUMN_NAMES = {
     **{name: name for name in _ROLES if name},
-    **{"addr": "address", "bytes": "size", "operation": "op", "type": "op", "rw": "op", "ip": "pc", "tid": "thread"},
+    "addr": "address",
+    "bytes": "size",
+    "operation": "op",
+    "type": "op",
+    "rw": "op",
+    "ip": "pc",
+    "tid": "thread",
 }
 """The column that each name in a header stands for."""
 
@@ -72,12 +78,13 @@ _EXPECTED = {
     "lackey": "expected 'I', 'L', 'S' or 'M', a hexadecimal address, a comma and a number of bytes",
     "dinero": "expected a label of 0 to 4 and a hexadecimal address, or r, w, i, m, c or v, address and bytes",
 }
+_FLUSH = 6
 _PROBLEMS = {
     2: f"address must be at most {LAST_ADDRESS:#x}",
     3: f"an access must have 1 to {MAX_SIZE} bytes",
     4: f"longer than {_MAX_LINE_BYTES} bytes",
     5: "op must be load, store or atomic, or one of l, r, s, w, a, 0, 1, 2, read, write",
-    6: "flushes (labels 4, c and v) have no counterpart in a trace; --lenient leaves them out",
+    _FLUSH: "flushes (labels 4, c and v) have no counterpart in a trace; --lenient leaves them out",
     7: "not as many fields as the header has",
     8: "a field in double quotes must end with one, before a comma, in the same line",
     9: "the thread lies outside of the block",
@@ -149,7 +156,10 @@ def read_plain(
 
 
 def _check_shapes(name: str, block: tuple[int, int, int] | None, grid: tuple[int, int, int] | None) -> None:
-    for what, unit, shape, most in (("block", "threads", block, MAX_BLOCK_THREADS), ("grid", "blocks", grid, MAX_ROW_BLOCKS)):
+    for what, unit, shape, most in (
+        ("block", "threads", block, MAX_BLOCK_THREADS),
+        ("grid", "blocks", grid, MAX_ROW_BLOCKS),
+    ):
         if shape is not None and (min(shape) < 1 or shape[0] * shape[1] * shape[2] > most):
             raise TraceError(f"{name}: {what}={shape}: must be 1 to {most} {unit}")
 
@@ -209,8 +219,9 @@ class _PlainReader:
                 end = line_end(text, at)
                 message = _PROBLEMS.get(problem, _EXPECTED[self._form])
                 self._log.report(f"{self._name}:{self._line}: {message}, found {quote(text[at:end])}")
-                before, n = n, scanner.leave_out(room, n)
-                self._left_out += n - before
+                if problem != _FLUSH:  # which is no access, and so has no turn
+                    before, n = n, scanner.leave_out(room, n)
+                    self._left_out += n - before
                 self._line += 1
                 at = end + 1
             self._accesses.append(n)
@@ -275,9 +286,7 @@ class _PlainReader:
             if self._log.lenient:
                 columns, blocks, skipped = fill_grid(launch, columns, blocks, skipped)
             advice = advise_about_missing_blocks(lenient=self._log.lenient)
-        return RecordedTrace(
-            launch, columns, blocks, trusted=True, skipped=skipped, advice=advice, notes=self._notes()
-        )
+        return RecordedTrace(launch, columns, blocks, trusted=True, skipped=skipped, advice=advice, notes=self._notes())
 
     def _notes(self) -> tuple[str, ...]:
         ignored = self._header.ignored

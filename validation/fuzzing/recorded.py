@@ -15,12 +15,13 @@ import numpy as np
 from rdmodel.errors import TraceError
 from rdmodel.trace import Trace
 from tracegen.formats import accelsim, compressed, nvbit, ppt, trc
+from tracegen.formats.plain import PLAIN_FORMATS, read_plain
 from tracegen.formats.recorded_trace import RecordedTrace, Skipped
 from validation.fuzzing import seeds, shaping
 from validation.fuzzing.laws import BrokenLaw, check_equal, check_round_trip, check_trace, plain, require
 from validation.fuzzing.mutation import Shaper
 from validation.fuzzing.target import NAMED, WAYS, Target, Way
-from validation.fuzzing.words import CONFIG, KERNELSLIST, NVBIT, OPCODES, PPT, TRACEG, TRC, words
+from validation.fuzzing.words import CONFIG, KERNELSLIST, NVBIT, OPCODES, PLAIN, PPT, TRACEG, TRC, words
 
 WATCHED = ("/tracegen/formats/",)
 
@@ -46,6 +47,11 @@ def _accelsim(path: Path, way: Way) -> RecordedTrace:
 def _trc(path: Path, way: Way) -> RecordedTrace:
     compressed.CHUNK_BYTES = way.chunk
     return trc.read_trc(path, lenient=way.lenient)
+
+
+def _plain(path: Path, way: Way, form: str) -> RecordedTrace:
+    compressed.CHUNK_BYTES = way.chunk
+    return read_plain(path, form, block=(40, 1, 1), lenient=way.lenient, memory=way.memory)
 
 
 def _check_buffers(found: RecordedTrace, way: Way, path: Path, read: Read) -> None:
@@ -113,6 +119,10 @@ TEXTS = (
     _target("nvbit", "run.txt", _nvbit, OPCODES, NVBIT, seeds=seeds.nvbit, ways=NAMED, most=6000),
     _target("accelsim", "kernel-1.traceg", _accelsim, OPCODES, TRACEG, seeds=seeds.accelsim),
     _target("trc", "run.trc", _trc, TRC, seeds=seeds.trc),
+    *(
+        _target(form, "run.txt", partial(_plain, form=form), PLAIN, seeds=seeds.plain_lines(form))
+        for form in PLAIN_FORMATS
+    ),
     _target("ppt", "kernel_1_block_0.mem", _ppt, OPCODES, PPT, seeds=seeds.ppt),
     _target(
         *("ppt-folder", ".", _ppt, OPCODES, PPT, CONFIG),

@@ -185,6 +185,31 @@ def trc() -> list[Case]:
     return [{"run.trc": text.encode()} for text in texts]
 
 
+_PLAIN_TEXTS = {
+    "addresses": ["# list\n" + "".join(f"{64 * n}\n0x{n:x}\r\n" for n in range(40)), "8"],
+    "csv": [
+        "addr,bytes,rw,pc\n" + "".join(f"{n},{n % 40 + 1},{'rwa'[n % 3]},0x{n % 5}\n" for n in range(30)),
+        "block,thread,address\n" + "".join(f"{n % 3},{n * 7 % 40},{n}\n" for n in range(90)),
+        'name,warp,lane,address\n"f(""x"", 1)",1,3,"0x10"\n,0,31,4\n',
+        "block,warp,lane,address\n0,1,7,4\n2,0,0,8\n",
+        "tid,address\n79,4\n0,8\n",
+    ],
+    "lackey": [
+        "==1== Lackey, an example Valgrind tool\n" + "I  04,3\nI  08,2\n L 1fff00,8\n M 40,64\n S 80,4\nSB 04\n" * 9,
+    ],
+    "dinero": ["2 0 x\n0 1000\n1 70f60888 8\n3 10 add\n" * 9, "r 0x20 4\nw 30 2 text\ni 4 4\nm 40 1\nv 0 0\n"],
+}
+
+
+def plain_lines(form: str) -> Callable[[], list[Case]]:
+    """Return a function that makes files of one of the formats with one access per line."""
+
+    def cases() -> list[Case]:
+        return [{"run.txt": text.encode()} for text in _PLAIN_TEXTS[form]]
+
+    return cases
+
+
 def packed(kind: str) -> Callable[[], list[Case]]:
     """Return a function that makes traces of the Ocelot tracer packed with gzip, xz or zstd."""
     pack = _PACKERS[kind]

@@ -36,6 +36,11 @@ TRC = b"""
 blocksize:~32~1~1 0~0~4096~4 1~1~0~16 9223372036854775792 9223372036854775793 68719476703
 """
 
+PLAIN = b"""
+0x7ffffffffffffff0 0x7ffffffffffffff1 9223372036854775807 9223372036854775808 address size op pc thread block warp lane
+load Store atomic , "" "0x10" # ~L~8,4 ~M~7ffffffffffffff0,32 I~~8,4 ==1==~x SB~8 0~8~4 r~8~4 4~0 2~8 4096 4097
+"""
+
 NATIVE = b"""
 descr fortran_order shape <i8 "launch" "columns" (3,) True
 """
