@@ -32,7 +32,7 @@ for package, names in {
         "_engine",
     ),
     "rdmodel.locality_analysis": ("_locality",),
-    "tracegen.formats": ("_trc", "_plain", "_nvbit", "_ppt", "_accelsim", "_accelsim_out"),
+    "tracegen.formats": ("_trc", "_plain", "_line_groups", "_nvbit", "_ppt", "_accelsim", "_accelsim_out"),
     "tracegen.formats.ordering": ("_gather",),
     "tracegen.ptx.isa": ("_code",),
     "tracegen.ptx.emulator": (

@@ -26,7 +26,8 @@ import numpy as np
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Columns, Launch, Space
-from tracegen.formats._plain import Grouper, Scanner
+from tracegen.formats._line_groups import LineGrouper
+from tracegen.formats._plain import Scanner
 from tracegen.formats.compressed import is_cut, kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import advise_about_missing_blocks, can_fill, fill_grid, insert_empty_blocks
 from tracegen.formats.ordering.columns import ColumnSink
@@ -97,7 +98,7 @@ _LACKEY_BANNER = re.compile(rb"==\d+== Lackey, an example Valgrind tool\r?\n")
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class _CsvHeader:
     """The header of a CSV: the role of each column, how lines name their threads, and the names it ignores."""
 
     roles: tuple[int, ...] = ()
@@ -178,7 +179,7 @@ class _PlainReader:
     ) -> None:
         self._name, self._form, self._log, self._accesses = name, form, log, accesses
         self._block, self._grid = block, grid
-        self._header = _Header()
+        self._header = _CsvHeader()
         self._line = 1
         self._left_out = 0  # lines that keep their turn
         self._lines = 0  # lines that access memory, those left out included
@@ -228,7 +229,7 @@ class _PlainReader:
 
     # ---- the header of a CSV
 
-    def _read_header(self, file: BinaryIO) -> _Header:
+    def _read_header(self, file: BinaryIO) -> _CsvHeader:
         while line := file.readline(_MAX_HEADER_BYTES):
             if self._line == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
@@ -237,9 +238,9 @@ class _PlainReader:
                 self._line += 1
                 return header
             self._line += 1
-        return _Header()
+        return _CsvHeader()
 
-    def _parse_header(self, line: bytes) -> _Header:
+    def _parse_header(self, line: bytes) -> _CsvHeader:
         where = f"{self._name}:{self._line}"
         try:
             (fields,) = csv.reader([line.decode("latin-1").strip()], strict=True, skipinitialspace=True)
@@ -263,7 +264,7 @@ class _PlainReader:
         if named and self._block is None:
             raise TraceError(f"{where}: the columns name the threads; give the threads of a block by --block X,Y,Z")
         ignored = tuple(field for field, column in zip(fields, columns, strict=True) if not column)
-        return _Header(tuple(map(_ROLES.index, columns)), _NAMINGS.index(named), ignored)
+        return _CsvHeader(tuple(map(_ROLES.index, columns)), _NAMINGS.index(named), ignored)
 
     # ---- the trace
 
@@ -302,9 +303,10 @@ class _PlainReader:
         names = ("key", "pc", "gap", "op", "size", "mask")
         fields = {name: np.empty(_GROUPED_INSTRUCTIONS, ROW_TYPE[name]) for name in names}
         addresses = np.empty(_GROUPED_INSTRUCTIONS + WARP, np.int64)
+        room = [*fields.values(), addresses]
         for part in self._accesses.finish(threads):
-            grouper = Grouper(part.accesses, threads, part.give_back)
-            while (filled := grouper.fill(*fields.values(), addresses))[0]:
+            grouper = LineGrouper(part.accesses, threads, part.give_back)
+            while (filled := grouper.fill(*room))[0]:
                 count, used = filled
                 rows = np.empty(count, ROW_TYPE)
                 rows["needs"], rows["space"], rows["flags"] = ALL_NEEDS, Space.GLOBAL, 0

@@ -28,6 +28,8 @@ MODULES = (
     "tracegen.formats._nvbit",
     "tracegen.formats._ppt",
     "tracegen.formats._trc",
+    "tracegen.formats._plain",
+    "tracegen.formats._line_groups",
     "tracegen.formats.ordering._gather",
 )
 """Compiled modules of the readers."""
