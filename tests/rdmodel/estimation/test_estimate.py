@@ -328,7 +328,8 @@ def test_an_excerpt_of_columns_keeps_a_share_of_every_warp():
 
 
 def test_what_is_written_out_keeps_segments_in_a_row():
-    program = [dataclasses.replace(s, trips=1) for s in tracegen.affine_kernel(STREAM).block(0) for _ in range(20)]
+    program = [dataclasses.replace(s, trips=1) for s in tracegen.affine_kernel(STREAM, unroll="none").block(0)]
+    program *= 20
     trace = ProgramTrace(Launch(kernel="k", grid=(1, 1, 1), block=(256, 1, 1)), {0: program})
     assert len(Excerpt(trace, [0], 0.25, [0.5]).block(0)) == 5
 

@@ -60,12 +60,13 @@ def test_an_affine_kernel_takes_its_parameters_by_name():
         assert by_name(x_ptr=Tensor(1), N=np.int64(256), BLOCK=block, num_warps=4) == wanted
 
 
-def test_time_is_in_milliseconds_of_the_gpus_clock(monkeypatch):
+def test_cycles_are_given_in_milliseconds_of_the_gpus_clock(monkeypatch):
     monkeypatch.setattr(candidates, "rank", lambda *arguments, **options: ranking((arguments[1][0], 3_000_000.0)))
     for gpu in ("gtx470-16k", "gtx480-khairy"):
         clock = rd.presets.gpu(gpu).clock
-        assert triton.perf_model(affine, gpu)(N=64, BLOCK=32) == pytest.approx(3e6 / (clock * 1e6) * 1e3)
-        assert triton.perf_model(affine, gpu, objective="dram_bytes")(N=64, BLOCK=32) == 3e6
+        values = {name: triton.perf_model(affine, gpu, objective=name) for name in ("cycles", "time", "dram_bytes")}
+        found = {name: model(N=64, BLOCK=32) for name, model in values.items()}
+        assert found == {"cycles": pytest.approx(3e6 / (clock * 1e6) * 1e3), "time": 3e6, "dram_bytes": 3e6}
 
 
 def test_a_launch_that_cannot_run_takes_for_ever():

@@ -132,7 +132,9 @@ def searched(lines) -> int:
     sizes = [
         sum(1 + (name[0] == "d") for name in names if writes[at] == name or is_live(name, after[at])) for at in range(n)
     ]
-    return max(8, *sizes)
+    address = any("d" in read for read in reads)  # written before the first line
+    at_first = sum(1 + (name[0] == "d") for name in names if is_live(name, [0]) or (name == "d" and address))
+    return max(8, at_first, *sizes)
 
 
 @given(LINES)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rdmodel.common.checks import check_int
 from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
-from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, Op, RegisterUse, Work
+from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, RegisterUse, Work
 from tracegen.arrays import BASE
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._emulator import Emulator, Status
@@ -25,6 +25,7 @@ from tracegen.ptx.emulator.device_memory import LOCAL_BASE, DeviceBuffer, Device
 from tracegen.ptx.emulator.launch_directives import check_directives, cluster_shape, required_block
 from tracegen.ptx.emulator.module_variables import load_variables
 from tracegen.ptx.emulator.parameters import MAX_PARAMETER_BYTES, Argument, pack_parameters
+from tracegen.ptx.emulator.recorded_rows import columns_of_rows
 from tracegen.ptx.emulator.step_counts import COUNTS, WorkTable
 from tracegen.ptx.emulator.textures import Texture, TextureTable
 from tracegen.ptx.isa.special_registers import block_index, read_special_register
@@ -410,7 +411,7 @@ class EmulatedLaunch:
             status = Status(emulator.run(_STEPS_PER_CALL))
         if status != Status.FINISHED:
             raise self._error(status, block)
-        return _columns(*self._log.columns(), self.cache_ops)
+        return columns_of_rows(*self._log.columns(), self.cache_ops)
 
     # ---- errors
 
@@ -485,23 +486,3 @@ class EmulatedLaunch:
 
 def _barrier_name(barrier: int) -> str:
     return "an mbarrier" if barrier == _AT_MBARRIER else f"barrier {barrier}"
-
-
-def _columns(
-    rows: NDArray[Any],
-    addresses: NDArray[np.int64],
-    warp_start: NDArray[np.int64],
-    cache_ops: NDArray[np.uint8] | None,
-) -> Columns:
-    lanes = np.where(rows["op"] == 3, 0, np.bitwise_count(rows["mask"]))
-    start = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(lanes, out=start[1:])
-    names = ("pc", "op", "space", "size", "gap", "needs", "mask")
-    return Columns(
-        warp_start=warp_start,
-        loop_exit=np.zeros(len(rows), dtype=np.bool_),
-        address_start=start,
-        addresses=addresses,
-        cache_op=None if cache_ops is None else np.where(rows["op"] == Op.LOAD, cache_ops[rows["pc"]], 0),
-        **{name: rows[name] for name in names},
-    )

@@ -9,7 +9,7 @@ from tracegen.ptx.lowering.program import LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import is_memory_step, spaces_of
 
 PREDICATED_INSTRUCTIONS = 7
-"""Maximum number of instructions that a branch skips and that are predicated instead, as NVIDIA's guides state."""
+"""Most instructions of a branch that predicates replace (CUDA C Programming Guide 4, "Control Flow Instructions")."""
 
 _ENDS = frozenset({"BRA", "BRX", "CALL", "RET", "EXIT", "BAR", "TRAP", "MBAR", "COPY_BULK"})
 """Operations that are not predicated together with other instructions."""

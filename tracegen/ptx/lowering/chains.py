@@ -14,12 +14,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tracegen.ptx.lowering.basic_blocks import PREDICATED_INSTRUCTIONS
 from tracegen.ptx.lowering.machine_code import machine_code
 from tracegen.ptx.lowering.program import NO_SLOT, LoweredKernel, Step
 from tracegen.ptx.lowering.slicing import READS, is_memory_step
-
-PREDICATED_INSTRUCTIONS = 7
-"""Most instructions of a branch that predicates replace (CUDA C Programming Guide 4, "Control Flow Instructions")."""
 
 LOOP_ITERATIONS = 3
 """Iterations of a loop after which the time from one to the next does not change."""
