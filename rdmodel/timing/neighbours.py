@@ -53,7 +53,7 @@ def sample_traffic(trace: Trace, gpu: GPU, work: Work, resident: int, options: M
         l2_read_bytes=read,
         l2_write_bytes=stored,
         dram_read_share=dram_read / read if read else 0.0,
-        dram_bytes=dram_read + max(0.0, written - gpu.l2.slices * gpu.l2.size),
+        dram_bytes=dram_read + written,
     )
 
 

@@ -21,7 +21,8 @@ class LaunchTraffic:
     dram_read_share
         Share of the reads of the L2 that miss.
     dram_bytes
-        Bytes that are read from DRAM and written to it.
+        Bytes that are read from DRAM and written to it, those included that are in the L2 when the launch ends: who
+        takes their place, such as the next launch, waits for them.
     """
 
     missing_share: float
@@ -46,7 +47,7 @@ def traffic_of(prediction: Prediction) -> LaunchTraffic:
         l2_read_bytes=l2.reads * l2.sector,
         l2_write_bytes=l2.writes * l2.sector,
         dram_read_share=l2.miss_rate,
-        dram_bytes=l2.dram_bytes,
+        dram_bytes=l2.dram_bytes + l2.dirty * l2.sector,
     )
 
 

@@ -18,7 +18,11 @@ INTRODUCTION = """# Rankings of measured tuning spaces
 
 Written by `python -m validation.tuning` from `measured.csv` (times of the FAIR benchmark hub for auto-tuning,
 AutoTuningAssociation/benchmark_hub) and `predicted.csv` (`python -m validation.tuning --sources DIR`, with `DIR` the
-folder `kernels` of the hub). Nothing is fitted to a space: all constants are those of `rdmodel gpus NAME --rates`.
+folder `kernels` of the hub). All constants are those of `rdmodel gpus NAME --rates`, and none was fitted to times. But
+these spaces are no blind test: three rules were found where points were mispredicted, and then justified by the
+hardware: half a memory request per cycle on GA10x, conflicts in the banks of the L1, and short branches that are
+predicates. The predictions leave out data that the L2 holds at the end of a launch (6 MB at most), which a time
+includes since then.
 
 `regret@1` is the measured time of the configuration that is predicted to be the fastest, relative to the least measured
 time among the points that were predicted; `regret@5` that of the best of five. `tau` is Kendall's rank correlation
