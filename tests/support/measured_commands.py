@@ -26,8 +26,9 @@ if __name__ == "__main__":
 def measured(*argv: str, setup: str = "") -> tuple[int, str, str, int]:
     """Run a command in a process of its own; return status, output, errors and the peak of its memory in bytes."""
     done = run_forked(PEAK.format(setup=setup), *argv)
-    err, peak = re.fullmatch(r"(?s)(.*)peak (\d+)\n", done.stderr).groups()
-    return done.returncode, done.stdout, err, int(peak)
+    measured = re.fullmatch(r"(?s)(.*)peak (\d+)\n", done.stderr)
+    assert measured, done
+    return done.returncode, done.stdout, measured[1], int(measured[2])
 
 
 def taken(size: int) -> int:
