@@ -14,7 +14,7 @@ from importlib import import_module
 from rdmodel.cli.arguments import parse
 from rdmodel.cli.signals import Stopped, stopping_signals
 from rdmodel.cli.streams import standard_streams
-from rdmodel.common.memory import MACHINE_SHARE, machine_share, memory_text
+from rdmodel.common.memory import MACHINE_SHARE, lacks_memory, machine_share, memory_text
 from rdmodel.errors import RdmodelError, SimulationError, shorten_message
 
 COMMAND_MODULES = {
@@ -73,7 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RdmodelError as error:
         disk_failed = getattr(error.__cause__, "errno", None) in DISK_ERRNOS
         return _fail(str(error), EXIT_FAILED if disk_failed else EXIT_BAD_INPUT)
-    except MemoryError:
+    except (MemoryError, ImportError) as error:
+        if not lacks_memory(error):
+            raise
         return _fail(_memory_message(getattr(arguments, "memory", None), share), EXIT_FAILED)
     except Stopped as stop:
         return _fail(str(stop), EXIT_SIGNALLED + stop.number)

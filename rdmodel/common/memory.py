@@ -26,6 +26,9 @@ WINDOW_BYTES = 32 << 20
 SPARE_BYTES = 24 << 20
 """Memory for everything that no bound covers: pages of libraries, and the piece of a trace that is being read."""
 
+_NO_ROOM_FOR_MODULE = ("failed to map segment", "cannot map zero-fill pages", "annot allocate memory")
+"""Parts of the messages of the system's loader when it has no memory for a compiled module."""
+
 ASSUMED_PEAK_BYTES = 64 << 20
 """Memory of the process where the system does not report it."""
 
@@ -138,6 +141,13 @@ def limit_worker(size: int) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         limit = process_bytes("VmData") + max(0, size - process_bytes("VmRSS"))
         resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether an error says that there is no memory left: also that of a module for which there is no room."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, ImportError) and any(text in str(error) for text in _NO_ROOM_FOR_MODULE)
+    )
 
 
 def import_library(name: str) -> Any:

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rdmodel.common.memory import lacks_memory
 from rdmodel.errors import RdmodelError, TooLargeError
 
 PROTOCOL_VERSION = 1
@@ -166,7 +167,7 @@ def failure_text(error: Exception, debug: bool) -> str:
         return error_text("too_large", one_line(str(error)))
     if isinstance(error, RdmodelError):
         return error_text("bad_input", one_line(str(error)))
-    if isinstance(error, MemoryError):
+    if lacks_memory(error):
         return error_text("too_large", "the request needs more memory than there is")
     if debug:
         traceback.print_exception(error)

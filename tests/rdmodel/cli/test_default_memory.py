@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import rdmodel as rd
+from rdmodel.cli import trace_command as info_command
 from rdmodel.errors import SimulationError
 from rdmodel.execution import processes
 from tests.support.measured_commands import MB, measured, on_machine, taken, walk, walk_launch
@@ -51,6 +53,19 @@ def test_a_command_that_needs_more_ends_in_one_line(wide, command):
     assert err.startswith("rdmodel: error: the run needs more than 160M, 80% of the memory of this machine; fewer bl")
     assert err.count("\n") == 1
     assert peak <= 0.8 * machine
+
+
+def test_a_module_for_which_there_is_no_room_is_told_as_any_lack_of_memory(wide, run, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise ImportError("numpy/random/_generator.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(info_command, "open_source", refuse)
+    status, _, err = run("info", wide)
+    assert status == 1
+    assert err.startswith("rdmodel: error: the run needs more than ")
+    monkeypatch.setattr(info_command, "open_source", lambda *_: import_module("no_such_module"))
+    with pytest.raises(ImportError):
+        run("info", wide)
 
 
 def test_a_given_limit_replaces_the_share_of_the_machine(wide):
