@@ -6,6 +6,7 @@ The compiled cores and the reference read the same streams in the same order, so
 from __future__ import annotations
 
 import numpy as np
+import numpy.random  # NumPy would load it at its first use, when the memory for it may be gone
 from numpy.typing import NDArray
 
 
