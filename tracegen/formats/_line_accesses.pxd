@@ -6,8 +6,6 @@
 # (upper half) and the program counter plus one (lower half) of the thread's next access.
 
 cdef enum:
-    LANES = 32
-    KIND_BITS = 8
     WIDTH = 0x1f
     OPERATION_SHIFT = 5
     AGREEING = 0x7f         # the bits of a kind in which the lanes of an instruction agree

@@ -1,12 +1,9 @@
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
-class LineGrouper:
-    def __init__(
-        self, accesses: NDArray[np.int64], block_threads: int, give_back: Callable[[], None] | None = None
-    ) -> None: ...
+from tracegen.formats._trc import AccessGrouper
+
+class LineGrouper(AccessGrouper):
     def fill(
         self,
         warp: NDArray[np.int64],

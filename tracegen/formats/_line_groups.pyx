@@ -6,17 +6,8 @@ cimport cython
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from tracegen.formats._line_accesses cimport AGREEING, CONTINUES, KIND_BITS, LANES, MAX_GAP, OPERATION_SHIFT, WIDTH
-
-cdef extern from *:
-    int lowest_bit "__builtin_ctz"(unsigned int x) noexcept nogil
-
-cdef enum:
-    GIVE_BACK_MASK = (1 << 14) - 1   # pages are given back after each 2^14 accesses
-
-cdef struct Access:
-    int64_t key
-    int64_t address
+from tracegen.formats._line_accesses cimport AGREEING, CONTINUES, MAX_GAP, OPERATION_SHIFT, WIDTH
+from tracegen.formats._trc cimport LANES, AccessGrouper, lowest_bit, maybe_give_back
 
 cdef struct Warp:
     int64_t[LANES] next         # the lane's next access, or its end
@@ -28,33 +19,18 @@ cdef struct Warp:
 
 
 @cython.final
-cdef class LineGrouper:
+cdef class LineGrouper(AccessGrouper):
     """Groups accesses, sorted by thread and in order within each, into warp instructions.
 
     The k-th lines of the threads of a warp form one instruction for each operation, width and program counter that
     occurs among them, in the order of their first lanes. If a line is several accesses, its first access comes first,
     with those of all lanes, then its second one.
-
-    `accesses` has shape (n, 2). `give_back` is called from time to time, to release the pages of mapped accesses that
-    have been read; None for accesses in memory.
     """
 
-    cdef const int64_t[:, ::1] accesses
-    cdef const Access* p
-    cdef int64_t n, at, block_threads, block_warps, warp
-    cdef object give_back
-    cdef bint mapped
     cdef Warp w
 
     def __init__(self, const int64_t[:, ::1] accesses, int64_t block_threads, give_back=None):
-        self.accesses = accesses
-        self.n = accesses.shape[0]
-        self.p = <const Access*>&accesses[0, 0] if self.n else NULL
-        self.at = 0
-        self.block_threads = block_threads
-        self.block_warps = (block_threads + LANES - 1) // LANES
-        self.give_back = give_back
-        self.mapped = give_back is not None
+        AccessGrouper.__init__(self, accesses, block_threads, give_back)
         self.w.lanes = self.w.candidates = 0
 
     def fill(
@@ -84,7 +60,7 @@ cdef class LineGrouper:
                     if not w.lanes:
                         if self.at == self.n:
                             break
-                        self.open_warp()
+                        self.begin_warp()
                     w.candidates = self.next_step()
                     continue
                 leader = lowest_bit(w.candidates)
@@ -101,36 +77,17 @@ cdef class LineGrouper:
                 w.candidates &= ~taken
         return rows, used
 
-    cdef void open_warp(self) noexcept nogil:
+    cdef void begin_warp(self) noexcept nogil:
         """Find the accesses of the next warp, by lane."""
         cdef Warp* w = &self.w
-        cdef int64_t thread = self.p[self.at].key >> KIND_BITS
-        cdef int64_t block = thread // self.block_threads
-        cdef int64_t local = (thread % self.block_threads) // LANES
-        cdef int64_t first = block * self.block_threads + local * LANES
-        cdef int64_t beyond = first + min(<int64_t>LANES, self.block_threads - local * LANES)
-        cdef int64_t lane, last
-        self.warp = block * self.block_warps + local
-        while self.at < self.n:
-            thread = self.p[self.at].key >> KIND_BITS
-            if thread >= beyond:
-                break
-            lane = thread - first
-            last = self.at
-            while last < self.n and self.p[last].key >> KIND_BITS == thread:
-                self.maybe_give_back(last)
-                last += 1
-            w.lanes |= <uint32_t>1 << lane
-            w.next[lane] = self.at
-            w.end[lane] = last
+        cdef uint32_t left
+        cdef int lane
+        left = w.lanes = self.open_warp(&w.next[0], &w.end[0])
+        while left:
+            lane = lowest_bit(left)
+            left &= left - 1
             w.pc[lane] = -1
-            self.at = last
-            self.advance(<int>lane)
-
-    cdef inline void maybe_give_back(self, int64_t at) noexcept nogil:
-        if self.mapped and at & GIVE_BACK_MASK == GIVE_BACK_MASK:
-            with gil:
-                self.give_back()
+            self.advance(lane)
 
     cdef inline void advance(self, int lane) noexcept nogil:
         """Read the preludes of the lane's next access; the lane is done if there is none."""
@@ -142,7 +99,7 @@ cdef class LineGrouper:
             value = self.p[at].address
             w.gap[lane] = min(w.gap[lane] + (value >> 32), <int64_t>MAX_GAP)
             w.pc[lane] = (value & <int64_t>0xffffffff) - 1
-            self.maybe_give_back(at)
+            maybe_give_back(self, at)
             at += 1
         w.next[lane] = at
         if at == w.end[lane]:
@@ -194,7 +151,7 @@ cdef class LineGrouper:
                 used[0] += 1
                 taken |= <uint32_t>1 << lane
                 gap[0] = max(gap[0], w.gap[lane])
-                self.maybe_give_back(at)
+                maybe_give_back(self, at)
                 w.next[lane] = at + 1
                 self.advance(lane)
         return taken

@@ -6,17 +6,8 @@ cimport cython
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint64_t
 
 from tracegen.formats._lex cimport hex_digit, line_end
-from tracegen.formats._line_accesses cimport (
-    ATOMIC,
-    CONTINUES,
-    HOLE,
-    KIND_BITS,
-    LANES,
-    LOAD,
-    MAX_GAP,
-    OPERATION_SHIFT,
-    STORE,
-)
+from tracegen.formats._line_accesses cimport ATOMIC, CONTINUES, HOLE, LOAD, MAX_GAP, OPERATION_SHIFT, STORE
+from tracegen.formats._trc cimport KIND_BITS, LANES
 
 cdef enum:
     PIECE = 16              # bytes of an access; a wider one becomes several

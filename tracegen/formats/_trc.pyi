@@ -14,10 +14,12 @@ def parse(
 ) -> tuple[int, int, int, int]: ...
 def sort(accesses: NDArray[np.int64], room: NDArray[np.int64]) -> bool: ...
 
-class Grouper:
+class AccessGrouper:
     def __init__(
         self, accesses: NDArray[np.int64], block_threads: int, give_back: Callable[[], None] | None = None
     ) -> None: ...
+
+class Grouper(AccessGrouper):
     def fill(
         self,
         warp: NDArray[np.int64],

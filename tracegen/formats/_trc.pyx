@@ -8,16 +8,10 @@ cimport cython
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-cdef extern from *:
-    int lowest_bit "__builtin_ctz"(unsigned int x) noexcept nogil
-
 cdef enum:
-    LANES = 32
     FIELDS = 4
-    KIND_BITS = 8
     STORE = 0x80            # in the kind: the access is a store; the other bits are its width in bytes
     WIDTH = 0x7f
-    GIVE_BACK_MASK = (1 << 14) - 1   # pages are given back after each 2^14 accesses
 
 # Reasons to refuse a line; tracegen.formats.trc has the messages.
 cdef enum:
@@ -122,10 +116,6 @@ def parse(
 
 # ---- Accesses by thread
 
-cdef struct Access:
-    int64_t key
-    int64_t address
-
 cdef enum:
     DIGIT_BITS = 11
     DIGITS = 1 << DIGIT_BITS
@@ -179,29 +169,12 @@ def sort(int64_t[:, ::1] accesses, int64_t[:, ::1] room):
 
 # ---- Accesses to warp instructions
 
-cdef struct Warp:
-    int64_t[LANES] end          # one past the lane's last access
-    int64_t[2][LANES] ahead     # the lane's next load [0] and next store [1], or its end
-    uint32_t lanes              # lanes that have accesses left
-    uint32_t candidates         # lanes whose k-th load or store is still to be issued
-    int stores                  # whether these are stores
-    int64_t[2] ordinal          # k of loads [0] and of stores [1]
-
-
-@cython.final
-cdef class Grouper:
-    """Groups accesses, sorted by thread and in program order within each, into warp instructions.
+cdef class AccessGrouper:
+    """Finds the accesses of each warp in accesses that are sorted by thread.
 
     `accesses` has shape (n, 2). `give_back` is called from time to time, to release the pages of mapped accesses that
     have been read; None for accesses in memory.
     """
-
-    cdef const int64_t[:, ::1] accesses
-    cdef const Access* p
-    cdef int64_t n, at, block_threads, block_warps, warp
-    cdef object give_back
-    cdef bint mapped
-    cdef Warp w
 
     def __init__(self, const int64_t[:, ::1] accesses, int64_t block_threads, give_back=None):
         self.accesses = accesses
@@ -212,6 +185,52 @@ cdef class Grouper:
         self.block_warps = (block_threads + LANES - 1) // LANES
         self.give_back = give_back
         self.mapped = give_back is not None
+
+    cdef uint32_t open_warp(self, int64_t* begin, int64_t* end) noexcept nogil:
+        """Find the next warp; set where the accesses of each of its lanes begin and end, and return these lanes."""
+        cdef int64_t thread = self.p[self.at].key >> KIND_BITS
+        cdef int64_t block = thread // self.block_threads
+        cdef int64_t local = (thread % self.block_threads) // LANES
+        cdef int64_t first = block * self.block_threads + local * LANES
+        cdef int64_t beyond = first + min(<int64_t>LANES, self.block_threads - local * LANES)
+        cdef int64_t last
+        cdef uint32_t lanes = 0
+        self.warp = block * self.block_warps + local
+        while self.at < self.n:
+            thread = self.p[self.at].key >> KIND_BITS
+            if thread >= beyond:
+                break
+            last = self.at
+            while last < self.n and self.p[last].key >> KIND_BITS == thread:
+                maybe_give_back(self, last)
+                last += 1
+            lanes |= <uint32_t>1 << (thread - first)
+            begin[thread - first], end[thread - first] = self.at, last
+            self.at = last
+        return lanes
+
+    cdef void release(self) noexcept nogil:
+        with gil:
+            self.give_back()
+
+
+cdef struct Warp:
+    int64_t[LANES] end          # one past the lane's last access
+    int64_t[2][LANES] ahead     # the lane's next load [0] and next store [1], or its end
+    uint32_t lanes              # lanes that have accesses left
+    uint32_t candidates         # lanes whose k-th load or store is still to be issued
+    int stores                  # whether these are stores
+    int64_t[2] ordinal          # k of loads [0] and of stores [1]
+
+
+@cython.final
+cdef class Grouper(AccessGrouper):
+    """Groups accesses, sorted by thread and in program order within each, into warp instructions."""
+
+    cdef Warp w
+
+    def __init__(self, const int64_t[:, ::1] accesses, int64_t block_threads, give_back=None):
+        AccessGrouper.__init__(self, accesses, block_threads, give_back)
         self.w.lanes = self.w.candidates = 0
 
     def fill(
@@ -239,7 +258,7 @@ cdef class Grouper:
                     if not w.lanes:
                         if self.at == self.n:
                             break
-                        self.open_warp()
+                        self.begin_warp()
                     leader = lowest_bit(w.lanes)
                     w.stores = w.ahead[1][leader] < w.ahead[0][leader]
                     w.candidates = with_access(w, w.stores)
@@ -255,40 +274,23 @@ cdef class Grouper:
                     w.ordinal[w.stores] += 1
         return rows, used
 
-    cdef void open_warp(self) noexcept nogil:
-        """Find the accesses of the next warp, by lane."""
+    cdef void begin_warp(self) noexcept nogil:
+        """Find the accesses of the next warp, by lane and direction."""
         cdef Warp* w = &self.w
-        cdef int64_t thread = self.p[self.at].key >> KIND_BITS
-        cdef int64_t block = thread // self.block_threads
-        cdef int64_t local = (thread % self.block_threads) // LANES
-        cdef int64_t first = block * self.block_threads + local * LANES
-        cdef int64_t beyond = first + min(<int64_t>LANES, self.block_threads - local * LANES)
-        cdef int64_t lane, last
-        self.warp = block * self.block_warps + local
+        cdef int64_t[LANES] begin
+        cdef uint32_t left
+        cdef int lane, stores
+        left = w.lanes = self.open_warp(&begin[0], &w.end[0])
         w.ordinal[0] = w.ordinal[1] = 0
-        while self.at < self.n:
-            thread = self.p[self.at].key >> KIND_BITS
-            if thread >= beyond:
-                break
-            lane = thread - first
-            last = self.at
-            while last < self.n and self.p[last].key >> KIND_BITS == thread:
-                self.maybe_give_back(last)
-                last += 1
-            w.lanes |= <uint32_t>1 << lane
-            w.end[lane] = last
-            w.ahead[0][lane] = self.following(self.at, last, 0)
-            w.ahead[1][lane] = self.following(self.at, last, 1)
-            self.at = last
-
-    cdef inline void maybe_give_back(self, int64_t at) noexcept nogil:
-        if self.mapped and at & GIVE_BACK_MASK == GIVE_BACK_MASK:
-            with gil:
-                self.give_back()
+        while left:
+            lane = lowest_bit(left)
+            left &= left - 1
+            for stores in range(2):
+                w.ahead[stores][lane] = self.following(begin[lane], w.end[lane], stores)
 
     cdef inline int64_t following(self, int64_t at, int64_t end, int stores) noexcept nogil:
         while at < end and ((self.p[at].key & STORE) != 0) != stores:
-            self.maybe_give_back(at)
+            maybe_give_back(self, at)
             at += 1
         return at
 
@@ -310,7 +312,7 @@ cdef class Grouper:
                 out[used[0]] = self.p[at].address
                 used[0] += 1
                 taken |= <uint32_t>1 << lane
-                self.maybe_give_back(at)
+                maybe_give_back(self, at)
                 position[lane] = self.following(at + 1, w.end[lane], stores)
                 if w.ahead[0][lane] == w.end[lane] and w.ahead[1][lane] == w.end[lane]:
                     w.lanes &= ~(<uint32_t>1 << lane)

@@ -18,23 +18,20 @@ import codecs
 import csv
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS, WARP, Columns, Launch, Space
+from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from tracegen.formats._line_groups import LineGrouper
 from tracegen.formats._plain import Scanner
 from tracegen.formats.compressed import is_cut, kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import advise_about_missing_blocks, can_fill, fill_grid, insert_empty_blocks
-from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
-from tracegen.formats.ordering.rows import ROW_TYPE
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
-from tracegen.formats.thread_accesses import AccessSorter
+from tracegen.formats.thread_accesses import AccessSorter, group_accesses
 from tracegen.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 
 PLAIN_FORMATS = ("addresses", "csv", "lackey", "dinero")
@@ -51,8 +48,8 @@ _MAX_HEADER_BYTES = 1 << 16
 _ROOM = 1 << 16
 """Entries that are read at a time; a line takes at most 2 MAX_SIZE / 16 + 1."""
 
-_GROUPED_INSTRUCTIONS = 1 << 17
-"""Instructions, and addresses, that are formed at a time."""
+_FILLED_FIELDS = ("key", "pc", "gap", "op", "size", "mask")
+"""Fields of rows that `tracegen.formats._line_groups.LineGrouper` fills."""
 
 _NO_COLUMNS = np.empty(0, np.int8)
 _ROLES = ("", "address", "size", "op", "pc", "thread", "block", "warp", "lane")
@@ -272,7 +269,7 @@ class _PlainReader:
         """Return the trace of all lines that were read."""
         if self._lines == self._left_out:
             raise TraceError(f"{self._name}: no line accesses memory")
-        columns, blocks = self._group()
+        columns, blocks = group_accesses(self._accesses, self._block_threads, LineGrouper, _FILLED_FIELDS)
         block, grid = self._block or (1, 1, 1), self._grid
         if grid is None:
             grid = (blocks[-1] + 1, 1, 1) if self._header.naming else (1, 1, 1)
@@ -294,23 +291,3 @@ class _PlainReader:
         if not ignored:
             return ()
         return (f"{self._name}: columns that are ignored: {', '.join(map(quote, ignored))}",)
-
-    def _group(self) -> tuple[Columns, Sequence[int]]:
-        """Group accesses into warp instructions; return these, and the ids of their blocks."""
-        threads = self._block_threads
-        warps = -(-threads // WARP)
-        sink = ColumnSink(warps, warps, in_memory=not self._accesses.spilled)
-        names = ("key", "pc", "gap", "op", "size", "mask")
-        fields = {name: np.empty(_GROUPED_INSTRUCTIONS, ROW_TYPE[name]) for name in names}
-        addresses = np.empty(_GROUPED_INSTRUCTIONS + WARP, np.int64)
-        room = [*fields.values(), addresses]
-        for part in self._accesses.finish(threads):
-            grouper = LineGrouper(part.accesses, threads, part.give_back)
-            while (filled := grouper.fill(*room))[0]:
-                count, used = filled
-                rows = np.empty(count, ROW_TYPE)
-                rows["needs"], rows["space"], rows["flags"] = ALL_NEEDS, Space.GLOBAL, 0
-                for name, values in fields.items():
-                    rows[name] = values[:count]
-                sink.append(rows, addresses[:used])
-        return sink.finish()

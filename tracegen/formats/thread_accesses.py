@@ -1,4 +1,4 @@
-"""Sort the accesses of single threads by thread, in bounded memory.
+"""Sort the accesses of single threads by thread, in bounded memory, and group them into warp instructions.
 
 Accesses that do not fit the memory are sorted in runs, which are written to temporary files and merged from there
 (`tracegen.formats.ordering.external_sort`).
@@ -7,17 +7,19 @@ Accesses that do not fit the memory are sorted in runs, which are written to tem
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.trace import WARP
+from rdmodel.trace import ALL_NEEDS, WARP, Columns, Space
 from rdmodel.trace.mapped_pages import Pages
 from tracegen.formats._trc import sort
+from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.external_sort import SpilledRuns, TemporaryFile
-from tracegen.formats.ordering.rows import Rows, Scratch, Words
+from tracegen.formats.ordering.rows import ROW_TYPE, Rows, Scratch, Words
 
 ACCESS_TYPE = np.dtype([("key", "i8"), ("address", "i8")])
 """An access: the number of its thread in the grid, with its kind in the lowest `KIND_BITS`, and its address.
@@ -31,6 +33,12 @@ STORE_FLAG = 0x80
 
 Accesses = NDArray[np.int64]
 """Accesses as pairs of numbers: shape (n, 2)."""
+
+MakeGrouper = Callable[[Accesses, int, Callable[[], None] | None], Any]
+"""A compiled class that groups the accesses of whole warps: made of these, the threads of a block, and `give_back`."""
+
+_GROUPED_INSTRUCTIONS = 1 << 17
+"""Instructions, and addresses, that are formed at a time."""
 
 _NO_WORDS: Words = np.empty(0, np.int64)
 
@@ -101,6 +109,32 @@ class AccessSorter:
 
 
 # ---- Order
+
+
+def group_accesses(
+    accesses: AccessSorter, block_threads: int, make_grouper: MakeGrouper, filled: Sequence[str]
+) -> tuple[Columns, Sequence[int]]:
+    """Group all accesses into warp instructions; return these, and the ids of their blocks.
+
+    A grouper fills the fields of rows whose names are in `filled`, and addresses. Every instruction needs all earlier
+    loads. Raises `TraceError` if a temporary file cannot be written.
+    """
+    warps = -(-block_threads // WARP)
+    sink = ColumnSink(warps, warps, in_memory=not accesses.spilled)
+    fields = {name: np.empty(_GROUPED_INSTRUCTIONS, ROW_TYPE[name]) for name in filled}
+    addresses = np.empty(_GROUPED_INSTRUCTIONS + WARP, np.int64)
+    for part in accesses.finish(block_threads):
+        grouper = make_grouper(part.accesses, block_threads, part.give_back)
+        while True:
+            count, used = grouper.fill(*fields.values(), addresses)
+            if not count:
+                break
+            rows = np.zeros(count, ROW_TYPE)
+            rows["needs"], rows["space"] = ALL_NEEDS, Space.GLOBAL
+            for name, values in fields.items():
+                rows[name] = values[:count]
+            sink.append(rows, addresses[:used])
+    return sink.finish()
 
 
 def _sorted(accesses: Accesses, scratch: Scratch) -> Accesses:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,17 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdmodel.errors import TraceError
-from rdmodel.trace import ALL_NEEDS, FIRST_NON_L1_SPACE, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
+from rdmodel.trace import FIRST_NON_L1_SPACE, LAST_ADDRESS, WARP, Columns, Launch, Op, Space, Trace
 from rdmodel.trace.splitting import split_block
 from tracegen.formats._trc import Grouper, parse, render
 from tracegen.formats.atomic_write import refuse_existing, replacing
 from tracegen.formats.compressed import is_cut, kernel_name, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import advise_about_missing_blocks, fill_grid
-from tracegen.formats.ordering.columns import ColumnSink
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
-from tracegen.formats.ordering.rows import ROW_TYPE
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
-from tracegen.formats.thread_accesses import AccessSorter
+from tracegen.formats.thread_accesses import AccessSorter, group_accesses
 from tracegen.limits import MAX_BLOCK_THREADS, MAX_ROW_BLOCKS
 
 TRC_MAGIC = b"blocksize:"
@@ -50,8 +48,8 @@ _MAX_WRITTEN_LINE_BYTES = 46
 _RENDERED_ADDRESSES = 1 << 17
 """Addresses that are written at a time."""
 
-_GROUPED_INSTRUCTIONS = 1 << 17
-"""Instructions, and addresses, that are formed at a time."""
+_FILLED_FIELDS = ("key", "pc", "op", "size", "mask")
+"""Fields of rows that `tracegen.formats._trc.Grouper` fills."""
 
 _FIRST_LINE = re.compile(rb"blocksize:[ \t]*(\d+)[ \t]+(\d+)[ \t]+(\d+)[ \t\r]*\n?")
 _TRC_PROBLEMS = {
@@ -98,7 +96,7 @@ def read_trc(path: str | os.PathLike[str], *, lenient: bool = False, memory: int
         _read_accesses(file, name, block[0] * block[1] * block[2], log, accesses)
     if not accesses.count:
         raise TraceError(f"{name}: no accesses follow the first line")
-    columns, blocks = _group_accesses(accesses, block[0] * block[1] * block[2])
+    columns, blocks = group_accesses(accesses, block[0] * block[1] * block[2], Grouper, _FILLED_FIELDS)
     launch = Launch(kernel=kernel_name(path), grid=(blocks[-1] + 1, 1, 1), block=block)
     skipped = log.skipped
     if lenient:
@@ -162,27 +160,6 @@ def _read_accesses(file: BinaryIO, name: str, block_threads: int, log: SkipLog, 
                 at = end + 1
                 line += 1
         accesses.append(n)
-
-
-def _group_accesses(accesses: AccessSorter, block_threads: int) -> tuple[Columns, Sequence[int]]:
-    """Group accesses into warp instructions; return these, and the ids of their blocks."""
-    warps = -(-block_threads // WARP)
-    sink = ColumnSink(warps, warps, in_memory=not accesses.spilled)
-    fields = {name: np.empty(_GROUPED_INSTRUCTIONS, ROW_TYPE[name]) for name in ("key", "pc", "op", "size", "mask")}
-    addresses = np.empty(_GROUPED_INSTRUCTIONS + WARP, np.int64)
-    room = [*fields.values(), addresses]
-    for part in accesses.finish(block_threads):
-        grouper = Grouper(part.accesses, block_threads, part.give_back)
-        while True:
-            count, used = grouper.fill(*room)
-            if not count:
-                break
-            rows = np.empty(count, ROW_TYPE)
-            rows["needs"], rows["gap"], rows["space"], rows["flags"] = ALL_NEEDS, 0, Space.GLOBAL, 0
-            for name, values in fields.items():
-                rows[name] = values[:count]
-            sink.append(rows, addresses[:used])
-    return sink.finish()
 
 
 # ---- Writing

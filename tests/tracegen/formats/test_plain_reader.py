@@ -14,7 +14,7 @@ from tests.support.plain_lines import ATOMIC, LOAD, STORE, files, read_plainly, 
 from tests.support.trace_files import file_writer
 from tests.support.trc_traces import assert_same_columns
 from tracegen import formats
-from tracegen.formats import compressed, plain
+from tracegen.formats import compressed, plain, thread_accesses
 from tracegen.formats.plain import PLAIN_FORMATS, read_plain
 
 
@@ -47,7 +47,7 @@ def test_every_line_arrives_as_plain_python_reads_it_however_the_file_is_cut(wri
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compressed, "CHUNK_BYTES", data.draw(st.integers(1, 80)))
         patch.setattr(plain, "_ROOM", data.draw(st.integers(600, 640)))
-        patch.setattr(plain, "_GROUPED_INSTRUCTIONS", data.draw(st.integers(1, 9)))
+        patch.setattr(thread_accesses, "_GROUPED_INSTRUCTIONS", data.draw(st.integers(1, 9)))
         cut = read_plain(path, form, block=block, grid=grid, memory=data.draw(st.sampled_from([0, 1000, 40_000])))
     assert_same_columns(cut, whole)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rdmodel.trace import ALL_NEEDS, LAST_ADDRESS
 from tests.support.trace_files import file_writer, relaxed
 from tests.support.trc_traces import LOAD, STORE, accesses_of, assert_same_columns, files, rows_of
-from tracegen.formats import compressed, trc
+from tracegen.formats import compressed, thread_accesses
 from tracegen.formats._trc import sort
 from tracegen.formats.trc import read_trc
 
@@ -122,7 +122,7 @@ def test_how_much_fits_into_memory_does_not_matter(written, text, chunk, memory,
     whole = read_trc(written(text))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compressed, "CHUNK_BYTES", chunk)
-        patch.setattr(trc, "_GROUPED_INSTRUCTIONS", rows)
+        patch.setattr(thread_accesses, "_GROUPED_INSTRUCTIONS", rows)
         assert_same_columns(read_trc(written(text), memory=memory), whole)
 
 
@@ -142,7 +142,7 @@ def test_runs_in_temporary_files_are_merged_to_what_fits_into_memory(written, mo
     path = written(shuffled(5000, list(threads), memory))
     whole = read_trc(path)
     monkeypatch.setattr(compressed, "CHUNK_BYTES", 1 << 10)
-    monkeypatch.setattr(trc, "_GROUPED_INSTRUCTIONS", 100)
+    monkeypatch.setattr(thread_accesses, "_GROUPED_INSTRUCTIONS", 100)
     cut = read_trc(path, memory=memory)
     assert isinstance(cut.columns.addresses.base, np.memmap) or memory == 1 << 17
     assert_same_columns(cut, whole)
