@@ -9,6 +9,7 @@ from rdmodel.cli.option_groups import (
     DEFINITIONS,
     ONE_PER_CORE,
     add_cache,
+    add_compilation,
     add_jobs,
     add_l2,
     add_option,
@@ -19,7 +20,7 @@ from rdmodel.cli.option_groups import (
     add_suite,
     choice,
 )
-from rdmodel.cli.parser import Parser, assignment, finite_number, shard, whole_number
+from rdmodel.cli.parser import Parser, assignment, finite_number, shape_expressions, shard, whole_number
 
 ENGINES = ("predict", "estimate", "simulate")
 """Engines that can run the points of a sweep."""
@@ -139,7 +140,15 @@ def add_tiles(parser: Parser) -> None:
         help="values of a tile size, such as TI=8,16,32 or block=32x8,16x16; every combination of values is a tile "
         "(repeatable)",
     )
-    add_sizes(group, "size of the kernel, such as NI=1024 (repeatable)")
+    add_option(
+        group,
+        "--where",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="condition that a tile must meet, such as 'TI * TJ <= 1024' (repeatable)",
+    )
+    add_sizes(group, "size of the kernel, such as NI=1024 (repeatable)", shape_expressions)
     add_option(
         group,
         "--objective",
@@ -166,6 +175,20 @@ def add_tiles(parser: Parser) -> None:
     add_jobs(group, "threads")
     add_plot(group, "draw a heat map of the tiles")
     add_cache(parser)
+    add_tiled_program(parser)
+
+
+def add_tiled_program(parser: Parser) -> None:
+    """Add the options that compile and launch the tiles of a CUDA program."""
+    group = parser.add_argument_group(
+        "a CUDA program",
+        "a .cu or .cuh file, whose tile sizes are macros. The numbers in --grid, --block and --shared may be "
+        "expressions of tile sizes and of arguments, such as '(n + TX - 1) // TX'.",
+    )
+    add_option(group, "--kernel", metavar="NAME", help="kernel to launch, by its name", default_text="the only kernel")
+    add_option(group, "--grid", type=shape_expressions, metavar="X,Y,Z", help="shape of the grid in blocks")
+    add_option(group, "--shared", metavar="BYTES", help="dynamic shared memory per block, in bytes", default_text="0")
+    add_compilation(group)
 
 
 def add_sweep(parser: Parser) -> None:

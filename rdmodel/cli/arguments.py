@@ -265,7 +265,7 @@ def _report(parser: Parser) -> None:
 
 
 def _tiles(parser: Parser) -> None:
-    _add_source_name(parser, help="name of a kernel, or a .json file with a loop nest")
+    _add_source_name(parser, help="name of a kernel, a .json file with a loop nest, or a .cu file")
     add_tiles(parser)
     add_machine(parser)
     add_output(parser, csv=True, json="one JSON object")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rdmodel.cli.parser import (
@@ -106,10 +106,10 @@ def add_source(parser: Parser) -> None:
     add_program(parser)
 
 
-def add_sizes(group: argparse._ArgumentGroup, help: str) -> None:
-    """Add the sizes of a kernel, with their help text, and the shape of its block."""
+def add_sizes(group: argparse._ArgumentGroup, help: str, shape: Callable[[str], object] = dimensions) -> None:
+    """Add the sizes of a kernel, with their help text, and the shape of its block, which `shape` reads."""
     add_option(group, "--param", action="append", type=assignment, default=[], metavar="NAME=VALUE", help=help)
-    add_option(group, "--block", type=dimensions, metavar="X,Y,Z", help="shape of a block in threads")
+    add_option(group, "--block", type=shape, metavar="X,Y,Z", help="shape of a block in threads")
 
 
 def add_program(parser: Parser) -> None:
@@ -133,6 +133,27 @@ def add_program(parser: Parser) -> None:
     )
     add_option(
         group,
+        "--shared",
+        type=whole_number,
+        metavar="BYTES",
+        help="dynamic shared memory per block, in bytes",
+        default_text="0",
+    )
+    add_compilation(group)
+    add_option(
+        group,
+        "--launch",
+        type=whole_number,
+        metavar="N",
+        help="number of the launch to read from a launch file or a recording, counted from 1",
+        default_text="all launches",
+    )
+
+
+def add_compilation(group: argparse._ArgumentGroup) -> None:
+    """Add the arguments of a CUDA kernel, and the options of its compiler."""
+    add_option(
+        group,
         "--arg",
         action="append",
         type=assignment,
@@ -140,14 +161,6 @@ def add_program(parser: Parser) -> None:
         metavar="NAME=VALUE",
         help="argument of the kernel, such as n=4096, x=float[4096]:iota or x=@file.npy; symbol:NAME=VALUE fills the "
         "variable NAME of the program (repeatable)",
-    )
-    add_option(
-        group,
-        "--shared",
-        type=whole_number,
-        metavar="BYTES",
-        help="dynamic shared memory per block, in bytes",
-        default_text="0",
     )
     add_option(
         group,
@@ -191,14 +204,6 @@ def add_program(parser: Parser) -> None:
         default=MAX_INSTRUCTIONS,
         metavar="N",
         help="maximum number of warp instructions that a block may execute",
-    )
-    add_option(
-        group,
-        "--launch",
-        type=whole_number,
-        metavar="N",
-        help="number of the launch to read from a launch file or a recording, counted from 1",
-        default_text="all launches",
     )
 
 

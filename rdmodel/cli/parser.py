@@ -140,6 +140,20 @@ def dimensions(text: str) -> tuple[int, int, int]:
     return x, y, z
 
 
+def shape_expressions(text: str) -> tuple[str, ...]:
+    """Read ``X``, ``X,Y`` or ``X,Y,Z``, each of which may be an expression with commas in its parentheses."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    if len(parts) > 3 or not all(part.strip() for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r:.60} is not X,Y,Z, such as 16,16,1")
+    return tuple(parts)
+
+
 def miss_latency(text: str) -> tuple[int, float | None]:
     """Read ``MIN`` or ``MIN:SIGMA``."""
     least, colon, sigma = text.partition(":")

@@ -51,7 +51,9 @@ def _tile_row(tile: Plain, objective: str) -> list[str]:
 
 
 def _format_value(value: float, objective: str) -> str:
-    return f"{100 * value:.2f} %" if objective == "miss_rate" else f"{value:,.0f}"
+    if objective == "miss_rate":
+        return f"{100 * value:.2f} %"
+    return f"{value:#.4g}" if objective == "time" and value < 1000 else f"{value:,.0f}"
 
 
 def _format_count(count: int, more: str = "") -> str:

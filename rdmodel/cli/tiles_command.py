@@ -10,9 +10,11 @@ from typing import Any
 from rdmodel.answers.store import Answers
 from rdmodel.cli.option_values import gpu_changes, gpu_name, output_form, selected_gpu
 from rdmodel.cli.output import OutputForm, print_csv, print_json, print_note, print_text
+from rdmodel.cli.parser import dimensions
 from rdmodel.cli.progress_line import ProgressLine
 from rdmodel.cli.sources import AFFINE_SUFFIX, refuse_repeated
 from rdmodel.cli.text_tiles import format_ranking, format_sizes
+from rdmodel.cli.tile_programs import rank_program
 from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
@@ -21,7 +23,15 @@ from rdmodel.plots.heatmap import heat_map
 from rdmodel.service.operations import compute, is_answer, question_of
 from rdmodel.service.protocol import Refusal
 from rdmodel.service.requests import ServiceRequest, read_request
+from rdmodel.tiling.rank import all_tiles
+from tracegen.affine.conditions import holds
 from tracegen.affine.json_form import read_object
+
+TILED_SUFFIXES = (".cu", ".cuh")
+"""Suffixes of programs with macros."""
+
+TILED_PROGRAM_OPTIONS = ("kernel", "grid", "shared", "arg", "define", "include", "option", "architecture", "compiler")
+"""Options that only programs take."""
 
 BLOCK_SIZE = "block"
 """Name of the tile size that is the shape of a block: ``block=32x8,16x16``."""
@@ -37,27 +47,40 @@ def run_tiles(arguments: argparse.Namespace) -> None:
     if arguments.top < 1:
         raise ConfigError(f"top={arguments.top}: must be at least 1")
 
-    def rank(request: ServiceRequest) -> Ranking:
-        with ProgressLine(lambda done, total: f"{arguments.source}: {done} of {total} estimates") as progress:
-            return compute(request, progress, arguments.jobs)
-
-    try:
-        request = read_request(_request_fields(arguments))
-        ranking = rank(request) if arguments.no_cache else _stored_ranking(request, rank, arguments.cache)
-    except Refusal as refusal:
-        raise ConfigError(refusal.message) from None
+    if not arguments.tiles:
+        raise ConfigError("--tile: is missing; name sizes to choose from: --tile TI=8,16,32")
+    path, sizes = Path(arguments.source), _tile_sizes(arguments.tiles)
+    if path.suffix in TILED_SUFFIXES and path.exists():
+        ranking: Ranking = rank_program(arguments, sizes)
+    else:
+        ranking = _rank_kernel(arguments, sizes)
     _print_ranking(output_form(arguments), ranking, arguments.top)
     if arguments.plot is not None:
         heat_map(ranking, arguments.plot)
 
 
-def _request_fields(arguments: argparse.Namespace) -> dict[str, Any]:
+def _rank_kernel(arguments: argparse.Namespace, sizes: Mapping[str, list[Any]]) -> Ranking:
+    """Return the ranking of the tiles of a kernel or loop nest, from the answers file if it is there."""
+
+    def rank(request: ServiceRequest) -> Ranking:
+        with ProgressLine(lambda done, total: f"{arguments.source}: {done} of {total} estimates") as progress:
+            return compute(request, progress, arguments.jobs)
+
+    for name in TILED_PROGRAM_OPTIONS:
+        if getattr(arguments, name) not in (None, []):
+            raise ConfigError(f"--{name}: {arguments.source} is not a CUDA program; it takes no such option")
+    try:
+        request = read_request(_request_fields(arguments, sizes))
+        return rank(request) if arguments.no_cache else _stored_ranking(request, rank, arguments.cache)
+    except Refusal as refusal:
+        raise ConfigError(refusal.message) from None
+
+
+def _request_fields(arguments: argparse.Namespace, sizes: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Return the ranking as a request of `rdmodel serve`, which shares its answers file."""
-    if not arguments.tiles:
-        raise ConfigError("--tile: is missing; name sizes to choose from: --tile TI=8,16,32")
     fields: dict[str, Any] = {
         "kernel": _kernel(arguments.source),
-        "tiles": _tile_sizes(arguments.tiles),
+        "tiles": sizes,
         "gpu": gpu_name(arguments),
         "objective": arguments.objective,
         "effort": arguments.effort,
@@ -70,8 +93,20 @@ def _request_fields(arguments: argparse.Namespace) -> dict[str, Any]:
         fields["gpu"] = _gpu_fields(selected_gpu(arguments))
     if arguments.block is not None:
         _refuse_both(BLOCK_SIZE, fields["tiles"], "--block")
-        fields["block"] = list(arguments.block)
+        fields["block"] = list(_block_shape(arguments.block))
+    if arguments.where:
+        known = fields.get("params", {})
+        fields["tiles"] = all_tiles(
+            sizes, lambda tile: all(holds(condition, {**known, **tile}) for condition in arguments.where)
+        )
     return {"id": None, "op": "rank", **fields}
+
+
+def _block_shape(parts: tuple[str, ...]) -> tuple[int, int, int]:
+    try:
+        return dimensions(",".join(parts))
+    except argparse.ArgumentTypeError as error:
+        raise ConfigError(f"--block: {error}") from None
 
 
 def _kernel(source: str) -> str | dict[str, Any]:
@@ -82,7 +117,9 @@ def _kernel(source: str) -> str | dict[str, Any]:
     if not path.exists() and ("/" in source or path.suffix == AFFINE_SUFFIX):
         raise ConfigError(f"{source}: no such file")
     if path.exists():
-        raise ConfigError(f"{source}: must be the name of a kernel, or a .json file with a loop nest, to have tiles")
+        raise ConfigError(
+            f"{source}: must be the name of a kernel, a .json file with a loop nest, or a .cu file, to have tiles"
+        )
     return source
 
 

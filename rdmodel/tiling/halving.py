@@ -22,9 +22,11 @@ from rdmodel.estimation.estimate import estimate
 from rdmodel.execution.threads import run_in_order
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
+from rdmodel.gpu.register_use import with_registers
 from rdmodel.results.prediction import Prediction
 from rdmodel.tiling.objectives import Objective, Value
 from rdmodel.tiling.values import RankedTile, Tile, tile_text
+from rdmodel.timing.launch_time import samples_caches, time
 from rdmodel.trace import Trace
 
 FIRST_ROUND_TRANSACTIONS = 150_000
@@ -112,6 +114,8 @@ class SuccessiveHalving:
             left = [candidate for candidate in left if candidate.infeasible is None]
             for candidate in left:
                 candidate.rounds = number
+            if all(candidate.exact for candidate in left):
+                return
             if number + 1 < MAX_ROUNDS:
                 left = _survivors(left, top)
             if all(candidate.exact for candidate in left):
@@ -138,21 +142,29 @@ class SuccessiveHalving:
             if get_ident() == self._caller:
                 self._report()
 
+        sampled = work is not None and self._objective.times and samples_caches(candidate.trace)
         try:
+            if self._objective.times:  # here, because assemblers of several tiles run at a time
+                candidate.trace, _ = with_registers(candidate.trace, self._gpu)
             candidate.prediction = estimate(
                 candidate.trace,
                 self._gpu,
-                l2=self._objective.l2,
+                l2=self._objective.l2 and not sampled,
                 work=work,
                 seed=self._seed,
                 progress=check_stop,
                 **self._options,
             )
+            if sampled:
+                estimated = time(candidate.trace, self._gpu, caches="sample", seed=self._seed, **self._options)
         except ConfigError:
             raise
         except RdmodelError as error:
             candidate.infeasible = str(error)
         else:
+            if sampled:  # more work on the caches would not change it
+                candidate.value, candidate.exact = Value(*[estimated.milliseconds] * 3), True
+                return
             candidate.value = self._objective.value(candidate.prediction, self._gpu, candidate.trace)
             candidate.exact = not any(count.standard_error for count in candidate.prediction.estimates.values())
 

@@ -103,6 +103,11 @@ class Objective:
     of: Callable[[Prediction, GPU], Value]
     of_trace: Callable[[Prediction, GPU, Trace], Value] | None = None
 
+    @property
+    def times(self) -> bool:
+        """Whether the number is a time on the real GPU, where registers limit the blocks of an SM."""
+        return self.of_trace is not None
+
     def value(self, prediction: Prediction, gpu: GPU, trace: Trace | None = None) -> Value:
         """Return the number and its bounds; raises `ConfigError` if it is not finite.
 
@@ -115,7 +120,7 @@ class Objective:
 
     def check_gpu(self, gpu: GPU) -> None:
         """Raise `ConfigError` if the objective needs rates, and those of the GPU are unknown."""
-        if self.of_trace is not None:
+        if self.times:
             presets.rates_of(gpu)
 
 

@@ -26,6 +26,9 @@ Effort = Literal["quick", "exact"]
 MAX_RANKED_TILES = 1 << 16
 """Limit on the tiles of one ranking."""
 
+MAX_COMBINATIONS = 1 << 20
+"""Limit on the combinations of sizes among which a condition chooses tiles."""
+
 
 def rank_tiles(
     make_trace: Callable[[Tile], Any],
@@ -35,6 +38,7 @@ def rank_tiles(
     objective: str | Callable[[Prediction], float] = "dram_bytes",
     effort: Effort = "quick",
     top: int = 1,
+    where: Callable[[Tile], bool] | None = None,
     n_jobs: int = -1,
     seed: int = 0,
     progress: Progress | None = None,
@@ -63,6 +67,8 @@ def rank_tiles(
         the order of these is open. ``"exact"`` runs all blocks of every tile.
     top
         Number of places that matter to ``"quick"``.
+    where
+        Called with a tile; those for which it is False are left out (None: all are ranked).
     n_jobs
         Number of threads; -1 means one for each core. The result does not depend on it.
     seed
@@ -82,8 +88,8 @@ def rank_tiles(
     ------
     ConfigError
         For problems that concern all tiles: an unknown objective or option, no tile at all, a `make_trace` that returns
-        another type, an objective that is not a finite number. Exceptions of `make_trace` and `objective` are passed
-        on, except for an `RdmodelError` of `make_trace`, which makes its tile infeasible.
+        another type, an objective that is not a finite number. Exceptions of `make_trace`, `where` and `objective` are
+        passed on, except for an `RdmodelError` of `make_trace`, which makes its tile infeasible.
     """
     gpu = presets.gpu_or_default(gpu, [options.get("definition")])
     aim = objective_named(objective)
@@ -93,13 +99,15 @@ def rank_tiles(
     check_jobs(n_jobs)
     if not callable(make_trace):
         raise ConfigError(f"make_trace={make_trace!r:.60}: must be a function of a tile")
+    if where is not None and not callable(where):
+        raise ConfigError(f"where={where!r:.60}: must be a function of a tile")
     if "work" in options:
         raise ConfigError("work: cannot be set; a ranking chooses the work of each tile")
     with_l2 = options.pop("l2", False)
     check_flag("l2", with_l2)
     aim = replace(aim, l2=aim.l2 or with_l2)
     started = perf_counter()
-    candidates = [Candidate(at, tile) for at, tile in enumerate(all_tiles(tiles))]
+    candidates = [Candidate(at, tile) for at, tile in enumerate(all_tiles(tiles, where))]
     aim.check_gpu(gpu)
     halving = SuccessiveHalving(gpu, aim, complete_options(gpu, options), seed, n_jobs, progress)
     runnable = halving.prepare(candidates, make_trace)
@@ -126,23 +134,32 @@ def rank_tiles(
     )
 
 
-def all_tiles(tiles: Iterable[Tile] | Mapping[str, Iterable[Any]]) -> list[Tile]:
-    """Return the tiles as a list; a mapping of names to sizes means all combinations, the last name fastest.
+def all_tiles(
+    tiles: Iterable[Tile] | Mapping[str, Iterable[Any]], where: Callable[[Tile], bool] | None = None
+) -> list[Tile]:
+    """Return the tiles that meet a condition as a list.
 
-    Raises `ConfigError` if there are no tiles or more than 2^16, and if `tiles` is not a collection of tiles.
+    A mapping of names to sizes means all combinations, the last name fastest. Raises `ConfigError` if there are no
+    tiles, more than 2^16, or more than 2^20 combinations, and if `tiles` is not a collection of tiles.
     """
     if isinstance(tiles, Mapping):
         sizes = [_sizes(name, of) for name, of in tiles.items()]
-        if math.prod(map(len, sizes)) > MAX_RANKED_TILES:
+        most = MAX_RANKED_TILES if where is None else MAX_COMBINATIONS
+        if math.prod(map(len, sizes)) > most:
             # The message omits their number: it may have more digits than Python prints.
-            raise ConfigError(f"tiles: more than {MAX_RANKED_TILES} combinations, the limit of a ranking")
-        listed: list[Tile] = [dict(zip(tiles, choice, strict=True)) for choice in itertools.product(*sizes)]
+            raise ConfigError(f"tiles: more than {most} combinations, the limit of a ranking")
+        given: Iterable[Tile] = (dict(zip(tiles, choice, strict=True)) for choice in itertools.product(*sizes))
+        if not tiles:
+            given = ()
     elif isinstance(tiles, str) or not isinstance(tiles, Iterable):
         raise ConfigError(f"tiles={tiles!r:.60}: must be tiles, or sizes by name")
     else:
-        listed = list(itertools.islice(tiles, MAX_RANKED_TILES + 1))
-    if not listed or (isinstance(tiles, Mapping) and not tiles):
-        raise ConfigError("tiles: must hold at least one tile")
+        given = tiles
+    met = given if where is None else filter(where, given)
+    listed = list(itertools.islice(met, MAX_RANKED_TILES + 1))
+    if not listed:
+        condition = "" if where is None else " that meets the condition"
+        raise ConfigError(f"tiles: must hold at least one tile{condition}")
     if len(listed) > MAX_RANKED_TILES:
         raise ConfigError(f"tiles: more than {MAX_RANKED_TILES}, the limit of a ranking")
     return listed

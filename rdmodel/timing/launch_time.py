@@ -101,13 +101,18 @@ def time(
     trace, _ = with_registers(trace, machine)
     counted = count_sampled_blocks(trace, machine, sample)
     if caches == "auto":
-        caches = "estimate" if trace.stored or trace.shortened(1.0) is not None else "sample"
+        caches = "sample" if samples_caches(trace) else "estimate"
     if caches == "sample":
         resident = compute_occupancy(trace.launch, fit_to_launch(machine, trace.launch)).blocks
         traffic = sample_traffic(trace, machine, counted.average, resident, options)
     else:
         traffic = traffic_of(estimate(trace, machine, l2=True, work=work, progress=progress, **options))
     return time_from_counts(trace, machine, traffic, counted)
+
+
+def samples_caches(trace: Trace) -> bool:
+    """Return whether `time` takes the traffic of the caches from a few blocks, because blocks take long to make."""
+    return not trace.stored and trace.shortened(1.0) is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,21 @@ from tracegen.cuda.arguments import contained_arrays, parse_argument, parse_argu
 from tracegen.cuda.compiler import CompileError, Defines, compile
 from tracegen.cuda.launchfile import read_launch_file
 from tracegen.cuda.session import MAX_INSTRUCTIONS, Arguments, LaunchShape, PreparedLaunch, Session
+from tracegen.cuda.tiled_program import TiledProgram
 from tracegen.cuda.variables import merge_variables, split_symbols
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll
 
-__all__ = ["CompileError", "EmulatedTrace", "compile", "launches", "parse_argument", "parse_arguments", "trace"]
+__all__ = [
+    "CompileError",
+    "EmulatedTrace",
+    "TiledProgram",
+    "compile",
+    "launches",
+    "parse_argument",
+    "parse_arguments",
+    "trace",
+]
 
 
 def trace(

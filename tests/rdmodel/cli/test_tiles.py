@@ -55,8 +55,8 @@ def test_the_table_has_the_best_tiles_and_says_what_became_of_the_others(run):
         cells = [str(one.rank), str(one.tile["TI"]), str(one.tile["TJ"]), number]
         assert line.split()[:4] == cells
         assert f"{100 * one.prediction.miss_rate:.2f} %" in line
-    pruned = len(ranking.pruned)
-    assert lines[6] == f"4 more tiles; {pruned} {'was' if pruned == 1 else 'were'} estimated roughly"
+    assert lines[6] == "4 more tiles"
+    assert not ranking.pruned, "all tiles are small enough to be run completely"
 
 
 def test_one_tile_is_not_called_tiles(run):
@@ -141,6 +141,20 @@ def test_the_machine_can_be_changed(run):
     assert [tile["value"] for tile in one["tiles"]] == [tile.value for tile in ranking.tiles]
 
 
+def test_only_tiles_that_meet_all_conditions_are_ranked(run):
+    # NI is a size of the kernel: 64.
+    printed = json.loads(asked(run, *ASK, "--where", "TI * TJ <= 512", "--where", "2 * TI <= NI", "--json"))
+    found = [tuple(row["tile"].values()) for row in printed["tiles"]]
+    assert sorted(found) == [(8, 16), (8, 32), (16, 16), (16, 32)]
+
+
+def test_milliseconds_have_four_digits(run):
+    table = asked(run, *ASK, "--objective", "time")
+    values = [line.split()[3] for line in table.splitlines()[3:8]]
+    assert values
+    assert all(re.fullmatch(r"0\.0*[1-9]\d{3}", value) for value in values), values
+
+
 # ---- answers that are kept
 
 
@@ -148,7 +162,7 @@ def test_an_answer_is_kept_and_the_same_the_next_time(run, cache, monkeypatch):
     first = asked(run, *ASK, "--json")
     monkeypatch.setattr("rdmodel.cli.tiles_command.compute", lambda *_: pytest.fail("is kept"))
     assert asked(run, *ASK, "--json") == first
-    assert "estimated roughly" in asked(run, *ASK, "--top", "5")
+    assert "1 more tile" in asked(run, *ASK, "--top", "5")
     with Answers() as answers:
         assert answers.path == str(cache / "answers.sqlite")
         assert len(answers) == 1
@@ -239,6 +253,12 @@ MISTAKES = {
     "gemm.tiled --tile TI=8 --json --csv": "argument --csv: not allowed with argument --json",
     "gemm.tiled --tile TI=8 --cache x --no-cache": "not allowed with argument --cache",
     "gemm.tiled --tile TI=8 --tiel TJ=8": "unknown argument '--tiel'; did you mean '--tile'",
+    "gemm.tiled --tile TI=8 --grid 4": "--grid: gemm.tiled is not a CUDA program; it takes no such option",
+    "gemm.tiled --tile TI=8 --block TI,8": "--block: 'TI,8' is not X,Y,Z, such as 16,16,1",
+    "gemm.tiled --tile TI=8 --block 1,2,3,4": "'1,2,3,4' is not X,Y,Z, such as 16,16,1",
+    "gemm.tiled --tile TI=8 --where TI": "'TI': is not a condition: must compare two expressions",
+    "gemm.tiled --tile TI=8 --where TJ<4": "'TJ<4': unknown name 'TJ'; did you mean 'TI'?",
+    "gemm.tiled --tile TI=8 --where TI<4": "must hold at least one tile that meets the condition",
     "gemm.tiled --tile TI=0": "none of 1 can run: gemm.tiled: TI=0: must be TI >= 1",
     "gemm.tiled --tile TI=4611686018427387904": "reaches numbers beyond 2^62",
     f"gemm.tiled --tile TI={10**30}": "must be a whole number of at most 2^63 - 1",
@@ -262,9 +282,8 @@ def test_a_file_that_holds_no_loop_nest_is_refused(run, tmp_path):
     trace, broken = tmp_path / "a.trc", tmp_path / "a.json"
     trace.write_text("x")
     broken.write_text("{")
-    assert (
-        "must be the name of a kernel, or a .json file with a loop nest" in run("tiles", str(trace), "--tile", "T=8")[2]
-    )
+    forms = "must be the name of a kernel, a .json file with a loop nest, or a .cu file"
+    assert forms in run("tiles", str(trace), "--tile", "T=8")[2]
     status, _, err = run("tiles", str(broken), "--tile", "T=8")
     assert status == 2
     assert "a.json" in err

@@ -376,6 +376,8 @@ def test_a_function_that_returns_no_trace_is_an_error(nonsense):
         ({"seed": -1}, "seed=-1"),
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"work": 1000}, "work: cannot be set"),
+        ({"where": "TI < 8"}, "where='TI < 8': must be a function of a tile"),
+        ({"where": lambda tile: tile["TI"] > 64}, "must hold at least one tile that meets the condition"),
         ({"l2": 1}, "l2=1: must be True or False"),
         ({"lat_mim": 3}, "unknown option 'lat_mim'; did you mean 'lat_min'"),
         ({"lat_min": -3}, "lat_min=-3"),
@@ -386,6 +388,28 @@ def test_a_function_that_returns_no_trace_is_an_error(nonsense):
 def test_options_that_mean_nothing_are_refused(options, named):
     with pytest.raises(ConfigError, match=named):
         rd.rank_tiles(gemm, ALL[:2], **{"gpu": FERMI, **options})
+
+
+def test_a_condition_leaves_out_tiles_before_their_traces_are_made():
+    made = []
+
+    def make_trace(tile):
+        made.append(tile)
+        return gemm(tile)
+
+    ranking = rd.rank_tiles(make_trace, TILES, gpu=FERMI, where=lambda tile: tile["TI"] == tile["TJ"])
+    assert made == [{"TI": size, "TJ": size} for size in (8, 16, 64)]
+    assert len(ranking.tiles) == 3
+
+
+def test_a_condition_may_choose_from_more_combinations_than_can_be_ranked(monkeypatch):
+    monkeypatch.setattr(rank, "MAX_RANKED_TILES", 4)
+    monkeypatch.setattr(rank, "MAX_COMBINATIONS", 9)
+    assert len(rank.all_tiles(TILES, lambda tile: tile["TI"] < tile["TJ"])) == 3
+    with pytest.raises(ConfigError, match="more than 4, the limit of a ranking"):
+        rank.all_tiles(TILES, lambda tile: True)
+    with pytest.raises(ConfigError, match="more than 9 combinations"):
+        rank.all_tiles({**TILES, "TK": [1, 2]}, lambda tile: True)
 
 
 def test_a_kernel_is_no_function_of_a_tile():

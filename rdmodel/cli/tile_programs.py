@@ -1,0 +1,74 @@
+"""Rank the tiles of a CUDA program, whose tile sizes are macros, for ``rdmodel tiles``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rdmodel.cli.option_values import selected_gpu
+from rdmodel.cli.output import print_note
+from rdmodel.cli.progress_line import ProgressLine
+from rdmodel.cli.sources import refuse_repeated
+from rdmodel.errors import ConfigError
+from rdmodel.tiling.rank import all_tiles, rank_tiles
+from rdmodel.tiling.values import Tile
+from rdmodel.trace import Trace
+
+
+def rank_program(arguments: argparse.Namespace, sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Return the ranking of all tiles of a CUDA file that meet ``--where``; `sizes` are the values of each tile size.
+
+    Raises `ConfigError` for an option that a program does not take, for one that it lacks, and if no tile can run.
+    """
+    from tracegen.cuda import TiledProgram
+
+    source = arguments.source
+    if arguments.param:
+        raise ConfigError(f"--param: {source} is a CUDA program; --arg gives its arguments and -D its macros")
+    for name in ("grid", "block"):
+        if getattr(arguments, name) is None:
+            raise ConfigError(f"--{name}: is missing; {source} needs its shape, such as --{name} 'N // TX,8'")
+    program = TiledProgram(
+        source=Path(source),
+        kernel=arguments.kernel,
+        grid=arguments.grid,
+        block=arguments.block,
+        args=dict(refuse_repeated("--arg", arguments.arg)),
+        shared=arguments.shared if arguments.shared is not None else 0,
+        where=arguments.where,
+        defines=arguments.define,
+        includes=arguments.include,
+        options=arguments.option,
+        architecture=arguments.architecture,
+        compiler=arguments.compiler or "auto",
+        max_instructions=arguments.max_instructions,
+    )
+    tiles = all_tiles(sizes, program.allows)
+    with ProgressLine(lambda done, total: f"{source}: {done} of {total} codes compiled") as progress:
+        program.compile(tiles, n_jobs=arguments.jobs, progress=progress)
+    notes: dict[str, None] = {}
+
+    def make_trace(tile: Tile) -> Trace:
+        trace = program(tile)
+        notes.update(dict.fromkeys(trace.notes))
+        return trace
+
+    with ProgressLine(lambda done, total: f"{source}: {done} of {total} estimates") as progress:
+        ranking = rank_tiles(
+            make_trace,
+            tiles,
+            selected_gpu(arguments),
+            objective=arguments.objective,
+            effort=arguments.effort,
+            top=arguments.top,
+            n_jobs=arguments.jobs,
+            seed=arguments.seed,
+            progress=progress,
+        )
+    for note in notes:
+        print_note(note)
+    # Raises a `ConfigError` with the first reason if no tile can run.
+    _ = ranking.best
+    return ranking.to_dict()
