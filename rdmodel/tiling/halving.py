@@ -41,6 +41,9 @@ MAX_ROUNDS = 4
 MIN_TILES_PER_ROUND = 4
 """Tiles that remain although they are in the worse half."""
 
+BATCH_TILES = 32
+"""Tiles whose traces are made before the first of them is estimated: traces of programs take megabytes each."""
+
 NEGLIGIBLE_DIFFERENCE = 0.01
 """Tiles whose intervals all lie within this relative range are not refined further."""
 
@@ -87,44 +90,63 @@ class SuccessiveHalving:
         self._caller = get_ident()
         self._done = self._planned = 0
 
-    def prepare(self, candidates: Sequence[Candidate], make_trace: Callable[[Tile], Any]) -> list[Candidate]:
-        """Make the traces of tiles; return the tiles that can run, and record why the others cannot."""
-        for candidate in candidates:
-            if self._progress is not None:
-                self._progress(0, len(candidates))
-            try:
-                trace = make_trace(candidate.tile)
-                trace = trace if isinstance(trace, Trace) or not _is_kernel(trace) else trace.trace()
-                if isinstance(trace, Trace):
-                    compute_occupancy(trace.launch, self._gpu)
-            except RdmodelError as error:
-                candidate.infeasible = str(error)
-                continue
-            if not isinstance(trace, Trace):
-                tile = tile_text(candidate.tile)
-                raise ConfigError(f"make_trace({tile}) returned {trace!r:.60}: must be a Trace or an AffineKernel")
-            candidate.trace = trace
-        return [candidate for candidate in candidates if candidate.trace is not None]
+    def run_exactly(self, candidates: Sequence[Candidate], make_trace: Callable[[Tile], Any]) -> None:
+        """Run all blocks of each tile that can run; record why the others cannot."""
+        self._run_batches(candidates, make_trace, None)
 
-    def run_rounds(self, candidates: Sequence[Candidate], top: int) -> None:
-        """Estimate all tiles; refine the estimates of those that can still be among the best `top`."""
-        left, work = list(candidates), FIRST_ROUND_TRANSACTIONS
+    def run_rounds(self, candidates: Sequence[Candidate], make_trace: Callable[[Tile], Any], top: int) -> None:
+        """Estimate all tiles that can run; refine the estimates of those that can still be among the best `top`."""
+        work = FIRST_ROUND_TRANSACTIONS
+        self._run_batches(candidates, make_trace, work)
+        left = list(candidates)
         for number in range(MAX_ROUNDS):
-            self.run([candidate for candidate in left if not candidate.exact], work)
             left = [candidate for candidate in left if candidate.infeasible is None]
             for candidate in left:
                 candidate.rounds = number
             if all(candidate.exact for candidate in left):
                 return
-            if number + 1 < MAX_ROUNDS:
-                left = _survivors(left, top)
-            if all(candidate.exact for candidate in left):
+            if number + 1 == MAX_ROUNDS:
                 return
+            left = _survivors(left, top)
             work *= WORK_GROWTH
+            refined = [candidate for candidate in left if not candidate.exact]
+            self._planned += len(refined)
+            self._run(refined, work)
 
-    def run(self, candidates: Sequence[Candidate], work: int | None) -> None:
+    def _run_batches(
+        self, candidates: Sequence[Candidate], make_trace: Callable[[Tile], Any], work: int | None
+    ) -> None:
+        """Make the traces of tiles and estimate them, batch by batch; traces that need no other round are dropped."""
+        self._planned = len(candidates)
+        for first in range(0, len(candidates), BATCH_TILES):
+            batch = candidates[first : first + BATCH_TILES]
+            for candidate in batch:
+                self._report()
+                self._prepare(candidate, make_trace)
+            runnable = [candidate for candidate in batch if candidate.infeasible is None]
+            self._planned -= len(batch) - len(runnable)
+            self._run(runnable, work)
+            for candidate in runnable:
+                if candidate.exact:
+                    candidate.trace = None
+
+    def _prepare(self, candidate: Candidate, make_trace: Callable[[Tile], Any]) -> None:
+        """Make the trace of a tile, or record why it cannot run."""
+        try:
+            trace = make_trace(candidate.tile)
+            trace = trace if isinstance(trace, Trace) or not _is_kernel(trace) else trace.trace()
+            if isinstance(trace, Trace):
+                compute_occupancy(trace.launch, self._gpu)
+        except RdmodelError as error:
+            candidate.infeasible = str(error)
+            return
+        if not isinstance(trace, Trace):
+            tile = tile_text(candidate.tile)
+            raise ConfigError(f"make_trace({tile}) returned {trace!r:.60}: must be a Trace or an AffineKernel")
+        candidate.trace = trace
+
+    def _run(self, candidates: Sequence[Candidate], work: int | None) -> None:
         """Estimate tiles in parallel, each from `work` transactions (None: all of them)."""
-        self._planned += len(candidates)
         parallel = all(candidate.trace is not None and candidate.trace.any_order for candidate in candidates)
         stop = Event()
         tasks = [partial(self._estimate, candidate, work, stop) for candidate in candidates]

@@ -110,15 +110,13 @@ def rank_tiles(
     candidates = [Candidate(at, tile) for at, tile in enumerate(all_tiles(tiles, where))]
     aim.check_gpu(gpu)
     halving = SuccessiveHalving(gpu, aim, complete_options(gpu, options), seed, n_jobs, progress)
-    runnable = halving.prepare(candidates, make_trace)
     if effort == "exact":
-        halving.run(runnable, None)
+        halving.run_exactly(candidates, make_trace)
     else:
-        halving.run_rounds(runnable, top)
-    finished = [candidate for candidate in runnable if candidate.infeasible is None]
-    kernels = (candidate.trace.launch.kernel for candidate in runnable if candidate.trace is not None)
+        halving.run_rounds(candidates, make_trace, top)
+    finished = [candidate for candidate in candidates if candidate.infeasible is None]
     return Ranking(
-        kernel=next(kernels, ""),
+        kernel=next((candidate.prediction.kernel for candidate in finished if candidate.prediction is not None), ""),
         gpu=gpu.name,
         objective=aim.name,
         effort=effort,

@@ -390,6 +390,21 @@ def test_options_that_mean_nothing_are_refused(options, named):
         rd.rank_tiles(gemm, ALL[:2], **{"gpu": FERMI, **options})
 
 
+def test_batches_of_traces_change_neither_the_ranking_nor_the_progress_that_is_told(monkeypatch):
+    tiles = [*ALL, {"TI": 0, "TJ": 8}]
+    monkeypatch.setattr(halving, "FIRST_ROUND_TRANSACTIONS", WORK)
+    whole = rd.rank_tiles(large_gemm, tiles, gpu=FERMI, top=2).to_dict()
+    monkeypatch.setattr(halving, "BATCH_TILES", 2)
+    told = []
+    parts = rd.rank_tiles(
+        large_gemm, tiles, gpu=FERMI, top=2, n_jobs=1, progress=lambda done, planned: told.append((done, planned))
+    ).to_dict()
+    assert {**parts, "seconds": 0} == {**whole, "seconds": 0}
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[0] == (0, len(tiles))
+    assert told[-1][0] == told[-1][1], "all planned estimates are made"
+
+
 def test_a_condition_leaves_out_tiles_before_their_traces_are_made():
     made = []
 
