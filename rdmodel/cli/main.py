@@ -7,8 +7,8 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 
 from rdmodel.cli.arguments import parse
@@ -42,6 +42,9 @@ COMMAND_MODULES = {
 DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """System errors that fail a run whatever its input was: a full or a broken disk."""
 
+BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+"""Variables with which a user chooses the number of OpenBLAS threads; OpenBLAS reads them once, when it is loaded."""
+
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_SIGNALLED = 128
@@ -61,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             try:
                 arguments = parse(sys.argv[1:] if argv is None else argv)
                 # A command loads its own module only, so that help and usage errors need neither NumPy nor the cores.
-                module = import_module(f"rdmodel.cli.{COMMAND_MODULES[arguments.command]}")
+                with _one_blas_thread():
+                    module = import_module(f"rdmodel.cli.{COMMAND_MODULES[arguments.command]}")
                 with machine_share() if getattr(arguments, "memory", None) is None else nullcontext() as share:
                     getattr(module, f"run_{arguments.command}")(arguments)
             except SystemExit:
@@ -89,6 +93,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         return _fail(shorten_message(f"{where}{error.strerror or error}"), EXIT_FAILED)
     return 0
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Let NumPy's OpenBLAS start no threads when it is loaded, unless the user chose their number.
+
+    The variable is removed afterwards, because programs that a command starts inherit the environment.
+    """
+    if any(name in os.environ for name in BLAS_VARIABLES):
+        yield
+        return
+    os.environ[BLAS_VARIABLES[0]] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[BLAS_VARIABLES[0]]
 
 
 def _memory_message(memory: int | None, share: int | None) -> str:

@@ -1,0 +1,23 @@
+"""Check what the start of a command loads and leaves behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads in /proc")
+def test_a_command_starts_no_blas_threads_and_leaves_the_environment_as_it_was():
+    code = (
+        "import os, sys; from rdmodel.cli import main\n"
+        "before = dict(os.environ)\n"
+        "main(['predict', 'gemm', '--param', 'NI=64', '--param', 'NJ=64', '--param', 'NK=64'])\n"
+        "print(len(os.listdir('/proc/self/task')), dict(os.environ) == before, file=sys.stderr)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr.splitlines()[-1] == "1 True"
