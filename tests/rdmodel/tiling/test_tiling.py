@@ -390,43 +390,6 @@ def test_options_that_mean_nothing_are_refused(options, named):
         rd.rank_tiles(gemm, ALL[:2], **{"gpu": FERMI, **options})
 
 
-def test_batches_of_traces_change_neither_the_ranking_nor_the_progress_that_is_told(monkeypatch):
-    tiles = [*ALL, {"TI": 0, "TJ": 8}]
-    monkeypatch.setattr(halving, "FIRST_ROUND_TRANSACTIONS", WORK)
-    whole = rd.rank_tiles(large_gemm, tiles, gpu=FERMI, top=2).to_dict()
-    monkeypatch.setattr(halving, "BATCH_TILES", 2)
-    told = []
-    parts = rd.rank_tiles(
-        large_gemm, tiles, gpu=FERMI, top=2, n_jobs=1, progress=lambda done, planned: told.append((done, planned))
-    ).to_dict()
-    assert {**parts, "seconds": 0} == {**whole, "seconds": 0}
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[0] == (0, len(tiles))
-    assert told[-1][0] == told[-1][1], "all planned estimates are made"
-
-
-def test_a_condition_leaves_out_tiles_before_their_traces_are_made():
-    made = []
-
-    def make_trace(tile):
-        made.append(tile)
-        return gemm(tile)
-
-    ranking = rd.rank_tiles(make_trace, TILES, gpu=FERMI, where=lambda tile: tile["TI"] == tile["TJ"])
-    assert made == [{"TI": size, "TJ": size} for size in (8, 16, 64)]
-    assert len(ranking.tiles) == 3
-
-
-def test_a_condition_may_choose_from_more_combinations_than_can_be_ranked(monkeypatch):
-    monkeypatch.setattr(rank, "MAX_RANKED_TILES", 4)
-    monkeypatch.setattr(rank, "MAX_COMBINATIONS", 9)
-    assert len(rank.all_tiles(TILES, lambda tile: tile["TI"] < tile["TJ"])) == 3
-    with pytest.raises(ConfigError, match="more than 4, the limit of a ranking"):
-        rank.all_tiles(TILES, lambda tile: True)
-    with pytest.raises(ConfigError, match="more than 9 combinations"):
-        rank.all_tiles({**TILES, "TK": [1, 2]}, lambda tile: True)
-
-
 def test_a_kernel_is_no_function_of_a_tile():
     with pytest.raises(ConfigError, match=r"make_trace=.*: must be a function of a tile"):
         rd.rank_tiles(GEMM, TILES, gpu=FERMI)
