@@ -28,7 +28,7 @@ def format_gpus(groups: Mapping[str, Iterable[GPU]]) -> str:
     for architecture, machines in groups.items():
         for at, gpu in enumerate(machines):
             rows.append((architecture if at == 0 else "", *_gpu_row(gpu)))
-    table = format_table(rows, right=range(2, 11))
+    table = format_table(rows, right=range(2, 11), keys=2)
     return f"{table}\n\n* with the smallest carve-out: the L1 shares this memory with shared memory"
 
 

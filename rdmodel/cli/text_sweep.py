@@ -37,7 +37,9 @@ def format_sweep(result: Sweep) -> str:
     ]
     first = 1 if several_kernels else 0
     body = format_table(
-        [[f"  {head[0]}", *head[1:]], *([f"  {row[0]}", *row[1:]] for row in rows)], range(first, len(head))
+        [[f"  {head[0]}", *head[1:]], *([f"  {row[0]}", *row[1:]] for row in rows)],
+        right=range(first, len(head)),
+        keys=first + len(names),
     )
     lines = [_format_heading(result, ran[0], several_kernels), "", body, "", _format_times(result)]
     return "\n".join([*lines, *_format_infeasible(result.infeasible)])

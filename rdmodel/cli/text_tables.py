@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import Any
 
+from rdmodel.cli.table_folding import fold_table, terminal_width
 from rdmodel.common.text import count, percent, size_text
 from rdmodel.errors import escape_unprintable
 
@@ -13,16 +14,13 @@ BAR_CHARACTERS = 24
 """Length of the longest bar in a table."""
 
 
-def format_table(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Return rows as aligned columns; the columns in `right` are flush right."""
+def format_table(rows: Iterable[Sequence[str]], right: Iterable[int] = (), keys: int = 1) -> str:
+    """Return rows, the first of which holds the heads, as aligned columns; those in `right` are flush right.
+
+    A table that is wider than the terminal is folded. The first `keys` columns name a row.
+    """
     cells = [[escape_unprintable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    flush = set(right)
-    lines = [
-        "  ".join(c.rjust(w) if i in flush else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        for row in cells
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+    return fold_table(cells, set(right), keys, terminal_width())
 
 
 def format_number_table(rows: Sequence[Sequence[str]]) -> str:
