@@ -9,7 +9,7 @@ from typing import cast
 
 from rdmodel.cli.option_values import comparison_options, counter_options, output_form, selected_gpu, source_options
 from rdmodel.cli.output import OutputForm, print_csv, print_json, print_notes, print_text
-from rdmodel.cli.progress_line import ProgressLine, draw_bar
+from rdmodel.cli.progress_line import ProgressLine, draw_bar, finished_share
 from rdmodel.cli.sources import open_sources, open_suite
 from rdmodel.cli.text_comparison import format_comparison, format_comparisons
 from rdmodel.cli.text_counters import format_counter_comparisons
@@ -214,11 +214,15 @@ class KernelProgress:
     def __init__(self, kernels: int) -> None:
         self.kernel = ""
         self.finished = 0
-        self.line = ProgressLine(self.describe)
+        self.line = ProgressLine(self.describe, self.share)
         self._kernels = kernels
 
     def describe(self, done: int, total: int) -> str:
         """Return a bar, the number and name of the kernel that is under way, and its finished percentage."""
-        bar = draw_bar(self.finished + done / total, self._kernels)
+        bar = draw_bar(self.finished + finished_share(done, total), self._kernels)
         number = min(self.finished + 1, self._kernels)
-        return f"{bar} kernel {number} of {self._kernels}, {self.kernel}: {100 * done // total} %"
+        return f"{bar} kernel {number} of {self._kernels}, {self.kernel}: {100 * done // max(1, total)} %"
+
+    def share(self, done: int, total: int) -> float:
+        """Return the finished share of all kernels."""
+        return (self.finished + finished_share(done, total)) / max(1, self._kernels)
