@@ -79,10 +79,13 @@ class SourceOptions:
     target: GPU | None = None
     """The GPU for which the registers of PTX code are counted."""
 
+    sources: tuple[str, ...] = ()
+    """All sources of the command, which share ``--param``."""
+
 
 def source_options(arguments: argparse.Namespace) -> SourceOptions:
     """Return the options that choose and read a source."""
-    names = [name for name in SourceOptions.__dataclass_fields__ if name != "target"]
+    names = [name for name in SourceOptions.__dataclass_fields__ if name not in ("target", "sources")]
     values: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     frozen: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     target = None
@@ -90,7 +93,7 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
         if isinstance(arguments.gpu, list):
             raise ConfigError("--registers auto: needs one GPU, whose code is assembled; give a number")
         target = selected_gpu(arguments)
-    return SourceOptions(**frozen, target=target)
+    return SourceOptions(**frozen, target=target, sources=tuple(getattr(arguments, "sources", ())))
 
 
 def output_form(arguments: argparse.Namespace) -> OutputForm:

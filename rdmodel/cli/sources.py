@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tracegen
+from rdmodel.cli.kernel_parameters import AFFINE_SUFFIX, applicable_pairs, kernel_parameters, refuse_repeated
 from rdmodel.cli.memory_limit import UNBOUNDED, Budget
 from rdmodel.cli.option_values import SourceOptions
 from rdmodel.cli.output import print_note
-from rdmodel.common.numerals import read_integer
 from rdmodel.errors import ConfigError, TraceError, suggestion, unknown
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.register_use import with_registers
@@ -31,9 +31,6 @@ PROGRAM_SUFFIXES = (".cu", ".cuh", ".ptx")
 
 LAUNCH_SUFFIX = ".toml"
 """Suffix of files with launches of CUDA programs."""
-
-AFFINE_SUFFIX = ".json"
-"""Suffix of files with affine kernels."""
 
 KERNEL_OPTIONS = ["param", "base", "unroll"]
 COMPILE_OPTIONS = ["define", "include", "architecture", "compiler", "option"]
@@ -134,30 +131,6 @@ def open_launches(source: str, options: SourceOptions) -> tuple[str, tuple[Launc
     return form.name, launches
 
 
-def kernel_parameters(pairs: Iterable[tuple[str, str]], sizes: Container[str]) -> dict[str, int | str]:
-    """Return the values of ``--param``; raise `ConfigError` for a size that is not a whole number, or a name twice.
-
-    A name that is not among `sizes` is an input file or a mistake, which the kernel reports.
-    """
-    parameters: dict[str, int | str] = {}
-    for name, text in refuse_repeated("--param", pairs):
-        try:
-            parameters[name] = read_integer(text) if name in sizes else text
-        except ValueError as error:
-            raise ConfigError(f"param {name}={text!r:.60}: must be {error}") from None
-    return parameters
-
-
-def refuse_repeated(option: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return pairs of a name and a value; raise `ConfigError` if a name occurs twice."""
-    given = list(pairs)
-    names = [name for name, _ in given]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{option} {name}: is given twice; give it one value")
-    return given
-
-
 def refuse(source: str, description: str, options: SourceOptions, names: Iterable[str]) -> None:
     """Raise `ConfigError` if one of the options in `names` is given, which a source of this kind does not take."""
     for name in names:
@@ -178,7 +151,9 @@ def _check_name(source: str) -> None:
 
 def _make_kernel(name: str, options: SourceOptions) -> Trace:
     """Return the trace of a kernel that comes with rdmodel."""
-    params: dict[str, Any] = kernel_parameters(options.param, spec_of(name).sizes)
+    spec = spec_of(name)
+    pairs = applicable_pairs(name, {*spec.sizes, *spec.inputs}, options.param, options.sources)
+    params: dict[str, Any] = kernel_parameters(pairs, spec.sizes)
     return tracegen.kernel(name, block=options.block, base=options.base, unroll=options.unroll, **params)
 
 
@@ -186,7 +161,8 @@ def _load_affine(source: str, options: SourceOptions) -> Trace:
     """Return the trace of an affine kernel in a JSON file."""
     refuse(source, "an affine kernel", options, ["launch", *PROGRAM_OPTIONS])
     kernel = tracegen.load_affine(Path(source))
-    params: dict[str, Any] = kernel_parameters(options.param, kernel.parameters)
+    pairs = applicable_pairs(source, kernel.parameters, options.param, options.sources)
+    params: dict[str, Any] = kernel_parameters(pairs, kernel.parameters)
     return tracegen.AffineTrace(kernel, params, block=options.block, base=options.base, unroll=options.unroll)
 
 

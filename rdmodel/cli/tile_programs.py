@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rdmodel.cli.kernel_parameters import refuse_repeated
 from rdmodel.cli.option_values import selected_gpu
 from rdmodel.cli.output import print_note
 from rdmodel.cli.progress_line import ProgressLine
-from rdmodel.cli.sources import refuse_repeated
 from rdmodel.errors import ConfigError
 from rdmodel.tiling.rank import all_tiles, rank_tiles
 from rdmodel.tiling.values import Tile

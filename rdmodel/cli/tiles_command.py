@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rdmodel.answers.store import Answers
+from rdmodel.cli.kernel_parameters import AFFINE_SUFFIX, refuse_repeated
 from rdmodel.cli.option_values import gpu_changes, gpu_name, output_form, selected_gpu
 from rdmodel.cli.output import OutputForm, print_csv, print_json, print_note, print_text
 from rdmodel.cli.parser import dimensions
 from rdmodel.cli.progress_line import ProgressLine
-from rdmodel.cli.sources import AFFINE_SUFFIX, refuse_repeated
 from rdmodel.cli.text_tiles import format_ranking, format_sizes
 from rdmodel.cli.tile_programs import rank_program
 from rdmodel.common.numerals import read_integer
