@@ -36,7 +36,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rdmodel.cli import main
-from rdmodel.cli.arguments import _build
+from rdmodel.cli.arguments import build_parser
 from rdmodel.cli.parser import Parser
 from tracegen.kernel_library.registry import REGISTRY
 
@@ -176,7 +176,7 @@ SHARED = ("the kernel", "a CUDA program", "the GPU", "modelled SMs and blocks")
 
 
 def _commands() -> dict[str, Parser]:
-    return _build()[1]
+    return build_parser()[1]
 
 
 def _command(name: str) -> str:

@@ -36,13 +36,16 @@ from rdmodel.version import __version__
 WRITABLE_FORMATS = ("native", "parquet", "trc", "accelsim")
 """Formats in which ``rdmodel trace`` writes traces."""
 
+SHELLS = ("bash", "zsh", "fish")
+"""Shells for which there is a completion script."""
+
 SOURCE_HELP = "name of a kernel, a trace, recording, .cu, .ptx, .toml or .json file, or - for a trace from stdin"
 """Help text of every source argument."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the parsed arguments; bad usage prints one line and exits with status 2."""
-    parser, commands = _build()
+    parser, commands = build_parser()
     if argv and not argv[0].startswith("-") and argv[0] not in commands:
         parser.error(unknown("command", argv[0], commands))
     if argv and argv[0] == "nvcc" and argv[1:] not in (["-h"], ["--help"], []):
@@ -71,10 +74,11 @@ def _with_nvcc_options(words: Sequence[str], command: Parser) -> list[str]:
 
 def command_parser(name: str) -> Parser:
     """Return the parser of one command."""
-    return _build()[1][name]
+    return build_parser()[1][name]
 
 
-def _build() -> tuple[Parser, dict[str, Parser]]:
+def build_parser() -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of the whole command line, and the parsers of its commands by name."""
     parser = Parser(
         prog="rdmodel",
         description="Predict the cache behaviour of GPU kernels within seconds, without a GPU.",
@@ -295,6 +299,10 @@ def _kernels(parser: Parser) -> None:
     add_output(parser, json="a list of JSON objects")
 
 
+def _completion(parser: Parser) -> None:
+    add_option(parser, "shell", help="shell that reads the script", **choice("shell", SHELLS))
+
+
 def _record(parser: Parser) -> None:
     add_option(
         parser,
@@ -358,5 +366,6 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
         _gpus,
         "List the preset GPUs, print one GPU with all fields as TOML that --gpu reads, or describe a new one.",
     ),
+    "completion": (_completion, "Print a script with which a shell completes commands, options and their values."),
 }
 """Function that adds the options of each command, and the description of the command."""

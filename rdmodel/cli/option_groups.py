@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rdmodel.cli.parser import (
+    OneOf,
     Parser,
     assignment,
     dimensions,
     l1_geometry,
-    one_of,
     size_with_unit,
     whole_number,
     whole_number_or,
@@ -59,7 +59,7 @@ def add_option(group: Group, *names: str, help: str, default_text: str | None = 
 def choice(noun: str, choices: Iterable[str], **settings: Any) -> dict[str, Any]:
     """Return the settings of an option with a value among `choices`; error messages call the value `noun`."""
     names = list(choices)
-    return {"type": one_of(noun, names), "metavar": "|".join(names), **settings}
+    return {"type": OneOf(noun, names), "metavar": "|".join(names), **settings}
 
 
 # ---- the kernel and the GPU
@@ -81,7 +81,7 @@ def add_source(parser: Parser) -> None:
     add_option(
         group,
         "--input-format",
-        type=one_of("input format", READABLE_FORMATS),
+        type=OneOf("input format", READABLE_FORMATS),
         metavar="FORMAT",
         help=f"format of the trace file: {', '.join(READABLE_FORMATS)}; needed for {', '.join(PLAIN_FORMATS)} and for "
         "standard input (-)",

@@ -51,16 +51,18 @@ class Parser(argparse.ArgumentParser):
         return [option for option in self._option_string_actions if option.startswith("--")]
 
 
-def one_of(noun: str, choices: Iterable[str]) -> Callable[[str], str]:
-    """Return an argparse type that accepts `choices`; its error calls the value `noun` and suggests similar ones."""
-    allowed = list(choices)
+class OneOf:
+    """An argparse type that accepts the values in `allowed`; its error suggests similar ones."""
 
-    def check(text: str) -> str:
-        if text not in allowed:
-            raise argparse.ArgumentTypeError(unknown(noun, text, allowed))
+    def __init__(self, noun: str, allowed: Iterable[str]) -> None:
+        self.noun = noun
+        self.allowed = list(allowed)
+
+    def __call__(self, text: str) -> str:
+        """Return a value that is allowed; raise `argparse.ArgumentTypeError` for another one."""
+        if text not in self.allowed:
+            raise argparse.ArgumentTypeError(unknown(self.noun, text, self.allowed))
         return text
-
-    return check
 
 
 def whole_number(text: str) -> int:
