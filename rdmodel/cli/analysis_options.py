@@ -181,12 +181,18 @@ def add_tiles(parser: Parser) -> None:
 def add_tiled_program(parser: Parser) -> None:
     """Add the options that compile and launch the tiles of a CUDA program."""
     group = parser.add_argument_group(
-        "a CUDA program",
+        "tiles of a CUDA program",
         "a .cu or .cuh file, whose tile sizes are macros. The numbers in --grid, --block and --shared may be "
         "expressions of tile sizes and of arguments, such as '(n + TX - 1) // TX'.",
     )
     add_option(group, "--kernel", metavar="NAME", help="kernel to launch, by its name", default_text="the only kernel")
-    add_option(group, "--grid", type=shape_expressions, metavar="X,Y,Z", help="shape of the grid in blocks")
+    add_option(
+        group,
+        "--grid",
+        type=shape_expressions,
+        metavar="X,Y,Z",
+        help="shape of the grid in blocks, as expressions of tile sizes and arguments",
+    )
     add_option(group, "--shared", metavar="BYTES", help="dynamic shared memory per block, in bytes", default_text="0")
     add_compilation(group)
 

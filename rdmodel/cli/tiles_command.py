@@ -51,6 +51,8 @@ def run_tiles(arguments: argparse.Namespace) -> None:
         raise ConfigError("--tile: is missing; name sizes to choose from: --tile TI=8,16,32")
     path, sizes = Path(arguments.source), _tile_sizes(arguments.tiles)
     if path.suffix in TILED_SUFFIXES and path.exists():
+        if BLOCK_SIZE in sizes:
+            raise ConfigError(f"--tile {BLOCK_SIZE}: is the shape of a kernel's block; a program has --block TX,TY")
         ranking: Ranking = rank_program(arguments, sizes)
     else:
         ranking = _rank_kernel(arguments, sizes)

@@ -68,6 +68,7 @@ MISTAKES = {
     "--grid 1 --block T -D T=4": "T: is a tile size and a macro that is defined; give one of them",
     "--grid 1 --block T*2000 -D ROWS=8 -D PAD=0": "none of 1 can run",
     "--grid 1 --block T": "none of 1 can run: ",
+    "--grid 1 --block T --tile block=8x8": "--tile block: is the shape of a kernel's block",
     "--grid 1 --block T --where 8<T": "tiles: must hold at least one tile that meets the condition",
 }
 
