@@ -190,7 +190,8 @@ def test_progress_is_a_bar_over_runs_and_is_wiped(run, monkeypatch):
     _, _, err = run("policies", *NAMES, *SMALL, *FEW, "--csv", "--gpu", FERMI)
     lines = err.split("\r\x1b[K")[1:]
     assert lines[-1] == ""
-    assert [re.fullmatch(r"\[(#*)\.*\] (\d) of 6 runs, \d+ s", line).groups() for line in lines[:-1]] == [
+    drawn = r"\[(#*)\.*\] (\d) of 6 runs, \d+ s(?:, about [^,]+ left)?"
+    assert [re.fullmatch(drawn, line).groups() for line in lines[:-1]] == [
         ("#" * (progress_line.BAR_WIDTH * n // 6), str(n)) for n in range(1, 7)
     ]
 
