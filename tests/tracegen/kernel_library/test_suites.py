@@ -40,7 +40,7 @@ def test_the_documentation_counts_them():
 
 @pytest.mark.parametrize("command", ["compare", "policies"])
 def test_the_command_line_knows_every_suite(command):
-    option = arguments._build()[1][command]._option_string_actions["--suite"]
+    option = arguments.build_parser()[1][command]._option_string_actions["--suite"]
     assert option.metavar == "|".join(SUITES)
     assert tuple(SUITES) == option_groups.SUITES
     for name in SUITES:
