@@ -52,11 +52,16 @@ def _load_addresses(content: Columns | Program) -> NDArray[np.int64]:
     return np.concatenate(found)
 
 
+def has_long_warps(trace: Trace, rows: float) -> bool:
+    """Return whether blocks with so many instructions have warps that are long enough to drift apart."""
+    return rows >= MIN_ROWS_OF_LONG_WARPS * trace.launch.block_warps
+
+
 def warps_may_drift(
     trace: Trace, gpu: GPU, options: Mapping[str, Any], sms: int, counts: BlockCounts, work: float, seed: int
 ) -> bool:
     """Return whether the warps of a long block drift apart, or may do so later than the beginnings of blocks show."""
-    if counts.rows < MIN_ROWS_OF_LONG_WARPS * trace.launch.block_warps:
+    if not has_long_warps(trace, counts.rows):
         return False
     rest = dict(options)
     gpu = with_l1_options(gpu, rest)

@@ -12,7 +12,7 @@ from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.progress import Progress
 from rdmodel.errors import ConfigError
-from rdmodel.estimation.bounds import reach_of_order, warps_may_drift
+from rdmodel.estimation.bounds import has_long_warps, reach_of_order, warps_may_drift
 from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.estimation.extrapolation import (
     ExcerptRun,
@@ -25,8 +25,8 @@ from rdmodel.estimation.extrapolation import (
 from rdmodel.estimation.plan import SHORT_RUN_SHARE, EstimationPlan, Window, advance_bytes, plan_estimate
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU
-from rdmodel.model.count_blocks import BlockCounts
-from rdmodel.model.predict import predict
+from rdmodel.model.count_blocks import BlockCounts, count_blocks
+from rdmodel.model.predict import make_options, predict, with_l1_options
 from rdmodel.model.work import check_work
 from rdmodel.results.describe import describe_trace
 from rdmodel.results.prediction import Prediction
@@ -44,6 +44,9 @@ UNSUPPORTED_OPTIONS = (
     "histogram",
 )
 """Options of `predict` that `estimate` refuses: they choose the part of the grid that is run, or need a whole run."""
+
+NO_MODEL_OPTIONS = ("seed", "histogram", "n_jobs")
+"""Options of `predict` that do not describe the machine."""
 
 
 def estimate(
@@ -118,9 +121,11 @@ def estimate(
         result, instructions = first, run.counts["instructions"]
         estimates = make_estimates(result, {}, plan.sampled)
     else:
-        first, longest, counts, errors = runs.run_windows()
+        assert work is not None
+        counted = runs.count_blocks(work, seed) if plan.written_out else None
+        first, longest, counts, errors = runs.run_windows(counted)
         result, instructions = replace_counts(first, counts, gpu), counts["instructions"]
-        reach = reach_of_order(counts, runs.may_drift(work, seed)) if plan.windows[0].share < 1 else None
+        reach = reach_of_order(counts, runs.may_drift(work, seed)) if not plan.windows[0].short_blocks else None
         dram_limits = limits_of_dram_reads(plan, longest, gpu, trace.launch) if l2 else (0.0, inf)
         estimates = make_estimates(result, errors, plan.sampled, reach, dram_limits)
     config = {**first.config, "trace": describe_trace(trace), "work": work, "sampled": plan.sampled}
@@ -160,7 +165,16 @@ class _PlannedRuns:
         instructions = rows + int(columns.gap[:rows].sum(dtype="int64"))
         return prediction, ExcerptRun(collect_counts(prediction, instructions), blocks)
 
-    def run_windows(self) -> tuple[Prediction, ExcerptRun, dict[str, float], dict[str, float]]:
+    def count_blocks(self, work: float, seed: int) -> BlockCounts:
+        """Count the transactions of some whole blocks."""
+        rest = {name: value for name, value in self._options.items() if name not in NO_MODEL_OPTIONS}
+        gpu = with_l1_options(self._gpu, rest)
+        options = make_options({**rest, "sms": self._plan.sms}).resolve(gpu)
+        return count_blocks(self._trace, gpu, options, self._plan.blocks, work, seed)
+
+    def run_windows(
+        self, counted: BlockCounts | None
+    ) -> tuple[Prediction, ExcerptRun, dict[str, float], dict[str, float]]:
         """Run the windows; return the first one's prediction and run, and counts and errors of the whole grid."""
         first: Prediction | None = None
         runs: list[tuple[ExcerptRun, ExcerptRun | None]] = []
@@ -169,14 +183,16 @@ class _PlannedRuns:
             runs.append((long, self._run_shorter(window, long)))
             first = first or prediction
         assert first is not None
-        return first, runs[0][0], *scale_to_grid(self._plan, runs, self._gpu, self._trace.launch)
+        return first, runs[0][0], *scale_to_grid(self._plan, runs, self._gpu, self._trace.launch, counted)
 
     def may_drift(self, work: float | None, seed: int) -> bool:
-        """Return whether warps of a block may drift apart later than excerpts of its iterations show."""
+        """Return whether warps, of a block or of later waves, may drift apart further than excerpts show."""
         probe, plan = self._plan.probe, self._plan
         assert probe is not None and work is not None
+        if plan.waves > 1 and (plan.written_out or plan.windows[0].share == 1):
+            return has_long_warps(self._trace, probe.rows)
         counts = BlockCounts(plan.blocks, {"rows": probe.rows, "all_transactions": fmean(probe.costs)}, {})
-        options = {name: value for name, value in self._options.items() if name not in ("seed", "histogram", "n_jobs")}
+        options = {name: value for name, value in self._options.items() if name not in NO_MODEL_OPTIONS}
         return warps_may_drift(self._trace, self._gpu, options, plan.sms, counts, work, seed)
 
     def _run_shorter(self, window: Window, long: ExcerptRun) -> ExcerptRun | None:

@@ -9,8 +9,10 @@ from typing import Any
 
 from rdmodel.common.intervals import Estimate
 from rdmodel.estimation.bounds import Reach
+from rdmodel.estimation.counted_work import fit_to_blocks
 from rdmodel.estimation.plan import EstimationPlan, Window
 from rdmodel.gpu.config import GPU
+from rdmodel.model.count_blocks import BlockCounts
 from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts, StoreCounts
 from rdmodel.trace import Launch
 
@@ -100,9 +102,16 @@ def extrapolate_counts(long: ExcerptRun, short: ExcerptRun | None, blocks: float
 
 
 def scale_to_grid(
-    plan: EstimationPlan, runs: Sequence[tuple[ExcerptRun, ExcerptRun | None]], gpu: GPU, launch: Launch
+    plan: EstimationPlan,
+    runs: Sequence[tuple[ExcerptRun, ExcerptRun | None]],
+    gpu: GPU,
+    launch: Launch,
+    counted: BlockCounts | None = None,
 ) -> tuple[CountsByName, CountsByName]:
-    """Return the counts of the whole grid and their standard errors, from the two runs of each window of a plan."""
+    """Return the counts of the whole grid and their standard errors, from the two runs of each window of a plan.
+
+    They are fitted to the transactions of whole blocks if these were `counted`.
+    """
     tags = gpu.l1.tags_per_step
     each = [_scale_window(plan, window, tags, *pair) for window, pair in zip(plan.windows, runs, strict=True)]
     n = len(each)
@@ -112,6 +121,8 @@ def scale_to_grid(
     for name, mean in counts.items():
         between = sum((counts[name] - mean) ** 2 for counts, _ in each) / (n - 1) / n if n > 1 else 0.0
         errors[name] = (between + sum(errors[name] ** 2 for _, errors in each) / n) ** 0.5
+    if counted is not None:
+        fit_to_blocks(counts, errors, counted)
     surplus = _limit_l2_misses(plan, counts, gpu, launch) if "l2_reads" in counts else 0.0
     _add_unseen_errors(plan, counts, errors, surplus, _fills_later(plan, runs[0][0], counts, gpu))
     return counts, errors

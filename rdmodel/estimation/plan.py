@@ -11,7 +11,7 @@ from rdmodel.estimation.excerpt import Excerpt
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.model.options import STORES_IN_PLACE
-from rdmodel.trace import Trace
+from rdmodel.trace import Columns, Trace
 from rdmodel.trace.coalescing import Chunk, StoreRule, WarpStream
 
 TRANSACTIONS_PER_OPENED_WARP = 100
@@ -33,11 +33,21 @@ The cost that a cut block suggests may be wrong. Near the allowed work, that cou
 run, and there whole blocks are cheap enough to measure.
 """
 
+MAX_ROWS_OF_WAVE = 1 << 21
+"""Warp instructions of a wave up to which blocks in columns are not cut.
+
+Such blocks are made whole before they are cut, in both runs: a cut saves little time. But the instructions of a wave
+are in memory at the same time, and these take about 600 MB.
+"""
+
 LEAST_SHARE = 1e-9
 """Share of a block's iterations that asks for the fewest that its loops can keep."""
 
 MAX_WORK_RATIO = 2.0
 """Multiple of the allowed work that may be spent if less work would give too little information."""
+
+MAX_WORK_RATIO_OF_WHOLE_BLOCKS = 6.0
+"""The same for two waves of blocks that are not cut: one wave shows neither later misses nor the time of later blocks."""
 
 MAX_WINDOWS = 3
 """Places of the grid at which single SMs are run."""
@@ -115,6 +125,7 @@ class EstimationPlan:
     """The windows to run, and the grid that they stand for: `blocks` over `sms` SMs, `resident` at a time on each.
 
     If `whole`, everything is run, and there are no windows. Otherwise `probe` has the measurements of some blocks.
+    `written_out`: blocks are made in columns, so that one part of a block may differ from another one.
     """
 
     windows: tuple[Window, ...]
@@ -123,6 +134,7 @@ class EstimationPlan:
     resident: int
     whole: bool = False
     probe: Probe | None = None
+    written_out: bool = False
 
     @property
     def spread(self) -> float:
@@ -169,10 +181,13 @@ def plan_estimate(trace: Trace, gpu: GPU, blocks: int, sms: int, work: float | N
     if work is None or not trace.any_order:
         return whole
     places = sorted({at * (blocks - 1) // (PROBED_BLOCKS - 1) for at in range(PROBED_BLOCKS)})
-    finest = _finest_share(trace, places, advance_bytes(gpu, l2=l2))
-    probe = _probe(trace, gpu, places, PROBE_SHARE, l2)
-    if finest < 1 and fmean(probe.costs) * blocks < WHOLE_PROBE_RATIO * work:
+    finest, written_out = _measure_cuts(trace, places, advance_bytes(gpu, l2=l2))
+    probe = _probe(trace, gpu, places, 1.0 if written_out else PROBE_SHARE, l2)
+    if finest < 1 and not written_out and fmean(probe.costs) * blocks < WHOLE_PROBE_RATIO * work:
         probe = _probe(trace, gpu, places, 1.0, l2)
+    if written_out:
+        rows = probe.rows * min(blocks, resident * (sms if l2 else 1))
+        finest = max(finest, min(1.0, MAX_ROWS_OF_WAVE / max(rows, 1.0)))
     cost = fmean(probe.costs)
     if cost * blocks <= work:
         return whole
@@ -181,7 +196,7 @@ def plan_estimate(trace: Trace, gpu: GPU, blocks: int, sms: int, work: float | N
     windows = planner.windows_of_all_sms() if l2 else planner.windows_of_single_sms()
     if l2 and sum(map(planner.cost_of, windows)) >= MAX_WINDOW_SHARE * cost * blocks:
         return whole
-    return EstimationPlan(windows, blocks, sms, resident, probe=probe)
+    return EstimationPlan(windows, blocks, sms, resident, probe=probe, written_out=written_out)
 
 
 def advance_bytes(gpu: GPU, *, l2: bool) -> int:
@@ -189,10 +204,15 @@ def advance_bytes(gpu: GPU, *, l2: bool) -> int:
     return max(gpu.l1.sector_bytes, gpu.l2_fetch_bytes) if l2 else gpu.l1.sector_bytes
 
 
-def _finest_share(trace: Trace, places: Sequence[int], advance: int) -> float:
-    """Return the least share of iterations of which the shorter of two runs can have fewer, at most 1."""
-    least = Excerpt(trace, places, LEAST_SHARE, advance=advance)
-    return min(1.0, max(least.cut(place).share for place in range(len(places))) / SHORT_RUN_SHARE)
+def _measure_cuts(trace: Trace, places: Sequence[int], advance: int) -> tuple[float, bool]:
+    """Return the least share of iterations of which the shorter of two runs can have fewer, at most 1.
+
+    Also return whether a block is made in columns.
+    """
+    excerpt = Excerpt(trace, places, LEAST_SHARE, advance=advance)
+    least = [excerpt.cut(place) for place in range(len(places))]
+    finest = min(1.0, max(part.share for part in least) / SHORT_RUN_SHARE)
+    return finest, any(isinstance(part.content, Columns) for part in least)
 
 
 def _probe(trace: Trace, gpu: GPU, places: Sequence[int], share: float, l2: bool) -> Probe:
@@ -238,7 +258,8 @@ class _WindowPlanner:
         wave = min(self.blocks, self.sms * self.resident)
         wave_work = (self.cost + self.overhead) * wave
         both = 1 + SHORT_RUN_SHARE
-        waves = max(int(self.work / both / wave_work), 2 if 2 * both * wave_work <= MAX_WORK_RATIO * self.work else 1)
+        most = MAX_WORK_RATIO if self.finest < 1 else MAX_WORK_RATIO_OF_WHOLE_BLOCKS
+        waves = max(int(self.work / both / wave_work), 2 if 2 * both * wave_work <= most * self.work else 1)
         # Waves of long blocks would all begin in step, which matters unless they are most of the grid.
         if 1 < waves < self.blocks / wave and (self.finest >= SHORT_BLOCK_SHARE or 2 * waves * wave >= self.blocks):
             return (Window(range(wave * waves), self.sms, short_blocks=wave * (waves // 2)),)
@@ -321,8 +342,8 @@ class _WindowPlanner:
         waves = self.blocks / (self.sms * count)
         paired = 2 * (count // RESIDENT_BLOCKS_PER_PAIR) if waves > 1 else 0
         lead = min(MAX_BLOCK_LEAD, BLOCK_LEAD_PER_WAVE * (waves - 1)) if waves > 1 and sms > 1 else 0.0
-        if lead:
-            share = min(share, 1 - lead)
+        share = max(self.finest, min(share, 1 - lead))
+        lead = min(lead, 1 - share)
         ids, starts = [], []
         for j in range(count):
             for sm in range(sms):
