@@ -47,7 +47,7 @@ MAX_WORK_RATIO = 2.0
 """Multiple of the allowed work that may be spent if less work would give too little information."""
 
 MAX_WORK_RATIO_OF_WHOLE_BLOCKS = 6.0
-"""The same for two waves of blocks that are not cut: one wave shows neither later misses nor the time of later blocks."""
+"""The same for two waves of blocks that are not cut: one wave shows neither the misses nor the time of later blocks."""
 
 MAX_WINDOWS = 3
 """Places of the grid at which single SMs are run."""

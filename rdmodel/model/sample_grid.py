@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import hypot
+from math import hypot, log
 from operator import attrgetter
 from typing import Any
 
@@ -61,6 +61,12 @@ LATENCIES_PER_WINDOW = 20
 
 In less time, warps hardly get from the places where they begin to those where they would be.
 """
+
+MAX_WEIGHT_RATIO = 20.0
+"""Largest ratio of the weights of two windows."""
+
+WEIGHT_BISECTIONS = 40
+"""Steps in which the weights of windows are found."""
 
 MAX_GRID_SHARE = 0.6
 """Largest share of a grid that is sampled; if a sample would need more, all blocks are run."""
@@ -255,18 +261,13 @@ class GridSample:
         """Return the rate of `values` to `by` in the whole grid, of which windows are a sample.
 
         Blocks that begin have other counts than those in the middle of their lives, and it is known how many begin in
-        all: where blocks are long, the rate is that of a regression on the number of blocks that begin.
+        all: where blocks are long, windows are weighted so that as many begin in them.
         """
-        rate = float(values.sum() / by.sum())
-        if not self._has_long_blocks or not rest:
-            return rate
-        all_ = max(0.0, self.plan.blocks - sum(period.sms.blocks for period in self.windows[0].periods)) / rest
-        mean = float(starts.sum() / by.sum())
-        more = starts - mean * by
-        if not more.any():
-            return rate
-        slope = float(((values - rate * by) * more).sum() / (more**2).sum())
-        return rate + slope * (all_ - mean)
+        if self._has_long_blocks and rest:
+            begun = sum(period.sms.blocks for period in self.windows[0].periods)
+            weights = weigh_windows(starts - max(0.0, self.plan.blocks - begun) / rest * by)
+            return float((weights * values).sum() / (weights * by).sum())
+        return float(values.sum() / by.sum())
 
     def _jackknife(self, values: NDArray[np.float64], by: NDArray[np.float64], rest: float) -> float:
         """Return the standard error of a rate: how it changes if a window is left out."""
@@ -439,6 +440,29 @@ class GridSample:
             dirty=min(self.room, max(0.0, self.dirtied().value - known["write_backs"])),
             **known,
         )
+
+
+def weigh_windows(surplus: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return positive weights of windows with which their mean `surplus` is as near to 0 as they allow.
+
+    The logarithm of a weight is linear in the surplus (raking; Deville and Sarndal, Calibration Estimators in Survey
+    Sampling, JASA 1992, case 2). Weights differ by `MAX_WEIGHT_RATIO` at most, so that several windows remain in the
+    estimate. Unlike a regression, they give a count a rate in the range of those of the windows, and the rates of the
+    parts of a count add up to its own.
+    """
+    width = float(surplus.max() - surplus.min())
+    if not width:
+        return np.ones(len(surplus))
+    places = (surplus - surplus.min()) / width
+    low, high = -log(MAX_WEIGHT_RATIO), log(MAX_WEIGHT_RATIO)
+    for _ in range(WEIGHT_BISECTIONS):
+        middle = (low + high) / 2
+        if float((np.exp(middle * places) * surplus).sum()) < 0:
+            low = middle
+        else:
+            high = middle
+    weights: NDArray[np.float64] = np.exp((low + high) / 2 * places)
+    return weights
 
 
 def _residual(top: Counter, bottom: Counter, share: float) -> Counter:

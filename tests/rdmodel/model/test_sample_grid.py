@@ -7,6 +7,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rdmodel as rd
 import tracegen
@@ -16,7 +18,15 @@ from rdmodel.model import grid_pilot, study
 from rdmodel.model.count_blocks import BlockCounts
 from rdmodel.model.grid_schedule import Spread
 from rdmodel.model.grid_windows import GridWindow, PeriodCounts, WindowResult
-from rdmodel.model.sample_grid import L1_ESTIMATES, L2_ESTIMATES, GridPlan, GridSample, plan_windows
+from rdmodel.model.sample_grid import (
+    L1_ESTIMATES,
+    L2_ESTIMATES,
+    MAX_WEIGHT_RATIO,
+    GridPlan,
+    GridSample,
+    plan_windows,
+    weigh_windows,
+)
 from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
 from tests.support.builders import LINE, make_gpu
 
@@ -158,6 +168,28 @@ def test_a_window_in_which_a_wave_begins_counts_as_much_as_waves_begin():
     sample = regressed([0, 0, 60, 0], rates)
     begun, rest = 1300 - 300, 1300 * 1000 - 3000
     assert sample.total(L1_ESTIMATES["misses"]) == pytest.approx(300 + rest * (0.1 + 2 * begun / rest))
+
+
+def test_windows_that_scatter_give_no_counts_that_cannot_be():
+    """A straight line through these windows is below 0 where as many blocks begin as in the whole grid."""
+    sample = regressed([50, 60, 40, 55], [0.4, 0.7, 0.1, 0.5])
+    misses, rest = sample.total(L1_ESTIMATES["misses"]) - 300, 1300 * 1000 - 3000
+    assert 0.1 * rest <= misses <= 0.3 * rest
+
+
+@given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=9, unique=True))
+def test_weights_of_windows_balance_their_surplus_as_far_as_they_may(surplus):
+    surplus = np.array(surplus, float)
+    weights = weigh_windows(surplus)
+    ratio = weights.max() / weights.min()
+    assert weights.min() > 0
+    assert ratio <= MAX_WEIGHT_RATIO * (1 + 1e-9)
+    total = (weights * surplus).sum()
+    if ratio < 0.999 * MAX_WEIGHT_RATIO:
+        assert abs(total) <= 1e-9 * (weights * abs(surplus)).sum()
+    else:
+        assert np.sign(total) == np.sign(surplus.sum())
+        assert abs(total) / weights.sum() <= abs(surplus.mean())
 
 
 def test_beginnings_of_blocks_that_no_window_has_widen_the_interval():
