@@ -37,6 +37,7 @@ lint: setup  ## Check style and types
 
 docs: build  ## Renew the outputs in the pages, and build the site in docs/_build/html
 	$(BIN)/python docs/refresh.py
+	$(BIN)/python docs/notebooks.py
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
 
 bench: build  ## Measure speed, as ratios within one run

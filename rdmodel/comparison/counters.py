@@ -6,23 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rdmodel import presets
+from rdmodel.common.presentation import Presented
 from rdmodel.comparison.nsight import L1_RATE_METRICS, L2_RATE_METRICS, NCU_COMMAND, Measurement
 from rdmodel.errors import TraceError
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
-from rdmodel.results.describe import frame
 from rdmodel.results.metrics import L1_METRICS, L1_RATE_METRIC, L2_METRICS, L2_RATE_METRIC, check_countable
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from rdmodel.common.progress import Progress
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterComparison:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CounterComparison(Presented):
     """Counters of one launch: those that a report of Nsight Compute has, and those of a `prediction` of all blocks."""
 
     prediction: Prediction
@@ -90,9 +88,17 @@ class CounterComparison:
             row |= {name: value, f"{name}_predicted": predicted[name], f"{name}_error": errors[name]}
         return row
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the comparison as a data frame of one row; needs pandas (extra ``frame``)."""
-        return frame([self.to_row()])
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return `to_row` as the only row."""
+        return [self.to_row()]
+
+    def shown_rows(self) -> list[dict[str, Any]]:
+        """Return one row for every counter."""
+        predicted, errors = self.predicted, self.errors()
+        return [
+            {"counter": name, "measured": value, "predicted": predicted[name], "error": errors[name]}
+            for name, value in self.measured.items()
+        ]
 
 
 def compare_counters(

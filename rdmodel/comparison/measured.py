@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from rdmodel.common.kernel_names import base_name
+from rdmodel.common.presentation import Presented
 from rdmodel.comparison.compare import compare
 from rdmodel.comparison.nsight import NCU_COMMAND, Measurement, Rate, merge_launches
 from rdmodel.comparison.values import Comparison, Unit
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.gpu.config import GPU
-from rdmodel.results.describe import frame
 from rdmodel.results.metrics import SECTOR_METRIC
 from rdmodel.trace import Launch, Trace
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HIT_RATE_UNITS: tuple[Unit, ...] = get_args(Unit)
 """Units in which hit rates are counted."""
@@ -26,8 +23,8 @@ MAX_NAMED_KERNELS = 6
 """Kernels, or launches, of a report that an error message names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredComparison:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class MeasuredComparison(Presented):
     """Measured hit rates of one kernel, and those of the simulator and the model; rates 0 to 1, errors in points.
 
     Nsight Compute counts sectors of 32 bytes, so that measured rates compare with the rates by sector. Rates by line
@@ -112,9 +109,9 @@ class MeasuredComparison:
                 row |= {f"{name}_by_{unit}": 100 * rate, f"{name}_by_{unit}_error": errors[name]}
         return row | {f"l2_{name}": 100 * rate for name, rate in (self.l2 or {}).items()}
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the comparison as a data frame of one row; needs pandas (extra ``frame``)."""
-        return frame([self.to_row()])
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return `to_row` as the only row."""
+        return [self.to_row()]
 
     @property
     def _sectors(self) -> int:

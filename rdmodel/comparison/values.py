@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from rdmodel.common.checks import check_choice, check_int
+from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, plain_rates, rate_of
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import LatencyConfig
 from rdmodel.model.options import Definition
-from rdmodel.results.describe import frame
 from rdmodel.results.prediction import MissCounts, Prediction
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.sectors import SectorCounts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Unit = Literal["line", "sector"]
 """Unit in which hit rates are counted."""
@@ -28,8 +25,8 @@ SHARES = ("hits", "pending_hits", "misses", "compulsory", "capacity", "associati
 """Outcomes and causes that are compared, each as a share of the load transactions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Comparison(Presented):
     """One kernel as counted by the simulator, and as predicted by each definition of the model.
 
     `latency` holds the latencies that the model used; `paper` has its own hit latency. `sectors` counts the 32-byte
@@ -139,9 +136,17 @@ class Comparison:
         seconds = {name: prediction.seconds for name, prediction in self.predictions.items()}
         return row | {"simulated_seconds": self.simulation.seconds} | {f"{k}_seconds": v for k, v in seconds.items()}
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the comparison as a data frame of one row; needs pandas (extra ``frame``)."""
-        return frame([self.to_row()])
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return `to_row` as the only row."""
+        return [self.to_row()]
+
+    def shown_rows(self) -> list[dict[str, Any]]:
+        """Return one row for the simulator and one for every definition: shares in percent, and the error in points."""
+        rows: list[dict[str, Any]] = [{"engine": "simulate", **_in_percent(self.simulated)}]
+        for definition in self.predictions:
+            shares = _in_percent(self.predicted(definition))
+            rows.append({"engine": f"predict ({definition})", **shares, "error (points)": self.error(definition)})
+        return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +218,10 @@ def agreement(comparisons: Iterable[Comparison], definition: Definition = "hardw
 
 
 # ---- numbers
+
+
+def _in_percent(shares: Mapping[str, float]) -> dict[str, float]:
+    return {f"{name.replace('_', ' ')} (%)": 100 * share for name, share in shares.items()}
 
 
 def _shares(hits: float, pending_hits: float, misses: MissCounts) -> dict[str, float]:

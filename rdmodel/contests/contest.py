@@ -5,11 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from rdmodel import presets
 from rdmodel.common.checks import check_flag, check_int
+from rdmodel.common.presentation import Presented
 from rdmodel.common.progress import Progress
 from rdmodel.contests.defaults import default_combinations
 from rdmodel.errors import ConfigError, suggestion
@@ -20,19 +21,15 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import IndexFunction, Policy, policy_of_kind
 from rdmodel.policies.combinations import BASELINE, Combination, CombinationLike, combination
-from rdmodel.results.describe import frame
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.options import configure
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contest:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Contest(Presented):
     """Combinations of policies on the same kernels; the first, ``none``, is the baseline of the others.
 
     `simulations` holds for each kernel its runs by the combination's name, in the order of `combinations`. Runs are
@@ -105,9 +102,14 @@ class Contest:
             for name, run in runs.items()
         ]
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return `to_rows` as a data frame; needs pandas (extra ``frame``)."""
-        return frame(self.to_rows())
+    def shown_rows(self) -> list[dict[str, Any]]:
+        """Return the relative IPC of every combination, in a row for each kernel and one for the geometric means."""
+        ratios = {name: self.relative_ipc(name) for name in self.names}
+        rows: list[dict[str, Any]] = [
+            {"kernel": kernel, **{name: ratios[name][number] for name in self.names}}
+            for number, kernel in enumerate(self.kernels)
+        ]
+        return [*rows, {"kernel": "geometric mean", **{name: self.geometric_mean(name) for name in self.names}}]
 
     def _check(self, name: str) -> None:
         if name not in self.names:

@@ -8,6 +8,8 @@ from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal, TypeVar
 
 from rdmodel.common.checks import check_choice, check_flag, check_int, check_number
+from rdmodel.common.presentation import Presented
+from rdmodel.common.text import size_text
 from rdmodel.errors import ConfigError, unknown
 from rdmodel.gpu.cache import CacheConfig as CacheConfig
 from rdmodel.gpu.cache import StoreBehaviour as StoreBehaviour
@@ -71,8 +73,8 @@ FIELDS_NOT_SIMULATED = ("name", "architecture", "latency", "paper_latency", "cal
 """Fields of a `GPU` that the simulator does not read: two GPUs that differ only in them are the same machine."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GPU:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GPU(Presented):
     """A GPU: its SMs, the limits on their occupancy, its caches, memory and latencies.
 
     Parameters
@@ -220,6 +222,22 @@ class GPU:
         sources = {name: source for name, source in self.sources.items() if name.partition(".")[0] != "calibrated"}
         fresh: GPU = replace(self, calibrated=None, sources=sources)
         return fresh
+
+    def __str__(self) -> str:
+        """Return name, architecture, SMs and sizes of the caches in one line."""
+        name = f"{self.name} ({self.architecture})" if self.architecture else self.name
+        l2 = size_text(self.l2.slices * self.l2.size)
+        return f"{name}: {self.sms} SMs, L1 {size_text(self.l1.size)}, L2 {l2}"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row for every field, with its dotted name, its value and the source of its number."""
+        plain = self.to_dict()
+        sources, rows = plain.pop("sources"), []
+        for name, value in plain.items():
+            nested = isinstance(value, dict)
+            fields = {f"{name}.{key}": each for key, each in value.items()} if nested else {name: value}
+            rows += [{"field": field, "value": each, "source": sources.get(field)} for field, each in fields.items()]
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers, texts, lists and dicts, which `gpu_from_dict` reads back.

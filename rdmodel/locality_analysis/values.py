@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.presentation import Presented
 from rdmodel.results.simulation import Simulation
 
 LINE_TYPES = ("streaming", "inter_warp", "intra_warp", "inter_intra_warp")
@@ -158,8 +159,8 @@ class ReuseDistances:
         return {"total": self.total, "mean": self.mean, "buckets": self.by_power()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Locality:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Locality(Presented):
     """Locality of a kernel's load transactions.
 
     `accesses` = `first_touches` + ``unbounded.total``, always. `unbounded` counts all re-references, `bounded` those
@@ -233,6 +234,18 @@ class Locality:
         row["accesses_per_line"] = self.accesses_per_line.mean
         row["accesses_per_stay"] = self.accesses_per_stay.mean
         return row
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return `to_row` as the only row."""
+        return [self.to_row()]
+
+    def shown_rows(self) -> list[dict[str, Any]]:
+        """Return the classes of re-references: their accesses, and those that the L1s served."""
+        bounded = self.bounded.to_dict()
+        return [
+            {"re-references": name.replace("_", "-"), "accesses": n, "served by the L1": bounded[name]}
+            for name, n in self.unbounded.to_dict().items()
+        ]
 
 
 # ---- numbers

@@ -1,26 +1,13 @@
-"""Describe runs: their configuration as plain values, their rows as data frames."""
+"""Describe runs: their configuration as plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rdmodel.errors import RdmodelError
 from rdmodel.gpu.config import GPU
 from rdmodel.trace import Trace
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return rows as a data frame; raise `RdmodelError` without pandas (extra ``frame``)."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise RdmodelError("to_frame() needs pandas: pip install 'rdmodel[frame]'") from None
-    return pd.DataFrame(rows)
 
 
 def describe(trace: Trace, gpu: GPU, options: Any, seed: int) -> dict[str, Any]:

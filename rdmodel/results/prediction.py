@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rdmodel.common.intervals import Estimate, student_quantile
+from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
-from rdmodel.results.describe import describe_l1, frame
+from rdmodel.results.describe import describe_l1
 from rdmodel.results.expected_error import ExpectedError, find_expected_error
 from rdmodel.results.metrics import SECTOR_BYTES, l1_metrics, l2_metrics
 from rdmodel.reuse.histogram import Histogram
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def list_counters(values: type) -> tuple[str, ...]:
@@ -195,8 +193,8 @@ class Ablation:
         return {"component": self.component, "misses": self.misses, "difference": self.difference}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Prediction(Presented):
     """Counters of the L1 data caches of the modelled SMs for one kernel launch.
 
     `requests` are load instructions of warps that have transactions. `transactions` are tag lookups of loads: one line
@@ -422,9 +420,31 @@ class Prediction:
             row |= {"estimate": rate.value, "estimate_low": rate.low, "estimate_high": rate.high}
         return row
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the prediction as a data frame of one row; needs pandas (extra ``frame``)."""
-        return frame([self.to_row()])
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return `to_row` as the only row."""
+        return [self.to_row()]
+
+    def shown_rows(self) -> list[dict[str, Any]]:
+        """Return the main counters in one row, with those of the L2 if it was modelled."""
+        row = {
+            "kernel": self.kernel,
+            "GPU": self.gpu,
+            "definition": self.definition,
+            "SMs modelled": self.sms_modelled,
+            "L1 miss rate (%)": 100 * self.miss_rate,
+            "transactions": self.transactions,
+            "sectors": self.sectors,
+            "hits": self.hits,
+            "latency misses": self.latency_misses,
+            **{f"{cause} misses": getattr(self.misses, cause) for cause in MissCounts.CAUSES},
+        }
+        if self.l2 is not None:
+            row |= {"L2 miss rate (%)": 100 * self.l2.miss_rate, "L2 bytes": self.l2.bytes}
+            row["DRAM bytes"] = self.l2.dram_bytes
+        if "miss_rate" in self.estimates:
+            rate = self.estimates["miss_rate"]
+            row["L1 miss rate, 95 % interval (%)"] = f"{100 * rate.low:.2f} to {100 * rate.high:.2f}"
+        return [row]
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
-from rdmodel.results.describe import describe_l1, frame
+from rdmodel.results.describe import describe_l1
 from rdmodel.results.prediction import MissCounts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +229,8 @@ class SmSimulation(_L1Counts):
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation(_L1Counts):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Simulation(_L1Counts, Presented):
     """Counters of the simulated machine for one kernel, summed over the SMs (`per_sm` has them by SM).
 
     All load transactions, as in `Prediction`, are ``transactions = loads + bypassed``. Those that looked for their line
@@ -362,6 +360,26 @@ class Simulation(_L1Counts):
                     row[f"{group}_{name}"] = value
         return row | {f"found_{name}": value for name, value in self.found.items()}
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the simulation as a data frame of one row; needs pandas (extra ``frame``)."""
-        return frame([self.to_row()])
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return `to_row` as the only row."""
+        return [self.to_row()]
+
+    def shown_rows(self) -> list[dict[str, Any]]:
+        """Return the main counters in one row, with those of the L2 and the DRAM if the run had them."""
+        row = {
+            "kernel": self.kernel,
+            "GPU": self.gpu,
+            "SMs": self.sms,
+            "cycles": self.cycles,
+            "IPC": self.ipc,
+            "L1 miss rate (%)": 100 * self.miss_rate,
+            "transactions": self.transactions,
+            "sectors": self.sectors,
+            "hits": self.hits,
+            "pending hits": self.pending_hits,
+            "misses": self.misses.total,
+        }
+        for name, part in (("L2", self.l2), ("DRAM", self.dram)):
+            counts = {} if part is None else part.to_dict()
+            row |= {f"{name} {count.replace('_', ' ')}": value for count, value in counts.items()}
+        return [row]

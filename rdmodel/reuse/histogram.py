@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rdmodel.common.presentation import Presented
+from rdmodel.common.text import range_text
 from rdmodel.errors import ConfigError, TraceError
 
 INFINITE = -1
 """Reuse distance of the first access to a line: a compulsory miss."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MissRatioCurve:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MissRatioCurve(Presented):
     """Miss ratio of a fully associative LRU cache at some sizes (Mattson et al., 1970).
 
     `sizes` (int64, lines) and `miss_ratios` (float64, compulsory misses included) are read-only and equally long. A
@@ -57,10 +59,13 @@ class MissRatioCurve:
         """Tell whether all points of two curves are equal."""
         return list(self) == list(other) if isinstance(other, MissRatioCurve) else NotImplemented
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         """Return one line with the number of points and the last point."""
-        end = f", {self.miss_ratios[-1]:.4f} at {self.sizes[-1]} lines" if len(self) else ""
-        return f"MissRatioCurve({len(self)} sizes{end})"
+        return f"{len(self)} sizes" + (f", {self.miss_ratios[-1]:.4f} at {self.sizes[-1]} lines" if len(self) else "")
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row for every size."""
+        return [{"size": size, "miss_ratio": ratio} for size, ratio in self]
 
     def at(self, size: int) -> float:
         """Return the miss ratio at `size` lines; raise `ConfigError` if the curve has no such point."""
@@ -74,8 +79,8 @@ class MissRatioCurve:
         return {"sizes": self.sizes.tolist(), "miss_ratios": self.miss_ratios.tolist()}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Histogram(Mapping[int, int]):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Histogram(Presented, Mapping[int, int]):
     """Counts by reuse distance: a mapping from distance to count, -1 = infinite.
 
     `distances` (int64, ascending, at least 0) and `counts` (int64, at least 1) are read-only and equally long;
@@ -137,10 +142,19 @@ class Histogram(Mapping[int, int]):
             raise KeyError(distance)
         return int(self.counts[at])
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         """Return one line with the accesses, the infinite distances and the largest finite distance."""
         end = f", largest {self.distances[-1]}" if len(self.distances) else ""
-        return f"Histogram({self.total} accesses, {self.infinite} infinite{end})"
+        return f"{self.total} accesses, {self.infinite} infinite{end}"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row for every distance, -1 = infinite first."""
+        return [{"distance": distance, "count": count} for distance, count in self.items()]
+
+    def shown_rows(self) -> list[dict[str, Any]]:
+        """Return the counts of ranges of distances that end at powers of two."""
+        rows: list[dict[str, Any]] = [{"distance": "infinite", "count": self.infinite}] if self.infinite else []
+        return rows + [{"distance": range_text(low, high), "count": count} for low, high, count in by_powers(self)]
 
     def to_dict(self) -> dict[int, int]:
         """Return the items as a plain dict, ascending, -1 = infinite first."""

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rdmodel.common.intervals import Estimate, student_quantile
+from rdmodel.common.presentation import Presented
 from rdmodel.errors import ConfigError, TraceError
 from rdmodel.reuse.histogram import Histogram, MissRatioCurve, integer_column, make_read_only
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SampledCurve(MissRatioCurve):
     """A miss-ratio curve estimated from a sample of lines, with the error of each point.
 
@@ -48,6 +49,14 @@ class SampledCurve(MissRatioCurve):
             for value, error, low, high in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row for every size, with the standard error and the ends of the interval."""
+        columns = self.to_dict()
+        names = {"sizes": "size", "miss_ratios": "miss_ratio", "standard_errors": "standard_error"}
+        names |= {"lows": "low", "highs": "high"}
+        rows = zip(*(columns[column] for column in names), strict=True)
+        return [dict(zip(names.values(), row, strict=True)) for row in rows]
+
     def to_dict(self) -> dict[str, list[Any]]:
         """Return sizes, miss ratios, standard errors and the ends of the intervals as lists, ready for JSON."""
         return {
@@ -58,8 +67,8 @@ class SampledCurve(MissRatioCurve):
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SampledHistogram:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SampledHistogram(Presented):
     """Reuse distances among the lines whose hash is below `rate` (SHARDS: Waldspurger et al., FAST 2015).
 
     `counts` (int64, distances x parts) are accesses by the number of distinct sampled lines in between, and by the part
@@ -94,9 +103,17 @@ class SampledHistogram:
         """Description of the sample."""
         return f"{self.lines:,} lines, {100 * self.rate:g} % of all hashes"
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         """Return one line with the accesses, those to sampled lines, and the sampled lines."""
-        return f"SampledHistogram({self.total} accesses, {self.followed} followed, {self.lines} lines)"
+        return f"{self.total} accesses, {self.followed} followed, {self.lines} lines"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row for every distance of the estimated histogram, -1 = infinite first."""
+        return self.scaled().to_rows()
+
+    def shown_rows(self) -> list[dict[str, Any]]:
+        """Return the counts of ranges of distances that end at powers of two."""
+        return self.scaled().shown_rows()
 
     def scaled(self) -> Histogram:
         """Return the estimated histogram of all accesses.

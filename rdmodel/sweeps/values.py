@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rdmodel.common.presentation import Presented
 from rdmodel.errors import ConfigError
-from rdmodel.results.describe import frame
 from rdmodel.results.prediction import Prediction
 from rdmodel.results.simulation import Simulation
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Result = Prediction | Simulation
 """The result of an engine at one point."""
@@ -51,8 +48,8 @@ class SweepRow:
         return {**head, **{name: value for name, value in counts.items() if name not in head}, "reason": self.reason}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Sweep(Presented):
     """The results of kernels at every point of a grid.
 
     `rows` are in order of kernels, then of points; the values of the last name change fastest. `engine` is "predict",
@@ -113,9 +110,16 @@ class Sweep:
         """Return one flat row for every kernel and point."""
         return [row.to_row() for row in self.rows]
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return `to_rows` as a data frame; needs pandas (extra ``frame``)."""
-        return frame(self.to_rows())
+    def shown_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield for every kernel and point its place on the axes, the miss rate in percent, and the cycles or steps."""
+        for row in self.rows:
+            shown = {"kernel": row.kernel, **{name: row.point[name] for name in self.axes}}
+            if row.result is None:
+                yield {**shown, "reason": row.reason}
+            elif isinstance(row.result, Simulation):
+                yield {**shown, "L1 miss rate (%)": 100 * row.result.miss_rate, "cycles": row.result.cycles}
+            else:
+                yield {**shown, "L1 miss rate (%)": 100 * row.result.miss_rate, "steps": row.result.steps}
 
 
 def _count(number: int, noun: str) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate
 from rdmodel.errors import ConfigError
-from rdmodel.results.describe import frame
 from rdmodel.results.prediction import Prediction
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Tile = Any
 """A tile: any value, by convention a mapping of names to sizes, such as ``{"TI": 8, "TJ": 32}``."""
@@ -99,8 +96,8 @@ class InfeasibleTile:
         return {"tile": self.tile, "reason": self.reason}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Ranking(Presented):
     """Tiles of a kernel from best to worst, by an `objective` that is minimised.
 
     The ranking distinguishes the first `top` places. Tiles that were `pruned` follow those that were not; those that
@@ -159,6 +156,14 @@ class Ranking:
             "seconds": self.seconds,
         }
 
+    def shown_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rank, the sizes and the objective of every tile, and the reasons of those that cannot run."""
+        for tile in self.tiles:
+            place = {"rank": tile.rank, "tile": tile_text(tile.tile), self.objective: tile.value}
+            yield {**place, "at least": tile.low, "at most": tile.high, "L1 miss rate (%)": 100 * tile.miss_rate}
+        for infeasible in self.infeasible:
+            yield {"tile": tile_text(infeasible.tile), "reason": infeasible.reason}
+
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a flat row for every tile: its sizes, rank and numbers, or only the reason if it is infeasible."""
         rows = []
@@ -168,10 +173,6 @@ class Ranking:
             sizes = dict(tile) if isinstance(tile, Mapping) else {"tile": tile}
             rows.append({**sizes, **plain})
         return rows
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return `to_rows` as a data frame; needs pandas (extra ``frame``)."""
-        return frame(self.to_rows())
 
 
 def tile_text(tile: Tile) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rdmodel.common.presentation import Presented
 from rdmodel.timing.traffic import LaunchTraffic
 from rdmodel.trace import Work
 
@@ -16,8 +17,8 @@ SHOWN_SHARE = 0.05
 """Smallest share of the time that a term needs to be named in one line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeEstimate:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TimeEstimate(Presented):
     """The estimated time of a launch: how long it takes, and why.
 
     Parameters
@@ -113,3 +114,14 @@ class TimeEstimate:
         names = ("kernel", "gpu", "milliseconds", "cycles", "bound", "resident_blocks", "resident_warps", "limiter")
         row: dict[str, Any] = {name: getattr(self, name) for name in names}
         return row | {f"{name} cycles": cycles for name, cycles in self.terms.items()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return `to_row` as the only row."""
+        return [self.to_row()]
+
+    def shown_rows(self) -> list[dict[str, Any]]:
+        """Return the terms, the largest first: their cycles, and their share of the time in percent."""
+        return [
+            {"term": name, "cycles": self.terms[name], "share (%)": round(100 * share, 2)}
+            for name, share in self.shares.items()
+        ]

@@ -67,7 +67,7 @@ _NO_CACHE_OP = ~np.array([*VALID_CACHE_OPS, *[False] * (256 - CACHE_OPS)])
 """Whether each value of a byte is no cache operator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Columns:
     """Warp instructions as contiguous, read-only columns, in compressed sparse row form by warp and by lane.
 
@@ -117,6 +117,10 @@ class Columns:
                 value = value.view()
                 value.flags.writeable = False
             object.__setattr__(self, column.name, value)
+
+    def __repr__(self) -> str:
+        """Return one line with the numbers of instructions and warps."""
+        return f"Columns({len(self)} instructions, {self.warps} warps)"
 
     def __len__(self) -> int:
         """Return the number of warp instructions."""

@@ -9,26 +9,31 @@ go block by block, through `Trace.block`, and accept both forms.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rdmodel.common.presentation import frame, table_html
 from rdmodel.errors import TraceError
 from rdmodel.trace.columns import Columns, Program, slice_warps
 from rdmodel.trace.lanes import check_lanes
 from rdmodel.trace.launch import Launch
 from rdmodel.trace.mapped_pages import Pages
+from rdmodel.trace.presentation import instruction_columns, launch_rows
 from rdmodel.trace.registers import GIVEN, RegisterUse
 from rdmodel.trace.work import Work
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ShortenedBlocks = tuple[Callable[[int, float], Columns | Program], Callable[[int], float]]
 """The two functions of `Trace.shortened`: (block, start) -> instructions, and block -> remaining share."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Trace:
     """A launch and the memory instructions of some or all of its blocks.
 
@@ -76,6 +81,26 @@ class Trace:
     def __len__(self) -> int:
         """Return the number of warp instructions."""
         return len(self.columns)
+
+    def __repr__(self) -> str:
+        """Return one line with the name and the shape of the launch."""
+        return f"{type(self).__name__}({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block})"
+
+    def _repr_html_(self) -> str:
+        """Return the properties of the launch as a table; notebooks call this."""
+        held = self.launch.blocks if self.blocks is None else len(self.blocks)
+        return table_html(repr(self), launch_rows(self.launch, held, self.params))
+
+    def to_frame(self, blocks: Iterable[int] | None = None) -> pd.DataFrame:
+        """Return a data frame with a row per warp instruction of some blocks (None: of all); needs pandas.
+
+        Its columns are the block, the warp in the block, pc, op, space, bytes per lane (`size`), active `lanes`, the
+        `address` of the lowest one (-1: there is none) and the `gap`. O(instructions + active lanes): few blocks are
+        enough to look at a long trace. Raises `TraceError` for a block that the trace does not hold, and `RdmodelError`
+        without pandas (extra ``frame``).
+        """
+        held = range(self.launch.blocks) if self.blocks is None else self.blocks
+        return frame(instruction_columns(self.block, self.launch.block_warps, held if blocks is None else blocks))
 
     @property
     def stored(self) -> bool:

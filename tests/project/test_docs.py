@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import json
 import pkgutil
 import re
 import subprocess
@@ -39,6 +40,7 @@ def script(name: str) -> ModuleType:
 
 
 refresh = script("refresh")
+notebooks = script("notebooks")
 PAGES = refresh.pages()
 
 
@@ -60,6 +62,22 @@ def test_what_a_page_prints_and_draws_is_what_the_program_prints_and_draws(page,
     for example in re.findall(r"\]\(examples/(\w+\.html)\)", text):
         same = (page.parent / "examples" / example).read_bytes() == (tmp_path / example).read_bytes()
         assert same, f"if the new one is right, copy what the page's command writes: docs/examples/{example}"
+
+
+@pytest.mark.parametrize("notebook", notebooks.notebooks(), ids=name_of)
+def test_the_stored_outputs_of_a_notebook_are_those_of_its_cells(notebook):
+    text = notebook.read_text(encoding="utf-8")
+    assert notebooks.refresh(text) == text, "if the new output is right: python docs/notebooks.py"
+
+
+def test_a_cell_of_a_notebook_shows_what_it_prints_and_the_value_of_its_last_line():
+    cells = [{"cell_type": "code", "source": [line]} for line in ("print('a'); x = 2", "x + 1", "None")]
+    found = json.loads(notebooks.refresh(json.dumps({"cells": [*cells, {"cell_type": "markdown"}]})))["cells"]
+    printed, shown, nothing = (cell["outputs"] for cell in found[:3])
+    assert printed == [{"name": "stdout", "output_type": "stream", "text": ["a\n"]}]
+    assert shown[0]["data"] == {"text/plain": ["3"]}
+    assert nothing == []
+    assert [cell.get("execution_count") for cell in found] == [1, 2, 3, None]
 
 
 def words_of(figure: Path) -> list[str]:

@@ -25,9 +25,6 @@ class EmulatedTrace(Trace):
         self.source_notes: tuple[str, ...] = ()
         self.number: int | None = None  # of the launch in a recording
 
-    def __repr__(self) -> str:
-        return f"EmulatedTrace({self.launch.kernel!r}, grid={self.launch.grid}, block={self.launch.block})"
-
     @property
     def any_order(self) -> bool:
         """Whether the trace of a block is independent of the blocks requested before it."""
