@@ -29,6 +29,7 @@ _HOMES = {
     "rdmodel.comparison.calibrate": ("Calibration", "calibrate"),
     "rdmodel.comparison.compare": ("compare",),
     "rdmodel.comparison.counters": ("CounterComparison", "compare_counters"),
+    "rdmodel.comparison.differences": ("Difference", "diff"),
     "rdmodel.comparison.measured": ("MeasuredComparison", "compare_measured"),
     "rdmodel.comparison.nsight": ("Measurement", "read_ncu"),
     "rdmodel.comparison.values": ("Agreement", "Comparison", "agreement"),

@@ -7,6 +7,8 @@ from rdmodel.comparison.calibrate import calibrate as calibrate
 from rdmodel.comparison.compare import compare as compare
 from rdmodel.comparison.counters import CounterComparison as CounterComparison
 from rdmodel.comparison.counters import compare_counters as compare_counters
+from rdmodel.comparison.differences import Difference as Difference
+from rdmodel.comparison.differences import diff as diff
 from rdmodel.comparison.measured import MeasuredComparison as MeasuredComparison
 from rdmodel.comparison.measured import compare_measured as compare_measured
 from rdmodel.comparison.nsight import Measurement as Measurement

@@ -172,6 +172,28 @@ def _compare(parser: Parser) -> None:
     add_output(parser, csv=True, json="one JSON object (for several kernels: all comparisons and their agreement)")
 
 
+def _diff(parser: Parser) -> None:
+    for name, age in (("old", "older"), ("new", "newer")):
+        help = f"the {age} side: {SOURCE_HELP}, or a file with results of predict --json"
+        add_option(parser, name, metavar=name.upper(), help=help)
+    add_option(
+        parser,
+        "--fail-if",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit with status 1 if this holds for a kernel; 'dram_bytes > +5%%' is about a change in percent, "
+        "'misses > +100' about a difference, and 'miss_rate > 0.2' about the new value; repeat for several",
+    )
+    add_source(parser)
+    add_machine(parser, paper="--definition")
+    add_extent(parser)
+    add_memory(parser)
+    add_model(parser)
+    add_runs(parser)
+    add_output(parser, csv=True)
+
+
 def _calibrate(parser: Parser) -> None:
     add_option(parser, "gpu", nargs="?", default=DEFAULT_GPU, metavar="GPU", help="preset or .toml file of a GPU")
     add_option(
@@ -346,6 +368,7 @@ COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "time": (_time, "Estimate the time of kernels or traces, and the resource that binds it."),
     "simulate": (_simulate, "Simulate kernels or traces on a machine of SMs with L1s, crossbar, L2 and DRAM."),
     "compare": (_compare, "Compare the model with the simulator, and list the errors of the model by kind of access."),
+    "diff": (_diff, "Compare the predictions of two kernels, traces or saved results, counter by counter."),
     "policies": (_policies, "Compare cache-management policies in the simulator, or list them."),
     "calibrate": (_calibrate, "Fit the latencies of the model to the simulated machine, or to measured latencies."),
     "locality": (

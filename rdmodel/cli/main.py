@@ -22,6 +22,7 @@ COMMAND_MODULES = {
     "time": "time_command",
     "simulate": "simulate_command",
     "compare": "compare_command",
+    "diff": "diff_command",
     "policies": "policies_command",
     "calibrate": "calibrate_command",
     "locality": "simulate_command",

@@ -9,7 +9,7 @@ FLOORS = {
     5: "model simulator",
     6: "comparison contests estimation locality_analysis reference",
     7: "timing",
-    8: "reports sweeps tiling",
+    8: "reports sweeps testing tiling",
     9: "__init__ tracegen",
     10: "integrations plots service",
     11: "cli",
