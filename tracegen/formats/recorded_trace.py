@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from rdmodel.errors import TraceError
 from rdmodel.trace import Trace
@@ -85,7 +85,7 @@ class Reading:
     grid: tuple[int, int, int] | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RecordedTrace(Trace):
     """A `Trace` that another tool recorded; `skipped` is empty unless it was read leniently.
 
@@ -95,8 +95,8 @@ class RecordedTrace(Trace):
     """
 
     skipped: Skipped = Skipped()
-    advice: str = field(default="", repr=False)
-    notes: tuple[str, ...] = field(default=(), repr=False)
+    advice: str = ""
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Find the columns that are mapped into memory."""
