@@ -48,8 +48,10 @@ _HOMES = {
     "rdmodel.reports.kernel_report": ("KernelReport",),
     "rdmodel.reports.report": ("Report",),
     "rdmodel.reports.build": ("report",),
+    "rdmodel.results.counts": ("MissCounts", "SmCounts"),
     "rdmodel.results.expected_error": ("ExpectedError",),
-    "rdmodel.results.prediction": ("Ablation", "L2Prediction", "MissCounts", "Prediction", "SmCounts"),
+    "rdmodel.results.origins": ("OriginCounts", "OriginRow", "Origins", "OriginTable"),
+    "rdmodel.results.prediction": ("Ablation", "L2Prediction", "Prediction"),
     "rdmodel.results.simulation": (
         "Contention",
         "DramCounts",

@@ -14,7 +14,8 @@ from rdmodel.common.rates import plain_rate, plain_rates, rate_of
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import LatencyConfig
 from rdmodel.model.options import Definition
-from rdmodel.results.prediction import MissCounts, Prediction
+from rdmodel.results.counts import MissCounts
+from rdmodel.results.prediction import Prediction
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.sectors import SectorCounts
 

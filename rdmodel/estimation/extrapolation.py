@@ -13,7 +13,8 @@ from rdmodel.estimation.counted_work import fit_to_blocks
 from rdmodel.estimation.plan import EstimationPlan, Window
 from rdmodel.gpu.config import GPU
 from rdmodel.model.count_blocks import BlockCounts
-from rdmodel.results.prediction import L2Prediction, MissCounts, Prediction, SmCounts, StoreCounts
+from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.trace import Launch
 
 FOLLOWING_L2_COUNTS = ("write_backs", "dirty")

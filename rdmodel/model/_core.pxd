@@ -13,6 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from rdmodel._tree cimport FULL, LineTable, Stack, popcount, prefetch, stack_distance, stack_move, stack_touch
+from rdmodel.model._tally cimport Origins, origins_group, origins_place
 from rdmodel.model._warp cimport Arrival, Warp, put_off
 from rdmodel.structures._calendar cimport NEVER, Calendar
 from rdmodel.structures._index cimport Index
@@ -207,10 +208,14 @@ cdef class Core:
     cdef bint log_lost                # a request was lost: out of memory
     # Counters of loads that do not look into the L1.
     cdef public int64_t bypassed_requests, bypassed_transactions, bypassed_sectors
+    # Counters by origin, if `tallies`.
+    cdef bint tallies
+    cdef Origins origins
 
     cdef int _run(self) noexcept nogil            # runs until a request; a definition overrides it
     cdef int _add_lines(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil
     cdef int _add_flights(self) noexcept nogil
+    cdef void _end_group(self) noexcept nogil
     cdef int _count_far(self, int64_t distance) noexcept nogil
     cdef void _end_block(self, int64_t slot) noexcept nogil
     cdef bint _find_asking(self) noexcept nogil
@@ -271,6 +276,26 @@ cdef class Core:
             return False
         return self.mshr_per_warp < 0 or w.mshrs < self.mshr_per_warp
 
+    # ---- origins
+
+    cdef inline void _find_place(self, int64_t id, int64_t line) noexcept nogil:
+        if self.tallies and origins_place(&self.origins, id, line) < 0:
+            self.origins.lost = True
+
+    cdef inline void _count_for(self, const Warp* w, int64_t id) noexcept nogil:
+        # Count what follows for the current instruction of a warp and the place of a line.
+        cdef int64_t group
+        if not self.tallies or self.origins.lost:
+            return
+        group = origins_group(&self.origins, w.codes[w.at], self.origins.place[id])
+        if group == self.origins.group:
+            return
+        if group < 0:
+            self.origins.lost = True
+            return
+        self._end_group()
+        self.origins.group = group
+
     # ---- the log
 
     cdef inline void _log(self, int64_t id, uint32_t sectors, uint32_t full, bint write) noexcept nogil:
@@ -298,6 +323,7 @@ cdef class Core:
         cdef uint32_t sectors
         while w.left > 0 and most > 0:
             sectors = 1 if w.masks == NULL else <uint32_t> w.masks[w.id_at]
+            self._count_for(w, w.ids[w.id_at])
             if self.logs:
                 self._log(w.ids[w.id_at], sectors, 0, False)
             put_off(&w.latest, Arrival(self.now + self.lat_min + self._draw(), self.order))

@@ -11,7 +11,14 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from rdmodel._tree cimport stack_free, stack_init, table_free, table_init, table_intern_many
+from rdmodel._tree cimport LineTable, stack_free, stack_init, table_free, table_init, table_intern_many
+from rdmodel.model._tally cimport (
+    Tally,
+    add_gains,
+    origins_codes,
+    origins_free,
+    origins_init,
+)
 from rdmodel.model._warp cimport (
     warp_append,
     warp_begin,
@@ -30,6 +37,26 @@ WANT_LATENCIES = C_LATENCIES
 WANT_CHOICES = C_CHOICES
 WANT_BLOCK = C_BLOCK
 WANT_LOG = C_LOG
+
+TALLIED = (
+    "requests",
+    "transactions",
+    "hits",
+    "latency_misses",
+    "compulsory",
+    "capacity",
+    "associativity",
+    "tag_misses",
+    "sector_misses",
+    "store_requests",
+    "store_transactions",
+    "store_sectors",
+    "store_hits",
+    "bypassed_requests",
+    "bypassed_transactions",
+    "bypassed_sectors",
+)
+"""Counters of a core that `Core.tallied` gives by origin, in the order of the fields of `Tally`."""
 
 
 cdef class Core:
@@ -126,6 +153,7 @@ cdef class Core:
         free(self.ready_bits)
         free(self.parked)
         free(self.distance_count)
+        origins_free(&self.origins)
         calendar_free(&self.events)
         calendar_free(&self.waiting)
         table_free(&self.table)
@@ -159,12 +187,12 @@ cdef class Core:
     def put_chunk(
         self, int64_t warp, const uint8_t[::1] op, const uint64_t[::1] needs, const int32_t[::1] gap,
         const int32_t[::1] count, const int64_t[::1] lines, int64_t n, int64_t used, bint more,
-        const uint32_t[::1] masks=None, const uint32_t[::1] full=None,
+        const uint32_t[::1] masks=None, const uint32_t[::1] full=None, const int32_t[::1] pc=None,
     ):
         """Append `n` instructions, which have `used` lines, to a warp's buffer; `more`: more may follow.
 
         A sectored core gets the sectors of each line in `masks`, and in `full` (None: none) those that a store writes
-        in full.
+        in full. A core that tallies gets the `pc` of each instruction.
         """
         cdef Warp* w = &self.warp[warp]
         cdef int64_t* ids
@@ -172,7 +200,10 @@ cdef class Core:
         cdef bint failed
         assert 0 <= n <= op.shape[0] and 0 <= used <= lines.shape[0]
         assert not self.sectored or used <= masks.shape[0] and (full is None or used <= full.shape[0])
-        if warp_make_room(w, n, used, self.sectored) < 0:
+        assert not self.tallies or n <= pc.shape[0]
+        if warp_make_room(w, n, used, self.sectored, self.tallies) < 0:
+            raise MemoryError
+        if self.tallies and n > 0 and origins_codes(&self.origins, &pc[0], n, w.codes + w.n) < 0:
             raise MemoryError
         if n > 0:
             warp_append(w, &op[0], &count[0], &needs[0], &gap[0], n)
@@ -212,6 +243,44 @@ cdef class Core:
             writes[i] = self.log[i].write
         self.logged = 0
 
+    # ---- origins
+
+    def tally_by(self, const int64_t[::1] first, const int64_t[::1] end, int64_t shift):
+        """Count by origin from now on; call it before the first block.
+
+        An origin is an instruction and a place. Place i is array i, whose lines are those from ``first[i]`` up to
+        ``end[i]``; arrays must be ascending and must not overlap. Of n arrays, place ``n + p`` has the other lines
+        whose number, divided by ``1 << shift``, is p.
+        """
+        cdef int64_t n = first.shape[0]
+        assert end.shape[0] == n and not self.tallies and self.known == 0 and 0 <= shift < 63
+        if origins_init(&self.origins) < 0:
+            raise MemoryError
+        if n > 0:
+            if (
+                grow(<void**> &self.origins.first, n, sizeof(int64_t)) < 0
+                or grow(<void**> &self.origins.end, n, sizeof(int64_t)) < 0
+            ):
+                raise MemoryError
+            memcpy(self.origins.first, &first[0], <size_t> n * sizeof(int64_t))
+            memcpy(self.origins.end, &end[0], <size_t> n * sizeof(int64_t))
+        self.origins.arrays = n
+        self.origins.shift = shift
+        self.tallies = True
+
+    def tallied(self):
+        """Return the counters by origin so far: pc and place of each, int64, and a row of `TALLIED` each, int64."""
+        cdef int64_t n = self.origins.groups.count, i
+        assert self.tallies
+        self._end_group()
+        counters = np.zeros((n, len(TALLIED)), np.int64)
+        cdef int64_t[:, ::1] into = counters
+        if n > 0:
+            memcpy(&into[0, 0], self.origins.tally, <size_t> n * sizeof(Tally))
+        group = _interned(&self.origins.groups)
+        pc = _interned(&self.origins.codes)[group & 0xFFFFFFFF]
+        return pc, _interned(&self.origins.places)[group >> 32], counters
+
     # ---- running
 
     def run(self):
@@ -219,7 +288,7 @@ cdef class Core:
         cdef int code
         with nogil:
             code = self._run()
-        if code == C_MEMORY or self.log_lost:
+        if code == C_MEMORY or self.log_lost or self.origins.lost:
             raise MemoryError
         return code
 
@@ -265,8 +334,21 @@ cdef class Core:
                 else:
                     l.state.flight = LineFlight(-1, 0)
                 l.set = set_of(&self.index, lines[i])
+                self._find_place(self.known, lines[i])
                 self.known += 1
         return 0
+
+    cdef void _end_group(self) noexcept nogil:
+        """Add what the counters have gained since the last call to the group of the latest transaction."""
+        cdef Tally now = Tally(
+            self.requests, self.transactions, self.hits, self.latency_misses,
+            self.compulsory, self.capacity, self.associativity, self.tag_misses, self.sector_misses,
+            self.store_requests, self.store_transactions, self.store_sectors, self.store_hits,
+            self.bypassed_requests, self.bypassed_transactions, self.bypassed_sectors,
+        )
+        if self.origins.group >= 0:
+            add_gains(&self.origins.tally[self.origins.group], &now, &self.origins.before)
+        self.origins.before = now
 
     cdef int _add_flights(self) noexcept nogil:
         """Make unused MSHRs of a sectored core: there is none."""
@@ -312,3 +394,14 @@ cdef class Core:
                 self.subject = slot
                 return True
         return False
+
+
+cdef _interned(LineTable* table):
+    # Return the keys of a table by their numbers.
+    keys = np.empty(table.count, np.int64)
+    cdef int64_t[::1] into = keys
+    cdef int64_t i
+    for i in range(table.capacity):
+        if table.slots[i].rank != 0:
+            into[table.slots[i].rank - 1] = table.slots[i].line
+    return keys

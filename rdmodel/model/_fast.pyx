@@ -137,6 +137,7 @@ cdef class FastCore(Shared):
                     self.position[self.known] = -1
                     self.set_number[self.known] = <int32_t> number
                 self.fast_line[self.known] = FastLine(-1, <int32_t> ~number, 0)
+                self._find_place(self.known, lines[i])
                 self.known += 1
         return 0
 
@@ -364,6 +365,7 @@ cdef inline int issue(FastCore core, const bint sectored) noexcept nogil:
         left = w.program[w.at].count
         latest = -1
     while True:
+        core._count_for(w, id)
         if not sectored:
             arrival = load_line(core, id, now)
         elif load:

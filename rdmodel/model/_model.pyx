@@ -158,6 +158,7 @@ cdef class PaperCore(Shared):
         if w.program[w.at].op == OP_BYPASS:
             self._pass_by(w, w.left)
         while w.left > 0:
+            self._count_for(w, w.ids[w.id_at])
             outcome = self._access(w.ids[w.id_at], warp)
             if outcome != SERVED:
                 return outcome
@@ -529,6 +530,7 @@ cdef class HardwareCore(Shared):
             w.left = w.program[w.at].count if looks_up else 0
             w.latest = Arrival(-1, -1)
         while w.left > 0:
+            self._count_for(w, w.ids[w.id_at])
             if self.sectored:
                 outcome = self._access_sectors(w.ids[w.id_at], w.masks[w.id_at], load, w)
             else:

@@ -42,6 +42,7 @@ cdef struct Warp:
     int64_t* ids             # [used] ids of the lines of all transactions, one after the other
     uint64_t* masks          # [used] sectors that each asks for; in the upper half, those that a store writes in full;
                              # NULL if lines have no sectors
+    int32_t* codes           # [n] numbers of the instructions; NULL unless the core tallies
     # On the way to its next instruction: gaps that are left, needs, and stores that are passed.
     int64_t gap_left
     Arrival key              # when the last of the needs arrives
@@ -88,6 +89,7 @@ cdef inline void warp_free(Warp* w) noexcept nogil:
     free(w.program)
     free(w.ids)
     free(w.masks)
+    free(w.codes)
 
 
 cdef inline bint loads(const Instruction* i) noexcept nogil:
@@ -128,6 +130,8 @@ cdef inline void warp_drop_passed(Warp* w) noexcept nogil:
     w.used -= first
     if w.at > 0 and w.n > 0:
         memmove(w.program, w.program + w.at, <size_t> w.n * sizeof(Instruction))
+        if w.codes != NULL:
+            memmove(w.codes, w.codes + w.at, <size_t> w.n * sizeof(int32_t))
     if first > 0 and w.used > 0:
         memmove(w.ids, w.ids + first, <size_t> w.used * sizeof(int64_t))
         if w.masks != NULL:
@@ -138,14 +142,16 @@ cdef inline void warp_drop_passed(Warp* w) noexcept nogil:
         w.passed_from = 0
 
 
-cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used, bint masked) noexcept nogil:
-    # Drop passed entries and make room for `n` more instructions with `used` lines, with masks if `masked`; -1: out of
-    # memory.
+cdef inline int warp_make_room(Warp* w, int64_t n, int64_t used, bint masked, bint coded) noexcept nogil:
+    # Drop passed entries and make room for `n` more instructions, with codes if `coded`, and their `used` lines, with
+    # masks if `masked`; -1: out of memory.
     cdef int64_t capacity
     warp_drop_passed(w)
     if w.n + n > w.capacity:
         capacity = max(w.n + n, 2 * w.capacity)
         if grow(<void**> &w.program, capacity, sizeof(Instruction)) < 0:
+            return -1
+        if coded and grow(<void**> &w.codes, capacity, sizeof(int32_t)) < 0:
             return -1
         w.capacity = capacity
     if w.used + used > w.id_capacity:

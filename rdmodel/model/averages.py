@@ -9,18 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from rdmodel.results.prediction import MissCounts, Prediction, SmCounts, StoreCounts, mean_l2
+from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.origins import add_origins
+from rdmodel.results.prediction import Prediction, mean_l2
 from rdmodel.reuse.histogram import Histogram
 
 
 def average(runs: Sequence[Prediction]) -> Prediction:
     """Return the mean of runs over seeds; times are summed, and the histogram is that of all runs together."""
     histograms = [run.histogram for run in runs if run.histogram is not None]
+    origins = [run.origins for run in runs if run.origins is not None]
     return dataclasses.replace(
         runs[0],
         **_means(runs),
         histogram=sum_histograms(histograms) if histograms else None,
         l2=mean_l2([run.l2 for run in runs if run.l2 is not None]) if runs[0].l2 is not None else None,
+        origins=add_origins(origins, len(runs)) if origins else None,
         trace_seconds=sum(run.trace_seconds for run in runs),
         seconds=sum(run.seconds for run in runs),
         config={**runs[0].config, "seeds": len(runs)},

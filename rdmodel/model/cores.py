@@ -135,14 +135,22 @@ def obeys_barriers(options: Options) -> bool:
 
 
 def make_chunk(
-    gpu: GPU, options: Options, instructions: int = DEFAULT_CHUNK_INSTRUCTIONS, *, barriers: bool = False
+    gpu: GPU,
+    options: Options,
+    instructions: int = DEFAULT_CHUNK_INSTRUCTIONS,
+    *,
+    barriers: bool = False,
+    pcs: bool = False,
 ) -> Chunk:
-    """Return the buffer in which the core of `make_core` receives up to `instructions` at a time, with `barriers`."""
+    """Return the buffer in which the core of `make_core` receives up to `instructions` at a time.
+
+    `barriers` and `pcs` are those of `Chunk`.
+    """
     lines = DEFAULT_CHUNK_LINES // DEFAULT_CHUNK_INSTRUCTIONS * max(instructions, ROWS_WITH_ROOM)
     if not is_sectored(gpu, options):
-        return Chunk(instructions, lines, barriers=barriers)
+        return Chunk(instructions, lines, barriers=barriers, pcs=pcs)
     full = options.l2 or options.stores in STORES_IN_PLACE
-    return Chunk(instructions, lines, sector=gpu.l1.sector_bytes, full=full, barriers=barriers)
+    return Chunk(instructions, lines, sector=gpu.l1.sector_bytes, full=full, barriers=barriers, pcs=pcs)
 
 
 def store_rule(options: Options) -> StoreRule:

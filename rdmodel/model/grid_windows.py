@@ -23,7 +23,7 @@ from rdmodel.model.options import Options
 from rdmodel.model.sample_blocks import subtract_counts
 from rdmodel.model.sample_sms import SAMPLE_SALT
 from rdmodel.model.sm import Sm
-from rdmodel.results.prediction import SmCounts
+from rdmodel.results.counts import SmCounts
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import Chunk, WarpStream, open_block
 

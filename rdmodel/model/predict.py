@@ -30,7 +30,18 @@ from rdmodel.trace.check import check_trace
 L1_OPTIONS = ("mshrs", "mshr_merge", "mshr_per_warp", "index", "carveout", "dlcm")
 """Options of `predict` that change a field of the GPU's L1."""
 
-CALL_OPTIONS = ("seed", "seeds", "ablation", "breakdown", "histogram", "n_jobs", "sample_sms", "sample_blocks", "work")
+CALL_OPTIONS = (
+    "seed",
+    "seeds",
+    "ablation",
+    "breakdown",
+    "histogram",
+    "origins",
+    "n_jobs",
+    "sample_sms",
+    "sample_blocks",
+    "work",
+)
 """Arguments of `predict` itself."""
 
 
@@ -43,6 +54,7 @@ def predict(
     ablation: bool = False,
     breakdown: Literal["paper"] | None = None,
     histogram: bool = True,
+    origins: bool = False,
     n_jobs: int = -1,
     sample_sms: int | None = None,
     sample_blocks: float | None = None,
@@ -72,6 +84,8 @@ def predict(
         Derive the five classes of figure 10 of the paper from such runs: `Prediction.breakdown`.
     histogram : bool
         Measure exact reuse distances; False saves their time.
+    origins : bool
+        Count by source line, array and instruction, too: `Prediction.by` (docs/origins.md).
     n_jobs : int
         Number of threads; -1: one per core. It does not change the result.
     sample_sms : int, optional
@@ -126,14 +140,16 @@ def predict(
     if sample_sms is not None or sample_blocks is not None:
         check_sampling(sample_sms, sample_blocks)
         _check_can_sample(resolved, sample_sms, seeds=seeds, ablation=ablation, breakdown=breakdown)
+        if origins and sample_blocks is not None:
+            raise ConfigError("sample_blocks cannot be combined with origins: they need runs of everything")
     study = Study(trace, seed, seeds, n_jobs, progress)
-    case = Case(gpu, resolved, histogram)
+    case = Case(gpu, resolved, histogram, origins)
     if sample_sms is not None:
         return study.sample_sms(case, sample_sms)
     if sample_blocks is not None:
         return study.sample_blocks(case._replace(track=False), sample_blocks)
     if samples_grid and work is not None:
-        others = {"seeds": seeds > 1, "ablation": ablation, "breakdown": breakdown is not None}
+        others = {"seeds": seeds > 1, "ablation": ablation, "breakdown": breakdown is not None, "origins": origins}
         found = study.sample_grid(case._replace(track=False), work, _find_obstacle(trace, gpu, resolved, others))
         if found is not None:
             return found

@@ -20,11 +20,14 @@ from rdmodel.model.grid_schedule import GridSchedule
 from rdmodel.model.grid_windows import GridWindow, WindowResult, WindowRunner
 from rdmodel.model.monitor import PartTimer, RunMonitor
 from rdmodel.model.options import Options
+from rdmodel.model.origins import begin_tally, collect_tally
 from rdmodel.model.sample_blocks import SampledSm, StretchPlan, estimate_from_stretches
 from rdmodel.model.sample_grid import GridPlan, GridSample
 from rdmodel.model.sm import Sm, dispatch
+from rdmodel.results.counts import SmCounts
 from rdmodel.results.describe import describe
-from rdmodel.results.prediction import L2Prediction, Prediction, SmCounts
+from rdmodel.results.origins import Origins, add_origins
+from rdmodel.results.prediction import L2Prediction, Prediction
 from rdmodel.reuse.histogram import Histogram
 from rdmodel.trace import Trace
 
@@ -39,19 +42,22 @@ class PartResult:
     seconds: float
     l2: L2Prediction | None = None
     window: WindowResult | None = None
+    origins: tuple[Origins, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRun:
     """One run: a case and a seed.
 
-    `dealt` has the number of each modelled SM and the ids of its blocks; `resident` blocks fit on an SM at a time.
+    `origins` says that transactions are counted by origin, too. `dealt` has the number of each modelled SM and the ids
+    of its blocks; `resident` blocks fit on an SM at a time.
     """
 
     trace: Trace
     gpu: GPU
     options: Options
     track: bool
+    origins: bool
     seed: int
     dealt: tuple[tuple[int, Sequence[int]], ...]
     resident: int
@@ -99,11 +105,15 @@ class ModelRun:
             self.track,
             bypasses_l1(self.gpu.l1, self.trace),
         )
-        return Sm(self.trace, core, self.gpu, self.options, self.seed, number, timer)
+        if self.origins:
+            begin_tally(core, self.trace.launch, self.gpu)
+        return Sm(self.trace, core, self.gpu, self.options, self.seed, number, timer, origins=self.origins)
 
     def _part_result(self, sms: Sequence[Sm], timer: PartTimer, started: float) -> PartResult:
         histograms = [sm.histogram() for sm in sms] if self.track else []
-        return PartResult([sm.counts() for sm in sms], histograms, timer.trace_seconds, _model_seconds(timer, started))
+        origins = tuple(collect_tally(sm.core, self.trace, self.gpu) for sm in sms) if self.origins else ()
+        counts, seconds = [sm.counts() for sm in sms], _model_seconds(timer, started)
+        return PartResult(counts, histograms, timer.trace_seconds, seconds, origins=origins)
 
     def result(self, parts: Sequence[PartResult]) -> Prediction:
         """Combine the results of all parts."""
@@ -111,6 +121,7 @@ class ModelRun:
         # SMs run side by side: their counts add up, their time does not.
         totals = {**combine_counters(sum, counts), "steps": max(sm.steps for sm in counts)}
         histograms = [histogram for part in parts for histogram in part.histograms]
+        origins = [tallied for part in parts for tallied in part.origins]
         return Prediction(
             kernel=self.trace.launch.kernel,
             gpu=self.gpu.name,
@@ -120,6 +131,7 @@ class ModelRun:
             **totals,
             histogram=sum_histograms(histograms) if self.track else None,
             l2=parts[0].l2,
+            origins=add_origins(origins) if origins else None,
             trace_seconds=sum(part.trace_seconds for part in parts),
             seconds=sum(part.seconds for part in parts),
             config={**describe(self.trace, self.gpu, self.options, self.seed), "seeds": 1},

@@ -17,7 +17,7 @@ import numpy as np
 
 from rdmodel.common.intervals import Estimate, student_estimate
 from rdmodel.model.sample_sms import ESTIMATED_COUNTS, ESTIMATED_RATES, MIN_VARIANCE, REQUESTED_COUNTS, choose
-from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 
 WARMUP_WAVES = 16
 """Waves at the beginning that are always run, or a quarter of all waves if that is less.

@@ -21,7 +21,8 @@ from rdmodel.gpu.config import GPU
 from rdmodel.model.count_blocks import BlockCounts, Total
 from rdmodel.model.grid_windows import LONGEST_WARMUP, GridWindow, PeriodCounts, WindowResult
 from rdmodel.model.sample_sms import SAMPLE_SALT
-from rdmodel.results.prediction import L2Prediction, MissCounts, SmCounts, StoreCounts
+from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.prediction import L2Prediction
 
 STRATA = 8
 """Windows of a sample, besides the beginning."""

@@ -17,7 +17,7 @@ import numpy as np
 from rdmodel.common.checks import check_int
 from rdmodel.common.intervals import Estimate, student_estimate
 from rdmodel.errors import ConfigError
-from rdmodel.results.prediction import MissCounts, SmCounts
+from rdmodel.results.counts import MissCounts, SmCounts
 
 MIN_SMS_PER_STRATUM = 2
 """Fewest sampled SMs of a stratum: the error cannot be estimated from one."""

@@ -18,7 +18,7 @@ from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
 from rdmodel.model.sample_blocks import Stretch, subtract_counts
-from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from rdmodel.reuse.histogram import Histogram
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, WarpStream
@@ -33,7 +33,8 @@ FIRST_DRAWS_PER_BATCH = 512
 class Sm:
     """One modelled SM: a core, and the blocks, instructions and random numbers that it requests.
 
-    Instructions are prepared `chunk_instructions` at a time; their number does not change the result.
+    Instructions are prepared `chunk_instructions` at a time; their number does not change the result. With `origins`,
+    the core gets their pcs.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class Sm:
         sm: int,
         timer: PartTimer,
         chunk_instructions: int = DEFAULT_CHUNK_INSTRUCTIONS,
+        *,
+        origins: bool = False,
     ) -> None:
         assert options.sigma is not None
         self.sm = sm
@@ -59,9 +62,10 @@ class Sm:
         self._batch = FIRST_DRAWS_PER_BATCH
         self._latencies = np.empty(0, np.int64)
         self._streams: dict[int, WarpStream] = {}
-        self._chunk = make_chunk(gpu, options, chunk_instructions, barriers=obeys_barriers(options))
+        self._chunk = make_chunk(gpu, options, chunk_instructions, barriers=obeys_barriers(options), pcs=origins)
         self._masks = self._chunk.masks if len(self._chunk.masks) else None
         self._full = self._chunk.full if len(self._chunk.full) else None
+        self._pc = self._chunk.pc if origins else None
         self._timer = timer
 
     def run(self, blocks: Iterator[int]) -> None:
@@ -150,6 +154,7 @@ class Sm:
             more,
             self._masks,
             self._full,
+            self._pc,
         )
 
     @cached_property

@@ -37,11 +37,12 @@ WORK_FOR_PROCESSES = 4_000_000
 
 
 class Case(NamedTuple):
-    """A GPU and resolved options; `track`: measure reuse distances."""
+    """A GPU and resolved options; `track`: measure reuse distances; `origins`: count by origin, too."""
 
     gpu: GPU
     options: Options
     track: bool
+    origins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Study:
 
     def sample_sms(self, case: Case, size: int) -> Prediction:
         """Return the counters of `size` SMs, with estimates for all SMs."""
-        gpu, options, _ = case
+        gpu, options = case.gpu, case.options
         assert options.sms is not None
         per_sm = deal(self.trace.launch, dataclasses.replace(options, model_sms=options.sms))
         strata = make_strata({sm: len(blocks) for sm, blocks in enumerate(per_sm)})

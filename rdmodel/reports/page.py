@@ -14,7 +14,7 @@ from rdmodel.reports import model_sections, simulation_sections
 from rdmodel.reports.findings import findings
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.markup import Node, details, element, html_table, paragraph, to_html
-from rdmodel.results.prediction import MissCounts
+from rdmodel.results.counts import MissCounts
 from rdmodel.version import __version__
 
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -13,7 +13,7 @@ from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.labels import LAST_ACCESS_LABELS
 from rdmodel.reports.markup import Node, html_table, paragraph
 from rdmodel.reports.model_sections import indented, section
-from rdmodel.results.prediction import MissCounts
+from rdmodel.results.counts import MissCounts
 from rdmodel.results.simulation import Simulation
 
 STALL_REASONS = {

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
+from rdmodel.results.counts import MissCounts
 from rdmodel.results.describe import describe_l1
-from rdmodel.results.prediction import MissCounts
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rdmodel.gpu.config import GPU
-from rdmodel.results.prediction import MissCounts
+from rdmodel.results.counts import MissCounts
 from rdmodel.results.simulation import (
     NO_STORE_LOOKUPS,
     Contention,

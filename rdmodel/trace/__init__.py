@@ -16,6 +16,7 @@ from rdmodel.trace.columns import (
 )
 from rdmodel.trace.launch import WARP, ArrayInfo, Launch
 from rdmodel.trace.registers import RegisterUse
+from rdmodel.trace.sources import InstructionSource
 from rdmodel.trace.trace import Trace, check_blocks, locate_block, missing_block
 from rdmodel.trace.work import Work
 
@@ -28,6 +29,7 @@ __all__ = [
     "ArrayInfo",
     "CacheOp",
     "Columns",
+    "InstructionSource",
     "Launch",
     "Op",
     "Program",

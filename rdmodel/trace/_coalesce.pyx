@@ -117,7 +117,7 @@ cdef struct Output:
     int32_t* gap
     int32_t* count
     int64_t* lines
-    int32_t* pc           # NULL: without details
+    int32_t* pc           # NULL: without pcs
     uint8_t* lanes
     uint8_t* flags
     uint32_t* masks       # NULL: without masks
@@ -171,7 +171,7 @@ cdef inline void append(
     """Write one instruction and its lines; `address` is read only if the instruction has lines."""
     cdef int64_t count = 0
     cdef bint past = goes_past(acts_as(op, space, rule), space, cache_op, out.bypass)
-    out.op[out.n] = BYPASS if past and out.pc == NULL else acts_as(op, space, rule)
+    out.op[out.n] = BYPASS if past and out.flags == NULL else acts_as(op, space, rule)
     if wants_lines(op, space, rule):
         count = write_lines(out.op[out.n], address, mask, size, group_lanes(size, out.request_bytes), out)
     out.needs[out.n] = needs
@@ -180,6 +180,7 @@ cdef inline void append(
     out.count[out.n] = <int32_t> count
     if out.pc != NULL:
         out.pc[out.n] = pc
+    if out.flags != NULL:
         out.lanes[out.n] = <uint8_t> count_lanes(mask)
         out.flags[out.n] = flags_of(space, loop_exit, past)
     out.used += count
@@ -204,7 +205,7 @@ cdef int64_t plan_body(
         p.size, p.space, p.mask, p.lanes = size[i], space[i], mask[i], <uint8_t> count_lanes(mask[i])
         p.op, p.loop_exit = acts_as(op[i], space[i], rule), loop_exit[i]
         p.past = goes_past(p.op, space[i], cache_op[i] if cache_op is not None else 0, out.bypass)
-        if p.past and out.pc == NULL:
+        if p.past and out.flags == NULL:
             p.op = BYPASS
         p.lines = wants_lines(op[i], space[i], rule)
         p.width = group_lanes(size[i], out.request_bytes)
@@ -273,6 +274,7 @@ cdef int64_t repeat_plan(
             out.used += count
             if out.pc != NULL:
                 out.pc[out.n] = p.pc
+            if out.flags != NULL:
                 out.lanes[out.n] = p.lanes
                 out.flags[out.n] = flags_of(p.space, leaves(p.loop_exit, trip == trips - 1), p.past)
             out.n += 1
@@ -285,8 +287,9 @@ cdef int64_t repeat_plan(
 cdef class ChunkBuffers:
     """Output buffers of coalescing, and how much of them is filled: `n` instructions and `used` lines.
 
-    ``op needs gap count`` have room for every instruction, `lines` for every line. ``pc lanes flags`` have room for
-    every instruction or are empty (details are not written); `masks` and `full` have room for every line or are empty.
+    ``op needs gap count`` have room for every instruction, `lines` for every line. `pc`, and `lanes` with `flags`, have
+    room for every instruction or are empty (they are not written); `masks` and `full` have room for every line or are
+    empty.
     With `sector_bits` >= 0, a mask holds the sectors of its line, of 2^sector_bits bytes, that were requested, and
     `full` those that a store writes in full; otherwise a mask holds the lanes that requested the line. `barriers`:
     barriers are kept under every rule.
@@ -332,7 +335,9 @@ cdef class ChunkBuffers:
             self.n, self.used, carry, self._op.shape[0], self._lines.shape[0] - max_lines,
         )
         if self._pc.shape[0] > 0:
-            out.pc, out.lanes, out.flags = &self._pc[0], &self._lanes[0], &self._flags[0]
+            out.pc = &self._pc[0]
+        if self._flags.shape[0] > 0:
+            out.lanes, out.flags = &self._lanes[0], &self._flags[0]
         if self._masks.shape[0] > 0:
             out.masks = &self._masks[0]
         if self._full.shape[0] > 0:

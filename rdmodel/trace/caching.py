@@ -12,6 +12,7 @@ import numpy as np
 from rdmodel.trace.columns import Columns, Program, has_cache_ops
 from rdmodel.trace.derived import DerivedTrace
 from rdmodel.trace.registers import RegisterUse
+from rdmodel.trace.sources import InstructionSource
 from rdmodel.trace.trace import ShortenedBlocks, Trace, check_blocks, missing_block
 from rdmodel.trace.work import Work
 
@@ -93,6 +94,12 @@ class MaterialisedTrace(Trace):
         for block in map(int, blocks):
             self._content[block] = trace.block(block)
             self._works[block] = trace.block_work(block)
+        self._trace_sources = dict(trace.sources)
+
+    @property
+    def sources(self) -> Mapping[int, InstructionSource]:
+        """Where instructions come from, by `pc`."""
+        return self._trace_sources
 
     def __len__(self) -> int:
         """Return the number of warp instructions."""

@@ -71,12 +71,13 @@ class Chunk(ChunkBuffers):
     """A buffer of consecutive coalesced instructions of one warp, which the engines read.
 
     Instruction i < `n` has ``op[i]`` (an `Op`, or BYPASS), ``needs[i]``, ``gap[i]`` and ``count[i]`` transactions; the
-    lines of all instructions follow one another in ``lines[:used]``. With `details` there are also ``pc[i]``, the
-    number of active ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT, PASSES_L1). With `masks`, bit l of ``masks[j]``
-    says that lane l requested ``lines[j]``. With `sector`, bit s says instead that a lane requested bytes of the line's
-    s-th sector of that many bytes; lines then have at most 32 of them. With `full`, too, bit s of ``full[j]`` says that
-    the lanes of a store write every byte of that sector; it is 0 for loads. Masks of lanes make coalescing slower. With
-    `barriers`, barriers are kept under every `StoreRule`; otherwise the simulator alone gets them.
+    lines of all instructions follow one another in ``lines[:used]``. With `pcs` there is also ``pc[i]``, and with
+    `details` also the number of active ``lanes[i]`` and ``flags[i]`` (LOCAL, LOOP_EXIT, PASSES_L1), and no BYPASS. With
+    `masks`, bit l of ``masks[j]`` says that lane l requested ``lines[j]``. With `sector`, bit s says instead that a
+    lane requested bytes of the line's s-th sector of that many bytes; lines then have at most 32 of them. With `full`,
+    too, bit s of ``full[j]`` says that the lanes of a store write every byte of that sector; it is 0 for loads. Masks
+    of lanes make coalescing slower. With `barriers`, barriers are kept under every `StoreRule`; otherwise the simulator
+    alone gets them.
     """
 
     __slots__ = ("count", "flags", "full", "gap", "lanes", "lines", "masks", "needs", "op", "pc")
@@ -87,6 +88,7 @@ class Chunk(ChunkBuffers):
         lines: int = DEFAULT_CHUNK_LINES,
         *,
         details: bool = False,
+        pcs: bool = False,
         masks: bool = False,
         sector: int | None = None,
         full: bool = False,
@@ -98,7 +100,7 @@ class Chunk(ChunkBuffers):
         self.gap = np.empty(instructions, np.int32)
         self.count = np.empty(instructions, np.int32)
         self.lines = np.empty(lines, np.int64)
-        self.pc = np.empty(instructions if details else 0, np.int32)
+        self.pc = np.empty(instructions if details or pcs else 0, np.int32)
         self.lanes = np.empty(instructions if details else 0, np.uint8)
         self.flags = np.empty(instructions if details else 0, np.uint8)
         self.masks = np.empty(lines if masks or sector else 0, np.uint32)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from rdmodel.trace.sources import InstructionSource
 from rdmodel.trace.trace import Trace
 
 
@@ -19,3 +22,8 @@ class DerivedTrace(Trace):
     def may_have_cache_ops(self) -> bool:
         """False if no instruction has a cache operator."""
         return self.original.may_have_cache_ops
+
+    @property
+    def sources(self) -> Mapping[int, InstructionSource]:
+        """Where instructions come from, by `pc`."""
+        return self.original.sources

@@ -24,6 +24,7 @@ from rdmodel.trace.launch import Launch
 from rdmodel.trace.mapped_pages import Pages
 from rdmodel.trace.presentation import instruction_columns, launch_rows
 from rdmodel.trace.registers import GIVEN, RegisterUse
+from rdmodel.trace.sources import InstructionSource
 from rdmodel.trace.work import Work
 
 if TYPE_CHECKING:
@@ -120,6 +121,14 @@ class Trace:
     @cached_property
     def params(self) -> Mapping[str, Any]:
         """Parameters of the kernel by name; empty if they are unknown."""
+        return {}
+
+    @property
+    def sources(self) -> Mapping[int, InstructionSource]:
+        """Where instructions come from, by `pc`; a trace that does not know leaves them out.
+
+        Read it after the blocks: a trace that makes its blocks on demand may learn it from them.
+        """
         return {}
 
     def chains(

@@ -18,7 +18,8 @@ from rdmodel.model.dealing import cap_blocks, deal
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
 from rdmodel.policies import BXor, Linear, PDisp, PMod, Pric
-from rdmodel.results.prediction import MissCounts, Prediction, SmCounts, StoreCounts
+from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.prediction import Prediction
 from rdmodel.trace import ALL_NEEDS, WARP, Op, Trace
 from rdmodel.trace.coalescing import Chunk
 from tests.support.builders import LINE, Instructions, make_gpu

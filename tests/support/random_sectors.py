@@ -111,7 +111,7 @@ def make_trace(program: Program) -> Trace:
     flat = [row for warp in warps for row in warp]
     columns = Columns(
         warp_start=np.cumsum([0, *map(len, warps)]),
-        pc=np.zeros(len(flat)),
+        pc=[row.get("pc", 0) for row in flat],
         op=[row["op"] for row in flat],
         space=[row.get("space", Space.GLOBAL) for row in flat],
         size=[row["size"] for row in flat],
@@ -158,7 +158,8 @@ def coalesced(program: Program, l1: CacheConfig, options: Options, full: bool = 
         asked, whole = zip(*sector_masks(row, l1.line, l1.sector_bytes, l1.request_bytes), strict=True)
         known = (full or options.stores in STORES_IN_PLACE) and row["op"] != Op.LOAD
         full_masks = whole if known else (0,) * len(lines)
-        return Instruction(row["op"], row["needs"], row["gap"], tuple(lines), asked, full_masks, goes_past(row, l1))
+        past = goes_past(row, l1)
+        return Instruction(row["op"], row["needs"], row["gap"], tuple(lines), asked, full_masks, past, row.get("pc", 0))
 
     return [[[instruction(row) for row in warp] for warp in block] for block in program]
 

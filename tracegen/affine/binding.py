@@ -318,7 +318,7 @@ class _Binder:
             address = self._check_range(self._address_form(array, subscripts))
         cache_op = parse_cache_op(access.cache)
         number = -1 if array.shared else self._next_pc()
-        node = NestAccess(access.op, number, array, tuple(subscripts), address, where, cache_op)
+        node = NestAccess(access.op, number, array, tuple(subscripts), address, where, str(access), cache_op)
         if reached:
             node.inside = stays_inside(node, self._conditions, self._box, self._budget)
             if not node.inside and (wrong := find_violation(node, self._path, self._launch, self._box, self._budget)):

@@ -26,7 +26,8 @@ THREAD_DIMENSIONS = (3, 4, 5)
 class NestAccess:
     """An access, with its `subscripts`, its byte `address`, its number `pc`, and its cache operator `cache_op`.
 
-    `where` is its place in the kernel, for messages; `inside` says that it is proven to stay inside the array.
+    `where` is its place in the kernel, for messages, and `text` says what it accesses; `inside` says that it is proven
+    to stay inside the array.
     """
 
     op: Op
@@ -35,6 +36,7 @@ class NestAccess:
     subscripts: tuple[Affine, ...]
     address: Affine
     where: str
+    text: str
     cache_op: int = 0
     inside: bool = False
 

@@ -112,6 +112,10 @@ class Access:
             if parse_cache_op(self.cache) and self.op != Op.LOAD:
                 raise TraceError(f"cache={self.cache!r}: only a load has a cache operator")
 
+    def __str__(self) -> str:
+        """Return the access as it would be written in C: ``load A[i][j]``."""
+        return f"{self.op.name.lower()} {self.array}" + "".join(f"[{subscript}]" for subscript in self.subscripts)
+
 
 class Load(Access):
     """A load."""

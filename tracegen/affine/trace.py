@@ -7,7 +7,7 @@ from copy import copy
 from functools import cached_property
 from typing import Any
 
-from rdmodel.trace import Program, Work, check_blocks, missing_block
+from rdmodel.trace import InstructionSource, Program, Work, check_blocks, missing_block
 from tracegen.affine.binding import bind_kernel
 from tracegen.affine.generation import Generator
 from tracegen.affine.nest import NestAccess, walk
@@ -53,6 +53,12 @@ class AffineTrace(GeneratedTrace):
     def may_have_cache_ops(self) -> bool:
         """True if a load of the nest has a cache operator."""
         return any(isinstance(node, NestAccess) and node.cache_op for node in walk(self._nest.body))
+
+    @property
+    def sources(self) -> Mapping[int, InstructionSource]:
+        """The accesses of the nest as texts, by `pc`."""
+        accesses = (node for node in walk(self._nest.body) if isinstance(node, NestAccess))
+        return {access.pc: InstructionSource(text=access.text) for access in accesses}
 
     def block(self, block: int) -> Program:
         """Return the `Program` of one block; raise `TraceError` if the trace does not hold it."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from rdmodel.trace import Launch, Program, Work
 from tracegen.simt.block import Block, Geometry
+from tracegen.simt.call_sites import CallSites
 from tracegen.simt.recorder import MAX_BATCH_INSTRUCTIONS
 from tracegen.simt.work import WorkCounter
 
@@ -27,8 +28,9 @@ MAX_FAILED_BATCHES = 3
 class BlockRunner:
     """Runner of the blocks of a kernel: one at a time or, with `ahead`, in batches of blocks that behave alike.
 
-    `traced` are the blocks of the trace. The next requests are predicted from the distance between the last two, and
-    the size of a batch doubles after every correct prediction. The result is the same as for each block on its own.
+    `traced` are the blocks of the trace, and `sites` numbers the places that access memory. The next requests are
+    predicted from the distance between the last two, and the size of a batch doubles after every correct prediction.
+    The result is the same as for each block on its own.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class BlockRunner:
     ) -> None:
         self._function, self._arguments, self._launch, self._traced = function, arguments, launch, traced
         self._unroll = unroll
-        self._code = inspect.unwrap(function).__code__
+        self.sites = CallSites(inspect.unwrap(function).__code__)
         self._geometry = Geometry(launch)
         self._max_size = self._fitting_size = MAX_BATCH_THREADS // len(self._geometry.lane) if ahead else 1
         self._ready: dict[int, Program] = {}
@@ -60,7 +62,7 @@ class BlockRunner:
     def work(self, block: int) -> tuple[Work, bool]:
         """Return the work of a block, and whether the kernel declared any."""
         counter = WorkCounter()
-        self._function(Block(self._launch, block, self._code, self._geometry, counter, self._unroll), **self._arguments)
+        self._function(Block(self._launch, block, self.sites, self._geometry, counter, self._unroll), **self._arguments)
         return counter.work(self._geometry.warps), counter.declared
 
     def _likely(self, block: int) -> list[int]:
@@ -89,7 +91,7 @@ class BlockRunner:
         return {blocks[0]: program}
 
     def _program(self, block: Any) -> Program:
-        k = Block(self._launch, block, self._code, self._geometry, unroll=self._unroll)
+        k = Block(self._launch, block, self.sites, self._geometry, unroll=self._unroll)
         self._function(k, **self._arguments)
         return k.program()
 

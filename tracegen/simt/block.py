@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from rdmodel.trace import WARP, Launch, Op, Program, Space
 from rdmodel.trace.cache_ops import parse_cache_op
 from tracegen.arrays import Array, Place
 from tracegen.simt.agreement import common_value, is_per_thread
+from tracegen.simt.call_sites import CallSites
 from tracegen.simt.recorder import BlockRecorder, LoopStart
 from tracegen.simt.scoreboard import Mask, MemoryInstruction
 from tracegen.simt.symbolic import NO_SOURCES, RecordedLoop, Value, as_value, is_integer, join_sources, widen_integers
@@ -58,7 +58,7 @@ class Block:
         self,
         launch: Launch,
         block: int | NDArray[np.int64],
-        code: CodeType,
+        sites: CallSites,
         geometry: Geometry,
         counter: WorkCounter | None = None,
         unroll: int | None = DEFAULT_UNROLL,
@@ -74,7 +74,7 @@ class Block:
         self.thread_x, self.thread_y, self.thread_z = (Value(thread) for thread in geometry.thread)
         place = zip(geometry.thread, at, launch.block, strict=True)
         self.x, self.y, self.z = (Value(thread + first * size) for thread, first, size in place)
-        self._code = code
+        self._sites = sites
         self._geometry = geometry
         self._counter = counter
         blocks = len(block) if isinstance(block, np.ndarray) else 1
@@ -124,7 +124,7 @@ class Block:
     def barrier(self) -> None:
         """Wait for the other warps of the block (``__syncthreads()``)."""
         if self._mask.any:
-            pc = self._pc(sys._getframe(1))
+            pc = self._sites.number(sys._getframe(1))
             self._record(MemoryInstruction(pc, Op.BARRIER, self._mask))
             if self._counter is not None:
                 self._counter.add("barrier", self._mask.lanes)
@@ -311,7 +311,7 @@ class Block:
         if array.space == Space.LOCAL:
             address = address + (self.index * self.launch.block_threads + self._geometry.lane) * array.size
         instruction = MemoryInstruction(
-            self._pc(frame),
+            self._sites.number(frame),
             op,
             mask,
             space=array.space,
@@ -383,17 +383,6 @@ class Block:
             lane, problem = wrong
             thread = tuple(int(axis.base[lane]) for axis in (self.x, self.y, self.z))
             raise TraceError(f"{self.launch.kernel}: thread {thread}: {op.name.lower()} of {problem}")
-
-    def _pc(self, frame: FrameType) -> int:
-        """Return a number for the call site: its offset in the kernel or, through helpers, a hash of the call path."""
-        if frame.f_code is self._code:
-            return frame.f_lasti
-        way = []
-        at: FrameType | None = frame
-        while at is not None:
-            way.append(f"{at.f_code.co_qualname}+{at.f_lasti}")
-            at = None if at.f_code is self._code else at.f_back
-        return zlib.crc32(" ".join(way).encode()) >> 1
 
 
 def _watch_locals(caller: FrameType) -> dict[str, Any]:

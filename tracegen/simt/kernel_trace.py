@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import Any
 
 from rdmodel.errors import ConfigError, LaunchError, unknown
-from rdmodel.trace import Launch, Program, Work, check_blocks, missing_block
+from rdmodel.trace import InstructionSource, Launch, Program, Work, check_blocks, missing_block
 from tracegen.arrays import BASE, Array, Buffer, allocate, array_infos, shared_bytes
 from tracegen.generated import GeneratedTrace
 from tracegen.limits import MAX_BLOCK_SIDES, MAX_BLOCK_THREADS, MAX_GRID_SIDES
@@ -166,6 +166,11 @@ class KernelTrace(GeneratedTrace):
     def may_have_cache_ops(self) -> bool:
         """True unless the kernel is a bundled one: only a run shows the operators that a function gives its loads."""
         return not self._ahead
+
+    @property
+    def sources(self) -> Mapping[int, InstructionSource]:
+        """The lines of the kernel function by `pc`, and those of its helpers in the blocks that ran here."""
+        return self._runner.sites.sources()
 
     def block(self, block: int) -> Program:
         """Run one block and return its `Program`; raises `TraceError` for a block outside the trace."""

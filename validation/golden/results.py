@@ -12,7 +12,7 @@ import numpy as np
 
 import rdmodel as rd
 import tracegen
-from rdmodel.results.prediction import SmCounts
+from rdmodel.results.counts import SmCounts
 from rdmodel.results.simulation import SmSimulation
 from tracegen.kernel_library.suites import SUITES
 

@@ -28,7 +28,8 @@ class Instruction(NamedTuple):
 
     `op` is an `rdmodel.trace.Op`. `needs` and `gap` are defined as in `rdmodel.trace.Columns`. `lines` are the line
     numbers of the transactions, in order. `sectors` and `full` have the masks of each; if they are empty, a transaction
-    asks for sector 0 and writes no sector in full. A load with `bypass` does not look into the L1.
+    asks for sector 0 and writes no sector in full. A load with `bypass` does not look into the L1. `pc` is the
+    number of the instruction in the program.
     """
 
     op: int
@@ -38,6 +39,7 @@ class Instruction(NamedTuple):
     sectors: tuple[int, ...] = ()
     full: tuple[int, ...] = ()
     bypass: bool = False
+    pc: int = 0
 
     @property
     def transactions(self) -> list[LineRequest]:

@@ -131,7 +131,7 @@ class _Hardware:
             else:
                 break
         self.l1.counts.steps = self.now
-        return self.l1.counts
+        return self.l1.ledger.total()
 
     # Phases (1) to (3): data arrives, warps wake, blocks start.
 
@@ -263,6 +263,7 @@ class _Hardware:
         """
         left = self.transactions_of(warp)[warp.issued :]
         for transaction in left if self.options.step == "instruction" else left[: self.tags_per_step]:
+            self.l1.ledger.turn_to(warp.program[warp.position].pc, transaction.line)
             if not self.is_load(warp.program[warp.position]):
                 self.l1.store(self.now, transaction)
                 warp.issued += 1

@@ -14,7 +14,7 @@ from math import floor
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
 from rdmodel.reference.model.blocks import LineRequest, resolved_latencies
-from rdmodel.reference.model.record import Counts, Effect, L2Request, Log, Moment, Try, TryOutcome
+from rdmodel.reference.model.record import Counts, Effect, L2Request, Ledger, Log, Moment, Try, TryOutcome
 from rdmodel.reference.model.stack import SectoredShadow, Stacks
 
 
@@ -43,13 +43,13 @@ class _Way:
 class L1:
     """The L1 of the reference `hardware` model: sets of ways with LRU replacement, MSHRs and the fills in flight.
 
-    `counts` are the counters of the SM and `requests` all that left it. `order` is the next issue number, which all
+    `ledger` has the counters of the SM, and `requests` all that left it. `order` is the next issue number, which all
     transactions and non-memory instructions of the SM share. The L1 of the reference machine is in
     `rdmodel.reference.machine.l1`.
     """
 
     def __init__(self, cache: CacheConfig, options: Options, latencies: Iterator[int], log: Log | None) -> None:
-        self.counts = Counts()
+        self.ledger = Ledger()
         self.requests: list[L2Request] = []
         self.fills: list[tuple[Moment, _Mshr]] = []
         self.order = 0
@@ -63,6 +63,11 @@ class L1:
         self._ways: defaultdict[int, dict[int, _Way]] = defaultdict(dict)  # by set and line, the least recent first
         self._mshrs: list[_Mshr] = []
         self._missed: set[int] = set()  # lines
+
+    @property
+    def counts(self) -> Counts:
+        """The counters of the present origin."""
+        return self.ledger.counts
 
     def take_order(self) -> int:
         """Return the next issue number, and advance it."""

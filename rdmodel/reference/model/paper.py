@@ -14,7 +14,7 @@ from math import inf
 from rdmodel.gpu.config import CacheConfig
 from rdmodel.model.options import Options
 from rdmodel.reference.model.blocks import SM, Block, Instruction, ResidentBlock, Slots, resolved_latencies
-from rdmodel.reference.model.record import Counts, Effect, L2Request, Log, Moment, Try, TryOutcome
+from rdmodel.reference.model.record import Counts, Effect, L2Request, Ledger, Log, Moment, Try, TryOutcome
 from rdmodel.reference.model.stack import Stacks
 from rdmodel.trace import Op
 
@@ -86,7 +86,7 @@ class _Paper:
         self.lat_min, self.hit_latency = resolved_latencies(options)
         self.latencies = latencies
         self.log = log
-        self.counts = Counts()
+        self.ledger = Ledger()
         self.requests: list[L2Request] = []
         self.stacks = Stacks(cache)
         self.slots = Slots(slots, options)
@@ -116,7 +116,12 @@ class _Paper:
                 break
         self.counts.steps = self.now
         self.apply_effects(inf)
-        return self.counts
+        return self.ledger.total()
+
+    @property
+    def counts(self) -> Counts:
+        """The counters of the present origin."""
+        return self.ledger.counts
 
     def start(self, block: Block, resident: ResidentBlock) -> int:
         """Append the warps of a block that have loads to the ready queue; return their number."""
@@ -156,6 +161,7 @@ class _Paper:
             self.bypass(warp, instruction)
             return warp
         for line in instruction.lines[warp.issued :]:
+            self.ledger.turn_to(instruction.pc, line)
             if not self.access(warp, line):
                 self.counts.stalls_mshr += 1
                 break
@@ -170,10 +176,11 @@ class _Paper:
             warp.arrival = max(warp.arrival, Moment(self.miss_time(), self.order))
             self.order += 1
             self.requests.append(L2Request(self.now, line, write=False))
+            self.ledger.turn_to(instruction.pc, line)
+            self.counts.bypassed_transactions += 1
+            self.counts.bypassed_sectors += 1
         warp.issued = len(instruction.lines)
         self.counts.bypassed_requests += bool(instruction.lines)
-        self.counts.bypassed_transactions += len(instruction.lines)
-        self.counts.bypassed_sectors += len(instruction.lines)
 
     def access(self, warp: _PaperWarp, line: int) -> bool:
         """Try one transaction; return whether it was issued."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, NamedTuple, cast
 
 from rdmodel.reference.model.stack import Cause
@@ -69,7 +69,8 @@ class Counts:
     absent, `sector_misses` those whose line was there, but not all of its sectors. `bypassed` are misses that got no
     way. Stores that act on the L1, and loads that do not look into it (`bypassed_sectors` ...), have counters of their
     own. `histogram` maps a reuse distance of a line within the
-    set (`INFINITE` at a first touch) to the number of transactions that had it.
+    set (`INFINITE` at a first touch) to the number of transactions that had it. `origins` has the counters by the pc of
+    the instruction and the line of the transaction.
     """
 
     requests: int = 0
@@ -94,6 +95,7 @@ class Counts:
     bypassed_sectors: int = 0
     steps: int = 0
     histogram: dict[int, int] = field(default_factory=dict)
+    origins: dict[tuple[int, int], Counts] = field(default_factory=dict)
 
     @property
     def misses(self) -> int:
@@ -118,3 +120,27 @@ class Counts:
         """Count one transaction with the reuse distance of its line."""
         self.transactions += 1
         self.histogram[distance] = self.histogram.get(distance, 0) + 1
+
+
+class Ledger:
+    """The counters of an SM, kept apart by the origin of what is counted: `counts` are those of the present one."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self._common = self.counts
+        self._origins: dict[tuple[int, int], Counts] = {}
+
+    def turn_to(self, pc: int, line: int) -> None:
+        """Count what follows for an instruction and a line."""
+        self.counts = self._origins.setdefault((pc, line), Counts())
+
+    def total(self) -> Counts:
+        """Return the sums over all origins, with the counters of each."""
+        total = Counts(origins=self._origins)
+        for counts in (self._common, *self._origins.values()):
+            for counter in fields(Counts):
+                if counter.name not in ("histogram", "origins"):
+                    setattr(total, counter.name, getattr(total, counter.name) + getattr(counts, counter.name))
+            for distance, number in counts.histogram.items():
+                total.histogram[distance] = total.histogram.get(distance, 0) + number
+        return total

@@ -27,7 +27,7 @@ from rdmodel.model.sample_grid import (
     plan_windows,
     weigh_windows,
 )
-from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from tests.support.builders import LINE, make_gpu
 
 SMALL = make_gpu(sector=32).replace(

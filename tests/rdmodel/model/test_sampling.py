@@ -33,7 +33,7 @@ from rdmodel.model.sample_blocks import (
     subtract_counts,
 )
 from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
-from rdmodel.results.prediction import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from tests.support.builders import BUSY, load, make_gpu, make_trace
 
 SMALL = make_gpu()
@@ -252,14 +252,14 @@ def run_in_parts(definition: str, *parts: Stretch) -> tuple[SmCounts, ...]:
     """Return what each part of `MANY` counted, and what the wave before it did, on one SM with 2 resident blocks."""
     options = Options(definition=definition, threads=None, sms=1).resolve(SMALL)
     plan = StretchPlan((parts[0], parts[-1]), parts[1:-1], 0, 120)
-    [part] = SampledBlocksRun(MANY, SMALL, options, False, 0, ((0, range(120)),), 2, (plan,)).parts()
+    [part] = SampledBlocksRun(MANY, SMALL, options, False, False, 0, ((0, range(120)),), 2, (plan,)).parts()
     return tuple(part(RunMonitor(1, None).new_timer()).counts)
 
 
 def counts_when_blocks_begin(definition: str, blocks: list[int]) -> list[SmCounts]:
     """Return what one SM with just these blocks has counted when each begins, and at the end."""
     options = Options(definition=definition, threads=None, sms=1).resolve(SMALL)
-    sm = ModelRun(MANY, SMALL, options, False, 0, ((0, range(120)),), 2)._sm(0, RunMonitor(1, None).new_timer())
+    sm = ModelRun(MANY, SMALL, options, False, False, 0, ((0, range(120)),), 2)._sm(0, RunMonitor(1, None).new_timer())
     found = []
     for block in (*blocks, None, None):
         assert sm.run_to_block()

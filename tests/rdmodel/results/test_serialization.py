@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import rdmodel as rd
 import tracegen
 from rdmodel.common.intervals import Estimate
-from rdmodel.results.prediction import MissCounts, Prediction
+from rdmodel.results.counts import MissCounts
+from rdmodel.results.prediction import Prediction
 from rdmodel.results.serialization import from_record, to_record
 from rdmodel.results.simulation import Simulation
 from tests.support.presets import FERMI

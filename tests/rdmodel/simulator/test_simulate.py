@@ -16,7 +16,7 @@ from rdmodel import predict, simulate
 from rdmodel.errors import ConfigError, LaunchError, RdmodelError, SimulationError, TraceError
 from rdmodel.gpu.config import CoreConfig, gpu_from_dict
 from rdmodel.gpu.memory import L2Config
-from rdmodel.results.prediction import MissCounts
+from rdmodel.results.counts import MissCounts
 from rdmodel.results.simulation import (
     Contention,
     DramCounts,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rdmodel.common.checks import check_int
 from rdmodel.common.kernel_names import base_name
 from rdmodel.errors import ConfigError, LaunchError, TraceError, unknown
-from rdmodel.trace import WARP, ArrayInfo, Columns, Launch, RegisterUse, Work
+from rdmodel.trace import WARP, ArrayInfo, Columns, InstructionSource, Launch, RegisterUse, Work
 from tracegen.arrays import BASE
 from tracegen.limits import MAX_BLOCK_THREADS
 from tracegen.ptx.emulator._emulator import Emulator, Status
@@ -39,6 +39,7 @@ from tracegen.ptx.lowering.poisoning import PoisonFlow
 from tracegen.ptx.lowering.program import NO_SLOT, Constant, LoweredKernel, ParameterPart, Step, encode_steps
 from tracegen.ptx.lowering.skipping import ReducedSlice, reduce_slice, written_slots
 from tracegen.ptx.lowering.slicing import depends_on_data, is_memory_step, tainted_slots
+from tracegen.ptx.lowering.source_lines import source_lines
 from tracegen.ptx.lowering.textures import texture_axes
 from tracegen.ptx.registers.counting import count_registers
 from tracegen.ptx.syntax.ast import Module
@@ -302,6 +303,11 @@ class EmulatedLaunch:
     def cache_ops(self) -> NDArray[np.uint8] | None:
         """The cache operators of the PTX instructions by their numbers; None if no instruction has one."""
         return cache_ops_by_pc(self._program.steps)
+
+    @cached_property
+    def sources(self) -> Mapping[int, InstructionSource]:
+        """The instructions that access memory by number, with their lines in the source, if known."""
+        return source_lines(self._program.steps, self._machine.module)
 
     # ---- execution
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 
-from rdmodel.trace import Columns, RegisterUse, Trace, Work, check_blocks, missing_block
+from rdmodel.trace import Columns, InstructionSource, RegisterUse, Trace, Work, check_blocks, missing_block
 from rdmodel.trace.expansion import concatenate
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 
@@ -39,6 +39,11 @@ class EmulatedTrace(Trace):
     def may_have_cache_ops(self) -> bool:
         """True if an instruction of the kernel has a cache operator."""
         return self.launched.cache_ops is not None
+
+    @property
+    def sources(self) -> Mapping[int, InstructionSource]:
+        """The PTX instructions by `pc`, with lines of their source where the PTX names them (``-lineinfo``)."""
+        return self.launched.sources
 
     @cached_property
     def _traced_blocks(self) -> Container[int]:
