@@ -18,6 +18,7 @@ from rdmodel.cli.option_groups import (
 )
 from rdmodel.cli.parser import Parser, finite_number, finite_number_or, miss_latency, whole_number
 from rdmodel.model.work import AUTO_WORK
+from rdmodel.results.origin_kinds import ORIGINS
 
 DEFINITION_OPTIONS: Mapping[str, dict[str, Any]] = {
     "--latency": {
@@ -142,6 +143,15 @@ def add_runs(parser: Parser) -> None:
         "--breakdown",
         help="classify misses as in figure 10 of the paper",
         **choice("breakdown", ("paper",)),
+    )
+    add_option(
+        group,
+        "--by",
+        dest="origins",
+        action="append",
+        default=[],
+        help="also say where misses come from: by line of the source, array or instruction (repeatable)",
+        **choice("origin", ORIGINS),
     )
     add_jobs(group, "threads", default=None)
     add_option(

@@ -156,6 +156,8 @@ def model_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return all options of `predict`."""
     names = ("definition", "seed", "seeds", "l2", "ablation", "breakdown", "sample_sms", "sample_blocks")
     options = {name: getattr(arguments, name) for name in names} | extent_options(arguments)
+    if getattr(arguments, "origins", []):
+        options["origins"] = True
     if getattr(arguments, "work", None) is not None:
         options["work"] = None if arguments.work == "all" else arguments.work
     return options | rule_options(arguments) | {"n_jobs": thread_count(arguments)}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from rdmodel.cli.executed_work import ExecutedWork, count_executed
 from rdmodel.cli.memory_limit import limit_memory
 from rdmodel.cli.option_values import model_options, output_form, selected_gpu, source_options
-from rdmodel.cli.output import print_results
+from rdmodel.cli.output import print_csv, print_results
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import open_sources
+from rdmodel.cli.text_origins import format_origins, plain_rows
 from rdmodel.cli.text_prediction import format_prediction, format_with_metrics
+from rdmodel.common.source_texts import SourceTexts
+from rdmodel.errors import ConfigError
 from rdmodel.model.predict import predict
 from rdmodel.results.metrics import check_countable
 from rdmodel.results.prediction import Prediction
@@ -21,9 +25,12 @@ def run_predict(arguments: argparse.Namespace) -> None:
     gpu = selected_gpu(arguments)
     options = model_options(arguments)
     reading = source_options(arguments)
+    form, origins = output_form(arguments), list(dict.fromkeys(arguments.origins))
     if arguments.metrics is not None:
         check_countable(gpu.l1.sector_bytes, options["stores"])
-    form, executed = output_form(arguments), dict[int, ExecutedWork]()
+        if origins and form == "csv":
+            raise ConfigError("--csv: has a row for each kernel with --metrics, or for each origin with --by, not both")
+    executed = dict[int, ExecutedWork]()
     results: list[Prediction] = []
     with limit_memory("predict", arguments.memory) as budget:
         for source in arguments.sources:
@@ -34,15 +41,23 @@ def run_predict(arguments: argparse.Namespace) -> None:
                     results.append(predict(trace, gpu, progress=progress, **options))
                 if form == "json" or arguments.metrics is not None:
                     executed[id(results[-1])] = count_executed(trace, gpu, results[-1])
+        if origins and form == "csv":
+            print_csv(row for result in results for origin in origins for row in result.by(origin).to_rows())
+            return
+        texts = SourceTexts()
 
         def metrics(result: Prediction) -> dict[str, float]:
             return {**result.metrics(), **executed[id(result)].metrics()}
 
-        more = None if arguments.metrics is None else metrics
-        print_results(
-            form,
-            results,
-            format_prediction if more is None else lambda result: format_with_metrics(result, metrics(result)),
-            more,
-            lambda result: executed[id(result)].to_dict(),
-        )
+        def objects(result: Prediction) -> dict[str, Any]:
+            by = {origin: plain_rows(result.by(origin), texts) for origin in origins}
+            return {**executed[id(result)].to_dict(), **({"by": by} if origins else {})}
+
+        def text(result: Prediction) -> str:
+            if arguments.metrics is None:
+                main = format_prediction(result)
+            else:
+                main = format_with_metrics(result, metrics(result))
+            return "\n\n".join([main, *(format_origins(result.by(origin), texts) for origin in origins)])
+
+        print_results(form, results, text, None if arguments.metrics is None else metrics, objects)

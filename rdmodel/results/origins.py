@@ -7,19 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any, Literal, get_args
+from typing import Any
 
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.errors import ConfigError, escape_unprintable, unknown
 from rdmodel.results.counts import MissCounts, StoreCounts
+from rdmodel.results.origin_kinds import ORIGINS, Origin
 from rdmodel.trace import ArrayInfo, InstructionSource
-
-Origin = Literal["line", "array", "instruction"]
-"""The kinds of origins: lines of the source, arrays or ranges of addresses, and instructions."""
-
-ORIGINS: tuple[str, ...] = get_args(Origin)
-"""Names of the kinds of origins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

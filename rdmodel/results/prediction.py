@@ -14,7 +14,8 @@ from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts, list_count
 from rdmodel.results.describe import describe_l1
 from rdmodel.results.expected_error import ExpectedError, find_expected_error
 from rdmodel.results.metrics import SECTOR_BYTES, l1_metrics, l2_metrics
-from rdmodel.results.origins import Origin, Origins, OriginTable
+from rdmodel.results.origin_kinds import ORIGINS, Origin
+from rdmodel.results.origins import Origins, OriginTable
 from rdmodel.reuse.histogram import Histogram
 
 
@@ -320,6 +321,8 @@ class Prediction(Presented):
             plain["ablation"] = [row.to_dict() for row in self.ablation]
         if self.breakdown is not None:
             plain["breakdown"] = dict(self.breakdown)
+        if self.origins is not None:
+            plain["by"] = {origin: self.origins.by(origin).to_dict() for origin in ORIGINS}
         if self.estimates:
             plain["estimates"] = {name: estimate.to_dict() for name, estimate in self.estimates.items()}
         expected = self.expected_error

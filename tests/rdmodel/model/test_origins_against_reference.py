@@ -13,7 +13,8 @@ from rdmodel import predict
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model import origins as tally
 from rdmodel.model.options import Options
-from rdmodel.results.origins import COUNTERS, ORIGINS
+from rdmodel.results.origin_kinds import ORIGINS
+from rdmodel.results.origins import COUNTERS
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import ArrayInfo, Trace
 from tests.support.examples import examples

@@ -24,5 +24,5 @@ def source_lines(steps: Iterable[Step], module: Module) -> dict[int, Instruction
         origin = step.origin
         file, line = origin.source or (0, 0)
         text = texts[origin.line - 1].strip() if 0 < origin.line <= len(texts) else origin.opcode
-        found[step.pc] = InstructionSource(module.files.get(file, ""), line, text.removesuffix(";"))
+        found[step.pc] = InstructionSource(module.files.get(file, ""), line, " ".join(text.removesuffix(";").split()))
     return found

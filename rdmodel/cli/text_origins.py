@@ -1,0 +1,72 @@
+"""Format the counters of a prediction by origin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rdmodel.cli.text_tables import format_table
+from rdmodel.common.source_texts import SourceTexts
+from rdmodel.common.text import count, percent
+from rdmodel.results.counts import MissCounts
+from rdmodel.results.origins import OriginRow, OriginTable
+
+MAX_SHOWN_ORIGINS = 30
+"""Origins in a table of text; JSON and CSV have all."""
+
+MAX_TEXT_CHARACTERS = 60
+"""Characters of a line of source in a table."""
+
+
+def format_origins(table: OriginTable, texts: SourceTexts) -> str:
+    """Return the origins with most misses: transactions, missed sectors by cause, bytes to the L2, and source."""
+    shown = table.rows[:MAX_SHOWN_ORIGINS]
+    read = sum(missed_sectors(row) for row in table.rows)
+    names_arrays = table.by != "array" and any(row.arrays for row in shown)
+    rows: list[tuple[str, ...]] = [
+        (f"  by {table.by}", "transactions", "misses", "of all", "miss rate", *MissCounts.CAUSES, "L2 bytes")
+    ]
+    rows[0] += ("arrays",) * names_arrays + ("source",) * (table.by != "array")
+    for row in shown:
+        counts = row.counts
+        cells: tuple[str, ...] = (
+            f"  {row.name}",
+            count(counts.transactions + counts.bypassed_transactions + counts.stores.transactions),
+            count(missed_sectors(row)),
+            percent(missed_sectors(row), read),
+            percent(missed_sectors(row), counts.sectors + counts.bypassed_sectors),
+            *(count(getattr(counts.misses, cause)) for cause in MissCounts.CAUSES),
+            count(counts.l2_bytes),
+        )
+        cells += (", ".join(row.arrays),) * names_arrays + (source_text(row, table.by, texts),) * (table.by != "array")
+        rows.append(cells)
+    lines = [format_table(rows, right=range(1, 9))]
+    if any(row.counts.bypassed_sectors for row in table.rows):
+        lines.append("  misses include the sectors of loads past the L1, which have no cause")
+    if len(table.rows) > len(shown):
+        lines.append(f"  and {len(table.rows) - len(shown):,} more (--json, --csv)")
+    return "\n".join(lines)
+
+
+def missed_sectors(row: OriginRow) -> float:
+    """Return the sectors that the loads of an origin fetch: those that miss, and those that do not look into the L1."""
+    return row.counts.misses.total + row.counts.bypassed_sectors
+
+
+def source_text(row: OriginRow, by: str, texts: SourceTexts) -> str:
+    """Return the source line of a line, or the place of an instruction; "" if it is unknown."""
+    source = row.source
+    if source is None or not source.line:
+        return ""
+    text = texts.line(source.file, source.line)
+    return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[: MAX_TEXT_CHARACTERS - 3]}..."
+
+
+def plain_rows(table: OriginTable, texts: SourceTexts) -> list[dict[str, Any]]:
+    """Return the rows of a table for JSON, with the lines of the source that can be read."""
+    rows = []
+    for row, plain in zip(table.rows, table.to_dict(), strict=True):
+        if row.source is not None and row.source.line and (text := texts.line(row.source.file, row.source.line)):
+            name = plain.pop("name")
+            plain = {"name": name, "source": text, **plain}
+        rows.append(plain)
+    return rows
