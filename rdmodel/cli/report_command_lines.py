@@ -42,6 +42,7 @@ def report_command_lines(
     lines: dict[str, tuple[str, ...]] = {
         "summary": (command_line("info", source, values, MODEL_GROUPS),),
         "predictions": tuple(_predict_line(source, values, each, ablation=True) for each in definitions),
+        "origins": (_origins_line(source, values, definitions[0]),),
         "reuse": (command_line("mrc", source, values, MODEL_GROUPS, seed),),
         "what_ifs": tuple(
             _predict_line(source, values, definitions[0], more=_change_words(override(gpu, change), change))
@@ -53,6 +54,11 @@ def report_command_lines(
         lines["comparison"] = (command_line("compare", source, values, SIMULATOR_GROUPS, [*words, *seed]),)
         lines["locality"] = (command_line("locality", source, values, SIMULATOR_GROUPS, seed),)
     return lines
+
+
+def _origins_line(source: str, values: Mapping[str, Any], definition: Definition) -> str:
+    more = ["--by", "line", "--by", "array"]
+    return _predict_line(source, {**values, "l2": False}, definition, more=more)
 
 
 def _predict_line(

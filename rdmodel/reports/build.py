@@ -23,6 +23,7 @@ from rdmodel.model.round_robin import round_robin_setup
 from rdmodel.policies import Linear
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
+from rdmodel.results.origins import Origins
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.summary import summarise
@@ -155,9 +156,10 @@ class _Plan:
     def run(self, trace: Trace, progress: Progress | None) -> KernelReport:
         """Return the results of all runs; the model runs first, because it checks the options."""
         check_trace(trace, "traces")
-        runs = len(self.definitions) + len(self.what_ifs) + 1 + self.simulate
+        runs = len(self.definitions) + len(self.what_ifs) + 2 + self.simulate
         stages = (stage(progress, number, runs) for number in range(runs))
         results: dict[str, Any] = {"predictions": self._predictions(trace, stages)}
+        results["origins"] = self._origins(trace, next(stages))
         results["what_ifs"] = self._what_ifs(trace, stages)
         turning, turns = round_robin_setup(self.gpu)
         turns |= {"seed": self.common["seed"], "n_jobs": self.common["n_jobs"], **self._chosen(MODEL_EXTENT)}
@@ -180,6 +182,11 @@ class _Plan:
             )
             for definition in self.definitions
         }
+
+    def _origins(self, trace: Trace, progress: Progress | None) -> Origins | None:
+        """Return the counters by origin of a run without the L2, whose grid might be sampled."""
+        options = {**self.common, **self._options_of(self.definitions[0]), "l2": False, "origins": True}
+        return predict(trace, self.gpu, progress=progress, **options).origins
 
     def _what_ifs(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[str, Any]:
         options = self._options_of(self.definitions[0])

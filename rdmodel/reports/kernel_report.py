@@ -10,6 +10,8 @@ from rdmodel.comparison.values import Comparison
 from rdmodel.gpu.occupancy import Occupancy
 from rdmodel.locality_analysis.values import Locality
 from rdmodel.model.options import Definition
+from rdmodel.results.origin_kinds import ORIGINS
+from rdmodel.results.origins import Origins
 from rdmodel.results.prediction import Prediction
 from rdmodel.reuse.histogram import Histogram, MissRatioCurve, by_powers
 from rdmodel.trace.summary import Summary
@@ -21,7 +23,8 @@ class KernelReport:
 
     `source` is the name or the file of the kernel. `predictions` holds one prediction per definition, in the order
     of the call, and `what_ifs` predictions of the first definition for changed GPUs by name. The `histogram` of
-    `reuse` holds the reuse distances of warps that take turns, which do not depend on a cache. `comparison` and
+    `reuse` holds the reuse distances of warps that take turns, which do not depend on a cache. `origins` has the
+    counters of the first definition by source line, array and instruction. `comparison` and
     `locality` describe one simulation; they are None without it. `occupancy` is that of the GPU of the report.
     `commands` holds the command lines that reproduce each part of the report, by the name of its field.
     """
@@ -35,6 +38,7 @@ class KernelReport:
     locality: Locality | None = field(default=None, repr=False)
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     occupancy: Occupancy | None = None
+    origins: Origins | None = field(default=None, repr=False)
 
     @property
     def kernel(self) -> str:
@@ -78,6 +82,7 @@ class KernelReport:
                 "config": dict(self.reuse.config),
             },
             "what_ifs": {name: run.to_dict() for name, run in self.what_ifs.items()},
+            "by": None if self.origins is None else {kind: self.origins.by(kind).to_dict() for kind in ORIGINS},
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "locality": None if self.locality is None else self.locality.to_dict(),
             "occupancy": None if self.occupancy is None else self.occupancy.to_dict(),

@@ -14,6 +14,7 @@ from rdmodel.reports import model_sections, simulation_sections
 from rdmodel.reports.findings import findings
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.markup import Node, details, element, html_table, paragraph, to_html
+from rdmodel.reports.origin_section import origin_section
 from rdmodel.results.counts import MissCounts
 from rdmodel.version import __version__
 
@@ -123,6 +124,8 @@ def _sections(kernel: KernelReport, gpu: GPU, ident: str) -> Iterator[Element]:
     """Yield the sections of a kernel that have content."""
     yield model_sections.launch_section(kernel, f"{ident}-launch")
     yield model_sections.l1_section(kernel, f"{ident}-l1")
+    if kernel.origins is not None and kernel.origins.entries:
+        yield origin_section(kernel, f"{ident}-origins")
     if kernel.prediction.l2 is not None:
         yield model_sections.l2_section(kernel, f"{ident}-l2")
     if kernel.histogram.total:
