@@ -52,7 +52,9 @@ def main() -> None:
     if options.json:
         print(json.dumps({"wanted": WANTED_RATIO, "geometric_mean": mean, "kernels": rows}, indent=2))
         return
-    print(f"processor time with origins over that without, medians of {options.repeat}; at most {WANTED_RATIO} is wanted")
+    print(
+        f"processor time with origins over that without, medians of {options.repeat}; at most {WANTED_RATIO} is wanted"
+    )
     print(f"{'kernel':14}" + "".join(f"{name:>24}" for name in runs))
     for kernel, row in rows.items():
         print(f"{kernel:14}" + "".join(f"{row[name]:>24.2f}" for name in runs))

@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from rdmodel._tree cimport FULL, LineTable, Stack, popcount, prefetch, stack_distance, stack_move, stack_touch
-from rdmodel.model._tally cimport Origins, origins_group, origins_place
+from rdmodel.model._tally cimport Origins, Tally, gain, origins_group, origins_place
 from rdmodel.model._warp cimport Arrival, Warp, put_off
 from rdmodel.structures._calendar cimport NEVER, Calendar
 from rdmodel.structures._index cimport Index
@@ -215,7 +215,6 @@ cdef class Core:
     cdef int _run(self) noexcept nogil            # runs until a request; a definition overrides it
     cdef int _add_lines(self, const int64_t* lines, int64_t used, const int64_t* ids) noexcept nogil
     cdef int _add_flights(self) noexcept nogil
-    cdef void _end_group(self) noexcept nogil
     cdef int _count_far(self, int64_t distance) noexcept nogil
     cdef void _end_block(self, int64_t slot) noexcept nogil
     cdef bint _find_asking(self) noexcept nogil
@@ -281,6 +280,33 @@ cdef class Core:
     cdef inline void _find_place(self, int64_t id, int64_t line) noexcept nogil:
         if self.tallies and origins_place(&self.origins, id, line) < 0:
             self.origins.lost = True
+
+    cdef inline void _end_group(self) noexcept nogil:
+        # Add what the counters have gained since the last call to the group of the latest transaction. Of loads,
+        # stores and loads past the L1, most steps have the first kind only.
+        cdef Tally* before = &self.origins.before
+        cdef Tally* to
+        if self.origins.group < 0:
+            return
+        to = &self.origins.tally[self.origins.group]
+        gain(&to.requests, &before.requests, self.requests)
+        gain(&to.transactions, &before.transactions, self.transactions)
+        gain(&to.hits, &before.hits, self.hits)
+        gain(&to.latency_misses, &before.latency_misses, self.latency_misses)
+        gain(&to.compulsory, &before.compulsory, self.compulsory)
+        gain(&to.capacity, &before.capacity, self.capacity)
+        gain(&to.associativity, &before.associativity, self.associativity)
+        gain(&to.tag_misses, &before.tag_misses, self.tag_misses)
+        gain(&to.sector_misses, &before.sector_misses, self.sector_misses)
+        if self.store_transactions > before.store_transactions or self.store_requests > before.store_requests:
+            gain(&to.store_requests, &before.store_requests, self.store_requests)
+            gain(&to.store_transactions, &before.store_transactions, self.store_transactions)
+            gain(&to.store_sectors, &before.store_sectors, self.store_sectors)
+            gain(&to.store_hits, &before.store_hits, self.store_hits)
+        if self.bypassed_transactions > before.bypassed_transactions:
+            gain(&to.bypassed_requests, &before.bypassed_requests, self.bypassed_requests)
+            gain(&to.bypassed_transactions, &before.bypassed_transactions, self.bypassed_transactions)
+            gain(&to.bypassed_sectors, &before.bypassed_sectors, self.bypassed_sectors)
 
     cdef inline void _count_for(self, const Warp* w, int64_t id) noexcept nogil:
         # Count what follows for the current instruction of a warp and the place of a line.

@@ -14,7 +14,6 @@ from libc.string cimport memcpy, memset
 from rdmodel._tree cimport LineTable, stack_free, stack_init, table_free, table_init, table_intern_many
 from rdmodel.model._tally cimport (
     Tally,
-    add_gains,
     origins_codes,
     origins_free,
     origins_init,
@@ -337,18 +336,6 @@ cdef class Core:
                 self._find_place(self.known, lines[i])
                 self.known += 1
         return 0
-
-    cdef void _end_group(self) noexcept nogil:
-        """Add what the counters have gained since the last call to the group of the latest transaction."""
-        cdef Tally now = Tally(
-            self.requests, self.transactions, self.hits, self.latency_misses,
-            self.compulsory, self.capacity, self.associativity, self.tag_misses, self.sector_misses,
-            self.store_requests, self.store_transactions, self.store_sectors, self.store_hits,
-            self.bypassed_requests, self.bypassed_transactions, self.bypassed_sectors,
-        )
-        if self.origins.group >= 0:
-            add_gains(&self.origins.tally[self.origins.group], &now, &self.origins.before)
-        self.origins.before = now
 
     cdef int _add_flights(self) noexcept nogil:
         """Make unused MSHRs of a sectored core: there is none."""

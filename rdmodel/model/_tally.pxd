@@ -131,11 +131,7 @@ cdef inline int64_t origins_group(Origins* o, int64_t code, int64_t place) noexc
     return group
 
 
-cdef inline void add_gains(Tally* to, const Tally* now, const Tally* before) noexcept nogil:
-    # Add what each counter has gained; the fields lie in a row.
-    cdef int64_t* sums = <int64_t*> to
-    cdef const int64_t* new = <const int64_t*> now
-    cdef const int64_t* old = <const int64_t*> before
-    cdef size_t i
-    for i in range(sizeof(Tally) // sizeof(int64_t)):
-        sums[i] += new[i] - old[i]
+cdef inline void gain(int64_t* sum, int64_t* before, int64_t now) noexcept nogil:
+    # Add what a counter has gained.
+    sum[0] += now - before[0]
+    before[0] = now
