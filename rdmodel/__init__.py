@@ -33,6 +33,7 @@ _HOMES = {
     "rdmodel.comparison.measured": ("MeasuredComparison", "compare_measured"),
     "rdmodel.comparison.nsight": ("Measurement", "read_ncu"),
     "rdmodel.comparison.values": ("Agreement", "Comparison", "agreement"),
+    "rdmodel.comparison.origin_changes": ("OriginChange",),
     "rdmodel.contests.contest": ("Contest", "contest"),
     "rdmodel.errors": ("ConfigError", "LaunchError", "RdmodelError", "SimulationError", "TraceError"),
     "rdmodel.estimation.estimate": ("estimate",),

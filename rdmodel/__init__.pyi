@@ -13,6 +13,7 @@ from rdmodel.comparison.measured import MeasuredComparison as MeasuredComparison
 from rdmodel.comparison.measured import compare_measured as compare_measured
 from rdmodel.comparison.nsight import Measurement as Measurement
 from rdmodel.comparison.nsight import read_ncu as read_ncu
+from rdmodel.comparison.origin_changes import OriginChange as OriginChange
 from rdmodel.comparison.values import Agreement as Agreement
 from rdmodel.comparison.values import Comparison as Comparison
 from rdmodel.comparison.values import agreement as agreement

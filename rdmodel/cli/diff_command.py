@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rdmodel.comparison.differences import Difference, Result, diff, traffic_cou
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.model.predict import predict
+from rdmodel.results.origin_kinds import Origin
 from tracegen import formats
 
 MAX_RESULT_BYTES = 1 << 28
@@ -38,7 +40,7 @@ def run_diff(arguments: argparse.Namespace) -> None:
     pairs, alone = pair_results(old, new)
     if not pairs:
         raise ConfigError(f"{arguments.new}: has no kernel of {arguments.old}: {', '.join(_kernels(old))}")
-    differences = [diff(*pair) for pair in pairs]
+    differences = [_with_origins(diff(*pair), arguments.origins) for pair in pairs]
     broken = [each.broken(arguments.fail_if) for each in differences]
     for source, kernels in zip((arguments.old, arguments.new), alone, strict=True):
         if kernels:
@@ -49,6 +51,16 @@ def run_diff(arguments: argparse.Namespace) -> None:
         print_note(f"failed: {sentence}")
     if sentences:
         sys.exit(1)
+
+
+def _with_origins(difference: Difference, origins: Sequence[Origin]) -> Difference:
+    """Return a difference with the kinds of origins that were asked for; refuse one that a saved result lacks."""
+    if lacking := [origin for origin in origins if origin not in difference.by]:
+        raise ConfigError(
+            f"--by {lacking[0]}: a saved result of {difference.kernels[0]} has no misses by {lacking[0]}; "
+            f"rdmodel predict --by {lacking[0]} --json saves them"
+        )
+    return replace(difference, by={origin: difference.by[origin] for origin in origins})
 
 
 def pair_results(
@@ -123,6 +135,7 @@ def _print(arguments: argparse.Namespace, differences: Sequence[Difference], bro
         objects = [{**each.to_dict(), "failed": list(some)} for each, some in zip(differences, broken, strict=True)]
         print_json(objects[0] if len(objects) == 1 else objects)
     elif form == "csv":
-        print_csv({"kernel": each.kernels[1], **row} for each in differences for row in each.to_rows())
+        rows = ((each.kernels[1], row) for each in differences for row in (each.origin_rows() or each.to_rows()))
+        print_csv({"kernel": kernel, **row} for kernel, row in rows)
     else:
         print_text("\n\n".join(map(format_difference, differences)))

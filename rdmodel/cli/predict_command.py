@@ -11,12 +11,13 @@ from rdmodel.cli.option_values import model_options, output_form, selected_gpu, 
 from rdmodel.cli.output import print_csv, print_results
 from rdmodel.cli.progress_line import block_progress
 from rdmodel.cli.sources import open_sources
-from rdmodel.cli.text_origins import format_origins, plain_rows
+from rdmodel.cli.text_origins import format_origins
 from rdmodel.cli.text_prediction import format_prediction, format_with_metrics
 from rdmodel.common.source_texts import SourceTexts
 from rdmodel.errors import ConfigError
 from rdmodel.model.predict import predict
 from rdmodel.results.metrics import check_countable
+from rdmodel.results.origin_texts import rows_with_texts
 from rdmodel.results.prediction import Prediction
 
 
@@ -50,7 +51,7 @@ def run_predict(arguments: argparse.Namespace) -> None:
             return {**result.metrics(), **executed[id(result)].metrics()}
 
         def objects(result: Prediction) -> dict[str, Any]:
-            by = {origin: plain_rows(result.by(origin), texts) for origin in origins}
+            by = {origin: rows_with_texts(result.by(origin), texts) for origin in origins}
             return {**executed[id(result)].to_dict(), **({"by": by} if origins else {})}
 
         def text(result: Prediction) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rdmodel.cli.text_tables import format_table
 from rdmodel.common.source_texts import SourceTexts
 from rdmodel.common.text import count, percent
@@ -57,16 +55,9 @@ def source_text(row: OriginRow, by: str, texts: SourceTexts) -> str:
     source = row.source
     if source is None or not source.line:
         return ""
-    text = texts.line(source.file, source.line)
+    return shorten_text(texts.line(source.file, source.line))
+
+
+def shorten_text(text: str) -> str:
+    """Return a line of source as it is shown in a table."""
     return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[: MAX_TEXT_CHARACTERS - 3]}..."
-
-
-def plain_rows(table: OriginTable, texts: SourceTexts) -> list[dict[str, Any]]:
-    """Return the rows of a table for JSON, with the lines of the source that can be read."""
-    rows = []
-    for row, plain in zip(table.rows, table.to_dict(), strict=True):
-        if row.source is not None and row.source.line and (text := texts.line(row.source.file, row.source.line)):
-            name = plain.pop("name")
-            plain = {"name": name, "source": text, **plain}
-        rows.append(plain)
-    return rows

@@ -9,7 +9,9 @@ from typing import Any
 
 from rdmodel.common.presentation import Presented
 from rdmodel.comparison.conditions import counter_value, read_condition, relative_change
+from rdmodel.comparison.origin_changes import OriginChange, compare_origins
 from rdmodel.errors import ConfigError
+from rdmodel.results.origin_kinds import Origin
 from rdmodel.results.prediction import Prediction
 
 L1_COUNTERS = ("requests", "transactions", "sectors", "hits", "latency_misses")
@@ -49,13 +51,15 @@ class Difference(Presented):
     """The counters of two predictions, `old` and `new`, which have the same names.
 
     `kernels` are the names of both kernels, and `settings` the properties in which the runs differ besides: their
-    values by name.
+    values by name. `by` has the changes by line, array and instruction, if both predictions have them; those that
+    change most come first.
     """
 
     kernels: tuple[str, str]
     old: Mapping[str, float]
     new: Mapping[str, float]
     settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    by: Mapping[Origin, tuple[OriginChange, ...]] = field(default_factory=dict)
 
     def change(self, counter: str) -> float:
         """Return the change of a counter in percent; infinite if it was 0 and is not any more."""
@@ -93,7 +97,12 @@ class Difference(Presented):
             "new": self.kernels[1],
             "settings": {name: list(pair) for name, pair in self.settings.items()},
             "counters": {str(row.pop("counter")): row for row in self.to_rows()},
+            **({"by": by} if (by := {kind: [one.to_dict() for one in some] for kind, some in self.by.items()}) else {}),
         }
+
+    def origin_rows(self) -> list[dict[str, Any]]:
+        """Return one row for every origin of every kind in `by`, with both values of each counter."""
+        return [{"by": kind, **change.to_row()} for kind, changes in self.by.items() for change in changes]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row for every counter, with its change in percent (None: it was 0)."""
@@ -116,7 +125,8 @@ def diff(old: Result, new: Result) -> Difference:
     Returns
     -------
     Difference
-        All counters that both have; those of the L2 if it was modelled in both.
+        All counters that both have; those of the L2 if it was modelled in both, and those by origin if both counted
+        them (``origins=True``). Lines are matched by their texts, which are read from the files.
 
     Raises
     ------
@@ -132,6 +142,7 @@ def diff(old: Result, new: Result) -> Difference:
         old={name: counters[0][name] for name in names},
         new={name: counters[1][name] for name in names},
         settings={name: pair for name, pair in pairs.items() if pair[0] != pair[1]},
+        by=compare_origins(old, new),
     )
 
 

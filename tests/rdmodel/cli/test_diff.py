@@ -95,3 +95,29 @@ def test_bad_input_is_refused_before_any_run(capsys, saved, tmp_path):
         assert status == 2
         assert err.startswith("rdmodel: error: ")
         assert message in err
+
+
+def test_the_change_of_each_array_follows_the_counters(capsys):
+    _, out, _ = run(capsys, "gemm", "gemm.tiled", *SIZES, "--by", "array")
+    table = out.split("\n\n")[-1].splitlines()
+    assert table[0].split()[:2] == ["by", "array"]
+    assert {line.split()[0] for line in table[1:]} == {"a", "b", "c"}
+    assert list(json_of(capsys, "gemm", "gemm.tiled", *SIZES, "--by", "array")["by"]) == ["array"]
+
+
+def test_csv_has_the_origins_that_were_asked_for(capsys):
+    _, out, _ = run(capsys, "gemm", "gemm.tiled", *SIZES, "--by", "array", "--by", "line", "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert {row["by"] for row in rows} == {"array", "line"}
+    assert {"misses_old", "misses_new", "only"} < set(rows[0])
+
+
+def test_equal_sides_have_no_origin_that_differs(capsys):
+    _, out, _ = run(capsys, "gemm", "gemm", *SIZES, "--by", "line")
+    assert out.endswith("  by line: no origin differs\n  5 not shown: they differ least, or not at all\n")
+
+
+def test_a_saved_result_without_origins_says_how_to_save_them(capsys, saved):
+    status, _, err = run(capsys, saved, "gemm", *SIZES, "--by", "line")
+    assert status == 2
+    assert "a saved result of gemm has no misses by line; rdmodel predict --by line --json saves them" in err

@@ -131,3 +131,82 @@ def test_what_is_no_prediction_is_refused(change, predictions):
         rd.diff({**predictions[0].to_dict(), **change}, predictions[1])
     with pytest.raises(ConfigError, match="lacks counters"):
         rd.diff({}, predictions[1])
+
+
+# ---- origins
+
+OLD_NEST = {
+    "name": "rows",
+    "arrays": {"A": [64, 64], "B": [64], "y": [64]},
+    "block": [64],
+    "threads": [64],
+    "body": [
+        {"for": "j", "to": 64, "do": [{"load": "A", "at": ["x", "j"]}, {"load": "B", "at": ["j"]}]},
+        {"store": "y", "at": ["x"]},
+    ],
+}
+
+
+def nest(first: list[str]) -> rd.Trace:
+    """Return the trace of a nest that reads A with these subscripts."""
+    loop, store = OLD_NEST["body"]
+    body = [{**loop, "do": [{"load": "A", "at": first}, *loop["do"][1:]]}, store]
+    return tracegen.load_affine({**OLD_NEST, "body": body}).trace()
+
+
+def test_origins_are_matched_by_name_and_sorted_by_the_change_of_their_misses():
+    old, new = (rd.predict(nest(at), GPU, origins=True) for at in (["x", "j"], ["j", "x"]))
+    found = rd.diff(old, new)
+    assert set(found.by) == {"line", "array", "instruction"}
+    assert {change.name for change in found.by["array"]} == {"A", "B", "y"}
+    lines = {change.name: change for change in found.by["line"]}
+    assert (lines["load A[x][j]"].only, lines["load A[j][x]"].only, lines["load B[j]"].only) == ("old", "new", "")
+    assert not lines["store y[x]"].changed
+    moved = [abs(change.new["misses"] - change.old["misses"]) for change in found.by["line"]]
+    assert moved == sorted(moved, reverse=True)
+    for changes in found.by.values():
+        for side, result in (("old", old), ("new", new)):
+            assert sum(getattr(change, side)["misses"] for change in changes) == result.misses.total
+
+
+def test_lines_that_have_moved_are_matched_by_their_text():
+    row = rd.predict(nest(["x", "j"]), GPU, origins=True).to_dict()["by"]["line"][0]
+
+    def saved(*lines: tuple[int, str], name: str) -> dict:
+        rows = [{**row, "name": f"{name}:{n}", "file": name, "line": n, "source": text} for n, text in lines]
+        return {**rd.predict(nest(["x", "j"]), GPU).to_dict(), "by": {"line": rows}}
+
+    found = rd.diff(
+        saved((3, "a[i];"), (4, "}"), (7, "a[i];"), name="old.cu"),
+        saved((5, "a[i];"), (9, "a[i];"), (10, "b[i];"), name="new.cu"),
+    )
+    assert {(change.name, change.only) for change in found.by["line"]} == {
+        ("new.cu:5", ""),
+        ("new.cu:9", ""),
+        ("new.cu:10", "new"),
+        ("old.cu:4", "old"),
+    }
+
+
+def test_without_texts_on_one_side_lines_are_matched_by_name():
+    result = rd.predict(tracegen.kernel("gemm", NI=64, NJ=64, NK=64), GPU, origins=True)
+    assert not any(change.changed for change in rd.diff(result, result.to_dict()).by["line"])
+
+
+def test_origins_of_one_side_only_are_left_out():
+    with_origins, without = (rd.predict(nest(["x", "j"]), GPU, origins=origins) for origins in (True, False))
+    assert rd.diff(with_origins, without).by == rd.diff(without, with_origins).by == {}
+    assert "by" not in rd.diff(with_origins, without).to_dict()
+
+
+def test_changes_by_origin_survive_json():
+    result = rd.predict(nest(["x", "j"]), GPU, origins=True)
+    plain = json.loads(json.dumps(rd.diff(result, result).to_dict()))
+    assert plain["by"]["array"][0]["counters"]["misses"]["old"] == result.by("array").rows[0].counts.misses.total
+
+
+@pytest.mark.parametrize("rows", [3, [3], [{}], [{"name": "x", "misses": {}}], [{"name": "x", "misses": None}]])
+def test_rows_that_are_no_origins_are_refused(rows):
+    result = rd.predict(nest(["x", "j"]), GPU, origins=True)
+    with pytest.raises(ConfigError, match="by: lacks counters of origins"):
+        rd.diff({**result.to_dict(), "by": {"line": rows}}, result)
