@@ -11,7 +11,7 @@ from rdmodel.results.origins import OriginRow, OriginTable
 MAX_SHOWN_ORIGINS = 30
 """Origins in a table of text; JSON and CSV have all."""
 
-MAX_TEXT_CHARACTERS = 60
+MAX_SOURCE_CHARACTERS = 60
 """Characters of a line of source in a table."""
 
 
@@ -60,4 +60,4 @@ def source_text(row: OriginRow, by: str, texts: SourceTexts) -> str:
 
 def shorten_text(text: str) -> str:
     """Return a line of source as it is shown in a table."""
-    return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[: MAX_TEXT_CHARACTERS - 3]}..."
+    return text if len(text) <= MAX_SOURCE_CHARACTERS else f"{text[: MAX_SOURCE_CHARACTERS - 3]}..."

@@ -13,7 +13,7 @@ from rdmodel.results.origin_kinds import ORIGINS, Origin
 from rdmodel.results.origin_texts import rows_with_texts
 from rdmodel.results.prediction import Prediction
 
-COUNTERS = ("transactions", "misses", "compulsory", "capacity", "associativity", "store_sectors", "l2_bytes")
+COMPARED_COUNTERS = ("transactions", "misses", "compulsory", "capacity", "associativity", "store_sectors", "l2_bytes")
 """Counters of an origin that are compared; `misses` have those of loads past the L1."""
 
 Row = Mapping[str, Any]
@@ -41,12 +41,14 @@ class OriginChange:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the names and both values of each counter as plain values."""
-        counters = {name: {"old": self.old[name], "new": self.new[name]} for name in COUNTERS}
+        counters = {name: {"old": self.old[name], "new": self.new[name]} for name in COMPARED_COUNTERS}
         return {"name": self.name, "source": self.source, "only": self.only, "counters": counters}
 
     def to_row(self) -> dict[str, Any]:
         """Return the names and both values of each counter as one flat row."""
-        counters = {f"{name}_{side}": getattr(self, side)[name] for name in COUNTERS for side in ("old", "new")}
+        counters = {
+            f"{name}_{side}": getattr(self, side)[name] for name in COMPARED_COUNTERS for side in ("old", "new")
+        }
         return {"name": self.name, "source": self.source, "only": self.only, **counters}
 
 
@@ -107,7 +109,7 @@ def _change(old: Row | None, new: Row | None) -> OriginChange:
 
 def _counters(row: Row | None) -> dict[str, float]:
     if row is None:
-        return dict.fromkeys(COUNTERS, 0)
+        return dict.fromkeys(COMPARED_COUNTERS, 0)
     misses = row["misses"]
     values = {
         "transactions": row["transactions"] + row["bypassed_transactions"] + row["stores"]["transactions"],
@@ -116,7 +118,7 @@ def _counters(row: Row | None) -> dict[str, float]:
         "store_sectors": row["stores"]["sectors"],
         "l2_bytes": row["l2_bytes"],
     }
-    return {name: values[name] + 0 for name in COUNTERS}
+    return {name: values[name] + 0 for name in COMPARED_COUNTERS}
 
 
 def _weight(change: OriginChange) -> tuple[float, ...]:

@@ -9,13 +9,13 @@ import numpy as np
 from rdmodel.gpu.config import GPU
 from rdmodel.model._core import TALLIED
 from rdmodel.model._model import Core
-from rdmodel.results.origins import COUNTERS, OriginEntry, Origins
+from rdmodel.results.origins import TALLIED_COUNTERS, OriginEntry, Origins
 from rdmodel.trace import ArrayInfo, Launch, Trace
 
 PLACE_BYTES = 1 << 21
 """Bytes of a place outside all arrays: CUDA gives every large allocation such pages of its own."""
 
-assert len(TALLIED) == len(COUNTERS)
+assert len(TALLIED) == len(TALLIED_COUNTERS)
 
 
 def begin_tally(core: Core, launch: Launch, gpu: GPU) -> None:

@@ -15,7 +15,7 @@ from rdmodel.results.origins import OriginCounts, OriginRow, OriginTable
 CONTEXT = 3
 """Lines of a source that are shown before and after one with counters."""
 
-MAX_ROWS = 100
+MAX_LISTED_LINES = 100
 """Rows of a table, and lines of a source; those that are left out have fewer misses."""
 
 NOTE = (
@@ -44,7 +44,7 @@ def origin_section(kernel: KernelReport, ident: str) -> Element:
 
 
 def _table(kind: str, table: OriginTable) -> Element:
-    rows = [(row.name, *_cells(row.counts, _missed(table))) for row in table.rows[:MAX_ROWS]]
+    rows = [(row.name, *_cells(row.counts, _missed(table))) for row in table.rows[:MAX_LISTED_LINES]]
     return html_table(f"Misses by {kind}", (kind, *HEAD), rows)
 
 
@@ -90,7 +90,7 @@ def _shown_lines(rows: Mapping[int, OriginRow], end: int) -> Iterator[int | None
     shown: set[int] = set()
     for line in rows:
         around = range(max(1, line - CONTEXT), min(end, line + CONTEXT) + 1)
-        if len(shown | {*around}) <= MAX_ROWS:
+        if len(shown | {*around}) <= MAX_LISTED_LINES:
             shown |= {line, *around}
     last = None
     for number in sorted(shown):

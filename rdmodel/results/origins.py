@@ -74,7 +74,7 @@ class OriginCounts:
         }
 
 
-COUNTERS = (
+TALLIED_COUNTERS = (
     "requests",
     "transactions",
     "hits",
@@ -92,7 +92,7 @@ COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class OriginEntry:
-    """The `numbers` of an instruction and a place, in the order of `COUNTERS`; `Origins` says what a place is."""
+    """The `numbers` of an instruction and a place, in the order of `TALLIED_COUNTERS`; `Origins` says what a place is."""
 
     pc: int
     place: int
@@ -221,7 +221,9 @@ class Origins:
         return (source.file, source.line) if source is not None and source.line else ("", -1 - pc)
 
     def _counts(self, entries: Iterable[OriginEntry]) -> OriginCounts:
-        sums = dict(zip(COUNTERS, map(sum, zip(*(entry.numbers for entry in entries), strict=True)), strict=True))
+        sums = dict(
+            zip(TALLIED_COUNTERS, map(sum, zip(*(entry.numbers for entry in entries), strict=True)), strict=True)
+        )
         misses = MissCounts(*(sums.pop(cause) for cause in MissCounts.CAUSES))
         stores = StoreCounts(*(sums.pop(f"store_{name}") for name in StoreCounts.COUNTS))
         return OriginCounts(misses=misses, stores=stores, sector_bytes=self.sector_bytes, **sums)
@@ -262,7 +264,7 @@ def add_origins(parts: Sequence[Origins], runs: int = 1) -> Origins:
     sums: dict[tuple[int, int], list[float]] = {}
     for part in parts:
         for entry in part.entries:
-            numbers = sums.setdefault((entry.pc, entry.place), [0] * len(COUNTERS))
+            numbers = sums.setdefault((entry.pc, entry.place), [0] * len(TALLIED_COUNTERS))
             for at, number in enumerate(entry.numbers):
                 numbers[at] += number
     entries = (

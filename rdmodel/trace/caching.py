@@ -98,7 +98,7 @@ class MaterialisedTrace(Trace):
 
     @property
     def sources(self) -> Mapping[int, InstructionSource]:
-        """Where instructions come from, by `pc`."""
+        """The sources of instructions by `pc`."""
         return self._trace_sources
 
     def __len__(self) -> int:

@@ -25,5 +25,5 @@ class DerivedTrace(Trace):
 
     @property
     def sources(self) -> Mapping[int, InstructionSource]:
-        """Where instructions come from, by `pc`."""
+        """The sources of instructions by `pc`."""
         return self.original.sources

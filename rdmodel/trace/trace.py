@@ -125,7 +125,7 @@ class Trace:
 
     @property
     def sources(self) -> Mapping[int, InstructionSource]:
-        """Where instructions come from, by `pc`; a trace that does not know leaves them out.
+        """The sources of instructions by `pc`; a trace that does not know leaves them out.
 
         Read it after the blocks: a trace that makes its blocks on demand may learn it from them.
         """

@@ -37,7 +37,7 @@ NOT_COUNTERS = ("seconds", "trace_seconds", "config")
 
 SECTOR_COUNTERS = (
     *("requests", "sectors", "tag_misses", "sector_misses", "stores"),
-    *("bypassed_requests", "bypassed_transactions", "bypassed_sectors"),
+    *("bypassed_requests", "bypassed_transactions", "bypassed_sectors", "origins"),
 )
 """Fields of predictions that it leaves out, too: they are younger than the record, or other counters imply them."""
 

@@ -1,4 +1,4 @@
-"""Where misses come from, on the command line: ``rdmodel predict --by``."""
+"""Origins of misses on the command line: ``rdmodel predict --by``."""
 
 from __future__ import annotations
 

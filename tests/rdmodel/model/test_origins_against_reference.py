@@ -14,7 +14,7 @@ from rdmodel.gpu.config import GPU, replace
 from rdmodel.model import origins as tally
 from rdmodel.model.options import Options
 from rdmodel.results.origin_kinds import ORIGINS
-from rdmodel.results.origins import COUNTERS
+from rdmodel.results.origins import TALLIED_COUNTERS
 from rdmodel.results.prediction import Prediction
 from rdmodel.trace import ArrayInfo, Trace
 from tests.support.examples import examples
@@ -65,10 +65,13 @@ def check(program: Program, gpu: GPU, seed: int, **given_options: object) -> Pre
     for counts in expected(trace, coalesced(program, gpu.l1, options), gpu, options, seed):
         for (pc, line), some in counts.origins.items():
             sums = want.setdefault((pc, place_of(line)), Counter())
-            sums.update({name: getattr(some, name) for name in COUNTERS})
+            sums.update({name: getattr(some, name) for name in TALLIED_COUNTERS})
     with patch.object(tally, "PLACE_BYTES", PLACE_LINES * LINE):
         got = predict(trace, gpu, seed=seed, origins=True, **given_options)
-    found = {(entry.pc, entry.place): dict(zip(COUNTERS, entry.numbers, strict=True)) for entry in got.origins.entries}
+    found = {
+        (entry.pc, entry.place): dict(zip(TALLIED_COUNTERS, entry.numbers, strict=True))
+        for entry in got.origins.entries
+    }
     assert found == {origin: dict(sums) for origin, sums in want.items() if any(sums.values())}
     plain = predict(trace, gpu, seed=seed, **given_options)
     assert got.per_sm == plain.per_sm
@@ -81,7 +84,7 @@ def assert_sums_are_the_counters(result: Prediction) -> None:
     totals = [counts_of(sm) for sm in result.per_sm]
     for kind in ORIGINS:
         rows = result.by(kind).to_rows()
-        for name in COUNTERS:
+        for name in TALLIED_COUNTERS:
             column = name.replace("store_", "stores_")
             column = f"misses_{name}" if name in ("compulsory", "capacity", "associativity") else column
             assert sum(row[column] for row in rows) == sum(counts[name] for counts in totals)

@@ -54,10 +54,10 @@ def test_the_origins_are_those_of_the_first_definition_without_the_l2():
 
 
 def test_a_long_source_shows_the_lines_with_most_misses(monkeypatch):
-    monkeypatch.setattr(origin_section, "MAX_ROWS", 7)
+    monkeypatch.setattr(origin_section, "MAX_LISTED_LINES", 7)
     rows = {50: None, 10: None, 52: None}
     assert list(origin_section._shown_lines(rows, 100)) == [*range(47, 54)]
-    monkeypatch.setattr(origin_section, "MAX_ROWS", 14)
+    monkeypatch.setattr(origin_section, "MAX_LISTED_LINES", 14)
     assert list(origin_section._shown_lines(rows, 51)) == [*range(7, 14), None, *range(47, 52), 52]
 
 

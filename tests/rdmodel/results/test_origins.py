@@ -1,4 +1,4 @@
-"""Where misses come from: lines, arrays, ranges of addresses and instructions of a prediction."""
+"""Origins of misses: lines, arrays, ranges of addresses and instructions of a prediction."""
 
 from __future__ import annotations
 
