@@ -92,7 +92,7 @@ TALLIED_COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class OriginEntry:
-    """The `numbers` of an instruction and a place, in the order of `TALLIED_COUNTERS`; `Origins` says what a place is."""
+    """The `numbers` of an instruction and a place, by `TALLIED_COUNTERS`; `Origins` says what a place is."""
 
     pc: int
     place: int
