@@ -221,6 +221,7 @@ def add_sweep(parser: Parser) -> None:
     add_seeds(group)
     add_l2(group)
     add_jobs(group, "processes")
+    add_plot(group, "draw the miss rates over the values that are varied last")
     add_option(
         group,
         "--shard",

@@ -23,6 +23,7 @@ from rdmodel.cli.option_groups import (
     add_metrics,
     add_option,
     add_output,
+    add_plot,
     add_seed,
     add_source,
     choice,
@@ -145,6 +146,7 @@ def _locality(parser: Parser) -> None:
     add_simulator(parser)
     add_policies(parser)
     add_simulation_seed(parser)
+    add_plot(parser, "draw the classes of re-references")
     add_output(parser, csv=True)
 
 
@@ -270,6 +272,7 @@ def _mrc(parser: Parser) -> None:
         metavar="RATE",
         help="follow this share of the lines only, such as 0.01, and estimate the miss-ratio curve from them",
     )
+    add_plot(parser, "draw the miss-ratio curve")
     add_source(parser)
     add_machine(parser, paper="--order")
     add_extent(parser)

@@ -20,14 +20,17 @@ from rdmodel.gpu.overrides import parse_size
 from rdmodel.model.options import Options
 from rdmodel.model.predict import predict
 from rdmodel.model.round_robin import kernel_histogram, round_robin_setup
+from rdmodel.plots import charts
 from rdmodel.policies import Linear
 from rdmodel.results.describe import describe
-from rdmodel.reuse.histogram import INFINITE, Histogram
+from rdmodel.reuse.histogram import INFINITE, Histogram, MissRatioCurve
 from rdmodel.reuse.shards import check_sample
 
 
 def run_mrc(arguments: argparse.Namespace) -> None:
     """Print the reuse distances of a kernel or trace, and the miss-ratio curve of a fully associative cache."""
+    if arguments.plot is not None:
+        charts.check_path(arguments.plot)
     gpu = selected_gpu(arguments)
     sizes = None
     if arguments.sizes is not None:
@@ -79,6 +82,7 @@ def _print_curve(arguments: argparse.Namespace, gpu: GPU, sizes: list[int] | Non
         print_csv(points)
     else:
         print_text(format_reuse(result, curve, line, order))
+    _draw(arguments, curve, line, result.kernel)
 
 
 def _print_sampled_curve(arguments: argparse.Namespace, gpu: GPU, sizes: Sequence[int] | None, budget: Budget) -> None:
@@ -127,6 +131,13 @@ def _print_sampled_curve(arguments: argparse.Namespace, gpu: GPU, sizes: Sequenc
         print_csv(points)
     else:
         print_text(format_sampled_reuse(trace.launch.kernel, histogram, curve, gpu.l1.line, order))
+    _draw(arguments, MissRatioCurve(curve.sizes, curve.miss_ratios), gpu.l1.line, trace.launch.kernel)
+
+
+def _draw(arguments: argparse.Namespace, curve: MissRatioCurve, line: int, kernel: str) -> None:
+    """Draw the curve if a plot was requested."""
+    if arguments.plot is not None:
+        charts.curve_figure(curve, line, kernel, arguments.plot)
 
 
 def _histogram_fields(histogram: Histogram) -> dict[str, int]:

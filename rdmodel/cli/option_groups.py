@@ -380,7 +380,7 @@ def add_suite(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_plot(group: argparse._ArgumentGroup, help: str) -> None:
+def add_plot(group: Group, help: str) -> None:
     """Add ``--plot``; `help` begins its help text."""
     add_option(group, "--plot", metavar="FILE", help=f"{help} in FILE, which ends in .svg, .png or .pdf")
 

@@ -14,6 +14,8 @@ from rdmodel.cli.sources import open_sources
 from rdmodel.cli.text_locality import format_locality
 from rdmodel.cli.text_simulation import format_simulation
 from rdmodel.locality_analysis.classify import locality
+from rdmodel.plots.charts import check_path
+from rdmodel.plots.save_figure import save_figure
 from rdmodel.policies import IndexFunction, Policy, remember
 from rdmodel.policies.combinations import combination
 from rdmodel.results.simulation import Simulation
@@ -30,9 +32,13 @@ def run_simulate(arguments: argparse.Namespace) -> None:
 
 def run_locality(arguments: argparse.Namespace) -> None:
     """Classify the loads of every kernel or trace, and print the localities."""
+    if arguments.plot is not None:
+        check_path(arguments.plot)
     results = _run_launches(arguments, locality, lambda result: result.simulation)
     index = combination(arguments.policies).index
     print_results(output_form(arguments), results, partial(format_locality, index=index))
+    if arguments.plot is not None:
+        save_figure(results, arguments.plot)
 
 
 def _run_launches(

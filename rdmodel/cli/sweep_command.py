@@ -18,6 +18,8 @@ from rdmodel.errors import ConfigError
 from rdmodel.gpu.config import GPU
 from rdmodel.gpu.default import default_gpu
 from rdmodel.model.options import Options
+from rdmodel.plots.charts import check_path
+from rdmodel.plots.save_figure import save_figure
 from rdmodel.sweeps.sweep import sweep
 
 MASKS_KEY = "l1.index.masks"
@@ -33,6 +35,8 @@ OPTION_DEFAULTS: dict[str, Any] = {
 
 def run_sweep(arguments: argparse.Namespace) -> None:
     """Run every combination of kernels, GPUs and options, and print the results."""
+    if arguments.plot is not None:
+        check_path(arguments.plot)
     grid = _grid(arguments)
     gpus = _gpus(arguments, grid)
     traces = open_all(arguments.sources, source_options(arguments))
@@ -63,6 +67,8 @@ def run_sweep(arguments: argparse.Namespace) -> None:
         print_csv(result.to_rows())
     else:
         print_text(format_sweep(result))
+    if arguments.plot is not None:
+        save_figure(result, arguments.plot)
 
 
 def _grid(arguments: argparse.Namespace) -> dict[str, Any]:

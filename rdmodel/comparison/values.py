@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from rdmodel.common.axes import draw_groups, given_or_new, literal, nothing_to_draw
 from rdmodel.common.checks import check_choice, check_int
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, plain_rates, rate_of
@@ -18,6 +19,9 @@ from rdmodel.results.counts import MissCounts
 from rdmodel.results.prediction import Prediction
 from rdmodel.results.simulation import Simulation
 from rdmodel.simulator.sectors import SectorCounts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Unit = Literal["line", "sector"]
 """Unit in which hit rates are counted."""
@@ -92,6 +96,21 @@ class Comparison(Presented):
         miss_sectors = self.sectors.per_line_miss / max(self.sectors.sectors, 1)
         estimates = {name: prediction.misses.total * miss_sectors for name, prediction in self.predictions.items()}
         return {"simulated": self.sectors.hit_rate} | {name: max(0.0, 1 - rate) for name, rate in estimates.items()}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw simulated and predicted hits, pending hits and misses, in percent of the transactions; return the axes.
+
+        They are new ones by default; needs matplotlib (extra ``plot``). Raises `ConfigError` without loads.
+        """
+        if not self.has_loads:
+            raise nothing_to_draw(self, "the kernel has no loads")
+        ax = given_or_new(ax)
+        sides: dict[str, dict[str, float]] = {"simulated": self.simulated}
+        sides |= {name: self.predicted(name) for name in self.predictions}
+        series = {name: [100 * share for share in shares.values()] for name, shares in sides.items()}
+        draw_groups(ax, [name.replace("_", " ") for name in self.simulated], series, "% of the load transactions")
+        ax.set_title(literal(f"{self.kernel} on {self.simulation.gpu}"))
+        return ax
 
     def __str__(self) -> str:
         """Return the comparison in one line."""

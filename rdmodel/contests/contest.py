@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from rdmodel import presets
+from rdmodel.common.axes import draw_groups, given_or_new, nothing_to_draw
 from rdmodel.common.checks import check_flag, check_int
 from rdmodel.common.presentation import Presented
 from rdmodel.common.progress import Progress
@@ -26,6 +27,9 @@ from rdmodel.simulator.options import configure
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -68,6 +72,27 @@ class Contest(Presented):
         pairs = zip(self.relative_ipc(name), self.complete, strict=True)
         ratios = [ratio for ratio, complete in pairs if complete and ratio is not None]
         return statistics.geometric_mean(ratios) if ratios else None
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the IPC under every combination, relative to no policies, and return the axes.
+
+        Every kernel has a group of bars. If several kernels are complete, a last group shows their geometric means. A
+        missing run leaves a gap. The axes are new ones by default; needs matplotlib (extra ``plot``). Raises
+        `ConfigError` if no run with policies is finished.
+        """
+        heights = {name: list(self.relative_ipc(name)) for name in self.names[1:]}
+        groups = list(self.kernels)
+        if sum(self.complete) > 1:
+            groups.append("geometric mean")
+            for name, row in heights.items():
+                row.append(self.geometric_mean(name))
+        if not any(height is not None for row in heights.values() for height in row):
+            raise nothing_to_draw(self, "no run with policies is finished")
+        ax = given_or_new(ax)
+        ax.axhline(1, color="0.7", linewidth=0.8, zorder=0)
+        draw_groups(ax, groups, heights, f"IPC relative to {BASELINE}")
+        ax.set_ylim(0, None)
+        return ax
 
     def __str__(self) -> str:
         """Return the geometric means in one line."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.axes import draw_groups, given_or_new, literal
 from rdmodel.common.presentation import Presented
 from rdmodel.results.simulation import Simulation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LINE_TYPES = ("streaming", "inter_warp", "intra_warp", "inter_intra_warp")
 """Types of lines, in the order of Koo et al., table 2; the keys of `Locality.reuse_distances`."""
@@ -246,6 +250,19 @@ class Locality(Presented):
             {"re-references": name.replace("_", "-"), "accesses": n, "served by the L1": bounded[name]}
             for name, n in self.unbounded.to_dict().items()
         ]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the re-references by class, and those that the L1s served, as shares of the load transactions.
+
+        Returns the axes, new ones by default; needs matplotlib (extra ``plot``).
+        """
+        ax, total = given_or_new(ax), max(1, self.accesses)
+        classes = {"all": self.unbounded.to_dict(), "served by the L1": self.bounded.to_dict()}
+        shares = {name: [100 * n / total for n in counts.values()] for name, counts in classes.items()}
+        names = [name.replace("_", "-") for name in self.unbounded.to_dict()]
+        draw_groups(ax, names, shares, "% of the load transactions", turned_from=len(names) + 1)
+        ax.set_title(literal(f"{self.simulation.kernel} on {self.simulation.gpu}"))
+        return ax
 
 
 # ---- numbers

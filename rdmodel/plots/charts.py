@@ -9,12 +9,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rdmodel.common.axes import literal, load_matplotlib
 from rdmodel.common.file_writing import replaced_when_complete, resolve_target
-from rdmodel.errors import ConfigError, RdmodelError
+from rdmodel.common.text import size_text
+from rdmodel.errors import ConfigError
 
 if TYPE_CHECKING:
     from rdmodel.comparison.values import Comparison
     from rdmodel.contests.contest import Contest
+    from rdmodel.reuse.histogram import MissRatioCurve
 
 Point = tuple[float, float]
 """A position, or a width and a height."""
@@ -27,9 +30,6 @@ MARKERS = {"hardware": "o", "paper": "x"}
 
 MIN_LABELLED_ERROR = 8.0
 """Least error, in percentage points, at which a mark is labelled with the name of its kernel."""
-
-BAR_GROUP_WIDTH = 0.8
-"""Width of a group of bars; the distance of groups is 1."""
 
 LABEL_HEIGHT = 4.0
 """Height of a label, in percentage points of the vertical axis."""
@@ -56,7 +56,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
     for place in (target.parent, target):
         if place.exists() and not os.access(place, os.W_OK):
             raise ConfigError(f"plot={os.fspath(path)!r}: cannot be written: {str(place)!r} is read-only")
-    _matplotlib()
+    load_matplotlib()
 
 
 def scatter(comparisons: Iterable[Comparison], path: str | os.PathLike[str]) -> None:
@@ -99,33 +99,27 @@ def bars(contest: Contest, path: str | os.PathLike[str]) -> None:
     Raises `ConfigError` if there is nothing to draw, and any error of `check_path`.
     """
     check_path(path)
-    names = contest.names[1:]
-    heights = {name: list(contest.relative_ipc(name)) for name in names}
-    groups = list(contest.kernels)
-    if sum(contest.complete) > 1:
-        groups.append("geometric mean")
-        for name in names:
-            heights[name].append(contest.geometric_mean(name))
-    if not any(height is not None for row in heights.values() for height in row):
-        raise ConfigError("contest: there is nothing to draw; no run with policies is finished")
-    width = BAR_GROUP_WIDTH / len(names)
-    inches = max(4.5, 1.5 + 0.09 * len(groups) * (len(names) + 2))
+    groups = len(contest.kernels) + (sum(contest.complete) > 1)
+    inches = max(4.5, 1.5 + 0.09 * groups * (len(contest.names) + 1))
     with figure(path, (inches, 3.5)) as axes:
-        axes.axhline(1, color="0.7", linewidth=0.8, zorder=0)
-        for number, name in enumerate(names):
-            drawn = [(at, height) for at, height in enumerate(heights[name]) if height is not None]
-            places = [at - BAR_GROUP_WIDTH / 2 + width * (number + 0.5) for at, _ in drawn]
-            axes.bar(places, [height for _, height in drawn], width=width, label=name, color=_colour(number))
-        axes.set_xticks(range(len(groups)), groups, rotation=90 if len(groups) > 4 else 0, fontsize=7)
-        axes.set(ylabel="IPC relative to none", xlim=(-0.5, len(groups) - 0.5), ylim=(0, None))
-        axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+        contest.plot(axes)
+        axes.tick_params(axis="x", labelsize=7)
 
 
-def _colour(number: int) -> Any:
-    """Return one of twenty distinguishable colours, the strong ones first."""
-    from matplotlib import colormaps
+def curve_figure(curve: MissRatioCurve, line: int, kernel: str, path: str | os.PathLike[str]) -> None:
+    """Draw the miss-ratio curve of a kernel into a file, for lines of so many bytes.
 
-    return colormaps["tab20"]((2 * number) % 20 + (number // 10) % 2)
+    Raises `ConfigError` for a curve without points, and any error of `check_path`.
+    """
+    check_path(path)
+    with figure(path, (5.5, 3.6)) as axes:
+        curve.plot(axes, line=line)
+        axes.set_title(literal(kernel))
+        ticks = [int(size) * line for size in curve.sizes if size > 0]
+        every = 1 + len(ticks) // 8
+        axes.set_xticks(ticks[::every], [size_text(size) for size in ticks[::every]])
+        axes.minorticks_off()
+        axes.set_xlabel("size of a fully associative LRU cache")
 
 
 def _label(axes: Any, labels: Sequence[tuple[str, Point]]) -> None:
@@ -138,7 +132,7 @@ def _label(axes: Any, labels: Sequence[tuple[str, Point]]) -> None:
             height += LABEL_HEIGHT / 4
         placed.append((x, height))
         axes.annotate(
-            name,
+            literal(name),
             (x + (-1.5 if left else 1.5), height),
             ha="right" if left else "left",
             va="center",
@@ -153,7 +147,7 @@ def figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5), panels: int =
     With several `panels` side by side, the axes are an array. A figure that cannot be saved leaves the old file as it
     was and raises `ConfigError`.
     """
-    matplotlib = _matplotlib()
+    matplotlib = load_matplotlib()
     from matplotlib.figure import Figure
 
     suffix = Path(path).suffix.lower()
@@ -171,11 +165,3 @@ def figure(path: str | os.PathLike[str], size: Point = (4.5, 4.5), panels: int =
                 partial.write_bytes(content.getvalue())
         except OSError as error:
             raise ConfigError(f"plot={os.fspath(path)!r}: cannot be written: {error.strerror or error}") from error
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise RdmodelError("plots need matplotlib: pip install 'rdmodel[plot]'") from None
-    return matplotlib

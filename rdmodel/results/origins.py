@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rdmodel.common.axes import draw_shares, given_or_new, literal, nothing_to_draw
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.errors import ConfigError, escape_unprintable, unknown
 from rdmodel.results.counts import MissCounts, StoreCounts
 from rdmodel.results.origin_kinds import ORIGINS, Origin
 from rdmodel.trace import ArrayInfo, InstructionSource
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,9 @@ class OriginCounts:
             "l2_bytes": self.l2_bytes,
         }
 
+
+MAX_DRAWN_ORIGINS = 20
+"""Origins in a figure."""
 
 TALLIED_COUNTERS = (
     "requests",
@@ -168,6 +175,20 @@ class OriginTable(Presented):
             }
             for row in self.rows
         ]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the missed sectors of the origins with most of them on axes, new ones by default, and return them.
+
+        Needs matplotlib (extra ``plot``). Raises `ConfigError` without misses.
+        """
+        missed = [(row.name, row.counts.misses.total + row.counts.bypassed_sectors) for row in self.rows]
+        missed = [(name, number) for name, number in missed if number][:MAX_DRAWN_ORIGINS]
+        if not missed:
+            raise nothing_to_draw(self, "no load misses")
+        ax = given_or_new(ax)
+        draw_shares(ax, [name for name, _ in missed], [number for _, number in missed], "missed sectors")
+        ax.set_title(literal(f"{self.kernel} by {self.by}"))
+        return ax
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from rdmodel.common.axes import draw_shares, given_or_new, literal, nothing_to_draw
 from rdmodel.common.intervals import Estimate, student_quantile
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
@@ -17,6 +18,9 @@ from rdmodel.results.metrics import SECTOR_BYTES, l1_metrics, l2_metrics
 from rdmodel.results.origin_kinds import ORIGINS, Origin
 from rdmodel.results.origins import Origins, OriginTable
 from rdmodel.reuse.histogram import Histogram
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,6 +374,21 @@ class Prediction(Presented):
             rate = self.estimates["miss_rate"]
             row["L1 miss rate, 95 % interval (%)"] = f"{100 * rate.low:.2f} to {100 * rate.high:.2f}"
         return [row]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw hits, latency misses and misses by cause, in percent of the requests of loads, and return the axes.
+
+        They are new ones by default; needs matplotlib (extra ``plot``). Raises `ConfigError` without such requests.
+        """
+        if not self.sectors:
+            raise nothing_to_draw(self, "no loads look into the L1")
+        ax = given_or_new(ax)
+        outcomes = {"hits": self.hits, "latency misses": self.latency_misses}
+        outcomes |= {f"{cause} misses": getattr(self.misses, cause) for cause in MissCounts.CAUSES}
+        shares = {name: 100 * number / self.sectors for name, number in outcomes.items()}
+        draw_shares(ax, list(shares), list(shares.values()), f"% of the {self.unit} of loads")
+        ax.set_title(literal(f"{self.kernel} on {self.gpu}"))
+        return ax
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:

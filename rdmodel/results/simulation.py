@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rdmodel.common.axes import draw_shares, given_or_new, literal, nothing_to_draw
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.results.counts import MissCounts
 from rdmodel.results.describe import describe_l1
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +275,21 @@ class Simulation(_L1Counts, Presented):
     tag_misses: int = 0
     sector_misses: int = 0
     store_lookups: StoreLookups = NO_STORE_LOOKUPS
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw hits, pending hits and misses by cause, in percent of the requests of loads, and return the axes.
+
+        They are new ones by default; needs matplotlib (extra ``plot``). Raises `ConfigError` without such requests.
+        """
+        if not self.sectors:
+            raise nothing_to_draw(self, "no loads look into the L1")
+        ax = given_or_new(ax)
+        outcomes = {"hits": self.hits, "pending hits": self.pending_hits}
+        outcomes |= {f"{cause} misses": getattr(self.misses, cause) for cause in MissCounts.CAUSES}
+        shares = [100 * number / self.sectors for number in outcomes.values()]
+        draw_shares(ax, list(outcomes), shares, "% of the requests of loads")
+        ax.set_title(literal(f"{self.kernel} on {self.gpu}, {self.cycles:,} cycles"))
+        return ax
 
     @property
     def miss_rate(self) -> float:

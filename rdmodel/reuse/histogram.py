@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rdmodel.common.axes import draw_groups, draw_steps, given_or_new, nothing_to_draw
 from rdmodel.common.presentation import Presented
 from rdmodel.common.text import range_text
 from rdmodel.errors import ConfigError, TraceError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 INFINITE = -1
 """Reuse distance of the first access to a line: a compulsory miss."""
@@ -66,6 +70,18 @@ class MissRatioCurve(Presented):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row for every size."""
         return [{"size": size, "miss_ratio": ratio} for size, ratio in self]
+
+    def plot(self, ax: Axes | None = None, *, line: int | None = None) -> Axes:
+        """Draw the curve on axes, new ones by default, and return them; needs matplotlib (extra ``plot``).
+
+        With `line`, the bytes of a line, sizes are in bytes. Raises `ConfigError` for a curve without points.
+        """
+        if not len(self):
+            raise nothing_to_draw(self, "the curve has no points")
+        ax = given_or_new(ax)
+        draw_steps(ax, (self.sizes * (line or 1)).tolist(), self.miss_ratios.tolist())
+        ax.set(xlabel="size of a fully associative cache in " + ("bytes" if line else "lines"), ylabel="miss ratio")
+        return ax
 
     def at(self, size: int) -> float:
         """Return the miss ratio at `size` lines; raise `ConfigError` if the curve has no such point."""
@@ -159,6 +175,19 @@ class Histogram(Presented, Mapping[int, int]):
     def to_dict(self) -> dict[int, int]:
         """Return the items as a plain dict, ascending, -1 = infinite first."""
         return dict(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the shares of ranges of distances on axes, new ones by default, and return them.
+
+        Needs matplotlib (extra ``plot``). Raises `ConfigError` for an empty histogram.
+        """
+        if not self.total:
+            raise nothing_to_draw(self, "the histogram is empty")
+        ax, rows = given_or_new(ax), self.shown_rows()
+        shares = [row["count"] / self.total for row in rows]
+        draw_groups(ax, [row["distance"] for row in rows], {"": shares}, "share of accesses")
+        ax.set_xlabel("reuse distance in lines")
+        return ax
 
     def miss_ratio(self, size: int) -> float:
         """Return the miss ratio of a fully associative LRU cache of `size` lines; see `miss_ratio_curve`."""

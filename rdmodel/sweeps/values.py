@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan, nan
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rdmodel.common.axes import draw_groups, draw_lines, given_or_new, literal, nothing_to_draw
 from rdmodel.common.presentation import Presented
 from rdmodel.errors import ConfigError
 from rdmodel.results.prediction import Prediction
 from rdmodel.results.simulation import Simulation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Result = Prediction | Simulation
 """The result of an engine at one point."""
@@ -87,6 +92,47 @@ class Sweep(Presented):
             if not isinstance(measure, str):
                 raise
             raise ConfigError(f"measure={measure!r}: the results have no such number") from None
+
+    def plot(self, ax: Axes | None = None, *, measure: str | Callable[[Any], float] = "miss_rate") -> Axes:
+        """Draw a measure of the results over the last axis of the grid, and return the axes.
+
+        Every kernel and combination of the other axes has a line, or bars if the values of the last axis are no
+        numbers; points that could not be run, and rates without loads, leave gaps. `measure` is as in `best`. The axes
+        are new ones by default; needs matplotlib (extra ``plot``). Raises `ConfigError` for a measure that the results
+        do not have, and if there is nothing to draw.
+        """
+        value = attrgetter(measure) if isinstance(measure, str) else measure
+        if self.axes:
+            *others, across = self.axes
+            places: tuple[Any, ...] = self.axes[across]
+        else:
+            others, across, places = [], "", ("",)
+        series: dict[str, list[float | None]] = {}
+        for row in self.rows:
+            try:
+                number = nan if row.result is None else float(value(row.result))
+            except (AttributeError, TypeError):
+                raise ConfigError(f"measure={measure!r}: the results have no such number") from None
+            line = series.setdefault(self._line_name(row, others), [None] * len(places))
+            line[places.index(row.point[across]) if across else 0] = None if isnan(number) else number
+        series = {name: numbers for name, numbers in series.items() if any(one is not None for one in numbers)}
+        if not series:
+            raise nothing_to_draw(self, "no point has a result")
+        ax = given_or_new(ax)
+        label = (measure if isinstance(measure, str) else getattr(measure, "__name__", "measure")).replace("_", " ")
+        if all(isinstance(place, int | float) and not isinstance(place, bool) for place in places):
+            draw_lines(ax, places, series, label)
+        else:
+            draw_groups(ax, [str(place) for place in places], series, label)
+        ax.set_xlabel(literal(across))
+        return ax
+
+    def _line_name(self, row: SweepRow, others: Sequence[str]) -> str:
+        """Return the name of the line of a row: its kernel, if there are several, and its place on other axes."""
+        traces = {each.trace: each.kernel for each in self.rows}
+        same = sum(kernel == row.kernel for kernel in traces.values()) > 1
+        kernel = [f"{row.kernel} ({row.trace})" if same else row.kernel] if len(traces) > 1 or not others else []
+        return ", ".join([*kernel, *(f"{name}={row.point[name]}" for name in others)])
 
     def __str__(self) -> str:
         """Return the numbers of kernels, points and results in one line."""

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rdmodel.common.axes import draw_shares, given_or_new, literal, nothing_to_draw
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate
 from rdmodel.errors import ConfigError
 from rdmodel.results.prediction import Prediction
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Tile = Any
 """A tile: any value, by convention a mapping of names to sizes, such as ``{"TI": 8, "TJ": 32}``."""
+
+
+MAX_DRAWN_TILES = 20
+"""Tiles in a figure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +140,21 @@ class Ranking(Presented):
     def pruned(self) -> tuple[RankedTile, ...]:
         """The tiles whose estimates were not refined to the end."""
         return tuple(tile for tile in self.tiles if tile.pruned is not None)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the values of the best tiles, as multiples of the best one, and return the axes.
+
+        They are new ones by default; needs matplotlib (extra ``plot``). ``rdmodel tiles --plot`` draws a map of all
+        tiles. Raises `ConfigError` if no tile can run.
+        """
+        if not self.tiles:
+            raise nothing_to_draw(self, "no tile can run")
+        ax, shown, least = given_or_new(ax), self.tiles[:MAX_DRAWN_TILES], self.tiles[0].value
+        values = [tile.value / least if least > 0 else tile.value for tile in shown]
+        label = f"{self.objective}, times the best" if least > 0 else self.objective
+        draw_shares(ax, [tile_text(tile.tile) for tile in shown], values, label)
+        ax.set_title(literal(f"{self.kernel} on {self.gpu}"))
+        return ax
 
     def __str__(self) -> str:
         """Return the best tile in one line."""

@@ -484,5 +484,5 @@ def test_one_kernel_has_no_means_and_a_missing_run_leaves_a_gap(tmp_path):
 
 @pytest.mark.parametrize("rows", [[{"none": 100}], [{"pd": 100}]])
 def test_bars_of_nothing_are_refused(tmp_path, rows):
-    with pytest.raises(ConfigError, match="contest: there is nothing to draw"):
+    with pytest.raises(ConfigError, match="Contest: there is nothing to draw"):
         draw(tmp_path, hand_made(*rows, names=("none", *(name for name in rows[0] if name != "none"))))
