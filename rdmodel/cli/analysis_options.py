@@ -41,6 +41,14 @@ def add_contest(parser: Parser) -> None:
         help="combinations of policies, such as swl:best,streaming-bypass+index:pric (repeatable)",
         default_text="every policy with its default options",
     )
+    add_option(
+        group,
+        "--jitter",
+        type=whole_number,
+        default=1,
+        metavar="N",
+        help="run N variants, with other latencies by a few cycles and arrays in other places, and show intervals",
+    )
     add_suite(group)
     group.add_argument("--list", action="store_true", help="list all policies and combinations, one line each")
     add_jobs(group, "processes")

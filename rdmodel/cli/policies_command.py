@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from rdmodel.cli import text_contest
@@ -65,7 +66,8 @@ def _contest(arguments: argparse.Namespace) -> None:
     try:
         with bar_progress("runs") as bar:
             options = simulation_options(arguments)
-            contest(_traces(arguments), wanted, gpu, n_jobs=arguments.jobs, progress=bar, so_far=keep, **options)
+            run = partial(contest, n_jobs=arguments.jobs, jitter=arguments.jitter, progress=bar, so_far=keep)
+            run(_traces(arguments), wanted, gpu, **options)
     finally:
         if finished:
             _print(arguments, finished[0])

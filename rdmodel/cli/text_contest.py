@@ -16,6 +16,7 @@ from rdmodel.policies import INDEX_FUNCTIONS, POLICIES, IndexFunction, Policy
 from rdmodel.policies.combinations import BASELINE, COMBINATIONS, INDEX_PREFIX
 from rdmodel.policies.registry import required_options
 from rdmodel.results.simulation import Simulation
+from rdmodel.simulator.jitter import MOST_CYCLES
 
 DESCRIPTION_AND_SOURCE = re.compile(r"^(.*) \((.*)\)\.$")
 """The first line of a policy's docstring: a description, and a source in brackets."""
@@ -23,8 +24,8 @@ DESCRIPTION_AND_SOURCE = re.compile(r"^(.*) \((.*)\)\.$")
 NO_POLICIES = "no policies: the baseline of the other combinations"
 """Description of the combination ``none``."""
 
-Row = tuple[str, str, str, str, str, str]
-"""A row of the table of a contest: combination, relative IPC, IPC, miss rate, bypassed loads, and limits."""
+Row = tuple[str, ...]
+"""A row: combination, relative IPC, its interval if there are variants, IPC, miss rate, bypassed loads, and limits."""
 
 
 def format_contest(result: Contest) -> str:
@@ -34,9 +35,11 @@ def format_contest(result: Contest) -> str:
     if len(sections) > 1:
         sections.append(_means(result))
     # One table, so that all parts share their columns.
-    empty: Row = ("", "", "", "", "", "")
+    empty: Row = ("",) * len(sections[0][0])
     rows = [row for section in sections for row in [*section, empty]][:-1]
-    return f"{_heading(first)}\n\n{format_table(rows, right=(1, 2, 3, 4))}\n\n{_times(result)}\n\n{_legend(first)}"
+    legend = _legend(first) + (_variants_legend(result) if result.variants else "")
+    table = format_table(rows, right=range(1, len(empty) - 1))
+    return f"{_heading(first)}\n\n{table}\n\n{_times(result)}\n\n{legend}"
 
 
 def _heading(run: Simulation) -> str:
@@ -46,11 +49,23 @@ def _heading(run: Simulation) -> str:
 def _kernel(result: Contest, number: int) -> list[Row]:
     runs = result.simulations[number]
     name = format_kernel(result.kernels[number], next(iter(runs.values())).config)
-    rows: list[Row] = [(f"  {name}", "relative", "IPC", "miss rate", "bypassed", "")]
+    rows: list[Row] = [(f"  {name}", *_ratio_heads(result), "IPC", "miss rate", "bypassed", "")]
     for combination in result.names:
-        ratio = result.relative_ipc(combination)[number]
-        rows.append((f"    {combination}", "-" if ratio is None else f"{ratio:.3f}", *_numbers(runs.get(combination))))
+        ratio, ends = result.relative_ipc(combination)[number], result.interval(combination)[number]
+        cells = _ratio_cells(result, ratio, ends)
+        rows.append((f"    {combination}", *cells, *_numbers(runs.get(combination))))
     return rows
+
+
+def _ratio_heads(result: Contest) -> tuple[str, ...]:
+    return ("relative", "95 % interval") if result.variants else ("relative",)
+
+
+def _ratio_cells(result: Contest, ratio: float | None, ends: tuple[float, float] | None) -> tuple[str, ...]:
+    """Return a ratio, and its interval if there are variants; dashes for those that are missing."""
+    cell = "-" if ratio is None else f"{ratio:.3f}"
+    interval = "-" if ends is None else f"{ends[0]:.3f} to {ends[1]:.3f}"
+    return (cell, interval) if result.variants else (cell,)
 
 
 def _numbers(run: Simulation | None) -> tuple[str, str, str, str]:
@@ -65,15 +80,16 @@ def _means(result: Contest) -> list[Row]:
     complete, kernels = sum(result.complete), len(result.complete)
     of = "1 kernel" if complete == 1 else f"{complete} kernels"
     left_out = "" if complete == kernels else f", {kernels - complete} not finished"
-    rows: list[Row] = [(f"  geometric mean of {of}{left_out}", "relative", "", "", "", "")]
+    rows: list[Row] = [(f"  geometric mean of {of}{left_out}", *_ratio_heads(result), "", "", "", "")]
     for name in result.names:
-        mean = result.geometric_mean(name)
-        rows.append((f"    {name}", "-" if mean is None else f"{mean:.3f}", "", "", "", ""))
+        cells = _ratio_cells(result, result.geometric_mean(name), result.mean_interval(name))
+        rows.append((f"    {name}", *cells, "", "", "", ""))
     return rows
 
 
 def _times(result: Contest) -> str:
     runs = [run for by_name in result.simulations for run in by_name.values()]
+    runs += [run for by_name in result.variants for variants in by_name.values() for run in variants.values()]
     seconds = sum(run.seconds + run.trace_seconds for run in runs)
     return f"  time: {count(len(runs))} runs, {seconds:.2f} s of work"
 
@@ -83,6 +99,15 @@ def _legend(run: Simulation) -> str:
     return (
         f"relative: IPC by that of {BASELINE}; miss rate: of the loads that did not bypass the L1;\n"
         f"bypassed: of all loads; both per {unit}"
+    )
+
+
+def _variants_legend(result: Contest) -> str:
+    """Return what the intervals mean."""
+    most = max(len(runs) for by_name in result.variants for runs in by_name.values())
+    return (
+        f";\nrelative is a mean over {most + 1} variants, whose L1 and L2 latencies differ by up to {MOST_CYCLES} "
+        "cycles and\nwhose arrays lie elsewhere; the other columns are those of the first variant, without changes"
     )
 
 

@@ -60,17 +60,29 @@ def draw_shares(ax: Axes, names: Sequence[str], values: Sequence[float], label: 
 
 
 def draw_groups(
-    ax: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float | None]], label: str, turned_from: int = 5
+    ax: Axes,
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[float | None]],
+    label: str,
+    *,
+    turned_from: int = 5,
+    intervals: Mapping[str, Sequence[tuple[float, float] | None]] | None = None,
 ) -> None:
     """Draw a group of bars for each name in `groups`, with one bar of each series; None leaves a gap.
 
-    From `turned_from` groups on, their names stand upright.
+    From `turned_from` groups on, their names stand upright. `intervals` has the ends of an interval for each bar, or
+    None for one that has none.
     """
     width = GROUP_WIDTH / max(1, len(series))
     for number, (name, heights) in enumerate(series.items()):
         drawn = [(at, height) for at, height in enumerate(heights) if height is not None]
         places = [at - GROUP_WIDTH / 2 + width * (number + 0.5) for at, _ in drawn]
         ax.bar(places, [height for _, height in drawn], width=width, label=literal(name), color=series_colour(number))
+        ends = (intervals or {}).get(name) or [None] * len(heights)
+        known = [(place, ends[at]) for place, (at, _) in zip(places, drawn, strict=True)]
+        lines = [(place, *end) for place, end in known if end is not None]
+        for place, low, high in lines:
+            ax.plot([place, place], [low, high], color="0.2", linewidth=0.8)
     names = [literal(name) for name in groups]
     ax.set_xticks(range(len(groups)), names, rotation=90 if len(groups) >= turned_from else 0)
     ax.set(ylabel=label, xlim=(-0.5, len(groups) - 0.5))

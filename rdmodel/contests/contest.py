@@ -5,12 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from rdmodel import presets
 from rdmodel.common.axes import draw_groups, given_or_new, nothing_to_draw
 from rdmodel.common.checks import check_flag, check_int
+from rdmodel.common.intervals import student_quantile
 from rdmodel.common.presentation import Presented
 from rdmodel.common.progress import Progress
 from rdmodel.contests.defaults import default_combinations
@@ -23,6 +25,7 @@ from rdmodel.gpu.occupancy import compute_occupancy
 from rdmodel.policies import IndexFunction, Policy, policy_of_kind
 from rdmodel.policies.combinations import BASELINE, Combination, CombinationLike, combination
 from rdmodel.results.simulation import Simulation
+from rdmodel.simulator.jitter import vary
 from rdmodel.simulator.options import configure
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
@@ -32,16 +35,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+MAX_VARIANTS = 1000
+"""Largest number of variants of a run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Contest(Presented):
     """Combinations of policies on the same kernels; the first, ``none``, is the baseline of the others.
 
-    `simulations` holds for each kernel its runs by the combination's name, in the order of `combinations`. Runs are
-    missing only from the contests that `contest` passes to `so_far`.
+    `simulations` holds for each kernel its runs by the combination's name, in the order of `combinations`, and
+    `variants` the runs with other latencies and addresses, by name and number, from 1 on. Runs are missing only from
+    the contests that `contest` passes to `so_far`.
     """
 
     combinations: tuple[Combination, ...]
     simulations: tuple[Mapping[str, Simulation], ...]
+    variants: tuple[Mapping[str, Mapping[int, Simulation]], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,16 +65,49 @@ class Contest(Presented):
     @property
     def complete(self) -> tuple[bool, ...]:
         """For each kernel, whether none of its runs is missing."""
-        return tuple(len(runs) == len(self.combinations) for runs in self.simulations)
+        variants = max((len(runs) for by_name in self.variants for runs in by_name.values()), default=0)
+        found = []
+        for number, runs in enumerate(self.simulations):
+            others = self.variants[number] if self.variants else {}
+            varied = all(len(others.get(name, {})) == variants for name in self.names)
+            found.append(len(runs) == len(self.combinations) and varied)
+        return tuple(found)
 
     def relative_ipc(self, name: str) -> tuple[float | None, ...]:
         """Return for each kernel the IPC under a combination, by that under ``none``; None where a run is missing.
 
-        It is 1 for a kernel without instructions.
+        It is 1 for a kernel without instructions, and the geometric mean over the variants if there are several.
         """
+        return tuple(_mean(ratios) for ratios in self._ratios(name))
+
+    def interval(self, name: str) -> tuple[tuple[float, float] | None, ...]:
+        """Return for each kernel the 95 % confidence interval of `relative_ipc` over the variants.
+
+        By Student's t of the logarithms; None where fewer than two variants are finished.
+        """
+        return tuple(_interval(ratios) for ratios in self._ratios(name))
+
+    def mean_interval(self, name: str) -> tuple[float, float] | None:
+        """Return the 95 % confidence interval of `geometric_mean` over the variants; None for fewer than two."""
+        kernels = [
+            list(by_variant) for by_variant, complete in zip(self._ratios(name), self.complete, strict=True) if complete
+        ]
+        means = [statistics.geometric_mean(ratios) for ratios in zip(*kernels, strict=False)]
+        return _interval(means)
+
+    def _ratios(self, name: str) -> tuple[tuple[float, ...], ...]:
+        """Return for each kernel the IPC under a combination by that under ``none`` of the same variant, in order."""
         self._check(name)
-        pairs = [(runs.get(name), runs.get(BASELINE)) for runs in self.simulations]
-        return tuple(None if run is None or base is None else _ratio(run.ipc, base.ipc) for run, base in pairs)
+        found = []
+        for number, runs in enumerate(self.simulations):
+            others = self.variants[number] if self.variants else {}
+            run_of, base_of = others.get(name, {}), others.get(BASELINE, {})
+            pairs = [(runs.get(name), runs.get(BASELINE))]
+            pairs += [(run_of[variant], base_of.get(variant)) for variant in sorted(run_of)]
+            found.append(
+                tuple(_ratio(run.ipc, base.ipc) for run, base in pairs if run is not None and base is not None)
+            )
+        return tuple(found)
 
     def geometric_mean(self, name: str) -> float | None:
         """Return the geometric mean of `relative_ipc` over the kernels that are complete; None without any."""
@@ -77,8 +119,8 @@ class Contest(Presented):
         """Draw the IPC under every combination, relative to no policies, and return the axes.
 
         Every kernel has a group of bars. If several kernels are complete, a last group shows their geometric means. A
-        missing run leaves a gap. The axes are new ones by default; needs matplotlib (extra ``plot``). Raises
-        `ConfigError` if no run with policies is finished.
+        missing run leaves a gap, and variants give intervals. The axes are new ones by default; needs matplotlib (extra
+        ``plot``). Raises `ConfigError` if no run with policies is finished.
         """
         heights = {name: list(self.relative_ipc(name)) for name in self.names[1:]}
         groups = list(self.kernels)
@@ -90,7 +132,8 @@ class Contest(Presented):
             raise nothing_to_draw(self, "no run with policies is finished")
         ax = given_or_new(ax)
         ax.axhline(1, color="0.7", linewidth=0.8, zorder=0)
-        draw_groups(ax, groups, heights, f"IPC relative to {BASELINE}")
+        intervals = {name: [*self.interval(name), self.mean_interval(name)][: len(groups)] for name in heights}
+        draw_groups(ax, groups, heights, f"IPC relative to {BASELINE}", intervals=intervals)
         ax.set_ylim(0, None)
         return ax
 
@@ -108,24 +151,40 @@ class Contest(Presented):
             "baseline": BASELINE,
             "combinations": [entry.to_dict() for entry in self.combinations],
             "geometric_mean": {name: self.geometric_mean(name) for name in self.names},
+            **({"mean_interval": {name: self.mean_interval(name) for name in self.names}} if self.variants else {}),
             "kernels": [
                 {
                     "kernel": kernel,
                     "relative_ipc": {name: ratios[name][number] for name in runs},
+                    **self._plain_variants(number),
                     "simulations": {name: run.to_dict() for name, run in runs.items()},
                 }
                 for number, (kernel, runs) in enumerate(zip(self.kernels, self.simulations, strict=True))
             ],
         }
 
+    def _plain_variants(self, number: int) -> dict[str, Any]:
+        """Return the intervals of a kernel and the ratios of its variants by name; empty without variants."""
+        if not self.variants:
+            return {}
+        intervals = {name: self.interval(name)[number] for name in self.names}
+        return {
+            "interval": {name: None if ends is None else list(ends) for name, ends in intervals.items()},
+            "relative_ipc_by_variant": {name: list(self._ratios(name)[number]) for name in self.names},
+        }
+
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one flat row for every run: kernel, combination, relative IPC, and the row of the simulation."""
-        ratios = {name: self.relative_ipc(name) for name in self.names}
-        return [
-            {"kernel": run.kernel, "policies": name, "relative_ipc": ratios[name][number], **run.to_row()}
-            for number, runs in enumerate(self.simulations)
-            for name, run in runs.items()
-        ]
+        rows = []
+        for name in self.names:
+            ratios, intervals = self.relative_ipc(name), self.interval(name)
+            for number, runs in enumerate(self.simulations):
+                if name in runs:
+                    low, high = intervals[number] or (None, None)
+                    ends = {"relative_ipc_low": low, "relative_ipc_high": high} if self.variants else {}
+                    head = {"kernel": runs[name].kernel, "policies": name, "relative_ipc": ratios[number], **ends}
+                    rows.append((number, head | runs[name].to_row()))
+        return [row for _, row in sorted(rows, key=lambda pair: pair[0])]
 
     def shown_rows(self) -> list[dict[str, Any]]:
         """Return the relative IPC of every combination, in a row for each kernel and one for the geometric means."""
@@ -146,11 +205,28 @@ def _ratio(ipc: float, base: float) -> float:
     return ipc / base if base else 1.0
 
 
+def _mean(ratios: Sequence[float]) -> float | None:
+    if len(ratios) < 2:
+        return ratios[0] if ratios else None
+    return statistics.geometric_mean(ratios)
+
+
+def _interval(ratios: Sequence[float]) -> tuple[float, float] | None:
+    """Return the interval of a geometric mean, by Student's t of the logarithms."""
+    if len(ratios) < 2:
+        return None
+    logarithms = [log(ratio) for ratio in ratios]
+    half = student_quantile(len(ratios) - 1) * statistics.stdev(logarithms) / len(ratios) ** 0.5
+    middle = statistics.fmean(logarithms)
+    return exp(middle - half), exp(middle + half)
+
+
 def contest(
     traces: Trace | Iterable[Trace],
     policies: Iterable[CombinationLike] | None = None,
     gpu: str | GPU = presets.DEFAULT_GPU,
     *,
+    jitter: int = 1,
     n_jobs: int = -1,
     seed: int = 0,
     check: bool = False,
@@ -172,6 +248,10 @@ def contest(
         `Combination` objects; see `combination`. By default all that need no options.
     gpu : str or GPU
         Name of a preset, path of a ``.toml`` file, or a `GPU`.
+    jitter : int
+        Number of variants of every run, at least 1: the first is the run as it is, the others have latencies of the L1
+        and the L2 that differ by up to 5 cycles, and arrays that lie up to 16 KB further apart, the same for all
+        combinations. `relative_ipc` is then a mean over the variants, and `interval` its error.
     n_jobs : int
         Processes that share the runs; -1: one for each core, 1: this process only. The result is the same for any
         number.
@@ -197,29 +277,36 @@ def contest(
     gpu = presets.gpu(gpu)
     kernels = _kernels(traces, gpu)
     check_int("seed", seed, 0)
+    check_int("jitter", jitter, 1, MAX_VARIANTS)
     check_flag("check", check)
     check_jobs(n_jobs)
     entries = _with_baseline(default_combinations() if policies is None else policies)
     gpus = {entry.name: _gpu_of(entry, gpu, options) for entry in entries}
-    order = [(kernel, entry) for kernel in range(len(kernels)) for entry in sorted(entries, key=_run_order)]
+    order = [
+        (kernel, entry, variant)
+        for kernel in range(len(kernels))
+        for variant in range(jitter)
+        for entry in sorted(entries, key=_run_order)
+    ]
     token, packed = uuid4().hex, kernels if n_jobs == 1 else [pack_trace(trace) for trace in kernels]
     runs = [
         (
             kernel,
             entry.name,
+            variant,
             f"{token}:{kernel}",
             packed[kernel],
             (gpus[entry.name], seed, check, {**options, "policies": entry.policies}),
         )
-        for kernel, entry in order
+        for kernel, entry, variant in order
     ]
-    simulations: list[dict[str, Simulation]] = [{} for _ in kernels]
+    simulations: list[dict[str, dict[int, Simulation]]] = [{entry.name: {} for entry in entries} for _ in kernels]
     result = Contest(combinations=entries, simulations=())
     finished = _run_all(runs, n_jobs)
     try:
-        for done, (kernel, name, simulation) in enumerate(finished, 1):
-            simulations[kernel][name] = simulation
-            result = Contest(combinations=entries, simulations=_in_order(simulations, gpus))
+        for done, (kernel, name, variant, simulation) in enumerate(finished, 1):
+            simulations[kernel][name][variant] = simulation
+            result = _so_far(entries, simulations, jitter)
             if progress is not None:
                 progress(done, len(runs))
             if so_far is not None:
@@ -264,8 +351,8 @@ def _kernels(traces: Trace | Iterable[Trace], gpu: GPU) -> list[Trace]:
 # ---- runs
 
 RunArguments = tuple[GPU, int, bool, Mapping[str, Any]]
-ContestRun = tuple[int, str, str, Shipment, RunArguments]
-"""The number of a kernel, the name of a combination, the trace with its token, and other arguments of `simulate`."""
+ContestRun = tuple[int, str, int, str, Shipment, RunArguments]
+"""Numbers of a kernel and a variant, the name of a combination between them, a trace with its token, and arguments."""
 
 
 def _run_order(entry: Combination) -> int:
@@ -276,19 +363,30 @@ def _run_order(entry: Combination) -> int:
     return 1 if throttling is not None and throttling.needs_best_limit else 2
 
 
-def _in_order(
-    simulations: Iterable[Mapping[str, Simulation]], names: Iterable[str]
-) -> tuple[Mapping[str, Simulation], ...]:
-    """Return the runs of the kernels that have any, in the order of the names."""
-    wanted = tuple(names)
-    return tuple({name: runs[name] for name in wanted if name in runs} for runs in simulations if runs)
+def _so_far(
+    entries: tuple[Combination, ...], simulations: Iterable[Mapping[str, Mapping[int, Simulation]]], jitter: int
+) -> Contest:
+    """Return the contest of the kernels that have runs without changes."""
+    begun = [by_name for by_name in simulations if any(0 in runs for runs in by_name.values())]
+    varied = [
+        {name: {variant: run for variant, run in runs.items() if variant} for name, runs in by_name.items()}
+        for by_name in begun
+    ]
+    return Contest(
+        combinations=entries,
+        simulations=tuple({name: runs[0] for name, runs in by_name.items() if 0 in runs} for by_name in begun),
+        variants=tuple(varied) if jitter > 1 else (),
+    )
 
 
-def _run_all(runs: Sequence[ContestRun], n_jobs: int) -> Generator[tuple[int, str, Simulation], None, None]:
-    """Yield kernel, combination and simulation of each run as it finishes, in any order."""
+def _run_all(runs: Sequence[ContestRun], n_jobs: int) -> Generator[tuple[int, str, int, Simulation], None, None]:
+    """Yield kernel, combination, variant and simulation of each run as it finishes, in any order."""
     return run_in_processes(_run, runs, n_jobs)
 
 
-def _run(kernel: int, name: str, token: str, packed: Shipment, arguments: RunArguments) -> tuple[int, str, Simulation]:
+def _run(
+    kernel: int, name: str, variant: int, token: str, packed: Shipment, arguments: RunArguments
+) -> tuple[int, str, int, Simulation]:
     gpu, seed, check, options = arguments
-    return kernel, name, simulate(open_shipment(token, packed), gpu, seed=seed, check=check, **options)
+    trace, gpu = vary(open_shipment(token, packed), gpu, variant, seed)
+    return kernel, name, variant, simulate(trace, gpu, seed=seed, check=check, **options)
