@@ -6,14 +6,17 @@ import dataclasses
 
 import pytest
 
+from validation.common.claims import Claim
 from validation.policies import patterns
 from validation.policies.__main__ import main, recorded
 from validation.policies.claims import Counters, rank_correlation
 from validation.policies.koo_compared import swept
-from validation.policies.measure import MEASURED, Case, cases, measure, settings, to_csv
-from validation.policies.report import CLAIMS, claims, differences, pages, pattern_differences, to_markdown, why
+from validation.policies.measure import MEASURED, VARIANTS, VARIED, Case, cases, measure, settings, to_csv
+from validation.policies.report import CLAIMS, differences, judged, pages, pattern_differences, to_markdown, why
+from validation.policies.verdicts import judge, with_ranges
 
-MEASUREMENTS, PATTERNS = recorded()
+RUNS, PATTERNS = recorded()
+MEASUREMENTS = [one for one in RUNS if not one.variant]
 
 QUICK = [
     Case("khairy", "streaming", "vectoradd"),
@@ -32,12 +35,15 @@ def call(monkeypatch, *arguments):
 
 
 def test_the_record_is_of_all_runs_in_order_and_reads_back():
-    for rows, of in ((MEASUREMENTS, "run"), (PATTERNS, "look")):
+    variants = [[one for one in RUNS if one.variant == number] for number in range(VARIANTS)]
+    assert [one for rows in variants for one in rows] == RUNS
+    for rows, of in (*((rows, "run") for rows in variants), (PATTERNS, "look")):
         known = [(one.machine, one.group, one.kernel, one.policies) for one in rows]
         assert known == [(*dataclasses.astuple(case), name) for case, names in cases(of).items() for name in names]
     assert to_csv(MEASUREMENTS) == MEASURED.read_text()
+    assert to_csv(RUNS[len(MEASUREMENTS) :]) == VARIED.read_text()
     assert patterns.to_csv(PATTERNS) == patterns.PATTERNS.read_text()
-    assert all(path.read_text() == text for path, text in pages(MEASUREMENTS, PATTERNS).items())
+    assert all(path.read_text() == text for path, text in pages(RUNS, PATTERNS).items())
 
 
 @pytest.mark.slow
@@ -47,6 +53,7 @@ def test_the_simulator_counts_what_it_counted(case):
     measured = measure(case, names)
     assert len(measured) >= 4
     assert differences(measured, MEASUREMENTS) == []
+    assert differences(measure(case, names[:2], variant=1), RUNS) == []
 
 
 @pytest.mark.parametrize("kernel", ["stencil3d", "srad.2"])
@@ -57,10 +64,11 @@ def test_kernels_use_their_lines_as_they_did(kernel):
 
 
 def test_every_claim_has_a_verdict_and_those_that_do_not_hold_a_reason():
-    found = claims(MEASUREMENTS, PATTERNS)
+    found = judged(RUNS, PATTERNS)
     assert found.keys() == CLAIMS.keys()
-    assert all(isinstance(claim.holds, bool) and claim.measured for claim in found.values())
-    assert {name for name, claim in found.items() if not claim.holds} == set(why())
+    assert all(isinstance(verdict.claim.holds, bool) and verdict.measured for verdict in found.values())
+    assert {name for name, verdict in found.items() if verdict.word == "does not"} == set(why())
+    assert all(verdict.variants == VARIANTS for verdict in found.values())
 
 
 def test_every_group_of_the_file_is_run():
@@ -70,7 +78,7 @@ def test_every_group_of_the_file_is_run():
 
 def test_all_runs_of_a_kernel_execute_the_same_instructions():
     counts = {}
-    for one in MEASUREMENTS:
+    for one in RUNS:
         counts.setdefault((one.machine, one.group, one.kernel), set()).add((one.instructions, one.loads + one.bypassed))
     assert all(len(own) == 1 for own in counts.values())
     for one in PATTERNS:
@@ -108,10 +116,37 @@ def test_a_run_that_moved_is_named_with_both_values():
 
 def test_the_table_can_be_printed_from_the_record(monkeypatch, capsys):
     call(monkeypatch, "--recorded")
-    assert capsys.readouterr().out == to_markdown(claims(MEASUREMENTS, PATTERNS))
+    assert capsys.readouterr().out == to_markdown(judged(RUNS, PATTERNS))
 
 
-@pytest.mark.parametrize("arguments", [("--record", "--check"), ("--recorded", "--check"), ("--jobs", "0")])
+def test_a_claim_is_decided_only_if_all_variants_agree():
+    def variant(**holds: bool) -> dict[str, Claim]:
+        return {name: Claim("here", "so", f"{name} {1 + holds[name]}.0", holds[name]) for name in holds}
+
+    found = judge([variant(a=True, b=False, c=True), variant(a=True, b=False, c=False)])
+    assert {name: verdict.word for name, verdict in found.items()} == {"a": "holds", "b": "does not", "c": "undecided"}
+    assert found["c"].holding == 1
+    assert [verdict.measured for verdict in found.values()] == ["a 2.0", "b 1.0", "c 2.0 (1.0 to 2.0)"]
+
+
+def test_numbers_that_differ_between_variants_have_ranges():
+    assert with_ranges(["gemm 1.02, 8 of 1,024", "gemm 0.9, 8 of 2,048"]) == (
+        "gemm 1.02 (0.9 to 1.02), 8 of 1,024 (1,024 to 2,048)"
+    )
+    assert with_ranges(["below: gemm 0.9", "below: syrk 0.8"]) == "below: gemm 0.9"
+    assert with_ranges(["10.0", "9.0"]) == "10.0 (9.0 to 10.0)"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--record", "--check"),
+        ("--recorded", "--check"),
+        ("--jobs", "0"),
+        ("--jitter", "9"),
+        ("--jitter", "2", "--record"),
+    ],
+)
 def test_what_cannot_be_is_refused(monkeypatch, capsys, arguments):
     with pytest.raises(SystemExit) as left:
         call(monkeypatch, *arguments)

@@ -7,13 +7,20 @@ import sys
 
 from validation.common.records import positive
 from validation.policies import measure, patterns
-from validation.policies.report import claims, differences, pages, pattern_differences, to_markdown
+from validation.policies.report import differences, judged, pages, pattern_differences, to_markdown
 
 
 def parse() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m validation.policies", description=__doc__)
     parser.add_argument("--jobs", type=positive, default=2, help="number of processes (default: 2)")
+    parser.add_argument(
+        "--jitter",
+        type=positive,
+        default=measure.VARIANTS,
+        metavar="N",
+        help=f"variants of every run, with other latencies and addresses (default: {measure.VARIANTS})",
+    )
     parser.add_argument(
         "--recorded",
         action="store_true",
@@ -25,6 +32,10 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     if options.recorded and options.check:
         parser.error("--recorded makes no runs to compare; leave out --check")
+    if options.jitter > measure.VARIANTS or (options.record and options.jitter != measure.VARIANTS):
+        parser.error(
+            f"--jitter {options.jitter}: the record has {measure.VARIANTS} variants; must be at most that many"
+        )
     return options
 
 
@@ -34,9 +45,11 @@ def main() -> None:
     if options.recorded:
         counted, seen = recorded()
     else:
-        counted, seen = measure.measure_all(options.jobs), patterns.classify_all(options.jobs)
+        counted = [one for variant in range(options.jitter) for one in measure.measure_all(options.jobs, variant)]
+        seen = patterns.classify_all(options.jobs)
     if options.record:
-        measure.MEASURED.write_text(measure.to_csv(counted))
+        measure.MEASURED.write_text(measure.to_csv(one for one in counted if not one.variant))
+        measure.VARIED.write_text(measure.to_csv(one for one in counted if one.variant))
         patterns.PATTERNS.write_text(patterns.to_csv(seen))
         for path, text in pages(counted, seen).items():
             path.write_text(text)
@@ -46,12 +59,13 @@ def main() -> None:
         print("\n".join(lines) or f"{len(counted)} runs and {len(seen)} patterns are as recorded")
         sys.exit(1 if lines else 0)
     else:
-        print(to_markdown(claims(counted, seen)), end="")
+        print(to_markdown(judged(counted, seen)), end="")
 
 
 def recorded() -> tuple[list[measure.Measurement], list[patterns.Pattern]]:
-    """Return the committed record."""
-    return measure.from_csv(measure.MEASURED.read_text()), patterns.from_csv(patterns.PATTERNS.read_text())
+    """Return the committed record: all variants of the runs, and the patterns."""
+    runs = [one for file in (measure.MEASURED, measure.VARIED) for one in measure.from_csv(file.read_text())]
+    return runs, patterns.from_csv(patterns.PATTERNS.read_text())
 
 
 if __name__ == "__main__":

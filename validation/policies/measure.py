@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.overrides import override
 from rdmodel.policies.combinations import Combination, combination
 from rdmodel.results.simulation import Simulation
+from rdmodel.simulator.jitter import vary
 from rdmodel.simulator.simulate import simulate
 from rdmodel.trace import Trace
 from validation.common import records
@@ -22,6 +23,10 @@ from validation.common.measurement import SimulatedCounters
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "results.csv"
+VARIED = FOLDER / "variants.csv"
+
+VARIANTS = 5
+"""Variants of every run; ``results.csv`` has the first one, without changes, and ``variants.csv`` the others."""
 
 NONE = "none"
 """The combination without policies."""
@@ -41,7 +46,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Measurement(SimulatedCounters):
-    """Counters of one simulated run; `found` is the limit that a policy found, or -1 without such a policy."""
+    """Counters of one simulated run; `found` is the limit that a policy found, or -1 without such a policy.
+
+    `variant` numbers runs with other latencies and addresses (`rdmodel.simulator.jitter`); 0 is the run as it is.
+    """
 
     machine: str
     group: str
@@ -60,6 +68,7 @@ class Measurement(SimulatedCounters):
     miss_queue: int
     answers: int
     found: int
+    variant: int = 0
 
 
 @cache
@@ -109,18 +118,19 @@ def run_options(case: Case) -> dict[str, Any]:
     return {"blocks": blocks, **{name: machine[name] for name in OPTIONS if name in machine}}
 
 
-def measure(case: Case, names: Sequence[str] | None = None) -> list[Measurement]:
-    """Simulate a case under combinations of policies; None takes those of ``scenarios.toml``."""
+def measure(case: Case, names: Sequence[str] | None = None, variant: int = 0) -> list[Measurement]:
+    """Simulate a variant of a case under combinations of policies; None takes those of ``scenarios.toml``."""
     trace = make_trace(case)
     found = []
     for name in cases()[case] if names is None else names:
         one = combination(name)
-        run = simulate(trace, make_gpu(case, one), policies=one.policies, **run_options(case))
-        found.append(_measurement(case, name, run))
+        moved, gpu = vary(trace, make_gpu(case, one), variant)
+        run = simulate(moved, gpu, policies=one.policies, **run_options(case))
+        found.append(_measurement(case, name, run, variant))
     return found
 
 
-def _measurement(case: Case, name: str, run: Simulation) -> Measurement:
+def _measurement(case: Case, name: str, run: Simulation, variant: int) -> Measurement:
     fails = run.reservation_fails
     return Measurement(
         machine=case.machine,
@@ -140,12 +150,13 @@ def _measurement(case: Case, name: str, run: Simulation) -> Measurement:
         miss_queue=fails.miss_queue,
         answers=run.traffic.response_messages,
         found=next(iter(run.found.values()), -1),
+        variant=variant,
     )
 
 
-def measure_all(jobs: int) -> list[Measurement]:
-    """Return all measurements in order, from several processes."""
-    return [one for found in records.run_all(measure, list(cases()), jobs) for one in found]
+def measure_all(jobs: int, variant: int = 0) -> list[Measurement]:
+    """Return all measurements of a variant in order, from several processes."""
+    return [one for found in records.run_all(partial(measure, variant=variant), list(cases()), jobs) for one in found]
 
 
 def to_csv(measurements: Iterable[Measurement]) -> str:

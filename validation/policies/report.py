@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from validation.common.claims import Claim, verdict_table
+from validation.common.claims import Claim
 from validation.policies import jia, khairy, khairy_others, koo, koo_compared, koo_patterns, wang
 from validation.policies.claims import Counters
 from validation.policies.measure import FOLDER, Case, Measurement, settings
 from validation.policies.patterns import Pattern
+from validation.policies.verdicts import Verdict, judge
 
 RESULTS = FOLDER / "RESULTS.md"
 """The page with the verdicts of all claims. Each paper has a page beside it with the measured numbers."""
@@ -43,8 +45,13 @@ kernels reuse their lines. Machines, kernels and policies are in `scenarios.toml
 with their arithmetic. These runs are single kernels of them, with smaller sizes and with memory instructions only.
 Compare therefore which number is larger, not by how much.
 
-The page of each paper has the place of each statement in the paper, the measured numbers, and the reason for each
-statement that does not hold.
+Caches near their limits are chaotic: a latency that is one cycle longer can change the cycles of a run. Every run is
+therefore made in five variants: as it is, and with latencies of the L1 and the L2 that differ by up to 5 cycles and
+arrays that lie up to 16 KB further apart (`variants.csv`). A statement *holds* or *does not* if all variants agree;
+otherwise it is *undecided*.
+
+The page of each paper has the place of each statement in the paper, the measured numbers with their ranges over the
+variants, and the reason for each statement that does not hold.
 """
 
 PAPER_HEAD = """\
@@ -67,32 +74,58 @@ def claims(measurements: Iterable[Measurement], patterns: Iterable[Pattern]) -> 
     return {name: make(counters) for name, make in CLAIMS.items()}
 
 
-def to_markdown(found: Mapping[str, Claim]) -> str:
+def judged(measurements: Iterable[Measurement], patterns: Sequence[Pattern]) -> dict[str, Verdict]:
+    """Return the verdict of every claim by its name, over all variants of the measurements."""
+    by_variant: dict[int, list[Measurement]] = {}
+    for one in measurements:
+        by_variant.setdefault(one.variant, []).append(one)
+    return judge([claims(by_variant[variant], patterns) for variant in sorted(by_variant)])
+
+
+def to_markdown(found: Mapping[str, Verdict]) -> str:
     """Return the claims as a table; those that do not hold are explained below it."""
-    lines, notes = verdict_table(found, why())
-    holding = sum(claim.holds for claim in found.values())
+    lines = ["| paper | it says | measured | verdict |", "|---|---|---|---|"]
+    notes: list[str] = []
+    for name, verdict in found.items():
+        claim, answer = verdict.claim, verdict.word
+        place = ""
+        if answer == "undecided":
+            place = f": holds in {verdict.holding} of {verdict.variants} variants"
+        elif answer == "does not":
+            notes.append(f"{len(notes) + 1}. **{name}**: {why()[name]}")
+            place = f" ({len(notes)})"
+        lines.append(f"| {claim.where} | {claim.says} | {verdict.measured} | {answer}{place} |")
     reasons = ["Claims that do not hold, and why:\n", *notes, ""] if notes else []
-    return "\n".join([*lines, "", f"{holding} of {len(found)} hold.\n", *reasons])
+    counts = _counts(found.values())
+    return "\n".join(
+        [*lines, "", f"{counts[0]} of {len(found)} hold, {counts[1]} do not, {counts[2]} are undecided.\n", *reasons]
+    )
 
 
-def verdicts(found: Mapping[str, Claim]) -> str:
-    """Return the number of claims that hold for each paper, and the verdict of every claim by name."""
-    lines = ["| paper | claims | hold |", "|---|---:|---:|"]
+def _counts(verdicts: Iterable[Verdict]) -> tuple[int, int, int]:
+    """Return how many claims hold, do not, and are undecided."""
+    words = Counter(verdict.word for verdict in verdicts)
+    return words["holds"], words["does not"], words["undecided"]
+
+
+def overview(found: Mapping[str, Verdict]) -> str:
+    """Return the numbers of verdicts for each paper, and the verdict of every claim by name."""
+    lines = ["| paper | claims | hold | do not | undecided |", "|---|---:|---:|---:|---:|"]
     for paper in PAPERS:
-        holding = sum(found[name].holds for name in paper.claims)
-        lines.append(f"| [{paper.title}]({paper.page}) | {len(paper.claims)} | {holding} |")
-    lines.append(f"| all | {len(found)} | {sum(claim.holds for claim in found.values())} |")
+        numbers = " | ".join(map(str, _counts(found[name] for name in paper.claims)))
+        lines.append(f"| [{paper.title}]({paper.page}) | {len(paper.claims)} | {numbers} |")
+    lines.append(f"| all | {len(found)} | {' | '.join(map(str, _counts(found.values())))} |")
     for paper in PAPERS:
-        lines += [f"\n## {paper.title}\n", "| claim | statement | holds |", "|---|---|---|"]
+        lines += [f"\n## {paper.title}\n", "| claim | statement | verdict |", "|---|---|---|"]
         for name in paper.claims:
-            lines.append(f"| {name} | {found[name].says} | {'yes' if found[name].holds else 'no'} |")
+            lines.append(f"| {name} | {found[name].claim.says} | {found[name].word} |")
     return "\n".join(lines) + "\n"
 
 
-def pages(measurements: Iterable[Measurement], patterns: Iterable[Pattern]) -> dict[Path, str]:
+def pages(measurements: Iterable[Measurement], patterns: Sequence[Pattern]) -> dict[Path, str]:
     """Return the text of every page by its file: the verdicts, and a page for each paper."""
-    found = claims(measurements, patterns)
-    texts = {RESULTS: f"{HEAD}\n{verdicts(found)}"}
+    found = judged(measurements, patterns)
+    texts = {RESULTS: f"{HEAD}\n{overview(found)}"}
     for paper in PAPERS:
         table = to_markdown({name: found[name] for name in paper.claims})
         texts[FOLDER / paper.page] = f"{PAPER_HEAD.format(title=paper.title)}\n{table}"
@@ -101,11 +134,12 @@ def pages(measurements: Iterable[Measurement], patterns: Iterable[Pattern]) -> d
 
 def differences(measurements: Iterable[Measurement], recorded: Iterable[Measurement]) -> list[str]:
     """Return a line for every run whose counters differ from the recorded ones."""
-    known = {(Case(one.machine, one.group, one.kernel), one.policies): one for one in recorded}
+    known = {(Case(one.machine, one.group, one.kernel), one.policies, one.variant): one for one in recorded}
     lines = []
     for one in measurements:
-        key = (Case(one.machine, one.group, one.kernel), one.policies)
+        key = (Case(one.machine, one.group, one.kernel), one.policies, one.variant)
         name = f"{one.kernel} on {one.machine} under {one.policies}"
+        name += f", variant {one.variant}" if one.variant else ""
         if key not in known:
             lines.append(f"{name}: not recorded")
         elif known[key] != one:
