@@ -19,8 +19,7 @@ array([-1, -1,  1, -1,  1,  0,  2])
 0.5714285714285714
 """
 
-from importlib import import_module
-from typing import Any
+from rdmodel.common.lazy_names import lazy_names
 
 # Names are imported on first use, so that `import rdmodel` is fast; __init__.pyi declares them for type checkers.
 _HOMES = {
@@ -85,19 +84,4 @@ _HOMES = {
 _MODULES = ("policies", "presets")
 """Public modules."""
 
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = sorted([*_HOME, *_MODULES])
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"rdmodel.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'rdmodel' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES, _MODULES)

@@ -5,24 +5,19 @@
 (2, 1, 1)
 """
 
-import tracegen.patterns as patterns
-from tracegen.affine import AffineKernel, AffineTrace, affine_kernel, load_affine
-from tracegen.kernel_library import KernelSpec, TiledSpec, kernel, kernels
-from tracegen.simt.kernel_trace import Array, Block, Buffer, KernelTrace, trace
+from rdmodel.common.lazy_names import lazy_names
 
-__all__ = [
-    "AffineKernel",
-    "AffineTrace",
-    "Array",
-    "Block",
-    "Buffer",
-    "KernelSpec",
-    "KernelTrace",
-    "TiledSpec",
-    "affine_kernel",
-    "kernel",
-    "kernels",
-    "load_affine",
-    "patterns",
-    "trace",
-]
+_HOMES = {
+    "tracegen.affine.build_trace": ("affine_kernel",),
+    "tracegen.affine.json_form": ("load_affine",),
+    "tracegen.affine.kernel": ("AffineKernel",),
+    "tracegen.affine.trace": ("AffineTrace",),
+    "tracegen.arrays": ("Array", "Buffer"),
+    "tracegen.kernel_library.registry": ("KernelSpec", "kernel", "kernels"),
+    "tracegen.kernel_library.tiled": ("TiledSpec",),
+    "tracegen.simt.block": ("Block",),
+    "tracegen.simt.kernel_trace": ("KernelTrace", "trace"),
+}
+"""The public names by the modules that define them, which are imported on first use."""
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES, ("patterns",))

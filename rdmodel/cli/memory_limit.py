@@ -25,8 +25,7 @@ from rdmodel.model.dealing import deal
 from rdmodel.model.options import Options
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import StoreRule
-from tracegen.formats.accelsim import KERNELS_LIST_SUFFIX
-from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
+from tracegen.formats.names import COMPRESSED_EXTENSIONS, KERNELS_LIST_SUFFIX
 
 MARGIN_BYTES = 2 << 20
 """Added to the need in a message, because the memory of the process itself varies from run to run."""

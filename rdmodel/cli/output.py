@@ -7,14 +7,16 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rdmodel.common.text import visible_text
 from rdmodel.errors import escape_unprintable
-from rdmodel.locality_analysis.values import Locality
-from rdmodel.results.prediction import Prediction
-from rdmodel.results.simulation import Simulation
-from rdmodel.timing.values import TimeEstimate
+
+if TYPE_CHECKING:
+    from rdmodel.locality_analysis.values import Locality
+    from rdmodel.results.prediction import Prediction
+    from rdmodel.results.simulation import Simulation
+    from rdmodel.timing.values import TimeEstimate
 
 OutputForm = Literal["text", "json", "csv"]
 """Form in which a command prints its results."""
@@ -25,7 +27,7 @@ FORMULA_STARTS = ("=", "+", "-", "@")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number, which may start as a formula does."""
 
-R = TypeVar("R", Prediction, Simulation, Locality, TimeEstimate)
+R = TypeVar("R", "Prediction", "Simulation", "Locality", "TimeEstimate")
 """Result that can be printed in every form."""
 
 

@@ -20,7 +20,7 @@ from rdmodel.trace import Trace
 from rdmodel.trace.registers import GIVEN
 from tracegen import formats
 from tracegen.formats import LaunchEntry
-from tracegen.formats.compressed import COMPRESSED_EXTENSIONS
+from tracegen.formats.names import COMPRESSED_EXTENSIONS, EXTENSIONS
 from tracegen.generated import GeneratedTrace
 from tracegen.kernel_library.registry import REGISTRY, spec_of
 from tracegen.kernel_library.suites import SUITES, TILED
@@ -260,8 +260,7 @@ def _format(source: str, options: SourceOptions) -> formats.Format:
 
 def _suffixes() -> set[str]:
     """Return the suffixes that mark a name as that of a file."""
-    extensions = {form.extension for form in formats.FORMATS.values() if form.extension}
-    return extensions | {*PROGRAM_SUFFIXES, LAUNCH_SUFFIX, AFFINE_SUFFIX, *COMPRESSED_EXTENSIONS}
+    return {*EXTENSIONS.values(), *COMPRESSED_EXTENSIONS, *PROGRAM_SUFFIXES, LAUNCH_SUFFIX, AFFINE_SUFFIX}
 
 
 def _report_notes(notes: Iterable[str]) -> None:

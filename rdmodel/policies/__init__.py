@@ -6,75 +6,44 @@ are options of the simulated machine, at most one of each kind. *Throttling* dec
 and an index function.
 """
 
-from rdmodel.policies.abyp import ABYP
-from rdmodel.policies.apcm import APCM
-from rdmodel.policies.base import Policy
-from rdmodel.policies.bypass_all import BypassAll
-from rdmodel.policies.bypass_on_stall import BypassOnStall
-from rdmodel.policies.ccws import CCWS
-from rdmodel.policies.dwt_cs import DWTCS
-from rdmodel.policies.index import (
-    ADDRESS_BITS,
-    INDEX_FUNCTIONS,
-    KIND_DISPLACEMENT,
-    KIND_LINEAR,
-    KIND_MODULO,
-    BXor,
-    Fermi,
-    Fup,
-    IndexCode,
-    IndexFunction,
-    Linear,
-    Masks,
-    PDisp,
-    PMod,
-    Pric,
-    evaluate,
-    index_function,
-    largest_prime,
-)
-from rdmodel.policies.mrpb import MRPB
-from rdmodel.policies.pcal import PCAL
-from rdmodel.policies.pd import PD
-from rdmodel.policies.registry import POLICIES, check_policies, parse_policy, policy_of_kind
-from rdmodel.policies.relaunch import remember
-from rdmodel.policies.streaming_bypass import StreamingBypass
-from rdmodel.policies.swl import SWL
+from rdmodel.common.lazy_names import lazy_names
 
-__all__ = [
-    "ABYP",
-    "ADDRESS_BITS",
-    "APCM",
-    "CCWS",
-    "DWTCS",
-    "INDEX_FUNCTIONS",
-    "KIND_DISPLACEMENT",
-    "KIND_LINEAR",
-    "KIND_MODULO",
-    "MRPB",
-    "PCAL",
-    "PD",
-    "POLICIES",
-    "SWL",
-    "BXor",
-    "BypassAll",
-    "BypassOnStall",
-    "Fermi",
-    "Fup",
-    "IndexCode",
-    "IndexFunction",
-    "Linear",
-    "Masks",
-    "PDisp",
-    "PMod",
-    "Policy",
-    "Pric",
-    "StreamingBypass",
-    "check_policies",
-    "evaluate",
-    "index_function",
-    "largest_prime",
-    "parse_policy",
-    "policy_of_kind",
-    "remember",
-]
+_HOMES = {
+    "rdmodel.policies.abyp": ("ABYP",),
+    "rdmodel.policies.apcm": ("APCM",),
+    "rdmodel.policies.base": ("Policy",),
+    "rdmodel.policies.bypass_all": ("BypassAll",),
+    "rdmodel.policies.bypass_on_stall": ("BypassOnStall",),
+    "rdmodel.policies.ccws": ("CCWS",),
+    "rdmodel.policies.dwt_cs": ("DWTCS",),
+    "rdmodel.policies.index": (
+        "ADDRESS_BITS",
+        "BXor",
+        "Fermi",
+        "Fup",
+        "INDEX_FUNCTIONS",
+        "IndexCode",
+        "IndexFunction",
+        "KIND_DISPLACEMENT",
+        "KIND_LINEAR",
+        "KIND_MODULO",
+        "Linear",
+        "Masks",
+        "PDisp",
+        "PMod",
+        "Pric",
+        "evaluate",
+        "index_function",
+        "largest_prime",
+    ),
+    "rdmodel.policies.mrpb": ("MRPB",),
+    "rdmodel.policies.pcal": ("PCAL",),
+    "rdmodel.policies.pd": ("PD",),
+    "rdmodel.policies.registry": ("POLICIES", "check_policies", "parse_policy", "policy_of_kind"),
+    "rdmodel.policies.relaunch": ("remember",),
+    "rdmodel.policies.streaming_bypass": ("StreamingBypass",),
+    "rdmodel.policies.swl": ("SWL",),
+}
+"""The names of this package by the modules that define them, which are imported on first use."""
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import inspect
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,10 @@ import pytest
 
 import rdmodel
 import tracegen
+import tracegen.formats
+
+LAZY = (rdmodel, rdmodel.policies, tracegen, tracegen.formats)
+"""Packages whose names are imported on first use."""
 
 
 def test_every_public_name_exists_and_the_list_is_sorted():
@@ -24,10 +29,22 @@ def test_every_public_name_exists_and_the_list_is_sorted():
             assert name in dir(package)
 
 
-def test_type_checkers_see_the_same_names():
-    stub = ast.parse(Path(rdmodel.__file__).with_suffix(".pyi").read_text())
+@pytest.mark.parametrize(
+    "package", [rdmodel, rdmodel.policies, tracegen, tracegen.formats], ids=lambda one: one.__name__
+)
+def test_type_checkers_see_the_same_names(package):
+    stub = ast.parse(Path(package.__file__).with_suffix(".pyi").read_text())
     names = [alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names]
-    assert sorted(names) == rdmodel.__all__
+    assert sorted(names) == package.__all__ == dir(package)
+
+
+@pytest.mark.parametrize(
+    "package", [rdmodel, rdmodel.policies, tracegen, tracegen.formats], ids=lambda one: one.__name__
+)
+def test_no_module_hides_a_name_of_its_package(package):
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    values = {name: getattr(package, name) for name in modules & {*package.__all__}}
+    assert all(inspect.ismodule(value) for value in values.values())
 
 
 def test_functions_are_not_hidden_by_modules_of_their_name():

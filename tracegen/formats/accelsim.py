@@ -12,14 +12,14 @@ from pathlib import Path
 
 from rdmodel.errors import TraceError
 from tracegen.formats.compressed import first_bytes, open_stream, whole_lines
-from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
+from tracegen.formats.launch_entries import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
+from tracegen.formats.names import KERNELS_LIST_SUFFIX
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote
 from tracegen.formats.traceg import MAX_HEADER_BYTES, MAX_TRACEG_LINE_BYTES, TracegFile, TracegHeader, read_header
 
 KERNELS_LIST_NAME = "kernelslist.g"
-KERNELS_LIST_SUFFIX = ".g"
-"""Name of the list of kernels in a folder, and suffix of such lists."""
+"""Name of the list of kernels in a folder."""
 
 _TRACE_START = re.compile(rb"(?:\s|#[^\n]*\n)*-(?:kernel|grid|block|shmem|nregs|binary|cuda|local|nvbit|accelsim) ")
 _LIST_START = re.compile(

@@ -22,8 +22,9 @@ from rdmodel.trace import FIRST_NON_L1_SPACE, WARP, Columns, Launch, Op, Space, 
 from rdmodel.trace.cache_ops import CACHE_OPS, READ_ONLY, CacheOp
 from rdmodel.trace.splitting import split_block
 from tracegen.formats._accelsim_out import Renderer
-from tracegen.formats.accelsim import KERNELS_LIST_NAME, KERNELS_LIST_SUFFIX
+from tracegen.formats.accelsim import KERNELS_LIST_NAME
 from tracegen.formats.atomic_write import refuse_existing, replacing
+from tracegen.formats.names import KERNELS_LIST_SUFFIX
 from tracegen.limits import MAX_BLOCK_THREADS
 
 LISTED_TRACE_NAME = "kernel-1.traceg"

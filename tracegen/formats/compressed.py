@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from rdmodel.common.regular_files import open_regular_file
 from rdmodel.errors import TraceError
+from tracegen.formats.names import COMPRESSED_EXTENSIONS
 
 CHUNK_BYTES = 1 << 20
 """Bytes of text that readers of lines work on at a time."""
@@ -27,9 +28,6 @@ STDIN = Path("stdin")
 """This very object, not an equal one, stands for standard input where a reader takes the path of a file."""
 
 _STREAM_BUFFER_BYTES = 1 << 20
-
-COMPRESSED_EXTENSIONS = (".gz", ".xz", ".zst")
-"""Extensions of compressed files. Only names are made from them: the content is recognised by its first bytes."""
 
 _XZ_MEMORY_BYTES = 256 << 20
 _ZSTD_WINDOW_LOG = 27

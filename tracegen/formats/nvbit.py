@@ -35,7 +35,7 @@ from rdmodel.trace.lanes import ALL_LANES, last_warp_mask
 from tracegen.formats._nvbit import parse
 from tracegen.formats.compressed import is_cut, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import advise_about_missing_blocks, fill_grid
-from tracegen.formats.launches import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
+from tracegen.formats.launch_entries import MAX_LISTED_LAUNCHES, LaunchChoice, LaunchEntry
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.ordering.partial_warps import place_last_warps
 from tracegen.formats.parsed_instructions import InstructionBuffer

@@ -37,9 +37,10 @@ from rdmodel.errors import TraceError
 from rdmodel.trace import LAST_ADDRESS, WARP, Launch
 from rdmodel.trace.lanes import last_warp_mask
 from tracegen.formats._ppt import parse
-from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, is_cut, line_end, open_stream, whole_lines
+from tracegen.formats.compressed import is_cut, line_end, open_stream, whole_lines
 from tracegen.formats.empty_blocks import advise_about_missing_blocks, can_fill, insert_empty_blocks
-from tracegen.formats.launches import LaunchChoice, LaunchEntry
+from tracegen.formats.launch_entries import LaunchChoice, LaunchEntry
+from tracegen.formats.names import COMPRESSED_EXTENSIONS
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES, Gathering
 from tracegen.formats.parsed_instructions import InstructionBuffer
 from tracegen.formats.recorded_trace import RecordedTrace, SkipLog, quote

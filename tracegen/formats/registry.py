@@ -1,7 +1,4 @@
-"""Read and write trace files: the native format and those of other tools, recognised by content, then by extension.
-
-Every reader also takes compressed files (gzip, xz, zstd).
-"""
+"""List the formats of trace files, and read, write and recognise files of all of them."""
 
 from __future__ import annotations
 
@@ -15,31 +12,11 @@ from rdmodel.errors import TraceError, unknown
 from rdmodel.trace import Trace, storage
 from rdmodel.trace.replacement import recover
 from tracegen.formats import accelsim, accelsim_writer, nvbit, parquet, parquet_columns, plain, ppt, trc
-from tracegen.formats.compressed import COMPRESSED_EXTENSIONS, STDIN, first_bytes, uncompressed_name
-from tracegen.formats.launches import LaunchChoice, LaunchEntry
+from tracegen.formats.compressed import STDIN, first_bytes, uncompressed_name
+from tracegen.formats.launch_entries import LaunchChoice, LaunchEntry
+from tracegen.formats.names import COMPRESSED_EXTENSIONS, EXTENSIONS, STDIN_NAME
 from tracegen.formats.ordering.gathering import SORT_MEMORY_BYTES
-from tracegen.formats.recorded_trace import Reading, RecordedTrace, Skipped
-
-Listed = LaunchEntry
-"""The former name of `LaunchEntry`."""
-
-__all__ = [
-    "FORMATS",
-    "Format",
-    "LaunchEntry",
-    "Listed",
-    "Reading",
-    "RecordedTrace",
-    "Skipped",
-    "by_extension",
-    "launches",
-    "read",
-    "recognise",
-    "write",
-]
-
-STDIN_NAME = "-"
-"""Name of standard input in place of a file's; a file with this name is ``./-``."""
+from tracegen.formats.recorded_trace import Reading
 
 _RECOGNITION_BYTES = 1 << 20
 """Bytes at the start of a file by which its format is recognised."""
@@ -104,7 +81,7 @@ NATIVE = Format(
 )
 TRC = Format(
     name="trc",
-    extension=".trc",
+    extension=EXTENSIONS["trc"],
     read=lambda path, reading: trc.read_trc(path, lenient=reading.lenient),
     starts=lambda head: head.startswith(trc.TRC_MAGIC),
     takes=frozenset({"lenient"}),
@@ -113,7 +90,7 @@ TRC = Format(
 )
 ACCELSIM = Format(
     name="accelsim",
-    extension=".traceg",
+    extension=EXTENSIONS["accelsim"],
     read=lambda path, reading: accelsim.read_accelsim(path, lenient=reading.lenient, kernel=reading.kernel),
     starts=accelsim.is_traceg,
     folder=accelsim.is_accelsim_folder,
@@ -123,7 +100,7 @@ ACCELSIM = Format(
 )
 KERNELSLIST = Format(
     name="kernelslist",
-    extension=".g",
+    extension=EXTENSIONS["kernelslist"],
     read=ACCELSIM.read,
     starts=accelsim.is_kernels_list,
     takes=ACCELSIM.takes,
@@ -132,7 +109,7 @@ KERNELSLIST = Format(
 )
 NVBIT = Format(
     name="nvbit",
-    extension=".memtrace",
+    extension=EXTENSIONS["nvbit"],
     read=lambda path, reading: nvbit.read_nvbit(path, kernel=reading.kernel, lenient=reading.lenient),
     starts=nvbit.is_nvbit,
     takes=frozenset({"lenient", "kernel"}),
@@ -141,7 +118,7 @@ NVBIT = Format(
 )
 PPT = Format(
     name="ppt",
-    extension=".mem",
+    extension=EXTENSIONS["ppt"],
     read=lambda path, reading: ppt.read_ppt(path, kernel=reading.kernel, block=reading.block, lenient=reading.lenient),
     starts=ppt.is_ppt,
     folder=ppt.is_ppt_folder,
@@ -150,7 +127,7 @@ PPT = Format(
 )
 PARQUET = Format(
     name="parquet",
-    extension=".parquet",
+    extension=EXTENSIONS["parquet"],
     read=lambda path, reading: parquet.read_parquet(path),
     starts=lambda head: head.startswith(parquet.PARQUET_MAGIC),
     memory=2 * parquet_columns.COLUMN_MEMORY_BYTES + (64 << 20),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rdmodel.errors import LaunchError, RdmodelError, TraceError
 from rdmodel.trace import Launch
 from tracegen.cuda.session import MAX_INSTRUCTIONS, trace_of_launch
-from tracegen.formats.launches import LaunchChoice, LaunchEntry
+from tracegen.formats.launch_entries import LaunchChoice, LaunchEntry
 from tracegen.ptx import Module
 from tracegen.ptx.emulator.emulated_launch import EmulatedLaunch
 from tracegen.ptx.emulator.emulated_trace import EmulatedTrace

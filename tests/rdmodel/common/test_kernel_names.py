@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmodel.common.kernel_names import base_name, without_parameters
-from tracegen.formats.launches import LaunchChoice
+from tracegen.formats.launch_entries import LaunchChoice
 
 MANGLED = {
     "_Z4gemmPf": "gemm",

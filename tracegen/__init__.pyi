@@ -1,0 +1,14 @@
+from tracegen import patterns as patterns
+from tracegen.affine.build_trace import affine_kernel as affine_kernel
+from tracegen.affine.json_form import load_affine as load_affine
+from tracegen.affine.kernel import AffineKernel as AffineKernel
+from tracegen.affine.trace import AffineTrace as AffineTrace
+from tracegen.arrays import Array as Array
+from tracegen.arrays import Buffer as Buffer
+from tracegen.kernel_library.registry import KernelSpec as KernelSpec
+from tracegen.kernel_library.registry import kernel as kernel
+from tracegen.kernel_library.registry import kernels as kernels
+from tracegen.kernel_library.tiled import TiledSpec as TiledSpec
+from tracegen.simt.block import Block as Block
+from tracegen.simt.kernel_trace import KernelTrace as KernelTrace
+from tracegen.simt.kernel_trace import trace as trace

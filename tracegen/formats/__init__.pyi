@@ -1,0 +1,13 @@
+from tracegen.formats.launch_entries import LaunchEntry as LaunchEntry
+from tracegen.formats.names import STDIN_NAME as STDIN_NAME
+from tracegen.formats.recorded_trace import Reading as Reading
+from tracegen.formats.recorded_trace import RecordedTrace as RecordedTrace
+from tracegen.formats.recorded_trace import Skipped as Skipped
+from tracegen.formats.registry import FORMATS as FORMATS
+from tracegen.formats.registry import Format as Format
+from tracegen.formats.registry import by_extension as by_extension
+from tracegen.formats.registry import extension_of as extension_of
+from tracegen.formats.registry import launches as launches
+from tracegen.formats.registry import read as read
+from tracegen.formats.registry import recognise as recognise
+from tracegen.formats.registry import write as write
