@@ -114,7 +114,7 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
     with _ignoring_signals():
         results = parallel(delayed(_run_for_parent)(os.getpid(), run, *arguments) for arguments in runs)
     try:
-        yield from results
+        yield from _ending_quietly(results)
     except BrokenExecutor:
         raise SimulationError("a worker process was killed, perhaps for lack of memory; try fewer jobs") from None
     except MemoryError:
@@ -123,6 +123,46 @@ def run_in_processes(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_j
         raise SimulationError(
             f"a run needs more than its share of the memory, one of {workers + 1}; try fewer jobs (--jobs)"
         ) from None
+
+
+def _ending_quietly(results: Generator[R, None, None]) -> Generator[R, None, None]:
+    """Yield the results of joblib's own processes; an error that is thrown into the generator ends them."""
+    while True:
+        with _ignoring_withdrawn_work():
+            try:
+                result = next(results)
+            except StopIteration:
+                return
+        try:
+            yield result
+        except GeneratorExit:
+            with _ignoring_withdrawn_work():
+                results.close()
+            raise
+        except BaseException as error:
+            with _ignoring_withdrawn_work():
+                results.throw(error)
+            raise
+
+
+@contextmanager
+def _ignoring_withdrawn_work() -> Iterator[None]:
+    """Ignore the failure of loky's thread that looks for a call which was withdrawn when processes were killed.
+
+    This race in loky comes after the processes have ended, and would print a traceback when a run is interrupted.
+    """
+    before = threading.excepthook
+
+    def report(failure: threading.ExceptHookArgs) -> None:
+        name = "" if failure.thread is None else failure.thread.name
+        if name != "ExecutorManagerThread" or failure.exc_type is not KeyError:
+            before(failure)
+
+    threading.excepthook = report
+    try:
+        yield
+    finally:
+        threading.excepthook = before
 
 
 def _run_elsewhere(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_jobs: int) -> Iterator[R]:

@@ -61,3 +61,22 @@ def sum_histograms(histograms: Sequence[Histogram]) -> Histogram:
     for histogram in histograms:
         counts[histogram.distances] += histogram.counts
     return Histogram.from_dense(counts, sum(histogram.infinite for histogram in histograms))
+
+
+def subtract_counts(after: SmCounts, before: SmCounts) -> SmCounts:
+    """Return the counters of the time between two readings of an SM's counters."""
+    return combine_linearly([after, before], [1, -1])
+
+
+def combine_linearly(counts: Sequence[SmCounts], factors: Sequence[float]) -> SmCounts:
+    """Return the linear combination of the counters with the given factors."""
+
+    def total(count: Callable[[SmCounts], float]) -> float:
+        return sum(factor * count(sm) for sm, factor in zip(counts, factors, strict=True))
+
+    counters: dict[str, Any] = {name: total(attrgetter(name)) for name in SmCounts.COUNTERS}
+    misses = MissCounts(*(total(attrgetter(f"misses.{cause}")) for cause in MissCounts.CAUSES))
+    stores = StoreCounts(*(total(attrgetter(f"stores.{count}")) for count in StoreCounts.COUNTS))
+    return dataclasses.replace(
+        counts[0], blocks=round(total(attrgetter("blocks"))), misses=misses, stores=stores, **counters
+    )

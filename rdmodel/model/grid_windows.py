@@ -13,14 +13,13 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypasses_l1
 from rdmodel.model import shared_l2
 from rdmodel.model._l2 import Supply
-from rdmodel.model.averages import combine_counters
+from rdmodel.model.averages import combine_counters, subtract_counts
 from rdmodel.model.cores import make_chunk, make_core, store_rule
 from rdmodel.model.grid_pilot import Pilot
 from rdmodel.model.grid_schedule import GridMoment, GridSchedule
 from rdmodel.model.late_blocks import LateBlocks
 from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
-from rdmodel.model.sample_blocks import subtract_counts
 from rdmodel.model.sample_sms import SAMPLE_SALT
 from rdmodel.model.sm import Sm
 from rdmodel.results.counts import SmCounts

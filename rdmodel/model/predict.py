@@ -18,7 +18,6 @@ from rdmodel.execution.threads import check_jobs
 from rdmodel.gpu.carveout import fit_to_launch
 from rdmodel.gpu.config import GPU, replace
 from rdmodel.model.options import Options
-from rdmodel.model.sample_sms import check_sampling
 from rdmodel.model.shared_l2 import check_known_l2
 from rdmodel.model.study import Case, Study
 from rdmodel.model.work import Work, check_work
@@ -138,23 +137,30 @@ def predict(
     check_jobs(n_jobs)
     _check_caches(gpu, resolved)
     if sample_sms is not None or sample_blocks is not None:
+        from rdmodel.model.sample_sms import check_sampling
+
         check_sampling(sample_sms, sample_blocks)
         _check_can_sample(resolved, sample_sms, seeds=seeds, ablation=ablation, breakdown=breakdown)
         if origins and sample_blocks is not None:
             raise ConfigError("sample_blocks cannot be combined with origins: they need runs of everything")
-    study = Study(trace, seed, seeds, n_jobs, progress)
+    arguments = (trace, seed, seeds, n_jobs, progress)
     case = Case(gpu, resolved, histogram, origins)
+    if sample_sms is not None or sample_blocks is not None or (samples_grid and work is not None):
+        # Few calls need samples, and these need half of the modules of the model.
+        from rdmodel.model.sampled_studies import SampledStudy
+
+        sampled = SampledStudy(*arguments)
     if sample_sms is not None:
-        return study.sample_sms(case, sample_sms)
+        return sampled.sample_sms(case, sample_sms)
     if sample_blocks is not None:
-        return study.sample_blocks(case._replace(track=False), sample_blocks)
+        return sampled.sample_blocks(case._replace(track=False), sample_blocks)
     if samples_grid and work is not None:
         others = {"seeds": seeds > 1, "ablation": ablation, "breakdown": breakdown is not None, "origins": origins}
-        found = study.sample_grid(case._replace(track=False), work, _find_obstacle(trace, gpu, resolved, others))
+        found = sampled.sample_grid(case._replace(track=False), work, _find_obstacle(trace, gpu, resolved, others))
         if found is not None:
             return found
     components = ABLATED_COMPONENTS if ablation else ("associativity", "mshrs") if breakdown == "paper" else ()
-    result, *without = study.run([case, *(_without(component, case) for component in components)])
+    result, *without = Study(*arguments).run([case, *(_without(component, case) for component in components)])
     rows = tuple(
         Ablation(component=component, misses=other.misses.total, difference=result.misses.total - other.misses.total)
         for component, other in zip(components, without, strict=True)

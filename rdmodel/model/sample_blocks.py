@@ -9,15 +9,14 @@ last of these waves and the stretch behind them is a part of the error, and so i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from rdmodel.common.intervals import Estimate, student_estimate
+from rdmodel.model.averages import combine_linearly
 from rdmodel.model.sample_sms import ESTIMATED_COUNTS, ESTIMATED_RATES, MIN_VARIANCE, REQUESTED_COUNTS, choose
-from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
+from rdmodel.results.counts import SmCounts
 
 WARMUP_WAVES = 16
 """Waves at the beginning that are always run, or a quarter of all waves if that is less.
@@ -105,23 +104,6 @@ def plan_stretches(blocks: int, resident: int, share: float, seed: int, sm: int)
     return StretchPlan(ends, tuple(chosen), stretches, blocks)
 
 
-def subtract_counts(after: SmCounts, before: SmCounts) -> SmCounts:
-    """Return the counters of the time between two readings of an SM's counters."""
-    return _combine([after, before], [1, -1])
-
-
-def _combine(counts: Sequence[SmCounts], factors: Sequence[float]) -> SmCounts:
-    """Return the linear combination of the counters with the given factors."""
-
-    def total(count: Callable[[SmCounts], float]) -> float:
-        return sum(factor * count(sm) for sm, factor in zip(counts, factors, strict=True))
-
-    counters: dict[str, Any] = {name: total(attrgetter(name)) for name in SmCounts.COUNTERS}
-    misses = MissCounts(*(total(attrgetter(f"misses.{cause}")) for cause in MissCounts.CAUSES))
-    stores = StoreCounts(*(total(attrgetter(f"stores.{count}")) for count in StoreCounts.COUNTS))
-    return replace(counts[0], blocks=round(total(attrgetter("blocks"))), misses=misses, stores=stores, **counters)
-
-
 def _per_block(count: Callable[[SmCounts], float], sms: Sequence[SmCounts]) -> float:
     return sum(count(sm) for sm in sms) / sum(sm.blocks for sm in sms)
 
@@ -151,7 +133,7 @@ class SampledSm:
         size = len(self._chosen)
         if size == 0:
             return self.counts[0]
-        return _combine(self.counts, [1, *[self.plan.stretches / size] * size, 1])
+        return combine_linearly(self.counts, [1, *[self.plan.stretches / size] * size, 1])
 
     def variance(self, count: Callable[[SmCounts], float], least: float = 0.0) -> float:
         """Return the variance of the estimated total of a counter over the choice of stretches.

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,15 +14,19 @@ from rdmodel.gpu.config import GPU
 from rdmodel.gpu.served_loads import bypass_table, bypasses_l1
 from rdmodel.model._fast import FastCore
 from rdmodel.model._model import DONE, WANT_BLOCK, WANT_CHOICES, WANT_CHUNK, WANT_LATENCIES, Core, HardwareCore
+from rdmodel.model.averages import subtract_counts
 from rdmodel.model.cores import make_chunk, obeys_barriers, store_rule
 from rdmodel.model.monitor import PartTimer
 from rdmodel.model.options import Options
 from rdmodel.model.random_draws import Draws
-from rdmodel.model.sample_blocks import Stretch, subtract_counts
 from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from rdmodel.reuse.histogram import Histogram
 from rdmodel.trace import Trace
 from rdmodel.trace.coalescing import DEFAULT_CHUNK_INSTRUCTIONS, WarpStream
+
+if TYPE_CHECKING:
+    from rdmodel.model.sample_blocks import Stretch
+
 
 MAX_DRAWS_PER_BATCH = 4096
 """Random numbers that are drawn at a time in a long run; the size of the batches does not change the numbers."""

@@ -14,9 +14,10 @@ import pytest
 
 import rdmodel
 import tracegen
+import tracegen.affine
 import tracegen.formats
 
-LAZY = (rdmodel, rdmodel.policies, tracegen, tracegen.formats)
+LAZY = (rdmodel, rdmodel.policies, tracegen, tracegen.affine, tracegen.formats)
 """Packages whose names are imported on first use."""
 
 

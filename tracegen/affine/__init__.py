@@ -5,29 +5,31 @@ Each file imports only files before it: `affine_form`, `expression`, `statements
 `kernel`, `json_form` and `build_trace`.
 """
 
-from tracegen.affine.build_trace import affine_kernel
-from tracegen.affine.bundled import names
-from tracegen.affine.json_form import from_json, load_affine, to_json
-from tracegen.affine.kernel import AffineKernel
-from tracegen.affine.statements import AffineArray, Atomic, Barrier, Compute, Gap, Guard, Load, Loop, Store, Wait
-from tracegen.affine.trace import AffineTrace
+from rdmodel.common.lazy_names import lazy_names
 
-__all__ = [
-    "AffineArray",
-    "AffineKernel",
-    "AffineTrace",
-    "Atomic",
-    "Barrier",
-    "Compute",
-    "Gap",
-    "Guard",
-    "Load",
-    "Loop",
-    "Store",
-    "Wait",
-    "affine_kernel",
-    "from_json",
-    "load_affine",
-    "names",
-    "to_json",
-]
+_HOMES = {
+    "tracegen.affine.build_trace": ("affine_kernel",),
+    "tracegen.affine.bundled": ("names",),
+    "tracegen.affine.json_form": (
+        "from_json",
+        "load_affine",
+        "to_json",
+    ),
+    "tracegen.affine.kernel": ("AffineKernel",),
+    "tracegen.affine.statements": (
+        "AffineArray",
+        "Atomic",
+        "Barrier",
+        "Compute",
+        "Gap",
+        "Guard",
+        "Load",
+        "Loop",
+        "Store",
+        "Wait",
+    ),
+    "tracegen.affine.trace": ("AffineTrace",),
+}
+"""The names of this package by the modules that define them, which are imported on first use."""
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdmodel.trace import Work
-from tracegen.affine import AffineTrace, load_affine, names
+from tracegen.affine.bundled import names
+
+if TYPE_CHECKING:
+    from tracegen.affine import AffineTrace
 
 
 def has_nest(kernel: str) -> bool:
@@ -23,5 +26,8 @@ def nest_work(
 
 @lru_cache(maxsize=8)
 def _nest(kernel: str, threads: tuple[int, int, int], sizes: tuple[tuple[str, int], ...]) -> AffineTrace:
+    # The modules of loop nests are many, and most kernels are asked for their addresses only.
+    from tracegen.affine import load_affine
+
     params: dict[str, Any] = dict(sizes)
     return load_affine(kernel).trace(block=threads, **params)

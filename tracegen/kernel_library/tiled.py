@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rdmodel.errors import ConfigError
-from tracegen.affine import AffineKernel, AffineTrace, load_affine
 from tracegen.unrolling import DEFAULT_UNROLL, Unroll
+
+if TYPE_CHECKING:
+    from tracegen.affine import AffineKernel, AffineTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class TiledSpec:
 @cache
 def tiled_spec(name: str) -> TiledSpec:
     """Return the specification of the tiled kernel `name`."""
+    from tracegen.affine import load_affine
+
     kernel = load_affine(name)
     block = kernel.trace().launch.block
     return TiledSpec(kernel.name, kernel.description, dict(kernel.parameters), block, kernel)

@@ -14,7 +14,7 @@ import rdmodel as rd
 import tracegen
 from rdmodel.errors import ConfigError
 from rdmodel.gpu.memory import L2Config
-from rdmodel.model import grid_pilot, study
+from rdmodel.model import grid_pilot, sampled_studies
 from rdmodel.model.count_blocks import BlockCounts
 from rdmodel.model.grid_schedule import Spread
 from rdmodel.model.grid_windows import GridWindow, PeriodCounts, WindowResult
@@ -91,7 +91,10 @@ def test_a_sample_is_the_same_with_any_number_of_threads():
 def test_a_long_sample_is_the_same_in_processes_and_reports_progress():
     trace, seen = copy_kernel(1500), []
     alone = rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=1)
-    with patch.object(study, "WORK_FOR_PROCESSES", 0), patch.object(study, "available_cores", lambda: 2):
+    with (
+        patch.object(sampled_studies, "WORK_FOR_PROCESSES", 0),
+        patch.object(sampled_studies, "available_cores", lambda: 2),
+    ):
         found = rd.predict(
             trace, SMALL, l2=True, work=200_000, n_jobs=2, progress=lambda begun, of: seen.append((begun, of))
         )
@@ -221,7 +224,10 @@ def test_the_stores_of_a_grid_are_known_even_if_no_window_has_any():
 
 def test_with_the_default_work_a_grid_is_sampled_only_if_that_saves_time():
     trace = copy_kernel(1500)
-    with patch("rdmodel.model.study.AUTO_WORK", 200_000), patch("rdmodel.model.sample_grid.HISTORY_RATIO", 1e3):
+    with (
+        patch("rdmodel.model.sampled_studies.AUTO_WORK", 200_000),
+        patch("rdmodel.model.sample_grid.HISTORY_RATIO", 1e3),
+    ):
         found = rd.predict(trace, SMALL, l2=True, n_jobs=1)
         assert rd.predict(trace, SMALL, l2=True, work=200_000, n_jobs=1).estimates
     assert not found.estimates

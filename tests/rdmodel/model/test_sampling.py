@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from rdmodel import predict
 from rdmodel.common.intervals import Estimate, student_estimate, student_quantile
 from rdmodel.errors import ConfigError
+from rdmodel.model.averages import subtract_counts
 from rdmodel.model.dealing import deal
 from rdmodel.model.monitor import RunMonitor
 from rdmodel.model.options import Options
-from rdmodel.model.run import ModelRun, SampledBlocksRun
+from rdmodel.model.run import ModelRun
 from rdmodel.model.sample_blocks import (
     DRIFT_WEIGHT,
     LEAD_IN_WAVES,
@@ -30,9 +31,9 @@ from rdmodel.model.sample_blocks import (
     StretchPlan,
     estimate_from_stretches,
     plan_stretches,
-    subtract_counts,
 )
 from rdmodel.model.sample_sms import Stratum, choose_sms, estimate_from_sms, make_strata
+from rdmodel.model.sampled_runs import SampledBlocksRun
 from rdmodel.results.counts import MissCounts, SmCounts, StoreCounts
 from tests.support.builders import BUSY, load, make_gpu, make_trace
 

@@ -1,0 +1,52 @@
+"""Worker processes: how they end."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rdmodel.execution import processes
+from rdmodel.execution.processes import run_in_processes
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "told"),
+    [
+        ("ExecutorManagerThread", KeyError, False),
+        ("ExecutorManagerThread", ValueError, True),
+        ("other", KeyError, True),
+    ],
+)
+def test_only_the_race_of_lokys_thread_is_ignored(name, error, told, monkeypatch):
+    reported = []
+    monkeypatch.setattr(threading, "excepthook", lambda failure: reported.append(failure.exc_type))
+
+    def fail() -> None:
+        raise error("work")
+
+    with processes._ignoring_withdrawn_work():
+        thread = threading.Thread(target=fail, name=name)
+        thread.start()
+        thread.join()
+    assert reported == ([error] if told else [])
+
+
+def test_an_error_that_is_thrown_into_the_runs_is_raised_and_ends_them():
+    results = run_in_processes(abs, [(-number,) for number in range(8)], 2)
+    first = next(results)
+    assert first in range(8)
+    with pytest.raises(ZeroDivisionError):
+        results.throw(ZeroDivisionError())
+    assert list(results) == []
+
+
+def test_runs_that_are_not_wanted_any_more_can_be_closed():
+    results = run_in_processes(abs, [(-number,) for number in range(4)], 1)
+    assert next(results) == 0
+    results.close()
+    assert list(results) == []
+
+
+def test_all_results_come_in_any_order():
+    assert sorted(run_in_processes(abs, [(-number,) for number in range(8)], 2)) == list(range(8))

@@ -1,0 +1,17 @@
+from tracegen.affine.build_trace import affine_kernel as affine_kernel
+from tracegen.affine.bundled import names as names
+from tracegen.affine.json_form import from_json as from_json
+from tracegen.affine.json_form import load_affine as load_affine
+from tracegen.affine.json_form import to_json as to_json
+from tracegen.affine.kernel import AffineKernel as AffineKernel
+from tracegen.affine.statements import AffineArray as AffineArray
+from tracegen.affine.statements import Atomic as Atomic
+from tracegen.affine.statements import Barrier as Barrier
+from tracegen.affine.statements import Compute as Compute
+from tracegen.affine.statements import Gap as Gap
+from tracegen.affine.statements import Guard as Guard
+from tracegen.affine.statements import Load as Load
+from tracegen.affine.statements import Loop as Loop
+from tracegen.affine.statements import Store as Store
+from tracegen.affine.statements import Wait as Wait
+from tracegen.affine.trace import AffineTrace as AffineTrace
