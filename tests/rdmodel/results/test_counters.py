@@ -9,8 +9,7 @@ import pytest
 
 from rdmodel import L2Prediction, MissCounts, Prediction, SmCounts, predict
 from rdmodel.estimation.extrapolation import ExcerptRun, collect_counts, extrapolate_counts, replace_counts
-from rdmodel.model.averages import average, combine_counters
-from rdmodel.model.sample_blocks import subtract_counts
+from rdmodel.model.averages import average, combine_counters, subtract_counts
 from rdmodel.results.counts import StoreCounts
 from rdmodel.results.prediction import list_counters, mean_l2
 from tests.support.builders import BUSY, SMALL
