@@ -18,7 +18,7 @@ MAX_SOURCE_CHARACTERS = 60
 def format_origins(table: OriginTable, texts: SourceTexts) -> str:
     """Return the origins with most misses: transactions, missed sectors by cause, bytes to the L2, and source."""
     shown = table.rows[:MAX_SHOWN_ORIGINS]
-    read = sum(missed_sectors(row) for row in table.rows)
+    read = sum(row.counts.missed_sectors for row in table.rows)
     names_arrays = table.by != "array" and any(row.arrays for row in shown)
     rows: list[tuple[str, ...]] = [
         (f"  by {table.by}", "transactions", "misses", "of all", "miss rate", *MissCounts.CAUSES, "L2 bytes")
@@ -29,13 +29,13 @@ def format_origins(table: OriginTable, texts: SourceTexts) -> str:
         cells: tuple[str, ...] = (
             f"  {row.name}",
             count(counts.transactions + counts.bypassed_transactions + counts.stores.transactions),
-            count(missed_sectors(row)),
-            percent(missed_sectors(row), read),
-            percent(missed_sectors(row), counts.sectors + counts.bypassed_sectors),
+            count(counts.missed_sectors),
+            percent(counts.missed_sectors, read),
+            percent(counts.missed_sectors, counts.sectors + counts.bypassed_sectors),
             *(count(getattr(counts.misses, cause)) for cause in MissCounts.CAUSES),
             count(counts.l2_bytes),
         )
-        cells += (", ".join(row.arrays),) * names_arrays + (source_text(row, table.by, texts),) * (table.by != "array")
+        cells += (", ".join(row.arrays),) * names_arrays + (source_text(row, texts),) * (table.by != "array")
         rows.append(cells)
     lines = [format_table(rows, right=range(1, 9))]
     if any(row.counts.bypassed_sectors for row in table.rows):
@@ -45,13 +45,8 @@ def format_origins(table: OriginTable, texts: SourceTexts) -> str:
     return "\n".join(lines)
 
 
-def missed_sectors(row: OriginRow) -> float:
-    """Return the sectors that the loads of an origin fetch: those that miss, and those that do not look into the L1."""
-    return row.counts.misses.total + row.counts.bypassed_sectors
-
-
-def source_text(row: OriginRow, by: str, texts: SourceTexts) -> str:
-    """Return the source line of a line, or the place of an instruction; "" if it is unknown."""
+def source_text(row: OriginRow, texts: SourceTexts) -> str:
+    """Return the line of the source that a line or an instruction comes from; "" if it is unknown."""
     source = row.source
     if source is None or not source.line:
         return ""

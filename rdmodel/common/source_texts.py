@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import PurePath
+
 from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import RdmodelError
 
@@ -9,10 +12,17 @@ MAX_SOURCE_BYTES = 1 << 26
 """Size up to which a source file is read."""
 
 
+SOURCE_SUFFIXES = frozenset(
+    [".c", ".cc", ".cl", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".inl", ".jl", ".ptx", ".py", ".rs"]
+)
+"""Suffixes of source files. A program of somebody else can name any file as its source, and reports are passed on."""
+
+
 class SourceTexts:
     """Lines of source files, each of which is read once.
 
-    A file that is missing, no regular file or too large has no lines: the trace may come from another machine.
+    A file that is missing, no source or regular file, or too large has no lines: the trace may come from another
+    machine.
     """
 
     def __init__(self) -> None:
@@ -21,10 +31,10 @@ class SourceTexts:
     def lines(self, file: str) -> list[str]:
         """Return the lines of a file, without line breaks; none if it cannot be read."""
         if file not in self._lines:
-            try:
-                content = read_bounded_bytes(file, MAX_SOURCE_BYTES)
-            except (RdmodelError, OSError, ValueError):
-                content = b""
+            content = b""
+            if PurePath(file).suffix.lower() in SOURCE_SUFFIXES:
+                with suppress(RdmodelError, OSError, ValueError):
+                    content = read_bounded_bytes(file, MAX_SOURCE_BYTES)
             self._lines[file] = content.decode("utf-8", "replace").splitlines()
         return self._lines[file]
 

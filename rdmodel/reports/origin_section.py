@@ -49,13 +49,13 @@ def _table(kind: str, table: OriginTable) -> Element:
 
 
 def _cells(counts: OriginCounts, missed: float) -> tuple[str, ...]:
-    own = counts.misses.total + counts.bypassed_sectors
     transactions = counts.transactions + counts.bypassed_transactions + counts.stores.transactions
+    own = counts.missed_sectors
     return count(transactions), count(own), percent(own, missed), count(counts.l2_bytes)
 
 
 def _missed(table: OriginTable) -> float:
-    return sum(row.counts.misses.total + row.counts.bypassed_sectors for row in table.rows)
+    return sum(row.counts.missed_sectors for row in table.rows)
 
 
 # ---- the source

@@ -54,9 +54,14 @@ class OriginCounts:
         return rate_of(self.misses.total, self.sectors)
 
     @property
+    def missed_sectors(self) -> float:
+        """Sectors that loads fetch from the L2: those that miss, and those of loads past the L1."""
+        return self.misses.total + self.bypassed_sectors
+
+    @property
     def l2_bytes(self) -> float:
         """Bytes that move between the L1 and the L2: loads that miss or do not look, and stores that look up lines."""
-        return self.sector_bytes * (self.misses.total + self.bypassed_sectors + self.stores.sectors)
+        return self.sector_bytes * (self.missed_sectors + self.stores.sectors)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counters as plain numbers and dicts."""
@@ -181,7 +186,7 @@ class OriginTable(Presented):
 
         Needs matplotlib (extra ``plot``). Raises `ConfigError` without misses.
         """
-        missed = [(row.name, row.counts.misses.total + row.counts.bypassed_sectors) for row in self.rows]
+        missed = [(row.name, row.counts.missed_sectors) for row in self.rows]
         missed = [(name, number) for name, number in missed if number][:MAX_DRAWN_ORIGINS]
         if not missed:
             raise nothing_to_draw(self, "no load misses")
@@ -274,7 +279,7 @@ def _rank(row: OriginRow) -> tuple[float, ...]:
     """Return the key by which origins are ordered: misses first, then what stores move, then transactions."""
     counts = row.counts
     return (
-        -(counts.misses.total + counts.bypassed_sectors),
+        -counts.missed_sectors,
         -counts.stores.sectors,
         -counts.transactions,
     )
