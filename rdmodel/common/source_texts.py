@@ -8,11 +8,10 @@ from pathlib import PurePath
 from rdmodel.common.regular_files import read_bounded_bytes
 from rdmodel.errors import RdmodelError
 
-MAX_SOURCE_BYTES = 1 << 26
+MAX_READ_BYTES = 1 << 26
 """Size up to which a source file is read."""
 
-
-SOURCE_SUFFIXES = frozenset(
+READ_SUFFIXES = frozenset(
     [".c", ".cc", ".cl", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".inl", ".jl", ".ptx", ".py", ".rs"]
 )
 """Suffixes of source files. A program of somebody else can name any file as its source, and reports are passed on."""
@@ -32,9 +31,9 @@ class SourceTexts:
         """Return the lines of a file, without line breaks; none if it cannot be read."""
         if file not in self._lines:
             content = b""
-            if PurePath(file).suffix.lower() in SOURCE_SUFFIXES:
+            if PurePath(file).suffix.lower() in READ_SUFFIXES:
                 with suppress(RdmodelError, OSError, ValueError):
-                    content = read_bounded_bytes(file, MAX_SOURCE_BYTES)
+                    content = read_bounded_bytes(file, MAX_READ_BYTES)
             self._lines[file] = content.decode("utf-8", "replace").splitlines()
         return self._lines[file]
 

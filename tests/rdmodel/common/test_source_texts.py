@@ -41,7 +41,7 @@ def test_files_that_cannot_be_read_have_no_lines(file):
 def test_a_pipe_and_a_large_file_have_no_lines(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe.cu")
     assert SourceTexts().lines(str(tmp_path / "pipe.cu")) == []
-    monkeypatch.setattr(source_texts, "MAX_SOURCE_BYTES", 3)
+    monkeypatch.setattr(source_texts, "MAX_READ_BYTES", 3)
     (tmp_path / "large.cu").write_text("four")
     assert SourceTexts().lines(str(tmp_path / "large.cu")) == []
 
