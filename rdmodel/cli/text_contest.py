@@ -37,7 +37,7 @@ def format_contest(result: Contest) -> str:
     # One table, so that all parts share their columns.
     empty: Row = ("",) * len(sections[0][0])
     rows = [row for section in sections for row in [*section, empty]][:-1]
-    legend = _legend(first) + (_variants_legend(result) if result.variants else "")
+    legend = _legend(first) + (_variants_legend(result) if result.jitter > 1 else "")
     table = format_table(rows, right=range(1, len(empty) - 1))
     return f"{_heading(first)}\n\n{table}\n\n{_times(result)}\n\n{legend}"
 
@@ -58,14 +58,14 @@ def _kernel(result: Contest, number: int) -> list[Row]:
 
 
 def _ratio_heads(result: Contest) -> tuple[str, ...]:
-    return ("relative", "95 % interval") if result.variants else ("relative",)
+    return ("relative", "95 % interval") if result.jitter > 1 else ("relative",)
 
 
 def _ratio_cells(result: Contest, ratio: float | None, ends: tuple[float, float] | None) -> tuple[str, ...]:
     """Return a ratio, and its interval if there are variants; dashes for those that are missing."""
     cell = "-" if ratio is None else f"{ratio:.3f}"
     interval = "-" if ends is None else f"{ends[0]:.3f} to {ends[1]:.3f}"
-    return (cell, interval) if result.variants else (cell,)
+    return (cell, interval) if result.jitter > 1 else (cell,)
 
 
 def _numbers(run: Simulation | None) -> tuple[str, str, str, str]:
@@ -104,9 +104,8 @@ def _legend(run: Simulation) -> str:
 
 def _variants_legend(result: Contest) -> str:
     """Return what the intervals mean."""
-    most = max(len(runs) for by_name in result.variants for runs in by_name.values())
     return (
-        f";\nrelative is a mean over {most + 1} variants, whose L1 and L2 latencies differ by up to {MOST_CYCLES} "
+        f";\nrelative is a mean over {result.jitter} variants, whose L1 and L2 latencies differ by up to {MOST_CYCLES} "
         "cycles and\nwhose arrays lie elsewhere; the other columns are those of the first variant, without changes"
     )
 

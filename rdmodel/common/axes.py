@@ -78,11 +78,9 @@ def draw_groups(
         drawn = [(at, height) for at, height in enumerate(heights) if height is not None]
         places = [at - GROUP_WIDTH / 2 + width * (number + 0.5) for at, _ in drawn]
         ax.bar(places, [height for _, height in drawn], width=width, label=literal(name), color=series_colour(number))
-        ends = (intervals or {}).get(name) or [None] * len(heights)
-        known = [(place, ends[at]) for place, (at, _) in zip(places, drawn, strict=True)]
-        lines = [(place, *end) for place, end in known if end is not None]
-        for place, low, high in lines:
-            ax.plot([place, place], [low, high], color="0.2", linewidth=0.8)
+        for place, (at, _) in zip(places, drawn, strict=True):
+            if intervals is not None and (ends := intervals[name][at]) is not None:
+                ax.plot([place, place], ends, color="0.2", linewidth=0.8)
     names = [literal(name) for name in groups]
     ax.set_xticks(range(len(groups)), names, rotation=90 if len(groups) >= turned_from else 0)
     ax.set(ylabel=label, xlim=(-0.5, len(groups) - 0.5))

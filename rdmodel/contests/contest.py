@@ -44,13 +44,14 @@ class Contest(Presented):
     """Combinations of policies on the same kernels; the first, ``none``, is the baseline of the others.
 
     `simulations` holds for each kernel its runs by the combination's name, in the order of `combinations`, and
-    `variants` the runs with other latencies and addresses, by name and number, from 1 on. Runs are missing only from
-    the contests that `contest` passes to `so_far`.
+    `variants` the runs with other latencies and addresses, by name and number, from 1 up to `jitter` - 1. Runs are
+    missing only from the contests that `contest` passes to `so_far`.
     """
 
     combinations: tuple[Combination, ...]
     simulations: tuple[Mapping[str, Simulation], ...]
     variants: tuple[Mapping[str, Mapping[int, Simulation]], ...] = ()
+    jitter: int = 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,13 +66,14 @@ class Contest(Presented):
     @property
     def complete(self) -> tuple[bool, ...]:
         """For each kernel, whether none of its runs is missing."""
-        variants = max((len(runs) for by_name in self.variants for runs in by_name.values()), default=0)
-        found = []
-        for number, runs in enumerate(self.simulations):
-            others = self.variants[number] if self.variants else {}
-            varied = all(len(others.get(name, {})) == variants for name in self.names)
-            found.append(len(runs) == len(self.combinations) and varied)
-        return tuple(found)
+        return tuple(
+            all(name in runs and len(self._varied(kernel, name)) == self.jitter - 1 for name in self.names)
+            for kernel, runs in enumerate(self.simulations)
+        )
+
+    def _varied(self, kernel: int, name: str) -> Mapping[int, Simulation]:
+        """Return the finished variants of a kernel under a combination by number, from 1 on."""
+        return self.variants[kernel].get(name, {}) if self.variants else {}
 
     def relative_ipc(self, name: str) -> tuple[float | None, ...]:
         """Return for each kernel the IPC under a combination, by that under ``none``; None where a run is missing.
@@ -89,19 +91,15 @@ class Contest(Presented):
 
     def mean_interval(self, name: str) -> tuple[float, float] | None:
         """Return the 95 % confidence interval of `geometric_mean` over the variants; None for fewer than two."""
-        kernels = [
-            list(by_variant) for by_variant, complete in zip(self._ratios(name), self.complete, strict=True) if complete
-        ]
-        means = [statistics.geometric_mean(ratios) for ratios in zip(*kernels, strict=False)]
-        return _interval(means)
+        kernels = [ratios for ratios, complete in zip(self._ratios(name), self.complete, strict=True) if complete]
+        return _interval([statistics.geometric_mean(ratios) for ratios in zip(*kernels, strict=True)])
 
     def _ratios(self, name: str) -> tuple[tuple[float, ...], ...]:
         """Return for each kernel the IPC under a combination by that under ``none`` of the same variant, in order."""
         self._check(name)
         found = []
-        for number, runs in enumerate(self.simulations):
-            others = self.variants[number] if self.variants else {}
-            run_of, base_of = others.get(name, {}), others.get(BASELINE, {})
+        for kernel, runs in enumerate(self.simulations):
+            run_of, base_of = self._varied(kernel, name), self._varied(kernel, BASELINE)
             pairs = [(runs.get(name), runs.get(BASELINE))]
             pairs += [(run_of[variant], base_of.get(variant)) for variant in sorted(run_of)]
             found.append(
@@ -151,7 +149,7 @@ class Contest(Presented):
             "baseline": BASELINE,
             "combinations": [entry.to_dict() for entry in self.combinations],
             "geometric_mean": {name: self.geometric_mean(name) for name in self.names},
-            **({"mean_interval": {name: self.mean_interval(name) for name in self.names}} if self.variants else {}),
+            **({"mean_interval": {name: self.mean_interval(name) for name in self.names}} if self.jitter > 1 else {}),
             "kernels": [
                 {
                     "kernel": kernel,
@@ -165,7 +163,7 @@ class Contest(Presented):
 
     def _plain_variants(self, number: int) -> dict[str, Any]:
         """Return the intervals of a kernel and the ratios of its variants by name; empty without variants."""
-        if not self.variants:
+        if self.jitter == 1:
             return {}
         intervals = {name: self.interval(name)[number] for name in self.names}
         return {
@@ -175,16 +173,16 @@ class Contest(Presented):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one flat row for every run: kernel, combination, relative IPC, and the row of the simulation."""
+        ratios = {name: self.relative_ipc(name) for name in self.names}
+        intervals = {name: self.interval(name) for name in self.names}
         rows = []
-        for name in self.names:
-            ratios, intervals = self.relative_ipc(name), self.interval(name)
-            for number, runs in enumerate(self.simulations):
-                if name in runs:
-                    low, high = intervals[number] or (None, None)
-                    ends = {"relative_ipc_low": low, "relative_ipc_high": high} if self.variants else {}
-                    head = {"kernel": runs[name].kernel, "policies": name, "relative_ipc": ratios[number], **ends}
-                    rows.append((number, head | runs[name].to_row()))
-        return [row for _, row in sorted(rows, key=lambda pair: pair[0])]
+        for number, runs in enumerate(self.simulations):
+            for name, run in runs.items():
+                low, high = intervals[name][number] or (None, None)
+                ends = {"relative_ipc_low": low, "relative_ipc_high": high} if self.jitter > 1 else {}
+                head = {"kernel": run.kernel, "policies": name, "relative_ipc": ratios[name][number], **ends}
+                rows.append(head | run.to_row())
+        return rows
 
     def shown_rows(self) -> list[dict[str, Any]]:
         """Return the relative IPC of every combination, in a row for each kernel and one for the geometric means."""
@@ -301,7 +299,7 @@ def contest(
         for kernel, entry, variant in order
     ]
     simulations: list[dict[str, dict[int, Simulation]]] = [{entry.name: {} for entry in entries} for _ in kernels]
-    result = Contest(combinations=entries, simulations=())
+    result = _so_far(entries, simulations, jitter)
     finished = _run_all(runs, n_jobs)
     try:
         for done, (kernel, name, variant, simulation) in enumerate(finished, 1):
@@ -376,6 +374,7 @@ def _so_far(
         combinations=entries,
         simulations=tuple({name: runs[0] for name, runs in by_name.items() if 0 in runs} for by_name in begun),
         variants=tuple(varied) if jitter > 1 else (),
+        jitter=jitter,
     )
 
 

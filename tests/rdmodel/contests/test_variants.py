@@ -44,6 +44,7 @@ def hand_made(*ratios: tuple[float, ...]) -> rd.Contest:
             }
             for row in ratios
         ),
+        jitter=len(ratios[0]),
     )
 
 
@@ -117,6 +118,7 @@ def test_a_kernel_is_complete_when_all_its_variants_are():
     finished: list[rd.Contest] = []
     rd.contest([ATAX, BICG], ["pd"], GPU, jitter=3, n_jobs=1, so_far=finished.append)
     assert len(finished) == 12
+    assert [sum(result.complete) for result in finished[:5]] == [0, 0, 0, 0, 0]
     assert [sum(result.complete) for result in finished[5:]] == [1, 1, 1, 1, 1, 1, 2]
     assert finished[2].interval("pd") == (None,)
     assert finished[3].interval("pd") != (None,)
