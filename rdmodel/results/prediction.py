@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rdmodel.common.axes import draw_shares, given_or_new, literal, nothing_to_draw
 from rdmodel.common.intervals import Estimate, student_quantile
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
@@ -17,6 +16,7 @@ from rdmodel.results.expected_error import ExpectedError, find_expected_error
 from rdmodel.results.metrics import SECTOR_BYTES, l1_metrics, l2_metrics
 from rdmodel.results.origin_kinds import ORIGINS, Origin
 from rdmodel.results.origins import Origins, OriginTable
+from rdmodel.results.outcomes import draw_outcomes
 from rdmodel.reuse.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -380,15 +380,8 @@ class Prediction(Presented):
 
         They are new ones by default; needs matplotlib (extra ``plot``). Raises `ConfigError` without such requests.
         """
-        if not self.sectors:
-            raise nothing_to_draw(self, "no loads look into the L1")
-        ax = given_or_new(ax)
-        outcomes = {"hits": self.hits, "latency misses": self.latency_misses}
-        outcomes |= {f"{cause} misses": getattr(self.misses, cause) for cause in MissCounts.CAUSES}
-        shares = {name: 100 * number / self.sectors for name, number in outcomes.items()}
-        draw_shares(ax, list(shares), list(shares.values()), f"% of the {self.unit} of loads")
-        ax.set_title(literal(f"{self.kernel} on {self.gpu}"))
-        return ax
+        waiting = ("latency misses", self.latency_misses)
+        return draw_outcomes(ax, self, waiting, self.unit, f"{self.kernel} on {self.gpu}")
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rdmodel.common.axes import draw_shares, given_or_new, literal, nothing_to_draw
 from rdmodel.common.presentation import Presented
 from rdmodel.common.rates import plain_rate, rate_of
 from rdmodel.results.counts import MissCounts
 from rdmodel.results.describe import describe_l1
+from rdmodel.results.outcomes import draw_outcomes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -281,15 +281,8 @@ class Simulation(_L1Counts, Presented):
 
         They are new ones by default; needs matplotlib (extra ``plot``). Raises `ConfigError` without such requests.
         """
-        if not self.sectors:
-            raise nothing_to_draw(self, "no loads look into the L1")
-        ax = given_or_new(ax)
-        outcomes = {"hits": self.hits, "pending hits": self.pending_hits}
-        outcomes |= {f"{cause} misses": getattr(self.misses, cause) for cause in MissCounts.CAUSES}
-        shares = [100 * number / self.sectors for number in outcomes.values()]
-        draw_shares(ax, list(outcomes), shares, "% of the requests of loads")
-        ax.set_title(literal(f"{self.kernel} on {self.gpu}, {self.cycles:,} cycles"))
-        return ax
+        waiting = ("pending hits", self.pending_hits)
+        return draw_outcomes(ax, self, waiting, "requests", f"{self.kernel} on {self.gpu}, {self.cycles:,} cycles")
 
     @property
     def miss_rate(self) -> float:
