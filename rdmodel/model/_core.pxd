@@ -298,7 +298,7 @@ cdef class Core:
         gain(&to.associativity, &before.associativity, self.associativity)
         gain(&to.tag_misses, &before.tag_misses, self.tag_misses)
         gain(&to.sector_misses, &before.sector_misses, self.sector_misses)
-        if self.store_transactions > before.store_transactions or self.store_requests > before.store_requests:
+        if self.store_transactions > before.store_transactions:
             gain(&to.store_requests, &before.store_requests, self.store_requests)
             gain(&to.store_transactions, &before.store_transactions, self.store_transactions)
             gain(&to.store_sectors, &before.store_sectors, self.store_sectors)

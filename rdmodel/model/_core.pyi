@@ -10,7 +10,6 @@ WANT_LATENCIES: int
 WANT_CHOICES: int
 WANT_BLOCK: int
 WANT_LOG: int
-TALLIED: tuple[str, ...]
 
 class Core:
     now: int

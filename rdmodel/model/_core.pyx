@@ -37,26 +37,6 @@ WANT_CHOICES = C_CHOICES
 WANT_BLOCK = C_BLOCK
 WANT_LOG = C_LOG
 
-TALLIED = (
-    "requests",
-    "transactions",
-    "hits",
-    "latency_misses",
-    "compulsory",
-    "capacity",
-    "associativity",
-    "tag_misses",
-    "sector_misses",
-    "store_requests",
-    "store_transactions",
-    "store_sectors",
-    "store_hits",
-    "bypassed_requests",
-    "bypassed_transactions",
-    "bypassed_sectors",
-)
-"""Counters of a core that `Core.tallied` gives by origin, in the order of the fields of `Tally`."""
-
 
 cdef class Core:
     """Base of `PaperCore` and `HardwareCore`, which run one SM."""
@@ -268,11 +248,11 @@ cdef class Core:
         self.tallies = True
 
     def tallied(self):
-        """Return the counters by origin so far: pc and place of each, int64, and a row of `TALLIED` each, int64."""
+        """Return the counters by origin so far: pc and place of each, int64, and a row of the fields of `Tally` each, int64."""
         cdef int64_t n = self.origins.groups.count, i
         assert self.tallies
         self._end_group()
-        counters = np.zeros((n, len(TALLIED)), np.int64)
+        counters = np.zeros((n, sizeof(Tally) // sizeof(int64_t)), np.int64)
         cdef int64_t[:, ::1] into = counters
         if n > 0:
             memcpy(&into[0, 0], self.origins.tally, <size_t> n * sizeof(Tally))

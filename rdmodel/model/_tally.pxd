@@ -10,7 +10,7 @@ from rdmodel.structures._memory cimport grow
 
 
 cdef struct Tally:
-    # In the order of TALLIED (_core.pyx), which tells Python the names.
+    # In the order of TALLIED_COUNTERS (rdmodel.results.origins), which has the names.
     int64_t requests
     int64_t transactions
     int64_t hits

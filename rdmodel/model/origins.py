@@ -7,15 +7,13 @@ from operator import attrgetter
 import numpy as np
 
 from rdmodel.gpu.config import GPU
-from rdmodel.model._core import TALLIED
 from rdmodel.model._model import Core
+from rdmodel.results.counts import MissCounts
 from rdmodel.results.origins import TALLIED_COUNTERS, OriginEntry, Origins
 from rdmodel.trace import ArrayInfo, Launch, Trace
 
 PLACE_BYTES = 1 << 21
 """Bytes of a place outside all arrays: CUDA gives every large allocation such pages of its own."""
-
-assert len(TALLIED) == len(TALLIED_COUNTERS)
 
 
 def begin_tally(core: Core, launch: Launch, gpu: GPU) -> None:
@@ -31,10 +29,11 @@ def begin_tally(core: Core, launch: Launch, gpu: GPU) -> None:
 def collect_tally(core: Core, trace: Trace, gpu: GPU) -> Origins:
     """Return what a core has counted by origin."""
     pcs, places, counts = core.tallied()
+    assert counts.shape[1] == len(TALLIED_COUNTERS)
     if not core.sectored:
         # Such a core counts neither: a line that misses is absent.
-        causes = [TALLIED.index(cause) for cause in ("compulsory", "capacity", "associativity")]
-        counts[:, TALLIED.index("tag_misses")] = counts[:, causes].sum(axis=1)
+        causes = [TALLIED_COUNTERS.index(cause) for cause in MissCounts.CAUSES]
+        counts[:, TALLIED_COUNTERS.index("tag_misses")] = counts[:, causes].sum(axis=1)
     entries = (
         OriginEntry(*row) for row in zip(pcs.tolist(), places.tolist(), map(tuple, counts.tolist()), strict=True)
     )
