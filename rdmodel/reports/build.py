@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from rdmodel.policies import Linear
 from rdmodel.reports.kernel_report import KernelReport
 from rdmodel.reports.report import Report
 from rdmodel.results.origins import Origins
+from rdmodel.results.prediction import Prediction
 from rdmodel.trace import Trace
 from rdmodel.trace.check import check_trace
 from rdmodel.trace.summary import summarise
@@ -156,10 +158,11 @@ class _Plan:
     def run(self, trace: Trace, progress: Progress | None) -> KernelReport:
         """Return the results of all runs; the model runs first, because it checks the options."""
         check_trace(trace, "traces")
-        runs = len(self.definitions) + len(self.what_ifs) + 2 + self.simulate
+        runs = len(self.definitions) + len(self.what_ifs) + 1 + self.common["l2"] + self.simulate
         stages = (stage(progress, number, runs) for number in range(runs))
-        results: dict[str, Any] = {"predictions": self._predictions(trace, stages)}
-        results["origins"] = self._origins(trace, next(stages))
+        predictions = self._predictions(trace, stages)
+        results: dict[str, Any] = {"origins": self._origins(trace, predictions[self.definitions[0]], stages)}
+        results["predictions"] = {name: _without_origins(run) for name, run in predictions.items()}
         results["what_ifs"] = self._what_ifs(trace, stages)
         turning, turns = round_robin_setup(self.gpu)
         turns |= {"seed": self.common["seed"], "n_jobs": self.common["n_jobs"], **self._chosen(MODEL_EXTENT)}
@@ -170,12 +173,14 @@ class _Plan:
         occupancy = compute_occupancy(trace.launch, self.gpu)
         return KernelReport(source=trace.launch.kernel, summary=summary, occupancy=occupancy, **results)
 
-    def _predictions(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[Definition, Any]:
+    def _predictions(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[Definition, Prediction]:
+        """Return a prediction per definition; the first one counts by origin unless its grid might be sampled."""
         return {
             definition: predict(
                 trace,
                 self.gpu,
                 ablation=self.ablation,
+                origins=definition == self.definitions[0] and not self.common["l2"],
                 progress=next(stages),
                 **self.common,
                 **self._options_of(definition),
@@ -183,10 +188,12 @@ class _Plan:
             for definition in self.definitions
         }
 
-    def _origins(self, trace: Trace, progress: Progress | None) -> Origins | None:
-        """Return the counters by origin of a run without the L2, whose grid might be sampled."""
+    def _origins(self, trace: Trace, first: Prediction, stages: Iterator[Progress | None]) -> Origins | None:
+        """Return the counters by origin of the first prediction, or of a run without the L2 if it has none."""
+        if first.origins is not None:
+            return first.origins
         options = {**self.common, **self._options_of(self.definitions[0]), "l2": False, "origins": True}
-        return predict(trace, self.gpu, progress=progress, **options).origins
+        return predict(trace, self.gpu, progress=next(stages), **options).origins
 
     def _what_ifs(self, trace: Trace, stages: Iterator[Progress | None]) -> dict[str, Any]:
         options = self._options_of(self.definitions[0])
@@ -231,6 +238,12 @@ class _Plan:
 
     def _chosen(self, names: Iterable[str]) -> dict[str, Any]:
         return {name: self.options[name] for name in names if name in self.options}
+
+
+def _without_origins(prediction: Prediction) -> Prediction:
+    """Return a prediction as it is without the counters by origin, which stand beside it in a report."""
+    runs = tuple(dataclasses.replace(run, origins=None) for run in prediction.runs)
+    return dataclasses.replace(prediction, origins=None, runs=runs)
 
 
 # ---- what if
