@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from validation.common.claims import Claim
+from validation.common.claims import DOES_NOT, Claim, verdict_table
 from validation.policies import jia, khairy, khairy_others, koo, koo_compared, koo_patterns, wang
 from validation.policies.claims import Counters
 from validation.policies.measure import FOLDER, Case, Measurement, settings
@@ -84,17 +84,8 @@ def judged(measurements: Iterable[Measurement], patterns: Sequence[Pattern]) -> 
 
 def to_markdown(found: Mapping[str, Verdict]) -> str:
     """Return the claims as a table; those that do not hold are explained below it."""
-    lines = ["| paper | it says | measured | verdict |", "|---|---|---|---|"]
-    notes: list[str] = []
-    for name, verdict in found.items():
-        claim, answer = verdict.claim, verdict.word
-        place = ""
-        if answer == "undecided":
-            place = f": holds in {verdict.holding} of {verdict.variants} variants"
-        elif answer == "does not":
-            notes.append(f"{len(notes) + 1}. **{name}**: {why()[name]}")
-            place = f" ({len(notes)})"
-        lines.append(f"| {claim.where} | {claim.says} | {verdict.measured} | {answer}{place} |")
+    measured = {name: replace(verdict.claim, measured=verdict.measured) for name, verdict in found.items()}
+    lines, notes = verdict_table(measured, why(), {name: verdict.sentence for name, verdict in found.items()})
     reasons = ["Claims that do not hold, and why:\n", *notes, ""] if notes else []
     counts = _counts(found.values())
     return "\n".join(
@@ -105,7 +96,7 @@ def to_markdown(found: Mapping[str, Verdict]) -> str:
 def _counts(verdicts: Iterable[Verdict]) -> tuple[int, int, int]:
     """Return how many claims hold, do not, and are undecided."""
     words = Counter(verdict.word for verdict in verdicts)
-    return words["holds"], words["does not"], words["undecided"]
+    return words["holds"], words[DOES_NOT], words["undecided"]
 
 
 def overview(found: Mapping[str, Verdict]) -> str:

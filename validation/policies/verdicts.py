@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from validation.common.claims import Claim
+from validation.common.claims import DOES_NOT, Claim
 
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 """A number in the text of a claim."""
@@ -26,9 +25,16 @@ class Verdict:
     measured: str
 
     @property
-    def word(self) -> Literal["holds", "does not", "undecided"]:
+    def word(self) -> str:
         """Whether the claim holds in all variants, in none, or in some: then noise decides."""
-        return "holds" if self.holding == self.variants else "undecided" if self.holding else "does not"
+        return "holds" if self.holding == self.variants else "undecided" if self.holding else DOES_NOT
+
+    @property
+    def sentence(self) -> str:
+        """The word and, if it is undecided, the number of variants in which the claim holds."""
+        if self.word != "undecided":
+            return self.word
+        return f"{self.word}: holds in {self.holding} of {self.variants} variants"
 
 
 def judge(variants: Sequence[Mapping[str, Claim]]) -> dict[str, Verdict]:
