@@ -28,7 +28,7 @@ def format_origins(table: OriginTable, texts: SourceTexts) -> str:
         counts = row.counts
         cells: tuple[str, ...] = (
             f"  {row.name}",
-            count(counts.transactions + counts.bypassed_transactions + counts.stores.transactions),
+            count(counts.all_transactions),
             count(counts.missed_sectors),
             percent(counts.missed_sectors, read),
             percent(counts.missed_sectors, counts.sectors + counts.bypassed_sectors),

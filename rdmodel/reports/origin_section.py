@@ -49,9 +49,8 @@ def _table(kind: str, table: OriginTable) -> Element:
 
 
 def _cells(counts: OriginCounts, missed: float) -> tuple[str, ...]:
-    transactions = counts.transactions + counts.bypassed_transactions + counts.stores.transactions
     own = counts.missed_sectors
-    return count(transactions), count(own), percent(own, missed), count(counts.l2_bytes)
+    return count(counts.all_transactions), count(own), percent(own, missed), count(counts.l2_bytes)
 
 
 def _missed(table: OriginTable) -> float:

@@ -54,6 +54,11 @@ class OriginCounts:
         return rate_of(self.misses.total, self.sectors)
 
     @property
+    def all_transactions(self) -> float:
+        """Transactions of loads, of loads past the L1, and of stores."""
+        return self.transactions + self.bypassed_transactions + self.stores.transactions
+
+    @property
     def missed_sectors(self) -> float:
         """Sectors that loads fetch from the L2: those that miss, and those of loads past the L1."""
         return self.misses.total + self.bypassed_sectors
