@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ R = TypeVar("R")
 
 PARENT_POLL_SECONDS = 0.5
 """Seconds between two checks of a worker whether its parent process still exists."""
+
+SLICE_SECONDS = 10.0
+"""The longest time that finished runs wait for others, on workers that do not return results one by one."""
 
 
 def make_picklable(trace: Trace) -> Trace:
@@ -166,13 +170,25 @@ def _ignoring_withdrawn_work() -> Iterator[None]:
 
 
 def _run_elsewhere(run: Callable[..., R], runs: Sequence[tuple[Any, ...]], n_jobs: int) -> Iterator[R]:
-    """Yield the results of runs on the workers of the backend that `joblib.parallel_config` names."""
+    """Yield the results of runs on the workers of the backend that `joblib.parallel_config` names.
+
+    joblib gathers short runs in batches of up to a second, because sending one to another machine takes milliseconds. A
+    backend that returns results only when all runs are finished gets the runs in slices of `SLICE_SECONDS`.
+    """
     from joblib import Parallel, delayed
     from joblib.parallel import get_active_backend
 
-    generator = get_active_backend()[0].supports_return_generator
-    parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered" if generator else "list")
-    yield from parallel(delayed(run)(*arguments) for arguments in runs)
+    if get_active_backend()[0].supports_return_generator:
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        yield from parallel(delayed(run)(*arguments) for arguments in runs)
+        return
+    left, size = deque(runs), count_workers(n_jobs)
+    with Parallel(n_jobs=n_jobs) as parallel:
+        while left:
+            started = time.monotonic()
+            yield from parallel([delayed(run)(*left.popleft()) for _ in range(min(size, len(left)))])
+            if time.monotonic() - started < SLICE_SECONDS / 2:
+                size *= 2
 
 
 def _run_within(share: int, run: Callable[..., R], *arguments: Any) -> R:

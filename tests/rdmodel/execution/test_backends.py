@@ -48,6 +48,54 @@ def test_so_has_a_contest(not_ours):
     assert found == rd.contest([ATAX, BICG], ["swl:warps=2", "mrpb"], FERMI, n_jobs=1, sms=2)
 
 
+def test_a_backend_that_returns_all_results_at_once_gets_slices_whose_answers_outlive_the_driver(
+    not_ours, monkeypatch, tmp_path
+):
+    slices = []
+
+    class Counted(joblib.Parallel):
+        def __call__(self, calls):
+            slices.append(len(calls))
+            return super().__call__(calls)
+
+    def stop(done: int, _: int) -> None:
+        if done == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(joblib, "Parallel", Counted)
+    monkeypatch.setattr(processes, "SLICE_SECONDS", 0.0)
+    answers = str(tmp_path / "answers.sqlite")
+    with joblib.parallel_config(backend="multiprocessing"):
+        with pytest.raises(KeyboardInterrupt):
+            rd.sweep(ATAX, FERMI, n_jobs=2, seed=list(range(6)), progress=stop, answers=answers)
+        assert slices == [2, 2]
+        assert rd.sweep(ATAX, FERMI, n_jobs=2, seed=list(range(6)), answers=answers).kept == 4
+    assert slices == [2, 2, 2]
+
+
+RAY_DRIVER = """
+import joblib, ray
+from ray.util.joblib import register_ray
+import rdmodel as rd, tracegen
+from rdmodel.sweeps import sweep as module
+
+module.SINGLE_PROCESS_SECONDS = module.PROCESS_STARTUP_SECONDS = 0.0
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+register_ray()
+trace = tracegen.kernel("atax.1", NX=128, NY=128)
+with joblib.parallel_config(backend="ray"):
+    found = rd.sweep(trace, "gtx470-16k", seed=list(range(20)))
+print(found == rd.sweep(trace, "gtx470-16k", n_jobs=1, seed=list(range(20))))
+"""
+
+
+def test_workers_of_ray_run_a_sweep():
+    pytest.importorskip("ray")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run([sys.executable, "-c", RAY_DRIVER], env=environment, capture_output=True, text=True)
+    assert told.stdout.splitlines()[-1:] == ["True"], told.stderr
+
+
 DRIVER = """
 import subprocess, sys, threading, time
 import joblib
